@@ -1,0 +1,52 @@
+# `make demo` and `make test` work first thing in a fresh clone: they need Python >= 3.11, a C
+# compiler and a package index, and make their own virtual environment in .venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h)
+
+.PHONY: help demo test check format bench clean
+
+help:            ## Say what can be made
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(VENV)/.test          ## Compile a ResNet-18, check it and time it against onnxruntime
+	$(BIN)/smelt demo
+
+test: $(VENV)/.test          ## Run the tests
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: $(VENV)/.test         ## Lint, format, types, import contract, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n $(JOBS)
+
+format: $(VENV)/.test        ## Format the source, and mend what the linter can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+clean:           ## Remove what was made here, the virtual environment too
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	       .import_linter_cache src/smelt/runtime/libsmelt_runtime.so
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "smelt needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.venv $(SOURCE)
+	$(BIN)/python -m pip install --quiet -e '.[test]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	@touch $@

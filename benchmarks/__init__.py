@@ -1,0 +1,1 @@
+"""Measurements against peers and against the machine's limits: `python -m benchmarks`."""

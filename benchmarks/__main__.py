@@ -1,0 +1,17 @@
+"""Runs every benchmark, and writes RESULTS.md."""
+
+from benchmarks import compile_time, kernels, models, peak, zoo
+from benchmarks.report import write
+
+
+def main() -> None:
+    """From the machine's limits to the models."""
+    folder = models.zoo()
+    write("peak", peak.measure())
+    write("kernels", kernels.measure())
+    write("compile_time", compile_time.measure(folder))
+    write("zoo", zoo.measure(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+/* blob.c: the constants at the tail of a library file.
+ *
+ * library file:  ELF | zeros to a 64 KiB boundary | constants | metadata (JSON) | footer
+ * With a sidecar file (constants over 2 GB) the constants stand at the start of FILE.weights,
+ * which ends with a footer of the same id. All numbers are little-endian.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FOOTER_MAGIC "SMELTLIB"
+#define FLAG_SIDECAR 1u
+
+typedef struct footer {
+    char magic[8];
+    uint32_t abi_version;
+    uint32_t flags;
+    uint64_t weights_offset, weights_bytes;
+    uint64_t metadata_offset, metadata_bytes;
+    uint64_t id; /* of this export: library and sidecar must agree */
+    uint64_t file_bytes;
+} footer;
+
+static int32_t read_footer(int file, const char *path, footer *f) {
+    struct stat info;
+    if (fstat(file, &info) != 0)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, strerror(errno));
+    off_t at = info.st_size - (off_t)sizeof *f;
+    if (at < 0 || pread(file, f, sizeof *f, at) != (ssize_t)sizeof *f ||
+        memcmp(f->magic, FOOTER_MAGIC, sizeof f->magic) != 0)
+        return smelt_fail(SMELT_BAD_FILE,
+                          "%s: the model's constants are missing at the end of the file "
+                          "(truncated or stripped?)",
+                          path);
+    if (f->abi_version != SMELT_ABI_VERSION)
+        return smelt_fail(SMELT_BAD_ABI, "%s: ABI version %u, this runtime has %d", path,
+                          (unsigned)f->abi_version, SMELT_ABI_VERSION);
+    if (f->file_bytes != (uint64_t)info.st_size)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %lld bytes, %llu expected (truncated?)", path,
+                          (long long)info.st_size, (unsigned long long)f->file_bytes);
+    return SMELT_OK;
+}
+
+static int32_t map_file(int file, const char *path, const footer *f, const void **weights,
+                        void **mapping, size_t *length) {
+    if (f->weights_offset + f->weights_bytes > f->file_bytes)
+        return smelt_fail(SMELT_BAD_FILE, "%s: damaged footer", path);
+    void *base = mmap(NULL, (size_t)f->weights_bytes, PROT_READ, MAP_PRIVATE, file,
+                      (off_t)f->weights_offset);
+    if (base == MAP_FAILED)
+        return smelt_fail(SMELT_BAD_FILE, "%s: cannot map %llu bytes: %s", path,
+                          (unsigned long long)f->weights_bytes, strerror(errno));
+    *weights = base;
+    *mapping = base;
+    *length = (size_t)f->weights_bytes;
+    return SMELT_OK;
+}
+
+static int32_t map_sidecar(const char *library, uint64_t id, const void **weights, void **mapping,
+                           size_t *length) {
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s.weights", library) >= (int)sizeof path)
+        return smelt_fail(SMELT_BAD_FILE, "%s: the path is too long", library);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %s (it must lie beside the library)", path,
+                          strerror(errno));
+    footer f;
+    int32_t status = read_footer(file, path, &f);
+    if (status == SMELT_OK && f.id != id)
+        status = smelt_fail(SMELT_BAD_FILE, "%s belongs to another export of %s", path, library);
+    if (status == SMELT_OK)
+        status = map_file(file, path, &f, weights, mapping, length);
+    close(file);
+    return status;
+}
+
+int32_t smelt_map_weights(const smelt_model_info *info, const void **weights, void **mapping,
+                          size_t *length) {
+    Dl_info here;
+    /* Not `info` itself: a program linked with the library may hold a copy of that. */
+    void *code;
+    memcpy(&code, &info->entry, sizeof code);
+    if (!dladdr(code, &here) || here.dli_fname == NULL)
+        return smelt_fail(SMELT_BAD_FILE, "cannot tell which file the model's code is from");
+    const char *path = here.dli_fname;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, strerror(errno));
+    footer f;
+    int32_t status = read_footer(file, path, &f);
+    if (status == SMELT_OK && f.id != info->id)
+        status = smelt_fail(SMELT_BAD_FILE, "%s: the file was replaced after it was loaded", path);
+    if (status == SMELT_OK)
+        status = f.flags & FLAG_SIDECAR ? map_sidecar(path, f.id, weights, mapping, length)
+                                        : map_file(file, path, &f, weights, mapping, length);
+    close(file);
+    return status;
+}

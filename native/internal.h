@@ -1,0 +1,36 @@
+/* internal.h: what the runtime's own files share; not installed for users. */
+#ifndef SMELT_INTERNAL_H
+#define SMELT_INTERNAL_H
+
+#include "smelt.h"
+
+#include <stdatomic.h>
+
+#define SMELT_HIDDEN __attribute__((visibility("hidden")))
+
+/* Keeps the text for smelt_last_error and returns `status`. */
+SMELT_HIDDEN int32_t smelt_fail(int32_t status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Maps the constants at the tail of the library that holds the model's code; *mapping and *length
+ * are what munmap wants. */
+SMELT_HIDDEN int32_t smelt_map_weights(const smelt_model_info *info, const void **weights,
+                                       void **mapping, size_t *length);
+
+/* Sleeping and waking: a worker's own word is 1 while it sleeps. */
+SMELT_HIDDEN void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value);
+SMELT_HIDDEN void smelt_wake(_Atomic uint32_t *word);
+
+/* Keeping workers off the caller's CPU; all do nothing where the system has no such calls. */
+SMELT_HIDDEN int smelt_cpu_count(void);
+SMELT_HIDDEN int smelt_current_cpu(void);
+
+static inline void smelt_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+#endif

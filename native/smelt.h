@@ -1,0 +1,227 @@
+/* smelt.h: what a compiled smelt model and its host program agree on (ABI version 1).
+ *
+ * A compiled model is two functions, smelt_entry and smelt_plan, and a blob of constants. The runtime
+ * adds a thread pool, a loader that finds the constants at the tail of the library file, and checks.
+ * Lengths are in elements unless the name says bytes. Functions return a smelt_status, 0 on success;
+ * smelt_last_error() then has the text. All functions may be called from several threads at once.
+ */
+#ifndef SMELT_H
+#define SMELT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SMELT_ABI_VERSION 1
+
+#if defined(__GNUC__) || defined(__clang__)
+#define SMELT_API __attribute__((visibility("default")))
+#else
+#define SMELT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum smelt_status {
+    SMELT_OK = 0,
+    SMELT_FAILED = 1,        /* a kernel or task reported a failure */
+    SMELT_NO_MEMORY = 2,     /* memory could not be allocated */
+    SMELT_BAD_SHAPE = 3,     /* sizes that the model does not accept */
+    SMELT_BAD_DTYPE = 4,     /* a tensor of another element type than the model's */
+    SMELT_BAD_INDEX = 5,     /* an index tensor points outside of its operand */
+    SMELT_BAD_ARGUMENT = 6,  /* a null pointer, a wrong count, ... */
+    SMELT_BAD_FILE = 7,      /* the library's constants are missing or damaged */
+    SMELT_CPU_LACKS = 8,     /* this CPU lacks a feature that the code was compiled for */
+    SMELT_BAD_ABI = 9,       /* built for another version of this header */
+    SMELT_UNSUPPORTED = 10   /* the model needs something that this runtime does not have */
+};
+
+/* An element type is DLPack's type code and a width: float32 is SMELT_DTYPE(2, 32). */
+#define SMELT_DTYPE(code, bits) (((code) << 8) | (bits))
+enum smelt_dtype {
+    SMELT_BOOL = SMELT_DTYPE(6, 8),
+    SMELT_INT8 = SMELT_DTYPE(0, 8),
+    SMELT_INT16 = SMELT_DTYPE(0, 16),
+    SMELT_INT32 = SMELT_DTYPE(0, 32),
+    SMELT_INT64 = SMELT_DTYPE(0, 64),
+    SMELT_UINT8 = SMELT_DTYPE(1, 8),
+    SMELT_UINT16 = SMELT_DTYPE(1, 16),
+    SMELT_UINT32 = SMELT_DTYPE(1, 32),
+    SMELT_UINT64 = SMELT_DTYPE(1, 64),
+    SMELT_FLOAT16 = SMELT_DTYPE(2, 16),
+    SMELT_FLOAT32 = SMELT_DTYPE(2, 32),
+    SMELT_FLOAT64 = SMELT_DTYPE(2, 64),
+    SMELT_BFLOAT16 = SMELT_DTYPE(4, 16),
+    SMELT_FLOAT8_E4M3FN = SMELT_DTYPE(10, 8),
+    SMELT_FLOAT8_E5M2 = SMELT_DTYPE(12, 8),
+    SMELT_COMPLEX64 = SMELT_DTYPE(5, 64),
+    SMELT_COMPLEX128 = SMELT_DTYPE(5, 128)
+};
+
+/* ---- what generated code calls ------------------------------------------------------------- */
+
+/* One piece of a parallel loop; nonzero means failure. */
+typedef int32_t (*smelt_task)(void *closure, int64_t index);
+
+/* What a model needs from its host. The order of the fields is part of the ABI: generated code
+ * loads parallel_for at offset 8, probe_sink at 16 and probe at 24 (with 8-byte pointers). */
+typedef struct smelt_host {
+    void *pool;
+    /* Calls task(closure, i) once for every i in [0, count); returns the first nonzero status. */
+    int32_t (*parallel_for)(void *pool, smelt_task task, void *closure, int64_t count);
+    void *probe_sink;
+    /* Called before and after each kernel; may be NULL. */
+    void (*probe)(void *probe_sink, int64_t kernel, int32_t is_end);
+} smelt_host;
+
+/* ---- what generated code gives --------------------------------------------------------------- */
+
+/* Runs the model. tensors: all inputs, then all outputs. sizes: the symbolic dimensions in order.
+ * weights and workspace are aligned to 64 bytes. */
+typedef int32_t (*smelt_entry_function)(const smelt_host *host, void *const *tensors,
+                                        const int64_t *sizes, const void *weights,
+                                        void *workspace);
+
+/* Writes the dimensions of all outputs, one tensor after the other, and the workspace size. */
+typedef int32_t (*smelt_plan_function)(const int64_t *sizes, int64_t *extents,
+                                       int64_t *workspace_bytes);
+
+#define SMELT_COMPUTED_DIM INT64_MIN
+
+typedef struct smelt_tensor_info {
+    const char *name;
+    int32_t dtype;
+    int32_t rank;
+    const int64_t *shape; /* >= 0: fixed; SMELT_COMPUTED_DIM: an expression; else symbol number ~d */
+} smelt_tensor_info;
+
+typedef struct smelt_model_info {
+    int32_t abi_version;
+    int32_t reserved;
+    uint64_t id; /* of this export; the constants' file carries the same */
+    smelt_entry_function entry;
+    smelt_plan_function plan; /* NULL: all shapes are fixed, workspace_bytes holds */
+    const char *name;
+    const char *const *features; /* names of the CPU features needed, NULL at the end */
+    int64_t input_count;
+    const smelt_tensor_info *inputs;
+    int64_t output_count;
+    const smelt_tensor_info *outputs;
+    int64_t symbol_count;
+    const char *const *symbols;
+    int64_t weights_bytes;
+    int64_t workspace_bytes;
+} smelt_model_info;
+
+/* ---- running a model from C -------------------------------------------------------------------- */
+
+/* A tensor in row-major order without gaps. The caller owns data and shape. */
+typedef struct smelt_tensor {
+    void *data;
+    int64_t rank;
+    int64_t *shape;
+    int32_t dtype;
+} smelt_tensor;
+
+typedef struct smelt_model smelt_model;
+
+/* Checks ABI version and CPU and maps the constants; NULL on failure. */
+SMELT_API smelt_model *smelt_model_open(const smelt_model_info *info);
+/* The same with constants in memory: aligned to 64 bytes, alive as long as the model. */
+SMELT_API smelt_model *smelt_model_open_with_weights(const smelt_model_info *info,
+                                                     const void *weights);
+SMELT_API void smelt_model_close(smelt_model *model);
+
+SMELT_API int64_t smelt_model_input_count(const smelt_model *model);
+SMELT_API int64_t smelt_model_output_count(const smelt_model *model);
+/* NULL where the index is out of range. */
+SMELT_API const smelt_tensor_info *smelt_model_input(const smelt_model *model, int64_t index);
+SMELT_API const smelt_tensor_info *smelt_model_output(const smelt_model *model, int64_t index);
+
+/* Writes the dimensions of all outputs, one after the other, for inputs of these shapes
+ * (data may be NULL). */
+SMELT_API int32_t smelt_model_output_shapes(smelt_model *model, const smelt_tensor *inputs,
+                                            int64_t *extents);
+/* Checks every tensor against the model's description, then runs. Several threads may run one
+ * model at once. */
+SMELT_API int32_t smelt_model_run(smelt_model *model, const smelt_tensor *inputs,
+                                  const smelt_tensor *outputs);
+/* At most this many threads for later runs; 0: as many as the pool has. Not during a run. */
+SMELT_API int32_t smelt_model_set_threads(smelt_model *model, int32_t threads);
+/* Another parallel_for or probe for later runs; copied. Not during a run. */
+SMELT_API void smelt_model_set_host(smelt_model *model, const smelt_host *host);
+
+/* The text of this thread's last failure; "" where there was none. */
+SMELT_API const char *smelt_last_error(void);
+SMELT_API const char *smelt_status_name(int32_t status);
+SMELT_API const char *smelt_dtype_name(int32_t dtype);
+
+/* ---- threads ----------------------------------------------------------------------------------- */
+
+typedef struct smelt_pool smelt_pool;
+
+/* The one pool of this process, whichever library made it. threads: how many to use if this call
+ * makes it, 0 for SMELT_NUM_THREADS or else all CPUs that the process may use. */
+SMELT_API smelt_pool *smelt_pool_default(int32_t threads);
+/* A pool of its own with exactly this many threads, the caller's included. */
+SMELT_API smelt_pool *smelt_pool_create(int32_t threads);
+/* Only for pools of smelt_pool_create, and not during a launch. */
+SMELT_API void smelt_pool_destroy(smelt_pool *pool);
+SMELT_API int32_t smelt_pool_threads(const smelt_pool *pool);
+/* The three forms of smelt_host.parallel_for: `pool` is a smelt_pool, a smelt_pool_view, unused. */
+SMELT_API int32_t smelt_pool_for(void *pool, smelt_task task, void *closure, int64_t count);
+SMELT_API int32_t smelt_pool_view_for(void *view, smelt_task task, void *closure, int64_t count);
+SMELT_API int32_t smelt_serial_for(void *unused, smelt_task task, void *closure, int64_t count);
+
+/* A pool of which at most max_threads are used. */
+typedef struct smelt_pool_view {
+    smelt_pool *pool;
+    int32_t max_threads;
+} smelt_pool_view;
+
+/* Fills host and view for at most this many threads (0: all) of the default pool. */
+SMELT_API void smelt_host_init(smelt_host *host, smelt_pool_view *view, int32_t threads);
+
+/* ---- prepared calls ---------------------------------------------------------------------------- */
+
+/* All arguments of one entry call: a foreign-function call with one pointer is several times
+ * cheaper than one with five. */
+typedef struct smelt_bound {
+    const smelt_host *host;
+    smelt_entry_function entry;
+    void *const *tensors;
+    const int64_t *sizes;
+    const void *weights;
+    void *workspace;
+} smelt_bound;
+
+SMELT_API int32_t smelt_bound_run(const smelt_bound *bound);
+/* Runs `number` times and writes the time of all of them in nanoseconds. */
+SMELT_API int32_t smelt_bound_time(const smelt_bound *bound, int64_t number, int64_t *nanoseconds);
+
+/* The sink of smelt_profile_probe: two arrays of kernel_count entries each, and scratch. */
+typedef struct smelt_profile {
+    int64_t kernel_count;
+    int64_t *start;       /* time of the last start, nanoseconds */
+    int64_t *nanoseconds; /* sum over all calls */
+    int64_t *calls;
+} smelt_profile;
+
+SMELT_API void smelt_profile_probe(void *profile, int64_t kernel, int32_t is_end);
+
+/* ---- memory and CPU ---------------------------------------------------------------------------- */
+
+/* Memory aligned to 64 bytes or more (never NULL for 0 bytes); NULL where there is none left. */
+SMELT_API void *smelt_alloc(int64_t bytes);
+SMELT_API void smelt_free(void *memory);
+/* 1 where this CPU and operating system have the feature of this LLVM name, else 0. */
+SMELT_API int32_t smelt_cpu_has(const char *feature);
+/* The names smelt_cpu_has knows on this architecture, NULL past the end. */
+SMELT_API const char *smelt_cpu_feature(int64_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

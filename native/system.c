@@ -1,0 +1,91 @@
+/* system.c: the few calls that differ between systems: sleeping, CPUs, memory. */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#endif
+
+/* ---- sleeping ---------------------------------------------------------------------------------- */
+
+#ifdef __linux__
+
+void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value) {
+    while (atomic_load(word) == value)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+void smelt_wake(_Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+#else
+
+/* One condition for all words: wake-ups are rare, since workers spin first. */
+static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sleep_end = PTHREAD_COND_INITIALIZER;
+
+void smelt_sleep_while(_Atomic uint32_t *word, uint32_t value) {
+    pthread_mutex_lock(&sleep_lock);
+    while (atomic_load(word) == value)
+        pthread_cond_wait(&sleep_end, &sleep_lock);
+    pthread_mutex_unlock(&sleep_lock);
+}
+
+void smelt_wake(_Atomic uint32_t *word) {
+    (void)word;
+    pthread_mutex_lock(&sleep_lock);
+    pthread_cond_broadcast(&sleep_end);
+    pthread_mutex_unlock(&sleep_lock);
+}
+
+#endif
+
+/* ---- CPUs -------------------------------------------------------------------------------------- */
+
+int smelt_current_cpu(void) {
+#ifdef __linux__
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+int smelt_cpu_count(void) {
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+#endif
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (int)count : 1;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+void *smelt_alloc(int64_t bytes) {
+    if (bytes < 0)
+        return NULL;
+    void *memory = NULL;
+    size_t size = bytes > 0 ? (size_t)bytes : 1;
+    /* Large arenas on huge pages: fewer page faults and TLB misses. */
+    int large = size >= 2 * HUGE_PAGE;
+    if (posix_memalign(&memory, large ? HUGE_PAGE : 64, size) != 0)
+        return NULL;
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (large)
+        madvise(memory, size & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+void smelt_free(void *memory) { free(memory); }

@@ -1,0 +1,275 @@
+"""Constant bounds and residues of atoms and polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import (
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Select,
+    TruncDiv,
+    TruncMod,
+)
+
+from .context import Bounds, Context
+from .poly import INTS, Poly, dtype_of, factors
+
+__all__ = ["atom_bounds", "atom_residue", "expr_bounds", "poly_bounds", "residue", "type_bounds"]
+
+
+def type_bounds(dtype: str) -> Bounds:
+    """The values of a narrow or unsigned type; int32 and int64 count as unbounded."""
+    base = dt.scalar(dtype)
+    if base in INTS or not (dt.is_int(base) or base == "bool"):
+        return None, None
+    if base == "bool":
+        return 0, 1
+    bits = 4 if base.endswith("int4") else dt.bits(base)
+    if dt.kind(base) == "uint":
+        return 0, (1 << bits) - 1
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def intersect(a: Bounds, b: Bounds) -> Bounds:
+    """What lies in both."""
+    low = a[0] if b[0] is None else b[0] if a[0] is None else max(a[0], b[0])
+    high = a[1] if b[1] is None else b[1] if a[1] is None else min(a[1], b[1])
+    return low, high
+
+
+def union(a: Bounds, b: Bounds) -> Bounds:
+    """What contains both."""
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    high = None if a[1] is None or b[1] is None else max(a[1], b[1])
+    return low, high
+
+
+def multiply(a: Bounds, b: Bounds) -> Bounds:
+    """The products of members."""
+    (al, ah), (bl, bh) = a, b
+    if al is not None and ah is not None and bl is not None and bh is not None:
+        products = (al * bl, al * bh, ah * bl, ah * bh)
+        return min(products), max(products)
+    low: int | None = None
+    high: int | None = None
+    if al is not None and bl is not None and al >= 0 and bl >= 0:
+        low = al * bl
+    elif ah is not None and bh is not None and ah <= 0 and bh <= 0:
+        low = ah * bh
+    elif al is not None and bh is not None and al >= 0 and bh <= 0:
+        high = al * bh
+    elif ah is not None and bl is not None and ah <= 0 and bl >= 0:
+        high = ah * bl
+    return low, high
+
+
+def poly_bounds(cx: Context, p: Poly) -> Bounds:
+    """Inclusive constant bounds of a polynomial, term by term."""
+    low: int | None = p.const
+    high: int | None = p.const
+    known = cx.known
+    for t, c in p.terms.items():
+        b = known.get(t)
+        if b is None:
+            b = atom_bounds(cx, t)
+        tl, th = b if c > 0 else (b[1], b[0])
+        low = None if low is None or tl is None else low + tl * c
+        high = None if high is None or th is None else high + th * c
+        if low is None and high is None:
+            break
+    return low, high
+
+
+def expr_bounds(cx: Context, e: Expr) -> Bounds:
+    """Inclusive constant bounds of any integer or bool expression."""
+    if dtype_of(e) in INTS:
+        return poly_bounds(cx, cx.poly(e))
+    if isinstance(e, IntImm):
+        return e.value, e.value
+    if not (dt.is_int(e.dtype) or dt.kind(e.dtype) == "bool"):
+        return None, None
+    return atom_bounds(cx, cx.simplify(e))
+
+
+def atom_bounds(cx: Context, e: Expr) -> Bounds:
+    """Inclusive constant bounds of one simplified term."""
+    found = cx.known.get(e)
+    if found is None:
+        stated = cx.ranges.get(e)
+        rule = _RULES.get(type(e))
+        if rule is not None:
+            found = rule(cx, e)
+            if stated is not None:
+                found = intersect(found, stated)
+        elif stated is not None:
+            found = stated
+        else:
+            found = type_bounds(e.dtype)
+        cx.known[e] = found
+    return found
+
+
+def _constant(cx: Context, e: IntImm) -> Bounds:
+    return e.value, e.value
+
+
+def _product(cx: Context, e: Mul) -> Bounds:
+    if e.dtype not in INTS:
+        return type_bounds(e.dtype)
+    result: Bounds = (1, 1)
+    items = factors(e)
+    for x in items:
+        result = multiply(result, expr_bounds(cx, x) if type(x) is Mul else _of(cx, x))
+    if len(items) == 2 and items[0] is items[1]:
+        result = intersect(result, (0, None))
+    return result
+
+
+def _of(cx: Context, e: Expr) -> Bounds:
+    """Bounds of an operand of an atom, by its normal form where it has one."""
+    return poly_bounds(cx, cx.poly(e)) if dtype_of(e) in INTS else atom_bounds(cx, e)
+
+
+def _floor_div(cx: Context, e: FloorDiv) -> Bounds:
+    (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
+    if bl is None or bl <= 0:
+        return type_bounds(e.dtype)
+    low: int | None
+    high: int | None
+    if al is None:
+        low = None
+    elif al < 0:
+        low = al // bl
+    else:
+        low = 0 if bh is None else al // bh
+    if ah is None:
+        high = None
+    elif ah >= 0:
+        high = ah // bl
+    else:
+        high = -1 if bh is None else ah // bh
+    return low, high
+
+
+def _floor_mod(cx: Context, e: FloorMod) -> Bounds:
+    (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
+    if bl is None or bl <= 0:
+        return type_bounds(e.dtype)
+    high = None if bh is None else bh - 1
+    if al is not None and al >= 0 and ah is not None:
+        high = ah if high is None else min(high, ah)
+    return 0, high
+
+
+def _trunc_mod(cx: Context, e: TruncMod) -> Bounds:
+    (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
+    if bl is None or bh is None or bl <= 0:
+        return type_bounds(e.dtype)
+    return (0 if al is not None and al >= 0 else 1 - bh), (0 if ah is not None and ah <= 0 else bh - 1)
+
+
+def _trunc_div(cx: Context, e: TruncDiv) -> Bounds:
+    (al, ah), (bl, _) = _of(cx, e.a), _of(cx, e.b)
+    if bl is None or bl <= 0:
+        return type_bounds(e.dtype)
+    low = None if al is None else -(-al // bl) if al < 0 else 0
+    high = None if ah is None else ah // bl if ah > 0 else 0
+    return low, high
+
+
+def _min(cx: Context, e: Min) -> Bounds:
+    (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
+    low = None if al is None or bl is None else min(al, bl)
+    return low, bh if ah is None else ah if bh is None else min(ah, bh)
+
+
+def _max(cx: Context, e: Max) -> Bounds:
+    (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
+    high = None if ah is None or bh is None else max(ah, bh)
+    return bl if al is None else al if bl is None else max(al, bl), high
+
+
+def _select(cx: Context, e: Select) -> Bounds:
+    return union(_of(cx, e.true_value), _of(cx, e.false_value))
+
+
+def _call(cx: Context, e: Call) -> Bounds:
+    if e.op == "if_then_else":
+        return union(_of(cx, e.args[1]), _of(cx, e.args[2]))
+    return type_bounds(e.dtype)
+
+
+def _cast(cx: Context, e: Cast) -> Bounds:
+    inner, own = e.value.dtype, type_bounds(e.dtype)
+    if not (dt.is_int(inner) or dt.kind(inner) == "bool"):
+        return own
+    b = _of(cx, e.value)
+    return b if fits(b, e.dtype) else own
+
+
+def fits(b: Bounds, dtype: str) -> bool:
+    """Whether every value within the bounds can be stored in the type."""
+    if dt.kind(dtype) not in ("int", "uint"):
+        return dt.kind(dtype) == "bool" and b[0] is not None and b[1] is not None and 0 <= b[0] <= b[1] <= 1
+    bits = 4 if dt.scalar(dtype).endswith("int4") else dt.bits(dtype)
+    low, high = (0, (1 << bits) - 1) if dt.kind(dtype) == "uint" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return b[0] is not None and b[1] is not None and low <= b[0] and b[1] <= high
+
+
+_RULES: dict[type, Callable[[Context, Any], Bounds]] = {
+    IntImm: _constant, Mul: _product, FloorDiv: _floor_div, FloorMod: _floor_mod, Min: _min, Max: _max,
+    TruncMod: _trunc_mod, TruncDiv: _trunc_div, Select: _select, Call: _call, Cast: _cast,
+}
+
+
+# ------------------------------------------------------------------------------------ residues
+
+
+def residue(cx: Context, p: Poly) -> tuple[int, int]:
+    """(coefficient, base): the value is coefficient * q + base; coefficient 0 for a constant."""
+    coefficient, base = 0, p.const
+    for t, c in p.terms.items():
+        m, r = atom_residue(cx, t)
+        coefficient = gcd(coefficient, m * c)
+        base += r * c
+        if coefficient == 1:
+            return 1, 0
+    return (coefficient, base % coefficient) if coefficient else (0, base)
+
+
+def atom_residue(cx: Context, e: Expr) -> tuple[int, int]:
+    """The residue of one simplified term."""
+    stated = cx.moduli.get(e)
+    if stated is not None:
+        return stated
+    kind = type(e)
+    if kind is Mul:
+        coefficient, base = 0, 1
+        for x in factors(e):
+            m, r = residue(cx, cx.poly(x))
+            coefficient, base = gcd(coefficient * m, coefficient * r, base * m), base * r
+            if coefficient == 1:
+                return 1, 0
+        return (coefficient, base % coefficient) if coefficient else (0, base)
+    if kind is FloorMod:
+        m, r = residue(cx, cx.poly(e.a))  # type: ignore[attr-defined]
+        d, s = residue(cx, cx.poly(e.b))  # type: ignore[attr-defined]
+        c = gcd(m, d, s)
+        return (c, r % c) if c > 1 else (1, 0)
+    if kind in (Min, Max, Select):
+        a, b = (e.true_value, e.false_value) if isinstance(e, Select) else (e.a, e.b)  # type: ignore[attr-defined]
+        (ma, ra), (mb, rb) = residue(cx, cx.poly(a)), residue(cx, cx.poly(b))
+        c = gcd(ma, mb, ra - rb)
+        return (c, ra % c) if c else (0, ra)
+    return 1, 0

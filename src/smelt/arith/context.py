@@ -1,0 +1,133 @@
+"""What is known about the variables, and the memory of what follows from it.
+
+A Context belongs to one scope of facts. The rules are functions of (context, expression) in the
+modules beside this one; they register themselves here by the class they apply to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from smelt.ir.expr import Expr, IntImm, Var, rebuild_binary, refold
+from smelt.ir.expr import Binary as _Binary
+
+from .poly import INTS, Order, Poly, atom, constant, dtype_of
+
+__all__ = ["Bounds", "Context", "integer_rule", "opaque", "rebuild", "value_rule"]
+
+Bounds: TypeAlias = tuple[int | None, int | None]
+"""Inclusive ends; None where there is none."""
+
+IntegerRule: TypeAlias = Callable[["Context", Any], Poly]
+ValueRule: TypeAlias = Callable[["Context", Any], Expr]
+_R = TypeVar("_R", bound=Callable[..., Any])
+
+_INTEGER: dict[type, IntegerRule] = {}
+_VALUE: dict[type, ValueRule] = {}
+
+
+def integer_rule(*classes: type) -> Callable[[_R], _R]:
+    """Registers how nodes of these classes become polynomials where they are int32 or int64."""
+    def register(fn: _R) -> _R:
+        for c in classes:
+            _INTEGER[c] = fn
+        return fn
+    return register
+
+
+def value_rule(*classes: type) -> Callable[[_R], _R]:
+    """Registers how nodes of these classes are simplified where they are of another type."""
+    def register(fn: _R) -> _R:
+        for c in classes:
+            _VALUE[c] = fn
+        return fn
+    return register
+
+
+class Context:
+    """Facts of one scope.
+
+    ranges     constant inclusive bounds of variables (or other atoms)
+    symbolic   variables whose inclusive bounds are polynomials, in the order of binding
+    values     variables that stand for an expression
+    moduli     atom -> (coefficient, base): atom = coefficient * q + base
+    facts      polynomials known to be >= 0
+    truths     conditions known to be true (True) or false (False)
+    """
+
+    def __init__(self, order: Order | None = None) -> None:
+        """Nothing is known."""
+        self.order = order or Order()
+        self.ranges: dict[Expr, Bounds] = {}
+        self.symbolic: dict[Expr, tuple[Poly, Poly]] = {}
+        self.values: dict[Var, Expr] = {}
+        self.moduli: dict[Expr, tuple[int, int]] = {}
+        self.facts: list[Poly] = []
+        self.truths: dict[Expr, bool] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was derived; the facts stay."""
+        self.polys: dict[Expr, Poly] = {}
+        self.simple: dict[Expr, Expr] = {}
+        self.known: dict[Expr, Bounds] = {}
+        self.proofs: dict[tuple[object, ...], bool] = {}
+        self.children: dict[object, Context] = {}
+
+    def extended(self) -> Context:
+        """A copy of the facts, with an empty memory."""
+        new = Context(self.order)
+        new.ranges.update(self.ranges)
+        new.symbolic.update(self.symbolic)
+        new.values.update(self.values)
+        new.moduli.update(self.moduli)
+        new.facts.extend(self.facts)
+        new.truths.update(self.truths)
+        return new
+
+    def poly(self, e: Expr) -> Poly:
+        """The normal form of an int32 or int64 expression."""
+        found = self.polys.get(e)
+        if found is None:
+            rule = _INTEGER.get(type(e), opaque)
+            found = self.polys[e] = rule(self, e)
+        return found
+
+    def build(self, p: Poly, dtype: str) -> Expr:
+        """The expression of a polynomial, remembered as simple."""
+        e = self.order.build(p, dtype)
+        self.polys.setdefault(e, p)
+        self.simple.setdefault(e, e)
+        return e
+
+    def simplify(self, e: Expr) -> Expr:
+        """The simplest form known of any expression."""
+        found = self.simple.get(e)
+        if found is None:
+            if dtype_of(e) in INTS:
+                found = self.build(self.poly(e), dtype_of(e))
+            else:
+                found = _VALUE.get(type(e), rebuild)(self, e)
+                self.simple[found] = found
+            self.simple[e] = found
+        return found
+
+
+def rebuild(cx: Context, e: Expr) -> Expr:
+    """The node with its children simplified and constants folded."""
+    if isinstance(e, _Binary):
+        a, b = cx.simplify(e.a), cx.simplify(e.b)
+        return e if a is e.a and b is e.b else rebuild_binary(type(e), a, b)
+    new = e.with_children(lambda c: cx.simplify(c) if isinstance(c, Expr) else c)
+    return e if new is e else refold(new)
+
+
+def opaque(cx: Context, e: Expr) -> Poly:
+    """A term without structure; its parts are simplified."""
+    new = rebuild(cx, e)
+    if new is e:
+        return atom(e)
+    if isinstance(new, IntImm):
+        return constant(new.value)
+    return atom(new) if type(new) is type(e) else cx.poly(new)

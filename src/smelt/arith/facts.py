@@ -1,0 +1,79 @@
+"""From conditions to facts."""
+
+from __future__ import annotations
+
+from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorMod, IntImm, Not, Or, Var, logical_not
+
+from .bounds import intersect
+from .context import Context
+from .poly import INTS, Poly, dtype_of, scale, subtract
+
+__all__ = ["conjuncts", "learn", "under"]
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The conditions that all hold where `e` holds."""
+    out: list[Expr] = []
+    stack = [e]
+    while stack:
+        c = stack.pop()
+        if isinstance(c, And):
+            stack += (c.b, c.a)
+        elif isinstance(c, Not) and isinstance(c.a, Or):
+            stack += (logical_not(c.a.b), logical_not(c.a.a))
+        else:
+            out.append(c)
+    return out
+
+
+def learn(cx: Context, condition: Expr) -> None:
+    """Take a condition as true. The memory must be empty or unaffected."""
+    polys = [(c, _difference(cx, c)) for c in conjuncts(condition)]
+    for c, p in polys:
+        cx.truths[c] = True
+        cx.truths[logical_not(c)] = False
+        if p is None:
+            continue
+        kind = type(c)
+        if kind is EQ:
+            _learn_nonnegative(cx, p)
+            _learn_nonnegative(cx, scale(p, -1))
+            _learn_residue(cx, c)
+        elif kind in (LT, LE):
+            _learn_nonnegative(cx, Poly(scale(p, -1).terms, -p.const - (kind is LT)))
+        elif kind in (GT, GE):
+            _learn_nonnegative(cx, Poly(p.terms, p.const - (kind is GT)))
+    cx.forget()
+
+
+def _difference(cx: Context, c: Expr) -> Poly | None:
+    if isinstance(c, Compare) and dtype_of(c.a) in INTS and type(c) is not NE:
+        return subtract(cx.poly(c.a), cx.poly(c.b))
+    return None
+
+
+def _learn_nonnegative(cx: Context, p: Poly) -> None:
+    """p >= 0: a bound of an atom where there is just one, else a fact."""
+    if len(p.terms) == 1:
+        (t, c), = p.terms.items()
+        bound = (-(p.const // c), None) if c > 0 else (None, p.const // -c)
+        cx.ranges[t] = intersect(cx.ranges.get(t, (None, None)), bound)
+    elif p.terms:
+        cx.facts.append(p)
+
+
+def _learn_residue(cx: Context, c: Expr) -> None:
+    match c:
+        case EQ(FloorMod(x, IntImm(_, m)), IntImm(_, r)) if m > 1 and isinstance(x, Var):
+            cx.moduli[x] = (m, r % m)
+
+
+def under(cx: Context, condition: Expr, value: bool) -> Context:
+    """The context in which a condition has a value."""
+    key = (condition, value)
+    child = cx.children.get(key)
+    if child is None:
+        child = cx.extended()
+        learn(child, condition if value else logical_not(condition))
+        cx.children[key] = child
+    return child

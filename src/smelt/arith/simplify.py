@@ -1,0 +1,291 @@
+"""How integer nodes become polynomials: sums, products, min, max, choices and conversions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import (
+    Add,
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Sub,
+    Var,
+    cast,
+)
+
+from .bounds import expr_bounds, fits, poly_bounds, residue
+from .context import Context, integer_rule, opaque, rebuild, value_rule
+from .facts import under
+from .poly import INTS, Poly, add, atom, constant, dtype_of, factors, scale, subtract
+from .prove import nonnegative
+
+__all__ = ["merge"]
+
+_DISTRIBUTE = 24
+"""Products of sums with more terms than this are not multiplied out."""
+
+
+@integer_rule(IntImm)
+def _constant(cx: Context, e: IntImm) -> Poly:
+    return constant(e.value)
+
+
+@integer_rule(Var)
+def _var(cx: Context, e: Var) -> Poly:
+    value = cx.values.get(e)
+    if value is not None:
+        return cx.poly(value)
+    low, high = cx.ranges.get(e, (None, None))
+    return constant(low) if low is not None and low == high else atom(e)
+
+
+@integer_rule(Add)
+def _add(cx: Context, e: Add) -> Poly:
+    return merge(cx, add(cx.poly(e.a), cx.poly(e.b)), dtype_of(e))
+
+
+@integer_rule(Sub)
+def _sub(cx: Context, e: Sub) -> Poly:
+    return merge(cx, subtract(cx.poly(e.a), cx.poly(e.b)), dtype_of(e))
+
+
+@integer_rule(Mul)
+def _mul(cx: Context, e: Mul) -> Poly:
+    a, b = cx.poly(e.a), cx.poly(e.b)
+    if len(a.terms) * len(b.terms) <= _DISTRIBUTE:
+        product = cx.order.multiply(a, b)
+        return merge(cx, product, dtype_of(e))
+    dtype = dtype_of(e)
+    return atom(cx.order.product([cx.build(a, dtype), cx.build(b, dtype)]))
+
+
+# ----------------------------------------------------------------------------- terms that meet
+
+
+def merge(cx: Context, p: Poly, dtype: str) -> Poly:
+    """The sum with quotients, remainders, minima and maxima joined to what they complete."""
+    changed = True
+    while changed:
+        changed = False
+        for t in p.terms:
+            rule = _MERGE.get(type(t))
+            if rule is not None:
+                new = rule(cx, p, t, dtype)
+                if new is not None:
+                    p, changed = new, True
+                    break
+    return p
+
+
+def _contains(p: Poly, part: Poly, by: int) -> bool:
+    """Whether every term of part * by stands in p."""
+    terms = p.terms
+    return bool(part.terms) and all([terms.get(t) == c * by for t, c in part.terms.items()])
+
+
+def _join_remainder(cx: Context, p: Poly, t: FloorMod, dtype: str) -> Poly | None:
+    """x % d + x // d * d  =  x;   x % d + x // d % b * d  =  x % (d*b)."""
+    if len(p.terms) < 2:
+        return None
+    c = p.terms[t]
+    d = cx.poly(t.b)
+    q = cx.poly(FloorDiv(t.a, t.b))
+    qd = cx.order.multiply(q, d)
+    if _contains(p, qd, c):
+        rest = subtract(p, Poly({**scale(qd, c).terms, t: c}, qd.const * c))
+        return add(rest, cx.poly(t.a), c)
+    if d.terms:
+        return None
+    upper = q.single()
+    if upper is None:
+        return None
+    for s, k in p.terms.items():
+        if type(s) is FloorMod and k == c * d.const and s.a is upper and isinstance(s.b, IntImm):
+            rest = subtract(p, Poly({t: c, s: k}, 0))
+            return add(rest, cx.poly(FloorMod(t.a, IntImm(dtype, d.const * s.b.value))), c)
+    return None
+
+
+def _join_quotient(cx: Context, p: Poly, t: Expr, dtype: str) -> Poly | None:
+    """x - x // d * d  =  x % d;   x // d * d  =  x  where d divides x."""
+    for f in factors(t):
+        if type(f) is not FloorDiv:
+            continue
+        d = cx.poly(f.b)
+        whole = cx.order.multiply(atom(f), d)
+        if len(whole.terms) != 1 or t not in whole.terms or p.terms[t] % whole.terms[t]:
+            continue
+        k = p.terms[t] // whole.terms[t]
+        x = cx.poly(f.a)
+        m, base = residue(cx, x)
+        if not d.terms and d.const > 0 and m % d.const == 0 and base % d.const == 0:
+            return add(subtract(p, atom(t, p.terms[t])), x, k)
+        if _contains(p, x, -k):
+            rest = add(subtract(p, atom(t, p.terms[t])), x, k)
+            return add(rest, cx.poly(FloorMod(f.a, f.b)), -k)
+    return None
+
+
+def _join_extreme(cx: Context, p: Poly, t: Any, dtype: str) -> Poly | None:
+    """min(x + s, y) - s  =  min(x, y - s)."""
+    c = p.terms[t]
+    operands = cx.poly(t.a), cx.poly(t.b)
+    for x in operands:
+        shared = {s: k for s, k in x.terms.items() if p.terms.get(s) == -c * k}
+        if shared:
+            s = Poly(shared, 0)
+            a, b = (cx.build(subtract(o, s), dtype) for o in operands)
+            return add(add(subtract(p, atom(t, c)), s, c), cx.poly(type(t)(a, b)), c)
+    return None
+
+
+_MERGE: dict[type, Any] = {FloorMod: _join_remainder, FloorDiv: _join_quotient, Mul: _join_quotient,
+                           Min: _join_extreme, Max: _join_extreme}
+
+
+# --------------------------------------------------------------------------------- min and max
+
+
+@integer_rule(Min, Max)
+def _extreme(cx: Context, e: Min | Max) -> Poly:
+    """min(a, b) = a where a <= b; what all operands share stands outside."""
+    dtype, cls = dtype_of(e), type(e)
+    operands = _flatten(cx, cls, cx.poly(e.a)) + _flatten(cx, cls, cx.poly(e.b))
+    kept: list[Poly] = []
+    for x in operands:
+        if any(_wins(cx, cls, y, x) for y in kept):
+            continue
+        kept = [y for y in kept if not _wins(cx, cls, x, y)]
+        kept.append(x)
+    if len(kept) == 1:
+        return kept[0]
+    first = kept[0]
+    shared = Poly({t: c for t, c in first.terms.items() if all([k.terms.get(t) == c for k in kept])},
+                  first.const if all([k.const == first.const for k in kept]) else 0)
+    items = [cx.build(subtract(k, shared), dtype) for k in kept]
+    items.sort(key=lambda x: (isinstance(x, IntImm), cx.order.key(x)))
+    result = items[0]
+    for x in items[1:]:
+        result = cls(result, x)
+    return add(shared, atom(result))
+
+
+def _flatten(cx: Context, cls: type, p: Poly) -> list[Poly]:
+    """The operands of a nested min (or max), a constant added to each."""
+    if len(p.terms) == 1:
+        (t, c), = p.terms.items()
+        if type(t) is cls and c == 1:
+            inner = [*_flatten(cx, cls, cx.poly(t.a)), *_flatten(cx, cls, cx.poly(t.b))]  # type: ignore[attr-defined]
+            return [add(x, Poly({}, p.const)) for x in inner] if p.const else inner
+    return [p]
+
+
+def _wins(cx: Context, cls: type, x: Poly, y: Poly) -> bool:
+    """Whether x makes y needless in a min or max."""
+    d = subtract(y, x) if cls is Min else subtract(x, y)
+    return nonnegative(cx, d, 3)
+
+
+# ------------------------------------------------------------------------------------- choices
+
+
+def decided(cx: Context, e: Expr, c: Expr, a: Expr, b: Expr) -> Expr:
+    """The chosen branch where the condition is known, else the node with simple parts."""
+    c = cx.simplify(c)
+    if isinstance(c, IntImm):
+        return cx.simplify(a if c.value else b)
+    a = under(cx, c, True).simplify(a)
+    b = under(cx, c, False).simplify(b)
+    if a is b:
+        return a
+    return Select(c, a, b) if type(e) is Select else Call(dtype_of(a), "if_then_else", (c, a, b))
+
+
+@integer_rule(Select)
+def _select(cx: Context, e: Select) -> Poly:
+    new = decided(cx, e, e.condition, e.true_value, e.false_value)
+    return atom(new) if type(new) is Select else cx.poly(new)
+
+
+@value_rule(Select)
+def _select_value(cx: Context, e: Select) -> Expr:
+    if dt.lanes(e.condition.dtype) > 1:
+        return rebuild(cx, e)
+    return decided(cx, e, e.condition, e.true_value, e.false_value)
+
+
+@integer_rule(Call)
+def _call(cx: Context, e: Call) -> Poly:
+    if e.op != "if_then_else":
+        return opaque(cx, e)
+    new = decided(cx, e, *e.args)
+    return atom(new) if type(new) is Call else cx.poly(new)
+
+
+@value_rule(Call)
+def _call_value(cx: Context, e: Call) -> Expr:
+    if e.op != "if_then_else" or dt.lanes(e.args[0].dtype) > 1:
+        return rebuild(cx, e)
+    return decided(cx, e, *e.args)
+
+
+# --------------------------------------------------------------------------------- conversions
+
+
+@integer_rule(Cast)
+def _cast(cx: Context, e: Cast) -> Poly:
+    """int64(x + c*y) = int64(x) + c*int64(y) where x + c*y fits both types."""
+    inner = dtype_of(e.value)
+    if inner not in INTS:
+        return _cast_other(cx, e)
+    p = cx.poly(e.value)
+    if not p.terms:
+        return constant(p.const) if fits((p.const, p.const), e.type) else opaque(cx, e)
+    alone = p.single()
+    if (alone is None or type(alone) is Mul) and not fits(poly_bounds(cx, p), "int32"):
+        return atom(Cast(e.type, cx.build(p, inner)))
+    total = constant(p.const)
+    for t, c in p.terms.items():
+        items = [_cast_atom(cx, e.type, x) for x in factors(t)]
+        part = constant(c)
+        for x in items:
+            part = cx.order.multiply(part, x)
+        total = add(total, part)
+    return total
+
+
+def _cast_atom(cx: Context, dtype: str, x: Expr) -> Poly:
+    """int64(int32(x)) = x where x fits int32; int32(int64(x)) = x."""
+    if type(x) is Cast and dtype_of(x.value) == dtype and (
+            dtype == "int32" or fits(expr_bounds(cx, x.value), x.type)):
+        return cx.poly(x.value)
+    return atom(Cast(dtype, x))
+
+
+def _cast_other(cx: Context, e: Cast) -> Poly:
+    value = cx.simplify(e.value)
+    if isinstance(value, IntImm):
+        return constant(value.value)
+    if isinstance(value, Cast) and dtype_of(value.value) in INTS and (
+            fits(expr_bounds(cx, value.value), value.type)):
+        return cx.poly(cast(e.type, value.value))
+    return atom(e if value is e.value else Cast(e.type, value))
+
+
+@value_rule(Cast)
+def _cast_value(cx: Context, e: Cast) -> Expr:
+    """A conversion to a type that holds every value, after another such, is one conversion."""
+    value = cx.simplify(e.value)
+    if isinstance(value, IntImm) and (dt.is_int(e.type) or e.type == "bool"):
+        if e.type == "bool" or fits((value.value, value.value), e.type):
+            return IntImm(e.type, int(bool(value.value)) if e.type == "bool" else value.value)
+    return e if value is e.value else cast(e.type, value)

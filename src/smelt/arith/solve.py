@@ -1,0 +1,318 @@
+"""Symbolic intervals, linear forms, and conditions solved for one variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    Call,
+    Cast,
+    Compare,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Select,
+    Var,
+    free_vars,
+)
+
+from .bounds import atom_bounds, fits
+from .context import Context
+from .divide import quotient, remainder
+from .facts import conjuncts
+from .poly import INTS, ZERO, Poly, add, atom, constant, dtype_of, factors, scale, subtract
+from .prove import nonnegative, positive, split_by
+
+__all__ = ["Interval", "interval", "linear", "solve_bounds"]
+
+Interval: TypeAlias = tuple[Poly | None, Poly | None]
+"""Inclusive symbolic ends; None where there is none."""
+
+
+# ---------------------------------------------------------------------------- symbolic intervals
+
+
+class _Walk:
+    """The interval of one expression while some variables run; the others stay."""
+
+    def __init__(self, cx: Context, domains: Mapping[Var, Interval], dtype: str) -> None:
+        self.cx = cx
+        self.domains = domains
+        self.dtype = dtype
+        self.memo: dict[Expr, Interval] = {}
+
+    def varies(self, e: Expr) -> bool:
+        return any(v in self.domains for v in free_vars(e))
+
+    def poly(self, p: Poly) -> Interval:
+        """Term by term: the ends of c*t are those of t, swapped where c < 0."""
+        low: Poly | None = constant(p.const)
+        high: Poly | None = constant(p.const)
+        for t, c in p.terms.items():
+            tl, th = self.monomial(t)
+            if c < 0:
+                tl, th = th, tl
+            low = None if low is None or tl is None else add(low, tl, c)
+            high = None if high is None or th is None else add(high, th, c)
+            if low is None and high is None:
+                break
+        return low, high
+
+    def monomial(self, t: Expr) -> Interval:
+        found = self.memo.get(t)
+        if found is None:
+            items = factors(t)
+            found = self.atom(t) if len(items) == 1 else self.product(items)
+            self.memo[t] = found
+        return found
+
+    def product(self, items: list[Expr]) -> Interval:
+        result: Interval = (constant(1), constant(1))
+        for x in items:
+            result = self.times(result, self.monomial(x))
+        return result
+
+    def times(self, a: Interval, b: Interval) -> Interval:
+        """The product of intervals whose signs can be shown, else of constant ones."""
+        mul, cx = self.cx.order.multiply, self.cx
+        (al, ah), (bl, bh) = a, b
+        if al is not None and bl is not None and nonnegative(cx, al) and nonnegative(cx, bl):
+            return mul(al, bl), None if ah is None or bh is None else mul(ah, bh)
+        for (x, y), (ul, uh) in ((a, b), (b, a)):
+            if x is not None and y is not None and x.same(y):
+                if nonnegative(cx, x):
+                    return None if ul is None else mul(x, ul), None if uh is None else mul(x, uh)
+                if nonnegative(cx, scale(x, -1)):
+                    return None if uh is None else mul(x, uh), None if ul is None else mul(x, ul)
+        if al is None or ah is None or bl is None or bh is None:
+            return None, None
+        corners = [mul(x, y) for x in (al, ah) for y in (bl, bh)]
+        return self.fold(Min, corners), self.fold(Max, corners)
+
+    def fold(self, cls: type[Min] | type[Max], polys: Iterable[Poly]) -> Poly:
+        items = list(polys)
+        result = items[0]
+        for p in items[1:]:
+            if not p.same(result):
+                result = self.cx.poly(cls(self.expr(result), self.expr(p)))
+        return result
+
+    def expr(self, p: Poly) -> Expr:
+        return self.cx.build(p, self.dtype)
+
+    def atom(self, e: Expr) -> Interval:
+        if e in self.domains:
+            return self.domains[e]  # type: ignore[index]
+        if not self.varies(e):
+            return atom(e), atom(e)
+        rule = _INTERVALS.get(type(e))
+        ends = rule(self, e) if rule is not None else (None, None)
+        if ends[0] is None or ends[1] is None:
+            low, high = atom_bounds(self.cx, e)
+            ends = (constant(low) if ends[0] is None and low is not None else ends[0],
+                    constant(high) if ends[1] is None and high is not None else ends[1])
+        return ends
+
+    def of(self, e: Expr) -> Interval:
+        return self.poly(self.cx.poly(e))
+
+
+def _floor_div(w: _Walk, e: FloorDiv) -> Interval:
+    """x // d grows with x; for d > 0 that does not vary."""
+    d = w.cx.poly(e.b)
+    if w.varies(e.b) or not positive(w.cx, d):
+        return None, None
+    low, high = w.of(e.a)
+    return (None if low is None else quotient(w.cx, low, d, w.dtype),
+            None if high is None else quotient(w.cx, high, d, w.dtype))
+
+
+def _floor_mod(w: _Walk, e: FloorMod) -> Interval:
+    """x % d is x - k*d where x // d = k at both ends of x, else 0 ... d - 1."""
+    d = w.cx.poly(e.b)
+    if w.varies(e.b) or not positive(w.cx, d):
+        return None, None
+    low, high = w.of(e.a)
+    if low is not None and high is not None:
+        if quotient(w.cx, low, d, w.dtype).same(quotient(w.cx, high, d, w.dtype)):
+            return remainder(w.cx, low, d, w.dtype), remainder(w.cx, high, d, w.dtype)
+        if nonnegative(w.cx, low):
+            return ZERO, w.fold(Min, [high, Poly(d.terms, d.const - 1)])
+    return ZERO, Poly(d.terms, d.const - 1)
+
+
+def _extreme(w: _Walk, e: Min | Max) -> Interval:
+    """min and max grow with both operands."""
+    (al, ah), (bl, bh) = w.of(e.a), w.of(e.b)
+    cls = type(e)
+    strict = (lambda x, y: None if x is None or y is None else w.fold(cls, (x, y)))
+    either = (lambda x, y: y if x is None else x if y is None else w.fold(cls, (x, y)))
+    return (strict(al, bl), either(ah, bh)) if cls is Min else (either(al, bl), strict(ah, bh))
+
+
+def _union(w: _Walk, a: Expr, b: Expr) -> Interval:
+    (al, ah), (bl, bh) = w.of(a), w.of(b)
+    return (None if al is None or bl is None else w.fold(Min, (al, bl)),
+            None if ah is None or bh is None else w.fold(Max, (ah, bh)))
+
+
+def _select(w: _Walk, e: Select) -> Interval:
+    return _union(w, e.true_value, e.false_value)
+
+
+def _call(w: _Walk, e: Call) -> Interval:
+    return _union(w, e.args[1], e.args[2]) if e.op == "if_then_else" else (None, None)
+
+
+def _cast(w: _Walk, e: Cast) -> Interval:
+    """Widening keeps order; narrowing keeps it where the value fits (then it is not an atom)."""
+    inner = dtype_of(e.value)
+    if inner not in INTS or not (e.type == "int64" or fits(atom_bounds(w.cx, e.value), e.type)):
+        return None, None
+    below = _Walk(w.cx, w.domains, inner)
+    low, high = below.of(e.value)
+    return (None if low is None else w.cx.poly(Cast(e.type, below.expr(low))),
+            None if high is None else w.cx.poly(Cast(e.type, below.expr(high))))
+
+
+_INTERVALS: dict[type, Callable[[_Walk, Any], Interval]] = {
+    FloorDiv: _floor_div, FloorMod: _floor_mod, Min: _extreme, Max: _extreme, Select: _select,
+    Call: _call, Cast: _cast,
+}
+
+
+def interval(cx: Context, e: Expr, domains: Mapping[Var, Interval]) -> Interval:
+    """Symbolic inclusive ends of `e`; ends of domains that mention other domains are resolved."""
+    dtype = dtype_of(e)
+    low: Poly | None = cx.poly(e)
+    high = low
+    for _ in range(len(domains) + 1):
+        names = {v for p in (low, high) if p is not None for t in p.terms for v in free_vars(t)}
+        if not any(v in domains for v in names):
+            return low, high
+        w = _Walk(cx, domains, dtype)
+        low = None if low is None else w.poly(low)[0]
+        high = None if high is None else w.poly(high)[1]
+    return None, None
+
+
+# ---------------------------------------------------------------------------------- linear forms
+
+
+def linear(cx: Context, p: Poly, variables: Iterable[Var]) -> tuple[dict[Var, Poly], Poly] | None:
+    """Coefficients and rest; None where a variable occurs in another way than linearly."""
+    wanted = list(dict.fromkeys(variables))
+    inside = set(wanted)
+    rest = p
+    out: dict[Var, Poly] = {}
+    for v in wanted:
+        coefficient, rest = split_by(cx, rest, v)
+        if coefficient is None:
+            return None
+        if coefficient.terms or coefficient.const:
+            out[v] = coefficient
+    for q in (*out.values(), rest):
+        if any(v in inside for t in q.terms for v in free_vars(t)):
+            return None
+    return out, rest
+
+
+# -------------------------------------------------------------------------------------- solving
+
+
+def solve_bounds(cx: Context, condition: Expr, v: Var) -> Interval | None:
+    """The half-open interval of `v` in which every comparison of a conjunction holds."""
+    lows: list[Poly] = []
+    highs: list[Poly] = []
+    for c in conjuncts(condition):
+        ends = _solve_one(cx, c, v)
+        if ends is None:
+            return None
+        low, high = ends
+        if low is not None:
+            lows.append(low)
+        if high is not None:
+            highs.append(high)
+    w = _Walk(cx, {}, v.dtype)
+    return w.fold(Max, lows) if lows else None, w.fold(Min, highs) if highs else None
+
+
+def _solve_one(cx: Context, c: Expr, v: Var) -> Interval | None:
+    simple = cx.simplify(c)
+    if isinstance(simple, IntImm):
+        return (None, None) if simple.value else (ZERO, ZERO)
+    parts = conjuncts(simple)
+    if len(parts) > 1:
+        return _conjunction(cx, parts, v)
+    if not isinstance(simple, Compare) or dtype_of(simple.a) not in INTS or dtype_of(simple.a) != v.dtype:
+        return None
+    kind = type(simple)
+    d = subtract(cx.poly(simple.a), cx.poly(simple.b))
+    if kind is EQ:
+        lower = _solve_negative(cx, Poly(d.terms, d.const - 1), v)
+        flipped = scale(d, -1)
+        upper = _solve_negative(cx, Poly(flipped.terms, flipped.const - 1), v)
+        return None if lower is None or upper is None else _meet(cx, lower, upper, v.dtype)
+    if kind in (LT, LE):
+        return _solve_negative(cx, d if kind is LT else Poly(d.terms, d.const - 1), v)
+    if kind in (GT, GE):
+        flipped = scale(d, -1)
+        return _solve_negative(cx, flipped if kind is GT else Poly(flipped.terms, flipped.const - 1), v)
+    return None
+
+
+def _conjunction(cx: Context, parts: list[Expr], v: Var) -> Interval | None:
+    result: Interval = (None, None)
+    for part in parts:
+        ends = _solve_one(cx, part, v)
+        if ends is None:
+            return None
+        result = _meet(cx, result, ends, v.dtype)
+    return result
+
+
+def _meet(cx: Context, a: Interval, b: Interval, dtype: str) -> Interval:
+    w = _Walk(cx, {}, dtype)
+    (al, ah), (bl, bh) = a, b
+    return (bl if al is None else al if bl is None else w.fold(Max, (al, bl)),
+            bh if ah is None else ah if bh is None else w.fold(Min, (ah, bh)))
+
+
+def _solve_negative(cx: Context, p: Poly, v: Var) -> Interval | None:
+    """k*v + r < 0:  v < ceil(-r / k) for k > 0,  v >= r // -k + 1 for k < 0."""
+    form = linear(cx, p, (v,))
+    if form is None:
+        return _solve_extreme(cx, p, v)
+    coefficients, r = form
+    k = coefficients.get(v)
+    if k is None:
+        return None
+    if positive(cx, k):
+        top = add(subtract(k, r), constant(-1))
+        return None, quotient(cx, top, k, v.dtype)
+    k = scale(k, -1)
+    if positive(cx, k):
+        return add(quotient(cx, r, k, v.dtype), constant(1)), None
+    return None
+
+
+def _solve_extreme(cx: Context, p: Poly, v: Var) -> Interval | None:
+    """max(a, b) + r < 0  =  a + r < 0 and b + r < 0;  likewise -min(a, b)."""
+    for t, c in p.terms.items():
+        if type(t) is Max and c > 0 or type(t) is Min and c < 0:
+            rest = subtract(p, atom(t, c))
+            ends = [_solve_negative(cx, add(rest, cx.poly(x), c), v) for x in (t.a, t.b)]
+            if ends[0] is None or ends[1] is None:
+                return None
+            return _meet(cx, ends[0], ends[1], v.dtype)
+    return None
+

@@ -1,0 +1,60 @@
+"""Where the command line writes: results to stdout; progress and errors to stderr."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from smelt.runtime.errors import SmeltError
+
+Report = Callable[[str, int, int], None]
+
+out = Console()
+err = Console(stderr=True)
+
+
+class UsageError(SmeltError):
+    """Arguments that cannot be carried out."""
+
+
+def complain(message: str) -> None:
+    """One message on stderr, as it is: brackets are not markup, lines are not broken."""
+    err.print("smelt: error:", style="bold red", end=" ", highlight=False)
+    err.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A line of result on stdout, as it is."""
+    out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def say_json(value: object) -> None:
+    """A result for programs."""
+    print(json.dumps(value, indent=2))
+
+
+@contextmanager
+def progress() -> Iterator[Report]:
+    """A callback `(stage, done, total)` that draws one bar a stage while stderr is a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
+        known = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in known:
+                known[stage] = bars.add_task(stage, total=total)
+            bars.update(known[stage], completed=done, total=total)
+
+        yield report
+
+
+def megabytes(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 1e6:.2f} MB"

@@ -1,0 +1,225 @@
+"""The commands on a model: compile, run, check, bench, profile, show."""
+
+import json as _json
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+import smelt
+from smelt.cli.console import UsageError, megabytes, out, say, say_json
+from smelt.cli.faces import Array, Executable, arrays, largest_error
+from smelt.cli.inputs import check_output_name, load, read_inputs, read_shapes, write_outputs
+from smelt.cli.peer import Peer
+from smelt.cli.timing import cores, interleave, summary
+
+
+class Stage(StrEnum):
+    """How far `smelt show` walks with a model."""
+
+    graph = "graph"
+    fused = "fused"
+    tir = "tir"
+    scheduled = "scheduled"
+    lowered = "lowered"
+    llvm = "llvm"
+
+
+Model = Annotated[str, typer.Argument(help="A model file (.onnx).", show_default=False)]
+Loadable = Annotated[str, typer.Argument(help="A model file, or a library (.so) compiled before.")]
+Target = Annotated[
+    str | None, typer.Option(help="What to compile for, such as 'llvm -mcpu=native'.")
+]
+Shape = Annotated[
+    list[str] | None,
+    typer.Option("--shape", help="The shape of an input: NAME=1,3,224,224; once for each input."),
+]
+Input = Annotated[
+    str | None, typer.Option("--input", help="A .npy or .npz file; random inputs without one.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Cores to use; all without it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def compile_model(
+    model: Model,
+    target: Target = None,
+    shape: Shape = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write a shared library here.")
+    ] = None,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Compile a model, and write it as a shared library."""
+    _needs_source(model)
+    start = time.perf_counter()
+    exe = load(model, target, shape or (), threads)
+    if output is not None:
+        exe.export_library(output)
+    seconds, memory = time.perf_counter() - start, exe.memory
+    if json:
+        say_json(
+            {
+                "model": model,
+                "seconds": seconds,
+                "planned_bytes": memory.planned_bytes,
+                "live_bytes": memory.live_bytes,
+                "weights_bytes": memory.weights_bytes,
+                "output": output,
+            }
+        )
+        return
+    say(
+        f"{model}: compiled in {seconds:.2f} s; weights {megabytes(memory.weights_bytes)}, "
+        f"workspace {megabytes(memory.planned_bytes)} "
+        f"(at least {megabytes(memory.live_bytes)} is alive at once)"
+    )
+    say(f"written to {output}" if output else "nothing written: -o FILE.so writes a library")
+
+
+def run(
+    model: Loadable,
+    input_file: Input = None,
+    output: Annotated[
+        str | None, typer.Option(help="Write the results to a .npy or .npz file.")
+    ] = None,
+    target: Target = None,
+    shape: Shape = None,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Run a model once."""
+    if output is not None:
+        check_output_name(output)
+    exe = load(model, target, shape or (), threads)
+    values = arrays(exe(*read_inputs(input_file, exe)))
+    if output is not None:
+        write_outputs(output, exe, values)
+    rows = [
+        (tensor.name, str(value.dtype), list(value.shape), *_extremes(value))
+        for tensor, value in zip(exe.outputs, values, strict=True)
+    ]
+    columns = ("name", "dtype", "shape", "min", "mean", "max")
+    if json:
+        say_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    table = Table(*columns)
+    for name, dtype, shape_, *figures in rows:
+        table.add_row(name, dtype, str(shape_), *(f"{figure:.6g}" for figure in figures))
+    out.print(table)
+
+
+def check(
+    model: Model,
+    input_file: Input = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="The largest max |a - b| / max |b| that passes.")
+    ] = 1e-4,
+    target: Target = None,
+    shape: Shape = None,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Compare a model's results with onnxruntime's; exit code 1 where they differ."""
+    _needs_source(model)
+    exe = load(model, target, shape or (), threads)
+    peer = Peer(model, threads or cores())
+    inputs = read_inputs(input_file, exe)
+    error = largest_error(arrays(exe(*inputs)), peer(_feeds(exe, inputs)))
+    passed = error <= tolerance
+    if json:
+        say_json({"model": model, "error": error, "tolerance": tolerance, "passed": passed})
+    else:
+        relation = "within" if passed else "ABOVE"
+        say(f"{model}: largest error {error:.2e}, {relation} the tolerance of {tolerance:g}")
+    if not passed:
+        raise typer.Exit(1)
+
+
+def bench(
+    model: Loadable,
+    threads: Threads = None,
+    against: Annotated[
+        str | None, typer.Option(help="Time this beside it, in turns: onnxruntime.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.01, help="How long to measure.")] = 3.0,
+    input_file: Input = None,
+    target: Target = None,
+    shape: Shape = None,
+    json: Json = False,
+) -> None:
+    """Time a model."""
+    if against not in (None, "onnxruntime"):
+        raise UsageError(f"--against {against}: only onnxruntime can be timed beside smelt")
+    if against:
+        _needs_source(model)
+    exe = load(model, target, shape or (), threads)
+    inputs = read_inputs(input_file, exe)
+    calls = {"smelt": lambda: exe(*inputs)}
+    if against:
+        peer, feeds = Peer(model, threads or cores()), _feeds(exe, inputs)
+        calls["onnxruntime"] = lambda: peer(feeds)
+    samples = interleave(list(calls.values()), seconds)
+    figures = {name: summary(taken) for name, taken in zip(calls, samples, strict=True)}
+    ratio = None
+    if against:
+        ratio = figures["smelt"]["median_ms"] / figures["onnxruntime"]["median_ms"]
+    if json:
+        say_json({"model": model, "threads": threads, **figures, "ratio": ratio})
+        return
+    table = Table("ms", "median", "mean", "std", "min", "max", "calls")
+    for name, row in figures.items():
+        cells = [f"{value:.4g}" for key, value in row.items() if key != "calls"]
+        table.add_row(name, *cells, str(row["calls"]))
+    out.print(table)
+    if ratio is not None:
+        say(f"smelt takes {ratio:.2f} times as long as onnxruntime")
+
+
+def profile(
+    model: Loadable,
+    threads: Threads = None,
+    input_file: Input = None,
+    target: Target = None,
+    shape: Shape = None,
+    json: Json = False,
+) -> None:
+    """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
+    exe = load(model, target, shape or (), threads)
+    report = exe.profile(*read_inputs(input_file, exe))
+    if json:
+        say_json(_json.loads(report.json()))
+    else:
+        say(report.table())
+
+
+def show(
+    model: Model,
+    stage: Annotated[Stage, typer.Option(help="What to show.")] = Stage.graph,
+    kernel: Annotated[str | None, typer.Option(help="This kernel only.")] = None,
+    target: Target = None,
+    shape: Shape = None,
+) -> None:
+    """Print a model as it stands at some stage of the compiler."""
+    _needs_source(model)
+    shapes = read_shapes(shape or ()) or None
+    print(smelt.show(model, stage=stage.value, kernel=kernel, target=target, shapes=shapes))
+
+
+def _needs_source(model: str) -> None:
+    if model.endswith(".so"):
+        raise UsageError(f"{model} is a compiled library: this command needs the model itself")
+
+
+def _feeds(exe: Executable, inputs: list[Array]) -> dict[str, Array]:
+    return {tensor.name: value for tensor, value in zip(exe.inputs, inputs, strict=True)}
+
+
+def _extremes(value: Array) -> tuple[float, float, float]:
+    if not value.size:
+        return (float("nan"),) * 3
+    wide = value.astype("float64")
+    return float(wide.min()), float(wide.mean()), float(wide.max())

@@ -1,0 +1,151 @@
+"""LLVM through llvmlite: the only file that imports it. IR text to objects, objects to addresses."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from smelt.ir.errors import InternalError, TargetError
+from smelt.target import Target
+
+__all__ = ["ObjectCompiler", "cpu_features", "host_cpu", "link_in_process", "resolve"]
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _initialize_all() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def host_cpu() -> tuple[str, tuple[str, ...]]:
+    """This machine's CPU in LLVM's words: its name and the features that are on."""
+    features = llvm.get_host_cpu_features()
+    return llvm.get_host_cpu_name(), tuple(sorted(f for f, on in features.items() if on))
+
+
+_LEVELS = {
+    "x86-64": (), "x86-64-v2": ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"),
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "sse3", "ssse3", "sse4.1", "sse4.2",
+                  "popcnt"),
+}
+_LEVELS["x86-64-v4"] = (*_LEVELS["x86-64-v3"], "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_V3 = {"haswell", "broadwell", "skylake", "alderlake", "znver1", "znver2", "znver3", "core-avx2"}
+_V4 = {"skylake-avx512", "cascadelake", "icelake-server", "icelake-client", "sapphirerapids", "znver4", "znver5",
+       "tigerlake", "rocketlake", "cooperlake", "emeraldrapids", "graniterapids"}
+
+
+def cpu_features(target: Target) -> tuple[str, ...]:
+    """The features that code for a (resolved) target may use, as far as rules need to know."""
+    cpu = target.mcpu
+    on: set[str] = set(_LEVELS.get(cpu, ()))
+    if cpu in _V3:
+        on |= set(_LEVELS["x86-64-v3"])
+    if cpu in _V4:
+        on |= set(_LEVELS["x86-64-v4"])
+    for f in target.mattr:
+        (on.discard if f.startswith("-") else on.add)(f.lstrip("+-"))
+    return tuple(sorted(on))
+
+
+def resolve(target: Target) -> Target:
+    """A target with `native` replaced by this machine's CPU name and features, and checked."""
+    if target.kind.name != "llvm":
+        return target
+    triple = target.mtriple or llvm.get_process_triple()
+    if target.mcpu == "native":
+        name, features = host_cpu()
+        own = tuple([f"+{f}" for f in features])
+        return target.with_attrs(mcpu=name, mattr=(*own, *target.mattr), mtriple=triple)
+    cpu = target.mcpu or ("x86-64" if triple.startswith("x86_64") else "generic")
+    _check_cpu(cpu, triple)
+    return target.with_attrs(mcpu=cpu, mtriple=triple)
+
+
+def _check_cpu(cpu: str, triple: str) -> None:
+    """LLVM falls back silently on names that it does not know; we do not."""
+    if triple.split("-")[0] == "x86_64" and cpu not in {*_LEVELS, *_V3, *_V4, "generic", *_OTHERS} \
+            and cpu != llvm.get_host_cpu_name():
+        known = ", ".join(["native", *_LEVELS, *sorted(_V3 | _V4)])
+        raise TargetError(f"unknown CPU {cpu!r} for {triple}; known: {known}")
+
+
+_OTHERS = {"nehalem", "westmere", "sandybridge", "ivybridge", "goldmont", "tremont", "gracemont", "bdver4", "btver2",
+           "corei7", "corei7-avx", "core2", "penryn", "atom", "silvermont", "lunarlake", "arrowlake", "meteorlake"}
+
+
+class ObjectCompiler:
+    """Turns IR text into object code for one (resolved) target."""
+
+    def __init__(self, target: Target) -> None:
+        """Make LLVM's machine for the target."""
+        triple = target.mtriple or llvm.get_process_triple()
+        if triple.split("-")[0] in (platform.machine(), "x86_64" if platform.machine() == "x86_64" else ""):
+            _initialize()
+        else:
+            _initialize_all()
+        self.triple = triple
+        self._cpu, self._features = target.mcpu, ",".join(target.mattr)
+        self._machine = self._make()
+
+    def _make(self) -> Any:
+        try:
+            backend = llvm.Target.from_triple(self.triple)
+            return backend.create_target_machine(cpu=self._cpu, features=self._features, opt=2, reloc="pic",
+                                                 codemodel="default")
+        except RuntimeError as e:
+            raise TargetError(f"LLVM has no target {self.triple!r}: {e}") from None
+
+    def object(self, ir: str, name: str = "") -> bytes:
+        """Object code of a module."""
+        module = self._module(ir, name)
+        data: bytes = self._machine.emit_object(module)
+        return data
+
+    def assembly(self, ir: str) -> str:
+        """Assembly text of a module, for people."""
+        text: str = self._machine.emit_assembly(self._module(ir, "show"))
+        return text
+
+    def _module(self, ir: str, name: str) -> Any:
+        head = f'target triple = "{self.triple}"\ntarget datalayout = "{self._machine.target_data}"\n'
+        try:
+            module = llvm.parse_assembly(head + ir + "\nattributes #0 = { nounwind }\n")
+        except RuntimeError as e:
+            raise InternalError(f"kernel {name}: LLVM refuses the generated code: {e}") from None
+        if "alloca" in ir:
+            passes = llvm.create_new_module_pass_manager()
+            functions = llvm.create_new_function_pass_manager()
+            functions.add_sroa_pass()
+            builder = llvm.create_pass_builder(self._machine, llvm.PipelineTuningOptions())
+            for f in module.functions:
+                if not f.is_declaration:
+                    functions.run(f, builder)
+            del passes
+        return module
+
+
+def link_in_process(objects: Iterable[bytes], symbols: Iterable[str],
+                    imports: Mapping[str, int] | None = None) -> tuple[dict[str, int], Any]:
+    """Load objects into this process; the addresses of some symbols, and what keeps them alive."""
+    _initialize()
+    jit = llvm.create_lljit_compiler(use_jit_link=True)
+    builder = llvm.JITLibraryBuilder()
+    for o in objects:
+        builder.add_object_img(o)
+    builder.add_current_process()
+    for name, address in (imports or {}).items():
+        builder.import_symbol(name, address)
+    for s in symbols:
+        builder.export_symbol(s)
+    library = builder.link(jit, "smelt.model")
+    return {s: library[s] for s in symbols}, (jit, library)

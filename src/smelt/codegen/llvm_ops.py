@@ -1,0 +1,436 @@
+"""LLVM instructions for expressions: arithmetic, comparisons, casts, math."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, Binary, Broadcast, Call, Cast, Compare, Div, Expr,
+                           FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Not, Or, Ramp, Select, Shuffle,
+                           Sub, TruncDiv, TruncMod, Var)
+from smelt.tir.math import expand
+
+if TYPE_CHECKING:
+    from .llvm_text import ModuleText
+
+__all__ = ["ScalarOps", "llvm_type", "mem_type"]
+
+_FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+
+
+def llvm_type(dtype: str) -> str:
+    """The type of a value in registers (a bool is one bit)."""
+    scalar, lanes = dt.scalar(dtype), dt.lanes(dtype)
+    name = _FLOATS.get(scalar) or ("i1" if scalar == "bool" else "ptr" if scalar == "handle" else f"i{dt.bits(scalar)}")
+    return name if lanes == 1 else f"<{lanes} x {name}>"
+
+
+def mem_type(dtype: str) -> str:
+    """The type of an element in memory (a bool is a byte)."""
+    return "i8" if dt.scalar(dtype) == "bool" else llvm_type(dt.scalar(dtype))
+
+
+_FLOAT_OPS = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv"}
+_INT_OPS = {Add: "add", Sub: "sub", Mul: "mul", And: "and", Or: "or"}
+_PREDICATES = {EQ: ("oeq", "eq", "eq"), NE: ("une", "ne", "ne"), LT: ("olt", "slt", "ult"),
+               LE: ("ole", "sle", "ule"), GT: ("ogt", "sgt", "ugt"), GE: ("oge", "sge", "uge")}
+_FLOAT_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven",
+                     "abs": "fabs", "fma": "fma", "copysign": "copysign"}
+_BIT_OPS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+_NARROW = ("float16", "bfloat16")
+_LIBM = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos",
+         "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow", "atan2", "fmod"}
+
+
+class ScalarOps:
+    """The part of a function's emitter that knows instructions."""
+
+    name: str
+    module: ModuleText
+    guard: str | None
+    guard_lanes: int
+    value: Callable[[Expr], str]
+    assign: Callable[..., str]
+    _expansions: dict[tuple[str, tuple[str, ...]], tuple[tuple[Var, ...], Expr | None]] = {}
+
+    def operation(self, e: Expr, depth: int) -> str:
+        """The instruction(s) of one node, whose operands are emitted first."""
+        method = _DISPATCH.get(type(e))
+        if method is not None:
+            return method(self, e, depth)
+        if isinstance(e, Compare):
+            return self.compare(e, depth)
+        if isinstance(e, Binary):
+            return self.arithmetic(e, depth)
+        raise InternalError(f"{self.name}: no LLVM form for {type(e).__name__}")
+
+    # ------------------------------------------------------------------------- plain operators
+
+    def arithmetic(self, e: Binary, depth: int) -> str:
+        """+ - * / and or on scalars or vectors."""
+        kind = type(e)
+        a, b = self.value(e.a), self.value(e.b)
+        t = llvm_type(e.a.dtype)
+        if dt.is_float(e.dtype):
+            if kind not in _FLOAT_OPS:
+                raise InternalError(f"{self.name}: no LLVM form for {kind.__name__} on {e.dtype}")
+            return self.assign(f"{_FLOAT_OPS[kind]} {t} {a}, {b}", depth)
+        if kind is Div:
+            return self.integer_division(TruncDiv, e.a.dtype, a, b, depth)
+        if dt.scalar(e.dtype) == "bool":
+            name = {Add: "or", Mul: "and"}.get(kind) or _INT_OPS[kind]
+            return self.assign(f"{name} {t} {a}, {b}", depth)
+        flags = " nsw" if dt.scalar(e.dtype) == "int64" and kind in (Add, Sub, Mul) else ""
+        return self.assign(f"{_INT_OPS[kind]}{flags} {t} {a}, {b}", depth)
+
+    def compare(self, e: Compare, depth: int) -> str:
+        """A comparison; floats compare ordered but for !=."""
+        a, b = self.value(e.a), self.value(e.b)
+        f, s, u = _PREDICATES[type(e)]
+        t = llvm_type(e.a.dtype)
+        if dt.is_float(e.a.dtype):
+            return self.assign(f"fcmp {f} {t} {a}, {b}", depth)
+        return self.assign(f"icmp {s if dt.kind(e.a.dtype) == 'int' else u} {t} {a}, {b}", depth)
+
+    def min_max(self, e: Binary, depth: int) -> str:
+        """min and max; a NaN wins. Against a constant one comparison does it on x86."""
+        a, b, t = self.value(e.a), self.value(e.b), llvm_type(e.dtype)
+        greatest = isinstance(e, Max)
+        if dt.is_float(e.dtype):
+            if _is_number(e.a):
+                a, b = b, a
+            if _is_number(e.a) or _is_number(e.b):
+                test = self.assign(f"fcmp {'ogt' if greatest else 'olt'} {t} {b}, {a}", depth)
+                return self.assign(f"select {_bits(e.dtype)} {test}, {t} {b}, {t} {a}", depth)
+            return self.intrinsic("maximum" if greatest else "minimum", e.dtype, [a, b], depth)
+        signed = "s" if dt.kind(e.dtype) == "int" else "u"
+        return self.intrinsic(f"{signed}{'max' if greatest else 'min'}", e.dtype, [a, b], depth)
+
+    def division(self, e: Binary, depth: int) -> str:
+        """Integer quotients and remainders, rounded down or toward zero."""
+        if dt.is_float(e.dtype):
+            return self.float_remainder(e, depth)
+        a, b = self.value(e.a), self.value(e.b)
+        kind = type(e)
+        if kind in (TruncDiv, TruncMod) or dt.kind(e.dtype) != "int":
+            trunc = TruncDiv if kind in (TruncDiv, FloorDiv) else TruncMod
+            return self.integer_division(trunc, e.dtype, a, b, depth)
+        if isinstance(e.b, IntImm) and e.b.value > 0 and e.b.value & (e.b.value - 1) == 0:
+            t = llvm_type(e.dtype)
+            if kind is FloorDiv:
+                return self.assign(f"ashr {t} {a}, {e.b.value.bit_length() - 1}", depth)
+            return self.assign(f"and {t} {a}, {e.b.value - 1}", depth)
+        return self.floor_division(kind, e.dtype, a, b, depth)
+
+    def floor_division(self, kind: type, dtype: str, a: str, b: str, depth: int) -> str:
+        """The quotient toward minus infinity: one less where a remainder has the other sign."""
+        t, bit = llvm_type(dtype), _bits(dtype)
+        quotient = self.integer_division(TruncDiv, dtype, a, b, depth)
+        product = self.assign(f"mul {t} {quotient}, {b}", depth)
+        remainder = self.assign(f"sub {t} {a}, {product}", depth)
+        zero = "0" if dt.lanes(dtype) == 1 else "zeroinitializer"
+        inexact = self.assign(f"icmp ne {t} {remainder}, {zero}", depth)
+        signs = self.assign(f"xor {t} {remainder}, {b}", depth)
+        opposite = self.assign(f"icmp slt {t} {signs}, {zero}", depth)
+        both = self.assign(f"and {bit} {inexact}, {opposite}", depth)
+        if kind is FloorDiv:
+            one = self.assign(f"sext {bit} {both} to {t}", depth)
+            return self.assign(f"add {t} {quotient}, {one}", depth)
+        fix = self.assign(f"select {bit} {both}, {t} {b}, {t} {zero}", depth)
+        return self.assign(f"add {t} {remainder}, {fix}", depth)
+
+    def integer_division(self, kind: type, dtype: str, a: str, b: str, depth: int) -> str:
+        """Division as the processor does it; a zero divisor becomes one, since it would trap."""
+        t = llvm_type(dtype)
+        if b.startswith("%"):
+            zero, one = ("0", "1") if dt.lanes(dtype) == 1 else ("zeroinitializer", f"splat ({mem_type(dtype)} 1)")
+            trap = self.assign(f"icmp eq {t} {b}, {zero}", depth)
+            b = self.assign(f"select {_bits(dtype)} {trap}, {t} {one}, {t} {b}", depth)
+        name = ("s" if dt.kind(dtype) == "int" else "u") + ("div" if kind is TruncDiv else "rem")
+        return self.assign(f"{name} {t} {a}, {b}", depth)
+
+    def float_remainder(self, e: Binary, depth: int) -> str:
+        """x - floor(x / y) * y, and the truncating form."""
+        a, b, t = self.value(e.a), self.value(e.b), llvm_type(e.dtype)
+        if isinstance(e, TruncMod):
+            return self.assign(f"frem {t} {a}, {b}", depth)
+        rest = self.assign(f"frem {t} {a}, {b}", depth)
+        zero = "0.0" if dt.lanes(e.dtype) == 1 else "zeroinitializer"
+        inexact = self.assign(f"fcmp une {t} {rest}, {zero}", depth)
+        below = self.assign(f"fcmp olt {t} {rest}, {zero}", depth)
+        negative = self.assign(f"fcmp olt {t} {b}, {zero}", depth)
+        bit = _bits(e.dtype)
+        differ = self.assign(f"xor {bit} {below}, {negative}", depth)
+        both = self.assign(f"and {bit} {inexact}, {differ}", depth)
+        moved = self.assign(f"fadd {t} {rest}, {b}", depth)
+        return self.assign(f"select {bit} {both}, {t} {moved}, {t} {rest}", depth)
+
+    def negation(self, e: Not, depth: int) -> str:
+        """not a."""
+        a, t = self.value(e.a), llvm_type(e.dtype)
+        ones = "true" if dt.lanes(e.dtype) == 1 else "splat (i1 true)"
+        return self.assign(f"xor {t} {a}, {ones}", depth)
+
+    def choice(self, e: Select, depth: int) -> str:
+        """One of two values."""
+        c, a, b = self.value(e.condition), self.value(e.true_value), self.value(e.false_value)
+        lanes, t = dt.lanes(e.dtype), llvm_type(e.dtype)
+        return self.assign(f"select {_bits(e.condition.dtype) if lanes > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth)
+
+    # ------------------------------------------------------------------------- casts
+
+    def conversion(self, e: Cast, depth: int) -> str:
+        """A value as another type."""
+        return self.convert(self.value(e.value), e.value.dtype, e.dtype, depth)
+
+    def convert(self, value: str, source: str, target: str, depth: int) -> str:
+        """The instruction that converts; floats to integers saturate, NaN becomes 0."""
+        a, b = llvm_type(source), llvm_type(target)
+        from_float, to_float = dt.is_float(source), dt.is_float(target)
+        signed = dt.kind(source) == "int"
+        if dt.scalar(target) == "bool":
+            zero = "zeroinitializer" if dt.lanes(source) > 1 else "0.0" if from_float else "0"
+            return self.assign(f"{'fcmp une' if from_float else 'icmp ne'} {a} {value}, {zero}", depth)
+        if from_float and to_float:
+            return self.float_conversion(value, source, target, depth)
+        if from_float:
+            name = f"llvm.fpto{'s' if dt.kind(target) == 'int' else 'u'}i.sat"
+            return self.named(f"@{name}.{_mangled(target)}.{_mangled(source)}", b, [(a, value)], depth)
+        if to_float:
+            return self.assign(f"{'sitofp' if signed else 'uitofp'} {a} {value} to {b}", depth)
+        narrow = dt.bits(target) if dt.scalar(target) != "bool" else 1
+        wide = dt.bits(source) if dt.scalar(source) != "bool" else 1
+        if narrow == wide:
+            return value
+        step = "trunc" if narrow < wide else "sext" if signed else "zext"
+        return self.assign(f"{step} {a} {value} to {b}", depth)
+
+    def float_conversion(self, value: str, source: str, target: str, depth: int) -> str:
+        """Between floating-point types; the two 16-bit ones meet in float32."""
+        narrow, wide = dt.bits(target), dt.bits(source)
+        if narrow == wide:
+            middle = dt.vector("float32", dt.lanes(source))
+            return self.float_conversion(self.float_conversion(value, source, middle, depth), middle, target, depth)
+        step = "fptrunc" if narrow < wide else "fpext"
+        return self.assign(f"{step} {llvm_type(source)} {value} to {llvm_type(target)}", depth)
+
+    # ------------------------------------------------------------------------- vectors
+
+    def splat(self, value: str, scalar: str, lanes: int, depth: int = -1) -> str:
+        """A scalar in every lane."""
+        element = llvm_type(scalar)
+        if not value.startswith("%"):
+            return f"splat ({element} {value})"
+        one = self.assign(f"insertelement <{lanes} x {element}> poison, {element} {value}, i64 0", depth)
+        return self.assign(f"shufflevector <{lanes} x {element}> {one}, <{lanes} x {element}> poison, "
+                           f"<{lanes} x i32> zeroinitializer", depth)
+
+    def broadcast(self, e: Broadcast, depth: int) -> str:
+        """A scalar in every lane."""
+        return self.splat(self.value(e.value), dt.scalar(e.dtype), e.lanes, depth)
+
+    def ramp(self, e: Ramp, depth: int) -> str:
+        """base + stride * (0, 1, 2, ...)."""
+        t, element = llvm_type(e.dtype), llvm_type(e.base.dtype)
+        base = self.splat(self.value(e.base), e.base.dtype, e.lanes, depth)
+        if isinstance(e.stride, IntImm):
+            steps = "<" + ", ".join(f"{element} {i * e.stride.value}" for i in range(e.lanes)) + ">"
+        else:
+            count = "<" + ", ".join(f"{element} {i}" for i in range(e.lanes)) + ">"
+            stride = self.splat(self.value(e.stride), e.base.dtype, e.lanes, depth)
+            steps = self.assign(f"mul {t} {stride}, {count}", depth)
+        return self.assign(f"add {t} {base}, {steps}", depth)
+
+    def shuffle(self, e: Shuffle, depth: int) -> str:
+        """Lanes picked from two vectors."""
+        t = llvm_type(e.a.dtype)
+        mask = ", ".join(f"i32 {i}" for i in e.indices)
+        return self.assign(f"shufflevector {t} {self.value(e.a)}, {t} {self.value(e.b)}, "
+                           f"<{len(e.indices)} x i32> <{mask}>", depth)
+
+    # ------------------------------------------------------------------------- intrinsics
+
+    def intrinsic(self, name: str, dtype: str, values: list[str], depth: int) -> str:
+        """An LLVM intrinsic on operands of one type."""
+        t = llvm_type(dtype)
+        return self.named(f"@llvm.{name}.{_mangled(dtype)}", t, [(t, v) for v in values], depth)
+
+    def named(self, symbol: str, result: str, args: list[tuple[str, str]], depth: int) -> str:
+        """A call of a function that is declared on the way."""
+        self.module.declare(symbol, f"declare {result} {symbol}({', '.join(t for t, _ in args)})")
+        return self.assign(f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})", depth)
+
+    def intrinsic_call(self, e: Call, depth: int) -> str:
+        """A Call: LLVM's own intrinsics, bits, guards, or an expansion into arithmetic."""
+        op, scalar = e.op, dt.scalar(e.dtype)
+        if op == "if_then_else":
+            return self.guarded_choice(e, depth)
+        if op == "likely":
+            return self.value(e.args[0])
+        if op == "abs" and not dt.is_float(e.dtype):
+            return self._integer_abs(e, depth)
+        if op in _FLOAT_INTRINSICS:
+            return self.intrinsic(_FLOAT_INTRINSICS[op], e.dtype, [self.value(a) for a in e.args], depth)
+        if op in _BIT_OPS or op.startswith("shift_") or op == "bitwise_not":
+            return self._bits_op(e, depth)
+        if op == "reinterpret":
+            return self.assign(f"bitcast {llvm_type(e.args[0].dtype)} {self.value(e.args[0])} to "
+                               f"{llvm_type(e.dtype)}", depth)
+        if op in ("isnan", "isinf", "isfinite"):
+            return self._classify(e, depth)
+        if op == "smelt.tensor_view":
+            return self.assign(f"getelementptr inbounds i8, ptr {self.value(e.args[0])}, i64 {self.value(e.args[1])}",
+                               depth)
+        if op == "smelt.address_of":
+            load = e.args[0]
+            return self.pointer[load.buffer]  # type: ignore[attr-defined,no-any-return]
+        return self.expansion(e, scalar, depth)
+
+    def expansion(self, e: Call, scalar: str, depth: int) -> str:
+        """A math function written out as arithmetic on all lanes; libm where there is no expansion."""
+        lanes = dt.lanes(e.dtype)
+        if scalar in _NARROW:
+            wide = dt.vector("float32", lanes)
+            args = tuple([Cast(wide, a) for a in e.args])
+            return self.convert(self.value(Call(wide, e.op, args)), wide, e.dtype, depth)
+        key = (e.op, tuple([dt.scalar(a.dtype) for a in e.args]))
+        if key not in self._expansions:
+            params = tuple([Var(f"x{i}", t) for i, t in enumerate(key[1])])
+            self._expansions[key] = params, expand(e.op, params)
+        params, tree = self._expansions[key]
+        if tree is not None:
+            return self.value(_widen(tree, dict(zip(params, e.args, strict=True)), lanes))
+        return self._libm(e, scalar, lanes, depth)
+
+    def _libm(self, e: Call, scalar: str, lanes: int, depth: int) -> str:
+        """The C library's function, lane by lane."""
+        if e.op not in _LIBM:
+            raise InternalError(f"{self.name}: no code for the intrinsic {e.op} on {scalar}")
+        t = llvm_type(scalar)
+        symbol = f"@{e.op}{'f' if scalar == 'float32' else ''}"
+        args = [self.value(a) for a in e.args]
+        if lanes == 1:
+            return self.named(symbol, t, [(t, a) for a in args], depth)
+        result, vector = "poison", llvm_type(e.dtype)
+        for i in range(lanes):
+            parts = [(t, self.assign(f"extractelement {vector} {a}, i64 {i}", depth)) for a in args]
+            one = self.named(symbol, t, parts, depth)
+            result = self.assign(f"insertelement {vector} {result}, {t} {one}, i64 {i}", depth)
+        return result
+
+    def _integer_abs(self, e: Call, depth: int) -> str:
+        a, t = self.value(e.args[0]), llvm_type(e.dtype)
+        if dt.kind(e.dtype) != "int":
+            return a
+        symbol = f"@llvm.abs.{_mangled(e.dtype)}"
+        return self.named(symbol, t, [(t, a), ("i1", "false")], depth)
+
+    def _bits_op(self, e: Call, depth: int) -> str:
+        t = llvm_type(e.dtype)
+        values = [self.value(a) for a in e.args]
+        if e.op == "bitwise_not":
+            ones = "-1" if dt.lanes(e.dtype) == 1 else f"splat ({mem_type(e.dtype)} -1)"
+            return self.assign(f"xor {t} {values[0]}, {ones if dt.scalar(e.dtype) != 'bool' else 'true'}", depth)
+        name = _BIT_OPS.get(e.op) or ("shl" if e.op == "shift_left" else
+                                      "ashr" if dt.kind(e.dtype) == "int" else "lshr")
+        return self.assign(f"{name} {t} {values[0]}, {values[1]}", depth)
+
+    def _classify(self, e: Call, depth: int) -> str:
+        a, t = self.value(e.args[0]), llvm_type(e.args[0].dtype)
+        if e.op == "isnan":
+            return self.assign(f"fcmp uno {t} {a}, {a}", depth)
+        size = self.intrinsic("fabs", e.args[0].dtype, [a], depth)
+        infinity = self.value(_splat(FloatImm(dt.scalar(e.args[0].dtype), float("inf")), dt.lanes(e.args[0].dtype)))
+        return self.assign(f"fcmp {'oeq' if e.op == 'isinf' else 'one'} {t} {size}, {infinity}"
+                           if e.op == "isinf" else f"fcmp olt {t} {size}, {infinity}", depth)
+
+    def guarded_choice(self, e: Call, depth: int) -> str:
+        """if_then_else: each side is evaluated under its guard, so that its loads stay in bounds."""
+        condition, yes, no = e.args
+        c = self.value(condition)
+        lanes, bit = dt.lanes(condition.dtype), _bits(condition.dtype)
+        a = self._under(c, lanes, bit, yes)
+        if _loads(no):
+            ones = "true" if lanes == 1 else "splat (i1 true)"
+            b = self._under(self.assign(f"xor {bit} {c}, {ones}"), lanes, bit, no)
+        else:
+            b = self.value(no)
+        t = llvm_type(e.dtype)
+        return self.assign(f"select {bit if dt.lanes(e.dtype) > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth)
+
+    def _under(self, guard: str, lanes: int, bit: str, e: Expr) -> str:
+        outer = self.guard, self.guard_lanes
+        if outer[0] is not None:
+            other = outer[0]
+            if outer[1] != lanes:
+                wide = max(lanes, outer[1])
+                if lanes == 1:
+                    guard = self.splat(guard, "bool", wide)
+                else:
+                    other = self.splat(other, "bool", wide)
+                lanes, bit = wide, f"<{wide} x i1>"
+            guard = self.assign(f"and {bit} {other}, {guard}")
+        self.guard, self.guard_lanes = guard, lanes
+        result = self.value(e)
+        self.guard, self.guard_lanes = outer
+        return result
+
+
+def _loads(e: Expr) -> bool:
+    stack = [e]
+    while stack:
+        n = stack.pop()
+        if type(n).__name__ == "BufferLoad":
+            return True
+        stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return False
+
+
+def _is_number(e: Expr) -> bool:
+    """A constant that is no NaN."""
+    if isinstance(e, Broadcast):
+        e = e.value
+    return isinstance(e, FloatImm) and e.value == e.value
+
+
+def _bits(dtype: str) -> str:
+    lanes = dt.lanes(dtype)
+    return "i1" if lanes == 1 else f"<{lanes} x i1>"
+
+
+def _mangled(dtype: str) -> str:
+    scalar, lanes = dt.scalar(dtype), dt.lanes(dtype)
+    name = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}.get(scalar)
+    name = name or ("i1" if scalar == "bool" else f"i{dt.bits(scalar)}")
+    return name if lanes == 1 else f"v{lanes}{name}"
+
+
+def _splat(e: Expr, lanes: int) -> Expr:
+    return e if lanes == 1 else Broadcast(e, lanes)
+
+
+def _widen(e: Expr, memo: dict[Expr, Expr], lanes: int) -> Expr:
+    """A scalar tree with every node on `lanes` lanes."""
+    found = memo.get(e)
+    if found is not None:
+        return found
+    if isinstance(e, IntImm | FloatImm):
+        new: Expr = _splat(e, lanes)
+    elif isinstance(e, Binary):
+        new = type(e)(_widen(e.a, memo, lanes), _widen(e.b, memo, lanes))
+    else:
+        new = e.with_children(lambda c: _widen(c, memo, lanes) if isinstance(c, Expr) else c)
+        if lanes > 1 and isinstance(new, Cast | Call):
+            new = new.replace(type=dt.vector(new.type, lanes))
+    memo[e] = new
+    return new
+
+
+_DISPATCH: dict[type, Callable[..., str]] = {
+    Min: ScalarOps.min_max, Max: ScalarOps.min_max, FloorDiv: ScalarOps.division, FloorMod: ScalarOps.division,
+    TruncDiv: ScalarOps.division, TruncMod: ScalarOps.division, Not: ScalarOps.negation, Select: ScalarOps.choice,
+    Cast: ScalarOps.conversion, Broadcast: ScalarOps.broadcast, Ramp: ScalarOps.ramp, Shuffle: ScalarOps.shuffle,
+    Call: ScalarOps.intrinsic_call,
+}

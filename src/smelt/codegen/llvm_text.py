@@ -1,0 +1,653 @@
+"""LLVM IR as text from flat tensor programs.
+
+The IR comes out well-formed and nearly optimal, so that LLVM's optimisation pipeline is skipped:
+every pure expression is emitted once, in the outermost scope where its variables are known
+(loop-invariant code motion and common subexpressions by construction); an address is a chain of
+steps, outermost loop first, with the constant last, where it folds into the instruction.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import (Add, Broadcast, Call, Expr, FloatImm, IntImm, Mul, Ramp, Var, const)
+from smelt.ir.node import Node
+from smelt.tir.nodes import (Allocate, AssertStmt, Buffer, BufferLoad, BufferStore, Evaluate, For, IfThenElse, LetStmt,
+                             PrimFunc, Seq, Stmt, While, walk)
+
+from .llvm_ops import ScalarOps, llvm_type, mem_type
+
+__all__ = ["ModuleText", "emit_module"]
+
+STATUS_ASSERT = 3
+"""The status of a failed assertion (smelt.h: SMELT_ASSERTION)."""
+
+
+class Scope:
+    """Straight-line code under construction, and the values known in it."""
+
+    __slots__ = ("lines", "loads", "values")
+
+    def __init__(self) -> None:
+        """An empty scope."""
+        self.lines: list[str] = []
+        self.values: dict[object, str] = {}
+        self.loads: dict[object, str] = {}
+
+
+class ModuleText:
+    """A module under construction: functions, and the intrinsics they declare."""
+
+    def __init__(self) -> None:
+        """An empty module."""
+        self.functions: list[str] = []
+        self.declared: dict[str, str] = {}
+
+    def declare(self, name: str, signature: str) -> str:
+        """Note that `name` is used; `signature` is its declaration."""
+        self.declared[name] = signature
+        return name
+
+    def text(self) -> str:
+        """The whole module."""
+        zero = "@smelt.zero = private constant [256 x i8] zeroinitializer, align 64\n"
+        return zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
+
+
+def emit_module(funcs: Iterable[PrimFunc]) -> str:
+    """The IR text of a module holding some flat programs, one exported function each."""
+    module = ModuleText()
+    for f in funcs:
+        FunctionText(module, f.name, f.params, exported=True).finish(f.body)
+    return module.text()
+
+
+class FunctionText(ScalarOps):
+    """One function. Parameters: the host services, then buffers and scalars in order."""
+
+    def __init__(self, module: ModuleText, name: str, params: Sequence[Buffer | Var], exported: bool,
+                 in_task: bool = False) -> None:
+        """Name the parameters; `in_task` makes parallel loops serial."""
+        self.module, self.name, self.exported, self.in_task = module, name, exported, in_task
+        self.params = tuple(params)
+        self.count = 0
+        self.allocas: list[str] = []
+        self.scopes: list[Scope] = [Scope()]
+        self.var_value: dict[Var, str] = {}
+        self.var_depth: dict[Var, int] = {}
+        self.pointer: dict[Buffer, str] = {}
+        self.pointer_depth: dict[Buffer, int] = {}
+        self.depths: dict[Expr, int] = {}
+        self.has_load: dict[Expr, bool] = {}
+        self.guard: str | None = None
+        self.guard_lanes = 1
+        for i, p in enumerate(self.params):
+            if isinstance(p, Buffer):
+                self.pointer[p], self.pointer_depth[p] = f"%p{i}", 0
+            else:
+                self.var_value[p], self.var_depth[p] = f"%s{i}", 0
+
+    # ------------------------------------------------------------------------------ plumbing
+
+    @property
+    def scope(self) -> Scope:
+        """The innermost scope."""
+        return self.scopes[-1]
+
+    def fresh(self, stem: str = "v") -> str:
+        """A new local name."""
+        self.count += 1
+        return f"%{stem}{self.count}"
+
+    def line(self, text: str, depth: int = -1) -> None:
+        """One instruction at the end of a scope."""
+        self.scopes[depth].lines.append(text)
+
+    def assign(self, text: str, depth: int = -1) -> str:
+        """One instruction whose result gets a new name."""
+        name = self.fresh()
+        self.scopes[depth].lines.append(f"{name} = {text}")
+        return name
+
+    def finish(self, body: Stmt) -> None:
+        """Emit the body and put the function into the module."""
+        self.stmt(body)
+        params = ["ptr %host"]
+        for i, p in enumerate(self.params):
+            if isinstance(p, Buffer):
+                params.append(f"ptr noalias %p{i}")
+            else:
+                params.append(f"{llvm_type(p.dtype)} %s{i}")
+        linkage = "" if self.exported else "internal "
+        text = [f"define {linkage}i32 @\"{self.name}\"({', '.join(params)}) #0 {{", "entry:",
+                *self.allocas, *self.scopes[0].lines, "ret i32 0", "}"]
+        self.module.functions.append("\n".join(text))
+
+    # ------------------------------------------------------------------------------ depth
+
+    def depth(self, e: Expr) -> int:
+        """The outermost scope in which a pure expression can be computed."""
+        found = self.depths.get(e)
+        if found is None:
+            if isinstance(e, Var):
+                return self._depth_of_var(e)
+            found = max([self.depth(c) for c in e.children() if isinstance(c, Expr)], default=0)
+            self.depths[e] = found
+        return found
+
+    def _has_load(self, e: Expr) -> bool:
+        found = self.has_load.get(e)
+        if found is None:
+            found = self.has_load[e] = isinstance(e, BufferLoad) or any(
+                self._has_load(c) for c in e.children() if isinstance(c, Expr))
+        return found
+
+    def _depth_of_var(self, v: Var) -> int:
+        if v not in self.var_depth:
+            raise InternalError(f"{self.name}: the variable {v.name} is used where it is not defined")
+        return self.var_depth[v]
+
+    # ------------------------------------------------------------------------------ values
+
+    def value(self, e: Expr) -> str:
+        """The name or literal of an expression's value, emitted where it belongs."""
+        kind = type(e)
+        if kind is IntImm:
+            return str(e.value) if e.dtype != "bool" else ("true" if e.value else "false")  # type: ignore[attr-defined]
+        if kind is Var:
+            if e not in self.var_value:
+                self._depth_of_var(e)  # type: ignore[arg-type]
+            return self.var_value[e]  # type: ignore[index]
+        if kind is FloatImm:
+            return float_literal(e.dtype, e.value)  # type: ignore[attr-defined]
+        if self._has_load(e):
+            return self._value_of_load(e)
+        depth = self.depth(e)
+        known = self.scopes[depth].values
+        found = known.get(e)
+        if found is None:
+            found = known[e] = self.operation(e, depth)
+        return found
+
+    def _value_of_load(self, e: Expr) -> str:
+        """A value that depends on memory: cached in the innermost scope until a store."""
+        key = (e, self.guard)
+        found = self.scope.loads.get(key)
+        if found is None:
+            found = self.load(e) if isinstance(e, BufferLoad) else self.operation(e, -1)
+            self.scope.loads[key] = found
+        return found
+
+    # ------------------------------------------------------------------------------ memory
+
+    def address(self, buffer: Buffer, index: Expr) -> str:
+        """The pointer to an element: steps by scope depth, the constant last."""
+        steps: dict[int, Expr] = {}
+        constant = 0
+        for term in _terms(index):
+            if isinstance(term, IntImm):
+                constant += term.value
+                continue
+            d = len(self.scopes) - 1 if self._has_load(term) else self.depth(term)
+            steps[d] = term if d not in steps else Add(steps[d], term)
+        pointer, at = self.pointer[buffer], self.pointer_depth[buffer]
+        element = mem_type(buffer.type)
+        for d in sorted(steps):
+            at = max(at, d)
+            key = ("gep", pointer, steps[d])
+            known = self.scopes[at].values if not self._has_load(steps[d]) else self.scope.loads
+            found = known.get(key)
+            if found is None:
+                offset = self.value(steps[d])
+                found = known[key] = self.assign(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}", at)
+            pointer = found
+        if constant:
+            key = ("gep", pointer, constant)
+            found = self.scope.values.get(key)
+            if found is None:
+                found = self.scope.values[key] = self.assign(
+                    f"getelementptr inbounds {element}, ptr {pointer}, i64 {constant}")
+            pointer = found
+        return pointer
+
+    def load(self, e: BufferLoad) -> str:
+        """A load, under the guard that is in force."""
+        index = _flat(e.indices)
+        scalar = dt.scalar(e.dtype)
+        if isinstance(index, Ramp):
+            if isinstance(index.stride, IntImm) and index.stride.value == 1:
+                return self._vector_load(e.buffer, index.base, index.lanes, scalar)
+            return self._gather(e.buffer, [index.base + index.stride * i for i in range(index.lanes)], scalar)
+        if isinstance(index, Broadcast):
+            return self.splat(self._scalar_load(e.buffer, index.value, scalar), scalar, index.lanes)
+        if dt.lanes(index.dtype) > 1:
+            return self._gather_vector(e.buffer, index, scalar)
+        return self._scalar_load(e.buffer, index, scalar)
+
+    def _scalar_load(self, buffer: Buffer, index: Expr, scalar: str) -> str:
+        pointer = self._guarded(self.address(buffer, index), None)
+        name = self.assign(f"load {mem_type(scalar)}, ptr {pointer}")
+        return self.assign(f"trunc i8 {name} to i1") if scalar == "bool" else name
+
+    def _guarded(self, pointer: str, lane: int | None) -> str:
+        """The pointer where the guard holds, else one to zeros."""
+        if self.guard is None:
+            return pointer
+        guard = self.guard
+        if lane is not None and self.guard_lanes > 1:
+            guard = self.assign(f"extractelement <{self.guard_lanes} x i1> {guard}, i64 {lane}")
+        return self.assign(f"select i1 {guard}, ptr {pointer}, ptr @smelt.zero")
+
+    def _vector_load(self, buffer: Buffer, base: Expr, lanes: int, scalar: str) -> str:
+        memory = f"<{lanes} x {mem_type(scalar)}>"
+        pointer = self.address(buffer, base)
+        if self.guard is not None and self.guard_lanes > 1:
+            name = f"@llvm.masked.load.v{lanes}{_suffix(scalar)}.p0"
+            self.module.declare(name, f"declare {memory} {name}(ptr, <{lanes} x i1>, {memory})")
+            loaded = self.assign(f"call {memory} {name}(ptr align {dt.bytes_of(scalar)} {pointer}, "
+                                 f"<{lanes} x i1> {self.guard}, {memory} zeroinitializer)")
+        else:
+            pointer = self._guarded(pointer, None)
+            loaded = self.assign(f"load {memory}, ptr {pointer}, align {dt.bytes_of(scalar)}")
+        if scalar == "bool":
+            return self.assign(f"trunc {memory} {loaded} to <{lanes} x i1>")
+        return loaded
+
+    def _gather(self, buffer: Buffer, indices: list[Expr], scalar: str) -> str:
+        """Lanes loaded one by one."""
+        lanes = len(indices)
+        guard, guard_lanes = self.guard, self.guard_lanes
+        result = "poison"
+        element = llvm_type(scalar)
+        for i, index in enumerate(indices):
+            pointer = self._guarded(self.address(buffer, index), i)
+            one = self.assign(f"load {mem_type(scalar)}, ptr {pointer}")
+            if scalar == "bool":
+                one = self.assign(f"trunc i8 {one} to i1")
+            result = self.assign(f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}")
+        self.guard, self.guard_lanes = guard, guard_lanes
+        return result
+
+    def _gather_vector(self, buffer: Buffer, index: Expr, scalar: str) -> str:
+        """Lanes loaded from a vector of indices that is no ramp."""
+        lanes = dt.lanes(index.dtype)
+        vector = self.value(index)
+        result, element = "poison", llvm_type(scalar)
+        for i in range(lanes):
+            offset = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
+            pointer = self.assign(
+                f"getelementptr inbounds {mem_type(scalar)}, ptr {self.pointer[buffer]}, i64 {offset}")
+            one = self.assign(f"load {mem_type(scalar)}, ptr {self._guarded(pointer, i)}")
+            if scalar == "bool":
+                one = self.assign(f"trunc i8 {one} to i1")
+            result = self.assign(f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}")
+        return result
+
+    def store(self, s: BufferStore, mask: str | None = None) -> None:
+        """A store, lanes where `mask` holds."""
+        index, scalar = _flat(s.indices), s.buffer.type
+        value = self.value(s.value)
+        lanes = max(dt.lanes(s.value.dtype), dt.lanes(index.dtype))
+        if dt.lanes(s.value.dtype) < lanes:
+            value = self.splat(value, scalar, lanes)
+        if scalar == "bool":
+            value = self.assign(f"zext {llvm_type(dt.vector('bool', lanes))} {value} to "
+                                + (f"<{lanes} x i8>" if lanes > 1 else "i8"))
+        kind = f"<{lanes} x {mem_type(scalar)}>" if lanes > 1 else mem_type(scalar)
+        if lanes == 1:
+            self.line(f"store {kind} {value}, ptr {self.address(s.buffer, index)}")
+        elif isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
+            pointer = self.address(s.buffer, index.base)
+            if mask is not None and s.buffer.scope == "local":
+                # a masked store would keep the buffer out of registers
+                old = self.assign(f"load {kind}, ptr {pointer}, align {dt.bytes_of(scalar)}")
+                value = self.assign(f"select <{lanes} x i1> {mask}, {kind} {value}, {kind} {old}")
+                mask = None
+            if mask is None:
+                self.line(f"store {kind} {value}, ptr {pointer}, align {dt.bytes_of(scalar)}")
+            else:
+                name = f"@llvm.masked.store.v{lanes}{_suffix(scalar)}.p0"
+                self.module.declare(name, f"declare void {name}({kind}, ptr, <{lanes} x i1>)")
+                self.line(f"call void {name}({kind} {value}, ptr align {dt.bytes_of(scalar)} {pointer}, "
+                          f"<{lanes} x i1> {mask})")
+        else:
+            self._scatter(s.buffer, index, value, kind, lanes, mask)
+        self._forget(s.buffer)
+
+    def _scatter(self, buffer: Buffer, index: Expr, value: str, kind: str, lanes: int, mask: str | None) -> None:
+        """Lanes stored one by one; a masked-out lane rewrites what is there."""
+        vector = None if isinstance(index, Ramp) else self.value(index)
+        element = mem_type(buffer.type)
+        for i in range(lanes):
+            if isinstance(index, Ramp):
+                pointer = self.address(buffer, index.base + index.stride * i)
+            else:
+                offset = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
+                pointer = self.assign(f"getelementptr inbounds {element}, ptr {self.pointer[buffer]}, i64 {offset}")
+            one = self.assign(f"extractelement {kind} {value}, i64 {i}")
+            if mask is None:
+                self.line(f"store {element} {one}, ptr {pointer}")
+                continue
+            bit = self.assign(f"extractelement <{lanes} x i1> {mask}, i64 {i}")
+            yes, after = self.fresh("L")[1:], self.fresh("L")[1:]
+            self.line(f"br i1 {bit}, label %{yes}, label %{after}")
+            self.line(f"{yes}:")
+            self.line(f"store {element} {one}, ptr {pointer}")
+            self.line(f"br label %{after}")
+            self.line(f"{after}:")
+
+    def _forget(self, buffer: Buffer) -> None:
+        """Loaded values of a buffer that was just written are known no longer."""
+        for scope in self.scopes:
+            if scope.loads:
+                scope.loads = {k: v for k, v in scope.loads.items() if not _mentions(k, buffer)}
+
+    # ------------------------------------------------------------------------------ statements
+
+    def stmt(self, s: Stmt) -> None:
+        """Emit a statement."""
+        match s:
+            case Seq(stmts):
+                for x in stmts:
+                    self.stmt(x)
+            case BufferStore():
+                self.store(s)
+            case For():
+                self.loop(s)
+            case IfThenElse():
+                self.branch(s)
+            case Allocate():
+                self.allocate(s)
+            case LetStmt(var, value, body):
+                self.var_value[var], self.var_depth[var] = self.value(value), len(self.scopes) - 1
+                self.stmt(body)
+            case Evaluate(value):
+                self.evaluate(value)
+            case While(condition, body):
+                self.while_loop(condition, body)
+            case AssertStmt(condition, _):
+                self.check(self.value(condition))
+            case _:
+                raise InternalError(f"{self.name}: no code for the statement {type(s).__name__}")
+
+    def check(self, condition: str, status: str = str(STATUS_ASSERT)) -> None:
+        """Leave the function with a status where the condition is false."""
+        good, bad = self.fresh("L")[1:], self.fresh("L")[1:]
+        for text in (f"br i1 {condition}, label %{good}, label %{bad}", f"{bad}:", f"ret i32 {status}", f"{good}:"):
+            self.line(text)
+
+    def loop(self, s: For) -> None:
+        """A loop; an outermost parallel one becomes a task function."""
+        if s.kind == "parallel" and not self.in_task and not (
+                isinstance(s.extent, IntImm) and s.extent.value == 1):
+            self.parallel(s)
+            return
+        low, extent = self.value(s.min), self.value(s.extent)
+        fixed = isinstance(s.extent, IntImm) and isinstance(s.min, IntImm)
+        if fixed and s.extent.value == 1:  # type: ignore[attr-defined]
+            self.var_value[s.var], self.var_depth[s.var] = low, len(self.scopes) - 1
+            self.stmt(s.body)
+            return
+        high = str(s.min.value + s.extent.value) if fixed else (  # type: ignore[attr-defined]
+            self.value(s.min + s.extent))
+        name, after = self.fresh("i"), self.fresh("n")
+        pre, head, done = (self.fresh("L")[1:] for _ in range(3))
+        self.var_value[s.var], self.var_depth[s.var] = name, len(self.scopes)
+        body = self.nested(s.body)
+        parent = self.scope.lines
+        parent += [f"br label %{pre}", f"{pre}:"]
+        if isinstance(s.extent, IntImm) and s.extent.value > 0:
+            parent += [f"br label %{head}"]
+        else:
+            some = self.fresh()
+            parent += [f"{some} = icmp sgt i64 {extent}, 0", f"br i1 {some}, label %{head}, label %{done}"]
+        latch, again = self.fresh("L")[1:], self.fresh()
+        parent += [f"{head}:", f"{name} = phi i64 [ {low}, %{pre} ], [ {after}, %{latch} ]", *body,
+                   f"br label %{latch}", f"{latch}:", f"{after} = add nuw nsw i64 {name}, 1",
+                   f"{again} = icmp slt i64 {after}, {high}", f"br i1 {again}, label %{head}, label %{done}",
+                   f"{done}:"]
+        self._after(s.body)
+
+    def nested(self, body: Stmt) -> list[str]:
+        """The lines of a statement in a scope of its own."""
+        self.scopes.append(Scope())
+        self.stmt(body)
+        return self.scopes.pop().lines
+
+    def _after(self, body: Stmt) -> None:
+        """Forget loads of what a nested statement wrote."""
+        for buffer in {x.buffer for x in walk(body) if isinstance(x, BufferStore)}:
+            self._forget(buffer)
+
+    def branch(self, s: IfThenElse) -> None:
+        """A branch; a vector condition masks the stores below it."""
+        if dt.lanes(s.condition.dtype) > 1:
+            self.masked(s)
+            return
+        condition = self.value(s.condition)
+        yes, no, done = (self.fresh("L")[1:] for _ in range(3))
+        first = self.nested(s.then_body)
+        second = [] if s.else_body is None else self.nested(s.else_body)
+        self.scope.lines += [f"br i1 {condition}, label %{yes}, label %{no}", f"{yes}:", *first,
+                             f"br label %{done}", f"{no}:", *second, f"br label %{done}", f"{done}:"]
+        self._after(s)
+
+    def masked(self, s: IfThenElse) -> None:
+        """Stores under a vector condition."""
+        mask = self.value(s.condition)
+        lanes = dt.lanes(s.condition.dtype)
+        for stmt, bits in ((s.then_body, mask), (s.else_body, None)):
+            if stmt is None:
+                continue
+            if bits is None:
+                bits = self.assign(f"xor <{lanes} x i1> {mask}, splat (i1 true)")
+            outer = self.guard, self.guard_lanes
+            self.guard, self.guard_lanes = bits, lanes
+            for x in stmt.stmts if isinstance(stmt, Seq) else (stmt,):
+                if not isinstance(x, BufferStore):
+                    raise InternalError(f"{self.name}: {type(x).__name__} under a vector condition")
+                self.store(x, bits)
+            self.guard, self.guard_lanes = outer
+
+    def while_loop(self, condition: Expr, body: Stmt) -> None:
+        """A loop on a condition that is evaluated before each turn."""
+        head, inside, done = (self.fresh("L")[1:] for _ in range(3))
+        self.line(f"br label %{head}")
+        self.line(f"{head}:")
+        self.scopes.append(Scope())
+        test = self.value(condition)
+        lines = self.scopes.pop().lines
+        self.scope.lines += [*lines, f"br i1 {test}, label %{inside}, label %{done}", f"{inside}:"]
+        self.scope.lines += [*self.nested(body), f"br label %{head}", f"{done}:"]
+        self._after(body)
+
+    def allocate(self, s: Allocate) -> None:
+        """A buffer on the stack, in the entry block; registers where all indices are constants."""
+        count = 1
+        for e in s.buffer.shape:
+            if not isinstance(e, IntImm):
+                raise InternalError(f"{self.name}: the size of {s.buffer.name} is not known at compile time")
+            count *= e.value
+        name = self.fresh("a")
+        self.allocas.append(f"{name} = alloca [{count} x {mem_type(s.buffer.type)}], align 64")
+        self.pointer[s.buffer], self.pointer_depth[s.buffer] = name, 0
+        self.stmt(s.body)
+
+    # ------------------------------------------------------------------------------ parallel
+
+    def parallel(self, s: For) -> None:
+        """Outline the body as a task: `host->parallel_for(pool, task, closure, extent)`."""
+        captured = _captured(s)
+        index = Var("task")
+        body: Stmt = LetStmt(s.var, s.min + index, s.body)
+        name = f"{self.name}.{self.fresh('task')[1:]}"
+        params = (*[c for c in captured if isinstance(c, Buffer)], *[c for c in captured if isinstance(c, Var)])
+        FunctionText(self.module, name + ".body", (*params, index), exported=False, in_task=True).finish(body)
+        fields = ["ptr", *["ptr" if isinstance(p, Buffer) else llvm_type(p.dtype) for p in params]]
+        self.module.functions.append(_unpack(name, fields))
+        kind = "{ " + ", ".join(fields) + " }"
+        closure = self.fresh("c")
+        self.allocas.append(f"{closure} = alloca {kind}, align 16")
+        held = ["%host", *[self.pointer[p] if isinstance(p, Buffer) else self.value(p) for p in params]]
+        for i, (field, v) in enumerate(zip(fields, held, strict=True)):
+            slot = self.assign(f"getelementptr inbounds {kind}, ptr {closure}, i32 0, i32 {i}")
+            self.line(f"store {field} {v}, ptr {slot}")
+        pool = self.assign("load ptr, ptr %host")
+        entry = self.assign("getelementptr inbounds i8, ptr %host, i64 8")
+        run = self.assign(f"load ptr, ptr {entry}")
+        count = self.value(s.extent)
+        status = self.assign(f"call i32 {run}(ptr {pool}, ptr @\"{name}\", ptr {closure}, i64 {count})")
+        self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
+        self._after(s.body)
+
+    # ------------------------------------------------------------------------------ effects
+
+    def evaluate(self, e: Expr) -> None:
+        """An intrinsic called for its effect."""
+        if isinstance(e, IntImm):
+            return
+        if not isinstance(e, Call):
+            raise InternalError(f"{self.name}: an expression without effect is evaluated")
+        if e.op == "smelt.call_kernel":
+            self.call_kernel(e)
+        elif e.op == "smelt.probe":
+            self.probe(e)
+        else:
+            raise InternalError(f"{self.name}: no code for the intrinsic {e.op}")
+
+    def call_kernel(self, e: Call) -> None:
+        """Call another program of the module; a nonzero status ends this one."""
+        name, *args = e.args
+        kinds, values = ["ptr"], ["%host"]
+        for a in args:
+            kinds.append("ptr" if a.dtype == "handle" else llvm_type(a.dtype))
+            values.append(self.value(a))
+        symbol = f"@\"{name.value}\""  # type: ignore[attr-defined]
+        self.module.declare(symbol, f"declare i32 {symbol}({', '.join(kinds)})")
+        status = self.assign(f"call i32 {symbol}({', '.join(f'{k} {v}' for k, v in zip(kinds, values, strict=True))})")
+        self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
+
+    def probe(self, e: Call) -> None:
+        """Tell a profiler that kernel number e.args[0] begins or ends, if one listens."""
+        kernel, end = (self.value(a) for a in e.args)
+        slot = self.assign("getelementptr inbounds i8, ptr %host, i64 24")
+        hook = self.assign(f"load ptr, ptr {slot}")
+        listens = self.assign(f"icmp ne ptr {hook}, null")
+        yes, done = self.fresh("L")[1:], self.fresh("L")[1:]
+        self.line(f"br i1 {listens}, label %{yes}, label %{done}")
+        self.line(f"{yes}:")
+        place = self.assign("getelementptr inbounds i8, ptr %host, i64 16")
+        sink = self.assign(f"load ptr, ptr {place}")
+        self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
+        self.line(f"br label %{done}")
+        self.line(f"{done}:")
+
+
+def float_literal(dtype: str, value: float) -> str:
+    """A floating-point constant in LLVM's hexadecimal form."""
+    scalar = dt.scalar(dtype)
+    if scalar in ("float32", "float64"):
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    bits = int(dt.to_numpy(scalar).type(value).view("uint16"))
+    return f"0x{'R' if scalar == 'bfloat16' else 'H'}{bits:04X}"
+
+
+def _suffix(scalar: str) -> str:
+    return {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i8"}.get(
+        scalar, f"i{dt.bits(scalar)}")
+
+
+def _flat(indices: tuple[Expr, ...]) -> Expr:
+    if len(indices) != 1:
+        if not indices:
+            return const(0)
+        raise InternalError("a buffer of a flat program has one index")
+    return indices[0]
+
+
+def _terms(e: Expr) -> list[Expr]:
+    """The summands of an index; a constant factor is spread over a sum."""
+    out: list[Expr] = []
+    stack = [e]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, Add):
+            stack += [n.b, n.a]
+        elif isinstance(n, Mul) and isinstance(n.b, IntImm) and isinstance(n.a, Add):
+            stack += [n.a.b * n.b, n.a.a * n.b]
+        else:
+            out.append(n)
+    return out
+
+
+def _mentions(key: object, buffer: Buffer) -> bool:
+    stack: list[Node] = [k for k in key if isinstance(k, Node)] if isinstance(key, tuple) else []
+    seen: set[Node] = set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if isinstance(n, BufferLoad):
+            if n.buffer is buffer:
+                return True
+            stack.extend(n.indices)
+        else:
+            stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return False
+
+
+def _captured(s: For) -> list[Buffer | Var]:
+    """Buffers and variables that a loop's body uses and does not define, in order of use."""
+    found: dict[Buffer | Var, None] = {}
+    inner: set[Buffer | Var] = {s.var}
+    seen: set[Expr] = set()
+
+    def expr(e: Expr) -> None:
+        stack = [e]
+        while stack:
+            n = stack.pop()
+            if n in seen:
+                continue
+            seen.add(n)
+            if isinstance(n, Var):
+                found[n] = None
+            elif isinstance(n, BufferLoad):
+                found[n.buffer] = None
+                stack.extend(n.indices)
+            else:
+                stack.extend(c for c in n.children() if isinstance(c, Expr))
+
+    expr(s.min)
+    for x in walk(s.body):
+        match x:
+            case For():
+                inner.add(x.var)
+            case LetStmt():
+                inner.add(x.var)
+            case Allocate():
+                inner.add(x.buffer)
+            case BufferStore():
+                found[x.buffer] = None
+        for c in x.children():
+            if isinstance(c, Expr) and not isinstance(c, Var):
+                expr(c)
+            elif isinstance(c, Var):
+                expr(c)
+    return [f for f in found if f not in inner]
+
+
+def _unpack(name: str, fields: list[str]) -> str:
+    """The task function: takes the closure apart and calls the body, whose pointers do not alias."""
+    kind = "{ " + ", ".join(fields) + " }"
+    lines = [f"define internal i32 @\"{name}\"(ptr %closure, i64 %index) #0 {{", "entry:"]
+    for i, f in enumerate(fields):
+        lines += [f"%q{i} = getelementptr inbounds {kind}, ptr %closure, i32 0, i32 {i}",
+                  f"%f{i} = load {f}, ptr %q{i}"]
+    args = ", ".join(f"{f} %f{i}" for i, f in enumerate(fields))
+    lines += [f"%r = call i32 @\"{name}.body\"({args}, i64 %index)", "ret i32 %r", "}"]
+    return "\n".join(lines)
+

@@ -1,0 +1,1 @@
+"""Front ends: the only place that knows a framework's names."""

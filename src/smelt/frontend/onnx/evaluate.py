@@ -1,0 +1,312 @@
+"""Arithmetic on known elements: numbers, and expressions over symbolic sizes.
+
+Shapes pass through float tensors too (sizes times a scale, rounded). An integer expression may
+therefore stand in a float tensor, as the exact value it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir import expr as ex
+from smelt.ir.expr import INDEX, Cast, Div, Expr, FloatImm, Mul, cast, ceildiv, convert, truncdiv, truncmod
+
+from .build import Build
+from .registry import evaluates
+from .values import Value, at_least, not_negative, objects
+
+__all__: list[str] = []
+
+Operands = Sequence["Value | None"]
+Attrs = Mapping[str, Any]
+
+
+def _elementwise(fn: Callable[..., Any], operands: Sequence[Value], dtype: str) -> Value:
+    """`fn` on the elements, broadcast."""
+    result = np.frompyfunc(fn, len(operands), 1)(*[v.elements() for v in operands])
+    array = result if isinstance(result, np.ndarray) else objects([result], ())
+    return Value.of_array(array, dtype)
+
+
+def _given(operands: Operands) -> list[Value]:
+    return [v for v in operands if v is not None]
+
+
+# ---------------------------------------------------------------------------------- arithmetic
+
+
+def _divide(a: Any, b: Any, dtype: str) -> Any:
+    if dt.is_float(dtype):
+        if isinstance(a, Expr) or isinstance(b, Expr):
+            return cast(dtype, a) / cast(dtype, convert(b, dtype))
+        return a / b
+    if isinstance(a, int) and isinstance(b, int):
+        return int(math.copysign(1, a) * math.copysign(1, b)) * (abs(a) // abs(b)) if a else 0 // b
+    if not_negative(a) and not_negative(b):
+        return convert(a) // b
+    return truncdiv(a, b)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(a, Expr) and isinstance(b, int | float) and b == int(b) and 0 <= b <= 4:
+        out: Any = 1
+        for _ in range(int(b)):
+            out = a * out
+        return out
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        return ex.call("pow", cast("float32", convert(a)), cast("float32", convert(b)))
+    if isinstance(a, int) and b < 0:
+        raise ValueError("an integer to a negative power")
+    return a**b
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+}
+
+
+@evaluates("Add", "Sub", "Mul")
+def _arithmetic(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    a, b = _given(operands)
+    return _elementwise(_ARITHMETIC[g.step.op], (a, b), a.dtype)
+
+
+@evaluates("Div")
+def _division(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    a, b = _given(operands)
+    return _elementwise(lambda x, y: _divide(x, y, a.dtype), (a, b), a.dtype)
+
+
+@evaluates("Pow")
+def _powers(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    a, b = _given(operands)
+    return _elementwise(_power, (a, b), a.dtype)
+
+
+@evaluates("Mod")
+def _modulo(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
+    a, b = _given(operands)
+    if dt.is_float(a.dtype):
+        return None
+    if attrs.get("fmod", 0):
+        return _elementwise(lambda x, y: truncmod(x, y), (a, b), a.dtype)
+    return _elementwise(lambda x, y: x % y, (a, b), a.dtype)
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        return b if at_least(a, b) else a if at_least(b, a) else ex.minimum(a, b)
+    return min(a, b)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        return a if at_least(a, b) else b if at_least(b, a) else ex.maximum(a, b)
+    return max(a, b)
+
+
+@evaluates("Min", "Max", "Sum")
+def _folded(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    fn = {"Min": _smaller, "Max": _larger, "Sum": _ARITHMETIC["Add"]}[g.step.op]
+    first, *rest = _given(operands)
+    for v in rest:
+        first = _elementwise(fn, (first, v), first.dtype)
+    return first
+
+
+def _floor(e: Any) -> Any:
+    if not isinstance(e, Expr):
+        return float(math.floor(e))
+    ratio = _ratio(e)
+    return ratio[0] // ratio[1] if ratio else e if not dt.is_float(e.dtype) else ex.call("floor", e)
+
+
+def _ceil(e: Any) -> Any:
+    if not isinstance(e, Expr):
+        return float(math.ceil(e))
+    ratio = _ratio(e)
+    return ceildiv(*ratio) if ratio else e if not dt.is_float(e.dtype) else ex.call("ceil", e)
+
+
+def _ratio(e: Expr) -> tuple[Expr, int] | None:
+    """n and d where a float is the integer expression n divided by the number d."""
+    match e:
+        case Div(Cast(_, n), FloatImm(_, c)) if c >= 1 and c == int(c) and n.dtype == INDEX:
+            return n, int(c)
+        case Mul(Cast(_, n), FloatImm(_, c)) if 0 < c <= 1 and round(1 / c) * c == 1 and n.dtype == INDEX:
+            return n, round(1 / c)
+    return None
+
+
+def _root(e: Any) -> Any:
+    return ex.call("sqrt", cast("float32", e)) if isinstance(e, Expr) else math.sqrt(e)
+
+
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "Neg": lambda a: -a if not isinstance(a, Expr) else convert(0, a.dtype) - a,
+    "Abs": lambda a: abs(a) if not isinstance(a, Expr) else _larger(a, 0 - a),
+    "Floor": _floor,
+    "Ceil": _ceil,
+    "Sqrt": _root,
+    "Identity": lambda a: a,
+}
+
+
+@evaluates(*_UNARY)
+def _unary(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    x = _given(operands)[0]
+    return _elementwise(_UNARY[g.step.op], (x,), x.dtype)
+
+
+@evaluates("Round")
+def _round(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
+    x = _given(operands)[0]
+    return _elementwise(lambda a: float(round(a)), (x,), x.dtype) if x.is_array else None
+
+
+@evaluates("Reciprocal")
+def _reciprocal(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    x = _given(operands)[0]
+    return _elementwise(lambda a: _divide(1.0, a, x.dtype), (x,), x.dtype)
+
+
+@evaluates("Cast", "CastLike")
+def _cast(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
+    x = _given(operands)[0]
+    dtype = operands[1].dtype if g.step.op == "CastLike" and operands[1] is not None else g.dtype(attrs["to"])
+    if x.is_array and dt.is_float(x.dtype) and not dt.is_float(dtype) and dtype != "bool":
+        return _elementwise(int, (x,), dtype)
+    if x.is_array:
+        assert x.known is not None
+        return Value.of_array(x.known.astype(dt.to_numpy(dtype)))
+    if dtype == "bool":
+        return _elementwise(lambda a: _differ(a, 0), (x,), dtype)
+    if dt.is_float(dtype):
+        return _elementwise(lambda a: a if not isinstance(a, int) else float(a), (x,), dtype)
+    return _elementwise(_truncated, (x,), dtype)
+
+
+def _truncated(e: Any) -> Any:
+    if not isinstance(e, Expr):
+        return int(e)
+    if not dt.is_float(e.dtype):
+        return e if e.dtype == INDEX else cast(INDEX, e)
+    ratio = _ratio(e)
+    if ratio:
+        return ratio[0] // ratio[1] if not_negative(ratio[0]) else truncdiv(*ratio)
+    return Cast(INDEX, e)
+
+
+# ------------------------------------------------------------------------------------ conditions
+
+
+def _same(a: Any, b: Any) -> Any:
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return a == b
+    if a is b:
+        return True
+    if at_least(a, convert(b) + 1) or at_least(b, convert(a) + 1):
+        return False
+    return ex.equal(a, b)
+
+
+def _differ(a: Any, b: Any) -> Any:
+    same = _same(a, b)
+    return ex.logical_not(same) if isinstance(same, Expr) else not same
+
+
+def _greater(a: Any, b: Any) -> Any:
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return a > b
+    if at_least(a, convert(b) + 1):
+        return True
+    return False if at_least(b, a) else ex.binary(ex.GT, a, b)
+
+
+def _not(a: Any) -> Any:
+    return ex.logical_not(a) if isinstance(a, Expr) else not a
+
+
+_CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "Equal": _same,
+    "Greater": _greater,
+    "Less": lambda a, b: _greater(b, a),
+    "GreaterOrEqual": lambda a, b: _not(_greater(b, a)),
+    "LessOrEqual": lambda a, b: _not(_greater(a, b)),
+    "And": lambda a, b: _logic(ex.all_of, a, b),
+    "Or": lambda a, b: _logic(ex.any_of, a, b),
+    "Xor": lambda a, b: _differ(a, b),
+}
+
+
+def _logic(fn: Callable[..., Expr], a: Any, b: Any) -> Any:
+    joined = fn(a, b)
+    return bool(joined.value) if isinstance(joined, ex.IntImm) else joined
+
+
+@evaluates(*_CONDITIONS)
+def _condition(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    a, b = _given(operands)
+    return _elementwise(_CONDITIONS[g.step.op], (a, b), "bool")
+
+
+@evaluates("Not")
+def _negation(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    return _elementwise(_not, _given(operands), "bool")
+
+
+@evaluates("Where")
+def _where(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    c, a, b = _given(operands)
+    return _elementwise(lambda p, x, y: ex.select(p, x, y) if isinstance(p, Expr) else x if p else y,
+                        (c, a, b), a.dtype)
+
+
+# ------------------------------------------------------------------------------------ reductions
+
+
+_REDUCTIONS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
+    "ReduceProd": (_ARITHMETIC["Mul"], 1),
+    "ReduceSum": (_ARITHMETIC["Add"], 0),
+    "ReduceMax": (_larger, None),
+    "ReduceMin": (_smaller, None),
+}
+
+
+@evaluates(*_REDUCTIONS)
+def _reduction(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
+    x = _given(operands)[0]
+    axes = attrs.get("axes")
+    if len(operands) > 1 and operands[1] is not None:
+        axes = g.ints(operands[1], "axes")
+    if not axes and attrs.get("noop_with_empty_axes", 0):
+        return x
+    places = g.axes(axes, x.rank) if axes else tuple(range(x.rank))
+    fn, start = _REDUCTIONS[g.step.op]
+    array = x.elements()
+    for p in sorted(places, reverse=True):
+        if array.shape[p] == 0 and start is None:
+            return None
+        parts = [array[(slice(None),) * p + (k,)] for k in range(array.shape[p])]
+        total = parts[0] if parts else objects([start] * (array.size or 1), ())
+        for part in parts[1:]:
+            total = np.frompyfunc(fn, 2, 1)(total, part)
+        array = total if isinstance(total, np.ndarray) else objects([total], ())
+        if attrs.get("keepdims", 1):
+            array = np.expand_dims(array, p)
+    return Value.of_array(array, x.dtype)
+
+
+@evaluates("NonZero")
+def _nonzero(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
+    x = _given(operands)[0]
+    if not x.is_array or x.known is None:
+        return None
+    return Value.of_array(np.array(np.nonzero(x.known), np.int64))

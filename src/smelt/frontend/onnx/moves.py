@@ -1,0 +1,234 @@
+"""Moving elements: each function works on known elements and on graph values alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt.ir.expr import ceildiv, convert, maximum
+
+from .build import Build
+from .values import Value, at_least, clamp_end, quotient, simplify, static
+
+__all__ = ["broadcast_to", "concat", "expand_dims", "reshape", "slice_", "split", "squeeze", "take", "tile",
+           "transpose"]
+
+
+def _array(x: Value, array: np.ndarray) -> Value:
+    return Value.of_array(array, x.dtype)
+
+
+def reshape(g: Build, x: Value, dims: Sequence[Any]) -> Value:
+    """The elements in another shape; an extent -1 is what remains."""
+    dims = [simplify(d) for d in dims]
+    if any(isinstance(d, int) and d < -1 for d in dims) or dims.count(-1) > 1:
+        g.malformed(f"the shape {_text(dims)} is none")
+    if -1 in dims:
+        rest = [d for d in dims if not (isinstance(d, int) and d == -1)]
+        if static(x.shape) and static(rest):
+            there, one = math.prod(x.shape), math.prod(rest)
+            if one == 0 or there % one:
+                g.malformed(f"the shape {_text(dims)} does not divide the {there} elements of {_text(x.shape)}")
+        remaining = quotient(x.shape, rest)
+        dims = [remaining if isinstance(d, int) and d == -1 else d for d in dims]
+    if static(dims) and static(x.shape) and math.prod(dims) != math.prod(x.shape):
+        g.malformed(f"the shape {_text(dims)} has {math.prod(dims)} elements, the operand {math.prod(x.shape)}")
+    if x.is_array or (x.small and static(dims)):
+        assert x.known is not None
+        return _array(x, x.known.reshape(dims))
+    return x if tuple(dims) == x.shape else g.call("reshape", x, shape=tuple(dims))
+
+
+def _text(dims: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, dims))})"
+
+
+def transpose(g: Build, x: Value, axes: Sequence[int]) -> Value:
+    """The dimensions in another order."""
+    if sorted(axes) != list(range(x.rank)):
+        g.malformed(f"perm={tuple(axes)} is no permutation of {x.rank} dimensions")
+    if x.small:
+        assert x.known is not None
+        return _array(x, np.ascontiguousarray(x.known.transpose(axes)))
+    return g.call("transpose", x, axes=tuple(axes))
+
+
+def expand_dims(g: Build, x: Value, axes: Sequence[int]) -> Value:
+    """Extents of 1 put in, at these places of the result."""
+    places = g.axes(axes, x.rank + len(axes))
+    if len(set(places)) != len(places):
+        g.malformed(f"axes={tuple(axes)} names a dimension twice")
+    if x.known is not None and (x.is_array or x.small):
+        return _array(x, np.expand_dims(x.known, places))
+    return g.call("expand_dims", x, axes=tuple(sorted(places)))
+
+
+def squeeze(g: Build, x: Value, axes: Sequence[int] | None) -> Value:
+    """Extents of 1 taken out; all of them where none are named."""
+    places = tuple([k for k, d in enumerate(x.shape) if d == 1]) if axes is None else g.axes(axes, x.rank)
+    for p in places:
+        if isinstance(x.shape[p], int) and x.shape[p] != 1:
+            g.malformed(f"dimension {p} has the extent {x.shape[p]}, only 1 can be squeezed")
+    if not places:
+        return x
+    if x.known is not None and (x.is_array or x.small):
+        return _array(x, x.known.squeeze(places))
+    return g.call("squeeze", x, axes=tuple(sorted(places)))
+
+
+def concat(g: Build, xs: Sequence[Value], axis: int) -> Value:
+    """Values one behind the other."""
+    if len(xs) == 1:
+        return xs[0]
+    axis = g.axis(axis, xs[0].rank)
+    if all(x.small for x in xs):
+        if all(x.is_array for x in xs):
+            return _array(xs[0], np.concatenate([x.known for x in xs if x.known is not None], axis))
+        return _array(xs[0], np.concatenate([x.elements() for x in xs], axis))
+    return g.call("concat", *xs, axis=axis)
+
+
+def take(g: Build, x: Value, indices: Value, axis: int) -> Value:
+    """The slices of `x` at these indices, negative ones counted from the end."""
+    axis = g.axis(axis, x.rank)
+    extent = x.shape[axis]
+    if indices.is_array and isinstance(extent, int):
+        assert indices.known is not None
+        at = indices.known
+        if at.size and (at.min() < -extent or at.max() >= extent):
+            g.malformed(f"an index lies outside of -{extent} to {extent - 1}")
+        if at.size and at.min() < 0:
+            at = np.where(at < 0, at + extent, at)
+            indices = Value.of_array(at.astype(np.int64))
+        if x.small:
+            assert x.known is not None
+            return _array(x, np.asarray(np.take(x.known, at, axis), x.known.dtype))
+    if indices.small and indices.rank == 0:
+        at = g.scalar(indices, "indices")
+        begin = at if at_least(at, 0) else simplify(extent + convert(at))
+        part = g.call("strided_slice", x, axes=(axis,), begin=(begin,), end=(simplify(begin + 1),), strides=(1,))
+        return g.call("squeeze", part, axes=(axis,))
+    return g.call("gather", x, indices, axis=axis)
+
+
+def slice_(g: Build, x: Value, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any],
+           steps: Sequence[int]) -> Value:
+    """A part of a value, with ONNX's clamping; steps backward become a slice and a flip."""
+    axes = g.axes(axes, x.rank)
+    if not len(axes) == len(starts) == len(ends) == len(steps) or 0 in steps:
+        g.malformed(f"{len(axes)} axes, {len(starts)} starts, {len(ends)} ends, steps {tuple(steps)}")
+    ranges = [_range(x.shape[a], b, e, s) for a, b, e, s in zip(axes, starts, ends, steps, strict=True)]
+    if x.small and all(static(r) for r in ranges):
+        assert x.known is not None
+        index: list[Any] = [slice(None)] * x.rank
+        for a, (b, e, s), step in zip(axes, ranges, steps, strict=True):
+            index[a] = slice(b, max(b, e), s)
+            if step < 0:
+                index[a] = np.arange(b, max(b, e), s)[::-1]
+        out = x.known
+        for a, i in enumerate(index):
+            out = out[(slice(None),) * a + (i,)]
+        return _array(x, out)
+    full = [k for k, (a, (b, e, s)) in enumerate(zip(axes, ranges, strict=True))
+            if not (b == 0 and e == x.shape[a] and s == 1)]
+    if full:
+        x = g.call("strided_slice", x, axes=tuple([axes[k] for k in full]),
+                   begin=tuple([ranges[k][0] for k in full]), end=tuple([ranges[k][1] for k in full]),
+                   strides=tuple([ranges[k][2] for k in full]))
+    back = tuple([a for a, s in zip(axes, steps, strict=True) if s < 0])
+    return g.call("flip", x, axes=back) if back else x
+
+
+def _range(extent: Any, start: Any, end: Any, step: int) -> tuple[Any, Any, int]:
+    """Begin, end and step forward of the elements that a slice takes."""
+    start, end = _from_front(start, extent), _from_front(end, extent)
+    if step > 0:
+        begin = clamp_end(_floor0(start), extent)
+        stop = clamp_end(_floor0(end), extent)
+        if not at_least(stop, begin):
+            stop = simplify(maximum(convert(stop), begin))
+        return begin, stop, step
+    last = clamp_end(_at_least_minus_1(start), simplify(convert(extent) - 1))
+    stop = clamp_end(_at_least_minus_1(end), simplify(convert(extent) - 1))
+    count = simplify(ceildiv(convert(last) - stop, -step))
+    if isinstance(count, int):
+        count = max(count, 0)
+    first = simplify(convert(last) + (convert(count) - 1) * step)
+    return (0, 0, 1) if count == 0 else (first, simplify(convert(last) + 1), -step)
+
+
+def _from_front(index: Any, extent: Any) -> Any:
+    """An index from the front: one that is negative counts from the end."""
+    negative = index < 0 if isinstance(index, int) else at_least(-1, index)
+    return simplify(convert(extent) + index) if negative else index
+
+
+def _floor0(index: Any) -> Any:
+    if isinstance(index, int):
+        return max(index, 0)
+    return index if at_least(index, 0) else simplify(maximum(index, 0))
+
+
+def _at_least_minus_1(index: Any) -> Any:
+    if isinstance(index, int):
+        return max(index, -1)
+    return index if at_least(index, -1) else simplify(maximum(index, -1))
+
+
+def split(g: Build, x: Value, sizes: Sequence[Any], axis: int) -> tuple[Value, ...]:
+    """Consecutive parts of these sizes."""
+    axis = g.axis(axis, x.rank)
+    if static(sizes) and isinstance(x.shape[axis], int) and sum(sizes) != x.shape[axis]:
+        g.malformed(f"the sizes {tuple(sizes)} do not add up to the extent {x.shape[axis]}")
+    parts, at = [], 0
+    for size in sizes:
+        end: Any = simplify(convert(at) + size)
+        if x.small and isinstance(at, int) and isinstance(end, int):
+            assert x.known is not None
+            parts.append(_array(x, x.known[(slice(None),) * axis + (slice(at, end),)]))
+        else:
+            parts.append(g.call("strided_slice", x, axes=(axis,), begin=(at,), end=(end,), strides=(1,)))
+        at = end
+    return tuple(parts)
+
+
+def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
+    """The value repeated along extents of 1, by numpy's rule, in both directions."""
+    rank = max(len(dims), x.rank)
+    old = [1] * (rank - x.rank) + list(x.shape)
+    new = [1] * (rank - len(dims)) + [simplify(d) for d in dims]
+    out = []
+    for a, b in zip(old, new, strict=True):
+        if isinstance(a, int) and isinstance(b, int) and a != b and 1 not in (a, b):
+            g.malformed(f"the shape ({', '.join(map(str, x.shape))}) does not broadcast to "
+                        f"({', '.join(map(str, dims))})")
+        out.append(b if isinstance(a, int) and a == 1 else a)
+    if tuple(out) == x.shape:
+        return x
+    if static(out) and x.known is not None and (x.small or x.is_array) and math.prod(out) <= 1 << 16:
+        return _array(x, np.broadcast_to(x.known, out))
+    return g.call("broadcast_to", x, shape=tuple(out))
+
+
+def tile(g: Build, x: Value, repeats: Sequence[Any]) -> Value:
+    """The value repeated as a whole along each dimension."""
+    if len(repeats) != x.rank:
+        g.malformed(f"{len(repeats)} repeats for {x.rank} dimensions")
+    if all(isinstance(r, int) and r == 1 for r in repeats):
+        return x
+    if x.small and static(repeats):
+        assert x.known is not None
+        return _array(x, np.tile(x.known, repeats))
+    return g.call("tile", x, repeats=tuple(repeats))
+
+
+def arange(g: Build, start: Any, limit: Any, step: int, dtype: str) -> Value:
+    """Integers from start on, below the limit (above it for a negative step)."""
+    distance = convert(limit) - start if step > 0 else convert(start) - limit
+    count = simplify(ceildiv(distance, abs(step)))
+    if not at_least(count, 0):
+        count = simplify(maximum(convert(count), 0))
+    return g.call("arange", start=start, step=step, count=count, dtype=dtype)

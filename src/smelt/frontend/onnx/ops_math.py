@@ -1,0 +1,332 @@
+"""Converters of operators that compute element by element, of reductions and of products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import Expr
+
+from . import moves
+from .build import Build
+from .registry import Ints, onnx_op
+from .values import Value
+
+__all__: list[str] = []
+
+_UNARY = {
+    "Abs": "abs", "Neg": "negative", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Tanh": "tanh",
+    "Sigmoid": "sigmoid", "Erf": "erf", "Relu": "relu", "Sin": "sin", "Cos": "cos", "Tan": "tan",
+    "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh",
+    "Acosh": "acosh", "Atanh": "atanh", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Sign": "sign",
+    "Reciprocal": "reciprocal", "Not": "logical_not", "IsNaN": "isnan", "BitwiseNot": "bitwise_not",
+    "HardSwish": "hard_swish", "Softplus": "softplus", "Softsign": "softsign", "Mish": "mish",
+}  # fmt: skip
+
+_BINARY = {
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Equal": "equal", "Less": "less",
+    "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal",
+    "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "PRelu": "prelu",
+}  # fmt: skip
+
+_FOLDED = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
+
+
+def _unary(target: str) -> Callable[..., Value]:
+    def convert(g: Build, x: Value) -> Value:
+        return g.call(target, x)
+    return convert
+
+
+def _binary(target: str) -> Callable[..., Value]:
+    def convert(g: Build, a: Value, b: Value) -> Value:
+        return g.call(target, a, b)
+    return convert
+
+
+def _folded(target: str) -> Callable[..., Value]:
+    def convert(g: Build, first: Value, *rest: Value) -> Value:
+        for x in rest:
+            first = g.call(target, first, x)
+        return first
+    return convert
+
+
+for _name, _target in _UNARY.items():
+    onnx_op(_name)(_unary(_target))
+for _name, _target in _BINARY.items():
+    onnx_op(_name, since=7)(_binary(_target))
+for _name, _target in _FOLDED.items():
+    onnx_op(_name)(_folded(_target))
+
+
+@onnx_op("Mean")
+def mean_of(g: Build, first: Value, *rest: Value) -> Value:
+    """The mean of several tensors."""
+    total = first
+    for x in rest:
+        total = g.call("add", total, x)
+    return g.call("multiply", total, g.constant(1 / (1 + len(rest)), total.dtype)) if rest else total
+
+
+@onnx_op("Div", since=7)
+def div(g: Build, a: Value, b: Value) -> Value:
+    """Division; of integers toward zero."""
+    return g.call("divide", a, b)
+
+
+@onnx_op("Pow", since=7)
+def power(g: Build, a: Value, b: Value) -> Value:
+    """The exponent may have another type than the base."""
+    return g.call("power", a, _as(g, b, a.dtype))
+
+
+@onnx_op("Mod", since=10)
+def mod(g: Build, a: Value, b: Value, *, fmod: int = 0) -> Value:
+    """The sign of the divisor, or with fmod=1 that of the dividend."""
+    return g.call("fmod" if fmod else "mod", a, b)
+
+
+@onnx_op("BitShift", since=11)
+def bit_shift(g: Build, a: Value, b: Value, *, direction: str) -> Value:
+    """A shift to the LEFT or RIGHT."""
+    g.one_of("direction", direction, ("LEFT", "RIGHT"))
+    return g.call("left_shift" if direction == "LEFT" else "right_shift", a, b)
+
+
+@onnx_op("Where", since=9)
+def where(g: Build, c: Value, a: Value, b: Value) -> Value:
+    """One of two values per element."""
+    return g.call("where", c, a, b)
+
+
+@onnx_op("Identity")
+def identity(g: Build, x: Value) -> Value:
+    """The same value."""
+    return x
+
+
+@onnx_op("Dropout", since=7)
+def dropout(g: Build, x: Value, *, ratio: float = 0.5) -> Value:
+    """Inference: the operand itself."""
+    return x
+
+
+@onnx_op("Dropout", since=12)
+def dropout_12(g: Build, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *,
+               seed: int = 0) -> Value:
+    """Inference: the operand itself."""
+    if training_mode is not None and g.number(training_mode, "training_mode"):
+        g.unsupported("training_mode=True", "False")
+    return x
+
+
+@onnx_op("IsInf", since=10)
+def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
+    """Infinities of one sign or both."""
+    return g.call("isinf", x, detect_negative=bool(detect_negative), detect_positive=bool(detect_positive))
+
+
+# ------------------------------------------------------------------------------------------- types
+
+
+def _as(g: Build, x: Value, dtype: str) -> Value:
+    """The value converted, at once where it is a constant."""
+    if x.dtype == dtype:
+        return x
+    if x.is_array and x.small:
+        assert x.known is not None
+        return Value.of_array(x.known.astype(dt.to_numpy(dtype)))
+    return g.call("cast", x, dtype=dtype)
+
+
+@onnx_op("Cast", since=6)
+def cast(g: Build, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    """Another element type."""
+    dtype = g.dtype(to)
+    if dtype.startswith("float8"):
+        g.unsupported(f"to={to} ({dtype})", ", ".join([d for d in dt.DTYPES if not d.startswith("float8")]))
+    return x if dtype == x.dtype else g.call("cast", x, dtype=dtype)
+
+
+@onnx_op("CastLike", since=15)
+def cast_like(g: Build, x: Value, target: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+    """The element type of another value."""
+    return _as(g, x, target.dtype)
+
+
+# --------------------------------------------------------------------------------- activations
+
+
+@onnx_op("LeakyRelu", since=6)
+def leaky_relu(g: Build, x: Value, *, alpha: float = 0.01) -> Value:
+    """x or alpha x."""
+    return g.call("leaky_relu", x, alpha=alpha)
+
+
+@onnx_op("ThresholdedRelu")
+def thresholded_relu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
+    """x above alpha, else 0."""
+    return g.call("thresholded_relu", x, alpha=alpha)
+
+
+@onnx_op("Elu", since=6)
+def elu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
+    """x or alpha (exp x - 1)."""
+    return g.call("elu", x, alpha=alpha)
+
+
+@onnx_op("Celu", since=12)
+def celu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
+    """Elu with a continuous derivative."""
+    return g.call("celu", x, alpha=alpha)
+
+
+@onnx_op("Selu", since=6)
+def selu(g: Build, x: Value, *, alpha: float = 1.67326319217681884765625,
+         gamma: float = 1.05070102214813232421875) -> Value:
+    """Scaled Elu."""
+    return g.call("selu", x, alpha=alpha, gamma=gamma)
+
+
+@onnx_op("HardSigmoid", since=6)
+def hard_sigmoid(g: Build, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
+    """Alpha x + beta between 0 and 1."""
+    return g.call("hard_sigmoid", x, alpha=alpha, beta=beta)
+
+
+@onnx_op("Gelu", since=20)
+def gelu(g: Build, x: Value, *, approximate: str = "none") -> Value:
+    """The Gaussian error linear unit."""
+    g.one_of("approximate", approximate, ("none", "tanh"))
+    return g.call("gelu", x, approximate=approximate)
+
+
+@onnx_op("Swish", since=24)
+def swish(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
+    """x sigmoid(alpha x)."""
+    if alpha == 1.0:
+        return g.call("silu", x)
+    scaled = g.call("multiply", x, g.constant(alpha, x.dtype))
+    return g.call("multiply", x, g.call("sigmoid", scaled))
+
+
+@onnx_op("Clip", since=6)
+def clip(g: Build, x: Value, *, min: float | None = None, max: float | None = None) -> Value:  # noqa: A002
+    """Bounds as attributes."""
+    return x if min is None and max is None else g.call("clip", x, min=min, max=max)
+
+
+@onnx_op("Clip", since=11)
+def clip_11(g: Build, x: Value, min: Value | None = None, max: Value | None = None) -> Value:  # noqa: A002
+    """Bounds as operands; those computed at run time become minimum and maximum."""
+    if all(b is None or b.is_array for b in (min, max)):
+        low, high = [None if b is None else g.number(b, "bound") for b in (min, max)]
+        if low is not None and high is not None and low > high:
+            low = high
+        return x if low is None and high is None else g.call("clip", x, min=low, max=high)
+    for b, op in ((min, "maximum"), (max, "minimum")):
+        x = x if b is None else g.call(op, x, b)
+    return x
+
+
+# ---------------------------------------------------------------------------------- reductions
+
+_REDUCTIONS = {
+    "ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod",
+    "ReduceL1": "reduce_l1", "ReduceL2": "reduce_l2", "ReduceSumSquare": "reduce_sum_square",
+    "ReduceLogSum": "reduce_log_sum", "ReduceLogSumExp": "reduce_log_sum_exp",
+}  # fmt: skip
+
+
+def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
+    if not axes and noop:
+        return x
+    places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
+    return g.call(target, x, axes=places, keepdims=bool(keepdims)) if places else x
+
+
+def _reduction(target: str) -> Callable[..., Value]:
+    def convert(g: Build, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
+        return _reduced(g, target, x, axes, keepdims)
+    return convert
+
+
+def _reduction_18(target: str) -> Callable[..., Value]:
+    def convert(g: Build, x: Value, axes: Value | None = None, *, keepdims: int = 1,
+                noop_with_empty_axes: int = 0) -> Value:
+        found = () if axes is None else g.ints(axes, "axes")
+        return _reduced(g, target, x, found, keepdims, noop_with_empty_axes)
+    return convert
+
+
+for _name, _target in _REDUCTIONS.items():
+    onnx_op(_name)(_reduction(_target))
+    onnx_op(_name, since=13 if _name == "ReduceSum" else 18)(_reduction_18(_target))
+
+
+def _arg(target: str) -> Callable[..., Value]:
+    def convert(g: Build, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
+        return g.call(target, x, axis=g.axis(axis, x.rank), keepdims=bool(keepdims),
+                      select_last_index=bool(select_last_index))
+    return convert
+
+
+onnx_op("ArgMax")(_arg("argmax"))
+onnx_op("ArgMin")(_arg("argmin"))
+
+
+@onnx_op("CumSum", since=11)
+def cumsum(g: Build, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
+    """Running sums."""
+    place = g.axis(int(g.number(axis, "axis")), x.rank)
+    return g.call("cumsum", x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
+
+
+# ------------------------------------------------------------------------------------ products
+
+
+@onnx_op("MatMul")
+def matmul(g: Build, a: Value, b: Value) -> Value:
+    """numpy's matmul: a vector is a row or a column for the moment."""
+    if a.rank == 0 or b.rank == 0:
+        g.malformed("an operand is a scalar")
+    row, column = a.rank == 1, b.rank == 1
+    if row:
+        a = moves.expand_dims(g, a, (0,))
+    if column:
+        b = moves.expand_dims(g, b, (1,))
+    y = g.call("matmul", a, b)
+    gone = tuple([p for p, one in ((y.rank - 2, row), (y.rank - 1, column)) if one])
+    return g.call("squeeze", y, axes=gone) if gone else y
+
+
+@onnx_op("Gemm", since=7)
+def gemm(g: Build, a: Value, b: Value, c: Value | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+         transA: int = 0, transB: int = 0) -> Value:  # noqa: N803
+    """alpha A B + beta C."""
+    y = g.call("matmul", a, b, transpose_a=bool(transA), transpose_b=bool(transB))
+    y = y if alpha == 1 else g.call("multiply", y, g.constant(alpha, y.dtype))
+    if c is None or beta == 0:
+        return y
+    c = c if beta == 1 else g.call("multiply", c, g.constant(beta, y.dtype))
+    return g.call("add", y, c)
+
+
+@onnx_op("Range", since=11)
+def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
+    """start, start + delta, ... below the limit."""
+    first, last, step = [g.scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))]
+    if not any(isinstance(e, Expr) for e in (first, last, step)):
+        if step == 0:
+            g.malformed("delta is 0")
+        count = max(int(np.ceil((last - first) / step)), 0)
+        items: Any = np.array([first + k * step for k in range(count)], dt.to_numpy(start.dtype))
+        return Value.of_array(items)
+    if isinstance(step, Expr) or not dt.is_int(start.dtype):
+        g.unsupported("a range of symbolic length with this type or step", "integers with a constant delta")
+    return moves.arange(g, first, last, step, start.dtype)

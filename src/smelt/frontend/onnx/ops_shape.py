@@ -1,0 +1,245 @@
+"""Converters of operators on shapes, and of those that move elements by a rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from smelt.ir.expr import Expr, convert
+
+from . import moves
+from .build import Build
+from .read import Graph
+from .registry import Array, Floats, Ints, onnx_op
+from .values import Value, objects, product, simplify, static
+
+__all__: list[str] = []
+
+
+# ------------------------------------------------------------------------------------ constants
+
+
+@onnx_op("Constant")
+def constant(g: Build, *, value: Array | None = None, value_float: float | None = None,
+             value_floats: Floats | None = None, value_int: int | None = None,
+             value_ints: Ints | None = None) -> Value:
+    """An array written into the node."""
+    if value is not None:
+        return Value.of_array(value)
+    for single, many, dtype in ((value_float, value_floats, np.float32), (value_int, value_ints, np.int64)):
+        if single is not None or many is not None:
+            return Value.of_array(np.array(single if single is not None else many, dtype))
+    g.malformed("the node has no value")
+
+
+@onnx_op("ConstantOfShape", since=9)
+def constant_of_shape(g: Build, shape: Value, *, value: Array | None = None) -> Value:
+    """One value everywhere; an array without memory of its own where the shape is known."""
+    dims = tuple([simplify(d) for d in g.dims(shape, "shape")])
+    fill = np.zeros((), np.float32) if value is None else value.reshape(())
+    if static(dims):
+        return Value.of_array(np.broadcast_to(fill, dims))
+    dtype = Value.of_array(fill).dtype
+    return g.call("full", shape=dims, value=fill.item(), dtype=dtype)
+
+
+@onnx_op("EyeLike", since=9)
+def eye_like(g: Build, x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
+    """Ones on a diagonal."""
+    if not static(x.shape):
+        g.unsupported("a symbolic size", "constant sizes")
+    kind = x.dtype if dtype is None else g.dtype(dtype, "dtype")
+    rows, columns = x.shape
+    return g.constant(np.eye(rows, columns, k), kind)  # type: ignore[arg-type]
+
+
+@onnx_op("Shape")
+def shape(g: Build, x: Value, *, start: int = 0, end: int | None = None) -> Value:
+    """The extents, which are known here."""
+    return Value.of_array(objects(x.shape[slice(start, end)], (len(x.shape[slice(start, end)]),)), "int64")
+
+
+@onnx_op("Size")
+def size(g: Build, x: Value) -> Value:
+    """The number of elements."""
+    return Value.of_array(objects([product(x.shape)], ()), "int64")
+
+
+# -------------------------------------------------------------------------------------- reshapes
+
+
+@onnx_op("Reshape", since=5)
+def reshape(g: Build, x: Value, shape: Value, *, allowzero: int = 0) -> Value:
+    """0 keeps an extent, -1 is what remains."""
+    dims = [simplify(d) for d in g.dims(shape, "shape")]
+    for k, d in enumerate(dims):
+        if isinstance(d, int) and d == 0 and not allowzero:
+            if k >= x.rank:
+                g.malformed(f"the shape's extent {k} is 0, but the operand has {x.rank} dimensions")
+            dims[k] = x.shape[k]
+    return moves.reshape(g, x, dims)
+
+
+@onnx_op("Flatten")
+def flatten(g: Build, x: Value, *, axis: int = 1) -> Value:
+    """Two dimensions: those before the axis and those from it on."""
+    if not -x.rank <= axis <= x.rank:
+        g.malformed(f"axis={axis} of {x.rank} dimensions")
+    axis = axis + x.rank if axis < 0 else axis
+    return moves.reshape(g, x, (product(x.shape[:axis]), product(x.shape[axis:])))
+
+
+@onnx_op("Squeeze")
+def squeeze(g: Build, x: Value, *, axes: Ints | None = None) -> Value:
+    """Axes as an attribute."""
+    return moves.squeeze(g, x, axes)
+
+
+@onnx_op("Squeeze", since=13)
+def squeeze_13(g: Build, x: Value, axes: Value | None = None) -> Value:
+    """Axes as an operand."""
+    return moves.squeeze(g, x, None if axes is None else g.ints(axes, "axes"))
+
+
+@onnx_op("Unsqueeze")
+def unsqueeze(g: Build, x: Value, *, axes: Ints) -> Value:
+    """Axes as an attribute."""
+    return moves.expand_dims(g, x, axes)
+
+
+@onnx_op("Unsqueeze", since=13)
+def unsqueeze_13(g: Build, x: Value, axes: Value) -> Value:
+    """Axes as an operand."""
+    return moves.expand_dims(g, x, g.ints(axes, "axes"))
+
+
+@onnx_op("Transpose")
+def transpose(g: Build, x: Value, *, perm: Ints | None = None) -> Value:
+    """Dimensions in another order, reversed without one."""
+    return moves.transpose(g, x, tuple(reversed(range(x.rank))) if perm is None else perm)
+
+
+@onnx_op("Expand", since=8)
+def expand(g: Build, x: Value, shape: Value) -> Value:
+    """Repetition along extents of 1."""
+    return moves.broadcast_to(g, x, g.dims(shape, "shape"))
+
+
+@onnx_op("Tile", since=6)
+def tile(g: Build, x: Value, repeats: Value) -> Value:
+    """Repetition as a whole."""
+    return moves.tile(g, x, g.dims(repeats, "repeats"))
+
+
+@onnx_op("DepthToSpace")
+def depth_to_space(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """Channels into space."""
+    g.one_of("mode", mode, ("DCR", "CRD"))
+    return g.call("depth_to_space", x, block=blocksize, mode=mode)
+
+
+@onnx_op("SpaceToDepth")
+def space_to_depth(g: Build, x: Value, *, blocksize: int) -> Value:
+    """Space into channels."""
+    return g.call("space_to_depth", x, block=blocksize)
+
+
+@onnx_op("Trilu", since=14)
+def trilu(g: Build, x: Value, k: Value | None = None, *, upper: int = 1) -> Value:
+    """One side of a diagonal."""
+    return g.call("trilu", x, k=0 if k is None else g.scalar(k, "k"), upper=bool(upper))
+
+
+# ---------------------------------------------------------------------------- joining and cutting
+
+
+@onnx_op("Concat", since=4)
+def concat(g: Build, first: Value, *rest: Value, axis: int) -> Value:
+    """Values one behind the other."""
+    return moves.concat(g, (first, *rest), axis)
+
+
+def _even(g: Build, x: Value, axis: int, count: int) -> list[Any]:
+    """Sizes of `count` parts, the last one smaller where they do not come out even."""
+    extent = x.shape[g.axis(axis, x.rank)]
+    if isinstance(extent, Expr):
+        part = simplify(extent // convert(count))
+        return [part] * (count - 1) + [simplify(extent - part * (count - 1))]
+    part = -(-extent // count)
+    return [part] * (count - 1) + [extent - part * (count - 1)]
+
+
+@onnx_op("Split", since=2)
+def split(g: Build, x: Value, *, axis: int = 0, split: Ints | None = None) -> tuple[Value, ...]:
+    """Sizes as an attribute."""
+    return moves.split(g, x, split or _even(g, x, axis, len(g.step.outputs)), axis)
+
+
+@onnx_op("Split", since=13)
+def split_13(g: Build, x: Value, split: Value | None = None, *, axis: int = 0,
+             num_outputs: int | None = None) -> tuple[Value, ...]:
+    """Sizes as an operand."""
+    if split is not None:
+        return moves.split(g, x, g.dims(split, "split"), axis)
+    return moves.split(g, x, _even(g, x, axis, num_outputs or len(g.step.outputs)), axis)
+
+
+@onnx_op("Slice")
+def slice_(g: Build, x: Value, *, axes: Ints | None = None, starts: Ints, ends: Ints) -> Value:
+    """Ranges as attributes."""
+    return moves.slice_(g, x, tuple(range(len(starts))) if axes is None else axes, starts, ends, (1,) * len(starts))
+
+
+@onnx_op("Slice", since=10)
+def slice_10(g: Build, x: Value, starts: Value, ends: Value, axes: Value | None = None,
+             steps: Value | None = None) -> Value:
+    """Ranges as operands."""
+    begin, end = g.dims(starts, "starts"), g.dims(ends, "ends")
+    which = tuple(range(len(begin))) if axes is None else g.ints(axes, "axes")
+    by = (1,) * len(begin) if steps is None else g.ints(steps, "steps")
+    return moves.slice_(g, x, which, begin, end, by)
+
+
+def _pad(g: Build, x: Value, pads: tuple[Any, ...], mode: str, value: float) -> Value:
+    g.one_of("mode", mode, ("constant", "reflect", "edge", "wrap"))
+    if len(pads) != 2 * x.rank:
+        g.malformed(f"{len(pads)} pads for {x.rank} dimensions")
+    before, after = list(pads[: x.rank]), list(pads[x.rank :])
+    for k in range(x.rank):
+        b, a = before[k], after[k]
+        if (isinstance(b, int) and b < 0) or (isinstance(a, int) and a < 0):
+            cut_a, cut_b = min(a, 0), -min(b, 0)
+            end = simplify(convert(x.shape[k]) + cut_a)
+            x = moves.slice_(g, x, (k,), (cut_b,), (end,), (1,))
+            before[k], after[k] = max(b, 0), max(a, 0)
+    if all(isinstance(p, int) and p == 0 for p in (*before, *after)):
+        return x
+    return g.call("pad", x, pads=(*before, *after), mode=mode, value=value)
+
+
+@onnx_op("Pad", since=2)
+def pad(g: Build, x: Value, *, mode: str = "constant", pads: Ints, value: float = 0.0) -> Value:
+    """Widths as an attribute."""
+    return _pad(g, x, pads, mode, value)
+
+
+@onnx_op("Pad", since=11)
+def pad_11(g: Build, x: Value, pads: Value, value: Value | None = None, axes: Value | None = None, *,
+           mode: str = "constant") -> Value:
+    """Widths as an operand, of some dimensions only where axes are given."""
+    widths = g.dims(pads, "pads")
+    if axes is not None:
+        which = g.axes(g.ints(axes, "axes"), x.rank)
+        full: list[Any] = [0] * (2 * x.rank)
+        for k, a in enumerate(which):
+            full[a], full[x.rank + a] = widths[k], widths[len(which) + k]
+        widths = tuple(full)
+    return _pad(g, x, widths, mode, 0.0 if value is None else g.number(value, "constant_value"))
+
+
+@onnx_op("If")
+def if_(g: Build, condition: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
+    """A branch taken at compile time: the condition has to be known."""
+    taken = g.number(condition, "cond")
+    return tuple(g.branch(then_branch if taken else else_branch))

@@ -1,0 +1,363 @@
+"""Reading a model file into plain data, and what is wrong with files.
+
+The only file that imports the `onnx` package. Nothing below it sees a protobuf message.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import ImportFailure, Unsupported
+
+try:
+    import onnx
+    from onnx import defs, helper, numpy_helper
+except ImportError:  # pragma: no cover
+    onnx = None  # type: ignore[assignment]
+
+__all__ = ["FIRST_OPSET", "Body", "Graph", "Input", "Model", "Step", "function_of", "last_opset", "load", "version_of"]
+
+FIRST_OPSET = 7
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a graph: extents are numbers, names, or None where the file is silent."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node of the graph. Attributes are int, float, str, tuples of them, arrays or Graphs."""
+
+    name: str
+    op: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """The node's name, or what names it best."""
+        return self.name or next((o for o in self.outputs if o), "") or self.op
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An attribute of a function's node that stands for an attribute of the function."""
+
+    name: str
+
+
+@dataclass
+class Graph:
+    """A graph or a branch: inputs, arrays known by name, nodes, names of the results."""
+
+    name: str
+    inputs: list[Input]
+    arrays: dict[str, np.ndarray]
+    steps: list[Step]
+    outputs: list[str]
+
+
+@dataclass
+class Body:
+    """A function: nodes over formal inputs, with defaults of its attributes."""
+
+    inputs: list[str]
+    outputs: list[str]
+    steps: list[Step]
+    opsets: dict[str, int]
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Model:
+    """A model: its name for messages, operator set versions by domain, graph and functions."""
+
+    name: str
+    opsets: dict[str, int]
+    graph: Graph
+    functions: dict[tuple[str, str], Body]
+
+
+def load(model: object, name: str | None = None) -> Model:
+    """A model from a path, its bytes or a ModelProto. `name` stands in messages."""
+    if onnx is None:
+        raise ImportFailure("reading ONNX models needs the onnx package: pip install onnx")
+    folder: Path | None = None
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        name = name or path.name
+        folder = path.parent
+        proto = _parse(_file(path), name)
+    elif isinstance(model, bytes | bytearray | memoryview):
+        name = name or "<bytes>"
+        proto = _parse(bytes(model), name)
+    elif isinstance(model, onnx.ModelProto):
+        name = name or model.graph.name or "<model>"
+        proto = model
+    else:
+        raise ImportFailure("an ONNX model is a path, bytes or an onnx.ModelProto, "
+                            f"not {type(model).__name__}")
+    return _Reader(name, folder).model(proto)
+
+
+def _file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ImportFailure(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise ImportFailure(f"{path}: is a directory; give the .onnx file in it") from None
+    except OSError as e:
+        raise ImportFailure(f"{path}: cannot be read: {e.strerror}") from None
+
+
+def _parse(data: bytes, name: str) -> onnx.ModelProto:
+    if not data:
+        raise ImportFailure(f"{name}: the file is empty")
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except Exception:
+        raise ImportFailure(f"{name}: not an ONNX model, or a truncated one ({len(data)} bytes "
+                            "that do not parse as ModelProto)") from None
+    return proto
+
+
+def last_opset() -> int:
+    """The newest operator set that the installed onnx package describes."""
+    return int(defs.onnx_opset_version())
+
+
+@functools.cache
+def version_of(op: str, opset: int, domain: str = "") -> int | None:
+    """The version of an operator that an operator set holds; None where it has no such operator."""
+    try:
+        return int(defs.get_schema(op, opset, domain).since_version)
+    except defs.SchemaError:
+        return None
+
+
+def function_of(step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any]] | None]) -> Body | None:
+    """The body that the onnx package gives for an operator defined as a function, or None.
+
+    types  element type and extents (numbers where known) of each operand
+    """
+    try:
+        schema = defs.get_schema(step.op, opset, step.domain)
+    except defs.SchemaError:
+        return None
+    reader = _Reader("<function>", None)
+    if schema.has_function:
+        return reader.function(schema.function_body, {step.domain: opset}, _defaults(schema))
+    if not schema.has_context_dependent_function:
+        return None
+    node = helper.make_node(step.op, step.inputs, step.outputs, domain=step.domain, **step.attrs)
+    protos = []
+    for t in types:
+        if t is None:
+            protos.append(onnx.TypeProto().SerializeToString())
+            continue
+        extents = [e if isinstance(e, int) else str(e) for e in t[1]]
+        element = helper.np_dtype_to_tensor_dtype(dt.to_numpy(t[0]))
+        protos.append(helper.make_tensor_type_proto(element, extents).SerializeToString())
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+    if not versions:
+        return None
+    text = schema.get_context_dependent_function_with_opset_version(
+        versions[-1], node.SerializeToString(), protos)
+    body = onnx.FunctionProto()
+    body.ParseFromString(text)
+    return reader.function(body, {step.domain: opset}, _defaults(schema))
+
+
+def _defaults(schema: Any) -> dict[str, Any]:
+    reader = _Reader("<function>", None)
+    return {n: reader.attribute(a.default_value, n) for n, a in schema.attributes.items()
+            if a.default_value.name}
+
+
+def dtype_of(element: int) -> str | None:
+    """Our name of an element type given by its number, or None where there is none."""
+    try:
+        return dt.from_numpy(helper.tensor_dtype_to_np_dtype(element))
+    except (KeyError, TypeError):
+        return None
+
+
+class _Reader:
+    """Turns messages into plain data; knows where the file lies."""
+
+    def __init__(self, name: str, folder: Path | None) -> None:
+        self.name, self.folder = name, folder
+
+    def model(self, proto: onnx.ModelProto) -> Model:
+        """The whole model, after the checks that need no graph."""
+        if not proto.HasField("graph") or not proto.opset_import:
+            lack = "graph" if not proto.HasField("graph") else "opset_import"
+            raise ImportFailure(f"{self.name}: not an ONNX model (it has no {lack})")
+        opsets = self._opsets(proto.opset_import)
+        functions = {(_domain(f.domain), f.name): self.function(f, opsets) for f in proto.functions}
+        return Model(self.name, opsets, self.graph(proto.graph), functions)
+
+    def _opsets(self, imports: Any) -> dict[str, int]:
+        opsets = {_domain(o.domain): int(o.version) for o in imports}
+        version = opsets.get("")
+        if version is not None and not FIRST_OPSET <= version <= last_opset():
+            raise Unsupported(f"{self.name}: opset {version}\n  supported: {FIRST_OPSET} to {last_opset()}")
+        return opsets
+
+    def graph(self, proto: onnx.GraphProto) -> Graph:
+        """A graph or a branch."""
+        if proto.sparse_initializer:
+            name = proto.sparse_initializer[0].values.name
+            raise Unsupported(f"{self.name}: initializer {name!r} is sparse\n  supported: dense tensors")
+        arrays: dict[str, np.ndarray] = {}
+        for t in proto.initializer:
+            if t.name in arrays:
+                raise ImportFailure(f"{self.name}: the initializer {t.name!r} is defined twice")
+            arrays[t.name] = self.array(t, t.name)
+        inputs = [self.input(i) for i in proto.input if i.name not in arrays]
+        return Graph(proto.name, inputs, arrays, [self.step(n) for n in proto.node],
+                     [o.name for o in proto.output])
+
+    def function(self, proto: onnx.FunctionProto, outer: Mapping[str, int],
+                 defaults: Mapping[str, Any] | None = None) -> Body:
+        """A function of the model or of an operator set."""
+        opsets = {**outer, **{_domain(o.domain): int(o.version) for o in proto.opset_import}}
+        own = {a.name: self.attribute(a, proto.name) for a in proto.attribute_proto}
+        return Body(list(proto.input), list(proto.output), [self.step(n) for n in proto.node], opsets,
+                    {**(defaults or {}), **own})
+
+    def input(self, proto: onnx.ValueInfoProto) -> Input:
+        """An input, which must be a tensor of numbers."""
+        kind = proto.type.WhichOneof("value")
+        if kind != "tensor_type":
+            what = {None: "no type", "sequence_type": "a sequence", "optional_type": "an optional value",
+                    "map_type": "a map", "sparse_tensor_type": "a sparse tensor"}.get(kind, str(kind))
+            raise Unsupported(f"{self.name}: input {proto.name!r} is {what}".replace("is no type", "has no type")
+                              + "\n  supported: dense tensors")
+        tensor = proto.type.tensor_type
+        dtype = self.dtype(tensor.elem_type, f"input {proto.name!r}")
+        if not tensor.HasField("shape"):
+            return Input(proto.name, dtype, None)
+        shape: list[int | str | None] = []
+        for d in tensor.shape.dim:
+            if d.WhichOneof("value") == "dim_value" and d.dim_value > 0:
+                shape.append(int(d.dim_value))
+            else:
+                shape.append(d.dim_param or None)
+        return Input(proto.name, dtype, tuple(shape))
+
+    def dtype(self, element: int, what: str) -> str:
+        """Our name of an element type."""
+        found = dtype_of(element)
+        if found is not None:
+            return found
+        known = onnx.TensorProto.DataType.values()
+        label = onnx.TensorProto.DataType.Name(element) if element in known else str(element)
+        raise Unsupported(f"{self.name}: {what} has the element type {label}\n"
+                          f"  supported: {', '.join(dt.DTYPES)}")
+
+    def step(self, proto: onnx.NodeProto) -> Step:
+        """A node."""
+        where = f"node {proto.name or (proto.output[0] if proto.output else proto.op_type)!r}"
+        attrs = {a.name: self.attribute(a, where) for a in proto.attribute}
+        return Step(proto.name, proto.op_type, _domain(proto.domain), tuple(proto.input),
+                    tuple(proto.output), attrs)
+
+    def attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
+        """An attribute's value."""
+        if proto.ref_attr_name:
+            return Reference(proto.ref_attr_name)
+        kinds = onnx.AttributeProto
+        match proto.type:
+            case kinds.TENSOR:
+                return self.array(proto.t, proto.name)
+            case kinds.GRAPH:
+                return self.graph(proto.g)
+            case kinds.STRING:
+                return proto.s.decode("utf-8", "replace")
+            case kinds.STRINGS:
+                return tuple([s.decode("utf-8", "replace") for s in proto.strings])
+            case kinds.INT:
+                return int(proto.i)
+            case kinds.FLOAT:
+                return float(proto.f)
+            case kinds.INTS:
+                return tuple(proto.ints)
+            case kinds.FLOATS:
+                return tuple(proto.floats)
+        label = kinds.AttributeType.Name(proto.type)
+        raise Unsupported(f"{self.name}: {where}: attribute {proto.name!r} is of the kind {label}\n"
+                          "  supported: numbers, texts, tensors, graphs")
+
+    def array(self, proto: onnx.TensorProto, name: str) -> np.ndarray:
+        """A tensor, where possible a view of the message's bytes or of the mapped data file."""
+        dtype = self.dtype(proto.data_type, f"tensor {name!r}")
+        element = dt.to_numpy(dtype)
+        shape = tuple(proto.dims)
+        count = int(np.prod(shape, dtype=np.int64))
+        if proto.data_location == onnx.TensorProto.EXTERNAL:
+            return self._external(proto, name, dtype, shape)
+        if proto.HasField("raw_data") and dtype not in ("int4", "uint4"):
+            raw = proto.raw_data
+            if len(raw) != count * element.itemsize:
+                raise ImportFailure(f"{self.name}: tensor {name!r} holds {len(raw)} bytes, its shape {shape} "
+                                    f"of {dtype} needs {count * element.itemsize}")
+            return np.frombuffer(raw, element).reshape(shape)
+        try:
+            array = numpy_helper.to_array(proto)
+        except Exception:
+            raise ImportFailure(f"{self.name}: tensor {name!r} does not hold the {count} elements of its "
+                                f"shape {shape}") from None
+        return array.astype(element, copy=False)
+
+    def _external(self, proto: onnx.TensorProto, name: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+        where = {e.key: e.value for e in proto.external_data}
+        location = where.get("location", "")
+        what = f"{self.name}: tensor {name!r} lies in the external file {location!r}"
+        if self.folder is None:
+            raise ImportFailure(f"{what}, but the model was not given as a path")
+        parts = PurePosixPath(location).parts
+        if not parts or ".." in parts or PurePosixPath(location).is_absolute() or "\\" in location:
+            raise ImportFailure(f"{what}, which is not below the model's folder")
+        if dtype in ("int4", "uint4"):
+            raise Unsupported(f"{what} as {dtype}\n  supported: elements of whole bytes")
+        path, offset = self.folder / location, int(where.get("offset", 0))
+        element = dt.to_numpy(dtype)
+        need = int(np.prod(shape, dtype=np.int64)) * element.itemsize
+        try:
+            size = path.stat().st_size
+        except OSError:
+            raise ImportFailure(f"{what}, which does not exist") from None
+        if offset < 0 or offset + need > size:
+            raise ImportFailure(f"{what}, which is too short: {size} bytes, bytes {offset} to {offset + need} needed")
+        if need == 0:
+            return np.zeros(shape, element)
+        return np.memmap(path, np.uint8, "r", offset, (need,)).view(element).reshape(shape).view(np.ndarray)
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def subgraphs(step: Step) -> Iterator[Graph]:
+    """The branches and loop bodies of a node."""
+    for value in step.attrs.values():
+        if isinstance(value, Graph):
+            yield value

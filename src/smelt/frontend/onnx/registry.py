@@ -1,0 +1,98 @@
+"""`@onnx_op`: a converter's signature is the schema of its operator.
+
+    @onnx_op("LeakyRelu", since=1)
+    def leaky_relu(g: Build, x: Value, *, alpha: float = 0.01) -> Value: ...
+
+Positional parameters are operands (`= None`: optional, `*xs`: any number), keyword-only parameters
+are attributes with their types; one without a default is required. `since` is the first operator
+set the converter is for, up to the next converter of the same operator.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .read import Graph
+
+__all__ = ["Array", "Converter", "Evaluator", "Floats", "Ints", "converter_of", "evaluates", "evaluator_of",
+           "onnx_op", "rename"]
+
+Ints = tuple[int, ...]
+Floats = tuple[float, ...]
+Array = np.ndarray
+
+_KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "Array": (np.ndarray,),
+                                       "Graph": (Graph,), "Ints": (tuple,), "Floats": (tuple,), "Strs": (tuple,)}
+
+
+class Converter:
+    """How nodes of one operator become calls."""
+
+    def __init__(self, fn: Callable[..., Any], op: str, since: int) -> None:
+        """Read operands and attributes off the signature."""
+        self.fn, self.op, self.since = fn, op, since
+        self.operands: list[str] = []
+        self.required = 0
+        self.variadic = False
+        self.attributes: dict[str, tuple[str, Any]] = {}
+        for p in list(inspect.signature(fn).parameters.values())[1:]:
+            if p.kind == p.KEYWORD_ONLY:
+                self.attributes[p.name] = (str(p.annotation).removesuffix(" | None"), p.default)
+            elif p.kind == p.VAR_POSITIONAL:
+                self.variadic = True
+            else:
+                self.operands.append(p.name)
+                self.required += p.default is p.empty
+
+    def is_of_kind(self, attribute: str, value: Any) -> bool:
+        """Whether a value has the type that the attribute is declared with."""
+        return isinstance(value, _KINDS[self.attributes[attribute][0]])
+
+
+Evaluator = Callable[..., Any]
+_CONVERTERS: dict[tuple[str, str], list[Converter]] = {}
+_EVALUATORS: dict[str, Evaluator] = {}
+
+
+def onnx_op(name: str, since: int = 1, domain: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a converter for an operator from one version on."""
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        found = _CONVERTERS.setdefault((domain, name), [])
+        found.append(Converter(fn, name, since))
+        found.sort(key=lambda c: c.since)
+        return fn
+    return register
+
+
+def converter_of(domain: str, name: str, opset: int) -> Converter | None:
+    """The converter for an operator at an operator set version."""
+    found = [c for c in _CONVERTERS.get((domain, name), ()) if c.since <= opset]
+    return found[-1] if found else None
+
+
+def converters() -> dict[tuple[str, str], list[Converter]]:
+    """All converters by domain and operator."""
+    return dict(_CONVERTERS)
+
+
+def evaluates(*names: str) -> Callable[[Evaluator], Evaluator]:
+    """Register how operators act on known elements: fn(operands, attrs, dtype) -> array(s) or None."""
+    def register(fn: Evaluator) -> Evaluator:
+        for name in names:
+            _EVALUATORS[name] = fn
+        return fn
+    return register
+
+
+def evaluator_of(name: str) -> Evaluator | None:
+    """How an operator acts on known elements, if that is described."""
+    return _EVALUATORS.get(name)
+
+
+def rename(name: str) -> str:
+    """The attribute that a parameter stands for: `to_` is `to`, as Python reserves some names."""
+    return name.removesuffix("_")

@@ -1,0 +1,217 @@
+"""Values of a model while it is imported: graph values, and arrays known at compile time.
+
+ONNX computes shapes with tensors. A small tensor is therefore carried as an array of its elements,
+numbers or expressions over the symbolic sizes, and becomes a Constant only where it is used as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt.arith import Analyzer, Answer
+from smelt.ir import dtype as dt
+from smelt.ir.expr import (GE, INDEX, Expr, ExprLike, FloorDiv, IntImm, Max, Min, Mul, Var, binary, cast, convert,
+                           free_vars, minimum, value_of)
+from smelt.ir.types import TensorType, tensor_type
+from smelt.relax import nodes as relax
+
+__all__ = ["SMALL", "Dims", "Value", "at_least", "product", "quotient", "simplify", "static"]
+
+SMALL = 4096
+"""Arrays of at most so many elements are worth evaluating while importing."""
+
+Dims = tuple["int | Expr", ...]
+
+
+class Value:
+    """A tensor of the model.
+
+    known  its elements where they are known: a plain array, or an object array in which some elements
+           are expressions
+    """
+
+    __slots__ = ("_expr", "known", "name", "type")
+
+    def __init__(self, type: TensorType, expr: relax.RelaxExpr | None = None,
+                 known: np.ndarray | None = None, name: str = "") -> None:
+        """Give an expression, an array, or both."""
+        self.type, self._expr, self.known, self.name = type, expr, known, name
+
+    @staticmethod
+    def of_array(array: np.ndarray, dtype: str | None = None, name: str = "") -> Value:
+        """A value from elements; an object array of plain numbers becomes a plain one."""
+        dtype = dtype or dt.from_numpy(array.dtype)
+        if array.dtype == object:
+            items = [_plain(e) for e in array.flat]
+            if not any(isinstance(e, Expr) for e in items):
+                array = np.array(items, dtype=dt.to_numpy(dtype)).reshape(array.shape)
+            else:
+                array = objects(items, array.shape)
+        return Value(tensor_type(array.shape, dtype), None, array, name)
+
+    @property
+    def shape(self) -> Dims:
+        """The extents, numbers where they are known."""
+        return tuple([e.value if isinstance(e, IntImm) else e for e in self.type.shape])
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.type.shape)
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def is_array(self) -> bool:
+        """Whether every element is a number that is known."""
+        return self.known is not None and self.known.dtype != object
+
+    @property
+    def small(self) -> bool:
+        """Whether the elements are known and few enough to compute with."""
+        return self.known is not None and self.known.size <= SMALL
+
+    @property
+    def expr(self) -> relax.RelaxExpr:
+        """The graph value; known elements become a Constant here, or code that computes them."""
+        if self._expr is None:
+            assert self.known is not None
+            self._expr = _materialise(self.known, self.dtype, self.name)
+        return self._expr
+
+    def elements(self) -> np.ndarray:
+        """The known elements as an object array of int, float, bool or Expr."""
+        assert self.known is not None
+        return self.known if self.known.dtype == object else objects(self.known.ravel().tolist(), self.known.shape)
+
+
+def objects(items: Iterable[Any], shape: Sequence[int]) -> np.ndarray:
+    """An object array of the given shape."""
+    items = list(items)
+    out = np.empty(len(items), object)
+    out[:] = items
+    return out.reshape(shape)
+
+
+def _plain(e: Any) -> Any:
+    if isinstance(e, Expr):
+        e = simplify(e)
+        value = getattr(e, "value", None)
+        return value if isinstance(value, int | float) else e
+    return e.item() if isinstance(e, np.generic) else e
+
+
+def _materialise(known: np.ndarray, dtype: str, name: str) -> relax.RelaxExpr:
+    """Elements as a graph value: an array by reference, or pieces that are computed at run time."""
+    if known.dtype != object:
+        return relax.constant(known, name)
+    flat = list(known.flat)
+    if all(e is flat[0] for e in flat):
+        return relax.call("full", shape=known.shape, value=cast(dtype, flat[0]), dtype=dtype, name=name)
+    parts = [relax.call("full", shape=(1,), value=cast(dtype, convert(e)), dtype=dtype, name=name) if
+             isinstance(e, Expr) else relax.constant(np.array([e], dt.to_numpy(dtype)), name) for e in flat]
+    joined = relax.call("concat", *parts, axis=0, name=name)
+    return joined if known.ndim == 1 else relax.call("reshape", joined, shape=known.shape, name=name)
+
+
+# ----------------------------------------------------------------------- symbolic sizes
+
+
+def simplify(e: ExprLike) -> Any:
+    """A size in its simplest form; an int where it is constant."""
+    if not isinstance(e, Expr):
+        return e
+    if e.dtype == INDEX and not isinstance(e, Var):
+        e = _analyzer(e).simplify(e)
+    number = value_of(e)
+    return e if number is None or e.dtype != INDEX else number
+
+
+def _analyzer(*exprs: Expr) -> Analyzer:
+    """An analyzer that knows the sizes to be at least 1."""
+    analyzer = Analyzer()
+    for v in sorted({v for e in exprs for v in free_vars(e)}, key=lambda v: v.name):
+        if v.dtype == INDEX:
+            analyzer.bind(v, (1, None))
+    return analyzer
+
+
+def at_least(e: ExprLike, bound: ExprLike) -> bool:
+    """Whether a size is known to be at least `bound`, all symbolic sizes being at least 1."""
+    known = binary(GE, e, bound)
+    if isinstance(known, IntImm):
+        return bool(known.value)
+    return _analyzer(known).prove(known) is Answer.YES
+
+
+def static(dims: Iterable[Any]) -> bool:
+    """Whether all sizes are numbers."""
+    return all(isinstance(d, int) for d in dims)
+
+
+def product(dims: Iterable[Any]) -> Any:
+    """The product of some sizes."""
+    out: Any = 1
+    for d in dims:
+        out = d if isinstance(out, int) and out == 1 else out * d
+    return simplify(out)
+
+
+def quotient(dims: Iterable[Any], others: Iterable[Any]) -> Any:
+    """The product of `dims` divided by that of `others`, which divides it; equal factors cancel."""
+    above, top = _factors(dims)
+    below, bottom = _factors(others)
+    for f in list(below):
+        if f in above:
+            above.remove(f)
+            below.remove(f)
+    if bottom == 0:
+        return 0
+    if top % bottom == 0:
+        top, bottom = top // bottom, 1
+    value: Any = product([top, *above])
+    under: Any = product([bottom, *below])
+    return simplify(value if isinstance(under, int) and under == 1 else convert(value) // under)
+
+
+def _factors(dims: Iterable[Any]) -> tuple[list[Expr], int]:
+    symbols: list[Expr] = []
+    number = 1
+    stack = list(dims)
+    while stack:
+        d = stack.pop()
+        if isinstance(d, Mul):
+            stack += [d.a, d.b]
+        elif isinstance(d, int | IntImm):
+            number *= d if isinstance(d, int) else d.value
+        else:
+            symbols.append(d)
+    return symbols, number
+
+
+def clamp_end(end: Any, extent: Any) -> Any:
+    """The smaller of an index that is not negative and an extent."""
+    if at_least(extent, end):
+        return end
+    return extent if at_least(end, extent) else simplify(minimum(convert(end, INDEX), extent))
+
+
+def not_negative(e: Any) -> bool:
+    """Whether a size expression is plainly at least 0, as sums and products of sizes are."""
+    stack = [e]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, int | IntImm):
+            if (n if isinstance(n, int) else n.value) < 0:
+                return False
+        elif isinstance(n, Mul | FloorDiv | Min | Max) or type(n).__name__ in ("Add", "FloorMod"):
+            stack += [n.a, n.b]
+        elif not isinstance(n, Var):
+            return False
+    return True

@@ -1,0 +1,44 @@
+"""The errors a user can meet. Each text says what, where, the value, and what would be legal."""
+
+from __future__ import annotations
+
+from smelt.runtime.errors import SmeltError
+
+__all__ = ["CompileError", "ImportFailure", "InternalError", "ParseError", "ScheduleError", "SmeltError",
+           "TargetError", "TypeMismatch", "Unsupported", "VerifyError"]
+
+
+class CompileError(SmeltError):
+    """A program cannot be compiled for this target."""
+
+
+class ImportFailure(SmeltError):
+    """A model file cannot be read or is malformed."""
+
+
+class Unsupported(SmeltError):
+    """A model asks for something that smelt does not do (yet)."""
+
+
+class TypeMismatch(SmeltError):
+    """Operands whose types, shapes or attributes do not fit."""
+
+
+class ParseError(SmeltError):
+    """A text form that does not parse; carries the source position."""
+
+
+class ScheduleError(SmeltError):
+    """A schedule primitive that would change the program's meaning, or cannot be shown not to."""
+
+
+class TargetError(SmeltError):
+    """An unknown target, CPU or feature."""
+
+
+class VerifyError(SmeltError):
+    """A program that breaks a rule of its level."""
+
+
+class InternalError(SmeltError):
+    """A mistake of smelt, not of the user; names the pass or kernel."""

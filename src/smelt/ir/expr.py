@@ -1,0 +1,689 @@
+"""Scalar expressions: what indices, loop bounds, predicates and element values are made of.
+
+All but Var are interned. Python's operators build them and fold constants on the way; `==` stays
+identity (use `equal`), so that expressions can be keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Union
+
+import numpy as np
+
+from . import dtype as dt
+from .node import Node
+
+__all__ = [
+    "Add", "And", "Binary", "Broadcast", "Call", "Cast", "Compare", "Div", "EQ", "Expr", "ExprLike",
+    "FloatImm", "FloorDiv", "FloorMod", "GE", "GT", "INDEX", "IntImm", "LE", "LT", "Max", "Min",
+    "Mul", "NE", "Not", "Or", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "TruncDiv", "TruncMod", "Var",
+    "all_of", "any_of", "call", "cast", "ceildiv", "const", "convert", "equal", "free_vars",
+    "if_then_else", "is_const", "logical_not", "maximum", "minimum", "not_equal", "select",
+    "substitute", "truncdiv", "truncmod", "value_of",
+]
+
+INDEX = "int64"
+"""The type of loop variables and indices."""
+
+
+class Expr(Node):
+    """A scalar (or, after vectorisation, a vector) value. `dtype` is its type."""
+
+    __extra_slots__: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def dtype(self) -> str:
+        raise TypeError(type(self).__name__)
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return binary(Add, self, other)
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return binary(Add, other, self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return binary(Sub, self, other)
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return binary(Sub, other, self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return binary(Mul, self, other)
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return binary(Mul, other, self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return binary(Div, self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary(Div, other, self)
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return binary(FloorDiv, self, other)
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return binary(FloorDiv, other, self)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return binary(FloorMod, self, other)
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return binary(FloorMod, other, self)
+
+    def __neg__(self) -> Expr:
+        return binary(Sub, const(0, self.dtype), self)
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return binary(LT, self, other)
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return binary(LE, self, other)
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return binary(GT, self, other)
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return binary(GE, self, other)
+
+    def __bool__(self) -> bool:
+        if isinstance(self, IntImm):
+            return bool(self.value)
+        raise TypeError(f"the value of {self} is not known here; use if_then_else, all_of, any_of "
+                        "or equal instead of Python's if, and, or, ==")
+
+    def astype(self, dtype: str) -> Expr:
+        """This value converted to another element type."""
+        return cast(dtype, self)
+
+
+ExprLike = Union[Expr, int, float, bool]
+
+
+class Var(Expr, interned=False):
+    """A named unknown: a loop variable, a symbolic size, a scalar parameter. Has identity."""
+
+    name: str
+    type: str = INDEX
+
+    @property
+    def dtype(self) -> str:
+        """The type given at construction."""
+        return self.type
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Var, (self.name, self.type))
+
+
+class IntImm(Expr, interned=True):
+    """An integer or bool constant."""
+
+    type: str
+    value: int
+
+    @property
+    def dtype(self) -> str:
+        """The constant's type."""
+        return self.type
+
+
+class FloatImm(Expr, interned=True):
+    """A floating-point constant, kept as a double and rounded where it is used."""
+
+    type: str
+    value: float
+
+    @property
+    def dtype(self) -> str:
+        """The constant's type."""
+        return self.type
+
+
+class StringImm(Expr, interned=True):
+    """A text argument of an intrinsic."""
+
+    value: str
+
+    @property
+    def dtype(self) -> str:
+        """Texts are handles."""
+        return "handle"
+
+
+class Binary(Expr, interned=True):
+    """An operation on two values of one type."""
+
+    a: Expr
+    b: Expr
+
+    symbol: ClassVar[str] = "?"
+
+    @property
+    def dtype(self) -> str:
+        """The operands' type."""
+        return self.a.dtype
+
+
+class Add(Binary, interned=True):
+    """a + b."""
+
+    symbol: ClassVar[str] = "+"
+
+
+class Sub(Binary, interned=True):
+    """a - b."""
+
+    symbol: ClassVar[str] = "-"
+
+
+class Mul(Binary, interned=True):
+    """a * b."""
+
+    symbol: ClassVar[str] = "*"
+
+
+class Div(Binary, interned=True):
+    """a / b for floats; for integers the quotient rounds toward zero."""
+
+    symbol: ClassVar[str] = "/"
+
+
+class FloorDiv(Binary, interned=True):
+    """a // b, rounding toward minus infinity."""
+
+    symbol: ClassVar[str] = "//"
+
+
+class FloorMod(Binary, interned=True):
+    """a - a // b * b: the sign of b."""
+
+    symbol: ClassVar[str] = "%"
+
+
+class TruncDiv(Binary, interned=True):
+    """The integer quotient rounded toward zero, as in C."""
+
+    symbol: ClassVar[str] = "truncdiv"
+
+
+class TruncMod(Binary, interned=True):
+    """a - truncdiv(a, b) * b, as C's % and fmod: the sign of a."""
+
+    symbol: ClassVar[str] = "truncmod"
+
+
+class Min(Binary, interned=True):
+    """The smaller; for floats a NaN operand wins."""
+
+    symbol: ClassVar[str] = "min"
+
+
+class Max(Binary, interned=True):
+    """The larger; for floats a NaN operand wins."""
+
+    symbol: ClassVar[str] = "max"
+
+
+class Compare(Binary, interned=True):
+    """A comparison of two values of one type; its own type is bool."""
+
+    @property
+    def dtype(self) -> str:
+        """Bool, with the operands' lanes."""
+        return dt.vector("bool", dt.lanes(self.a.dtype))
+
+
+class EQ(Compare, interned=True):
+    """a == b."""
+
+    symbol: ClassVar[str] = "=="
+
+
+class NE(Compare, interned=True):
+    """a != b."""
+
+    symbol: ClassVar[str] = "!="
+
+
+class LT(Compare, interned=True):
+    """a < b."""
+
+    symbol: ClassVar[str] = "<"
+
+
+class LE(Compare, interned=True):
+    """a <= b."""
+
+    symbol: ClassVar[str] = "<="
+
+
+class GT(Compare, interned=True):
+    """a > b."""
+
+    symbol: ClassVar[str] = ">"
+
+
+class GE(Compare, interned=True):
+    """a >= b."""
+
+    symbol: ClassVar[str] = ">="
+
+
+class And(Binary, interned=True):
+    """Both, evaluated without short cut."""
+
+    symbol: ClassVar[str] = "and"
+
+
+class Or(Binary, interned=True):
+    """Either, evaluated without short cut."""
+
+    symbol: ClassVar[str] = "or"
+
+
+class Not(Expr, interned=True):
+    """The other truth value."""
+
+    a: Expr
+
+    @property
+    def dtype(self) -> str:
+        """Bool."""
+        return self.a.dtype
+
+
+class Select(Expr, interned=True):
+    """One of two values; both may be evaluated (see `if_then_else` for guarded loads)."""
+
+    condition: Expr
+    true_value: Expr
+    false_value: Expr
+
+    @property
+    def dtype(self) -> str:
+        """The values' type."""
+        return self.true_value.dtype
+
+
+class Cast(Expr, interned=True):
+    """A value converted: floats to integers by truncation, numbers to bool by comparison with 0."""
+
+    type: str
+    value: Expr
+
+    @property
+    def dtype(self) -> str:
+        """The target type."""
+        return self.type
+
+
+class Call(Expr, interned=True):
+    """A pure intrinsic such as exp(x) or if_then_else(c, a, b)."""
+
+    type: str
+    op: str
+    args: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The result's type."""
+        return self.type
+
+
+class Ramp(Expr, interned=True):
+    """The vector base, base + stride, ... of `lanes` elements."""
+
+    base: Expr
+    stride: Expr
+    lanes: int
+
+    @property
+    def dtype(self) -> str:
+        """The base's type with lanes."""
+        return dt.vector(self.base.dtype, self.lanes)
+
+
+class Broadcast(Expr, interned=True):
+    """A scalar in every lane."""
+
+    value: Expr
+    lanes: int
+
+    @property
+    def dtype(self) -> str:
+        """The value's type with lanes."""
+        return dt.vector(self.value.dtype, self.lanes)
+
+
+class Shuffle(Expr, interned=True):
+    """Lanes picked from two vectors laid end to end: `indices[i]` says where lane i comes from."""
+
+    a: Expr
+    b: Expr
+    indices: tuple[int, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The operands' element type with as many lanes as indices."""
+        return dt.vector(self.a.dtype, len(self.indices))
+
+
+# ------------------------------------------------------------------------------------ building
+
+
+def const(value: float | bool, dtype: str | None = None) -> Expr:
+    """A constant; without a type bools are bool, ints int64 and floats float32."""
+    if dtype is None:
+        dtype = "bool" if isinstance(value, bool) else INDEX if isinstance(value, int) else "float32"
+    if dt.lanes(dtype) > 1:
+        return Broadcast(const(value, dt.scalar(dtype)), dt.lanes(dtype))
+    if dt.is_float(dtype):
+        value = float(value)
+        if dtype == "float32" and math.isfinite(value):
+            with np.errstate(over="ignore"):
+                value = float(np.float32(value))
+        return FloatImm(dtype, value)
+    if dtype == "bool":
+        return IntImm(dtype, int(bool(value)))
+    return IntImm(dtype, int(value))
+
+
+def convert(value: ExprLike, dtype: str | None = None) -> Expr:
+    """A Python number as a constant; an expression as it is."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool | int | float):
+        return const(value, dtype)
+    if hasattr(value, "as_expr"):
+        return value.as_expr()  # type: ignore[no-any-return]
+    raise TypeError(f"expected a number or an expression, got {type(value).__name__}: {value!r}")
+
+
+def is_const(e: ExprLike, value: float | None = None) -> bool:
+    """Whether this is a scalar constant (of this value)."""
+    if isinstance(e, int | float):
+        return value is None or e == value
+    return isinstance(e, IntImm | FloatImm) and (value is None or e.value == value)
+
+
+def value_of(e: ExprLike) -> int | None:
+    """The integer behind a constant, or None."""
+    if isinstance(e, int):
+        return int(e)
+    return e.value if isinstance(e, IntImm) else None
+
+
+_FOLD: dict[type, Callable[[int, int], int | None]] = {
+    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b,
+    FloorDiv: lambda a, b: a // b if b else None, FloorMod: lambda a, b: a % b if b else None,
+    TruncDiv: lambda a, b: int(a / b) if b and abs(a) < 1 << 52 else None,
+    TruncMod: lambda a, b: int(math.fmod(a, b)) if b and abs(a) < 1 << 52 else None,
+    Min: min, Max: max,
+    EQ: lambda a, b: a == b, NE: lambda a, b: a != b, LT: lambda a, b: a < b,
+    LE: lambda a, b: a <= b, GT: lambda a, b: a > b, GE: lambda a, b: a >= b,
+    And: lambda a, b: a & b, Or: lambda a, b: a | b,
+}
+
+
+def _match(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    """Both operands with one type: numbers take the expression's, lanes are broadcast."""
+    if not isinstance(a, Expr):
+        b = convert(b)
+        a = convert(a, dt.scalar(b.dtype) if _fits(a, b.dtype) else None)
+    elif not isinstance(b, Expr):
+        b = convert(b, dt.scalar(a.dtype) if _fits(b, a.dtype) else None)
+    la, lb = dt.lanes(a.dtype), dt.lanes(b.dtype)
+    if la != lb:
+        a, b = (Broadcast(a, lb), b) if la == 1 else (a, Broadcast(b, la))
+    if a.dtype != b.dtype:
+        common = _common(a.dtype, b.dtype)
+        a, b = cast(common, a), cast(common, b)
+    return a, b
+
+
+def _fits(number: ExprLike, dtype: str) -> bool:
+    return dt.is_float(dtype) or not isinstance(number, float) or float(number).is_integer()
+
+
+def _common(a: str, b: str) -> str:
+    """The type that mixed integer operands meet in; floats win over integers."""
+    rank = {"bool": 0, "uint": 1, "int": 2, "float": 3}
+    ka, kb = rank[dt.kind(a)], rank[dt.kind(b)]
+    if ka != kb and 3 in (ka, kb):
+        return a if ka > kb else b
+    wide = a if dt.bits(a) > dt.bits(b) else b if dt.bits(b) > dt.bits(a) else (a if ka >= kb else b)
+    return wide
+
+
+def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
+    """`cls(a, b)` with operands matched and constants folded."""
+    a, b = _match(a, b)
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and cls in _FOLD:
+        folded = _FOLD[cls](a.value, b.value)
+        if folded is not None:
+            if issubclass(cls, Compare):
+                return const(bool(folded), "bool")
+            if a.type == INDEX or -(1 << 31) <= folded < 1 << 31 and a.type == "int32":
+                return IntImm(a.type, int(folded))
+            if a.type == "bool":
+                return const(bool(folded), "bool")
+    if dt.is_int(a.dtype):
+        short = _identity(cls, a, b)
+        if short is not None:
+            return short
+    if cls is FloorDiv and dt.is_float(a.dtype):
+        return Call(a.dtype, "floor", (Div(a, b),))
+    return cls(a, b)
+
+
+def _identity(cls: type[Binary], a: Expr, b: Expr) -> Expr | None:
+    """The cheap integer identities: x + 0, x * 1, x * 0, x // 1, x % 1."""
+    vb = b.value if isinstance(b, IntImm) else None
+    va = a.value if isinstance(a, IntImm) else None
+    if cls is Add:
+        return a if vb == 0 else b if va == 0 else None
+    if cls is Sub:
+        return a if vb == 0 else const(0, a.dtype) if a is b else None
+    if cls is Mul:
+        if vb == 0 or va == 0:
+            return const(0, a.dtype)
+        return a if vb == 1 else b if va == 1 else None
+    if vb == 1 and cls in (FloorDiv, TruncDiv):
+        return a
+    if vb == 1 and cls in (FloorMod, TruncMod):
+        return const(0, a.dtype)
+    return a if a is b and cls in (Min, Max) else None
+
+
+def minimum(a: ExprLike, b: ExprLike) -> Expr:
+    """The smaller of two values."""
+    return binary(Min, a, b)
+
+
+def maximum(a: ExprLike, b: ExprLike) -> Expr:
+    """The larger of two values."""
+    return binary(Max, a, b)
+
+
+def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
+    """a / b rounded up, for positive b."""
+    a, b = _match(a, b)
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return IntImm(a.type, -(-a.value // b.value))
+    return (a + (b - 1)) // b
+
+
+def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
+    """The integer quotient rounded toward zero."""
+    return binary(TruncDiv, a, b)
+
+
+def truncmod(a: ExprLike, b: ExprLike) -> Expr:
+    """The remainder with the sign of `a`."""
+    return binary(TruncMod, a, b)
+
+
+def equal(a: ExprLike, b: ExprLike) -> Expr:
+    """a == b as an expression."""
+    return binary(EQ, a, b)
+
+
+def not_equal(a: ExprLike, b: ExprLike) -> Expr:
+    """a != b as an expression."""
+    return binary(NE, a, b)
+
+
+def logical_not(a: ExprLike) -> Expr:
+    """The negation; comparisons of integers are turned round."""
+    a = convert(a)
+    if isinstance(a, IntImm):
+        return const(not a.value, "bool")
+    if isinstance(a, Not):
+        return a.a
+    flipped = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}.get(type(a))
+    if flipped is not None and not dt.is_float(a.a.dtype):  # type: ignore[attr-defined]
+        return flipped(a.a, a.b)  # type: ignore[attr-defined]
+    return Not(a)
+
+
+def all_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
+    """The conjunction; the empty one is true."""
+    result: Expr = const(True)
+    for c in _flat(conditions):
+        c = convert(c)
+        if is_const(c, 0):
+            return c
+        if not is_const(c):
+            result = c if is_const(result) else And(result, c)
+    return result
+
+
+def any_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
+    """The disjunction; the empty one is false."""
+    result: Expr = const(False)
+    for c in _flat(conditions):
+        c = convert(c)
+        if is_const(c, 1):
+            return c
+        if not is_const(c):
+            result = c if is_const(result) else Or(result, c)
+    return result
+
+
+def _flat(conditions: Iterable[object]) -> Iterable[ExprLike]:
+    for c in conditions:
+        if isinstance(c, list | tuple):
+            yield from c
+        else:
+            yield c  # type: ignore[misc]
+
+
+def cast(dtype: str, value: ExprLike) -> Expr:
+    """`value` as another type; integer constants are converted at once."""
+    value = convert(value)
+    target = dt.vector(dtype, dt.lanes(value.dtype)) if dt.lanes(dtype) == 1 else dtype
+    if value.dtype == target:
+        return value
+    if isinstance(value, Broadcast):
+        return Broadcast(cast(dt.scalar(target), value.value), value.lanes)
+    if isinstance(value, IntImm) and (dt.is_float(target) or target == "bool" or target == INDEX or
+                                      (target == "int32" and -(1 << 31) <= value.value < 1 << 31)):
+        return const(value.value, target)
+    if isinstance(value, FloatImm) and target in ("float32", "float64"):
+        return const(value.value, target)
+    return Cast(target, value)
+
+
+def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
+    """One of two values, both of which can be computed safely."""
+    condition = convert(condition)
+    a, b = _match(true_value, false_value)
+    if isinstance(condition, IntImm):
+        return a if condition.value else b
+    return a if a is b else Select(condition, a, b)
+
+
+def if_then_else(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
+    """One of two values; the other is not evaluated, so a load in it may be out of bounds."""
+    condition = convert(condition)
+    a, b = _match(true_value, false_value)
+    if isinstance(condition, IntImm):
+        return a if condition.value else b
+    return a if a is b else Call(a.dtype, "if_then_else", (condition, a, b))
+
+
+def call(op: str, *args: ExprLike, dtype: str | None = None) -> Expr:
+    """A pure intrinsic on matched operands; its type is the first operand's unless given."""
+    exprs = [convert(a) for a in args]
+    return Call(dtype or exprs[0].dtype, op, tuple(exprs))
+
+
+# ------------------------------------------------------------------------------------- walking
+
+
+def substitute(e: Expr, values: dict[Var, Expr]) -> Expr:
+    """`e` with variables replaced; constants fold again on the way up."""
+    memo: dict[Expr, Expr] = dict(values)  # type: ignore[arg-type]
+    return _rebuild(e, memo)
+
+
+def _rebuild(e: Expr, memo: dict[Expr, Expr]) -> Expr:
+    found = memo.get(e)
+    if found is not None:
+        return found
+    new: Expr
+    if isinstance(e, Binary):
+        a, b = _rebuild(e.a, memo), _rebuild(e.b, memo)
+        new = e if a is e.a and b is e.b else rebuild_binary(type(e), a, b)
+    elif isinstance(e, IntImm | FloatImm | Var):
+        new = e
+    else:
+        new = e.with_children(lambda c: _rebuild(c, memo) if isinstance(c, Expr) else c)
+        if new is not e:
+            new = refold(new)
+    memo[e] = new
+    return new
+
+
+def rebuild_binary(cls: type[Binary], a: Expr, b: Expr) -> Expr:
+    """A binary operation after its operands changed, folded where they became constant."""
+    if cls is And:
+        return all_of(a, b)
+    if cls is Or:
+        return any_of(a, b)
+    return binary(cls, a, b)
+
+
+def refold(e: Expr) -> Expr:
+    """Fold one node whose children have become constant."""
+    match e:
+        case Not(a):
+            return logical_not(a)
+        case Select(c, a, b):
+            return select(c, a, b)
+        case Cast(t, v):
+            return cast(t, v)
+        case Call(_, "if_then_else", (c, a, b)):
+            return if_then_else(c, a, b)
+        case Broadcast(v, 1):
+            return v
+    return e
+
+
+def free_vars(e: Node) -> set[Var]:
+    """The variables that occur in an expression."""
+    found: set[Var] = set()
+    seen: set[Node] = set()
+    stack: list[Node] = [e]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, Var):
+            found.add(n)
+        elif n not in seen:
+            seen.add(n)
+            stack.extend(n.children())
+    return found

@@ -1,0 +1,203 @@
+"""Scheduled blocks to plain loops: buffers where they are used, no larger than needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smelt.arith import Analyzer
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, all_of, const, equal, is_const, maximum, minimum
+from smelt.tir.nodes import (Allocate, Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, IfThenElse, PrimFunc,
+                             Seq, Stmt, is_no_op, no_op, seq, sub_statements)
+from smelt.tir.rewrite import Rewriter, loads
+
+__all__ = ["lower_blocks"]
+
+
+def lower_blocks(func: PrimFunc) -> PrimFunc:
+    """The program without blocks: inits explicit, predicates as branches, buffers compacted."""
+    body = _Realize(_sizes(func)).stmt(func.body)
+    allocated = _allocations(func.body)
+    for buffer in allocated:
+        body = _place(body, buffer, _sizes(func))
+    return func.replace(body=body)
+
+
+def _sizes(func: PrimFunc) -> list[Var]:
+    """The symbolic sizes: they are at least 1."""
+    return [p for p in func.params if isinstance(p, Var)]
+
+
+def _allocations(body: Stmt) -> list[Buffer]:
+    found: list[Buffer] = []
+    stack = [body]
+    while stack:
+        s = stack.pop()
+        if isinstance(s, Block):
+            found.extend(s.alloc_buffers)
+        stack.extend(sub_statements(s))
+    return found
+
+
+class _Realize(Rewriter):
+    """Replaces block variables by their values."""
+
+    def __init__(self, sizes: list[Var]) -> None:
+        super().__init__()
+        self.analyzer = Analyzer()
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+
+    def visit_For(self, s: For) -> Stmt:
+        self.analyzer.bind(s.var, s.min, s.extent)
+        return super().visit_For(s)
+
+    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+        block = s.block
+        for iter_var, value in zip(block.iter_vars, s.values, strict=True):
+            self.memo[iter_var.var] = self.analyzer.simplify(self.expr(value))
+        body = self.stmt(block.body)
+        if block.init is not None:
+            first = [equal(self.memo[i.var], self.expr(i.dom.min)) for i in block.iter_vars if i.kind == "reduce"]
+            body = seq(IfThenElse(all_of(first), self.stmt(block.init)) if first else self.stmt(block.init), body)
+        predicate = self.expr(s.predicate)
+        return body if is_const(predicate, 1) else IfThenElse(predicate, body)
+
+    def visit_Block(self, s: Block) -> Stmt:
+        raise InternalError(f"the block {s.name} stands outside a BlockRealize")
+
+
+# ------------------------------------------------------------------------------- placement
+
+
+def _uses(s: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement touches a buffer."""
+    stack = [s]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, BufferStore) and x.buffer is buffer:
+            return True
+        for c in x.children():
+            if isinstance(c, Expr) and any(load.buffer is buffer for load in loads(c)):
+                return True
+        stack.extend(sub_statements(x))
+    return False
+
+
+def _place(s: Stmt, buffer: Buffer, sizes: list[Var]) -> Stmt:
+    """Allocate a buffer around the smallest statement that holds all its uses."""
+    analyzer = Analyzer()
+    for v in sizes:
+        analyzer.assume_positive(v)
+    return _descend(s, buffer, analyzer)
+
+
+def _descend(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
+    if isinstance(s, For) and s.kind not in ("vectorized", "unrolled"):
+        analyzer.bind(s.var, s.min, s.extent)
+        return s.replace(body=_descend(s.body, buffer, analyzer))
+    if isinstance(s, Seq):
+        users = [x for x in s.stmts if _uses(x, buffer)]
+        if len(users) == 1:
+            return seq(*[_descend(x, buffer, analyzer) if x is users[0] else x for x in s.stmts])
+        if not users:
+            return s
+        first, last = s.stmts.index(users[0]), s.stmts.index(users[-1])
+        middle = seq(*s.stmts[first:last + 1])
+        return seq(*s.stmts[:first], _allocate(middle, buffer, analyzer), *s.stmts[last + 1:])
+    if isinstance(s, IfThenElse) and s.else_body is None and isinstance(s.then_body, For | Seq):
+        return IfThenElse(s.condition, _descend(s.then_body, buffer, analyzer))
+    if isinstance(s, Allocate):
+        return s.replace(body=_descend(s.body, buffer, analyzer))
+    return _allocate(s, buffer, analyzer) if _uses(s, buffer) else s
+
+
+def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
+    """The buffer shrunk to what `s` touches, with indices counted from there."""
+    accesses: list[tuple[tuple[Expr, ...], dict[Var, tuple[Expr, Expr]]]] = []
+    _collect(s, buffer, {}, accesses)
+    low: list[Expr] = []
+    shape: list[Expr] = []
+    for d, extent in enumerate(buffer.shape):
+        bounds = [analyzer.interval(indices[d], domains) for indices, domains in accesses]
+        if any(b is None for b in bounds):
+            low.append(const(0, INDEX))
+            shape.append(extent)
+            continue
+        least, most = bounds[0]  # type: ignore[misc]
+        for b in bounds[1:]:
+            least = _smaller(least, b[0], analyzer)  # type: ignore[index]
+            most = _larger(most, b[1], analyzer)  # type: ignore[index]
+        size = analyzer.simplify(most - least + 1)
+        if not isinstance(size, IntImm) and isinstance(extent, IntImm) or analyzer.can_prove(size >= extent):
+            upper = analyzer.bounds(size)[1]
+            if upper is not None and isinstance(extent, IntImm) and upper < extent.value:
+                size = const(upper, INDEX)
+            else:
+                least, size = const(0, INDEX), extent
+        low.append(analyzer.simplify(least))
+        shape.append(size)
+    small = Buffer(buffer.name, tuple(shape), buffer.type, buffer.scope)
+    return Allocate(small, _Shift(buffer, small, tuple(low), analyzer).stmt(s))
+
+
+def _smaller(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
+    if a is b or analyzer.can_prove(a <= b):
+        return a
+    return b if analyzer.can_prove(b <= a) else minimum(a, b)
+
+
+def _larger(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
+    if a is b or analyzer.can_prove(a >= b):
+        return a
+    return b if analyzer.can_prove(b >= a) else maximum(a, b)
+
+
+def _collect(s: Stmt, buffer: Buffer, domains: Mapping[Var, tuple[Expr, Expr]],
+             out: list[tuple[tuple[Expr, ...], dict[Var, tuple[Expr, Expr]]]]) -> None:
+    """All index tuples of a buffer with the loops inside `s` that they stand in."""
+    if isinstance(s, For):
+        domains = {**domains, s.var: (s.min, s.extent)}
+    if isinstance(s, BufferStore) and s.buffer is buffer:
+        out.append((s.indices, dict(domains)))
+    for c in s.children():
+        if isinstance(c, Expr):
+            out.extend((load.indices, dict(domains)) for load in loads(c) if load.buffer is buffer)
+    for x in sub_statements(s):
+        _collect(x, buffer, domains, out)
+
+
+class _Shift(Rewriter):
+    """Replaces a buffer by a smaller one that starts at `low`."""
+
+    def __init__(self, old: Buffer, new: Buffer, low: tuple[Expr, ...], analyzer: Analyzer) -> None:
+        super().__init__()
+        self.old, self.new, self.low, self.analyzer = old, new, low, analyzer
+
+    def visit_For(self, s: For) -> Stmt:
+        self.analyzer.bind(s.var, s.min, s.extent)
+        return super().visit_For(s)
+
+    def moved(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple([self.analyzer.simplify(i - l) for i, l in zip(indices, self.low, strict=True)])
+
+    def visit_expr(self, e: Expr) -> Expr:
+        e = super().visit_expr(e)
+        return BufferLoad(self.new, self.moved(e.indices)) if isinstance(e, BufferLoad) and e.buffer is self.old else e
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        new = super().visit_BufferStore(s)
+        assert isinstance(new, BufferStore)
+        return BufferStore(self.new, new.value, self.moved(new.indices)) if new.buffer is self.old else new
+
+
+def drop_empty(s: Stmt) -> Stmt:
+    """A statement without loops and branches that do nothing."""
+    match s:
+        case For():
+            body = drop_empty(s.body)
+            return no_op() if is_no_op(body) else s if body is s.body else s.replace(body=body)
+        case Seq(stmts):
+            kept = [x for x in (drop_empty(x) for x in stmts) if not is_no_op(x)]
+            return seq(*kept) if kept else no_op()
+    return s

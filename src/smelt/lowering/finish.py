@@ -1,0 +1,49 @@
+"""Last touches on a flat program: fused multiply-adds, cheap divisions."""
+
+from __future__ import annotations
+
+from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
+from smelt.ir.expr import Add, Broadcast, Call, Expr, FloorDiv, FloorMod, Mul, TruncDiv, TruncMod, Var
+from smelt.tir.nodes import For, PrimFunc, Stmt
+from smelt.tir.rewrite import Rewriter
+
+__all__ = ["finish"]
+
+
+class _Finish(Rewriter):
+    def __init__(self, sizes: list[Var]) -> None:
+        super().__init__()
+        self.analyzer = Analyzer()
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+
+    def visit_For(self, s: For) -> Stmt:
+        self.analyzer.bind(s.var, s.min, s.extent)
+        return super().visit_For(s)
+
+    def visit_expr(self, e: Expr) -> Expr:
+        e = super().visit_expr(e)
+        if isinstance(e, Add) and dt.scalar(e.dtype) in ("float32", "float64"):
+            return _fused(e)
+        if isinstance(e, FloorDiv | FloorMod) and dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1:
+            low = self.analyzer.bounds(e.a)[0]
+            below = self.analyzer.bounds(e.b)[0]
+            if low is not None and low >= 0 and below is not None and below > 0:
+                return (TruncDiv if isinstance(e, FloorDiv) else TruncMod)(e.a, e.b)
+        return e
+
+
+def _fused(e: Add) -> Expr:
+    """a * b + c with one rounding."""
+    for product, other in ((e.b, e.a), (e.a, e.b)):
+        if isinstance(product, Mul):
+            lanes = dt.lanes(e.dtype)
+            a, b, c = (x if dt.lanes(x.dtype) == lanes else Broadcast(x, lanes) for x in (product.a, product.b, other))
+            return Call(e.dtype, "fma", (a, b, c))
+    return e
+
+
+def finish(func: PrimFunc) -> PrimFunc:
+    """a * b + c as fma; floor divisions of what is never negative as the processor's own."""
+    return func.replace(body=_Finish([p for p in func.params if isinstance(p, Var)]).stmt(func.body))

@@ -1,0 +1,196 @@
+"""Conditions move to where they cost least: out of loops, into loop bounds, or away.
+
+A padded convolution reads `if_then_else(inside, x, 0)`. Adding a product with that 0 changes
+nothing, so the whole update is guarded instead; the guard's part that depends on the kernel row
+alone becomes that loop's bounds, and the rest is left for loop partitioning.
+"""
+
+from __future__ import annotations
+
+from smelt.arith import Analyzer
+from smelt.ir.expr import (And, Add, Call, Expr, FloatImm, Max, Min, Mul, Var, all_of, free_vars, maximum, minimum)
+from smelt.tir.nodes import (Allocate, BufferLoad, BufferStore, For, IfThenElse, PrimFunc, Seq, Stmt, seq)
+from smelt.tir.rewrite import Rewriter, loads
+
+__all__ = ["drop_safe_guards", "guard_reductions", "hoist_guards", "tighten_loops"]
+
+
+# -------------------------------------------------------------------------- guard the update
+
+
+class _GuardReductions(Rewriter):
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        found = _neutral_guard(s)
+        if found is None:
+            return s
+        condition, value = found
+        return IfThenElse(condition, BufferStore(s.buffer, value, s.indices))
+
+
+def _neutral_guard(s: BufferStore) -> tuple[Expr, Expr] | None:
+    """The condition without which an update changes nothing, and the update under it."""
+    v = s.value
+    if not isinstance(v, Add | Max | Min):
+        return None
+    old, term = (v.a, v.b) if _is_self(v.a, s) else (v.b, v.a)
+    if not _is_self(old, s):
+        return None
+    neutral = 0.0 if isinstance(v, Add) else float("-inf") if isinstance(v, Max) else float("inf")
+    found = _strip(term, neutral)
+    if found is None:
+        return None
+    condition, stripped = found
+    return condition, type(v)(old, stripped)
+
+
+def _is_self(e: Expr, s: BufferStore) -> bool:
+    return isinstance(e, BufferLoad) and e.buffer is s.buffer and e.indices == s.indices
+
+
+def _strip(e: Expr, neutral: float) -> tuple[Expr, Expr] | None:
+    """if_then_else(c, x, neutral) -> (c, x), also below a product where neutral is 0."""
+    if isinstance(e, Call) and e.op == "if_then_else":
+        c, x, other = e.args
+        if isinstance(other, FloatImm) and other.value == neutral:
+            return c, x
+    if isinstance(e, Mul) and neutral == 0.0:
+        left = _strip(e.a, neutral)
+        if left is not None:
+            return left[0], Mul(left[1], e.b)
+        right = _strip(e.b, neutral)
+        if right is not None:
+            return right[0], Mul(e.a, right[1])
+    return None
+
+
+def guard_reductions(func: PrimFunc) -> PrimFunc:
+    """acc = acc + if_then_else(c, x, 0) * w   ->   if c: acc = acc + x * w."""
+    return func.replace(body=_GuardReductions().stmt(func.body))
+
+
+# ------------------------------------------------------------------------ safe guards vanish
+
+
+class _DropSafe(Rewriter):
+    """Guards on stores into registers whose value is loaded in bounds anyway."""
+
+    def __init__(self, sizes: list[Var]) -> None:
+        super().__init__()
+        self.analyzer = Analyzer()
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+
+    def visit_For(self, s: For) -> Stmt:
+        self.analyzer.bind(s.var, s.min, s.extent)
+        return super().visit_For(s)
+
+    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+        body = s.then_body
+        if s.else_body is None and isinstance(body, BufferStore) and body.buffer.scope == "local" \
+                and self._accumulates(body) and self._spatial(s.condition, body) and self._in_bounds(body.value):
+            return body
+        return super().visit_IfThenElse(s)
+
+    def _accumulates(self, s: BufferStore) -> bool:
+        return not any(load.buffer is not s.buffer and load.buffer.scope == "local" for load in loads(s.value))
+
+    def _spatial(self, condition: Expr, s: BufferStore) -> bool:
+        """Whether the guard only tells which elements exist, not which terms a sum has."""
+        inside: set[Var] = set()
+        for i in s.indices:
+            inside |= free_vars(i)
+        used = free_vars(condition)
+        terms = {v for load in loads(s.value) if load.buffer is not s.buffer for i in load.indices
+                 for v in free_vars(i)} - inside
+        return not used & (terms - self._outer)
+
+    _outer: frozenset[Var] = frozenset()
+
+    def _in_bounds(self, e: Expr) -> bool:
+        prove = self.analyzer.can_prove
+        return all(prove(i >= 0) and prove(i < n) for load in loads(e)
+                   for i, n in zip(load.indices, load.buffer.shape, strict=True))
+
+
+def drop_safe_guards(func: PrimFunc) -> PrimFunc:
+    """The guard of a ragged tile goes where it only keeps unused register elements from a value."""
+    sizes = [p for p in func.params if isinstance(p, Var)]
+    return func.replace(body=_DropSafe(sizes).stmt(func.body))
+
+
+# ------------------------------------------------------------------------------ hoisting
+
+
+def hoist_guards(func: PrimFunc) -> PrimFunc:
+    """Conjuncts leave the loops whose variables they do not mention."""
+    return func.replace(body=_hoist(func.body))
+
+
+def _hoist(s: Stmt) -> Stmt:
+    match s:
+        case Seq(stmts):
+            return seq(*[_hoist(x) for x in stmts])
+        case Allocate():
+            return s.replace(body=_hoist(s.body))
+        case IfThenElse(c, a, b):
+            return IfThenElse(c, _hoist(a), None if b is None else _hoist(b))
+        case For():
+            return _hoist_loop(s.replace(body=_hoist(s.body)))
+    return s
+
+
+def _hoist_loop(s: For) -> Stmt:
+    body = s.body
+    if not isinstance(body, IfThenElse) or body.else_body is not None:
+        return s
+    outside = [c for c in conjuncts(body.condition) if s.var not in free_vars(c) and not loads(c)]
+    if not outside:
+        return s
+    inside = [c for c in conjuncts(body.condition) if c not in outside]
+    inner = IfThenElse(all_of(inside), body.then_body) if inside else body.then_body
+    return IfThenElse(all_of(outside), s.replace(body=inner))
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The conditions joined by `and`."""
+    if isinstance(e, And):
+        return conjuncts(e.a) + conjuncts(e.b)
+    return [e]
+
+
+# ------------------------------------------------------------------------------ loop bounds
+
+
+class _Tighten(Rewriter):
+    def __init__(self, sizes: list[Var]) -> None:
+        super().__init__()
+        self.analyzer = Analyzer()
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+
+    def visit_For(self, s: For) -> Stmt:
+        self.analyzer.bind(s.var, s.min, s.extent)
+        s = super().visit_For(s)  # type: ignore[assignment]
+        body = s.body
+        if s.kind != "serial" or not isinstance(body, IfThenElse) or body.else_body is not None:
+            return s
+        low, high = s.min, s.min + s.extent
+        rest = []
+        for c in conjuncts(body.condition):
+            bounds = None if loads(c) else self.analyzer.solve_bounds(c, s.var)
+            if bounds is None:
+                rest.append(c)
+                continue
+            low = low if bounds[0] is None else maximum(low, bounds[0])
+            high = high if bounds[1] is None else minimum(high, bounds[1])
+        if len(rest) == len(conjuncts(body.condition)):
+            return s
+        inner = IfThenElse(all_of(rest), body.then_body) if rest else body.then_body
+        low, high = self.analyzer.simplify(low), self.analyzer.simplify(high)
+        return s.replace(min=low, extent=self.analyzer.simplify(high - low), body=inner)
+
+
+def tighten_loops(func: PrimFunc) -> PrimFunc:
+    """for k in range(n): if a <= k < b: S   ->   for k in range(max(0, a), min(n, b)): S."""
+    sizes = [p for p in func.params if isinstance(p, Var)]
+    return func.replace(body=_Tighten(sizes).stmt(func.body))

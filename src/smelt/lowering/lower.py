@@ -1,0 +1,56 @@
+"""The pipeline from a scheduled program to flat loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smelt.ir.errors import InternalError, SmeltError
+from smelt.tir.nodes import PrimFunc
+
+from .blocks import lower_blocks
+from .finish import finish
+from .flatten import flatten_buffers
+from .guards import drop_safe_guards, guard_reductions, hoist_guards, tighten_loops
+from .partition import partition_loops
+from .simplify import simplify
+from .unroll import unroll_loops
+from .vectorize import vectorize_loops
+from .workspace import lift_workspaces
+
+__all__ = ["LOWER", "lower"]
+
+Pass = Callable[[PrimFunc], PrimFunc]
+
+LOWER: tuple[Pass, ...] = (
+    lower_blocks,       # block variables become loop expressions; buffers shrink to what a tile touches
+    simplify,           # decided branches and loops of one turn go
+    guard_reductions,   # a guarded operand of a sum becomes a guard of the update
+    simplify,
+    hoist_guards,       # conditions leave the loops that they do not mention
+    tighten_loops,      # a condition on a loop's own variable becomes its bounds
+    drop_safe_guards,   # what only protects unused register elements goes
+    partition_loops,    # the middle of a tiled loop runs without the conditions of its edges
+    flatten_buffers,    # a[i, j] -> a[i * 64 + j]
+    lift_workspaces,    # large intermediate buffers are handed in by the caller
+    vectorize_loops,    # before unrolling, so that it is done once
+    unroll_loops,       # constant indices into local buffers are registers from here on
+    finish,             # fused multiply-adds, cheap divisions
+)
+
+
+def lower(func: PrimFunc, observe: Callable[[str, PrimFunc], None] | None = None) -> PrimFunc:
+    """A scheduled program as flat loops.
+
+    observe  called with each pass's name and result, e.g. to dump them
+    """
+    for step in LOWER:
+        try:
+            result = step(func)
+        except SmeltError:
+            raise
+        except Exception as e:
+            raise InternalError(f"{func.name}: the pass {step.__name__} failed: {type(e).__name__}: {e}") from e
+        if observe is not None and result is not func:
+            observe(step.__name__, result)
+        func = result
+    return func

@@ -1,0 +1,185 @@
+"""Loop partitioning: the middle of a tiled loop runs without the conditions of its edges.
+
+Where all conditions inside hold for low <= v < high, the body becomes
+
+    if low <= v and v < high: body without the conditions
+    else if v < low:          body (v is a constant where there is one such turn)
+    else:                     body (likewise)
+
+A branch a tile costs nothing, and the loop stays one, so it can still be parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smelt.arith import Analyzer
+from smelt.ir.expr import (GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, all_of,
+                           const, free_vars, maximum, minimum)
+from smelt.ir import dtype as dt
+from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements
+from smelt.tir.rewrite import Rewriter, loads
+
+from .simplify import Simplify
+from .unroll import renamed
+
+__all__ = ["partition_loops"]
+
+_EDGES = 4
+"""An edge of at most this many turns is written out, one copy a turn."""
+
+
+def partition_loops(func: PrimFunc) -> PrimFunc:
+    """Partition every tile loop (one that holds vectorised or unrolled loops) by its conditions."""
+    sizes = [p for p in func.params if isinstance(p, Var)]
+    return func.replace(body=_Partition(sizes).stmt(func.body))
+
+
+class _Partition(Rewriter):
+    def __init__(self, sizes: list[Var]) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.analyzer = Analyzer()
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+
+    def visit_For(self, s: For) -> Stmt:
+        self.analyzer.bind(s.var, s.min, s.extent)
+        if s.kind in ("vectorized", "unrolled", "thread_binding") or not _holds_tile(s.body):
+            return super().visit_For(s)
+        found = _middle(s, self.analyzer)
+        if found is None:
+            return super().visit_For(s)
+        low, high = found
+        start, end = s.min, self.analyzer.simplify(s.min + s.extent)
+        low = self.analyzer.simplify(maximum(low, start))
+        high = self.analyzer.simplify(minimum(high, end))
+        if self.analyzer.can_prove(low >= high):
+            return super().visit_For(s)
+        v = s.var
+        inside = all_of(v >= low, v < high)
+        middle = self.part(s.body, inside)
+        before = self.edge(s.body, v, start, low, all_of(v < low))
+        after = self.edge(s.body, v, high, end, all_of(v >= high))
+        rest = after if before is None else before if after is None else IfThenElse(v < low, before, after)
+        body: Stmt = middle if rest is None else IfThenElse(inside, middle, rest)
+        return s.replace(body=body)
+
+    def part(self, body: Stmt, condition: Expr) -> Stmt:
+        """The body where a condition on the loop's variable holds."""
+        with self.analyzer.assume(condition):
+            simplified = _under(body, self.analyzer)
+            return self.stmt(renamed(simplified))
+
+    def edge(self, body: Stmt, v: Var, low: Expr, high: Expr, condition: Expr) -> Stmt | None:
+        """The turns of one edge: a constant where there is one, one copy each where there are few."""
+        size = self.analyzer.simplify(high - low)
+        if self.analyzer.can_prove(size <= 0):
+            return None
+        upper = self.analyzer.bounds(size)[1]
+        if isinstance(size, IntImm) and size.value <= _EDGES and upper is not None:
+            turns = [self.turn(body, v, low + i) for i in range(size.value)]
+            result = turns[-1]
+            for i in range(size.value - 2, -1, -1):
+                result = IfThenElse(v <= self.analyzer.simplify(low + i), turns[i], result)
+            return result
+        if upper == 1:
+            return self.turn(body, v, low)
+        return self.part(body, condition)
+
+    def turn(self, body: Stmt, v: Var, value: Expr) -> Stmt:
+        """The body for one value of the loop's variable."""
+        copy = renamed(LetStmt(v, self.analyzer.simplify(value), body))
+        return self.stmt(_under(copy, self.analyzer))
+
+
+def _under(body: Stmt, analyzer: Analyzer) -> Stmt:
+    inner = Simplify([])
+    inner.analyzer = analyzer
+    return inner.stmt(body)
+
+
+def _holds_tile(s: Stmt) -> bool:
+    stack = [s]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, For) and x.kind in ("vectorized", "unrolled"):
+            return True
+        stack.extend(sub_statements(x))
+    return False
+
+
+def _middle(s: For, analyzer: Analyzer) -> tuple[Expr, Expr] | None:
+    """Where all conditions inside hold whatever the inner loops' variables are, or None."""
+    low: Expr = s.min
+    high: Expr = s.min + s.extent
+    useful = False
+    for condition, domains in _conditions(s.body, {}):
+        if s.var not in free_vars(condition) or loads(condition):
+            continue
+        worst = _worst(condition, domains, analyzer)
+        if worst is None:
+            continue
+        with_bounds = analyzer.solve_bounds(worst, s.var)
+        if with_bounds is None:
+            continue
+        a, b = with_bounds
+        if a is not None and s.var not in free_vars(a):
+            low, useful = maximum(low, a), True
+        if b is not None and s.var not in free_vars(b):
+            high, useful = minimum(high, b), True
+    return (analyzer.simplify(low), analyzer.simplify(high)) if useful else None
+
+
+def _conditions(s: Stmt, domains: Mapping[Var, tuple[Expr, Expr]]) -> list[tuple[Expr, Mapping[Var, tuple[Expr, Expr]]]]:
+    """All comparisons of branches and guarded values, with the inner loops around each."""
+    found: list[tuple[Expr, Mapping[Var, tuple[Expr, Expr]]]] = []
+    if isinstance(s, For):
+        domains = {**domains, s.var: (s.min, s.extent)}
+    for c in s.children():
+        if isinstance(c, Expr):
+            roots = [c] if isinstance(s, IfThenElse) else []
+            stack = [c]
+            seen: set[Expr] = set()
+            while stack:
+                n = stack.pop()
+                if n in seen:
+                    continue
+                seen.add(n)
+                if isinstance(n, Call) and n.op == "if_then_else":
+                    roots.append(n.args[0])
+                stack.extend(k for k in n.children() if isinstance(k, Expr))
+            for root in roots:
+                found.extend((x, domains) for x in _comparisons(root))
+    for x in sub_statements(s):
+        found.extend(_conditions(x, domains))
+    return found
+
+
+def _comparisons(e: Expr) -> list[Expr]:
+    if isinstance(e, And | Or):
+        return _comparisons(e.a) + _comparisons(e.b)
+    return [e] if isinstance(e, LT | LE | GT | GE) and dt.is_int(e.a.dtype) else []
+
+
+def _worst(e: Expr, domains: Mapping[Var, tuple[Expr, Expr]], analyzer: Analyzer) -> Expr | None:
+    """A comparison as `difference >= 0` for the worst values of the inner variables."""
+    assert isinstance(e, Compare)
+    a, b = e.a, e.b
+    one = const(1, INDEX)
+    match e:
+        case LT():
+            difference = b - a - one
+        case LE():
+            difference = b - a
+        case GT():
+            difference = a - b - one
+        case _:
+            difference = a - b
+    inner = {v: d for v, d in domains.items() if v in free_vars(difference)}
+    bounds = analyzer.interval(analyzer.simplify(difference), inner)
+    if bounds is None:
+        return None
+    return bounds[0] >= 0
+
+

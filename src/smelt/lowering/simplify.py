@@ -1,0 +1,92 @@
+"""Simplification of statements under what their loops and branches say."""
+
+from __future__ import annotations
+
+from smelt.arith import Analyzer
+from smelt.ir.expr import Expr, IntImm, Var, is_const, logical_not
+from smelt.tir.nodes import (Allocate, For, IfThenElse, LetStmt, PrimFunc,
+                             Seq, Stmt, is_no_op, no_op, seq)
+from smelt.tir.rewrite import Rewriter
+
+__all__ = ["Simplify", "simplify"]
+
+
+class Simplify(Rewriter):
+    """Rewrites expressions by an Analyzer that knows the ranges of the loops around."""
+
+    def __init__(self, sizes: list[Var]) -> None:
+        """Symbolic sizes are at least 1."""
+        super().__init__()
+        self.analyzer = Analyzer()
+        self.values: dict[Var, Expr] = {}
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+
+    def expr(self, e: Expr) -> Expr:
+        """Substituted, then simplified."""
+        if self.values:
+            e = super().expr(e)
+        return self.analyzer.simplify(e)
+
+    def visit_For(self, s: For) -> Stmt:
+        """Loops without turns vanish; those of one turn become their body."""
+        low, extent = self.expr(s.min), self.expr(s.extent)
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            return no_op()
+        if is_const(extent, 1) and s.kind != "thread_binding":
+            self.values[s.var] = low
+            self.memo.clear()
+            self.memo.update(self.values)
+            return self.stmt(s.body)
+        self.analyzer.bind(s.var, low, extent)
+        body = self.stmt(s.body)
+        if is_no_op(body):
+            return no_op()
+        return s if low is s.min and extent is s.extent and body is s.body else s.replace(
+            min=low, extent=extent, body=body)
+
+    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+        """Decided branches are taken; an undecided condition is a fact inside."""
+        c = self.expr(s.condition)
+        if isinstance(c, IntImm):
+            if c.value:
+                return self.stmt(s.then_body)
+            return no_op() if s.else_body is None else self.stmt(s.else_body)
+        with self.analyzer.assume(c):
+            yes = self.stmt(s.then_body)
+        no = None
+        if s.else_body is not None:
+            with self.analyzer.assume(logical_not(c)):
+                no = self.stmt(s.else_body)
+            no = None if is_no_op(no) else no
+        if is_no_op(yes):
+            return no_op() if no is None else IfThenElse(logical_not(c), no)
+        return IfThenElse(c, yes, no)
+
+    def visit_Seq(self, s: Seq) -> Stmt:
+        """Statements that do nothing are dropped."""
+        kept = [x for x in (self.stmt(x) for x in s.stmts) if not is_no_op(x)]
+        return seq(*kept) if kept else no_op()
+
+    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+        """A binding to a constant or variable is substituted."""
+        value = self.expr(s.value)
+        if isinstance(value, IntImm | Var):
+            self.values[s.var] = value
+            self.memo.clear()
+            self.memo.update(self.values)
+            return self.stmt(s.body)
+        return LetStmt(s.var, value, self.stmt(s.body))
+
+    def visit_Allocate(self, s: Allocate) -> Stmt:
+        """A buffer whose user vanished vanishes too."""
+        body = self.stmt(s.body)
+        return no_op() if is_no_op(body) else Allocate(s.buffer, body, s.annotations)
+
+
+def simplify(func: PrimFunc) -> PrimFunc:
+    """A program with its statements simplified."""
+    body = Simplify([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)
+
+

@@ -1,0 +1,146 @@
+"""Vectorised loops become wide loads, stores and arithmetic, also around serial inner loops."""
+
+from __future__ import annotations
+
+from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import (INDEX, Binary, Broadcast, Call, Cast, Expr, IntImm, Not, Ramp, Select, Var, const, free_vars,
+                           is_const, rebuild_binary)
+from smelt.tir.nodes import (Allocate, Buffer, BufferLoad, BufferStore, For, IfThenElse, LetStmt, PrimFunc, Stmt)
+from smelt.tir.rewrite import Rewriter, loads
+
+__all__ = ["vectorize_loops"]
+
+
+class _Lanes(Rewriter):
+    """Replaces one loop variable by the vector low, low + 1, ..."""
+
+    def __init__(self, var: Var, low: Expr, lanes: int, analyzer: Analyzer) -> None:
+        super().__init__()
+        self.var, self.low, self.lanes, self.analyzer = var, low, lanes, analyzer
+        self.memo[var] = Ramp(low, const(1, INDEX), lanes)
+        self.wide: dict[Buffer, Buffer] = {}
+        self.zero = {var: low}
+
+    def visit_expr(self, e: Expr) -> Expr:
+        if self.var not in free_vars(e) and not self.memo_vars(e) and not self.touches(e):
+            return e
+        if dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1 and isinstance(e, Binary) and not loads(e):
+            linear = self.analyzer.linear(e, [self.var])
+            if linear is not None and self.var in linear[0] and not self.memo_vars(linear[1]):
+                step = linear[0][self.var]
+                base = self.analyzer.simplify(linear[1] + step * self.low)
+                return Ramp(base, step, self.lanes)
+        if isinstance(e, Binary):
+            return rebuild_binary(type(e), self.expr(e.a), self.expr(e.b))
+        if isinstance(e, BufferLoad):
+            return self.load(e)
+        return self.other(e)
+
+    lets: frozenset[Var] = frozenset()
+
+    def memo_vars(self, e: Expr) -> bool:
+        return bool(self.lets) and bool(free_vars(e) & self.lets)
+
+    def touches(self, e: Expr) -> bool:
+        return bool(self.wide) and any(load.buffer in self.wide for load in loads(e))
+
+    def other(self, e: Expr) -> Expr:
+        """Calls, casts and selects with all operands on as many lanes."""
+        parts = [self.expr(c) for c in e.children() if isinstance(c, Expr)]
+        lanes = max([dt.lanes(p.dtype) for p in parts], default=1)
+        if lanes == 1:
+            return e
+        match e:
+            case Call(t, op, args):
+                scalar_guard = op == "if_then_else" and dt.lanes(parts[0].dtype) == 1
+                wide = [p if dt.lanes(p.dtype) > 1 or (scalar_guard and i == 0) else Broadcast(p, lanes)
+                        for i, p in enumerate(parts)]
+                assert len(args) == len(wide)
+                return Call(dt.vector(t, lanes), op, tuple(wide))
+            case Select():
+                c, a, b = parts
+                a = a if dt.lanes(a.dtype) > 1 else Broadcast(a, lanes)
+                b = b if dt.lanes(b.dtype) > 1 else Broadcast(b, lanes)
+                return Select(c, a, b)
+            case Cast(t, _):
+                return Cast(dt.vector(t, lanes), parts[0])
+            case Not():
+                return Not(parts[0])
+        raise InternalError(f"vectorize: {type(e).__name__} has no vector form")
+
+    def load(self, e: BufferLoad) -> Expr:
+        index = self.expr(e.indices[0])
+        if e.buffer in self.wide:
+            return BufferLoad(self.wide[e.buffer], (self.lane_index(index),))
+        return BufferLoad(e.buffer, (index,))
+
+    def lane_index(self, index: Expr) -> Expr:
+        """An element of a buffer that got one copy a lane."""
+        if dt.lanes(index.dtype) == 1:
+            return Ramp(index * self.lanes, const(1, INDEX), self.lanes)
+        return index * self.lanes + Ramp(const(0, INDEX), const(1, INDEX), self.lanes)
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        index, value = self.expr(s.indices[0]), self.expr(s.value)
+        buffer = s.buffer
+        if buffer in self.wide:
+            buffer, index = self.wide[buffer], self.lane_index(index)
+        elif dt.lanes(index.dtype) == 1 and dt.lanes(value.dtype) > 1:
+            raise InternalError(f"vectorize: all turns of {self.var.name} store to the same element of {buffer.name}")
+        lanes = dt.lanes(index.dtype)
+        if lanes > 1 and dt.lanes(value.dtype) == 1:
+            value = Broadcast(value, lanes)
+        return BufferStore(buffer, value, (index,))
+
+    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+        c = self.expr(s.condition)
+        if isinstance(c, Broadcast):
+            c = c.value
+        no = None if s.else_body is None else self.stmt(s.else_body)
+        return IfThenElse(c, self.stmt(s.then_body), no)
+
+    def visit_For(self, s: For) -> Stmt:
+        low, extent = self.expr(s.min), self.expr(s.extent)
+        if dt.lanes(low.dtype) > 1 or dt.lanes(extent.dtype) > 1:
+            raise InternalError(f"vectorize: the bounds of {s.var.name} depend on {self.var.name}")
+        return s.replace(min=low, extent=extent, body=self.stmt(s.body))
+
+    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+        value = self.expr(s.value)
+        if dt.lanes(value.dtype) == 1:
+            return LetStmt(s.var, value, self.stmt(s.body))
+        wide = Var(s.var.name, value.dtype)
+        self.memo[s.var] = wide
+        self.lets = self.lets | {s.var}
+        return LetStmt(wide, value, self.stmt(s.body))
+
+    def visit_Allocate(self, s: Allocate) -> Stmt:
+        wide = Buffer(s.buffer.name, (s.buffer.shape[0] * self.lanes,), s.buffer.type, s.buffer.scope)
+        self.wide[s.buffer] = wide
+        return Allocate(wide, self.stmt(s.body), s.annotations)
+
+
+class _Vectorize(Rewriter):
+    def __init__(self, sizes: list[Var]) -> None:
+        super().__init__()
+        self.analyzer = Analyzer()
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+
+    def visit_For(self, s: For) -> Stmt:
+        self.analyzer.bind(s.var, s.min, s.extent)
+        s = super().visit_For(s)  # type: ignore[assignment]
+        if s.kind != "vectorized":
+            return s
+        if not isinstance(s.extent, IntImm):
+            raise InternalError(f"the vectorised loop {s.var.name} has the extent {s.extent}, not a constant")
+        if is_const(s.extent, 1):
+            return s.replace(kind="serial")
+        return _Lanes(s.var, s.min, s.extent.value, self.analyzer).stmt(s.body)
+
+
+def vectorize_loops(func: PrimFunc) -> PrimFunc:
+    """Replace loops of kind "vectorized" by vector statements."""
+    return func.replace(body=_Vectorize([p for p in func.params if isinstance(p, Var)]).stmt(func.body))

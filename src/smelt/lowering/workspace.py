@@ -1,0 +1,76 @@
+"""Intermediate buffers of a kernel: small ones on the stack, the others handed in by the caller."""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, const, free_vars
+from smelt.tir.nodes import Allocate, Buffer, BufferLoad, BufferStore, For, PrimFunc, Stmt
+from smelt.tir.rewrite import Rewriter
+
+__all__ = ["lift_workspaces"]
+
+STACK_BYTES = 48 << 10
+"""Larger buffers do not go on the stack (worker threads have small ones)."""
+
+
+class _Lift(Rewriter):
+    def __init__(self, scalars: list[Var]) -> None:
+        super().__init__()
+        self.scalars = set(scalars)
+        self.workspaces: list[Buffer] = []
+        self.parallel: list[For] = []
+        self.moved: dict[Buffer, tuple[Buffer, Expr]] = {}
+
+    def visit_For(self, s: For) -> Stmt:
+        if s.kind != "parallel":
+            return super().visit_For(s)
+        self.parallel.append(s)
+        new = super().visit_For(s)
+        self.parallel.pop()
+        return new
+
+    def visit_Allocate(self, s: Allocate) -> Stmt:
+        size = s.buffer.shape[0]
+        if s.buffer.scope == "local" and isinstance(size, IntImm):
+            return super().visit_Allocate(s)
+        if isinstance(size, IntImm) and size.value * dt.bytes_of(s.buffer.type) <= STACK_BYTES:
+            return super().visit_Allocate(s)
+        offset: Expr = const(0, INDEX)
+        total = size
+        for loop in self.parallel:
+            offset = offset * loop.extent + (loop.var - loop.min)
+            total = total * loop.extent
+        unknown = free_vars(total) - self.scalars
+        if unknown:
+            names = ", ".join(sorted(v.name for v in unknown))
+            raise InternalError(f"the buffer {s.buffer.name} has a size that depends on {names}")
+        workspace = Buffer(s.buffer.name, (total,), s.buffer.type, "global")
+        self.workspaces.append(workspace)
+        self.moved[s.buffer] = (workspace, offset * size)
+        return self.stmt(s.body)
+
+    def visit_expr(self, e: Expr) -> Expr:
+        e = super().visit_expr(e)
+        if isinstance(e, BufferLoad) and e.buffer in self.moved:
+            workspace, offset = self.moved[e.buffer]
+            return BufferLoad(workspace, (e.indices[0] + offset,))
+        return e
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        new = super().visit_BufferStore(s)
+        assert isinstance(new, BufferStore)
+        if new.buffer in self.moved:
+            workspace, offset = self.moved[new.buffer]
+            return BufferStore(workspace, new.value, (new.indices[0] + offset,))
+        return new
+
+
+def lift_workspaces(func: PrimFunc) -> PrimFunc:
+    """Large intermediate buffers become parameters at the end, counted by attrs["workspaces"]."""
+    lift = _Lift([p for p in func.params if isinstance(p, Var)])
+    body = lift.stmt(func.body)
+    if not lift.workspaces:
+        return func
+    return func.replace(params=(*func.params, *lift.workspaces), body=body).with_attrs(
+        workspaces=len(lift.workspaces))

@@ -1,0 +1,60 @@
+"""Element types by name: their numpy form and their code in the C interface."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from smelt.runtime.errors import LoadError
+
+__all__ = ["C_DTYPES", "accepts", "numpy_dtype", "raw_dtype"]
+
+DType = np.dtype[Any]
+
+C_DTYPES = {
+    "bool": "SMELT_BOOL",
+    "int8": "SMELT_INT8",
+    "int16": "SMELT_INT16",
+    "int32": "SMELT_INT32",
+    "int64": "SMELT_INT64",
+    "uint8": "SMELT_UINT8",
+    "uint16": "SMELT_UINT16",
+    "uint32": "SMELT_UINT32",
+    "uint64": "SMELT_UINT64",
+    "float16": "SMELT_FLOAT16",
+    "float32": "SMELT_FLOAT32",
+    "float64": "SMELT_FLOAT64",
+    "bfloat16": "SMELT_BFLOAT16",
+    "float8_e4m3fn": "SMELT_FLOAT8_E4M3FN",
+    "float8_e5m2": "SMELT_FLOAT8_E5M2",
+    "complex64": "SMELT_COMPLEX64",
+    "complex128": "SMELT_COMPLEX128",
+}
+
+_RAW = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
+
+
+def raw_dtype(name: str) -> DType | None:
+    """The integers that hold the bits of a type numpy lacks; None for numpy's own types."""
+    return np.dtype(_RAW[name]) if name in _RAW else None
+
+
+@cache
+def numpy_dtype(name: str) -> DType:
+    """The numpy dtype; without the package ml_dtypes a type numpy lacks shows as its raw bits."""
+    if name not in C_DTYPES:
+        raise LoadError(f"unknown dtype {name!r}\n  known: {', '.join(C_DTYPES)}")
+    if name not in _RAW:
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        return np.dtype(_RAW[name])
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def accepts(name: str, given: DType) -> bool:
+    """Whether elements of `given` are the bits of `name` as they stand."""
+    return given == numpy_dtype(name) or given == raw_dtype(name)

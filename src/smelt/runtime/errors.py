@@ -1,0 +1,25 @@
+"""Errors of the runtime, and the base of all of smelt's errors."""
+
+from __future__ import annotations
+
+__all__ = ["ExportError", "InputError", "LoadError", "RuntimeFailure", "SmeltError"]
+
+
+class SmeltError(Exception):
+    """The base of every error that smelt raises on purpose."""
+
+
+class InputError(SmeltError):
+    """A call that does not fit the model: a wrong count, name, dtype, shape or device."""
+
+
+class LoadError(SmeltError):
+    """A library that cannot be loaded: missing, damaged, of another version, for another CPU."""
+
+
+class ExportError(SmeltError):
+    """A library that cannot be written: no compiler, no permission, nothing to export."""
+
+
+class RuntimeFailure(SmeltError):
+    """A model that was called rightly and failed: out of memory, a failing kernel."""

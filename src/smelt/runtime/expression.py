@@ -1,0 +1,70 @@
+"""Sizes as text: "n * 2 + 1" for the dimensions and costs that depend on a call's sizes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from smelt.runtime.errors import LoadError
+
+__all__ = ["evaluate"]
+
+_NODES = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.USub,
+    ast.Constant,
+    ast.Name,
+    ast.Load,
+    ast.Call,
+)
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "min": min,
+    "max": max,
+    "ceildiv": lambda a, b: -(-a // b),
+    "floordiv": lambda a, b: a // b,
+    "floormod": lambda a, b: a % b,
+}
+
+
+@cache
+def _compile(text: str) -> object:
+    """Only integer arithmetic: a library file must not be able to run code through a size."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError:
+        raise LoadError(f"a size in the metadata is not an expression: {text!r}") from None
+    for node in ast.walk(tree):
+        legal = isinstance(node, _NODES)
+        if isinstance(node, ast.Constant):
+            legal = type(node.value) is int
+        if isinstance(node, ast.Call):
+            legal = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS
+        if not legal:
+            raise LoadError(
+                f"a size in the metadata is not an expression of integers: {text!r}\n"
+                f"  legal: + - * // %, numbers, symbols, {', '.join(_FUNCTIONS)}"
+            )
+    return compile(tree, "<size>", "eval")
+
+
+def evaluate(size: int | str, sizes: Mapping[str, int]) -> int:
+    """The value of a size, given those of the symbols."""
+    if isinstance(size, int):
+        return size
+    if size in sizes:
+        return sizes[size]
+    try:
+        value = eval(_compile(size), {"__builtins__": {}, **_FUNCTIONS}, dict(sizes))
+    except NameError as error:
+        raise LoadError(
+            f"size {size!r}: {error}\n  symbols: {', '.join(sizes) or 'none'}"
+        ) from None
+    return int(value)

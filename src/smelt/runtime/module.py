@@ -1,0 +1,174 @@
+"""Loading an exported library."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import platform
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from smelt.runtime.errors import LoadError
+from smelt.runtime.executable import Executable
+from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG
+from smelt.runtime.native import ABI_VERSION, ModelInfo, missing_features
+
+__all__ = ["load_module", "read_metadata"]
+
+# ELF e_machine by platform.machine(); source: elf.h
+_MACHINES = {"x86_64": 62, "aarch64": 183, "i686": 3, "armv7l": 40, "riscv64": 243, "ppc64le": 21}
+
+
+@dataclass(frozen=True)
+class _Footer:
+    abi: int
+    flags: int
+    weights_offset: int
+    weights_bytes: int
+    metadata_offset: int
+    metadata_bytes: int
+    id: int
+
+
+def _read_footer(path: Path) -> _Footer:
+    """Reads and checks the last bytes of a file."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - FOOTER.size))
+            data = file.read(FOOTER.size)
+    except OSError as error:
+        raise LoadError(f"cannot load {path}: {error.strerror}") from None
+    if len(data) < FOOTER.size or not data.startswith(MAGIC):
+        if start == b"\x7fELF":
+            raise LoadError(
+                f"cannot load {path}: it is a shared library, but the model at its end is missing\n"
+                "  it was not written by smelt's export_library, or was truncated or stripped"
+            )
+        raise LoadError(
+            f"cannot load {path}: it is not a library written by smelt's export_library"
+        )
+    _, abi, flags, *fields, export_id, file_bytes = FOOTER.unpack(data)
+    if abi != ABI_VERSION:
+        raise LoadError(
+            f"cannot load {path}: it has ABI version {abi}, this runtime has {ABI_VERSION}; "
+            "export the model again"
+        )
+    footer = _Footer(abi, flags, *fields, export_id)
+    ends = [footer.metadata_offset + footer.metadata_bytes]
+    if not flags & SIDECAR_FLAG:
+        ends.append(footer.weights_offset + footer.weights_bytes)
+    if size != file_bytes or max(ends) + FOOTER.size > size:
+        raise LoadError(
+            f"cannot load {path}: it has {size} bytes, {file_bytes} expected; it is damaged"
+        )
+    return footer
+
+
+def _read_metadata(path: Path, footer: _Footer) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        file.seek(footer.metadata_offset)
+        text = file.read(footer.metadata_bytes)
+    try:
+        metadata = json.loads(text)
+    except ValueError:
+        raise LoadError(f"cannot load {path}: its metadata is damaged") from None
+    if not isinstance(metadata, dict):
+        raise LoadError(f"cannot load {path}: its metadata is damaged")
+    return metadata
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What an exported library says about itself; no code of it is loaded."""
+    return _read_metadata(Path(path), _read_footer(Path(path)))
+
+
+def _check_machine(path: Path, metadata: dict[str, Any]) -> None:
+    """Refuses code for other machines before any of it is loaded."""
+    with open(path, "rb") as file:
+        head = file.read(20)
+    machine = int.from_bytes(head[18:20], "little")
+    here = platform.machine()
+    if head.startswith(b"\x7fELF") and machine != _MACHINES.get(here, machine):
+        names = {number: name for name, number in _MACHINES.items()}
+        raise LoadError(
+            f"cannot load {path}: compiled for {names.get(machine, f'ELF machine {machine}')}, "
+            f"this machine is {here}"
+        )
+    missing = missing_features(list(metadata.get("features", ())))
+    if missing:
+        raise LoadError(
+            f"cannot load {path}: compiled for a CPU with {', '.join(missing)}, "
+            f"which this CPU lacks\n  target: {metadata.get('target', 'unknown')}"
+        )
+
+
+# ---- code and constants --------------------------------------------------------------------------
+
+
+def _open_code(path: Path, name: Path) -> tuple[ctypes.CDLL, ModelInfo]:
+    try:
+        code = ctypes.CDLL(str(name))
+        return code, ModelInfo.in_dll(code, "smelt_model_descriptor")
+    except (OSError, ValueError) as error:
+        raise LoadError(f"cannot load {path}: {error}") from None
+
+
+def _load_code(path: Path, footer: _Footer) -> tuple[ctypes.CDLL, ModelInfo]:
+    code, info = _open_code(path, path.resolve())
+    if info.id == footer.id:
+        return code, info
+    # The system's loader knows libraries by name, and this name is a file that was replaced
+    # since: another name makes it look again.
+    with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+        alias = Path(folder) / path.name
+        alias.symlink_to(path.resolve())
+        code, info = _open_code(path, alias)
+    if info.id != footer.id:
+        raise LoadError(f"cannot load {path}: its code and its constants do not belong together")
+    return code, info
+
+
+def _map_weights(path: Path, footer: _Footer) -> npt.NDArray[np.uint8] | None:
+    if footer.weights_bytes == 0:
+        return None
+    source = path
+    if footer.flags & SIDECAR_FLAG:
+        source = path.with_name(path.name + ".weights")
+        if not source.exists():
+            raise LoadError(f"cannot load {path}: its constants, {source}, are missing")
+        if _read_footer(source).id != footer.id:
+            raise LoadError(f"cannot load {path}: {source} belongs to another export")
+    with open(source, "rb") as file:
+        try:
+            mapping = mmap.mmap(
+                file.fileno(),
+                footer.weights_bytes,
+                access=mmap.ACCESS_READ,
+                offset=footer.weights_offset,
+            )
+        except (OSError, ValueError) as error:
+            raise LoadError(f"cannot load {path}: mapping its constants: {error}") from None
+    return np.frombuffer(mapping, np.uint8)
+
+
+def load_module(path: str | os.PathLike[str], *, threads: int | None = None) -> Executable:
+    """Loads a library written by `Executable.export_library`; nothing is compiled.
+
+    threads: at most this many, the caller's included; None for all of the process's pool.
+    """
+    place = Path(path)
+    footer = _read_footer(place)
+    metadata = _read_metadata(place, footer)
+    _check_machine(place, metadata)
+    code, info = _load_code(place, footer)
+    weights = _map_weights(place, footer)
+    return Executable(info.entry, info.plan, metadata, weights, code, threads)

@@ -1,0 +1,194 @@
+"""The native library: its functions and structures for ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from smelt.runtime.errors import InputError, LoadError, RuntimeFailure
+
+__all__ = [
+    "ABI_VERSION",
+    "Bound",
+    "Host",
+    "ModelInfo",
+    "Profile",
+    "View",
+    "cpu_features",
+    "library",
+    "missing_features",
+    "num_threads",
+    "set_num_threads",
+    "source_folder",
+    "status_text",
+]
+
+ABI_VERSION = 1
+_HERE = Path(__file__).resolve().parent
+_LIBRARY = _HERE / "libsmelt_runtime.so"
+
+_Fields = ClassVar[list[tuple[str, type]]]
+
+
+class Host(ctypes.Structure):
+    """smelt_host of smelt.h."""
+
+    _fields_: _Fields = [
+        ("pool", c_void_p),
+        ("parallel_for", c_void_p),
+        ("probe_sink", c_void_p),
+        ("probe", c_void_p),
+    ]
+
+
+class View(ctypes.Structure):
+    """smelt_pool_view of smelt.h."""
+
+    _fields_: _Fields = [("pool", c_void_p), ("max_threads", c_int32)]
+
+
+class Bound(ctypes.Structure):
+    """smelt_bound of smelt.h."""
+
+    _fields_: _Fields = [
+        ("host", c_void_p),
+        ("entry", c_void_p),
+        ("tensors", c_void_p),
+        ("sizes", c_void_p),
+        ("weights", c_void_p),
+        ("workspace", c_void_p),
+    ]
+
+
+class Profile(ctypes.Structure):
+    """smelt_profile of smelt.h."""
+
+    _fields_: _Fields = [
+        ("kernel_count", c_int64),
+        ("start", c_void_p),
+        ("nanoseconds", c_void_p),
+        ("calls", c_void_p),
+    ]
+
+
+class ModelInfo(ctypes.Structure):
+    """The first fields of smelt_model_info of smelt.h."""
+
+    _fields_: _Fields = [
+        ("abi_version", c_int32),
+        ("reserved", c_int32),
+        ("id", c_uint64),
+        ("entry", c_void_p),
+        ("plan", c_void_p),
+    ]
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The loaded library. Its calls release the interpreter lock."""
+    if not _LIBRARY.exists():
+        raise LoadError(
+            f"smelt's native runtime is not built: {_LIBRARY} does not exist\n"
+            "  in smelt's source tree, run: pip install ."
+        )
+    try:
+        lib = ctypes.CDLL(str(_LIBRARY))
+    except OSError as error:
+        raise LoadError(
+            f"cannot load smelt's native runtime: {error}\n"
+            "  it may be built for another machine; in smelt's source tree, run: pip install ."
+        ) from None
+    signatures: list[tuple[str, type | None, list[type]]] = [
+        ("smelt_bound_run", c_int32, [c_void_p]),
+        ("smelt_bound_time", c_int32, [c_void_p, c_int64, POINTER(c_int64)]),
+        ("smelt_host_init", None, [c_void_p, c_void_p, c_int32]),
+        ("smelt_pool_default", c_void_p, [c_int32]),
+        ("smelt_pool_threads", c_int32, [c_void_p]),
+        ("smelt_alloc", c_void_p, [c_int64]),
+        ("smelt_free", None, [c_void_p]),
+        ("smelt_cpu_has", c_int32, [c_char_p]),
+        ("smelt_cpu_feature", c_char_p, [c_int64]),
+        ("smelt_status_name", c_char_p, [c_int32]),
+    ]
+    for name, result, arguments in signatures:
+        function = getattr(lib, name)
+        function.restype = result
+        function.argtypes = arguments
+    return lib
+
+
+def source_folder() -> Path:
+    """Where the C sources of the runtime lie: in the package, or in the source tree."""
+    for folder in (_HERE / "native_src", _HERE.parents[2] / "native"):
+        if (folder / "smelt.h").exists():
+            return folder
+    raise LoadError(
+        f"the C sources of smelt's runtime are missing: {_HERE / 'native_src'} does not exist\n"
+        "  in smelt's source tree, run: pip install ."
+    )
+
+
+def status_text(status: int) -> str:
+    """What a status of the C interface means."""
+    return f"{library().smelt_status_name(status).decode()} (status {status})"
+
+
+# ---- CPU ------------------------------------------------------------------------------------
+
+
+def cpu_features() -> list[str]:
+    """The features of this CPU, by their LLVM names."""
+    lib = library()
+    found = []
+    index = 0
+    while (name := lib.smelt_cpu_feature(index)) is not None:
+        if lib.smelt_cpu_has(name):
+            found.append(name.decode())
+        index += 1
+    return found
+
+
+def missing_features(needed: list[str]) -> list[str]:
+    """Those of the needed features that this CPU lacks."""
+    lib = library()
+    return [name for name in needed if not lib.smelt_cpu_has(name.encode())]
+
+
+# ---- threads --------------------------------------------------------------------------------
+
+
+def check_environment() -> None:
+    """Refuses an SMELT_NUM_THREADS that means nothing."""
+    text = os.environ.get("SMELT_NUM_THREADS", "")
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise InputError(
+            f"environment variable SMELT_NUM_THREADS={text!r} is not a number of threads\n"
+            "  legal: 1 or more, or unset for all CPUs of this process"
+        )
+
+
+def num_threads() -> int:
+    """How many threads a model may use in this process, the caller's included."""
+    check_environment()
+    lib = library()
+    return int(lib.smelt_pool_threads(lib.smelt_pool_default(0)))
+
+
+def set_num_threads(count: int) -> None:
+    """Sets the number of threads; only before the first executable is made."""
+    if count < 1:
+        raise InputError(f"set_num_threads({count}): 1 or more threads are possible")
+    lib = library()
+    have = int(lib.smelt_pool_threads(lib.smelt_pool_default(count)))
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if have != min(count, cpus or 1):
+        raise RuntimeFailure(
+            f"set_num_threads({count}): the thread pool of this process exists and has "
+            f"{have} threads\n"
+            "  call it before the first executable is made, set SMELT_NUM_THREADS before the "
+            "program starts,\n  or give an executable its own limit with threads=..."
+        )

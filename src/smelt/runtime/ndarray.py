@@ -1,0 +1,197 @@
+"""NDArray: an array in aligned memory that models can read and write in place."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from smelt.runtime.device import Device, cpu
+from smelt.runtime.dtypes import numpy_dtype
+from smelt.runtime.errors import InputError, RuntimeFailure
+from smelt.runtime.native import library
+
+__all__ = ["Memory", "NDArray", "Spares", "array", "empty"]
+
+AnyArray = npt.NDArray[Any]
+
+
+class Spares(list[int]):
+    """Addresses of blocks of one size, kept for the next call: warm memory, no page faults."""
+
+    __slots__ = ()
+    limit = 2
+
+    def __del__(self) -> None:
+        """Gives the blocks back to the system."""
+        for address in self:
+            library().smelt_free(address)
+
+
+class Memory:
+    """A block of at least `size` bytes, aligned to 64."""
+
+    __slots__ = ("_free", "_spares", "address", "size")
+
+    def __init__(self, size: int, spares: Spares | None = None) -> None:
+        """Takes a spare block where there is one."""
+        lib = library()
+        self._free = lib.smelt_free
+        self._spares = spares
+        self.size = size
+        try:
+            # Without a check before: another thread may take the last one.
+            self.address: int = spares.pop()  # type: ignore[union-attr]
+        except (IndexError, AttributeError):
+            self.address = lib.smelt_alloc(size)
+            if not self.address:
+                raise RuntimeFailure(f"no memory for {size} bytes") from None
+
+    def __del__(self) -> None:
+        """Keeps the block as a spare or frees it."""
+        spares = self._spares
+        if spares is not None and len(spares) < Spares.limit:
+            spares.append(self.address)
+        elif self.address:
+            self._free(self.address)
+
+
+class _Exporter:
+    """Shows a memory to numpy; the arrays made from it keep it, and so the memory, alive."""
+
+    __slots__ = ("__array_interface__", "memory")
+
+    def __init__(self, memory: Memory, size: int) -> None:
+        self.memory = memory
+        self.__array_interface__ = {
+            "data": (memory.address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+class NDArray:
+    """An array of its own aligned memory, row-major. `numpy()` views it without a copy."""
+
+    __slots__ = ("_array", "_memory", "address", "device", "dtype", "shape")
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], memory: Memory, device: Device
+    ) -> None:
+        """For the runtime; programs use `empty` and `array`."""
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.address = memory.address
+        self._memory = memory
+        self._array: AnyArray | None = None
+
+    def numpy(self) -> AnyArray:
+        """The array as numpy sees it: the same memory, not a copy."""
+        found = self._array
+        if found is None:
+            size = math.prod(self.shape) * self.dtype.itemsize
+            if size:
+                raw = np.asarray(_Exporter(self._memory, size))
+                found = raw.view(self.dtype).reshape(self.shape)
+            else:
+                found = np.empty(self.shape, self.dtype)
+            self._array = found
+        return found
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self.size * self.dtype.itemsize
+
+    def copyto(self, target: NDArray | AnyArray) -> None:
+        """Copies the elements into an array of the same shape and dtype."""
+        if target.shape != self.shape or target.dtype != self.dtype:
+            raise InputError(
+                f"copyto: the target is {target.dtype}{list(target.shape)}, "
+                f"the array is {self.dtype}{list(self.shape)}; both must be the same"
+            )
+        np.copyto(target.numpy() if isinstance(target, NDArray) else target, self.numpy())
+
+    def copyfrom(self, source: npt.ArrayLike) -> Self:
+        """Copies elements of the same shape into this array."""
+        values = np.asarray(source)
+        if values.shape != self.shape:
+            raise InputError(
+                f"copyfrom: the source has shape {list(values.shape)}, "
+                f"the array has {list(self.shape)}"
+            )
+        np.copyto(self.numpy(), values, casting="same_kind")
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """For numpy.asarray."""
+        found = self.numpy()
+        if dtype is not None and np.dtype(dtype) != found.dtype:
+            if copy is False:
+                raise ValueError(f"a copy is needed to turn {found.dtype} into {dtype}")
+            return found.astype(dtype)
+        return found.copy() if copy else found
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """For from_dlpack of numpy, torch, jax and others."""
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's code of the device."""
+        return self.device.dlpack
+
+    def __len__(self) -> int:
+        """The first dimension."""
+        return len(self.numpy())
+
+    def __getitem__(self, index: Any) -> Any:
+        """What numpy gives for it."""
+        return self.numpy()[index]
+
+    def __float__(self) -> float:
+        """The value of an array with one element."""
+        return float(self.numpy().item())
+
+    def __int__(self) -> int:
+        """The value of an array with one element."""
+        return int(self.numpy().item())
+
+    def __repr__(self) -> str:
+        """Type and elements."""
+        return f"NDArray({self.dtype}{list(self.shape)}, {self.device})\n{self.numpy()!r}"
+
+
+def empty(
+    shape: int | tuple[int, ...], dtype: npt.DTypeLike = "float32", device: Device | None = None
+) -> NDArray:
+    """An array of unset elements."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(int(d) for d in shape)
+    kind = numpy_dtype(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+    if kind.hasobject:
+        raise InputError("an NDArray cannot hold Python objects (dtype object)")
+    if any(d < 0 for d in sizes):
+        raise InputError(f"empty: shape {list(sizes)} has a negative dimension")
+    return NDArray(sizes, kind, Memory(math.prod(sizes) * kind.itemsize), device or cpu(0))
+
+
+def array(values: npt.ArrayLike | NDArray, device: Device | None = None) -> NDArray:
+    """A copy of an array, in memory aligned for models."""
+    source = np.asarray(values)
+    native = source.dtype.newbyteorder("=") if not source.dtype.isnative else source.dtype
+    result = empty(source.shape, native, device)
+    np.copyto(result.numpy(), source)
+    return result

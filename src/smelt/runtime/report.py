@@ -1,0 +1,130 @@
+"""What measuring a model gives: times of whole runs, and of its kernels."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+__all__ = ["BenchmarkResult", "KernelTime", "MemoryInfo", "ProfileReport"]
+
+
+@dataclass(frozen=True)
+class MemoryInfo:
+    """Bytes a model needs besides its inputs and outputs; None where that depends on sizes."""
+
+    weights: int
+    workspace: int | None
+    live: int | None
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """Times of one run in milliseconds: one entry per repetition, each a mean over `number`."""
+
+    results: tuple[float, ...]
+    number: int
+
+    @property
+    def median(self) -> float:
+        """The median in ms."""
+        return statistics.median(self.results)
+
+    @property
+    def mean(self) -> float:
+        """The mean in ms."""
+        return statistics.fmean(self.results)
+
+    @property
+    def std(self) -> float:
+        """The standard deviation in ms."""
+        return statistics.pstdev(self.results)
+
+    @property
+    def min(self) -> float:
+        """The fastest repetition in ms."""
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        """The slowest repetition in ms."""
+        return max(self.results)
+
+    def __str__(self) -> str:
+        """A table of one row."""
+        names = ("median", "mean", "std", "min", "max")
+        head = "".join(f"{name + ' (ms)':>14}" for name in names)
+        row = "".join(f"{getattr(self, name):14.4f}" for name in names)
+        return f"{head}\n{row}"
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel's share of a run. Costs are None where the model does not state them."""
+
+    name: str
+    ops: tuple[str, ...]
+    calls: int
+    milliseconds: float
+    flops: int | None
+    bytes: int | None
+
+    @property
+    def gflops(self) -> float | None:
+        """Floating-point operations per nanosecond of this kernel's time."""
+        if self.flops is None or self.milliseconds == 0:
+            return None
+        return self.flops * self.calls / self.milliseconds / 1e6
+
+    @property
+    def gbytes(self) -> float | None:
+        """Bytes moved per nanosecond, as the model states them."""
+        if self.bytes is None or self.milliseconds == 0:
+            return None
+        return self.bytes * self.calls / self.milliseconds / 1e6
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """Times of the kernels of one run (medians over several), in the order of the model."""
+
+    model: str
+    kernels: tuple[KernelTime, ...]
+    total: float
+
+    def table(self, top: int | None = None) -> str:
+        """The kernels that take longest first; `top` limits how many."""
+        rows = sorted(self.kernels, key=lambda k: -k.milliseconds)[:top]
+        spent = sum(k.milliseconds for k in self.kernels)
+        width = max([len(k.name) for k in rows] + [len("(between kernels)")])
+        lines = [f"{'kernel':<{width}} {'ms':>10} {'%':>6} {'calls':>6} {'GFLOP/s':>9} {'GB/s':>8}"]
+        lines += [self._row(k.name, k, width) for k in rows]
+        if len(rows) < len(self.kernels):
+            rest = spent - sum(k.milliseconds for k in rows)
+            lines.append(self._short(f"({len(self.kernels) - len(rows)} more)", rest, width))
+        lines.append(self._short("(between kernels)", max(0.0, self.total - spent), width))
+        lines.append(self._short("run", self.total, width))
+        return "\n".join(lines)
+
+    def _share(self, milliseconds: float) -> float:
+        return 100 * milliseconds / self.total if self.total else 0.0
+
+    def _row(self, name: str, kernel: KernelTime, width: int) -> str:
+        gflops = "" if kernel.gflops is None else f"{kernel.gflops:.1f}"
+        gbytes = "" if kernel.gbytes is None else f"{kernel.gbytes:.1f}"
+        return f"{self._short(name, kernel.milliseconds, width)} {kernel.calls:>6} {gflops:>9} {gbytes:>8}"
+
+    def _short(self, name: str, milliseconds: float, width: int) -> str:
+        return f"{name:<{width}} {milliseconds:>10.4f} {self._share(milliseconds):>6.1f}"
+
+    def json(self) -> str:
+        """The same for programs."""
+        kernels: Sequence[dict[str, object]] = [
+            {**asdict(k), "gflops": k.gflops} for k in self.kernels
+        ]
+        return json.dumps({"model": self.model, "total_ms": self.total, "kernels": kernels})
+
+    def __str__(self) -> str:
+        """The table."""
+        return self.table()

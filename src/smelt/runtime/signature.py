@@ -1,0 +1,204 @@
+"""What a model takes and gives, and the checks of a call against it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from smelt.runtime.dtypes import accepts, numpy_dtype
+from smelt.runtime.errors import InputError, LoadError
+from smelt.runtime.expression import evaluate
+from smelt.runtime.ndarray import NDArray
+
+__all__ = ["Signature", "TensorInfo"]
+
+AnyArray = npt.NDArray[Any]
+
+_CPU_DEVICES = (1, 3)  # DLPack: kDLCPU, kDLCUDAHost (pinned host memory)
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor as a model declares it: dimensions are numbers, symbols or expressions."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+    def __str__(self) -> str:
+        """x float32[n, 4]."""
+        return f"{self.name} {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def _tensors(entries: Any) -> tuple[TensorInfo, ...]:
+    infos = tuple(TensorInfo(e["name"], e["dtype"], tuple(e["shape"])) for e in entries)
+    for info in infos:
+        numpy_dtype(info.dtype)
+    return infos
+
+
+class Signature:
+    """The inputs, outputs and symbols of one model."""
+
+    def __init__(self, metadata: Mapping[str, Any]) -> None:
+        """Reads a model's metadata."""
+        self.name: str = metadata["name"]
+        self.inputs = _tensors(metadata["inputs"])
+        self.outputs = _tensors(metadata["outputs"])
+        self.symbols: tuple[str, ...] = tuple(metadata.get("symbols", ()))
+        self._positions = {info.name: i for i, info in enumerate(self.inputs)}
+        dims = {d for info in self.inputs for d in info.shape}
+        for symbol in self.symbols:
+            if symbol not in dims:
+                raise LoadError(
+                    f"{self.name}: symbol {symbol!r} is no dimension of an input, "
+                    "so no call could give its value"
+                )
+
+    def listing(self, infos: Sequence[TensorInfo]) -> str:
+        """Tensors for a message."""
+        return "; ".join(map(str, infos)) or "none"
+
+    # ---- arguments --------------------------------------------------------------------------
+
+    def in_order(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Positional and named arguments in the order of the inputs."""
+        if len(given) > len(self.inputs):
+            self.check_count(given)
+        values: list[Any] = [*given, *[None] * (len(self.inputs) - len(given))]
+        for name, value in named.items():
+            position = self._positions.get(name)
+            if position is None:
+                raise InputError(
+                    f"{self.name}: no input is named {name!r}\n"
+                    f"  inputs: {self.listing(self.inputs)}"
+                )
+            if position < len(given):
+                raise InputError(
+                    f"{self.name}: input {name!r} is given twice, "
+                    f"as argument {position + 1} and by name"
+                )
+            values[position] = value
+        missing = [info for info in self.inputs[len(given) :] if info.name not in named]
+        if missing:
+            raise InputError(
+                f"{self.name}: missing inputs: {self.listing(missing)}\n"
+                f"  inputs: {self.listing(self.inputs)}"
+            )
+        return tuple(values)
+
+    def check_count(self, given: Sequence[Any]) -> None:
+        """Refuses a wrong number of positional arguments."""
+        if len(given) != len(self.inputs):
+            raise InputError(
+                f"{self.name}: {len(given)} inputs given, {len(self.inputs)} needed\n"
+                f"  inputs: {self.listing(self.inputs)}"
+            )
+
+    def wrong(self, role: str, info: TensorInfo, problem: str) -> InputError:
+        """The error for one tensor of a call."""
+        return InputError(f"{self.name}: {role} {info.name!r}: {problem}\n  expected: {info}")
+
+    def view(self, role: str, info: TensorInfo, value: Any) -> AnyArray:
+        """An argument as numpy sees it, of the right dtype; nothing is copied."""
+        found = self._as_numpy(role, info, value)
+        if not found.dtype.isnative:
+            raise self.wrong(
+                role,
+                info,
+                f"dtype {found.dtype.str} has the other byte order; "
+                "convert it with x.astype(x.dtype.newbyteorder('='))",
+            )
+        if not accepts(info.dtype, found.dtype):
+            raise self.wrong(role, info, f"dtype {found.dtype} given, {info.dtype} needed")
+        return found
+
+    def _as_numpy(self, role: str, info: TensorInfo, value: Any) -> AnyArray:
+        if isinstance(value, np.ndarray):
+            return value
+        if isinstance(value, NDArray):
+            return value.numpy()
+        kind = type(value).__name__
+        if hasattr(value, "__dlpack_device__"):
+            device, index = value.__dlpack_device__()
+            if device not in _CPU_DEVICES:
+                raise self.wrong(
+                    role,
+                    info,
+                    f"the {kind} lies on device {int(device)}:{int(index)} (DLPack), not in the "
+                    "host's memory; copy it there first",
+                )
+            try:
+                return np.from_dlpack(value)
+            except (BufferError, RuntimeError, TypeError) as error:
+                if not hasattr(value, "__array__"):
+                    raise self.wrong(role, info, f"the {kind} cannot be read: {error}") from None
+        if hasattr(value, "__array__"):
+            try:
+                return np.asarray(value)
+            except Exception as error:  # whatever the other library raises is the answer
+                raise self.wrong(role, info, f"the {kind} cannot be read: {error}") from None
+        raise self.wrong(
+            role, info, f"a {kind} given; arrays are taken: numpy.asarray(x, {info.dtype!r})"
+        )
+
+    # ---- shapes -----------------------------------------------------------------------------
+
+    def bind(self, arrays: Sequence[AnyArray]) -> dict[str, int]:
+        """The value of every symbol, from the inputs' shapes, all of which are checked."""
+        sizes: dict[str, int] = {}
+        source: dict[str, str] = {}
+        for info, given in zip(self.inputs, arrays, strict=True):
+            if given.ndim != len(info.shape):
+                raise self.wrong(
+                    "input",
+                    info,
+                    f"shape {list(given.shape)} has rank {given.ndim}, {len(info.shape)} needed",
+                )
+            for axis, (want, have) in enumerate(zip(info.shape, given.shape, strict=True)):
+                if isinstance(want, int) and want != have:
+                    raise self.wrong(
+                        "input",
+                        info,
+                        f"shape {list(given.shape)}: dimension {axis} is {have}, {want} needed",
+                    )
+                if want not in self.symbols or not isinstance(want, str):
+                    continue
+                if sizes.setdefault(want, have) != have:
+                    raise self.wrong(
+                        "input",
+                        info,
+                        f"shape {list(given.shape)}: dimension {axis} is {have}, but {want} is "
+                        f"{sizes[want]} by input {source[want]!r}",
+                    )
+                source.setdefault(want, info.name)
+        self._check_expressions(arrays, sizes)
+        return sizes
+
+    def _check_expressions(self, arrays: Sequence[AnyArray], sizes: dict[str, int]) -> None:
+        for info, given in zip(self.inputs, arrays, strict=True):
+            for axis, (want, have) in enumerate(zip(info.shape, given.shape, strict=True)):
+                if isinstance(want, int) or want in sizes:
+                    continue
+                value = evaluate(want, sizes)
+                if value != have:
+                    raise self.wrong(
+                        "input",
+                        info,
+                        f"shape {list(given.shape)}: dimension {axis} is {have}, {want} = {value} "
+                        f"needed ({self.values(sizes)})",
+                    )
+
+    def values(self, sizes: Mapping[str, int]) -> str:
+        """Symbols for a message."""
+        return ", ".join(f"{name} = {value}" for name, value in sizes.items())
+
+    @staticmethod
+    def count(shape: Sequence[int]) -> int:
+        """The number of elements."""
+        return math.prod(shape)

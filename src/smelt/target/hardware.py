@@ -1,0 +1,74 @@
+"""What the rules need to know of a processor: vector registers, caches, cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from smelt.ir.node import Node
+
+from .target import Target
+
+__all__ = ["Hardware", "hardware_of"]
+
+
+class Hardware(Node, interned=True):
+    """A processor in numbers.
+
+    vector_bytes      width of a vector register
+    vector_registers  how many of them
+    fma               whether a fused multiply-add exists
+    l1, l2, l3        data caches in bytes, of one core (l3: shared)
+    cores             processors that may be used
+    """
+
+    vector_bytes: int
+    vector_registers: int
+    fma: bool
+    l1: int
+    l2: int
+    l3: int
+    cores: int
+
+    def lanes(self, element_bytes: int) -> int:
+        """Elements in a vector register."""
+        return max(1, self.vector_bytes // element_bytes)
+
+
+_AVX512 = {"avx512f", "avx512vl", "avx512bw", "avx512dq"}
+
+
+def hardware_of(target: Target, features: Iterable[str]) -> Hardware:
+    """The hardware behind a target.
+
+    features  LLVM feature names that are on, e.g. of the host for -mcpu=native
+    """
+    on = set(features)
+    triple = target.mtriple
+    l1, l2, l3 = _caches() if target.mcpu in ("", "native") or not triple else (32 << 10, 512 << 10, 4 << 20)
+    cores = int(target.attrs.get("num-cores", 0)) or len(os.sched_getaffinity(0))
+    if triple.startswith(("aarch64", "arm64")) or "neon" in on:
+        return Hardware(16, 32, True, l1, l2, l3, cores)
+    if _AVX512 <= on:
+        return Hardware(64, 32, True, l1, l2, l3, cores)
+    if "avx2" in on or "avx" in on:
+        return Hardware(32, 16, "fma" in on, l1, l2, l3, cores)
+    return Hardware(16, 16, "fma" in on, l1, l2, l3, cores)
+
+
+@cache
+def _caches() -> tuple[int, int, int]:
+    """This machine's data caches in bytes; common sizes where the system does not tell."""
+    found = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            kind = (index / "type").read_text().strip()
+            level = int((index / "level").read_text())
+            size = (index / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction" and level in found:
+            found[level] = int(size[:-1]) << {"K": 10, "M": 20, "G": 30}.get(size[-1], 0)
+    return found[1], found[2], found[3]

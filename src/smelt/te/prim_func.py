@@ -1,0 +1,210 @@
+"""From tensor expressions to a tensor program in its naive form: one block a computation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.expr import INDEX, Expr, Var, const, free_vars, is_const, substitute
+from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For, IfThenElse,
+                             IterVar, LetStmt, PrimFunc, Range, Reduce, Stmt, seq)
+from smelt.tir.rewrite import Rewriter
+
+from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, topological
+
+__all__ = ["create_prim_func"]
+
+
+class _ToBuffers(Rewriter):
+    """Replaces tensors by plain buffers and axis variables by a block's own."""
+
+    def __init__(self, buffers: dict[Tensor, Buffer]) -> None:
+        super().__init__()
+        self.buffers = buffers
+
+    def buffer(self, b: Buffer) -> Buffer:
+        return self.buffers[b] if isinstance(b, Tensor) else b
+
+
+def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFunc:
+    """The program that computes the last of `args` from the first ones.
+
+    args  placeholders and results in the order of the parameters; symbolic sizes that are not
+          listed become parameters at the end, in order of first use
+    """
+    params = [a for a in args if isinstance(a, Tensor)]
+    names: dict[str, int] = {}
+    buffers: dict[Tensor, Buffer] = {}
+    results = [a for a in params if isinstance(a.op, ComputeOp)]
+    ops = topological(results)
+    for tensor in [*params, *[t for op in ops for t in op.outputs]]:
+        if tensor not in buffers:
+            buffers[tensor] = Buffer(_unique(tensor.name, names), tensor.shape, tensor.type, tensor.scope)
+    allocated = [buffers[t] for op in ops for t in op.outputs if t not in params]
+    body = seq(*[_compute(op, buffers, names) for op in ops if not isinstance(op, PlaceholderOp)])
+    root = Block("root", (), (), (), body, None, tuple(allocated))
+    sizes = _sizes([*params, *[t for op in ops for t in op.outputs]], ops)
+    scalars = [a for a in args if isinstance(a, Var)]
+    everything = [buffers[a] if isinstance(a, Tensor) else a for a in args]
+    everything += [v for v in sizes if v not in scalars]
+    return PrimFunc(tuple(everything), BlockRealize((), const(True), root), {"name": name})
+
+
+def _unique(name: str, names: dict[str, int]) -> str:
+    """A name that nothing in the function has yet: a, a_1, a_2, ..."""
+    if name not in names:
+        names[name] = 0
+        return name
+    while True:
+        names[name] += 1
+        fresh = f"{name}_{names[name]}"
+        if fresh not in names:
+            names[fresh] = 0
+            return fresh
+
+
+def _sizes(tensors: Sequence[Tensor], ops: Sequence[Operation]) -> list[Var]:
+    found: dict[Var, None] = {}
+    for t in tensors:
+        for e in t.shape:
+            found.update(dict.fromkeys(sorted(free_vars(e), key=lambda v: v.name)))
+    for op in ops:
+        if isinstance(op, ComputeOp):
+            bound = {a.var for a in (*op.axis, *op.reduce_axis)}
+            for axis in op.reduce_axis:
+                found.update(dict.fromkeys(sorted(free_vars(axis.dom.extent), key=lambda v: v.name)))
+            for body in op.body:
+                inner = {v for v in _body_vars(body) if v not in bound}
+                found.update(dict.fromkeys(sorted(inner, key=lambda v: v.name)))
+    return list(found)
+
+
+def _body_vars(e: Expr) -> set[Var]:
+    """Free variables of a body, without those that a combiner binds."""
+    if isinstance(e, Reduce):
+        out = free_vars(e.condition)
+        for s in e.sources:
+            out |= _body_vars(s)
+        return out
+    return {v for v in _plain_vars(e)}
+
+
+def _plain_vars(e: Expr) -> set[Var]:
+    found: set[Var] = set()
+    stack = [e]
+    seen: set[Expr] = set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if isinstance(n, Var):
+            found.add(n)
+        elif isinstance(n, BufferLoad):
+            stack.extend(n.indices)
+        else:
+            stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return found
+
+
+def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
+    assert isinstance(op, ComputeOp)
+    rewrite = _ToBuffers(buffers)
+    iters, loops = [], []
+    for axis in (*op.axis, *op.reduce_axis):
+        own = IterVar(Var(_unique("v_" + axis.var.name, names)), axis.dom, axis.kind)
+        rewrite.memo[axis.var] = own.var
+        iters.append(own)
+        loops.append((Var(_unique(axis.var.name, names)), axis.dom))
+    point = tuple([i.var for i in iters[: len(op.axis)]])
+    outs = [buffers[t] for t in op.outputs]
+    init: Stmt | None = None
+    if op.reduce_axis:
+        init, body = _reduction(op.body[0], outs, point, rewrite)
+    else:
+        body = seq(*[BufferStore(b, rewrite.expr(e), point) for b, e in zip(outs, op.body, strict=True)])
+    writes = tuple([_point(b, point) for b in outs])
+    block = Block(_block_name(op, names),
+                  tuple(iters), _reads(op, rewrite), writes, body, init, (), dict(op.attrs))
+    stmt: Stmt = BlockRealize(tuple([v for v, _ in loops]), const(True), block)
+    for v, dom in reversed(loops):
+        stmt = For(v, dom.min, dom.extent, stmt)
+    return stmt
+
+
+def _block_name(op: ComputeOp, names: dict[str, int]) -> str:
+    """Blocks have a name space of their own, told apart by a prefix in the table."""
+    fresh = _unique("block:" + op.name, names)
+    return fresh.removeprefix("block:")
+
+
+def _point(buffer: Buffer, indices: tuple[Expr, ...]) -> BufferRegion:
+    one = const(1, INDEX)
+    return BufferRegion(buffer, tuple([Range(i, one) for i in indices]))
+
+
+def _reads(op: ComputeOp, rewrite: _ToBuffers) -> tuple[BufferRegion, ...]:
+    """The elements read, one region a load (whole dimensions where an index is data-dependent)."""
+    found: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
+    stack: list[Expr] = []
+    for e in op.body:
+        stack.extend((*e.sources, e.condition) if isinstance(e, Reduce) else (e,))
+    seen: set[Expr] = set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if isinstance(n, BufferLoad):
+            stack.extend(n.indices)
+            load = rewrite.expr(n)
+            assert isinstance(load, BufferLoad)
+            found.setdefault((load.buffer, load.indices), _region(load))
+        else:
+            stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return tuple(found.values())
+
+
+def _region(load: BufferLoad) -> BufferRegion:
+    one, zero = const(1, INDEX), const(0, INDEX)
+    dims = []
+    for i, extent in zip(load.indices, load.buffer.shape, strict=True):
+        opaque = any([isinstance(c, BufferLoad) for c in _parts(i)])
+        dims.append(Range(zero, extent) if opaque else Range(i, one))
+    return BufferRegion(load.buffer, tuple(dims))
+
+
+def _parts(e: Expr) -> list[Expr]:
+    out, stack = [], [e]
+    while stack:
+        n = stack.pop()
+        out.append(n)
+        if not isinstance(n, BufferLoad):
+            stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return out
+
+
+def _reduction(e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: _ToBuffers) -> tuple[Stmt, Stmt]:
+    """The init and the update of a reduction, also of several components at once."""
+    assert isinstance(e, Reduce)
+    combiner = e.combiner
+    init = seq(*[BufferStore(b, v, point) for b, v in zip(outs, combiner.identity, strict=True)])
+    values: dict[Var, Expr] = {}
+    for v, b in zip(combiner.lhs, outs, strict=True):
+        values[v] = BufferLoad(b, point)
+    for v, s in zip(combiner.rhs, e.sources, strict=True):
+        values[v] = rewrite.expr(s)
+    results = [substitute(r, values) for r in combiner.result]
+    if len(outs) > 1:
+        return init, _store_together(outs, results, point, rewrite.expr(e.condition))
+    update: Stmt = BufferStore(outs[0], results[0], point)
+    condition = rewrite.expr(e.condition)
+    return init, update if is_const(condition) else IfThenElse(condition, update)
+
+
+def _store_together(outs: list[Buffer], results: list[Expr], point: tuple[Expr, ...], condition: Expr) -> Stmt:
+    """All components are computed before any is stored: they read each other's old values."""
+    fresh = [Var(f"{b.name}_new", b.type) for b in outs]
+    stmt: Stmt = seq(*[BufferStore(b, v, point) for b, v in zip(outs, fresh, strict=True)])
+    for v, r in reversed(list(zip(fresh, results, strict=True))):
+        stmt = LetStmt(v, r, stmt)
+    return stmt if is_const(condition) else IfThenElse(condition, stmt)

@@ -1,0 +1,365 @@
+"""Tensor programs: buffers, statements, blocks and functions.
+
+Statements, blocks, buffers and functions have identity. A Block is a computation with its own
+iteration variables, so that schedules can move it without looking into its body; `BlockRealize`
+binds those variables to the loops around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import Call, Expr, ExprLike, INDEX, IntImm, Var, const, convert
+from smelt.ir.node import Node
+
+__all__ = [
+    "Allocate", "AssertStmt", "Block", "BlockRealize", "Buffer", "BufferLoad", "BufferRegion", "BufferStore",
+    "Evaluate", "For", "IfThenElse", "IterVar", "LetStmt", "LOOP_KINDS", "PrimFunc", "Range", "Reduce", "Combiner",
+    "Seq", "Stmt", "While", "seq",
+]
+
+LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
+
+
+class Range(Node):
+    """The integers min, ..., min + extent - 1."""
+
+    min: Expr
+    extent: Expr
+
+    @staticmethod
+    def of(dom: Range | tuple[ExprLike, ExprLike] | ExprLike) -> Range:
+        """A Range from a Range, a pair (begin, end) or an extent."""
+        if isinstance(dom, Range):
+            return dom
+        if isinstance(dom, tuple):
+            begin, end = convert(dom[0]), convert(dom[1])
+            return Range(begin, end - begin)
+        return Range(const(0, INDEX), convert(dom))
+
+
+class Buffer(Node):
+    """A multi-dimensional array.
+
+    shape    extents in elements
+    scope    "global" (memory), "local" (registers where indices allow, else stack), "shared"
+    strides  elements between neighbours per dimension; empty = row-major and dense
+    """
+
+    name: str
+    shape: tuple[Expr, ...]
+    type: str = "float32"
+    scope: str = "global"
+    strides: tuple[Expr, ...] = ()
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.type
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: Any) -> BufferLoad:
+        items = indices if isinstance(indices, tuple) else (indices,)
+        return BufferLoad(self, tuple([convert(i, INDEX) for i in items]))
+
+    def fixed_shape(self) -> tuple[int, ...] | None:
+        """The extents as Python integers, or None where one is symbolic."""
+        out = []
+        for e in self.shape:
+            if not isinstance(e, IntImm):
+                return None
+            out.append(e.value)
+        return tuple(out)
+
+
+class BufferLoad(Expr, interned=True):
+    """The element of `buffer` at `indices`; a Ramp as last index makes it a vector."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The buffer's element type, with the lanes of the indices."""
+        count = max([dt.lanes(i.dtype) for i in self.indices], default=1)
+        return dt.vector(self.buffer.type, count)
+
+
+class Combiner(Node):
+    """How a reduction joins two tuples of partial results, and what it starts from."""
+
+    name: str
+    lhs: tuple[Var, ...]
+    rhs: tuple[Var, ...]
+    result: tuple[Expr, ...]
+    identity: tuple[Expr, ...]
+
+
+class Reduce(Expr, interned=True):
+    """A reduction in a tensor expression; lowered to a block with init and update.
+
+    sources    one expression per component of the combiner
+    axis       the reduction's IterVars
+    condition  elements where it is false do not take part
+    index      which component this expression stands for
+    """
+
+    combiner: Combiner
+    sources: tuple[Expr, ...]
+    axis: tuple[IterVar, ...]
+    condition: Expr
+    index: int = 0
+
+    @property
+    def dtype(self) -> str:
+        """The component's type."""
+        return self.sources[self.index].dtype
+
+
+class IterVar(Node):
+    """An iteration variable of a block. kind: "spatial", "reduce" or "opaque"."""
+
+    var: Var
+    dom: Range
+    kind: str = "spatial"
+
+    def as_expr(self) -> Expr:
+        """The variable, so that an IterVar can stand in an index."""
+        return self.var
+
+    def _arith(self, op: str, other: Any) -> Expr:
+        result: Expr = getattr(self.var, op)(other.var if isinstance(other, IterVar) else other)
+        return result
+
+    def __add__(self, other: Any) -> Expr:
+        return self._arith("__add__", other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return self._arith("__radd__", other)
+
+    def __sub__(self, other: Any) -> Expr:
+        return self._arith("__sub__", other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return self._arith("__rsub__", other)
+
+    def __mul__(self, other: Any) -> Expr:
+        return self._arith("__mul__", other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return self._arith("__rmul__", other)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return self._arith("__floordiv__", other)
+
+    def __mod__(self, other: Any) -> Expr:
+        return self._arith("__mod__", other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return self._arith("__lt__", other)
+
+    def __le__(self, other: Any) -> Expr:
+        return self._arith("__le__", other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return self._arith("__gt__", other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return self._arith("__ge__", other)
+
+
+class BufferRegion(Node):
+    """A box of a buffer: one Range per dimension."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+
+
+# ---------------------------------------------------------------------------------- statements
+
+
+class Stmt(Node):
+    """Something that is executed."""
+
+    __extra_slots__: ClassVar[tuple[str, ...]] = ()
+
+
+class BufferStore(Stmt):
+    """buffer[indices] = value."""
+
+    buffer: Buffer
+    value: Expr
+    indices: tuple[Expr, ...]
+
+
+class Evaluate(Stmt):
+    """An intrinsic called for its effect; its value is dropped."""
+
+    value: Expr
+
+
+class Seq(Stmt):
+    """Statements one after another. Build it with `seq`."""
+
+    stmts: tuple[Stmt, ...]
+
+
+class For(Stmt):
+    """A loop. kind: one of LOOP_KINDS; thread: the axis' name for thread_binding."""
+
+    var: Var
+    min: Expr
+    extent: Expr
+    body: Stmt
+    kind: str = "serial"
+    thread: str | None = None
+    annotations: Mapping[str, Any] = {}
+
+
+class While(Stmt):
+    """Repeats the body as long as the condition holds."""
+
+    condition: Expr
+    body: Stmt
+
+
+class IfThenElse(Stmt):
+    """A branch."""
+
+    condition: Expr
+    then_body: Stmt
+    else_body: Stmt | None = None
+
+
+class LetStmt(Stmt):
+    """A variable bound for the body."""
+
+    var: Var
+    value: Expr
+    body: Stmt
+
+
+class AssertStmt(Stmt):
+    """Ends the program with an error status where the condition is false."""
+
+    condition: Expr
+    message: str
+
+
+class Allocate(Stmt):
+    """A buffer that lives during the body (after lowering; before, blocks allocate)."""
+
+    buffer: Buffer
+    body: Stmt
+    annotations: Mapping[str, Any] = {}
+
+
+class Block(Stmt):
+    """A computation over its own iteration variables.
+
+    reads, writes   the regions touched, in terms of the iteration variables
+    init            what starts a reduction: runs where all reduce variables are at their first value
+    alloc_buffers   intermediate buffers that live in this block
+    """
+
+    name: str
+    iter_vars: tuple[IterVar, ...]
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
+    body: Stmt
+    init: Stmt | None = None
+    alloc_buffers: tuple[Buffer, ...] = ()
+    annotations: Mapping[str, Any] = {}
+
+
+class BlockRealize(Stmt):
+    """A block executed for the iteration values that the loops around give, where `predicate`."""
+
+    values: tuple[Expr, ...]
+    predicate: Expr
+    block: Block
+
+
+class PrimFunc(Node):
+    """A tensor program.
+
+    params   buffers (pointers at run time) and scalar variables (symbolic sizes among them)
+    body     before lowering a BlockRealize of the block named "root"
+    attrs    plain data, e.g. {"name": "conv2d_relu"}
+    """
+
+    params: tuple[Buffer | Var, ...]
+    body: Stmt
+    attrs: Mapping[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return str(self.attrs.get("name", "main"))
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The parameters that are buffers."""
+        return tuple([p for p in self.params if isinstance(p, Buffer)])
+
+    def with_attrs(self, **attrs: Any) -> PrimFunc:
+        """A copy with some attributes set."""
+        return self.replace(attrs={**self.attrs, **attrs})
+
+
+def seq(*stmts: Stmt | None) -> Stmt:
+    """Statements one after another, nested sequences flattened."""
+    flat: list[Stmt] = []
+    for s in stmts:
+        if isinstance(s, Seq):
+            flat.extend(s.stmts)
+        elif s is not None:
+            flat.append(s)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def no_op() -> Stmt:
+    """A statement that does nothing."""
+    return Evaluate(const(0))
+
+
+def is_no_op(stmt: Stmt) -> bool:
+    """Whether a statement does nothing."""
+    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm) or (
+        isinstance(stmt, Seq) and not stmt.stmts)
+
+
+def intrinsic(op: str, *args: ExprLike) -> Stmt:
+    """An effect, e.g. a host intrinsic."""
+    return Evaluate(Call("int32", op, tuple([convert(a) for a in args])))
+
+
+def walk(stmt: Stmt) -> Iterator[Stmt]:
+    """The statement and all statements below it, outside in, in execution order."""
+    stack: list[Stmt] = [stmt]
+    while stack:
+        s = stack.pop()
+        yield s
+        stack.extend(reversed(sub_statements(s)))
+
+
+def sub_statements(s: Stmt) -> list[Stmt]:
+    """The statements directly below one."""
+    match s:
+        case Seq(stmts):
+            return list(stmts)
+        case For() | While() | LetStmt() | Allocate():
+            return [s.body]
+        case IfThenElse(_, a, b):
+            return [a] if b is None else [a, b]
+        case BlockRealize(_, _, block):
+            return [block]
+        case Block():
+            return [s.body] if s.init is None else [s.init, s.body]
+    return []

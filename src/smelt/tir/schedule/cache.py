@@ -1,0 +1,271 @@
+"""Primitives that stage data in other buffers, and what concerns buffers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferRegion, BufferStore, For, IterVar, Range, Stmt, seq,
+                             walk)
+from smelt.tir.rewrite import Rewriter
+
+from .handles import BlockRV
+from .primitive import Base, primitive
+from .region import refresh_regions
+from .state import Change, State
+
+__all__ = ["CachePrimitives", "add_alloc", "buffer_at", "copy_nest"]
+
+
+class CachePrimitives(Base):
+    """cache_read, cache_write, set_scope."""
+
+    @primitive
+    def cache_read(self, block: str, read_buffer_index: int | str, storage_scope: str,
+                   consumer_blocks: Sequence[str] | None = None) -> BlockRV:
+        """Copy a buffer that a block reads, and let its readers use the copy.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    cache_read("B", 0, "local")
+        After
+            A_local = T.alloc_buffer((4,), scope="local")
+            for ax0 in range(4):
+                with T.block("A_local"):
+                    v0 = T.axis.spatial(4, ax0)
+                    A_local[v0] = A[v0]
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A_local[v] + 1.0
+        Needs   a buffer that the block reads; readers that stand behind its producers.
+        """
+        s = self.state
+        b = s.realize(block)
+        buffer = buffer_at(s, b, "read", read_buffer_index)
+        scope = s.scope(b)
+        chosen = s.readers(scope, buffer) if not consumer_blocks else [s.realize(c) for c in consumer_blocks]
+        for c in chosen:
+            if not any(r.buffer is buffer for r in c.block.reads):
+                s.fail(f"{c.block.name} does not read {buffer.name}", mark={c: "named as a consumer"})
+        writers = s.writers(scope, buffer)
+        cached = Buffer(s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope)
+        name = s.fresh_block(cached.name)
+        nest = copy_nest(s, name, buffer, cached)
+        changes: dict[Stmt, Change] = {}
+        for c in chosen:
+            if any(w.buffer is buffer for w in c.block.writes):
+                s.fail(f"{c.block.name} writes {buffer.name} too", mark={c: "reads and writes it"})
+            changes[c.block] = _with_buffer(s, buffer, cached)
+        order = s.index.order
+        late = [w for w in writers if any(order[w] > order[c] for c in chosen)]
+        if late:
+            s.fail(f"{late[0].block.name} writes {buffer.name} behind a reader", mark={late[0]: "writes it"},
+                   legal="readers behind all writers")
+        _insert(s, changes, scope, writers, chosen, nest)
+        add_alloc(changes, scope, cached)
+        s.replace(changes)
+        return BlockRV(name)
+
+    @primitive
+    def cache_write(self, block: str, write_buffer_index: int | str, storage_scope: str,
+                    consumer_blocks: Sequence[str] | None = None) -> BlockRV:
+        """Let a block write another buffer, which a new block copies to the old one.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    cache_write("B", 0, "local")
+        After
+            B_local = T.alloc_buffer((4,), scope="local")
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B_local[v] = A[v] + 1.0
+            for ax0 in range(4):
+                with T.block("B_local"):
+                    v0 = T.axis.spatial(4, ax0)
+                    B[v0] = B_local[v0]
+        Needs   a block that is the buffer's only writer.
+        """
+        s = self.state
+        b = s.realize(block)
+        buffer = buffer_at(s, b, "write", write_buffer_index)
+        scope = s.scope(b)
+        others = [w for w in s.writers(scope, buffer) if w is not b]
+        if others:
+            s.fail(f"{others[0].block.name} writes {buffer.name} too", mark={others[0]: "another writer"},
+                   legal="a block that is the only writer")
+        cached = Buffer(s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope)
+        name = s.fresh_block(cached.name)
+        nest = copy_nest(s, name, cached, buffer)
+        changes: dict[Stmt, Change] = {b.block: _with_buffer(s, buffer, cached)}
+        for c in consumer_blocks or ():
+            changes[s.realize(c).block] = _with_buffer(s, buffer, cached)
+        place = s.top(b, scope.block)
+        changes[place] = _followed(changes.get(place), nest)
+        add_alloc(changes, scope, cached)
+        s.replace(changes)
+        return BlockRV(name)
+
+    @primitive
+    def set_scope(self, block: str, buffer_index: int | str, storage_scope: str) -> None:
+        """Keep a buffer that a block writes in another kind of memory.
+
+        Before
+            B = T.alloc_buffer((4,))
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_1 = T.axis.spatial(4, i_1)
+                    C[v_1] = B[v_1] * 2.0
+        Step    set_scope("B", 0, "local")
+        After
+            B = T.alloc_buffer((4,), scope="local")
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_1 = T.axis.spatial(4, i_1)
+                    C[v_1] = B[v_1] * 2.0
+        Needs   an intermediate buffer.
+        """
+        s = self.state
+        b = s.realize(block)
+        buffer = buffer_at(s, b, "write", buffer_index)
+        if buffer in s.func.params:
+            s.fail(f"{buffer.name} is a parameter; the caller decides where it lives", mark={b: "writes it"},
+                   legal="an intermediate buffer")
+        if buffer.scope == storage_scope:
+            return
+        replace_buffer(s, buffer, buffer.replace(scope=storage_scope))
+
+
+def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str) -> Buffer:
+    """A buffer that a block reads or writes, by its position among them or by its name."""
+    regions = b.block.reads if kind == "read" else b.block.writes
+    buffers = list(dict.fromkeys(r.buffer for r in regions))
+    if isinstance(index, str):
+        for x in buffers:
+            if x.name == index:
+                return x
+    elif 0 <= index < len(buffers):
+        return buffers[index]
+    names = ", ".join(f"{k} ({x.name})" for k, x in enumerate(buffers))
+    s.fail(f"{b.block.name} has no {kind} buffer {index!r}", mark={b: "this block"}, legal=names or "none")
+
+
+def copy_nest(s: State, name: str, source: Buffer, target: Buffer) -> Stmt:
+    """Loops that copy all of one buffer to another."""
+    zero, one = const(0, INDEX), const(1, INDEX)
+    iters = tuple([IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(source.shape)])
+    point: tuple[Expr, ...] = tuple([i.var for i in iters])
+    region = tuple([Range(p, one) for p in point])
+    block = Block(name, iters, (BufferRegion(source, region),), (BufferRegion(target, region),),
+                  BufferStore(target, source[point], point))
+    return s.nest([f"ax{k}" for k in range(len(iters))], source.shape,
+                  lambda loops: BlockRealize(tuple(loops), const(True), block))
+
+
+def add_alloc(changes: dict[Stmt, Change], scope: BlockRealize, buffer: Buffer) -> None:
+    """Let a block allocate one more buffer."""
+    earlier = changes.get(scope.block)
+
+    def change(old: Stmt) -> Stmt:
+        new = earlier(old) if callable(earlier) else old
+        assert isinstance(new, Block)
+        return new.replace(alloc_buffers=(*new.alloc_buffers, buffer))
+    changes[scope.block] = change
+
+
+def _followed(earlier: Change, nest: Stmt) -> Callable[[Stmt], Stmt]:
+    def change(old: Stmt) -> Stmt:
+        return seq(earlier(old) if callable(earlier) else old, nest)
+    return change
+
+
+def _preceded(earlier: Change, nest: Stmt) -> Callable[[Stmt], Stmt]:
+    def change(old: Stmt) -> Stmt:
+        return seq(nest, earlier(old) if callable(earlier) else old)
+    return change
+
+
+def _insert(s: State, changes: dict[Stmt, Change], scope: BlockRealize, writers: Sequence[BlockRealize],
+            readers: Sequence[BlockRealize], nest: Stmt) -> None:
+    """Put a nest behind the last writer and before the first reader, as far out as possible."""
+    order = s.index.order
+    first = min(readers, key=lambda r: order[r])
+    if not writers:
+        place = s.top(first, scope.block)
+        changes[place] = _preceded(changes.get(place), nest)
+        return
+    last = max(writers, key=lambda w: order[w])
+    inside: Stmt = scope.block
+    while s.top(last, inside) is s.top(first, inside):
+        common = s.top(last, inside)
+        while not (isinstance(common, For) or common is last):
+            s.fail("the writer and the reader stand in one statement that is no loop", mark={last: "writes"})
+        inside = common
+    place = s.top(last, inside)
+    changes[place] = _followed(changes.get(place), nest)
+
+
+def _with_buffer(s: State, old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
+    """Let a block use another buffer of the same shape."""
+    def change(block: Stmt) -> Stmt:
+        assert isinstance(block, Block)
+        return _Swap({old: new}).stmt(block)
+    return change
+
+
+class _Swap(Rewriter):
+    def __init__(self, buffers: dict[Buffer, Buffer]) -> None:
+        super().__init__()
+        self.buffers = buffers
+
+    def buffer(self, b: Buffer) -> Buffer:
+        return self.buffers.get(b, b)
+
+
+def replace_buffer(s: State, old: Buffer, new: Buffer) -> None:
+    """Another buffer of the same shape in the whole function; only blocks that use it are rebuilt."""
+    changes: dict[Stmt, Change] = {}
+    swap = _Swap({old: new})
+    for b in walk(s.func.body):
+        if isinstance(b, Block) and not any(isinstance(x, BlockRealize) for x in walk(b.body)):
+            if any(r.buffer is old for r in (*b.reads, *b.writes)):
+                changes[b] = swap.stmt(b)
+        elif isinstance(b, Block):
+            changes[b] = _outer(swap)
+    s.replace(changes)
+    if old in s.func.params:
+        s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
+
+
+def _outer(swap: _Swap) -> Callable[[Stmt], Stmt]:
+    def change(b: Stmt) -> Stmt:
+        assert isinstance(b, Block)
+        allocs = tuple([swap.buffer(x) for x in b.alloc_buffers])
+        init = None if b.init is None else swap.stmt(b.init)
+        return b.replace(alloc_buffers=allocs, reads=swap.regions(b.reads), writes=swap.regions(b.writes), init=init)
+    return change
+
+
+def renewed(s: State, block: Block) -> Block:
+    """A block with its regions read off its body again."""
+    return refresh_regions(s.facts, block)
+
+
+def is_variable(e: Expr) -> bool:
+    """Whether an index is a bare variable."""
+    return isinstance(e, Var)

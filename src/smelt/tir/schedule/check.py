@@ -1,0 +1,249 @@
+"""Legality: what kind of block something is, and which loops may change places or run together.
+
+A block's variables carry the algorithm's promise: instances with different spatial values are
+independent, reduce variables only accumulate. What remains to be shown is about the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from smelt.ir.expr import Expr, Var, convert, free_vars
+from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For, Stmt
+
+from .region import merge_digits, touched
+from .state import State
+
+__all__ = ["Kind", "check_concurrent", "check_reorder", "is_injective", "kind_of", "require_kind", "why_not"]
+
+
+class Kind(Enum):
+    """What a block is to its scope."""
+
+    COMPLETE = "complete"
+    REDUCTION = "reduction"
+    OTHER = "other"
+
+
+def why_not(state: State, b: BlockRealize) -> tuple[Kind, str]:
+    """The kind of a block; for OTHER also the reason."""
+    found = state._checked.get(b)
+    if isinstance(found, tuple) and found[0] is state.func:
+        return found[1], found[2]
+    kind, reason = _classify(state, b)
+    state._checked[b] = (state.func, kind, reason)
+    return kind, reason
+
+
+def _classify(state: State, b: BlockRealize) -> tuple[Kind, str]:
+    block = b.block
+    written = {w.buffer for w in block.writes}
+    scope = state.scope(b)
+    for buffer in written:
+        for other in state.writers(scope, buffer):
+            if other is not b:
+                return Kind.OTHER, f"{buffer.name} is written by block {other.block.name} too"
+    kinds = {i.kind for i in block.iter_vars}
+    if "opaque" in kinds:
+        return Kind.OTHER, "it has opaque variables"
+    if block.init is None and "reduce" in kinds:
+        return Kind.OTHER, "it accumulates, but its initial value is set elsewhere"
+    if block.init is None:
+        for r in block.reads:
+            if r.buffer in written:
+                return Kind.OTHER, f"it reads and writes {r.buffer.name}"
+        return Kind.COMPLETE, ""
+    reduce = {i.var for i in block.iter_vars if i.kind == "reduce"}
+    for w in block.writes:
+        for d in w.region:
+            if free_vars(d.min) & reduce:
+                return Kind.OTHER, f"{w.buffer.name} is indexed by a reduce variable"
+    return Kind.REDUCTION, ""
+
+
+def kind_of(state: State, b: BlockRealize) -> Kind:
+    """The kind of a block."""
+    return why_not(state, b)[0]
+
+
+def require_kind(state: State, b: BlockRealize, *kinds: Kind) -> None:
+    """Refuse a block of another kind."""
+    kind, reason = why_not(state, b)
+    if kind not in kinds:
+        wanted = " or ".join(k.value for k in kinds)
+        state.fail(f"{b.block.name} is not a {wanted} block: {reason or f'it is a {kind.value} block'}",
+                   mark={b: reason or kind.value}, legal=f"a {wanted} block")
+
+
+# ------------------------------------------------------------------------------------- bindings
+
+
+def is_injective(state: State, b: BlockRealize, loops: Sequence[For]) -> bool:
+    """Whether different values of `loops` certainly give different values of the block's variables.
+
+    Mixed-radix reasoning: in each binding, written as a sum of loop terms, every coefficient must be
+    at least as large as the span of the smaller terms; a loop must be seen whole in one binding.
+    """
+    remaining = {x.var for x in loops if getattr(x.extent, "value", None) != 1}
+    for value in merge_digits(b.values):
+        if not remaining:
+            return True
+        remaining -= _determined(state, value, remaining, loops)
+    return not remaining
+
+
+def _determined(state: State, value: Expr, wanted: set[Var], loops: Sequence[For]) -> set[Var]:
+    """The loops whose value follows from the value of one binding."""
+    seen = free_vars(value) & wanted
+    if not seen:
+        return set()
+    if len(seen) == 1 and (value in seen):
+        return seen
+    terms = state.facts.linear(value, tuple(seen))
+    if terms is None:
+        return set()
+    spans = {x.var: x.extent for x in loops}
+    ordered = sorted(terms, key=lambda t: t[1])
+    span: Expr = convert(1)
+    for var, coefficient in ordered:
+        if not state.facts.prove(convert(coefficient) >= span):
+            return set()
+        span = coefficient * spans[var]
+    return seen
+
+
+# ---------------------------------------------------------------------------------- loop orders
+
+
+def opaque_statement(s: Stmt) -> Stmt | None:
+    """A statement with an effect that stands in no block."""
+    stack: list[Stmt] = [s]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, BufferStore | Evaluate):
+            return node
+        if isinstance(node, BlockRealize):
+            continue
+        stack.extend(getattr(node, "stmts", None) or [x for x in (
+            getattr(node, "body", None), getattr(node, "then_body", None), getattr(node, "else_body", None)) if x])
+    return None
+
+
+def check_reorder(state: State, loops: Sequence[For]) -> None:
+    """Refuse to let the iterations of a perfect nest `loops` (outermost first) run in another order."""
+    body = loops[-1].body
+    bare = opaque_statement(body)
+    if bare is not None:
+        state.cannot_prove("a statement outside any block may run in another order", mark={bare: "not in a block"})
+    blocks = state.blocks_in(body)
+    for b in blocks:
+        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+            if i.kind == "opaque" and free_vars(value) & {x.var for x in loops}:
+                state.cannot_prove(f"the order of {i.var.name} in block {b.block.name} does not matter",
+                                   mark={b: "an opaque variable"}, legal="loops of spatial and reduce variables")
+    if len(blocks) > 1:
+        _check_covered(state, blocks, loops, "run in another order")
+
+
+def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = False) -> None:
+    """Refuse to run the iterations of a loop at once.
+
+    cross_thread  the loop may bind reduce variables (threads that reduce together)
+    """
+    bare = opaque_statement(loop.body)
+    if bare is not None:
+        state.cannot_prove(f"the iterations of {loop.var.name} are independent", mark={bare: "not in a block"})
+    blocks = state.blocks_in(loop.body)
+    for b in blocks:
+        uses = False
+        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+            if loop.var not in free_vars(value):
+                continue
+            uses = True
+            if i.kind == "spatial" or (cross_thread and i.kind == "reduce"):
+                continue
+            state.fail(f"{loop.var.name} cannot be {how}: its iterations all "
+                       f"{'add to the same elements' if i.kind == 'reduce' else 'depend on each other'} "
+                       f"(block {b.block.name}, variable {i.var.name} is {i.kind})",
+                       mark={loop: f"binds {i.kind} variable {i.var.name} of {b.block.name}"},
+                       legal="a loop that binds spatial variables only" +
+                             ("; rfactor makes a reduction parallel" if i.kind == "reduce" else ""))
+        if not uses or not _splits_writes(state, b, loop):
+            _check_private(state, b, loop, how, uses)
+    if len(blocks) > 1:
+        _check_covered(state, blocks, [loop], f"be {how}")
+
+
+def _splits_writes(state: State, b: BlockRealize, loop: For) -> bool:
+    """Whether different iterations of `loop` certainly write different elements."""
+    return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_apart(state, b, loop)
+
+
+def _boxes_apart(state: State, b: BlockRealize, loop: For) -> bool:
+    """Whether some spatial variable's range moves on by at least its own width with each iteration."""
+    inner = state.loops_between(b, loop)
+    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        if i.kind == "spatial" and loop.var in free_vars(value):
+            low, high = state.facts.relax(value, inner)
+            step = state.facts.step(low, loop.var)
+            if step is not None and state.facts.prove(high - low < step):
+                return True
+    return False
+
+
+def _check_private(state: State, b: BlockRealize, loop: For, how: str, uses: bool) -> None:
+    """Blocks that write the same elements in several iterations need buffers of that iteration alone."""
+    params = set(state.func.buffers)
+    inside = set(state.blocks_in(loop.body))
+    scope = state.scope(loop)
+    for w in b.block.writes:
+        users = [x for x in state.blocks_in(scope.block)
+                 if any(r.buffer is w.buffer for r in (*x.block.reads, *x.block.writes))]
+        if w.buffer in params or any(u not in inside for u in users):
+            text = f"{b.block.name} writes the same elements of {w.buffer.name} in several iterations of " \
+                   f"{loop.var.name}"
+            mark = {b: f"writes {w.buffer.name}"}
+            if not uses:
+                state.fail(f"{loop.var.name} cannot be {how}: {text}", mark=mark,
+                           legal="a loop that every block inside depends on")
+            state.cannot_prove(f"{loop.var.name} can be {how}: it may be that {text}", mark=mark,
+                               legal="loops whose iterations write separate elements")
+
+
+def _check_covered(state: State, blocks: Sequence[BlockRealize], loops: Sequence[For], what: str) -> None:
+    """Whatever a block under `loops` takes from another block there, it takes from the same iteration."""
+    written: dict[Buffer, BlockRealize] = {}
+    for b in blocks:
+        for r in (*b.block.reads, *b.block.writes):
+            first = written.get(r.buffer)
+            if first is not None and first is not b:
+                _check_pair(state, first, b, r, loops, what)
+        for w in b.block.writes:
+            written.setdefault(w.buffer, b)
+    for b in blocks:
+        for r in b.block.reads:
+            first = written.get(r.buffer)
+            if first is not None and first is not b and blocks.index(first) > blocks.index(b):
+                _check_pair(state, first, b, r, loops, what)
+
+
+def _check_pair(state: State, first: BlockRealize, then: BlockRealize, region: BufferRegion,
+                loops: Sequence[For], what: str) -> None:
+    inside = loops[-1]
+    need = touched(state, then, region, state.loops_between(then, inside))
+    write = next(w for w in first.block.writes if w.buffer is region.buffer)
+    have = touched(state, first, write, state.loops_between(first, inside))
+    for (low, high), (start, end), extent in zip(need, have, region.buffer.shape, strict=True):
+        if not (state.facts.prove(low >= start) or state.facts.prove(start <= 0)) or not (
+                state.facts.prove(high <= end) or state.facts.prove(end >= extent - 1)):
+            names = " and ".join(x.var.name for x in loops)
+            state.cannot_prove(f"the iterations of {names} may {what}: {then.block.name} may use elements of "
+                               f"{region.buffer.name} that {first.block.name} writes in another iteration",
+                               mark={first: f"writes {region.buffer.name}", then: f"uses {region.buffer.name}"},
+                               legal="loops whose blocks use only what their own iteration writes")
+    for i, value in zip(first.block.iter_vars, first.values, strict=True):
+        if i.kind != "spatial" and free_vars(value) & {x.var for x in loops}:
+            state.fail(f"the iterations of {', '.join(x.var.name for x in loops)} may not {what}: {then.block.name} "
+                       f"uses {region.buffer.name} while {first.block.name} still adds to it",
+                       mark={first: f"{i.var.name} is a {i.kind} variable"})

@@ -1,0 +1,270 @@
+"""Primitives that merge a block into its consumers or into its producer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from smelt.ir.expr import Expr, Var, is_const, substitute
+from smelt.tir.nodes import Block, BlockRealize, Buffer, BufferLoad, BufferStore, Stmt, walk
+from smelt.tir.rewrite import Rewriter, loads
+
+from .check import Kind, require_kind
+from .facts import Facts
+from .primitive import Base, primitive
+from .region import accesses, solve
+from .state import State
+
+__all__ = ["InlinePrimitives", "drop_buffer"]
+
+
+class ReplaceLoads(Rewriter):
+    """Replaces loads of a buffer; values that are new are simplified."""
+
+    def __init__(self, buffer: Buffer, value: Callable[[tuple[Expr, ...]], Expr]) -> None:
+        super().__init__()
+        self.target, self.value = buffer, value
+
+    def visit_expr(self, e: Expr) -> Expr:
+        new = super().visit_expr(e)
+        if isinstance(new, BufferLoad) and new.buffer is self.target:
+            return self.value(new.indices)
+        return new
+
+
+class InlinePrimitives(Base):
+    """compute_inline and reverse_compute_inline."""
+
+    @primitive
+    def compute_inline(self, block: str) -> None:
+        """Compute each element where it is used instead of storing it.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_1 = T.axis.spatial(4, i_1)
+                    C[v_1] = B[v_1] * 2.0
+        Step    compute_inline("B")
+        After
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_1 = T.axis.spatial(4, i_1)
+                    C[v_1] = (A[v_1] + 1.0) * 2.0
+        Needs   a complete block that stores one element of an intermediate buffer at indices that
+                determine its variables.
+        """
+        s = self.state
+        b = s.realize(block)
+        store = _single_store(s, b)
+        _require_inlinable(s, b, store.buffer)
+        _require_consumers_only(s, b, store.buffer)
+        inverse = _inverse(s, b, store.indices)
+        bound = {i.var for i in b.block.iter_vars}
+
+        def value(indices: tuple[Expr, ...]) -> Expr:
+            values = inverse(indices)
+            new = substitute(store.value, values)
+            return new if not bound & set(values) else simplify_indices(s.facts, new)
+        changes: dict[Stmt, Stmt | None | Callable[[Stmt], Stmt]] = {b: None}
+        for c in _all_readers(s, b, store.buffer):
+            changes[c.block] = _rewritten(s, ReplaceLoads(store.buffer, value), c)
+        _apply(s, changes, store.buffer)
+
+    @primitive
+    def reverse_compute_inline(self, block: str) -> None:
+        """Let a producer store what its only consumer would have made of each element.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_1 = T.axis.spatial(4, i_1)
+                    C[v_1] = B[v_1] * 2.0
+        Step    reverse_compute_inline("C")
+        After
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    C[v] = (A[v] + 1.0) * 2.0
+        Needs   a complete block with one producer, which is complete too and whose result nothing else
+                reads; the indices at which it reads determine all its variables.
+        """
+        s = self.state
+        c = s.realize(block)
+        store = _single_store(s, c)
+        require_kind(s, c, Kind.COMPLETE)
+        p = _only_producer(s, c)
+        made = _single_store(s, p)
+        require_kind(s, p, Kind.COMPLETE)
+        if made.buffer in s.func.params:
+            s.fail(f"{p.block.name} writes the parameter {made.buffer.name}, which would be lost", mark={p: "producer"})
+        others = [r for r in s.readers(s.scope(c), made.buffer) if r is not c]
+        if others:
+            s.fail(f"{others[0].block.name} reads {made.buffer.name} too", mark={others[0]: "another consumer"},
+                   legal="a block that is its producer's only consumer")
+        if s.index.order[p] > s.index.order[c]:
+            s.fail(f"{p.block.name} stands behind {c.block.name}", mark={p: "producer"})
+        indices = _read_indices(s, c, made.buffer)
+        values = _solved(s, c, indices, made)
+
+        def inline(found: tuple[Expr, ...]) -> Expr:
+            del found
+            return made.value
+        value = ReplaceLoads(made.buffer, inline).expr(substitute(store.value, values))
+        new = BufferStore(store.buffer, simplify_indices(s.facts, value),
+                          tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]))
+        block_new = p.block.replace(body=_with_store(p.block.body, made, new))
+        reads, writes = accesses(s.facts, block_new)
+        guard = s.facts.conjunction(*[x for i in c.block.iter_vars for x in _inside(i.var, i.dom.min, i.dom.extent,
+                                                                                  values)])
+        if not is_const(guard):
+            s.cannot_prove(f"{c.block.name} uses every element that {p.block.name} makes",
+                           mark={c: "consumer", p: "producer"}, legal="a consumer of all elements")
+        _apply(s, {c: None, p.block: block_new.replace(reads=reads, writes=writes)}, made.buffer)
+
+
+def _inside(v: Var, low: Expr, extent: Expr, values: Mapping[Var, Expr]) -> list[Expr]:
+    return [values[v] >= low, values[v] < low + extent]
+
+
+def simplify_indices(facts: Facts, e: Expr) -> Expr:
+    """A value with its indices and conditions simplified; arithmetic on elements stays as written."""
+    return _Indices(facts).expr(e)
+
+
+class _Indices(Rewriter):
+    def __init__(self, facts: Facts) -> None:
+        super().__init__()
+        self.facts = facts
+
+    def visit_expr(self, e: Expr) -> Expr:
+        if e.dtype in ("int64", "bool") and not _has_loads(e):
+            return self.facts.simplify(e)
+        return super().visit_expr(e)
+
+
+def _has_loads(e: Expr) -> bool:
+    return bool(loads(e))
+
+
+def _single_store(s: State, b: BlockRealize) -> BufferStore:
+    body = b.block.body
+    if not isinstance(body, BufferStore):
+        s.fail(f"{b.block.name} is more than one store", mark={b: "its body"},
+               legal="a block whose body is one store")
+    return body
+
+
+def _require_inlinable(s: State, b: BlockRealize, buffer: Buffer) -> None:
+    require_kind(s, b, Kind.COMPLETE)
+    if buffer in s.func.params:
+        s.fail(f"{b.block.name} writes the parameter {buffer.name}, which must be stored",
+               mark={b: "writes a parameter"}, legal="a block that writes an intermediate buffer")
+
+
+def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
+    readers = s.readers(s.scope(b), buffer)
+    if not readers:
+        s.fail(f"nothing reads {buffer.name}", mark={b: "no consumer"})
+    for r in readers:
+        if s.index.order[r] < s.index.order[b]:
+            s.fail(f"{r.block.name} reads {buffer.name} before {b.block.name} makes it", mark={r: "reads it"})
+    later: set[Buffer] = {r.buffer for r in b.block.reads}
+    last = max(s.index.order[r] for r in readers)
+    for w in s.blocks_in(s.scope(b).block):
+        if s.index.order[b] < s.index.order[w] <= last and w is not b:
+            hit = [x.buffer.name for x in w.block.writes if x.buffer in later]
+            if hit:
+                s.fail(f"{w.block.name} changes {hit[0]}, which {b.block.name} reads, before the last use",
+                       mark={w: f"writes {hit[0]}"})
+
+
+def _all_readers(s: State, b: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
+    return s.readers(s.scope(b), buffer)
+
+
+def _inverse(s: State, b: BlockRealize, indices: Sequence[Expr]) -> Callable[[tuple[Expr, ...]], dict[Var, Expr]]:
+    """From the indices of an element to the block's variables."""
+    variables = [i.var for i in b.block.iter_vars]
+
+    def values(at: tuple[Expr, ...]) -> dict[Var, Expr]:
+        found: dict[Var, Expr] = {}
+        for e, a in zip(indices, at, strict=True):
+            if isinstance(e, Var) and e in variables and e not in found:
+                found[e] = a
+        if len(found) < len(variables):
+            domain, _ = solve(s.facts, indices, [(a, a) for a in at], variables)
+            for v, (low, high) in domain.items():
+                if s.facts.equal(low, high):
+                    found.setdefault(v, low)
+        for i in b.block.iter_vars:
+            if i.var not in found and is_const(i.dom.extent, 1):
+                found[i.var] = i.dom.min
+        missing = [v.name for v in variables if v not in found]
+        if missing:
+            s.cannot_prove(f"the indices of an element determine {', '.join(missing)} of {b.block.name}",
+                           mark={b: "this block"}, legal="a store at indices that are the block's variables")
+        return found
+    return values
+
+
+def _solved(s: State, c: BlockRealize, indices: Sequence[Expr], made: BufferStore) -> dict[Var, Expr]:
+    """The consumer's variables in terms of the producer's."""
+    return _inverse(s, c, indices)(made.indices)
+
+
+def _only_producer(s: State, c: BlockRealize) -> BlockRealize:
+    producers = s.producers(c)
+    if len(producers) != 1:
+        names = ", ".join(p.block.name for p in producers) or "none"
+        s.fail(f"{c.block.name} has {len(producers)} producers: {names}", mark={p: "producer" for p in producers},
+               legal="a block with one producer")
+    return producers[0]
+
+
+def _read_indices(s: State, c: BlockRealize, buffer: Buffer) -> tuple[Expr, ...]:
+    found = {e.indices for e in loads(c.block.body) if e.buffer is buffer}
+    if len(found) != 1:
+        s.fail(f"{c.block.name} reads {buffer.name} at {len(found)} places", mark={c: "consumer"},
+               legal="a block that reads its producer at one place")
+    return found.pop()
+
+
+def _with_store(body: Stmt, old: BufferStore, new: BufferStore) -> Stmt:
+    return new if body is old else body
+
+
+def _rewritten(s: State, rewriter: Rewriter, c: BlockRealize) -> Callable[[Stmt], Stmt]:
+    def change(old: Stmt) -> Stmt:
+        assert isinstance(old, Block)
+        block = old.replace(body=rewriter.stmt(old.body),
+                            init=None if old.init is None else rewriter.stmt(old.init))
+        reads, writes = accesses(s.facts, block)
+        return block.replace(reads=reads, writes=writes)
+    return change
+
+
+def drop_buffer(s: State, buffer: Buffer) -> None:
+    """Take a buffer that nothing uses any more from the block that allocates it."""
+    for b in walk(s.func.body):
+        if isinstance(b, Block) and buffer in b.alloc_buffers:
+            s.replace({b: b.replace(alloc_buffers=tuple([x for x in b.alloc_buffers if x is not buffer]))})
+            return
+
+
+def _apply(s: State, changes: Mapping[Stmt, Stmt | None | Callable[[Stmt], Stmt]], buffer: Buffer) -> None:
+    """Make the changes and drop the buffer in one go."""
+    owner = next((b for b in walk(s.func.body) if isinstance(b, Block) and buffer in b.alloc_buffers), None)
+    full = dict(changes)
+    if owner is not None:
+        def without(old: Stmt) -> Stmt:
+            assert isinstance(old, Block)
+            return old.replace(alloc_buffers=tuple([x for x in old.alloc_buffers if x is not buffer]))
+        full[owner] = without
+    s.replace(full)

@@ -1,0 +1,507 @@
+"""Primitives that change loops: split, fuse, reorder and the kinds of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, all_of, ceildiv, const, convert, free_vars, value_of
+from smelt.tir.nodes import (Block, BlockRealize, BufferStore, Evaluate, For, IfThenElse, Stmt)
+from smelt.tir.rewrite import Rewriter
+
+from .check import check_concurrent, check_reorder
+from .facts import conjuncts
+from .handles import BlockRV, LoopRV
+from .primitive import Base, primitive
+from .state import State
+
+__all__ = ["LoopPrimitives", "rebind"]
+
+
+class Rebind(Rewriter):
+    """Gives loop variables other values: in bounds, bindings and predicates, never inside blocks."""
+
+    def __init__(self, state: State, values: Mapping[Var, Expr], guard: Expr) -> None:
+        super().__init__()
+        self.memo.update(values)
+        self.facts = state.facts
+        self.guard = conjuncts(guard)
+
+    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+        values = tuple([v if (new := self.expr(v)) is v else self.facts.simplify(new) for v in s.values])
+        kept = []
+        for c in conjuncts(s.predicate):
+            new = self.expr(c)
+            if new is c or not self.facts.prove(new):
+                kept.append(new if new is c else self.facts.simplify(new))
+        predicate = all_of(kept + [g for g in self.guard if g not in kept])
+        return BlockRealize(values, predicate, s.block)
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        return self._guarded(super().visit_BufferStore(s))
+
+    def visit_Evaluate(self, s: Evaluate) -> Stmt:
+        return self._guarded(super().visit_Evaluate(s))
+
+    def _guarded(self, s: Stmt) -> Stmt:
+        return IfThenElse(all_of(self.guard), s) if self.guard else s
+
+
+def rebind(state: State, s: Stmt, values: Mapping[Var, Expr], guard: Expr | None = None) -> Stmt:
+    """A statement with loop variables given other values, its blocks guarded."""
+    return Rebind(state, values, const(True) if guard is None else guard).stmt(s)
+
+
+class LoopPrimitives(Base):
+    """split, fuse, reorder, parallel, vectorize, unroll, bind, ..."""
+
+    @primitive
+    def split(self, loop: str, factors: Sequence[ExprLike | None], preserve_unit_iters: bool = True) -> list[LoopRV]:
+        """Cut a loop into nested loops; one factor may be None: the rest of the extent, rounded up.
+
+        Before
+            for i in range(37):
+                with T.block("B"):
+                    v = T.axis.spatial(37, i)
+                    B[v] = A[v] + 1.0
+        Step    split("i", [None, 8])
+        After
+            for i_0, i_1 in T.grid(5, 8):
+                with T.block("B"):
+                    T.where(i_0 * 8 + i_1 < 37)
+                    v = T.axis.spatial(37, i_0 * 8 + i_1)
+                    B[v] = A[v] + 1.0
+        Needs   factors >= 1, at most one None, together no smaller than the extent; a serial loop.
+                There is no guard where the factors are proved to divide the extent.
+        """
+        s = self.state
+        target = s.loop(loop)
+        _require_plain(s, target)
+        extents = _factors(s, target, factors)
+        names = [s.new_var(f"{target.var.name}_{k}", 0, e) for k, e in enumerate(extents)]
+        index: Expr = const(0, INDEX)
+        total: Expr = const(1, INDEX)
+        for v, e in zip(names, extents, strict=True):
+            unit = value_of(e) == 1 and not preserve_unit_iters
+            index = index * e + (const(0, INDEX) if unit else v)
+            total = total * e
+        covered = s.facts.equal(total, target.extent) or s.facts.prove(total <= target.extent)
+        guard = const(True) if covered else index < target.extent
+        body = rebind(s, target.body, {target.var: target.min + index}, guard)
+        for v, e in reversed(list(zip(names, extents, strict=True))):
+            body = For(v, const(0, INDEX), e, body)
+        if not preserve_unit_iters:
+            body, names = _without_unit(body, names)
+        s.replace({target: body})
+        return [LoopRV(v.name) for v in names]
+
+    @primitive
+    def fuse(self, *loops: str, preserve_unit_iters: bool = True) -> LoopRV:
+        """Make one loop of perfectly nested ones (outermost first).
+
+        Before
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] + 1.0
+        Step    fuse("i", "j")
+        After
+            for i_j_fused in range(24):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i_j_fused // 6)
+                    w = T.axis.spatial(6, i_j_fused % 6)
+                    B[v, w] = A[v, w] + 1.0
+        Needs   serial loops, each the only statement in the one before; inner bounds that do not
+                depend on outer loops.
+        """
+        s = self.state
+        nest = _perfect_nest(s, loops)
+        names = [x.var.name for x in nest]
+        total: Expr = const(1, INDEX)
+        for x in nest:
+            total = total * x.extent
+        fused = s.new_var("_".join(names) + "_fused", 0, s.facts.simplify(total))
+        values: dict[Var, Expr] = {}
+        rest: Expr = fused
+        kept = [x for x in nest if preserve_unit_iters or value_of(x.extent) != 1]
+        for k, x in reversed(list(enumerate(kept))):
+            digit = rest % x.extent if k else rest
+            values[x.var] = x.min + digit
+            rest = rest // x.extent
+        for x in nest:
+            values.setdefault(x.var, x.min)
+        body = rebind(s, nest[-1].body, values)
+        s.replace({nest[0]: For(fused, const(0, INDEX), s.facts.simplify(total), body)})
+        return LoopRV(fused.name)
+
+    @primitive
+    def reorder(self, *ordered_loops: str) -> None:
+        """Put loops of one nest into the given order; the others keep their places.
+
+        Before
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] + 1.0
+        Step    reorder("j", "i")
+        After
+            for j, i in T.grid(6, 4):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] + 1.0
+        Needs   loops of one perfect nest, bounds that do not depend on each other, blocks inside
+                whose variables are spatial or reduce.
+        """
+        s = self.state
+        wanted = [s.loop(n) for n in ordered_loops]
+        if len(set(wanted)) != len(wanted):
+            s.fail("a loop is named twice")
+        if len(wanted) < 2:
+            return
+        chain = _chain(s, wanted)
+        order = iter(wanted)
+        chosen = set(wanted)
+        new = [next(order) if x in chosen else x for x in chain]
+        if new == chain:
+            return
+        _check_bounds(s, new)
+        check_reorder(s, chain)
+        body = chain[-1].body
+        for x in reversed(new):
+            body = x.replace(body=body)
+        s.replace({chain[0]: body})
+
+    @primitive
+    def reorder_block_iter_var(self, block: str, new_order: Sequence[int]) -> None:
+        """Put the variables of a block into another order.
+
+        Before
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] + 1.0
+        Step    reorder_block_iter_var("B", [1, 0])
+        After
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    w, v = T.axis.remap("SS", [j, i])
+                    B[v, w] = A[v, w] + 1.0
+        Needs   a permutation of the positions.
+        """
+        s = self.state
+        b = s.realize(block)
+        order = [int(k) for k in new_order]
+        if sorted(order) != list(range(len(b.values))):
+            s.fail(f"{order} is not an order of the {len(b.values)} variables of {b.block.name}",
+                   legal=f"a permutation of {list(range(len(b.values)))}")
+        inner = b.block.replace(iter_vars=tuple([b.block.iter_vars[k] for k in order]))
+        s.replace({b: BlockRealize(tuple([b.values[k] for k in order]), b.predicate, inner)})
+
+    @primitive
+    def add_unit_loop(self, block_or_loop: str) -> LoopRV:
+        """A loop of one iteration around a block or a loop.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    add_unit_loop("B")
+        After
+            for i in range(4):
+                for u in range(1):
+                    with T.block("B"):
+                        v = T.axis.spatial(4, i)
+                        B[v] = A[v] + 1.0
+        Needs   nothing.
+        """
+        s = self.state
+        target = find(s, block_or_loop)
+        v = s.new_var("u", 0, 1)
+        s.replace({target: For(v, const(0, INDEX), const(1, INDEX), target)})
+        return LoopRV(v.name)
+
+    # -------------------------------------------------------------------------------- kinds
+
+    @primitive
+    def parallel(self, loop: str) -> None:
+        """Run the iterations of a loop on several threads.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    parallel("i")
+        After
+            for i in T.parallel(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Needs   iterations that write separate elements and use nothing of each other's.
+        """
+        self._set_kind(loop, "parallel", "parallel")
+
+    @primitive
+    def vectorize(self, loop: str) -> None:
+        """Run the iterations of a loop as the lanes of vectors; serial loops may stand inside it.
+
+        Before
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] + 1.0
+        Step    vectorize("i")
+        After
+            for i in T.vectorized(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v] + 1.0
+        Needs   what `parallel` needs, and a constant extent.
+        """
+        s = self.state
+        target = s.loop(loop)
+        if not isinstance(target.extent, IntImm):
+            s.fail(f"the extent of {target.var.name} is not a constant: a vector has a fixed number of lanes",
+                   mark={target: "symbolic extent"}, legal="split it by the vector's length first")
+        self._set_kind(loop, "vectorized", "vectorized")
+
+    @primitive
+    def unroll(self, loop: str) -> None:
+        """Write out the iterations of a loop one after another.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    unroll("i")
+        After
+            for i in T.unroll(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Needs   a serial loop.
+        """
+        s = self.state
+        target = s.loop(loop)
+        _require_plain(s, target)
+        s.replace({target: target.replace(kind="unrolled")})
+
+    @primitive
+    def bind(self, loop: str, thread_axis: str) -> None:
+        """Bind a loop to an axis of a device's threads.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    bind("i", "threadIdx.x")
+        After
+            for i in T.thread_binding(4, thread="threadIdx.x"):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Needs   what `parallel` needs; threadIdx axes may bind reduce variables, whose threads then
+                reduce together.
+        """
+        s = self.state
+        if thread_axis not in THREAD_AXES:
+            s.fail(f"there is no thread axis {thread_axis!r}", legal=", ".join(THREAD_AXES))
+        target = s.loop(loop)
+        for up in s.above(target):
+            if isinstance(up, For) and up.thread == thread_axis and not thread_axis.startswith("vthread"):
+                s.fail(f"{thread_axis} is already bound by {up.var.name} around {target.var.name}",
+                       mark={up: thread_axis, target: "inside it"})
+        self._set_kind(loop, "thread_binding", f"bound to {thread_axis}", thread_axis,
+                       thread_axis.startswith("threadIdx"))
+
+    def _set_kind(self, loop: str, kind: str, how: str, thread: str | None = None, cross: bool = False) -> None:
+        s = self.state
+        target = s.loop(loop)
+        _require_plain(s, target)
+        check_concurrent(s, target, how, cross)
+        s.replace({target: target.replace(kind=kind, thread=thread)})
+
+    # -------------------------------------------------------------------------- annotations
+
+    @primitive
+    def annotate(self, block_or_loop: str, ann_key: str, ann_val: Any) -> None:
+        """Attach a fact to a loop or a block; what it means is up to whoever reads it.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    annotate("B", "stage", 1)
+        After
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    T.block_attr({"stage": 1})
+                    B[v] = A[v] + 1.0
+        Needs   a number, text, or list or dict of these.
+        """
+        s = self.state
+        if not _is_plain(ann_val):
+            s.fail(f"{type(ann_val).__name__} cannot be an annotation",
+                   legal="numbers, text, lists and dicts of them")
+        target = find(s, block_or_loop)
+        _set_annotations(s, target, {**_annotations(target), ann_key: ann_val})
+
+    @primitive
+    def unannotate(self, block_or_loop: str, ann_key: str) -> None:
+        """Take an annotation away.
+
+        Before
+            for i in T.serial(4, annotations={"stage": 1}):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    unannotate("i", "stage")
+        After
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Needs   an annotation of that name.
+        """
+        s = self.state
+        target = find(s, block_or_loop)
+        old = dict(_annotations(target))
+        if ann_key not in old:
+            s.fail(f"{block_or_loop} has no annotation {ann_key!r}", legal=", ".join(old) or "it has none")
+        del old[ann_key]
+        _set_annotations(s, target, old)
+
+
+THREAD_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
+               "vthread", "vthread.x", "vthread.y", "vthread.z")
+
+
+def find(s: State, name: str) -> For | BlockRealize:
+    """The loop or block of a name; a plain string that names both is refused."""
+    loop, block = s.index.loops.get(name), s.index.blocks.get(name)
+    if isinstance(name, LoopRV) or (loop is not None and block is None):
+        return s.loop(name)
+    if isinstance(name, BlockRV) or loop is None:
+        return s.realize(name)
+    s.fail(f"{name!r} names a loop and a block", legal=f"LoopRV({name!r}) or BlockRV({name!r})")
+
+
+def _annotations(target: For | BlockRealize) -> Mapping[str, Any]:
+    return target.annotations if isinstance(target, For) else target.block.annotations
+
+
+def _set_annotations(s: State, target: For | BlockRealize, new: dict[str, Any]) -> None:
+    if isinstance(target, For):
+        s.replace({target: target.replace(annotations=new)})
+    else:
+        s.replace({target.block: target.block.replace(annotations=new)})
+
+
+def _is_plain(v: Any) -> bool:
+    if isinstance(v, list | tuple):
+        return all(map(_is_plain, v))
+    if isinstance(v, dict):
+        return all(isinstance(k, str) and _is_plain(x) for k, x in v.items())
+    return isinstance(v, str | int | float)
+
+
+def _require_plain(s: State, target: For) -> None:
+    if target.kind != "serial":
+        s.fail(f"{target.var.name} is {target.kind} already", mark={target: target.kind}, legal="a serial loop")
+    if target.annotations:
+        return
+
+
+def _factors(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[Expr]:
+    """The extents of the new loops; None is inferred."""
+    if not factors or sum(f is None for f in factors) > 1:
+        s.fail("at most one factor may be None, and there must be one at least", legal="e.g. [None, 8]")
+    given: list[Expr | None] = [None if f is None else convert(f, INDEX) for f in factors]
+    product: Expr = const(1, INDEX)
+    for g in given:
+        if g is None:
+            continue
+        if not s.facts.prove(g >= 1):
+            s.fail(f"factor {value_of(g)} is not positive" if value_of(g) is not None else
+                   "cannot prove that a factor is at least 1", mark={target: "split here"}, legal="factors >= 1")
+        product = product * g
+    if None in given:
+        return [s.facts.simplify(ceildiv(target.extent, product)) if g is None else g for g in given]
+    extents = [g for g in given if g is not None]
+    if not s.facts.prove(product >= target.extent):
+        known = value_of(product), value_of(target.extent)
+        if None not in known:
+            s.fail(f"factors with product {known[0]} do not cover the extent {known[1]} of {target.var.name}",
+                   mark={target: f"extent {known[1]}"}, legal="a product of at least the extent, or one factor None")
+        s.cannot_prove(f"the factors cover the extent of {target.var.name}", mark={target: "its extent"},
+                       legal="one factor None")
+    return extents
+
+
+def _without_unit(body: Stmt, names: list[Var]) -> tuple[Stmt, list[Var]]:
+    """A nest without its loops of extent 1 (one loop stays where all are)."""
+    loops: list[For] = []
+    node = body
+    for _ in names:
+        assert isinstance(node, For)
+        loops.append(node)
+        node = node.body
+    kept = [x for x in loops if value_of(x.extent) != 1] or loops[:1]
+    for x in reversed(kept):
+        node = x.replace(body=node)
+    return node, [x.var for x in kept]
+
+
+def _perfect_nest(s: State, names: Sequence[str]) -> list[For]:
+    """Loops that are nested with nothing between them, outermost first."""
+    nest = [s.loop(n) for n in names]
+    if not nest:
+        s.fail("no loop is given", legal="loops of one nest, outermost first")
+    for x in nest:
+        _require_plain(s, x)
+    for outer, inner in zip(nest, nest[1:], strict=False):
+        if outer.body is not inner:
+            s.fail(f"{inner.var.name} is not the only statement in {outer.var.name}",
+                   mark={outer: "outer", inner: "inner"}, legal="loops directly inside each other, outermost first")
+    _check_bounds(s, nest)
+    return nest
+
+
+def _check_bounds(s: State, nest: Sequence[For]) -> None:
+    seen: set[Var] = set()
+    for x in reversed(nest):
+        seen.add(x.var)
+    before: set[Var] = set()
+    for x in nest:
+        bad = (free_vars(x.min) | free_vars(x.extent)) & seen
+        if bad:
+            name = min(v.name for v in bad)
+            s.fail(f"the bounds of {x.var.name} depend on {name}", mark={x: f"depends on {name}"},
+                   legal="loops whose bounds do not depend on each other")
+        before.add(x.var)
+
+
+def _chain(s: State, wanted: Sequence[For]) -> list[For]:
+    """The nest from the outermost to the innermost of some loops; a perfect one."""
+    depth = {x: len(s.above(x)) for x in wanted}
+    last = max(wanted, key=lambda x: depth[x])
+    chain: list[For] = [last]
+    missing = set(wanted) - {last}
+    node: Stmt = last
+    while missing:
+        up = s.parent(node)
+        if not isinstance(up, For):
+            other = next(x for x in wanted if x in missing)
+            between = "a block" if isinstance(up, Block | BlockRealize) else "other statements"
+            s.fail(f"{other.var.name} and {last.var.name} are not loops of one nest: {between} "
+                   f"stand between or beside them", mark={other: "this loop", last: "and this one"},
+                   legal="loops directly inside each other")
+        chain.append(up)
+        missing.discard(up)
+        node = up
+    return chain[::-1]

@@ -1,0 +1,111 @@
+"""Primitives about reductions: decompose_reduction and rfactor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.expr import Expr, Var, const, free_vars, substitute
+from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
+from smelt.tir.rewrite import substitute_stmt
+
+from .check import Kind, require_kind
+from .facts import conjuncts
+from .handles import BlockRV
+from .primitive import Base, primitive
+from .region import substituted
+from .state import State
+
+__all__ = ["ReductionPrimitives"]
+
+
+class ReductionPrimitives(Base):
+    """decompose_reduction."""
+
+    @primitive
+    def decompose_reduction(self, block: str, loop: str) -> BlockRV:
+        """Set the initial values of a reduction in a block of their own, before a loop.
+
+        The block keeps its name for the update; the new block is called <name>_init.
+
+        Before
+            for i in range(4):
+                for k in range(8):
+                    with T.block("B"):
+                        v, vk = T.axis.remap("SR", [i, k])
+                        with T.init():
+                            B[v] = 0.0
+                        B[v] = B[v] + A[v, vk]
+        Step    decompose_reduction("B", "k")
+        After
+            for i in range(4):
+                with T.block("B_init"):
+                    v_init = T.axis.spatial(4, i)
+                    B[v_init] = 0.0
+                for k in range(8):
+                    with T.block("B"):
+                        v, vk = T.axis.remap("SR", [i, k])
+                        B[v] = B[v] + A[v, vk]
+        Needs   a reduction block, and a loop around it outside which no loop binds reduce variables.
+        """
+        s = self.state
+        b, target = s.realize(block), s.loop(loop)
+        if b.block.init is None:
+            s.fail(f"{b.block.name} has no initial value to take out", mark={b: "no init"}, legal="a reduction block")
+        require_kind(s, b, Kind.REDUCTION)
+        if not s.is_under(b, target) or s.scope(b) is not s.scope(target):
+            s.fail(f"{target.var.name} is not a loop around {b.block.name}", mark={target: "loop", b: "block"},
+                   legal=", ".join(x.var.name for x in s.loops_above(b)))
+        _require_reduction_inside(s, b, target)
+        inner = [target, *s.loops_between(b, target)]
+        for x in inner:
+            if x.kind in ("vectorized", "parallel", "thread_binding") and not _binds(b, x.var, "spatial"):
+                s.fail(f"{x.var.name} is {x.kind}", mark={x: x.kind})
+        nest, name = _init_nest(s, b, inner)
+        s.replace({b.block: lambda old: old.replace(init=None), target: lambda old: seq(nest, old)})
+        return BlockRV(name)
+
+
+def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
+    return any(i.kind == kind and v in free_vars(value) for i, value in zip(b.block.iter_vars, b.values, strict=True))
+
+
+def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
+    loops = s.loops_above(b)
+    outside = loops[: loops.index(target)]
+    for x in outside:
+        if _binds(b, x.var, "reduce"):
+            s.fail(f"{x.var.name}, outside {target.var.name}, binds a reduce variable of {b.block.name}: "
+                   f"the initial value would be set again in each of its iterations",
+                   mark={x: "binds a reduce variable", target: "loop"}, legal=f"{x.var.name} or a loop outside it")
+
+
+def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, str]:
+    """The initial values in a block of its own, in copies of the loops that bind spatial variables."""
+    spatial = [(i, v) for i, v in zip(b.block.iter_vars, b.values, strict=True) if i.kind == "spatial"]
+    used: set[Var] = set()
+    for _, value in spatial:
+        used |= free_vars(value)
+    loops = [x for x in inner if x.var in used]
+    fresh = {x.var: s.new_var(f"{x.var.name}_init", x.min, x.extent) for x in loops}
+    to: dict[Var, Expr] = dict(fresh)
+    own: dict[Var, Expr] = {}
+    iters = []
+    for i, _ in spatial:
+        v = s.new_var(f"{i.var.name}_init", i.dom.min, i.dom.extent)
+        own[i.var] = v
+        iters.append(IterVar(v, i.dom))
+    assert b.block.init is not None
+    reduced = {x.var for x in inner} - set(fresh)
+    guard = [substitute(c, to) for c in conjuncts(b.predicate) if not free_vars(c) & reduced]
+    name = s.fresh_block(f"{b.block.name}_init")
+    block = Block(name, tuple(iters), (), substituted(b.block.writes, own), substitute_stmt(b.block.init, own))
+    predicate = s.facts.conjunction(*guard)
+    stmt: Stmt = BlockRealize(tuple([substitute(v, to) for _, v in spatial]), predicate, block)
+    for x in reversed(loops):
+        stmt = For(fresh[x.var], x.min, substitute(x.extent, to), stmt, x.kind, x.thread, x.annotations)
+    return stmt, name
+
+
+def true() -> Expr:
+    """The condition that always holds."""
+    return const(True)

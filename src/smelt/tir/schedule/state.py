@@ -1,0 +1,366 @@
+"""One function while it is scheduled: finding things by name, replacing them, naming new ones.
+
+The program is an immutable tree. An index (name -> node, node -> parent) is built when something is
+looked up after a change; a change rebuilds only the nodes between the root and what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, Union
+
+from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
+from smelt.ir.node import Node
+from smelt.tir.nodes import (Allocate, Block, BlockRealize, Buffer, For, IfThenElse, LetStmt, PrimFunc, Seq, Stmt,
+                             While, no_op, seq, sub_statements, walk)
+
+from .facts import Facts
+from .show import show
+from .trace import expr_text
+
+__all__ = ["Call", "Change", "Index", "State"]
+
+Change = Union[Stmt, None, Callable[[Stmt], Stmt]]
+"""What becomes of a statement: another one, nothing, or a function of it once its parts are done."""
+
+
+class Call:
+    """A call of a primitive, for messages: its text is made only where it is shown."""
+
+    __slots__ = ("args", "name")
+
+    def __init__(self, name: str, args: dict[str, Any]) -> None:
+        """Keep name and arguments; those under "*" are positional."""
+        self.name, self.args = name, args
+
+    def __str__(self) -> str:
+        items = [_argument(v) for v in self.args.get("*", ())]
+        items += [f"{k}={_argument(v)}" for k, v in self.args.items() if k != "*"]
+        return f"{self.name}({', '.join(items)})"
+
+
+def _argument(v: object) -> str:
+    if isinstance(v, str):
+        return repr(str(v))
+    if isinstance(v, list | tuple):
+        return "[" + ", ".join(map(_argument, v)) + "]"
+    if isinstance(v, Expr):
+        return expr_text(v)
+    if isinstance(v, int):
+        return str(v) if isinstance(v, bool) else str(int(v))
+    return getattr(v, "name", None) or repr(v)
+
+
+class Index:
+    """Where everything is in one version of a function."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        """Walk the statements once."""
+        self.loops: dict[str, For] = {}
+        self.blocks: dict[str, BlockRealize] = {}
+        self.parent: dict[Stmt, Stmt] = {}
+        self.order: dict[Stmt, int] = {}
+        stack: list[Stmt] = [func.body]
+        while stack:
+            s = stack.pop()
+            self.order[s] = len(self.order)
+            if isinstance(s, For):
+                self.loops[s.var.name] = s
+            elif isinstance(s, BlockRealize):
+                self.blocks[s.block.name] = s
+            below = sub_statements(s)
+            for b in below:
+                self.parent[b] = s
+            stack.extend(reversed(below))
+
+
+class State:
+    """A function, its index, its facts and its names."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        """Give loops, blocks and variables names of their own and bind their ranges."""
+        if not (isinstance(func.body, BlockRealize) and func.body.block.name == "root"):
+            raise ScheduleError(f"{func.name} is not in block form: its body must be the block 'root' "
+                                "(a lowered program cannot be scheduled)")
+        self.func = func
+        self.facts = Facts(func)
+        self.names = _variable_names(func)
+        self.block_names = {s.block.name for s in walk(func.body) if isinstance(s, BlockRealize)}
+        self.call = Call("Schedule", {})
+        self.history: list[tuple[Call, PrimFunc]] = []
+        self._index: Index | None = None
+        self._checked: dict[Stmt, object] = {}
+
+    def copy(self) -> State:
+        """An independent state of the same (immutable) function."""
+        other = State.__new__(State)
+        other.func, other.facts, other.call = self.func, self.facts, self.call
+        other.names, other.block_names = set(self.names), set(self.block_names)
+        other.history, other._index, other._checked = list(self.history), self._index, {}
+        return other
+
+    # ------------------------------------------------------------------------------- finding
+
+    @property
+    def index(self) -> Index:
+        """The index of the current version."""
+        if self._index is None:
+            self._index = Index(self.func)
+        return self._index
+
+    def loop(self, name: str) -> For:
+        """The loop of a name."""
+        found = self.index.loops.get(name)
+        if found is None:
+            self._gone("loop", name)
+        return found
+
+    def realize(self, name: str) -> BlockRealize:
+        """The block of a name, where it is executed."""
+        found = self.index.blocks.get(name)
+        if found is None:
+            self._gone("block", name)
+        return found
+
+    def parent(self, s: Stmt) -> Stmt | None:
+        """The statement around one."""
+        return self.index.parent.get(s)
+
+    def above(self, s: Stmt) -> list[Stmt]:
+        """The statements around one, innermost first."""
+        out, parent = [], self.index.parent
+        while (up := parent.get(s)) is not None:
+            out.append(up)
+            s = up
+        return out
+
+    def is_under(self, s: Stmt, ancestor: Stmt) -> bool:
+        """Whether a statement stands inside another (or is it)."""
+        parent = self.index.parent
+        node: Stmt | None = s
+        while node is not None:
+            if node is ancestor:
+                return True
+            node = parent.get(node)
+        return False
+
+    def scope(self, s: Stmt) -> BlockRealize:
+        """The block that a statement stands in directly, other than itself."""
+        node = s
+        for up in self.above(s):
+            if isinstance(up, BlockRealize) and not (node is up.block and s is node):
+                return up
+            node = up
+        raise ScheduleError(f"{self.call}: the block 'root' stands in no other block")
+
+    def loops_above(self, s: Stmt) -> list[For]:
+        """The loops around a statement inside its scope block, outermost first."""
+        out = []
+        for up in self.above(s):
+            if isinstance(up, Block):
+                break
+            if isinstance(up, For):
+                out.append(up)
+        return out[::-1]
+
+    def loops_between(self, s: Stmt, outer: Stmt) -> list[For]:
+        """The loops around a statement that stand inside `outer`, outermost first."""
+        out = []
+        for up in self.above(s):
+            if up is outer:
+                break
+            if isinstance(up, For):
+                out.append(up)
+        return out[::-1]
+
+    def top(self, s: Stmt, inside: Stmt) -> Stmt:
+        """The statement that stands directly in the body of `inside` (a Seq opened) and holds `s`."""
+        node = s
+        for up in self.above(s):
+            if up is inside or (isinstance(up, Seq) and self.parent(up) is inside):
+                return node
+            node = up
+        raise ScheduleError(f"{self.call}: a statement is not where it should be")
+
+    def blocks_in(self, s: Stmt) -> list[BlockRealize]:
+        """The blocks directly in a statement, in order: not those inside other blocks."""
+        out: list[BlockRealize] = []
+        stack: list[Stmt] = [s.body if isinstance(s, Block) else s]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, BlockRealize):
+                out.append(node)
+            else:
+                stack.extend(reversed(sub_statements(node)))
+        return out
+
+    def readers(self, scope: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
+        """The blocks of a scope that read a buffer, in order."""
+        return [b for b in self.blocks_in(scope.block) if any(r.buffer is buffer for r in b.block.reads)]
+
+    def writers(self, scope: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
+        """The blocks of a scope that write a buffer, in order."""
+        return [b for b in self.blocks_in(scope.block) if any(r.buffer is buffer for r in b.block.writes)]
+
+    def producers(self, b: BlockRealize) -> list[BlockRealize]:
+        """The blocks that write what a block reads."""
+        read = {r.buffer for r in b.block.reads}
+        return [p for p in self.blocks_in(self.scope(b).block)
+                if p is not b and any(w.buffer in read for w in p.block.writes)]
+
+    def consumers(self, b: BlockRealize) -> list[BlockRealize]:
+        """The blocks that read what a block writes."""
+        written = {w.buffer for w in b.block.writes}
+        return [c for c in self.blocks_in(self.scope(b).block)
+                if c is not b and any(r.buffer in written for r in c.block.reads)]
+
+    # ------------------------------------------------------------------------------ changing
+
+    def replace(self, changes: Mapping[Stmt, Change]) -> None:
+        """Put new statements in the place of old ones; None takes the emptied loops away too."""
+        dirty: set[Stmt] = set()
+        for s in changes:
+            for up in self.above(s):
+                if up in dirty:
+                    break
+                dirty.add(up)
+        body = _rebuild(self.func.body, changes, dirty)
+        assert isinstance(body, BlockRealize)
+        self.func = self.func.replace(body=body)
+        self._index = None
+
+    def set_func(self, func: PrimFunc) -> None:
+        """Another version of the whole function."""
+        self.func = func
+        self._index = None
+
+    # -------------------------------------------------------------------------------- naming
+
+    def fresh(self, base: str) -> str:
+        """A name that no variable or buffer has or had: base, base_1, ..."""
+        return _fresh(base, self.names)
+
+    def fresh_block(self, base: str) -> str:
+        """A name that no block has or had."""
+        return _fresh(base, self.block_names)
+
+    def new_var(self, base: str, low: ExprLike, extent: ExprLike) -> Var:
+        """A new variable with a range."""
+        v = Var(self.fresh(base), INDEX)
+        self.facts.bind(v, convert(low, INDEX), convert(extent, INDEX))
+        return v
+
+    def nest(self, names: Sequence[str], extents: Sequence[Expr],
+             make: Callable[[list[Expr]], Stmt], keep_unit: bool = True) -> Stmt:
+        """Loops from zero around a statement; without `keep_unit` those of extent 1 are left out."""
+        loops, values = [], []
+        for name, extent in zip(names, extents, strict=True):
+            if not keep_unit and getattr(extent, "value", None) == 1:
+                values.append(const(0, INDEX))
+                continue
+            v = self.new_var(name, 0, extent)
+            loops.append((v, extent))
+            values.append(v)
+        stmt = make(values)
+        for v, extent in reversed(loops):
+            stmt = For(v, const(0, INDEX), extent, stmt)
+        return stmt
+
+    # -------------------------------------------------------------------------------- errors
+
+    def fail(self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = "") -> NoReturn:
+        """Raise a ScheduleError that shows the program."""
+        parts = [f"{self.call}: {what}"]
+        if mark:
+            parts += ["  " + line for line in show(self.func, mark).rstrip().splitlines()]
+        if legal:
+            parts.append(f"  legal: {legal}")
+        raise ScheduleError("\n".join(parts))
+
+    def cannot_prove(self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = "") -> NoReturn:
+        """Raise the ScheduleError that says that the answer is not known."""
+        self.fail(f"cannot prove that {what}", mark=mark, legal=legal)
+
+    def _gone(self, kind: str, name: str) -> NoReturn:
+        names = loop_names if kind == "loop" else block_names
+        lines = [f"{self.call}: {self.func.name} has no {kind} {str(name)!r}"]
+        versions = [f for _, f in self.history] + [self.func]
+        for step, (text, before) in enumerate(self.history):
+            if name in names(before) and name not in names(versions[step + 1]):
+                new = [n for n in names(versions[step + 1]) if n not in names(before)]
+                became = f"replaced it by {_and(new)}" if new else "took it away"
+                lines.append(f"  step {step + 1}, {text}, {became}")
+        present = ", ".join(f"{n} ({e})" if e else n for n, e in names(self.func).items())
+        lines.append(f"  {kind}s of {self.func.name}: {present or 'none'}")
+        raise ScheduleError("\n".join(lines))
+
+
+def loop_names(func: PrimFunc) -> dict[str, str]:
+    """The loops of a function with their extents as text."""
+    return {s.var.name: _short(s.extent) for s in walk(func.body) if isinstance(s, For)}
+
+
+def block_names(func: PrimFunc) -> dict[str, str]:
+    """The blocks of a function."""
+    return {s.block.name: "" for s in walk(func.body) if isinstance(s, BlockRealize) and s.block.name != "root"}
+
+
+def _short(e: Expr) -> str:
+    return str(getattr(e, "value", getattr(e, "name", "...")))
+
+
+def _and(items: Sequence[str]) -> str:
+    return " and ".join(([", ".join(items[:-1])] if len(items) > 1 else []) + list(items[-1:]))
+
+
+def _fresh(base: str, taken: set[str]) -> str:
+    name, count = base, 0
+    while name in taken:
+        count += 1
+        name = f"{base}_{count}"
+    taken.add(name)
+    return name
+
+
+def _variable_names(func: PrimFunc) -> set[str]:
+    names = {p.name for p in func.params}
+    for s in walk(func.body):
+        if isinstance(s, For | LetStmt):
+            names.add(s.var.name)
+        elif isinstance(s, Block):
+            names.update(i.var.name for i in s.iter_vars)
+            names.update(b.name for b in s.alloc_buffers)
+    return names
+
+
+def _rebuild(s: Stmt, changes: Mapping[Stmt, Change], dirty: Iterable[Stmt]) -> Stmt | None:
+    change: Change = changes.get(s, s)
+    if s not in dirty:
+        return change(s) if change is not None and not isinstance(change, Stmt) else change
+    new = _rebuild_parts(s, changes, dirty)
+    if new is not None and change is not s and change is not None and not isinstance(change, Stmt):
+        return change(new)
+    return new if change is s else change  # type: ignore[return-value]
+
+
+def _rebuild_parts(s: Stmt, changes: Mapping[Stmt, Change], dirty: Iterable[Stmt]) -> Stmt | None:
+    """A statement with its changed parts; None where nothing is left of it."""
+    match s:
+        case Seq(stmts):
+            parts = [p for p in (_rebuild(x, changes, dirty) for x in stmts) if p is not None]
+            return seq(*parts) if parts else None
+        case For() | While() | LetStmt() | Allocate():
+            body = _rebuild(s.body, changes, dirty)
+            return None if body is None else s.replace(body=body)
+        case IfThenElse(c, a, b):
+            then = _rebuild(a, changes, dirty)
+            other = None if b is None else _rebuild(b, changes, dirty)
+            return None if then is None and other is None else IfThenElse(c, then or no_op(), other)
+        case BlockRealize(values, predicate, block):
+            inner = _rebuild(block, changes, dirty)
+            return BlockRealize(values, predicate, inner) if isinstance(inner, Block) else None
+        case Block():
+            init = None if s.init is None else _rebuild(s.init, changes, dirty)
+            return s.replace(init=init, body=_rebuild(s.body, changes, dirty) or no_op())
+    return s

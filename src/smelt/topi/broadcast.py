@@ -1,0 +1,246 @@
+"""Operators on two or three operands, element by element, with numpy's broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smelt.ir import dtype as dt
+from smelt.ir import expr as ex
+from smelt.ir.expr import And, Expr, NE, Or, call, cast, const, select
+from smelt.te.tensor import Tensor
+
+from .common import at, broadcast_shapes, number, require, same_dtype, tensor
+from .registry import op
+
+
+def _zip(name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr]) -> Tensor:
+    same_dtype(a=a, b=b)
+    shape = broadcast_shapes(a=a.shape, b=b.shape)
+    return tensor(shape, lambda *i: fn(at(a, shape, i), at(b, shape, i)), name)
+
+
+def _numbers(name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr]) -> Tensor:
+    for operand, x in (("a", a), ("b", b)):
+        require(x.dtype != "bool", f"{operand} is bool; the operator is defined for numbers")
+    return _zip(name, a, b, fn)
+
+
+def _bools(name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr]) -> Tensor:
+    for operand, x in (("a", a), ("b", b)):
+        require(x.dtype == "bool", f"{operand} is {x.dtype}; it has to be bool")
+    return _zip(name, a, b, fn)
+
+
+def _integers(name: str, a: Tensor, b: Tensor, intrinsic: str) -> Tensor:
+    for operand, x in (("a", a), ("b", b)):
+        require(dt.is_int(x.dtype), f"{operand} is {x.dtype}; it has to be an integer")
+    return _zip(name, a, b, lambda x, y: call(intrinsic, x, y))
+
+
+# ----------------------------------------------------------------------------------- arithmetic
+
+
+@op
+def add(a: Tensor, b: Tensor) -> Tensor:
+    """a + b."""
+    return _numbers("add", a, b, lambda x, y: x + y)
+
+
+@op
+def subtract(a: Tensor, b: Tensor) -> Tensor:
+    """a - b."""
+    return _numbers("subtract", a, b, lambda x, y: x - y)
+
+
+@op
+def multiply(a: Tensor, b: Tensor) -> Tensor:
+    """a * b."""
+    return _numbers("multiply", a, b, lambda x, y: x * y)
+
+
+def _unless_zero(fn: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
+    """Division by an integer 0 gives 0, as in numpy; the machine would trap."""
+
+    def guarded(x: Expr, y: Expr) -> Expr:
+        if dt.is_float(x.dtype):
+            return fn(x, y)
+        zero = ex.equal(y, 0)
+        return select(zero, 0, fn(x, select(zero, 1, y)))
+
+    return guarded
+
+
+@op
+def divide(a: Tensor, b: Tensor) -> Tensor:
+    """a / b; the quotient of integers is rounded toward zero."""
+    return _numbers(
+        "divide", a, b,
+        _unless_zero(lambda x, y: x / y if dt.is_float(x.dtype) else ex.truncdiv(x, y)),
+    )  # fmt: skip
+
+
+def _float_mod(x: Expr, y: Expr) -> Expr:
+    r = call("fmod", x, y)
+    other_sign = ex.not_equal(r < 0, y < 0)
+    return select(And(ex.not_equal(r, 0), other_sign), r + y, r)
+
+
+@op
+def mod(a: Tensor, b: Tensor) -> Tensor:
+    """The remainder of the quotient rounded down: it has the sign of b, as in Python."""
+    return _numbers(
+        "mod", a, b,
+        _unless_zero(lambda x, y: _float_mod(x, y) if dt.is_float(x.dtype) else x % y),
+    )  # fmt: skip
+
+
+@op
+def fmod(a: Tensor, b: Tensor) -> Tensor:
+    """The remainder of the quotient rounded toward zero: it has the sign of a, as in C."""
+    return _numbers(
+        "fmod", a, b,
+        _unless_zero(
+            lambda x, y: call("fmod", x, y) if dt.is_float(x.dtype) else ex.truncmod(x, y)
+        ),
+    )  # fmt: skip
+
+
+def _float_floor_divide(x: Expr, y: Expr) -> Expr:
+    """floor(x / y) from the exact remainder, so that 1.0 // 0.1 is 9 as in Python."""
+    quotient = (x - _float_mod(x, y)) / y
+    down = call("floor", quotient)
+    return select(quotient - down > 0.5, down + 1.0, down)
+
+
+@op
+def floor_divide(a: Tensor, b: Tensor) -> Tensor:
+    """a / b rounded down."""
+    return _numbers(
+        "floor_divide", a, b,
+        _unless_zero(lambda x, y: _float_floor_divide(x, y) if dt.is_float(x.dtype) else x // y),
+    )  # fmt: skip
+
+
+@op
+def power(a: Tensor, b: Tensor) -> Tensor:
+    """a to the power b; integers exactly up to 2 ** 53."""
+
+    def body(x: Expr, y: Expr) -> Expr:
+        if dt.is_float(x.dtype):
+            return call("pow", x, y)
+        return cast(x.dtype, call("pow", cast("float64", x), cast("float64", y)))
+
+    return _numbers("power", a, b, body)
+
+
+@op
+def minimum(a: Tensor, b: Tensor) -> Tensor:
+    """The smaller of both; a NaN wins."""
+    return _numbers("minimum", a, b, ex.minimum)
+
+
+@op
+def maximum(a: Tensor, b: Tensor) -> Tensor:
+    """The larger of both; a NaN wins."""
+    return _numbers("maximum", a, b, ex.maximum)
+
+
+# ---------------------------------------------------------------------------------- comparisons
+
+
+@op
+def equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a == b."""
+    return _zip("equal", a, b, ex.equal)
+
+
+@op
+def not_equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a != b."""
+    return _zip("not_equal", a, b, ex.not_equal)
+
+
+@op
+def less(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a < b."""
+    return _numbers("less", a, b, lambda x, y: x < y)
+
+
+@op
+def less_equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a <= b."""
+    return _numbers("less_equal", a, b, lambda x, y: x <= y)
+
+
+@op
+def greater(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a > b."""
+    return _numbers("greater", a, b, lambda x, y: x > y)
+
+
+@op
+def greater_equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a >= b."""
+    return _numbers("greater_equal", a, b, lambda x, y: x >= y)
+
+
+# ---------------------------------------------------------------------------------------- logic
+
+
+@op
+def logical_and(a: Tensor, b: Tensor) -> Tensor:
+    """Whether both are true."""
+    return _bools("logical_and", a, b, And)
+
+
+@op
+def logical_or(a: Tensor, b: Tensor) -> Tensor:
+    """Whether one is true."""
+    return _bools("logical_or", a, b, Or)
+
+
+@op
+def logical_xor(a: Tensor, b: Tensor) -> Tensor:
+    """Whether exactly one is true."""
+    return _bools("logical_xor", a, b, NE)
+
+
+@op
+def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
+    """The bits set in both."""
+    return _integers("bitwise_and", a, b, "bitwise_and")
+
+
+@op
+def bitwise_or(a: Tensor, b: Tensor) -> Tensor:
+    """The bits set in one or both."""
+    return _integers("bitwise_or", a, b, "bitwise_or")
+
+
+@op
+def bitwise_xor(a: Tensor, b: Tensor) -> Tensor:
+    """The bits set in exactly one."""
+    return _integers("bitwise_xor", a, b, "bitwise_xor")
+
+
+@op
+def left_shift(a: Tensor, b: Tensor) -> Tensor:
+    """The bits of a moved up by b places."""
+    return _integers("left_shift", a, b, "shift_left")
+
+
+@op
+def right_shift(a: Tensor, b: Tensor) -> Tensor:
+    """The bits of a moved down by b places; the sign stays."""
+    return _integers("right_shift", a, b, "shift_right")
+
+
+@op
+def where(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """a where c, b elsewhere."""
+    require(c.dtype == "bool", f"c is {c.dtype}; it has to be bool")
+    same_dtype(a=a, b=b)
+    shape = broadcast_shapes(c=c.shape, a=a.shape, b=b.shape)
+    return tensor(
+        shape, lambda *i: select(at(c, shape, i), at(a, shape, i), at(b, shape, i)), "where"
+    )

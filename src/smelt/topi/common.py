@@ -1,0 +1,169 @@
+"""What the operators share: checks of shapes and types, broadcasting, wide accumulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import INDEX, Binary, Expr, ExprLike, IntImm, Var, cast, const, convert, value_of
+from smelt.te.tensor import Tensor, compute, reduce_axis
+from smelt.te.tensor import sum as te_sum
+from smelt.tir.nodes import IterVar
+
+__all__ = [
+    "agree", "at", "axes_of", "axis_of", "broadcast_shapes", "describe", "extents", "number",
+    "reduce_axes", "require", "same_dtype", "show", "stored", "sum_over", "tensor", "wide",
+]  # fmt: skip
+
+
+def tensor(shape: Sequence[ExprLike], body: Callable[..., Any], name: str) -> Tensor:
+    """`compute` with one result."""
+    made: Tensor = compute(tuple(shape), body, name)
+    return made
+
+
+def show(e: ExprLike) -> str:
+    """An extent as people write it."""
+    if isinstance(e, IntImm):
+        return str(e.value)
+    if isinstance(e, Var):
+        return e.name
+    if isinstance(e, Binary):
+        return f"({show(e.a)} {e.symbol} {show(e.b)})"
+    return str(e)
+
+
+def describe(shape: Sequence[ExprLike]) -> str:
+    """A shape as people write it."""
+    return f"[{', '.join([show(e) for e in shape])}]"
+
+
+def require(condition: bool, message: str) -> None:
+    """TypeMismatch with this text unless the condition holds; the registry names the operator."""
+    if not condition:
+        raise TypeMismatch(message)
+
+
+def agree(a: Expr, b: Expr, rule: str) -> Expr:
+    """Two extents that have to be equal: the constant one, or the first. Unknown ones may be."""
+    va, vb = value_of(a), value_of(b)
+    require(va is None or vb is None or va == vb, f"{rule}; got {show(a)} and {show(b)}")
+    return a if va is not None or vb is None else b
+
+
+def extents(shape: Sequence[ExprLike]) -> tuple[Expr, ...]:
+    """Numbers and expressions as index expressions."""
+    return tuple([convert(e, INDEX) for e in shape])
+
+
+# ---------------------------------------------------------------------------------------- types
+
+
+def same_dtype(**operands: Tensor) -> str:
+    """The element type that all operands have."""
+    (first, x), *rest = operands.items()
+    for name, y in rest:
+        require(
+            x.dtype == y.dtype,
+            f"{first} is {x.dtype} and {name} is {y.dtype}; both need one element type, cast one",
+        )
+    return x.dtype
+
+
+def float_only(x: Tensor, name: str = "x") -> None:
+    """An operand has to hold floats."""
+    require(dt.is_float(x.dtype), f"{name} is {x.dtype}; the operator is defined for floats only")
+
+
+def wide(dtype: str) -> str:
+    """The type that values of `dtype` are summed in: narrow floats meet in float32."""
+    return "float32" if dt.is_float(dtype) and dt.bits(dtype) < 32 else dtype
+
+
+def number(value: float | bool, dtype: str) -> Expr:
+    """A Python number as a constant of an element type."""
+    return const(value if dt.is_float(dtype) else int(value), dtype)
+
+
+def stored(x: Tensor, dtype: str, name: str | None = None) -> Tensor:
+    """`x` in the element type of the result: itself where it has it already."""
+    if x.dtype == dtype:
+        return x
+    return tensor(x.shape, lambda *i: cast(dtype, x[i]), name or "narrow")
+
+
+# ------------------------------------------------------------------------------------ dimensions
+
+
+def axis_of(axis: int, rank: int, name: str = "axis") -> int:
+    """A dimension's number counted from the front."""
+    require(
+        -rank <= axis < rank,
+        f"{name}={axis} is no dimension of a tensor with {rank} dimensions; "
+        f"legal: {-rank} to {rank - 1}",
+    )
+    return axis + rank if axis < 0 else axis
+
+
+def axes_of(axes: Sequence[int] | None, rank: int, name: str = "axes") -> tuple[int, ...]:
+    """Dimensions counted from the front, ascending; None means all of them."""
+    if axes is None:
+        return tuple(range(rank))
+    found = sorted([axis_of(a, rank, name) for a in axes])
+    require(len(set(found)) == len(found), f"{name}={tuple(axes)} names a dimension twice")
+    return tuple(found)
+
+
+def broadcast_shapes(**shapes: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The common shape by numpy's rule: aligned at the end, an extent 1 repeats.
+
+    Extents that are not both known are taken to be equal.
+    """
+    rank = max([len(s) for s in shapes.values()])
+    out: list[Expr] = [const(1, INDEX)] * rank
+    for shape in shapes.values():
+        for d, e in enumerate(shape, rank - len(shape)):
+            have, new = value_of(out[d]), value_of(e)
+            if have == 1:
+                out[d] = e
+            elif new is not None and new != 1:
+                if have is not None and have != new:
+                    text = " and ".join([f"{n} {describe(s)}" for n, s in shapes.items()])
+                    raise TypeMismatch(
+                        f"{text} do not broadcast: extents {have} and {new} of dimension "
+                        f"{d - rank} have to be equal or 1"
+                    )
+                out[d] = e
+    return tuple(out)
+
+
+def at(x: Tensor, shape: Sequence[Expr], point: Sequence[Expr]) -> Expr:
+    """The element of `x` that broadcasting puts at `point` of a result of that shape."""
+    skip = len(shape) - len(x.shape)
+    zero = const(0, INDEX)
+    index = []
+    for e, out, i in zip(x.shape, shape[skip:], point[skip:], strict=True):
+        index.append(zero if value_of(e) == 1 and value_of(out) != 1 else i)
+    return x[tuple(index)]
+
+
+# ------------------------------------------------------------------------------------ reductions
+
+
+def reduce_axes(x: Tensor, axes: Sequence[int], prefix: str = "k") -> list[IterVar]:
+    """A reduction variable for each of these dimensions."""
+    return [reduce_axis((0, x.shape[a]), f"{prefix}{a}") for a in axes]
+
+
+def sum_over(
+    shape: Sequence[ExprLike], body: Callable[..., Expr], axes: Sequence[IterVar], name: str
+) -> Tensor:
+    """The sum of body(*point) over `axes`, accumulated in the wide type (and left in it)."""
+
+    def total(*point: Expr) -> Any:
+        e = body(*point)
+        return te_sum(cast(wide(e.dtype), e), list(axes))
+
+    return tensor(shape, total, name)

@@ -1,0 +1,288 @@
+"""Convolutions in one, two and three dimensions: one pad compute, one reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.expr import (
+    INDEX, Expr, all_of, cast, const, equal, if_then_else, is_const, value_of,
+)  # fmt: skip
+from smelt.te.tensor import Tensor, reduce_axis
+from smelt.tir.nodes import IterVar
+
+from .common import (
+    agree, describe, number, require, same_dtype, stored, sum_over, tensor, wide,
+)  # fmt: skip
+from .registry import op
+
+Ints = tuple[int, ...]
+
+
+class Window:
+    """The sliding of a kernel over the spatial dimensions (those after n and c).
+
+    kernel, strides, dilations   one number per spatial dimension (kernel extents may be Expr)
+    begin, end                   padding in pixels in front of and behind each dimension
+    """
+
+    def __init__(
+        self, rank: int, kernel: Sequence[Expr | int], strides: Sequence[int] | None,
+        pads: Sequence[int] | None, dilations: Sequence[int] | None,
+    ) -> None:  # fmt: skip
+        """Check the attributes; empty ones take their defaults."""
+        self.rank, self.kernel = rank, tuple(kernel)
+        self.strides = tuple(strides or (1,) * rank)
+        self.dilations = tuple(dilations or (1,) * rank)
+        pads = tuple(pads or (0,) * (2 * rank))
+        for name, values, count in (
+            ("strides", self.strides, rank), ("dilations", self.dilations, rank),
+            ("pads", pads, 2 * rank), ("kernel", self.kernel, rank),
+        ):  # fmt: skip
+            require(
+                len(values) == count,
+                f"{name}={values} has {len(values)} numbers; {rank} spatial dimensions need "
+                f"{count}",
+            )
+        for name, values in (("strides", self.strides), ("dilations", self.dilations)):
+            require(min(values) >= 1, f"{name}={values}; every number has to be at least 1")
+        self.begin, self.end = pads[:rank], pads[rank:]
+        self.padded = any(pads)
+
+    def span(self, d: int) -> Expr:
+        """How many pixels a dilated kernel covers."""
+        span: Expr = self.dilations[d] * (self.kernel[d] - const(1, INDEX)) + 1
+        return span
+
+    def result(self, size: Sequence[Expr]) -> list[Expr]:
+        """(h + begin + end - span) // stride + 1 for each spatial extent."""
+        out = []
+        for d, h in enumerate(size):
+            room = h + (self.begin[d] + self.end[d]) - self.span(d)
+            require(
+                (value_of(room) or 0) >= 0,
+                f"spatial dimension {d}: the kernel covers {_text(self.span(d))} pixels, the "
+                f"padded image has {_text(h + (self.begin[d] + self.end[d]))}",
+            )
+            out.append(room // self.strides[d] + 1)
+        return out
+
+    def pixel(self, point: Sequence[Expr], taps: Sequence[Expr]) -> list[Expr]:
+        """Where the padded image is read for a result's position and a kernel's element."""
+        return [
+            y * s + t * d
+            for y, t, s, d in zip(point, taps, self.strides, self.dilations, strict=True)
+        ]
+
+    def pad(self, x: Tensor, value: Expr, name: str = "pad") -> Tensor:
+        """The image with its border; itself where there is none."""
+        if not self.padded:
+            return x
+        size = [h + (a + b) for h, a, b in zip(x.shape[2:], self.begin, self.end, strict=True)]
+        return tensor((*x.shape[:2], *size), lambda *i: self.inside(x, i, value), name)
+
+    def inside(self, x: Tensor, i: Sequence[Expr], value: Expr) -> Expr:
+        """x at a position of the padded image, `value` in the border."""
+        at = [y - b for y, b in zip(i[2:], self.begin, strict=True)]
+        conditions: list[Expr] = []
+        for y, b, e, h in zip(at, self.begin, self.end, x.shape[2:], strict=True):
+            conditions += [y >= 0] if b > 0 else []
+            conditions += [y < h] if e > 0 else []
+        return if_then_else(all_of(conditions), x[(i[0], i[1], *at)], value)
+
+
+def _text(e: Expr) -> str:
+    return describe([e])[1:-1]
+
+
+def _operands(x: Tensor, w: Tensor, rank: int, groups: int, w_form: str) -> str:
+    dtype = same_dtype(x=x, w=w)
+    for name, t, form in (("x", x, "[n, c, ...]"), ("w", w, w_form)):
+        require(
+            len(t.shape) == rank + 2,
+            f"{name} {describe(t.shape)} has {len(t.shape)} dimensions; {form} with {rank} "
+            f"spatial dimensions has {rank + 2}",
+        )
+    require(groups >= 1, f"groups={groups}; it has to be at least 1")
+    return dtype
+
+
+def _taps(kernel: Sequence[Expr]) -> list[IterVar]:
+    names = ("kd", "kh", "kw")[-len(kernel) :]
+    return [reduce_axis((0, e), n) for e, n in zip(kernel, names, strict=True)]
+
+
+def _convolve(
+    x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr]
+) -> Tensor:
+    """The reduction over kernel elements, then input channels; x is padded already."""
+    n, outputs, inputs = x.shape[0], w.shape[0], w.shape[1]
+    taps = _taps([e for e in w.shape[2:]])
+    to = wide(x.dtype)
+    depthwise = groups > 1 and value_of(outputs) == groups and is_const(inputs, 1)
+    ic = reduce_axis((0, inputs), "ic")
+
+    def body(b: Expr, oc: Expr, *y: Expr) -> Expr:
+        at = window.pixel(y, [t.var for t in taps])
+        kernel = [t.var for t in taps]
+        if depthwise:
+            left, right = x[(b, oc, *at)], w[(oc, const(0, INDEX), *kernel)]
+        elif groups == 1:
+            left, right = x[(b, ic.var, *at)], w[(oc, ic.var, *kernel)]
+        else:
+            g = oc // (outputs // groups)
+            left, right = x[(b, g * inputs + ic.var, *at)], w[(oc, ic.var, *kernel)]
+        return cast(to, left) * cast(to, right)
+
+    axes = taps if depthwise else [*taps, ic]
+    return stored(sum_over((n, outputs, *size), body, axes, "conv"), x.dtype)
+
+
+def _conv(
+    rank: int, x: Tensor, w: Tensor, strides: Ints, pads: Ints, dilations: Ints, groups: int
+) -> Tensor:
+    dtype = _operands(x, w, rank, groups, "[o, c / groups, ...]")
+    window = Window(rank, w.shape[2:], strides, pads, dilations)
+    agree(
+        x.shape[1], w.shape[1] * groups,
+        f"x {describe(x.shape)} and w {describe(w.shape)} with groups={groups}: the channels of "
+        "x have to be dimension 1 of w times groups",
+    )  # fmt: skip
+    outputs = value_of(w.shape[0])
+    require(
+        outputs is None or outputs % groups == 0,
+        f"w {describe(w.shape)}: {outputs} output channels cannot be split into groups={groups}",
+    )
+    size = window.result(x.shape[2:])
+    return _convolve(window.pad(x, number(0, dtype)), w, window, groups, size)
+
+
+@op
+def conv1d(
+    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1,), pads: tuple[int, ...] = (0, 0),
+    dilations: tuple[int, ...] = (1,), groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of signals with filters.
+
+    Shapes   x [n, c, w]; w [o, c / groups, kw]; result [n, o, ow] as in conv2d
+    Units    strides, pads (begin, end) and dilations in samples
+    Source   ONNX Conv-22
+    """
+    return _conv(1, x, w, strides, pads, dilations, groups)
+
+
+@op
+def conv2d(
+    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1),
+    pads: tuple[int, ...] = (0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1), groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of images with filters.
+
+    Shapes   x [n, c, h, w]; w [o, c / groups, kh, kw]; result [n, o, oh, ow],
+             oh = (h + top + bottom - dilation * (kh - 1) - 1) // stride + 1
+    Units    strides, pads (top, left, bottom, right) and dilations in pixels
+    Source   ONNX Conv-22
+    """
+    return _conv(2, x, w, strides, pads, dilations, groups)
+
+
+@op
+def conv3d(
+    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1, 1),
+    pads: tuple[int, ...] = (0, 0, 0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1, 1),
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of volumes with filters.
+
+    Shapes   x [n, c, d, h, w]; w [o, c / groups, kd, kh, kw]; result [n, o, od, oh, ow] as in
+             conv2d
+    Units    strides, pads (begin of d, h, w, then end) and dilations in voxels
+    Source   ONNX Conv-22
+    """
+    return _conv(3, x, w, strides, pads, dilations, groups)
+
+
+# -------------------------------------------------------------------------- transposed convolution
+
+
+@op
+def conv_transpose(
+    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (), pads: tuple[int, ...] = (),
+    dilations: tuple[int, ...] = (), output_padding: tuple[int, ...] = (), groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """The transpose of the map that a convolution with these attributes is; 1 to 3 dimensions.
+
+    Shapes   x [n, c, ...]; w [c, o / groups, ...]; result [n, o, ...] with extents
+             stride * (h - 1) + output_padding + dilation * (k - 1) + 1 - begin - end
+    Units    strides, pads (begin..., end...), dilations and output_padding in pixels
+    Source   ONNX ConvTranspose-22
+    """
+    rank = len(x.shape) - 2
+    require(1 <= rank <= 3, f"x {describe(x.shape)} has to have 1, 2 or 3 spatial dimensions")
+    _operands(x, w, rank, groups, "[c, o / groups, ...]")
+    window = Window(rank, w.shape[2:], strides, pads, dilations)
+    extra = tuple(output_padding or (0,) * rank)
+    require(len(extra) == rank, f"output_padding={extra} has to have {rank} numbers")
+    agree(
+        x.shape[1], w.shape[0],
+        f"x {describe(x.shape)} and w {describe(w.shape)}: the channels of x have to be "
+        "dimension 0 of w",
+    )  # fmt: skip
+    channels = value_of(x.shape[1])
+    require(
+        channels is None or channels % groups == 0,
+        f"x {describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
+    )
+    size = [
+        (h - 1) * s + (o - a - b) + window.span(d)
+        for d, (h, s, o, a, b) in enumerate(
+            zip(x.shape[2:], window.strides, extra, window.begin, window.end, strict=True)
+        )
+    ]
+    return _transposed(_spread(x, window, size), w, window, groups, size)
+
+
+def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:
+    """The image with stride - 1 zeros between pixels and a border, so that a plain convolution
+    with the kernel turned round gives the result."""
+    reach = [window.span(d) - 1 for d in range(window.rank)]
+
+    def body(b: Expr, c: Expr, *y: Expr) -> Expr:
+        conditions: list[Expr] = []
+        index = []
+        for d, s in enumerate(window.strides):
+            moved = y[d] - (reach[d] - window.begin[d])
+            last = (x.shape[2 + d] - 1) * s
+            conditions += [moved >= 0, moved <= last]
+            if s > 1:
+                conditions.append(equal(moved % s, 0))
+            index.append(moved // s)
+        return if_then_else(all_of(conditions), x[(b, c, *index)], number(0, x.dtype))
+
+    padded = [e + r for e, r in zip(size, reach, strict=True)]
+    return tensor((*x.shape[:2], *padded), body, "pad")
+
+
+def _transposed(
+    x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr]
+) -> Tensor:
+    inputs, outputs = w.shape[0] // groups, w.shape[1]
+    taps = _taps([e for e in w.shape[2:]])
+    ic = reduce_axis((0, inputs), "ic")
+    to = wide(x.dtype)
+    depthwise = groups > 1 and value_of(inputs) == 1 and is_const(outputs, 1)
+
+    def body(b: Expr, oc: Expr, *y: Expr) -> Expr:
+        at = [v + t.var * d for v, t, d in zip(y, taps, window.dilations, strict=True)]
+        turned = [e - 1 - t.var for e, t in zip(w.shape[2:], taps, strict=True)]
+        if depthwise:
+            left, right = x[(b, oc, *at)], w[(oc, const(0, INDEX), *turned)]
+        elif groups == 1:
+            left, right = x[(b, ic.var, *at)], w[(ic.var, oc, *turned)]
+        else:
+            channel = (oc // outputs) * inputs + ic.var
+            left, right = x[(b, channel, *at)], w[(channel, oc % outputs, *turned)]
+        return cast(to, left) * cast(to, right)
+
+    axes = taps if depthwise else [*taps, ic]
+    shape = (x.shape[0], outputs * groups, *size)
+    return stored(sum_over(shape, body, axes, "conv"), x.dtype)

@@ -1,0 +1,48 @@
+"""Tensors made from nothing but attributes."""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import Expr, ExprLike, cast, convert, equal, select
+from smelt.te.tensor import Tensor
+
+from .common import extents, number, require, tensor
+from .registry import op
+
+
+def _known(dtype: str) -> None:
+    require(
+        dtype in dt.DTYPES, f"dtype={dtype!r} is no element type; legal: {', '.join(dt.DTYPES)}"
+    )
+
+
+@op
+def full(*, shape: tuple[int, ...], value: float = 0.0, dtype: str = "float32") -> Tensor:
+    """Every element is `value`."""
+    _known(dtype)
+    return tensor(extents(shape), lambda *i: number(value, dtype), "full")
+
+
+@op
+def arange(
+    *, start: ExprLike = 0, step: ExprLike = 1, count: ExprLike, dtype: str = "int64"
+) -> Tensor:
+    """start, start + step, ...: `count` elements."""
+    _known(dtype)
+
+    def value(e: ExprLike) -> Expr:
+        return number(e, dtype) if isinstance(e, int | float) else cast(dtype, convert(e))
+
+    return tensor(
+        extents((count,)), lambda i: value(start) + cast(dtype, i) * value(step), "arange"
+    )
+
+
+@op
+def eye(*, rows: ExprLike, columns: ExprLike, k: int = 0, dtype: str = "float32") -> Tensor:
+    """1 on the diagonal that starts k columns to the right, 0 elsewhere."""
+    _known(dtype)
+    return tensor(
+        extents((rows, columns)),
+        lambda i, j: select(equal(j, i + k), number(1, dtype), number(0, dtype)), "eye",
+    )  # fmt: skip

@@ -1,0 +1,395 @@
+"""Operators on one operand, element by element: functions, activations, conversion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import (
+    Expr, any_of, call, const, equal, logical_not as negation, maximum, minimum, not_equal, select,
+)  # fmt: skip
+from smelt.ir.expr import cast as convert_to
+from smelt.te.tensor import Tensor
+
+from .common import at, broadcast_shapes, describe, float_only, number, require, same_dtype, tensor
+from .registry import op
+
+
+def _map(x: Tensor, name: str, fn: Callable[[Expr], Expr]) -> Tensor:
+    return tensor(x.shape, lambda *i: fn(x[i]), name)
+
+
+def _math(name: str, x: Tensor) -> Tensor:
+    float_only(x)
+    return _map(x, name, lambda v: call(name, v))
+
+
+def _activation(name: str, x: Tensor, fn: Callable[[Expr], Expr]) -> Tensor:
+    float_only(x)
+    return _map(x, name, fn)
+
+
+# ------------------------------------------------------------------------------------ functions
+
+
+@op
+def exp(x: Tensor) -> Tensor:
+    """e to the power x."""
+    return _math("exp", x)
+
+
+@op
+def log(x: Tensor) -> Tensor:
+    """The natural logarithm of x."""
+    return _math("log", x)
+
+
+@op
+def sqrt(x: Tensor) -> Tensor:
+    """The square root of x."""
+    return _math("sqrt", x)
+
+
+@op
+def rsqrt(x: Tensor) -> Tensor:
+    """1 / sqrt(x)."""
+    return _math("rsqrt", x)
+
+
+@op
+def tanh(x: Tensor) -> Tensor:
+    """The hyperbolic tangent of x."""
+    return _math("tanh", x)
+
+
+@op
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x))."""
+    return _math("sigmoid", x)
+
+
+@op
+def erf(x: Tensor) -> Tensor:
+    """The error function of x."""
+    return _math("erf", x)
+
+
+@op
+def sin(x: Tensor) -> Tensor:
+    """The sine of x, in radians."""
+    return _math("sin", x)
+
+
+@op
+def cos(x: Tensor) -> Tensor:
+    """The cosine of x, in radians."""
+    return _math("cos", x)
+
+
+@op
+def tan(x: Tensor) -> Tensor:
+    """The tangent of x, in radians."""
+    return _math("tan", x)
+
+
+@op
+def asin(x: Tensor) -> Tensor:
+    """The angle whose sine is x, in radians."""
+    return _math("asin", x)
+
+
+@op
+def acos(x: Tensor) -> Tensor:
+    """The angle whose cosine is x, in radians."""
+    return _math("acos", x)
+
+
+@op
+def atan(x: Tensor) -> Tensor:
+    """The angle whose tangent is x, in radians."""
+    return _math("atan", x)
+
+
+@op
+def sinh(x: Tensor) -> Tensor:
+    """The hyperbolic sine of x."""
+    return _math("sinh", x)
+
+
+@op
+def cosh(x: Tensor) -> Tensor:
+    """The hyperbolic cosine of x."""
+    return _math("cosh", x)
+
+
+@op
+def asinh(x: Tensor) -> Tensor:
+    """The inverse of sinh."""
+    return _math("asinh", x)
+
+
+@op
+def acosh(x: Tensor) -> Tensor:
+    """The inverse of cosh."""
+    return _math("acosh", x)
+
+
+@op
+def atanh(x: Tensor) -> Tensor:
+    """The inverse of tanh."""
+    return _math("atanh", x)
+
+
+def _rounded(name: str, x: Tensor) -> Tensor:
+    return _map(x, name, (lambda v: call(name, v)) if dt.is_float(x.dtype) else lambda v: v)
+
+
+@op
+def floor(x: Tensor) -> Tensor:
+    """The largest integer not above x."""
+    return _rounded("floor", x)
+
+
+@op
+def ceil(x: Tensor) -> Tensor:
+    """The smallest integer not below x."""
+    return _rounded("ceil", x)
+
+
+@op
+def trunc(x: Tensor) -> Tensor:
+    """x without its fraction."""
+    return _rounded("trunc", x)
+
+
+@op
+def round_(x: Tensor) -> Tensor:
+    """The nearest integer, halves to the even one."""
+    return _rounded("round", x)
+
+
+@op
+def abs_(x: Tensor) -> Tensor:
+    """The magnitude of x."""
+    if dt.kind(x.dtype) == "uint":
+        return _map(x, "abs", lambda v: v)
+    return _map(x, "abs", lambda v: call("abs", v))
+
+
+@op
+def negative(x: Tensor) -> Tensor:
+    """-x; the negative of 0.0 is -0.0."""
+    require(x.dtype != "bool", "x is bool, which has no negative; use logical_not")
+    zero = const(-0.0 if dt.is_float(x.dtype) else 0, x.dtype)
+    return _map(x, "negative", lambda v: zero - v)
+
+
+@op
+def sign(x: Tensor) -> Tensor:
+    """1 where x > 0, -1 where x < 0, x elsewhere (0 and NaN)."""
+    if dt.kind(x.dtype) == "uint":
+        return _map(x, "sign", lambda v: minimum(v, 1))
+    return _map(x, "sign", lambda v: select(v > 0, 1, select(v < 0, -1, v)))
+
+
+@op
+def reciprocal(x: Tensor) -> Tensor:
+    """1 / x."""
+    return _activation("reciprocal", x, lambda v: 1 / v)
+
+
+@op
+def square(x: Tensor) -> Tensor:
+    """x * x."""
+    return _map(x, "square", lambda v: v * v)
+
+
+@op
+def logical_not(x: Tensor) -> Tensor:
+    """The other truth value."""
+    require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    return _map(x, "logical_not", negation)
+
+
+@op
+def bitwise_not(x: Tensor) -> Tensor:
+    """All bits turned round."""
+    require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
+    return _map(x, "bitwise_not", lambda v: call("bitwise_not", v))
+
+
+@op
+def isnan(x: Tensor) -> Tensor:
+    """Whether x is no number."""
+    float_only(x)
+    return _map(x, "isnan", lambda v: call("isnan", v, dtype="bool"))
+
+
+@op
+def isinf(x: Tensor, *, detect_negative: bool = True, detect_positive: bool = True) -> Tensor:
+    """Whether x is infinite, on the sides asked for."""
+    float_only(x)
+    inf = const(math.inf, x.dtype)
+    sides = [inf] * detect_positive + [const(-math.inf, x.dtype)] * detect_negative
+    if len(sides) == 2:
+        return _map(x, "isinf", lambda v: call("isinf", v, dtype="bool"))
+    return _map(x, "isinf", lambda v: any_of([equal(v, s) for s in sides]))
+
+
+@op
+def cast(x: Tensor, *, dtype: str) -> Tensor:
+    """x converted: floats to integers by truncation, numbers to bool by comparison with 0."""
+    require(
+        dtype in dt.DTYPES, f"dtype={dtype!r} is no element type; legal: {', '.join(dt.DTYPES)}"
+    )
+    if dtype == "bool" and x.dtype != "bool":
+        return _map(x, "cast", lambda v: not_equal(v, number(0, x.dtype)))
+    return _map(x, "cast", lambda v: convert_to(dtype, v))
+
+
+@op
+def identity(x: Tensor) -> Tensor:
+    """x itself."""
+    return _map(x, "identity", lambda v: v)
+
+
+# ---------------------------------------------------------------------------------- activations
+
+
+@op
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0)."""
+    return _map(x, "relu", lambda v: maximum(v, number(0, x.dtype)))
+
+
+@op
+def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Tensor:  # noqa: A002
+    """min(max(x, min), max); None leaves a side open."""
+
+    def body(v: Expr) -> Expr:
+        v = v if min is None else maximum(v, _limit(min, x.dtype))
+        return v if max is None else minimum(v, _limit(max, x.dtype))
+
+    return _map(x, "clip", body)
+
+
+def _limit(value: float, dtype: str) -> Expr:
+    """A bound as a constant; one that an integer type cannot hold becomes its own limit."""
+    if dt.is_float(dtype):
+        return const(value, dtype)
+    bits = dt.bits(dtype)
+    low = -(1 << bits - 1) if dt.is_signed(dtype) else 0
+    high = low + (1 << bits) - 1
+    return const(low if value < low else high if value > high else int(value), dtype)
+
+
+@op
+def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
+    """x where x > 0, alpha * x elsewhere."""
+    return _activation("leaky_relu", x, lambda v: select(v > 0, v, alpha * v))
+
+
+@op
+def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """x where x > alpha, 0 elsewhere."""
+    return _activation("thresholded_relu", x, lambda v: select(v > alpha, v, 0.0))
+
+
+@op
+def prelu(x: Tensor, slope: Tensor) -> Tensor:
+    """x where x > 0, slope * x elsewhere; `slope` broadcasts to the shape of x."""
+    same_dtype(x=x, slope=slope)
+    shape = broadcast_shapes(x=x.shape, slope=slope.shape)
+    require(
+        len(slope.shape) <= len(x.shape) and (not x.fixed_shape() or shape == x.shape),
+        f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
+    )
+    return tensor(
+        x.shape, lambda *i: select(x[i] > 0, x[i], at(slope, x.shape, i) * x[i]), "prelu"
+    )
+
+
+@op
+def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """x where x > 0, alpha * (exp(x) - 1) elsewhere."""
+    return _activation("elu", x, lambda v: select(v > 0, v, alpha * call("expm1", v)))
+
+
+@op
+def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
+    require(alpha != 0, "alpha=0 would divide by zero")
+    return _activation(
+        "celu", x, lambda v: maximum(v, 0.0) + minimum(alpha * call("expm1", v / alpha), 0.0)
+    )
+
+
+@op
+def selu(
+    x: Tensor,
+    *,
+    alpha: float = 1.67326319217681884765625,
+    gamma: float = 1.05070102214813232421875,
+) -> Tensor:
+    """gamma * (x where x > 0, alpha * (exp(x) - 1) elsewhere)."""
+    return _activation("selu", x, lambda v: gamma * select(v > 0, v, alpha * call("expm1", v)))
+
+
+@op
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """x times the normal distribution at x: exact ("none") or by a formula with tanh ("tanh")."""
+    require(
+        approximate in ("none", "tanh"), f"approximate={approximate!r}; legal: 'none', 'tanh'"
+    )
+    if approximate == "none":
+        root = 1 / math.sqrt(2)
+        return _activation("gelu", x, lambda v: 0.5 * v * (1.0 + call("erf", v * root)))
+    c = math.sqrt(2 / math.pi)
+    return _activation(
+        "gelu", x, lambda v: 0.5 * v * (1.0 + call("tanh", c * (v + 0.044715 * (v * v * v))))
+    )
+
+
+@op
+def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
+    """alpha * x + beta, cut at 0 and 1."""
+    return _activation(
+        "hard_sigmoid", x, lambda v: maximum(minimum(alpha * v + beta, 1.0), 0.0)
+    )
+
+
+@op
+def hard_swish(x: Tensor) -> Tensor:
+    """x * (x / 6 + 0.5, cut at 0 and 1)."""
+    return _activation(
+        "hard_swish", x, lambda v: v * maximum(minimum(v * (1 / 6) + 0.5, 1.0), 0.0)
+    )
+
+
+def _softplus(v: Expr) -> Expr:
+    return maximum(v, 0.0) + call("log1p", call("exp", -call("abs", v)))
+
+
+@op
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), in a form that does not overflow."""
+    return _activation("softplus", x, _softplus)
+
+
+@op
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return _activation("softsign", x, lambda v: v / (1.0 + call("abs", v)))
+
+
+@op
+def mish(x: Tensor) -> Tensor:
+    """x * tanh(softplus(x))."""
+    return _activation("mish", x, lambda v: v * call("tanh", _softplus(v)))
+
+
+@op
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    return _activation("silu", x, lambda v: v * call("sigmoid", v))

@@ -1,0 +1,100 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.expr import Expr, cast
+from smelt.te.tensor import Tensor, reduce_axis
+
+from .common import (
+    agree, at, broadcast_shapes, describe, require, same_dtype, stored, sum_over, tensor, wide,
+)  # fmt: skip
+from .registry import op
+
+__all__ = ["dense", "matmul", "product"]
+
+
+def product(
+    a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str = "matmul"
+) -> Tensor:
+    """The matrix product in the wide type: one reduction; transposition is in the indices only."""
+    rank_a, rank_b = len(a.shape), len(b.shape)
+    require(rank_a > 0 and rank_b > 0, "a and b need at least one dimension each")
+    row, inner_a = (-1, -2) if transpose_a and rank_a > 1 else (-2, -1)
+    inner_b, column = (-1, -2) if transpose_b and rank_b > 1 else (-2, -1)
+    if rank_b == 1:
+        inner_b = -1
+    depth = agree(
+        a.shape[inner_a], b.shape[inner_b],
+        f"a {describe(a.shape)} times b {describe(b.shape)}: "
+        f"dimension {inner_a} of a has to equal dimension {inner_b} of b",
+    )  # fmt: skip
+    batch = broadcast_shapes(a=a.shape[:-2], b=b.shape[:-2])
+    shape = (
+        *batch,
+        *([a.shape[row]] if rank_a > 1 else []),
+        *([b.shape[column]] if rank_b > 1 else []),
+    )
+    k = reduce_axis((0, depth), "k")
+
+    def operand(x: Tensor, outer: Sequence[Expr], free: Expr | None, swapped: bool) -> Expr:
+        if free is None:
+            return x[k.var]
+        skip = len(batch) - (len(x.shape) - 2)
+        lead = [
+            i if _repeats(e, out) is False else i * 0
+            for e, out, i in zip(x.shape[:-2], batch[skip:], outer[skip:], strict=True)
+        ]
+        return x[(*lead, *((k.var, free) if swapped else (free, k.var)))]
+
+    def body(*i: Expr) -> Expr:
+        outer, free = i[: len(batch)], list(i[len(batch) :])
+        m = free.pop(0) if rank_a > 1 else None
+        n = free.pop(0) if rank_b > 1 else None
+        left = operand(a, outer, m, transpose_a)
+        right = operand(b, outer, n, not transpose_b)
+        to = wide(a.dtype)
+        return cast(to, left) * cast(to, right)
+
+    return sum_over(shape, body, [k], name)
+
+
+def _repeats(extent: Expr, out: Expr) -> bool:
+    """Whether a dimension of an operand is repeated by broadcasting."""
+    return getattr(extent, "value", None) == 1 and getattr(out, "value", None) != 1
+
+
+@op
+def matmul(
+    a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False
+) -> Tensor:
+    """The matrix product, by numpy's rules for vectors and batches.
+
+    Shapes   a [..., m, k], or [..., k, m] if transpose_a; b [..., k, n], or [..., n, k] if
+             transpose_b; result [..., m, n]. Leading dimensions broadcast. A vector a is one row,
+             a vector b one column, and that dimension is missing in the result.
+    Source   ONNX MatMul-13, numpy.matmul
+    """
+    dtype = same_dtype(a=a, b=b)
+    require(dtype != "bool", "a and b are bool; the operator is defined for numbers")
+    return stored(product(a, b, transpose_a, transpose_b), dtype)
+
+
+@op
+def dense(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x times the transpose of w, plus a bias.
+
+    Shapes   x [..., k]; w [n, k]; bias [n]; result [..., n]
+    """
+    dtype = same_dtype(x=x, w=w)
+    require(len(w.shape) == 2, f"w {describe(w.shape)} has to have two dimensions [n, k]")
+    total = product(x, w, False, True, "dense")
+    if bias is None:
+        return stored(total, dtype)
+    same_dtype(x=x, bias=bias)
+    shape = broadcast_shapes(result=total.shape, bias=bias.shape)
+    return tensor(
+        shape,
+        lambda *i: cast(dtype, total[i] + cast(total.dtype, at(bias, shape, i))), "dense_bias",
+    )  # fmt: skip

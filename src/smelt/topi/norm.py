@@ -1,0 +1,265 @@
+"""Normalisation: mean and variance in two passes, accumulated in the wide type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smelt.ir.expr import INDEX, Expr, all_of, call, cast, const, equal, if_then_else, select
+from smelt.te.tensor import Tensor, reduce_axis
+from smelt.tir.nodes import IterVar
+
+from .common import (
+    agree, at, axis_of, broadcast_shapes, describe, float_only, reduce_axes, require, sum_over,
+    tensor, wide,
+)  # fmt: skip
+from .registry import op
+
+
+def _channels(x: Tensor, **vectors: Tensor) -> None:
+    """Every operand is a vector with one element per channel of x [n, c, ...]."""
+    require(len(x.shape) >= 2, f"x {describe(x.shape)} has to be [n, c, ...]")
+    for name, v in vectors.items():
+        require(
+            len(v.shape) == 1, f"{name} {describe(v.shape)} has to have one dimension, channels"
+        )
+        agree(
+            x.shape[1], v.shape[0],
+            f"{name} {describe(v.shape)} and x {describe(x.shape)}: one element per channel",
+        )  # fmt: skip
+
+
+@op
+def batch_norm(
+    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, *, epsilon: float = 1e-5
+) -> Tensor:
+    """(x - mean) / sqrt(var + epsilon) * scale + bias with given statistics per channel.
+
+    Shapes   x [n, c, ...]; scale, bias, mean and var [c]
+    Source   ONNX BatchNormalization-15 (inference)
+    """
+    float_only(x)
+    _channels(x, scale=scale, bias=bias, mean=mean, var=var)
+    to = wide(x.dtype)
+
+    def body(*i: Expr) -> Expr:
+        s, b, m, v = [cast(to, t[i[1]]) for t in (scale, bias, mean, var)]
+        factor = s / call("sqrt", v + epsilon)
+        return cast(x.dtype, (cast(to, x[i]) - m) * factor + b)
+
+    return tensor(x.shape, body, "batch_norm")
+
+
+# ------------------------------------------------------------------------- mean and variance of x
+
+
+def _statistics(
+    x: Tensor, shape: Sequence[Expr], index: Callable[..., Sequence[Expr]],
+    axes: Callable[[], list[IterVar]], count: Expr, epsilon: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The mean and 1 / sqrt(variance + epsilon) of groups of elements.
+
+    shape   one entry per group
+    index   (group index, reduction variables) -> index of x
+    axes    makes the reduction variables
+    """
+    to = wide(x.dtype)
+    n = cast(to, count)
+    k = axes()
+    total = sum_over(shape, lambda *i: cast(to, x[tuple(index(i, k))]), k, "norm_sum")
+    mean = tensor(shape, lambda *i: total[i] / n, "norm_mean")
+    j = axes()
+
+    def squared(*i: Expr) -> Expr:
+        d = cast(to, x[tuple(index(i, j))]) - mean[i]
+        return d * d
+
+    spread = sum_over(shape, squared, j, "norm_squares")
+    scale = tensor(shape, lambda *i: 1.0 / call("sqrt", spread[i] / n + epsilon), "norm_scale")
+    return mean, scale
+
+
+def _product(items: Sequence[Expr]) -> Expr:
+    total: Expr = const(1, INDEX)
+    for e in items:
+        total = total * e
+    return total
+
+
+def _affine(x: Tensor, axis: int, **operands: Tensor | None) -> None:
+    """Operands that are laid over the normalised dimensions of x."""
+    float_only(x)
+    tail = x.shape[axis:]
+    for name, t in operands.items():
+        if t is not None:
+            require(
+                len(t.shape) <= len(x.shape),
+                f"{name} {describe(t.shape)} has more dimensions than x {describe(x.shape)}",
+            )
+            broadcast_shapes(**{f"x from axis {axis}": tail, name: t.shape})
+
+
+@op
+def layer_norm(
+    x: Tensor, scale: Tensor, bias: Tensor | None = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias over the dimensions from `axis` on.
+
+    Shapes   x [..., tail]; scale and bias broadcast to the tail
+    Source   ONNX LayerNormalization-17
+    """
+    axis = axis_of(axis, len(x.shape))
+    _affine(x, axis, scale=scale, bias=bias)
+    dims = range(axis, len(x.shape))
+    mean, factor = _statistics(
+        x, x.shape[:axis], lambda i, k: (*i, *[a.var for a in k]),
+        lambda: reduce_axes(x, dims), _product(x.shape[axis:]), epsilon,
+    )  # fmt: skip
+    to = wide(x.dtype)
+
+    def body(*i: Expr) -> Expr:
+        v = (cast(to, x[i]) - mean[i[:axis]]) * factor[i[:axis]] * cast(to, at(scale, x.shape, i))
+        return cast(x.dtype, v if bias is None else v + cast(to, at(bias, x.shape, i)))
+
+    return tensor(x.shape, body, "layer_norm")
+
+
+@op
+def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5) -> Tensor:
+    """x / sqrt(mean(x * x) + epsilon) * scale over the dimensions from `axis` on.
+
+    Shapes   x [..., tail]; scale broadcasts to the tail
+    Source   ONNX RMSNormalization-23
+    """
+    axis = axis_of(axis, len(x.shape))
+    _affine(x, axis, scale=scale)
+    to = wide(x.dtype)
+    k = reduce_axes(x, range(axis, len(x.shape)))
+
+    def squared(*i: Expr) -> Expr:
+        v = cast(to, x[(*i, *[a.var for a in k])])
+        return v * v
+
+    squares = sum_over(x.shape[:axis], squared, k, "norm_squares")
+    n = cast(to, _product(x.shape[axis:]))
+    factor = tensor(
+        squares.shape, lambda *i: 1.0 / call("sqrt", squares[i] / n + epsilon), "norm_scale"
+    )
+
+    def body(*i: Expr) -> Expr:
+        return cast(
+            x.dtype, cast(to, x[i]) * factor[i[:axis]] * cast(to, at(scale, x.shape, i))
+        )
+
+    return tensor(x.shape, body, "rms_norm")
+
+
+@op
+def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
+    """Each channel of each image brought to mean 0 and variance 1, then scale * x + bias.
+
+    Shapes   x [n, c, ...]; scale and bias [c]
+    Source   ONNX InstanceNormalization-22
+    """
+    float_only(x)
+    _channels(x, scale=scale, bias=bias)
+    mean, factor = _statistics(
+        x, x.shape[:2], lambda i, k: (*i, *[a.var for a in k]),
+        lambda: reduce_axes(x, range(2, len(x.shape))), _product(x.shape[2:]), epsilon,
+    )  # fmt: skip
+    to = wide(x.dtype)
+
+    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
+        v = (cast(to, x[(n, c, *y)]) - mean[n, c]) * factor[n, c]
+        return cast(x.dtype, v * cast(to, scale[c]) + cast(to, bias[c]))
+
+    return tensor(x.shape, body, "instance_norm")
+
+
+@op
+def group_norm(
+    x: Tensor, scale: Tensor, bias: Tensor, *, groups: int, epsilon: float = 1e-5
+) -> Tensor:
+    """Groups of neighbouring channels brought to mean 0 and variance 1, then scale * x + bias.
+
+    Shapes   x [n, c, ...]; scale and bias [c]
+    Source   ONNX GroupNormalization-21
+    """
+    float_only(x)
+    _channels(x, scale=scale, bias=bias)
+    channels = getattr(x.shape[1], "value", None)
+    require(
+        groups >= 1 and (channels is None or channels % groups == 0),
+        f"x {describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
+    )
+    per = x.shape[1] // groups
+    mean, factor = _statistics(
+        x, (x.shape[0], const(groups, INDEX)),
+        lambda i, k: (i[0], i[1] * per + k[0].var, *[a.var for a in k[1:]]),
+        lambda: [reduce_axis((0, per), "kc"), *reduce_axes(x, range(2, len(x.shape)))],
+        per * _product(x.shape[2:]), epsilon,
+    )  # fmt: skip
+    to = wide(x.dtype)
+
+    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
+        g = c // per
+        v = (cast(to, x[(n, c, *y)]) - mean[n, g]) * factor[n, g]
+        return cast(x.dtype, v * cast(to, scale[c]) + cast(to, bias[c]))
+
+    return tensor(x.shape, body, "group_norm")
+
+
+@op
+def lrn(
+    x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+) -> Tensor:
+    """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ** beta.
+
+    Shapes   x [n, c, ...]
+    Source   ONNX LRN-13
+    """
+    float_only(x)
+    require(size >= 1, f"size={size}; it has to be at least 1")
+    to = wide(x.dtype)
+    k = reduce_axis((0, size), "k")
+
+    def squared(n: Expr, c: Expr, *y: Expr) -> Expr:
+        at_channel = c + k.var - (size - 1) // 2
+        v = cast(to, x[(n, at_channel, *y)])
+        inside = all_of(at_channel >= 0, at_channel < x.shape[1])
+        return if_then_else(inside, v * v, const(0.0, to))
+
+    total = sum_over(x.shape, squared, [k], "lrn_sum")
+
+    def body(*i: Expr) -> Expr:
+        base = bias + (alpha / size) * total[i]
+        return cast(x.dtype, cast(to, x[i]) / call("pow", base, const(beta, to)))
+
+    return tensor(x.shape, body, "lrn")
+
+
+@op
+def lp_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
+    """x divided by its norm along `axis`; 0 where the norm is 0.
+
+    p  1 (sum of magnitudes) or 2 (root of the sum of squares)
+    """
+    float_only(x)
+    require(p in (1, 2), f"p={p}; legal: 1, 2")
+    axis = axis_of(axis, len(x.shape))
+    to = wide(x.dtype)
+    (k,) = reduce_axes(x, [axis])
+
+    def part(*i: Expr) -> Expr:
+        v = cast(to, x[(*i[:axis], k.var, *i[axis:])])
+        return call("abs", v) if p == 1 else v * v
+
+    total = sum_over((*x.shape[:axis], *x.shape[axis + 1 :]), part, [k], "norm_sum")
+
+    def body(*i: Expr) -> Expr:
+        t = total[(*i[:axis], *i[axis + 1 :])]
+        norm = t if p == 1 else call("sqrt", t)
+        none = equal(norm, 0.0)
+        v = cast(to, x[i]) / select(none, 1.0, norm)
+        return cast(x.dtype, select(none, 0.0, v))
+
+    return tensor(x.shape, body, "lp_norm")

@@ -1,0 +1,333 @@
+"""Reductions along dimensions, softmax and running sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import INDEX, And, Expr, Or, call, cast, const, convert, equal, select
+from smelt.te.tensor import Tensor, comm_reducer, compute, max_value, min_value, reduce_axis
+from smelt.te.tensor import all as te_all
+from smelt.te.tensor import any as te_any
+from smelt.te.tensor import max as te_max
+from smelt.te.tensor import min as te_min
+from smelt.te.tensor import prod as te_prod
+
+from .common import (
+    axes_of, axis_of, float_only, reduce_axes, require, stored, sum_over, tensor, wide,
+)  # fmt: skip
+from .registry import op
+
+Axes = tuple[int, ...] | None
+
+
+class _Plan:
+    """Which dimensions are reduced and how the result is indexed.
+
+    axes    the reduced dimensions, ascending
+    shape   of the result
+    point   (result index, reduction variables) -> index of the operand
+    """
+
+    def __init__(self, x: Tensor, axes: Sequence[int] | None, keepdims: bool) -> None:
+        self.axes = axes_of(axes, len(x.shape))
+        self.keepdims, self.rank = keepdims, len(x.shape)
+        self.vars = reduce_axes(x, self.axes)
+        one = const(1, INDEX)
+        kept = [(one if a in self.axes else e, a) for a, e in enumerate(x.shape)]
+        self.shape = tuple([e for e, a in kept if keepdims or a not in self.axes])
+
+    def point(self, i: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The operand's index for the result's."""
+        rest = iter(i)
+        over = dict(zip(self.axes, self.vars, strict=True))
+        index: list[Expr] = []
+        for a in range(self.rank):
+            if a in over:
+                index.append(over[a].var)
+                if self.keepdims:
+                    next(rest)
+            else:
+                index.append(next(rest))
+        return tuple(index)
+
+    def count(self, x: Tensor) -> Expr:
+        """How many elements meet in one."""
+        total: Expr = const(1, INDEX)
+        for a in self.axes:
+            total = total * x.shape[a]
+        return total
+
+
+def _reduce(
+    x: Tensor, axes: Axes, keepdims: bool, name: str, reducer: Callable[..., Any],
+    fn: Callable[[Expr], Expr] = lambda v: v,
+) -> Tensor:  # fmt: skip
+    plan = _Plan(x, axes, keepdims)
+    if not plan.axes:
+        return tensor(x.shape, lambda *i: fn(x[i]), name)
+    return tensor(plan.shape, lambda *i: reducer(fn(x[plan.point(i)]), plan.vars), name)
+
+
+def _total(
+    x: Tensor, axes: Axes, keepdims: bool, name: str, fn: Callable[[Expr], Expr]
+) -> Tensor:
+    """The sum of fn(x), in the wide type."""
+    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    plan = _Plan(x, axes, keepdims)
+    to = wide(x.dtype)
+    if not plan.axes:
+        return tensor(x.shape, lambda *i: fn(cast(to, x[i])), name)
+    return sum_over(plan.shape, lambda *i: fn(cast(to, x[plan.point(i)])), plan.vars, name)
+
+
+@op
+def sum_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The sum along `axes` (None: all). Narrow floats are summed in float32."""
+    return stored(_total(x, axes, keepdims, "sum", lambda v: v), x.dtype)
+
+
+@op
+def mean(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The sum along `axes` divided by the number of elements; integers toward zero."""
+    total = _total(x, axes, keepdims, "sum", lambda v: v)
+    n = _Plan(x, axes, keepdims).count(x)
+
+    def body(*i: Expr) -> Expr:
+        if dt.is_float(x.dtype):
+            return cast(x.dtype, total[i] / cast(total.dtype, n))
+        return total[i] / cast(x.dtype, n)
+
+    return tensor(total.shape, body, "mean")
+
+
+@op
+def prod(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The product along `axes` (None: all)."""
+    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    to = wide(x.dtype)
+    return stored(_reduce(x, axes, keepdims, "prod", te_prod, lambda v: cast(to, v)), x.dtype)
+
+
+@op
+def max_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The largest element along `axes` (None: all)."""
+    return _reduce(x, axes, keepdims, "max", te_any if x.dtype == "bool" else te_max)
+
+
+@op
+def min_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The smallest element along `axes` (None: all)."""
+    return _reduce(x, axes, keepdims, "min", te_all if x.dtype == "bool" else te_min)
+
+
+@op
+def all_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """Whether all elements along `axes` are true."""
+    require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    return _reduce(x, axes, keepdims, "all", te_all)
+
+
+@op
+def any_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """Whether some element along `axes` is true."""
+    require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    return _reduce(x, axes, keepdims, "any", te_any)
+
+
+def _through_float(name: str, x: Tensor, dtype: str) -> Tensor:
+    """A floating-point function of a sum, stored as `dtype`; integers pass through float64."""
+    via = x.dtype if dt.is_float(x.dtype) else "float64"
+    return tensor(x.shape, lambda *i: cast(dtype, call(name, cast(via, x[i]))), name)
+
+
+@op
+def reduce_l1(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The sum of magnitudes along `axes`."""
+    return stored(_total(x, axes, keepdims, "sum", lambda v: call("abs", v)), x.dtype)
+
+
+@op
+def reduce_l2(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The root of the sum of squares along `axes`."""
+    return _through_float("sqrt", _total(x, axes, keepdims, "sum", lambda v: v * v), x.dtype)
+
+
+@op
+def reduce_sum_square(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The sum of squares along `axes`."""
+    return stored(_total(x, axes, keepdims, "sum", lambda v: v * v), x.dtype)
+
+
+@op
+def reduce_log_sum(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """The logarithm of the sum along `axes`."""
+    return _through_float("log", _total(x, axes, keepdims, "sum", lambda v: v), x.dtype)
+
+
+@op
+def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
+    """log(sum(exp(x))) along `axes`, shifted by the largest element so that nothing overflows."""
+    float_only(x)
+    largest = _reduce(x, axes, True, "max", te_max)
+    to = wide(x.dtype)
+
+    def shift(i: Sequence[Expr]) -> Expr:
+        m = cast(to, largest[tuple(i)])
+        return select(call("abs", m) < math.inf, m, 0.0)
+
+    plan = _Plan(x, axes, keepdims)
+    whole = _Plan(x, axes, True)
+
+    def kept(i: Sequence[Expr]) -> list[Expr]:
+        zero: Expr = const(0, INDEX)
+        rest = iter(i)
+        if keepdims:
+            return list(i)
+        return [zero if a in whole.axes else next(rest) for a in range(whole.rank)]
+
+    if not plan.axes:
+        return tensor(x.shape, lambda *i: x[i], "log")
+    total = sum_over(
+        plan.shape,
+        lambda *i: call("exp", cast(to, x[plan.point(i)]) - shift(kept(i))),
+        plan.vars, "sum",
+    )  # fmt: skip
+    return tensor(
+        plan.shape, lambda *i: cast(x.dtype, call("log", total[i]) + shift(kept(i))), "log"
+    )
+
+
+# ------------------------------------------------------------------------------- where it stands
+
+
+def _pick(better: Callable[[Expr, Expr], Expr], last: bool) -> Callable[..., Any]:
+    """A reduction of (index, value) pairs to the better value; among equals by position."""
+
+    def combine(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr]:
+        nearer = a[0] > b[0] if last else a[0] < b[0]
+        keep = Or(better(a[1], b[1]), And(equal(a[1], b[1]), nearer))
+        return select(keep, a[0], b[0]), select(keep, a[1], b[1])
+
+    return combine
+
+
+def _picker(name: str, better: Callable[[Expr, Expr], Expr], worst: Any, last: bool) -> Any:
+    start = const(-1 if last else (1 << 63) - 1, "int64")
+    return comm_reducer(_pick(better, last), lambda _, d: (start, worst(d)), name)
+
+
+_ARGMAX = {
+    last: _picker(f"argmax{'_last' * last}", lambda a, b: a > b, min_value, last)
+    for last in (False, True)
+}
+_ARGMIN = {
+    last: _picker(f"argmin{'_last' * last}", lambda a, b: a < b, max_value, last)
+    for last in (False, True)
+}
+
+
+def _position(x: Tensor, axis: int, keepdims: bool, name: str, reducer: Any) -> Tensor:
+    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    plan = _Plan(x, (axis_of(axis, len(x.shape)),), keepdims)
+    result = compute(
+        plan.shape,
+        lambda *i: reducer((plan.vars[0].var, x[plan.point(i)]), plan.vars),
+        name,
+    )
+    found: Tensor = result[0]
+    return found
+
+
+@op
+def argmax(
+    x: Tensor, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False
+) -> Tensor:
+    """Where the largest element along `axis` stands (int64): the first of equals, or the last."""
+    return _position(x, axis, keepdims, "argmax", _ARGMAX[select_last_index])
+
+
+@op
+def argmin(
+    x: Tensor, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False
+) -> Tensor:
+    """Where the smallest element along `axis` stands (int64): the first of equals, or the last."""
+    return _position(x, axis, keepdims, "argmin", _ARGMIN[select_last_index])
+
+
+# -------------------------------------------------------------------------------------- softmax
+
+
+class _Powers:
+    """exp(x - max) along one axis, and what softmax and its logarithm are made of.
+
+    moved  x - max
+    powers, total  exp(moved) and its sum
+    """
+
+    def __init__(self, x: Tensor, axis: int) -> None:
+        float_only(x)
+        self.axis = axis_of(axis, len(x.shape))
+        to, plan = wide(x.dtype), _Plan(x, (self.axis,), False)
+        largest = tensor(plan.shape, lambda *i: te_max(x[plan.point(i)], plan.vars), "softmax_max")
+        self.moved = lambda i: cast(to, x[i]) - cast(to, largest[self.rest(i)])
+        self.powers = tensor(x.shape, lambda *i: call("exp", self.moved(i)), "softmax_exp")
+        again = _Plan(self.powers, (self.axis,), False)
+        self.total = sum_over(
+            plan.shape, lambda *i: self.powers[again.point(i)], again.vars, "softmax_sum"
+        )
+
+    def rest(self, i: Sequence[Expr]) -> tuple[Expr, ...]:
+        """An index without the axis."""
+        return (*i[: self.axis], *i[self.axis + 1 :])
+
+
+def softmax_of(x: Tensor, axis: int) -> Tensor:
+    """exp(x - max) / sum(exp(x - max)) along `axis`, in the element type of x."""
+    p = _Powers(x, axis)
+    return tensor(
+        x.shape, lambda *i: cast(x.dtype, p.powers[i] / p.total[p.rest(i)]), "softmax"
+    )
+
+
+@op
+def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """exp(x) / sum(exp(x)) along `axis`, shifted by the largest element."""
+    return softmax_of(x, axis)
+
+
+@op
+def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """log(softmax(x)) along `axis`: x - max - log(sum(exp(x - max)))."""
+    p = _Powers(x, axis)
+
+    def body(*i: Expr) -> Expr:
+        return cast(x.dtype, p.moved(i) - call("log", p.total[p.rest(i)]))
+
+    return tensor(x.shape, body, "log_softmax")
+
+
+@op
+def cumsum(x: Tensor, *, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The sum of the elements before each one along `axis`.
+
+    exclusive  without the element itself
+    reverse    of the elements after it
+    """
+    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    axis = axis_of(axis, len(x.shape))
+    k = reduce_axis((0, x.shape[axis]), "k")
+    to = wide(x.dtype)
+
+    def body(*i: Expr) -> Expr:
+        here = i[axis]
+        if reverse:
+            taken = k.var > here if exclusive else k.var >= here
+        else:
+            taken = k.var < here if exclusive else k.var <= here
+        element = cast(to, x[(*i[:axis], k.var, *i[axis + 1 :])])
+        return select(taken, element, convert(0, to))
+
+    return stored(sum_over(x.shape, body, [k], "cumsum"), x.dtype)

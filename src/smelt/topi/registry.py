@@ -1,0 +1,213 @@
+"""`@op`: one function is an operator.
+
+    @op
+    def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor: ...
+
+Positional parameters are operands (`Tensor`, `Tensor | None` = may be left out, `*xs` = any
+number); keyword-only parameters are attributes with their types. Running the body on placeholders
+gives shapes, types and the fusion kind, memoised by operand types and attributes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from smelt.ir.errors import SmeltError, TypeMismatch
+from smelt.ir.expr import Expr, IntImm
+from smelt.ir.types import TensorType
+from smelt.te.tensor import ComputeOp, Tensor, placeholder, topological
+from smelt.tir.nodes import BufferLoad, Reduce
+
+__all__ = ["Attrs", "Op", "OpInstance", "get_op", "op", "ops"]
+
+Attrs = Mapping[str, Any]
+
+_OPS: dict[str, Op] = {}
+
+
+class OpInstance:
+    """An operator on operands of certain types: its tensor expression and what follows from it."""
+
+    def __init__(self, inputs: tuple[Tensor | None, ...], outputs: tuple[Tensor, ...], kind: str) -> None:
+        """Keep the traced body."""
+        self.inputs, self.outputs, self.kind = inputs, outputs, kind
+        self.types = tuple([TensorType(t.shape, t.type) for t in outputs])
+
+
+class Op:
+    """An operator: a named function from tensors and attributes to tensors."""
+
+    def __init__(self, fn: Callable[..., Any], name: str, kind: str | None) -> None:
+        """Read the operands and attributes off the function's signature."""
+        self.fn, self.name, self.fixed_kind = fn, name, kind
+        self.__doc__ = fn.__doc__
+        self.operands: list[str] = []
+        self.optional: set[str] = set()
+        self.variadic = False
+        self.attributes: dict[str, inspect.Parameter] = {}
+        for p in inspect.signature(fn).parameters.values():
+            if p.kind == p.KEYWORD_ONLY:
+                self.attributes[p.name] = p
+            else:
+                self.operands.append(p.name)
+                self.variadic = self.variadic or p.kind == p.VAR_POSITIONAL
+                if "None" in str(p.annotation):
+                    self.optional.add(p.name)
+        self._memo: dict[Any, OpInstance] = {}
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (get_op, (self.name,))
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        """The tensor expression of this operator on te tensors."""
+        return self.fn(*args, **attrs)
+
+    def normalize(self, attrs: Attrs) -> dict[str, Any]:
+        """All attributes in declared order, defaults filled in, lists as tuples."""
+        for name in attrs:
+            if name not in self.attributes:
+                near = difflib.get_close_matches(name, self.attributes, 3)
+                raise TypeMismatch(f"{self.name} has no attribute {name!r}"
+                                   + (f"; nearest: {', '.join(near)}" if near else "")
+                                   + f"; attributes: {', '.join(self.attributes) or 'none'}")
+        full = {}
+        for name, p in self.attributes.items():
+            if name in attrs:
+                full[name] = _plain(attrs[name])
+            elif p.default is p.empty:
+                raise TypeMismatch(f"{self.name} needs the attribute {name!r}")
+            else:
+                full[name] = p.default
+        return full
+
+    def instance(self, types: Sequence[TensorType | None], attrs: Attrs) -> OpInstance:
+        """The traced body for operands of these types (None = operand left out)."""
+        key = (tuple(types), tuple([(k, _hashable(v)) for k, v in attrs.items()]))
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._trace(types, self.normalize(attrs))
+        return found
+
+    def infer(self, types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
+        """The types of the results."""
+        return self.instance(types, attrs).types
+
+    def _trace(self, types: Sequence[TensorType | None], attrs: Attrs) -> OpInstance:
+        self._check_count(types)
+        names = self.operands if not self.variadic else [f"{self.operands[-1]}{i}" for i in range(len(types))]
+        args = tuple([None if t is None else placeholder(t.shape, t.dtype, n)
+                      for t, n in zip(types, names, strict=False)])
+        try:
+            result = self.fn(*args, **attrs)
+        except SmeltError as e:
+            if str(e).startswith(self.name + ":"):
+                raise
+            raise type(e)(f"{self.name}: {e}") from e
+        outputs = tuple(result) if isinstance(result, list | tuple) else (result,)
+        return OpInstance(args, outputs, self.fixed_kind or _kind(outputs))
+
+    def _check_count(self, types: Sequence[TensorType | None]) -> None:
+        if self.variadic:
+            return
+        need = [o for o in self.operands if o not in self.optional]
+        if not len(need) <= len(types) <= len(self.operands):
+            raise TypeMismatch(f"{self.name} takes {len(self.operands)} operands "
+                               f"({', '.join(self.operands)}), {len(types)} given")
+        for name, t in zip(self.operands, types, strict=False):
+            if t is None and name not in self.optional:
+                raise TypeMismatch(f"{self.name}: the operand {name!r} is missing")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple([_plain(v) for v in value])
+    if isinstance(value, IntImm):
+        return value.value
+    return value
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple([_hashable(v) for v in value])
+    return (type(value).__name__, value) if not isinstance(value, Expr) else value
+
+
+def _kind(outputs: Sequence[Tensor]) -> str:
+    """The fusion kind: what the loads and reductions of the body look like.
+
+    elementwise  every input is read at the output's own index
+    broadcast    some input lacks dimensions or repeats along them
+    injective    an index map moves elements, none is read twice for one result
+    contraction  one reduction of a product of two inputs (the anchor of a fused kernel)
+    reduce       one reduction otherwise
+    opaque       several reductions or results: a kernel of its own
+    """
+    computes = [o for o in topological(outputs) if isinstance(o, ComputeOp)]
+    reductions = [o for o in computes if o.reduce_axis]
+    if len(reductions) > 1 or len(outputs) > 1:
+        return "opaque"
+    if reductions:
+        e = reductions[0].body[0]
+        assert isinstance(e, Reduce)
+        return "contraction" if e.combiner.name == "sum" and len(_tensors(e.sources[0])) >= 2 else "reduce"
+    worst = "elementwise"
+    for o in computes:
+        point = tuple([a.var for a in o.axis])
+        for load in [x for e in o.body for x in _loads(e)]:
+            if load.indices == point:
+                continue
+            used = [i for i in load.indices if i in point]
+            plain = all(i in point or isinstance(i, IntImm) for i in load.indices) and len(set(used)) == len(used)
+            ordered = [point.index(i) for i in used] == sorted(point.index(i) for i in used)  # type: ignore[arg-type]
+            if not (plain and ordered):
+                return "injective"
+            worst = "broadcast"
+    return worst
+
+
+def _loads(e: Expr) -> list[BufferLoad]:
+    out, stack, seen = [], [e], set()
+    while stack:
+        n = stack.pop()
+        if n not in seen:
+            seen.add(n)
+            if isinstance(n, BufferLoad):
+                out.append(n)
+                stack.extend(n.indices)
+            else:
+                stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return out
+
+
+def _tensors(e: Expr) -> set[Any]:
+    return {x.buffer for x in _loads(e)}
+
+
+def op(fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None) -> Any:
+    """Make a function an operator. kind overrides the derived fusion kind."""
+    def make(f: Callable[..., Any]) -> Op:
+        made = Op(f, name or f.__name__.rstrip("_"), kind)
+        if made.name in _OPS:
+            raise ValueError(f"the operator {made.name!r} exists already")
+        _OPS[made.name] = made
+        return made
+    return make if fn is None else make(fn)
+
+
+def get_op(name: str) -> Op:
+    """The operator of this name."""
+    if name not in _OPS:
+        near = difflib.get_close_matches(name, _OPS, 3)
+        raise TypeMismatch(f"no operator {name!r}" + (f"; nearest: {', '.join(near)}" if near else ""))
+    return _OPS[name]
+
+
+def ops() -> dict[str, Op]:
+    """All operators by name."""
+    return dict(_OPS)

@@ -1,0 +1,224 @@
+"""Images made larger or smaller, one dimension after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import (
+    INDEX, Expr, all_of, any_of, call, cast, const, maximum, minimum, select, value_of,
+)  # fmt: skip
+from smelt.te.tensor import Tensor
+
+from .common import describe, extents, number, require, stored, tensor
+from .registry import op
+
+MODES = ("nearest", "linear", "cubic")
+COORDINATES = (
+    "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric",
+    "tf_crop_and_resize",
+)  # fmt: skip
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+FLOAT = "float32"
+
+
+class _Axis:
+    """One dimension to be resized.
+
+    size, extent  of the result and of the operand, in elements
+    scale         result elements per operand element
+    roi           begin and end of the part that is kept, from 0 to 1 (tf_crop_and_resize)
+    """
+
+    def __init__(
+        self, size: Expr, extent: Expr, scale: float, mode: str, roi: tuple[float, float]
+    ) -> None:
+        self.size, self.extent, self.mode, self.roi = size, extent, mode, roi
+        s = value_of(size)
+        h = value_of(extent)
+        self.ratio: Expr
+        if scale:
+            self.ratio = const(float(scale), FLOAT)
+        elif s is not None and h is not None:
+            self.ratio = const(s / h, FLOAT)
+        else:
+            self.ratio = cast(FLOAT, size) / cast(FLOAT, extent)
+        self.factor = s // h if s is not None and h and s % h == 0 else 0
+        if scale and scale != self.factor:
+            self.factor = 0
+
+    def source(self, i: Expr) -> Expr:
+        """The coordinate in the operand, in float32, that place `i` of the result looks at."""
+        x, one = cast(FLOAT, i), const(1, INDEX)
+        last_in, last_out = cast(FLOAT, self.extent - one), cast(FLOAT, self.size - one)
+        if self.mode == "asymmetric":
+            return x / self.ratio
+        if self.mode == "align_corners":
+            single = value_of(self.size) == 1
+            return const(0.0, FLOAT) if single else x * last_in / maximum(last_out, 1.0)
+        if self.mode == "tf_crop_and_resize":
+            a, b = self.roi
+            if value_of(self.size) == 1:
+                return 0.5 * (a + b) * last_in
+            return a * last_in + x * (b - a) * last_in / maximum(last_out, 1.0)
+        half = (x + 0.5) / self.ratio - 0.5
+        if self.mode == "pytorch_half_pixel":
+            return half if value_of(self.size) != 1 else const(0.0, FLOAT)
+        if self.mode == "half_pixel_symmetric":
+            wide = cast(FLOAT, self.extent)
+            adjustment = cast(FLOAT, self.size) / (self.ratio * wide)
+            return half + wide * 0.5 * (1.0 - adjustment)
+        return half
+
+    def inside(self, at: Expr) -> Expr:
+        """An index cut to the dimension."""
+        return maximum(minimum(at, self.extent - 1), 0)
+
+    def outside(self, x: Expr) -> Expr:
+        """Whether a coordinate lies outside the operand."""
+        return any_of(x < 0.0, x > cast(FLOAT, self.extent - 1))
+
+
+def _rounded(x: Expr, how: str) -> Expr:
+    """A coordinate as an index."""
+    if how == "floor":
+        return cast(INDEX, call("floor", x))
+    if how == "ceil":
+        return cast(INDEX, call("ceil", x))
+    if how == "round_prefer_ceil":
+        return cast(INDEX, call("floor", x + 0.5))
+    return cast(INDEX, call("ceil", x - 0.5))
+
+
+def _nearest(a: _Axis, i: Expr, how: str) -> list[tuple[Expr, Expr | None]]:
+    whole = (a.mode == "asymmetric" and how == "floor") or (
+        a.mode in ("half_pixel", "half_pixel_symmetric") and how.startswith("round")
+    )
+    if a.factor and whole:
+        return [(i // a.factor, None)]
+    return [(a.inside(_rounded(a.source(i), how)), None)]
+
+
+def _linear(a: _Axis, i: Expr) -> list[tuple[Expr, Expr | None]]:
+    x = a.source(i)
+    inside = maximum(minimum(x, cast(FLOAT, a.extent - 1)), 0.0)
+    down = call("floor", inside)
+    left = cast(INDEX, down)
+    weight = inside - down
+    return [(left, 1.0 - weight), (minimum(left + 1, a.extent - 1), weight)]
+
+
+def _linear_without_outside(a: _Axis, i: Expr) -> list[tuple[Expr, Expr | None]]:
+    x = a.source(i)
+    down = call("floor", x)
+    weight = x - down
+    return _counted(a, cast(INDEX, down), [1.0 - weight, weight], 0)
+
+
+def _cubic(a: _Axis, i: Expr, coefficient: float, exclude: bool) -> list[tuple[Expr, Expr | None]]:
+    x = a.source(i)
+    down = call("floor", x)
+    t = x - down
+    c = coefficient
+
+    def near(v: Expr) -> Expr:
+        return ((c + 2) * v - (c + 3)) * v * v + 1.0
+
+    def far(v: Expr) -> Expr:
+        return ((c * v - 5 * c) * v + 8 * c) * v - 4 * c
+
+    weights = [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+    first = cast(INDEX, down)
+    if exclude:
+        return _counted(a, first, weights, 1)
+    return [(a.inside(first + (n - 1)), w) for n, w in enumerate(weights)]
+
+
+def _counted(
+    a: _Axis, first: Expr, weights: Sequence[Expr], before: int
+) -> list[tuple[Expr, Expr | None]]:
+    """Taps outside the operand count 0 and the others sum up to 1 (exclude_outside)."""
+    kept = []
+    for n, w in enumerate(weights):
+        at = first + (n - before)
+        kept.append(select(all_of(at >= 0, at < a.extent), w, 0.0))
+    total = kept[0]
+    for w in kept[1:]:
+        total = total + w
+    return [(a.inside(first + (n - before)), w / total) for n, w in enumerate(kept)]
+
+
+def _along(
+    x: Tensor, d: int, a: _Axis, taps: Callable[[Expr], list[tuple[Expr, Expr | None]]],
+    blank: float | None,
+) -> Tensor:  # fmt: skip
+    """x resized along dimension d."""
+
+    def body(*i: Expr) -> Expr:
+        total: Expr | None = None
+        for at, weight in taps(i[d]):
+            value: Expr = x[(*i[:d], at, *i[d + 1 :])]
+            part = value if weight is None else value * weight
+            total = part if total is None else total + part
+        assert total is not None
+        if blank is None:
+            return total
+        return select(a.outside(a.source(i[d])), number(blank, x.dtype), total)
+
+    shape = [a.size if n == d else e for n, e in enumerate(x.shape)]
+    return tensor(shape, body, "resize")
+
+
+@op
+def resize(
+    x: Tensor, *, sizes: tuple[int, ...], scales: tuple[float, ...] = (), mode: str = "nearest",
+    coordinate_mode: str = "half_pixel", nearest_mode: str = "round_prefer_floor",
+    cubic_coeff: float = -0.75, exclude_outside: bool = False, extrapolation_value: float = 0.0,
+    roi: tuple[float, ...] = (),
+) -> Tensor:  # fmt: skip
+    """x with other extents, by the nearest element or by interpolation, axis by axis.
+
+    sizes   extents of the result, one per dimension
+    scales  result elements per element of x, where the model gives them; empty: sizes / extents
+    roi     begin of every dimension, then end, from 0 to 1 (tf_crop_and_resize)
+    Source  ONNX Resize-19, without antialias
+    """
+    rank = len(x.shape)
+    new = extents(sizes)
+    for name, value, legal in (
+        ("mode", mode, MODES), ("coordinate_mode", coordinate_mode, COORDINATES),
+        ("nearest_mode", nearest_mode, NEAREST),
+    ):  # fmt: skip
+        require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
+    for name, count, need in (
+        ("sizes", len(new), rank), ("scales", len(scales), rank), ("roi", len(roi), 2 * rank)
+    ):  # fmt: skip
+        require(
+            count == need or (count == 0 and name != "sizes"),
+            f"{name} has {count} numbers; x {describe(x.shape)} needs {need}",
+        )
+    crop = coordinate_mode == "tf_crop_and_resize"
+    narrow = mode != "nearest" and x.dtype not in ("float32", "float64")
+    moved = stored(x, FLOAT, "widen") if narrow else x
+    for d in range(rank):
+        part = (roi[d], roi[rank + d]) if crop and roi else (0.0, 1.0)
+        if new[d] is x.shape[d] and (not scales or scales[d] == 1) and part == (0.0, 1.0):
+            continue
+        a = _Axis(new[d], x.shape[d], scales[d] if scales else 0.0, coordinate_mode, part)
+
+        def taps(i: Expr, a: _Axis = a) -> list[tuple[Expr, Expr | None]]:
+            if mode == "nearest":
+                return _nearest(a, i, nearest_mode)
+            if mode == "linear":
+                return _linear_without_outside(a, i) if exclude_outside else _linear(a, i)
+            return _cubic(a, i, cubic_coeff, exclude_outside)
+
+        moved = _along(moved, d, a, taps, extrapolation_value if crop else None)
+    if moved is x:
+        return tensor(x.shape, lambda *i: x[i], "resize")
+    if narrow and dt.is_int(x.dtype):
+        done = moved
+        return tensor(
+            done.shape, lambda *i: cast(x.dtype, call("round", done[i])), "resize_narrow"
+        )
+    return stored(moved, x.dtype)

@@ -1,0 +1,419 @@
+"""Data movement: elements are moved, copied or cut, never computed with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.expr import (
+    INDEX, Expr, ExprLike, IntImm, Mul, all_of, ceildiv, const, convert, if_then_else,
+    maximum, minimum, value_of,
+)  # fmt: skip
+from smelt.te.tensor import Tensor
+
+from .common import (
+    agree, at, axes_of, axis_of, broadcast_shapes, describe, extents, number, require,
+    same_dtype, show, tensor,
+)  # fmt: skip
+from .registry import op
+
+ZERO = const(0, INDEX)
+Extents = tuple[int, ...]
+"""Extents or indices: every number may also be an expression over symbolic sizes."""
+
+# -------------------------------------------------------------------------------------- reshape
+
+
+def _factors(e: Expr) -> tuple[int, tuple[int, ...]]:
+    """A product as a number times unknowns (told apart by identity)."""
+    if isinstance(e, IntImm):
+        return e.value, ()
+    if isinstance(e, Mul):
+        (ca, fa), (cb, fb) = _factors(e.a), _factors(e.b)
+        return ca * cb, tuple(sorted((*fa, *fb)))
+    return 1, (id(e),)
+
+
+def _times(dims: Sequence[Expr]) -> Expr:
+    total: Expr = const(1, INDEX)
+    for e in dims:
+        total = total * e
+    return total
+
+
+def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[range, range]]:
+    """The finest runs of dimensions of both shapes that hold equally many elements."""
+    out = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        a, b = i, j
+        while True:
+            if a == len(old) and b == len(new):
+                break
+            if a > i and b > j and _factors(_times(old[i:a])) == _factors(_times(new[j:b])):
+                break
+            if b == len(new) or (a < len(old) and _behind(old[i:a], new[j:b], a - i, b - j)):
+                a += 1
+            else:
+                b += 1
+        out.append((range(i, a), range(j, b)))
+        i, j = a, b
+    return out
+
+
+def _behind(old: Sequence[Expr], new: Sequence[Expr], a: int, b: int) -> bool:
+    """Whether the run of old dimensions is the one to grow next."""
+    if a == 0 or b == 0:
+        return a == 0
+    (ca, fa), (cb, fb) = _factors(_times(old)), _factors(_times(new))
+    if fa == fb:
+        return ca < cb
+    return len(fa) < len(fb) or (len(fa) == len(fb) and a <= b)
+
+
+def reshape_index(old: Sequence[Expr], new: Sequence[Expr], point: Sequence[Expr]) -> list[Expr]:
+    """Where the element at `point` of the new shape stands in the old one."""
+    index: list[Expr] = []
+    for from_dims, to_dims in _groups(old, new):
+        dims = [d for d in from_dims if value_of(old[d]) != 1]
+        spread = [d for d in to_dims if value_of(new[d]) != 1]
+        flat: Expr = ZERO
+        for d in spread:
+            flat = flat * new[d] + point[d]
+        found: dict[int, Expr] = {}
+        for n, d in enumerate(reversed(dims)):
+            last = n == len(dims) - 1
+            found[d] = flat if last else flat % old[d]
+            flat = ZERO if last else flat // old[d]
+        index += [found.get(d, ZERO) for d in from_dims]
+    return index
+
+
+@op
+def reshape(x: Tensor, *, shape: Extents) -> Tensor:
+    """The same elements in row-major order under another shape.
+
+    shape  extents, all explicit
+    """
+    new = extents(shape)
+    have, want = value_of(_times(x.shape)), value_of(_times(new))
+    require(
+        have is None or want is None or have == want,
+        f"x {describe(x.shape)} has {have} elements, shape {describe(new)} has {want}",
+    )
+    if len(new) == len(x.shape) and all([a is b for a, b in zip(new, x.shape, strict=True)]):
+        return tensor(new, lambda *i: x[i], "reshape")
+    return tensor(new, lambda *i: x[tuple(reshape_index(x.shape, new, i))], "reshape")
+
+
+@op
+def transpose(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
+    """Dimension d of the result is dimension axes[d] of x; None turns their order round."""
+    rank = len(x.shape)
+    order = tuple(reversed(range(rank))) if axes is None else tuple(axes)
+    order = tuple([axis_of(a, rank, "axes") for a in order])
+    require(
+        sorted(order) == list(range(rank)),
+        f"axes={axes} is no order of the {rank} dimensions of x {describe(x.shape)}",
+    )
+    shape = [x.shape[a] for a in order]
+    return tensor(shape, lambda *i: x[tuple([i[order.index(d)] for d in range(rank)])], "transpose")
+
+
+@op
+def expand_dims(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
+    """Dimensions of extent 1 inserted, so that they have these numbers in the result."""
+    rank = len(x.shape) + len(axes)
+    new = axes_of(axes, rank)
+    rest = iter(x.shape)
+    shape: list[ExprLike] = [1 if d in new else next(rest) for d in range(rank)]
+    return tensor(
+        shape, lambda *i: x[tuple([v for d, v in enumerate(i) if d not in new])], "expand_dims"
+    )
+
+
+@op
+def squeeze(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
+    """Dimensions of extent 1 removed; None: all that are known to have it."""
+    rank = len(x.shape)
+    if axes is None:
+        gone = tuple([d for d in range(rank) if value_of(x.shape[d]) == 1])
+    else:
+        gone = axes_of(axes, rank)
+    for d in gone:
+        require(
+            value_of(x.shape[d]) in (None, 1),
+            f"axes={axes}: dimension {d} of x {describe(x.shape)} is not 1",
+        )
+    shape = [e for d, e in enumerate(x.shape) if d not in gone]
+
+    def body(*i: Expr) -> Expr:
+        rest = iter(i)
+        return x[tuple([ZERO if d in gone else next(rest) for d in range(rank)])]
+
+    return tensor(shape, body, "squeeze")
+
+
+@op
+def broadcast_to(x: Tensor, *, shape: Extents) -> Tensor:
+    """x repeated along dimensions of extent 1 and along new leading ones."""
+    out = broadcast_shapes(x=x.shape, shape=extents(shape))
+    return tensor(out, lambda *i: at(x, out, i), "broadcast_to")
+
+
+# ------------------------------------------------------------------------------ joining, cutting
+
+
+@op
+def concat(*xs: Tensor, axis: int = 0) -> Tensor:
+    """Tensors one after another along `axis`."""
+    require(bool(xs), "at least one operand is needed")
+    first = xs[0]
+    axis = axis_of(axis, len(first.shape))
+    shape = list(first.shape)
+    for n, x in enumerate(xs[1:], 1):
+        same_dtype(**{"xs0": first, f"xs{n}": x})
+        require(
+            len(x.shape) == len(first.shape),
+            f"xs{n} {describe(x.shape)} and xs0 {describe(first.shape)} need one rank",
+        )
+        for d, e in enumerate(x.shape):
+            if d != axis:
+                rule = f"xs{n} {describe(x.shape)} and xs0 {describe(first.shape)}: "
+                shape[d] = agree(shape[d], e, f"{rule}dimension {d} has to be equal")
+    starts: list[Expr] = [ZERO]
+    for x in xs:
+        starts.append(starts[-1] + x.shape[axis])
+    shape[axis] = starts[-1]
+
+    def body(*i: Expr) -> Expr:
+        result: Expr | None = None
+        for start, x in reversed(list(zip(starts, xs, strict=False))):
+            value = x[(*i[:axis], i[axis] - start, *i[axis + 1 :])]
+            result = value if result is None else if_then_else(i[axis] < end, value, result)
+            end = start
+        assert result is not None
+        return result
+
+    return tensor(shape, body, "concat")
+
+
+@op
+def strided_slice(
+    x: Tensor, *, axes: tuple[int, ...], begin: Extents, end: Extents,
+    strides: tuple[int, ...] | None = None,
+) -> Tensor:  # fmt: skip
+    """The elements begin, begin + stride, ... before end along some dimensions.
+
+    begin, end  not negative; end may be -1 where a stride is negative: down to the first element
+    """
+    steps = tuple(strides or (1,) * len(axes))
+    require(
+        len(axes) == len(begin) == len(end) == len(steps),
+        f"axes={axes}, begin, end and strides={steps} need equally many numbers",
+    )
+    require(0 not in steps, f"strides={steps}; a stride of 0 is not legal")
+    shape, start, step = list(x.shape), [ZERO] * len(x.shape), [1] * len(x.shape)
+    for a, b, e, s in zip(axes, extents(begin), extents(end), steps, strict=True):
+        d = axis_of(a, len(x.shape), "axes")
+        count = ceildiv(e - b, s) if s > 0 else ceildiv(b - e, -s)
+        known = value_of(count)
+        shape[d] = const(max(known, 0), INDEX) if known is not None else count
+        start[d], step[d] = b, s
+        _check_slice(x, d, b, shape[d], s)
+    return tensor(
+        shape,
+        lambda *i: x[tuple([b + v * s for v, b, s in zip(i, start, step, strict=True)])],
+        "strided_slice",
+    )
+
+
+def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None:
+    b, n, h = value_of(begin), value_of(count), value_of(x.shape[d])
+    if b is None or n is None or h is None or n == 0:
+        return
+    last = b + (n - 1) * step
+    require(
+        0 <= b < h and 0 <= last < h,
+        f"the slice of dimension {d} reads elements {b} to {last} of x {describe(x.shape)}; "
+        f"legal: 0 to {h - 1}",
+    )
+
+
+@op
+def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
+    """Dimensions read backwards."""
+    turned = axes_of(axes, len(x.shape))
+    return tensor(
+        x.shape,
+        lambda *i: x[tuple([x.shape[d] - 1 - v if d in turned else v for d, v in enumerate(i)])],
+        "flip",
+    )
+
+
+@op
+def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0) -> Tensor:
+    """x with a border; negative numbers cut elements off.
+
+    pads  elements in front of every dimension, then behind every dimension
+    mode  what stands in the border: "constant" (value), "edge" (the nearest element), "reflect"
+          (mirrored without the edge), "wrap" (the other side)
+    """
+    rank = len(x.shape)
+    require(
+        mode in ("constant", "reflect", "edge", "wrap"),
+        f"mode={mode!r}; legal: 'constant', 'reflect', 'edge', 'wrap'",
+    )
+    require(
+        len(pads) == 2 * rank,
+        f"pads has {len(pads)} numbers; x {describe(x.shape)} needs {2 * rank}",
+    )
+    front, back = extents(pads[:rank]), extents(pads[rank:])
+    shape = [e + (f + b) for e, f, b in zip(x.shape, front, back, strict=True)]
+
+    def body(*i: Expr) -> Expr:
+        moved = [v - f for v, f in zip(i, front, strict=True)]
+        if mode != "constant":
+            return x[tuple([_border(v, d, x, front, back, mode) for d, v in enumerate(moved)])]
+        conditions: list[Expr] = []
+        for v, f, b, e in zip(moved, front, back, x.shape, strict=True):
+            conditions += [v >= 0] if _above(f, 0) else []
+            conditions += [v < e] if _above(b, 0) else []
+        return if_then_else(all_of(conditions), x[tuple(moved)], number(value, x.dtype))
+
+    return tensor(shape, body, "pad")
+
+
+def _above(e: Expr, limit: int) -> bool:
+    """Whether an extent may be above a limit."""
+    v = value_of(e)
+    return v is None or v > limit
+
+
+def _border(
+    v: Expr, d: int, x: Tensor, front: Sequence[Expr], back: Sequence[Expr], mode: str
+) -> Expr:
+    """Where an element of the border is taken from."""
+    n = x.shape[d]
+    if not _above(front[d], 0) and not _above(back[d], 0):
+        return v
+    if mode == "edge":
+        return maximum(minimum(v, n - 1), 0)
+    if mode == "wrap":
+        return v % n
+    known = value_of(n)
+    if known is not None and not _above(front[d], known - 1) and not _above(back[d], known - 1):
+        left = maximum(v, 0 - v)
+        right = (n - 1) - left
+        return (n - 1) - maximum(right, 0 - right)
+    period = maximum(2 * (n - 1), 1)
+    phase = v % period
+    return minimum(phase, period - phase) if known != 1 else ZERO
+
+
+@op
+def tile(x: Tensor, *, repeats: Extents) -> Tensor:
+    """x repeated along every dimension."""
+    times = extents(repeats)
+    require(
+        len(times) == len(x.shape),
+        f"repeats has {len(times)} numbers; x {describe(x.shape)} needs {len(x.shape)}",
+    )
+    shape = [e * r for e, r in zip(x.shape, times, strict=True)]
+
+    def body(*i: Expr) -> Expr:
+        index = [
+            v if value_of(r) == 1 else v % e for v, e, r in zip(i, x.shape, times, strict=True)
+        ]
+        return x[tuple(index)]
+
+    return tensor(shape, body, "tile")
+
+
+@op
+def split(x: Tensor, *, sections: Extents, axis: int = 0) -> tuple[Tensor, ...]:
+    """x cut into pieces of these extents along `axis`; several results."""
+    axis = axis_of(axis, len(x.shape))
+    sizes = extents(sections)
+    total = sum(sizes[1:], sizes[0])
+    agree(x.shape[axis], total, f"sections {describe(sizes)} have to cover dimension {axis} of x")
+
+    def piece(start: Expr, size: Expr) -> Tensor:
+        shape = [size if d == axis else e for d, e in enumerate(x.shape)]
+        return tensor(
+            shape, lambda *i: x[(*i[:axis], i[axis] + start, *i[axis + 1 :])], "split"
+        )
+
+    out, start = [], ZERO
+    for size in sizes:
+        out.append(piece(start, size))
+        start = start + size
+    return tuple(out)
+
+
+# -------------------------------------------------------------------------------- blocks of pixels
+
+
+def _images(x: Tensor, block: int) -> tuple[Expr, ...]:
+    require(len(x.shape) == 4, f"x {describe(x.shape)} has to be [n, c, h, w]")
+    require(block >= 1, f"block={block}; it has to be at least 1")
+    return x.shape
+
+
+def _divisible(e: Expr, by: int, what: str) -> Expr:
+    v = value_of(e)
+    require(v is None or v % by == 0, f"{what} is {show(e)}; it has to be a multiple of {by}")
+    return e // by
+
+
+@op
+def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
+    """Channels laid out as blocks of pixels.
+
+    Shapes   x [n, c * block * block, h, w]; result [n, c, h * block, w * block]
+    mode     order of the channels: "DCR" (row, column, c) or "CRD" (c, row, column)
+    """
+    n, depth, h, w = _images(x, block)
+    require(mode in ("DCR", "CRD"), f"mode={mode!r}; legal: 'DCR', 'CRD'")
+    c = _divisible(depth, block * block, "dimension 1 of x")
+
+    def body(b: Expr, k: Expr, y: Expr, z: Expr) -> Expr:
+        row, column = y % block, z % block
+        cell = row * block + column
+        channel = cell * c + k if mode == "DCR" else k * (block * block) + cell
+        return x[b, channel, y // block, z // block]
+
+    return tensor((n, c, h * block, w * block), body, "depth_to_space")
+
+
+@op
+def space_to_depth(x: Tensor, *, block: int) -> Tensor:
+    """Blocks of pixels laid out as channels, in the order row, column, c.
+
+    Shapes   x [n, c, h * block, w * block]; result [n, c * block * block, h, w]
+    """
+    n, c, h, w = _images(x, block)
+    size = (_divisible(h, block, "dimension 2 of x"), _divisible(w, block, "dimension 3 of x"))
+
+    def body(b: Expr, k: Expr, y: Expr, z: Expr) -> Expr:
+        cell, channel = k // c, k % c
+        return x[b, channel, y * block + cell // block, z * block + cell % block]
+
+    return tensor((n, c * (block * block), *size), body, "space_to_depth")
+
+
+@op
+def trilu(x: Tensor, *, k: ExprLike = 0, upper: bool = True) -> Tensor:
+    """The upper (or lower) triangle of matrices, zeros elsewhere.
+
+    k  the diagonal that still belongs to it, counted to the right
+    """
+    require(len(x.shape) >= 2, f"x {describe(x.shape)} needs at least two dimensions")
+    diagonal = convert(k, INDEX)
+
+    def body(*i: Expr) -> Expr:
+        right = i[-1] - i[-2]
+        kept = right >= diagonal if upper else right <= diagonal
+        return if_then_else(kept, x[i], number(0, x.dtype))
+
+    return tensor(x.shape, body, "trilu")
+

@@ -1,0 +1,246 @@
+"""The command line: what it reads, what it prints, how it ends. Models are not compiled here."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import smelt
+from smelt.cli import main as command_line
+from smelt.cli.console import UsageError
+from smelt.cli.faces import largest_error
+from smelt.cli.inputs import read_inputs, read_shapes, write_outputs
+from smelt.cli.peer import Peer
+from smelt.cli.resnet import resnet18
+from smelt.cli.timing import interleave, summary
+from smelt.ir.errors import InternalError
+from smelt.runtime.errors import SmeltError
+
+Smelt = Callable[..., int]
+
+
+@pytest.fixture(name="cli")
+def fixture_cli(monkeypatch: pytest.MonkeyPatch) -> Smelt:
+    """Runs the command line in this process; gives the exit code."""
+
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["smelt", *arguments])
+        with pytest.raises(SystemExit) as done:
+            command_line.main()
+        return int(done.value.code or 0)
+
+    return run
+
+
+class Tensor:
+    def __init__(self, name: str, dtype: str, shape: tuple[object, ...]) -> None:
+        self.name, self.dtype, self.shape = name, dtype, shape
+
+
+class Memory:
+    planned_bytes, live_bytes, weights_bytes = 2_000_000, 1_500_000, 3_000_000
+
+
+class Doubler:
+    """Stands for a compiled model: one input, twice its value as output."""
+
+    inputs: tuple[Tensor, ...] = (Tensor("x", "float32", (2, 3)),)
+    outputs: tuple[Tensor, ...] = (Tensor("y", "float32", (2, 3)),)
+    memory = Memory()
+
+    class Value:
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+        def numpy(self) -> Any:
+            return self.value
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.Value(2 * inputs[0])
+
+    def export_library(self, path: str) -> None:
+        Path(path).write_bytes(b"library")
+
+    def profile(self, *inputs: Any) -> Any:
+        raise NotImplementedError
+
+
+def compiles_to(monkeypatch: pytest.MonkeyPatch, result: object) -> None:
+    """Let `smelt.compile` give `result`, or raise it."""
+
+    def compile_(model: Any, target: Any = None, **options: Any) -> Any:
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    monkeypatch.setattr(smelt, "compile", compile_, raising=False)
+
+
+def test_the_version(cli: Smelt, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli("--version") == 0
+    assert capsys.readouterr().out.startswith("smelt 0.")
+
+
+@pytest.mark.parametrize(
+    "command", ["compile", "run", "check", "bench", "profile", "show", "targets", "demo"]
+)
+def test_every_command_has_help(
+    cli: Smelt, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli(command, "--help") == 0
+    assert "--help" in capsys.readouterr().out
+
+
+def test_a_users_mistake_is_one_message(
+    cli: Smelt, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiles_to(monkeypatch, SmeltError("m.onnx: node 'up' [bold]: no"))
+    assert cli("compile", "m.onnx") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "smelt: error: m.onnx: node 'up' [bold]: no\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        (InternalError("pass fuse: no"), 70),
+        (KeyboardInterrupt(), 130),
+        (PermissionError(13, "Permission denied", "/m.onnx"), 2),
+    ],
+)
+def test_the_exit_code_says_what_happened(
+    cli: Smelt,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    raised: BaseException,
+    code: int,
+) -> None:
+    compiles_to(monkeypatch, raised)
+    assert cli("compile", "m.onnx") == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["bench", "m.onnx", "--threads", "0"], "--threads"),
+        (["show", "m.onnx", "--stage", "assembly"], "--stage"),
+        (["compile", "m.onnx", "--shape", "x"], "--shape 'x' is not of the form NAME=SIZE"),
+        (["compile", "m.so"], "m.so is a compiled library"),
+        (["run", "m.so", "--threads", "1"], "m.so is compiled already"),
+        (["run", "m.onnx", "--output", "y.txt"], "must end in .npy or .npz"),
+        (["bench", "m.onnx", "--against", "paper"], "--against paper"),
+        (["melt"], "melt"),
+    ],
+)
+def test_bad_arguments(
+    cli: Smelt, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli(*arguments) == 2
+    said = capsys.readouterr()
+    assert text in said.err
+    assert "Traceback" not in said.err
+
+
+def test_compile_writes_a_library(
+    cli: Smelt,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    compiles_to(monkeypatch, Doubler())
+    library = tmp_path / "m.so"
+    assert cli("compile", "m.onnx", "-o", str(library), "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["planned_bytes"] == 2_000_000
+    assert library.read_bytes() == b"library"
+
+
+def test_run_reads_and_writes_arrays(
+    cli: Smelt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiles_to(monkeypatch, Doubler())
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "x.npy", x)
+    given, result = str(tmp_path / "x.npy"), str(tmp_path / "y.npz")
+    assert cli("run", "m.onnx", "--input", given, "--output", result) == 0
+    np.testing.assert_array_equal(np.load(result)["y"], 2 * x)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.npy", "y.npz"]
+
+
+def test_shapes() -> None:
+    assert read_shapes(["a=1,3, 224", "s="]) == {"a": (1, 3, 224), "s": ()}
+    with pytest.raises(UsageError, match="gives input 'a' twice"):
+        read_shapes(["a=1", "a=2"])
+    with pytest.raises(UsageError, match="not of the form"):
+        read_shapes(["a=1,-2"])
+
+
+def test_inputs_have_to_fit_the_model(tmp_path: Path) -> None:
+    model = Doubler()
+    np.savez(tmp_path / "z.npz", z=np.zeros(2))
+    with pytest.raises(UsageError, match=r"holds z; the inputs are x"):
+        read_inputs(str(tmp_path / "z.npz"), model)
+    (tmp_path / "text.npy").write_text("no array")
+    with pytest.raises(UsageError, match=r"neither a [.]npy nor a [.]npz"):
+        read_inputs(str(tmp_path / "text.npy"), model)
+    with pytest.raises(UsageError, match="no such file"):
+        read_inputs(str(tmp_path / "none.npy"), model)
+    model.inputs = (Tensor("x", "float32", ("n", 3)),)
+    with pytest.raises(UsageError, match=r"input 'x' has the shape \(n, 3\)"):
+        read_inputs(None, model)
+
+
+def test_nothing_is_left_half_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="2 outputs"):
+        write_outputs(str(tmp_path / "y.npy"), Doubler(), [np.zeros(1), np.zeros(1)])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_error_of_a_result() -> None:
+    a, b = np.array([1.0, 2.0]), np.array([1.0, 4.0])
+    assert largest_error([a, a], [a, b]) == 0.5
+    assert largest_error([a], [np.zeros(3)]) == float("inf")
+    assert largest_error([a * np.nan], [a]) == float("inf")
+    assert largest_error([np.zeros(0)], [np.zeros(0)]) == 0
+
+
+def test_interleaved_timing_counts_every_call() -> None:
+    calls = [0, 0]
+
+    def count(index: int) -> None:
+        calls[index] += 1
+
+    samples = interleave([lambda: count(0), lambda: count(1)], seconds=0.001, rounds=2)
+    assert [len(taken) >= 6 for taken in samples] == [True, True]
+    assert summary(samples[0])["calls"] == len(samples[0]) < calls[0]
+
+
+def test_the_resnet_is_the_known_one() -> None:
+    model = resnet18()
+    onnx.checker.check_model(model, full_check=True)
+    trained = [w for w in model.graph.initializer if not w.name.endswith(("mean", "var"))]
+    assert sum(int(np.prod(w.dims)) for w in trained) == 11_689_512
+    assert [node.op_type for node in model.graph.node].count("Conv") == 20
+
+
+def test_the_resnet_is_the_same_every_time() -> None:
+    small: dict[str, int] = {"image": 32, "width": 8, "classes": 10}
+    one, two = resnet18(**small), resnet18(**small)
+    assert one.SerializeToString() == two.SerializeToString()
+    assert resnet18(**small, seed=1).SerializeToString() != one.SerializeToString()
+
+
+def test_the_resnet_keeps_the_scale_of_its_activations() -> None:
+    pytest.importorskip("onnxruntime")
+    model = resnet18(batch="n", image=64, width=16, classes=50)
+    x = np.random.default_rng(0).standard_normal((3, 3, 64, 64), np.float32)
+    (y,) = Peer(model.SerializeToString(), 1)({"input": x})
+    assert y.shape == (3, 50)
+    assert 0.1 < y.std() < 10
