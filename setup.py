@@ -67,9 +67,10 @@ class BuildPython(build_py):
         if self.editable_mode:
             return  # the runtime finds native/ in the source tree
         folder = Path(self.build_lib) / "smelt/runtime/native_src"
-        folder.mkdir(parents=True, exist_ok=True)
-        for source in [*SOURCES, *NATIVE.glob("*.h")]:
-            shutil.copyfile(source, folder / source.name)
+        for source in [*NATIVE.rglob("*.c"), *NATIVE.rglob("*.h")]:
+            target = folder / source.relative_to(NATIVE)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
 
 
 class PlatformWheel(bdist_wheel):
@@ -80,10 +81,14 @@ class PlatformWheel(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
+RUNTIME = Extension(
+    "smelt.runtime.libsmelt_runtime",
+    sources=[f"native/{source.name}" for source in SOURCES],
+    depends=[f"native/{header.name}" for header in sorted(NATIVE.glob("*.h"))],
+)
+
 setup(
-    ext_modules=[
-        Extension("smelt.runtime.libsmelt_runtime", [f"native/{s.name}" for s in SOURCES])
-    ],
+    ext_modules=[RUNTIME],
     cmdclass={
         "build_ext": BuildRuntime,
         "build_py": BuildPython,

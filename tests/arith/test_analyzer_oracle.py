@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.arith.oracle import Box, boxes, conditions, evaluate, integers, points
 
@@ -12,7 +12,8 @@ from smelt.arith import Analyzer, Answer
 from smelt.ir.expr import Expr, Var
 
 EXAMPLES = int(os.environ.get("SMELT_EXAMPLES", "150"))
-law = settings(max_examples=EXAMPLES, deadline=None)
+law = settings(max_examples=EXAMPLES, deadline=None,
+               phases=tuple(Phase)[:3] if EXAMPLES > 500 else tuple(Phase))
 
 
 def analyzer(box: Box) -> Analyzer:

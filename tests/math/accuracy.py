@@ -131,11 +131,11 @@ def points64(count: int = 40_000) -> Array:
     )
 
 
-def pairs(x: Array) -> tuple[Array, Array]:
+def pairs(x: Array, count: int = 100_000) -> tuple[Array, Array]:
     """Two operands: shuffled values, moderate ones, and all pairs of special values."""
     rng = np.random.default_rng(3)
     special = np.array(SPECIAL, x.dtype)
-    near = rng.uniform(-30, 30, (2, 100_000)).astype(x.dtype)
+    near = rng.uniform(-30, 30, (2, count)).astype(x.dtype)
     bases = np.abs(near[0]) * x.dtype.type(0.1)
     a = np.concatenate([x, near[0], bases, np.repeat(special, len(special)), np.round(near[0])])
     b = np.concatenate(
@@ -174,10 +174,10 @@ def operations(e: Expr) -> int:
     )
 
 
-def measure(name: str, dtype: str) -> tuple[Array, Array, tuple[Array, ...]]:
+def measure(name: str, dtype: str, step: int = 1 << 14) -> tuple[Array, Array, tuple[Array, ...]]:
     """Errors, results and inputs of one function."""
     e, operands = tree(name, dtype)
-    x = points32(65536 if name in BINARY else 4096) if dtype == "float32" else points64()
+    x = points32(step * 8 if name in BINARY else step) if dtype == "float32" else points64()
     inputs = pairs(x) if len(operands) == 2 else (x,)
     got = evaluate(e, dict(zip(operands, inputs, strict=True)))
     with np.errstate(all="ignore"):
@@ -193,7 +193,7 @@ def main() -> None:
             if dtype == "float64" and name not in FLOAT64:
                 row.append("library")
                 continue
-            error, got, inputs = measure(name, dtype)
+            error, got, inputs = measure(name, dtype, 1 << 12)
             worst = int(np.argmax(error))
             row.append(f"{operations(tree(name, dtype)[0])} | {float(error[worst]):.2f}")
             if error[worst] > 4:

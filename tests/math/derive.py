@@ -79,7 +79,7 @@ def polynomial(
     for k in range(terms):
         if k < refits:
 
-            def rest(x: mpf, known: list[mpf] = list(fixed)) -> mpf:
+            def rest(x: mpf, known: tuple[mpf, ...] = tuple(fixed)) -> mpf:
                 return f(x) - sum(c * x**p for p, c in enumerate(known))
 
             tail = minimax(rest, weight, low, high, range(k, terms), 30 if bits == 24 else 12)

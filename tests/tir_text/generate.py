@@ -1,7 +1,7 @@
 """Random tensor programs for hypothesis: `programs()` gives valid ones that can also be run.
 
-    @given(programs())
-    def test_something(func): interpret(func, *arguments(func, seed=0))
+@given(programs())
+def test_something(func): interpret(func, *arguments(func, seed=0))
 """
 
 from __future__ import annotations
@@ -12,12 +12,65 @@ import numpy as np
 from hypothesis import strategies as st
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (EQ, GE, INDEX, LT, NE, Add, And, Broadcast, Call, Cast, Expr, FloatImm, FloorDiv, FloorMod,
-                           IntImm, Max, Min, Mul, Not, Or, Ramp, Select, Shuffle, Sub, Var, const)
-from smelt.tir.nodes import (Allocate, AssertStmt, Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore,
-                             For, IfThenElse, IterVar, LetStmt, PrimFunc, Range, Stmt, seq)
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    INDEX,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+    Sub,
+    Var,
+    const,
+)
+from smelt.tir.nodes import (
+    Allocate,
+    AssertStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    IfThenElse,
+    IterVar,
+    LetStmt,
+    PrimFunc,
+    Range,
+    Stmt,
+    seq,
+)
 
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "uint32", "bool")
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int8",
+    "uint8",
+    "int32",
+    "int64",
+    "uint32",
+    "bool",
+)
 KINDS = ("serial", "serial", "parallel", "vectorized", "unrolled")
 TRUE = const(True)
 
@@ -32,12 +85,12 @@ def arguments(func: PrimFunc, seed: int = 0, size: int = 5) -> list[Any]:
             continue
         shape = [e.value if isinstance(e, IntImm) else size for e in p.shape]
         if p.type == "bool":
-            out.append(rng.integers(0, 2, shape).astype(bool))
+            out.append(np.array(rng.integers(0, 2, shape)).astype(bool))
         elif dt.is_float(p.type):
-            out.append((rng.integers(-64, 64, shape) / 16).astype(dt.to_numpy(p.type)))
+            out.append(np.array(rng.integers(-64, 64, shape) / 16).astype(dt.to_numpy(p.type)))
         else:
             low = 0 if not dt.is_signed(p.type) else -100
-            out.append(rng.integers(low, 100, shape).astype(dt.to_numpy(p.type)))
+            out.append(np.array(rng.integers(low, 100, shape)).astype(dt.to_numpy(p.type)))
     return out
 
 
@@ -82,7 +135,9 @@ class Maker:
             return self.pick(fits)
         if self.vars and self.number(0, 1):
             v, _ = self.pick(self.vars)
-            return FloorMod(Add(Mul(v, const(self.number(2, 3))), const(self.number(0, 3))), const(n))
+            return FloorMod(
+                Add(Mul(v, const(self.number(2, 3))), const(self.number(0, 3))), const(n)
+            )
         return const(self.number(0, n - 1))
 
     def load(self, dtype: str) -> Expr:
@@ -103,14 +158,27 @@ class Maker:
         if choice == 2:
             return self.cast(dtype, depth)
         if choice == 3:
-            return Select(self.expr("bool", depth - 1), self.expr(dtype, depth - 1), self.expr(dtype, depth - 1))
+            return Select(
+                self.expr("bool", depth - 1),
+                self.expr(dtype, depth - 1),
+                self.expr(dtype, depth - 1),
+            )
         if choice == 4:
-            return Call(dtype, "if_then_else", (self.expr("bool", depth - 1), self.expr(dtype, depth - 1),
-                                                self.expr(dtype, depth - 1)))
+            return Call(
+                dtype,
+                "if_then_else",
+                (
+                    self.expr("bool", depth - 1),
+                    self.expr(dtype, depth - 1),
+                    self.expr(dtype, depth - 1),
+                ),
+            )
         if dtype == "bool":
             return self.truth(depth)
         if choice == 5 and dt.is_float(dtype):
-            return Call(dtype, self.pick(["floor", "ceil", "abs", "trunc"]), (self.expr(dtype, depth - 1),))
+            return Call(
+                dtype, self.pick(["floor", "ceil", "abs", "trunc"]), (self.expr(dtype, depth - 1),)
+            )
         if choice == 5:
             cls = self.pick([FloorDiv, FloorMod])
             return cls(self.expr(dtype, depth - 1), IntImm(dtype, self.number(1, 7)))
@@ -119,14 +187,20 @@ class Maker:
 
     def cast(self, dtype: str, depth: int) -> Expr:
         """A conversion that is defined for every value."""
-        sources = ("int8", "uint8", "bool") if not dt.is_float(dtype) else ("int8", "uint8", "bool", "float16")
+        sources = (
+            ("int8", "uint8", "bool")
+            if not dt.is_float(dtype)
+            else ("int8", "uint8", "bool", "float16")
+        )
         source = self.pick([s for s in sources if s != dtype])
         return Cast(dtype, self.expr(source, depth - 1))
 
     def truth(self, depth: int) -> Expr:
         kind = self.pick(["float32", "int32", "int64"])
         if self.number(0, 1):
-            return self.pick([LT, EQ, NE, GE])(self.expr(kind, depth - 1), self.expr(kind, depth - 1))
+            return self.pick([LT, EQ, NE, GE])(
+                self.expr(kind, depth - 1), self.expr(kind, depth - 1)
+            )
         if self.number(0, 3) == 0:
             return Not(self.expr("bool", depth - 1))
         return self.pick([And, Or])(self.expr("bool", depth - 1), self.expr("bool", depth - 1))
@@ -135,7 +209,13 @@ class Maker:
 
     def store(self) -> Stmt:
         b = self.pick(self.buffers)
-        if self.vectors and b.rank and self.number(0, 2) == 0 and b.shape[-1].value >= 2 and b.type != "bool":
+        if (
+            self.vectors
+            and b.rank
+            and self.number(0, 2) == 0
+            and b.shape[-1].value >= 2
+            and b.type != "bool"
+        ):
             return self.vector_store(b)
         return BufferStore(b, self.expr(b.type), tuple([self.index(e) for e in b.shape]))
 
@@ -148,7 +228,9 @@ class Maker:
             own = BufferLoad(b, (*head, where))
             value = self.pick([Add, Max, Mul])(own, value)
             if self.number(0, 1):
-                value = Shuffle(value, own, tuple([self.number(0, 2 * lanes - 1) for _ in range(lanes)]))
+                value = Shuffle(
+                    value, own, tuple([self.number(0, 2 * lanes - 1) for _ in range(lanes)])
+                )
         return BufferStore(b, value, (*head, where))
 
     def body(self, depth: int) -> Stmt:
@@ -163,7 +245,15 @@ class Maker:
             self.vars.append((var, low + extent))
             body = self.body(depth - 1)
             self.vars.pop()
-            return For(var, const(low), const(extent), body, self.pick(KINDS), None, self.pick([{}, {}, {"a": 1}]))
+            return For(
+                var,
+                const(low),
+                const(extent),
+                body,
+                self.pick(KINDS),
+                None,
+                self.pick([{}, {}, {"a": 1}]),
+            )
         if choice == 5:
             no = self.body(depth - 1) if self.number(0, 1) else None
             return IfThenElse(self.expr("bool", 2), self.body(depth - 1), no)
@@ -193,14 +283,23 @@ class Maker:
             init = BufferStore(b, self.constant(b.type), point)
             loops.append(Var(self.name("k")))
             extents.append(self.number(1, 3))
-            iters.append(IterVar(Var(self.name("v")), Range(const(0), const(extents[-1])), "reduce"))
+            iters.append(
+                IterVar(Var(self.name("v")), Range(const(0), const(extents[-1])), "reduce")
+            )
         self.vars += [(it.var, n) for it, n in zip(iters, extents, strict=True)]
         body = BufferStore(b, self.expr(b.type), point)
-        del self.vars[len(self.vars) - len(iters):]
+        del self.vars[len(self.vars) - len(iters) :]
         one = const(1)
-        block = Block(self.name("block"), tuple(iters), (),
-                      (BufferRegion(b, tuple([Range(p, one) for p in point])),), body, init, (),
-                      self.pick([{}, {"note": (1, "two", 3.5, None)}]))
+        block = Block(
+            self.name("block"),
+            tuple(iters),
+            (),
+            (BufferRegion(b, tuple([Range(p, one) for p in point])),),
+            body,
+            init,
+            (),
+            self.pick([{}, {"note": (1, "two", 3.5, None)}]),
+        )
         guard = TRUE if init is not None or not loops else self.pick([TRUE, LT(loops[0], const(5))])
         stmt: Stmt = BlockRealize(tuple(loops), guard, block)
         for v, n in reversed(list(zip(loops, extents, strict=True))):

@@ -1,9 +1,10 @@
-"""Laws over random programs: the text is faithful, equality is an equivalence, programs are valid."""
+"""Laws over random programs: texts are faithful, equality is sound, programs are valid."""
 
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
+
 from smelt.tir.equal import assert_structural_equal, structural_equal, structural_hash
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc

@@ -18,7 +18,7 @@ from .poly import INTS, Poly, add, dtype_of, subtract
 from .simplify import merge
 from .solve import Interval, interval, linear, solve_bounds
 
-__all__ = ["Analyzer", "Domain", "RangeLike"]
+__all__ = ["Analyzer", "Domain", "RangeLike", "as_domain"]
 
 
 class RangeLike(Protocol):
@@ -37,7 +37,8 @@ Domain: TypeAlias = tuple[ExprLike, ExprLike] | RangeLike | int
 """(low, extent), a Range, or an extent from 0."""
 
 
-def _pair(domain: Domain) -> tuple[Expr, Expr]:
+def as_domain(domain: Domain) -> tuple[Expr, Expr]:
+    """(low, extent) of any way to write a range."""
     if isinstance(domain, int):
         return convert(0), convert(domain)
     if isinstance(domain, tuple):
@@ -57,7 +58,7 @@ class Analyzer:
         self._stack: list[Context] = [Context()]
         self.context = self._stack[0]
         for v, d in (domains or {}).items():
-            self.bind(v, *_pair(d))
+            self.bind(v, *as_domain(d))
 
     # ------------------------------------------------------------------------------- facts
 
@@ -70,7 +71,7 @@ class Analyzer:
 
     def bind_range(self, var: Var, rng: Domain) -> None:
         """`var` runs over a Range, a pair (low, extent), or 0 ... extent - 1."""
-        self.bind(var, *_pair(rng))
+        self.bind(var, *as_domain(rng))
 
     def bind_value(self, var: Var, value: ExprLike) -> None:
         """`var` stands for a value."""
@@ -185,8 +186,18 @@ class Analyzer:
         dtype = dtype_of(x)
         return self.simplify(cx.build(low, dtype)), self.simplify(cx.build(high, dtype))
 
+    def inside(self, domains: Mapping[Var, Domain]) -> Analyzer:
+        """Another Analyzer that knows this one's facts, with these variables bound (anew).
+
+        Asking again for the same domains gives one that remembers what it has derived.
+        """
+        new = Analyzer()
+        new.context = self._inside(domains)[0]
+        new._stack = [new.context]
+        return new
+
     def _inside(self, domains: Mapping[Var, Domain]) -> tuple[Context, dict[Var, Interval]]:
-        pairs = tuple([(v, *_pair(d)) for v, d in domains.items()])
+        pairs = tuple([(v, *as_domain(d)) for v, d in domains.items()])
         key = ("domains", pairs)
         child = self.context.children.get(key)
         if child is None:

@@ -54,6 +54,7 @@ class Context:
     moduli     atom -> (coefficient, base): atom = coefficient * q + base
     facts      polynomials known to be >= 0
     truths     conditions known to be true (True) or false (False)
+    pending    choices being simplified: facts that mention them must not start that again
     """
 
     def __init__(self, order: Order | None = None) -> None:
@@ -65,6 +66,7 @@ class Context:
         self.moduli: dict[Expr, tuple[int, int]] = {}
         self.facts: list[Poly] = []
         self.truths: dict[Expr, bool] = {}
+        self.pending: set[Expr] = set()
         self.forget()
 
     def forget(self) -> None:
@@ -84,6 +86,7 @@ class Context:
         new.moduli.update(self.moduli)
         new.facts.extend(self.facts)
         new.truths.update(self.truths)
+        new.pending = self.pending
         return new
 
     def poly(self, e: Expr) -> Poly:

@@ -33,6 +33,9 @@ __all__ = ["merge"]
 _DISTRIBUTE = 24
 """Products of sums with more terms than this are not multiplied out."""
 
+_NESTED = 12
+"""Choices within choices below this depth are left as they are."""
+
 
 @integer_rule(IntImm)
 def _constant(cx: Context, e: IntImm) -> Poly:
@@ -200,11 +203,17 @@ def _wins(cx: Context, cls: type, x: Poly, y: Poly) -> bool:
 
 def decided(cx: Context, e: Expr, c: Expr, a: Expr, b: Expr) -> Expr:
     """The chosen branch where the condition is known, else the node with simple parts."""
-    c = cx.simplify(c)
-    if isinstance(c, IntImm):
-        return cx.simplify(a if c.value else b)
-    a = under(cx, c, True).simplify(a)
-    b = under(cx, c, False).simplify(b)
+    if e in cx.pending or len(cx.pending) > _NESTED:
+        return e
+    cx.pending.add(e)
+    try:
+        c = cx.simplify(c)
+        if isinstance(c, IntImm):
+            return cx.simplify(a if c.value else b)
+        a = under(cx, c, True).simplify(a)
+        b = under(cx, c, False).simplify(b)
+    finally:
+        cx.pending.discard(e)
     if a is b:
         return a
     return Select(c, a, b) if type(e) is Select else Call(dtype_of(a), "if_then_else", (c, a, b))

@@ -82,8 +82,7 @@ class ScalarOps:
         if dt.scalar(e.dtype) == "bool":
             name = {Add: "or", Mul: "and"}.get(kind) or _INT_OPS[kind]
             return self.assign(f"{name} {t} {a}, {b}", depth)
-        flags = " nsw" if dt.scalar(e.dtype) == "int64" and kind in (Add, Sub, Mul) else ""
-        return self.assign(f"{_INT_OPS[kind]}{flags} {t} {a}, {b}", depth)
+        return self.assign(f"{_INT_OPS[kind]} {t} {a}, {b}", depth)
 
     def compare(self, e: Compare, depth: int) -> str:
         """A comparison; floats compare ordered but for !=."""

@@ -84,6 +84,7 @@ class FunctionText(ScalarOps):
         self.has_load: dict[Expr, bool] = {}
         self.guard: str | None = None
         self.guard_lanes = 1
+        self.mask: str | None = None
         for i, p in enumerate(self.params):
             if isinstance(p, Buffer):
                 self.pointer[p], self.pointer_depth[p] = f"%p{i}", 0
@@ -286,8 +287,9 @@ class FunctionText(ScalarOps):
             result = self.assign(f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}")
         return result
 
-    def store(self, s: BufferStore, mask: str | None = None) -> None:
-        """A store, lanes where `mask` holds."""
+    def store(self, s: BufferStore) -> None:
+        """A store, of the lanes where the mask in force holds."""
+        mask = self.mask
         index, scalar = _flat(s.indices), s.buffer.type
         value = self.value(s.value)
         lanes = max(dt.lanes(s.value.dtype), dt.lanes(index.dtype))
@@ -436,21 +438,19 @@ class FunctionText(ScalarOps):
         self._after(s)
 
     def masked(self, s: IfThenElse) -> None:
-        """Stores under a vector condition."""
-        mask = self.value(s.condition)
+        """Statements under a vector condition: stores are masked, loads guarded."""
+        condition = self.value(s.condition)
         lanes = dt.lanes(s.condition.dtype)
-        for stmt, bits in ((s.then_body, mask), (s.else_body, None)):
+        outer = self.mask, self.guard, self.guard_lanes
+        for stmt, negated in ((s.then_body, False), (s.else_body, True)):
             if stmt is None:
                 continue
-            if bits is None:
-                bits = self.assign(f"xor <{lanes} x i1> {mask}, splat (i1 true)")
-            outer = self.guard, self.guard_lanes
-            self.guard, self.guard_lanes = bits, lanes
-            for x in stmt.stmts if isinstance(stmt, Seq) else (stmt,):
-                if not isinstance(x, BufferStore):
-                    raise InternalError(f"{self.name}: {type(x).__name__} under a vector condition")
-                self.store(x, bits)
-            self.guard, self.guard_lanes = outer
+            bits = self.assign(f"xor <{lanes} x i1> {condition}, splat (i1 true)") if negated else condition
+            if outer[0] is not None:
+                bits = self.assign(f"and <{lanes} x i1> {outer[0]}, {bits}")
+            self.mask, self.guard, self.guard_lanes = bits, bits, lanes
+            self.stmt(stmt)
+            self.mask, self.guard, self.guard_lanes = outer
 
     def while_loop(self, condition: Expr, body: Stmt) -> None:
         """A loop on a condition that is evaluated before each turn."""

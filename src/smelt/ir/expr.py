@@ -668,7 +668,7 @@ def refold(e: Expr) -> Expr:
         case Cast(t, v):
             return cast(t, v)
         case Call(_, "if_then_else", (c, a, b)):
-            return if_then_else(c, a, b)
+            return if_then_else(c.value if isinstance(c, Broadcast) else c, a, b)
         case Broadcast(v, 1):
             return v
     return e

@@ -137,8 +137,26 @@ def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
                 least, size = const(0, INDEX), extent
         low.append(analyzer.simplify(least))
         shape.append(size)
-    small = Buffer(buffer.name, tuple(shape), buffer.type, buffer.scope)
+    small = Buffer(buffer.name, tuple(shape), buffer.type, buffer.scope, _strides(buffer, shape, analyzer))
     return Allocate(small, _Shift(buffer, small, tuple(low), analyzer).stmt(s))
+
+
+def _strides(buffer: Buffer, shape: list[Expr], analyzer: Analyzer) -> tuple[Expr, ...]:
+    """Dense strides for a smaller buffer whose dimensions keep their order in memory."""
+    if not buffer.strides:
+        return ()
+    rest = list(range(len(shape)))
+    strides: list[Expr] = [const(1, INDEX)] * len(shape)
+    at: Expr = const(1, INDEX)
+    step: Expr = const(1, INDEX)
+    while rest:
+        found = [d for d in reversed(rest) if analyzer.simplify(buffer.strides[d] - at) is const(0, INDEX)]
+        d = found[0] if found else rest[-1]
+        rest.remove(d)
+        strides[d] = step
+        step = analyzer.simplify(step * shape[d])
+        at = analyzer.simplify(buffer.strides[d] * buffer.shape[d])
+    return tuple(strides)
 
 
 def _smaller(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:

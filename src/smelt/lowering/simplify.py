@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import Expr, IntImm, Var, is_const, logical_not
+from smelt.ir.expr import Broadcast, Expr, IntImm, Var, is_const, logical_not
 from smelt.tir.nodes import (Allocate, For, IfThenElse, LetStmt, PrimFunc,
                              Seq, Stmt, is_no_op, no_op, seq)
 from smelt.tir.rewrite import Rewriter
@@ -48,6 +48,7 @@ class Simplify(Rewriter):
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
         """Decided branches are taken; an undecided condition is a fact inside."""
         c = self.expr(s.condition)
+        c = c.value if isinstance(c, Broadcast) else c
         if isinstance(c, IntImm):
             if c.value:
                 return self.stmt(s.then_body)

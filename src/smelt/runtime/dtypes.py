@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from functools import cache
 from typing import Any
 
@@ -48,13 +50,14 @@ def numpy_dtype(name: str) -> DType:
         raise LoadError(f"unknown dtype {name!r}\n  known: {', '.join(C_DTYPES)}")
     if name not in _RAW:
         return np.dtype(name)
-    try:
-        import ml_dtypes
-    except ImportError:
+    if importlib.util.find_spec("ml_dtypes") is None:
         return np.dtype(_RAW[name])
-    return np.dtype(getattr(ml_dtypes, name))
+    extension = importlib.import_module("ml_dtypes")
+    found: DType = np.dtype(getattr(extension, name))
+    return found
 
 
 def accepts(name: str, given: DType) -> bool:
     """Whether elements of `given` are the bits of `name` as they stand."""
-    return given == numpy_dtype(name) or given == raw_dtype(name)
+    raw = raw_dtype(name)  # compared only if there is one: numpy takes None for float64
+    return given == numpy_dtype(name) or (raw is not None and given == raw)

@@ -71,7 +71,7 @@ class _Plan:
 class _Frame:
     """What one running call owns: the argument table, the native call, the workspace."""
 
-    __slots__ = ("bound", "pointer", "plan", "tensors", "workspace")
+    __slots__ = ("bound", "plan", "pointer", "tensors", "workspace")
 
     def __init__(self, tensor_count: int, host: int, entry: int, weights: int) -> None:
         self.tensors = (ctypes.c_void_p * max(1, tensor_count))()
@@ -441,13 +441,11 @@ class Executable:
             statistics.median(totals),
         )
 
-    def _bound_copy(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], host: Host
-    ) -> BoundCall:
+    def _bound_copy(self, args: tuple[Any, ...], named: Mapping[str, Any], host: Host) -> BoundCall:
         if named:
             args = self.signature.in_order(args, named)
         _, arrays = self._prepare(args)
-        return self._bind([np.require(a, requirements="CA") for a in arrays], None, host)
+        return self._bind([a if a.flags.aligned else a.copy() for a in arrays], None, host)
 
     # ---- exporting ----------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import CodeType
 
 from smelt.runtime.errors import LoadError
 
@@ -35,7 +36,7 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
 
 
 @cache
-def _compile(text: str) -> object:
+def _compile(text: str) -> CodeType:
     """Only integer arithmetic: a library file must not be able to run code through a size."""
     try:
         tree = ast.parse(text, mode="eval")
@@ -52,7 +53,8 @@ def _compile(text: str) -> object:
                 f"a size in the metadata is not an expression of integers: {text!r}\n"
                 f"  legal: + - * // %, numbers, symbols, {', '.join(_FUNCTIONS)}"
             )
-    return compile(tree, "<size>", "eval")
+    code: CodeType = compile(tree, "<size>", "eval")
+    return code
 
 
 def evaluate(size: int | str, sizes: Mapping[str, int]) -> int:

@@ -33,7 +33,21 @@ MAGIC = b"SMELTLIB"
 SIDECAR_FLAG = 1
 _PAGE = 65536  # the largest page of the systems we know: an offset that any can map
 _SIDECAR_BYTES = 2 << 30
-_API = "smelt_*; *_info"
+# What a library shows; the model's own functions stay inside.
+_API = (
+    "smelt_model_*",
+    "smelt_pool_*",
+    "smelt_process_pool_*",
+    "smelt_serial_for",
+    "smelt_host_init",
+    "smelt_bound_*",
+    "smelt_profile_probe",
+    "smelt_alloc",
+    "smelt_free",
+    "smelt_cpu_*",
+    "smelt_last_error",
+    "smelt_*_name",
+)
 
 
 class Exportable(Protocol):
@@ -194,7 +208,8 @@ def _link(exe: Exportable, command: list[str], export_id: int, folder: Path) -> 
     if sys.platform == "linux" and "macos" not in " ".join(command):
         # Several exported models in one program must not see each other's functions.
         script = folder / "exports"
-        script.write_text(f"{{ global: {_API}; local: *; }};\n".replace("*_info;", f"{c_name(exe.name)}_info;"))
+        shown = "; ".join([*_API, f"{c_name(exe.name)}_info"])
+        script.write_text(f"{{ global: {shown}; local: *; }};\n")
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack"]
         libraries = ["-lm", "-lpthread", "-ldl"]
     inputs = [folder / "model.c", *sources, *objects]
@@ -272,7 +287,7 @@ def export_library(
         raise ExportError(f"cannot write {target}: the folder {target.parent} is not writable")
     command = find_compiler(cc)
     raw = exe.weights if exe.weights is not None else np.empty(0, np.uint8)
-    weights = memoryview(raw)
+    weights = raw.data
     exe.metadata["weights_bytes"] = len(weights)
     metadata = json.dumps(exe.metadata, sort_keys=True).encode()
     digest = hashlib.blake2b(metadata, digest_size=8)

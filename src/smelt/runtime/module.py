@@ -28,7 +28,6 @@ _MACHINES = {"x86_64": 62, "aarch64": 183, "i686": 3, "armv7l": 40, "riscv64": 2
 
 @dataclass(frozen=True)
 class _Footer:
-    abi: int
     flags: int
     weights_offset: int
     weights_bytes: int
@@ -56,13 +55,13 @@ def _read_footer(path: Path) -> _Footer:
         raise LoadError(
             f"cannot load {path}: it is not a library written by smelt's export_library"
         )
-    _, abi, flags, *fields, export_id, file_bytes = FOOTER.unpack(data)
+    _, abi, flags, *places, export_id, file_bytes = FOOTER.unpack(data)
     if abi != ABI_VERSION:
         raise LoadError(
             f"cannot load {path}: it has ABI version {abi}, this runtime has {ABI_VERSION}; "
             "export the model again"
         )
-    footer = _Footer(abi, flags, *fields, export_id)
+    footer = _Footer(flags, places[0], places[1], places[2], places[3], export_id)
     ends = [footer.metadata_offset + footer.metadata_bytes]
     if not flags & SIDECAR_FLAG:
         ends.append(footer.weights_offset + footer.weights_bytes)

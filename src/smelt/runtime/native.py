@@ -7,7 +7,6 @@ import os
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
 
 from smelt.runtime.errors import InputError, LoadError, RuntimeFailure
 
@@ -31,60 +30,58 @@ ABI_VERSION = 1
 _HERE = Path(__file__).resolve().parent
 _LIBRARY = _HERE / "libsmelt_runtime.so"
 
-_Fields = ClassVar[list[tuple[str, type]]]
-
 
 class Host(ctypes.Structure):
     """smelt_host of smelt.h."""
 
-    _fields_: _Fields = [
+    _fields_ = (
         ("pool", c_void_p),
         ("parallel_for", c_void_p),
         ("probe_sink", c_void_p),
         ("probe", c_void_p),
-    ]
+    )
 
 
 class View(ctypes.Structure):
     """smelt_pool_view of smelt.h."""
 
-    _fields_: _Fields = [("pool", c_void_p), ("max_threads", c_int32)]
+    _fields_ = (("pool", c_void_p), ("max_threads", c_int32))
 
 
 class Bound(ctypes.Structure):
     """smelt_bound of smelt.h."""
 
-    _fields_: _Fields = [
+    _fields_ = (
         ("host", c_void_p),
         ("entry", c_void_p),
         ("tensors", c_void_p),
         ("sizes", c_void_p),
         ("weights", c_void_p),
         ("workspace", c_void_p),
-    ]
+    )
 
 
 class Profile(ctypes.Structure):
     """smelt_profile of smelt.h."""
 
-    _fields_: _Fields = [
+    _fields_ = (
         ("kernel_count", c_int64),
         ("start", c_void_p),
         ("nanoseconds", c_void_p),
         ("calls", c_void_p),
-    ]
+    )
 
 
 class ModelInfo(ctypes.Structure):
     """The first fields of smelt_model_info of smelt.h."""
 
-    _fields_: _Fields = [
+    _fields_ = (
         ("abi_version", c_int32),
         ("reserved", c_int32),
         ("id", c_uint64),
         ("entry", c_void_p),
         ("plan", c_void_p),
-    ]
+    )
 
 
 @cache

@@ -51,11 +51,14 @@ class Memory:
 
     def __del__(self) -> None:
         """Keeps the block as a spare or frees it."""
+        address = self.address
+        if not address:
+            return
         spares = self._spares
         if spares is not None and len(spares) < Spares.limit:
-            spares.append(self.address)
-        elif self.address:
-            self._free(self.address)
+            spares.append(address)
+        else:
+            self._free(address)
 
 
 class _Exporter:

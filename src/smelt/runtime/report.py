@@ -55,7 +55,8 @@ class BenchmarkResult:
         """A table of one row."""
         names = ("median", "mean", "std", "min", "max")
         head = "".join(f"{name + ' (ms)':>14}" for name in names)
-        row = "".join(f"{getattr(self, name):14.4f}" for name in names)
+        digits = 4 if self.median >= 0.1 else 6
+        row = "".join(f"{getattr(self, name):14.{digits}f}" for name in names)
         return f"{head}\n{row}"
 
 
@@ -113,7 +114,8 @@ class ProfileReport:
     def _row(self, name: str, kernel: KernelTime, width: int) -> str:
         gflops = "" if kernel.gflops is None else f"{kernel.gflops:.1f}"
         gbytes = "" if kernel.gbytes is None else f"{kernel.gbytes:.1f}"
-        return f"{self._short(name, kernel.milliseconds, width)} {kernel.calls:>6} {gflops:>9} {gbytes:>8}"
+        start = self._short(name, kernel.milliseconds, width)
+        return f"{start} {kernel.calls:>6} {gflops:>9} {gbytes:>8}"
 
     def _short(self, name: str, milliseconds: float, width: int) -> str:
         return f"{name:<{width}} {milliseconds:>10.4f} {self._share(milliseconds):>6.1f}"

@@ -9,7 +9,7 @@ from typing import Any
 from smelt.ir.expr import Expr, FloatImm, IntImm, Var
 from smelt.ir.node import Node, float_key
 
-from .nodes import (Allocate, Block, BlockRealize, Buffer, For, LetStmt, PrimFunc, Seq, Stmt)
+from .nodes import Allocate, Block, BlockRealize, Buffer, For, LetStmt, PrimFunc, Seq, Stmt
 from .printer import script
 from .script_ops import shape_vars
 
@@ -68,7 +68,9 @@ class _Comparison:
         self.seen.clear()
         if isinstance(x, Buffer):
             for field in ("scope", "shape", "strides"):
-                later.append(("node", _Path(path, "." + field), getattr(x, field), getattr(y, field)))
+                later.append(
+                    ("node", _Path(path, "." + field), getattr(x, field), getattr(y, field))
+                )
 
     def value(self, path: _Path, x: Any, y: Any, later: list[tuple[str, _Path, Any, Any]]) -> None:
         """Compare two values of any kind."""
@@ -79,14 +81,19 @@ class _Comparison:
                     raise _Difference(_Path(path, f"[{key!r}]"), x.get(key), y.get(key))
                 later.append(("node", _Path(path, f"[{key!r}]"), x[key], y[key]))
         elif isinstance(x, Var | Buffer) and isinstance(y, Var | Buffer):
-            if not (self.pairs.get(x) is y or (x is y and x not in self.pairs and y not in self.back)):
+            if not (
+                self.pairs.get(x) is y or (x is y and x not in self.pairs and y not in self.back)
+            ):
                 raise _Difference(path, x, y)
         elif type(x) is not type(y):
             raise _Difference(path, x, y)
         elif isinstance(x, tuple | list):
             if len(x) != len(y):
                 raise _Difference(_Path(path, " (length)"), x, y)
-            later.extend(("node", _Path(path, f"[{i}]"), p, q) for i, (p, q) in enumerate(zip(x, y, strict=True)))
+            later.extend(
+                ("node", _Path(path, f"[{i}]"), p, q)
+                for i, (p, q) in enumerate(zip(x, y, strict=True))
+            )
         elif isinstance(x, IntImm | FloatImm):
             if x is not y:
                 raise _Difference(path, x, y)
@@ -123,26 +130,37 @@ class _Comparison:
             later.append(("node", _Path(path, "." + f), getattr(x, f), getattr(y, f)))
         if isinstance(x, For | LetStmt | Allocate):
             binder = "buffer" if isinstance(x, Allocate) else "var"
-            later.append(("bind", _Path(path, "." + binder), getattr(x, binder), getattr(y, binder)))
+            later.append(
+                ("bind", _Path(path, "." + binder), getattr(x, binder), getattr(y, binder))
+            )
             later.append(("node", _Path(path, ".body"), x.body, y.body))
 
-    def params(self, path: _Path, x: PrimFunc, y: PrimFunc, later: list[tuple[str, _Path, Any, Any]]) -> None:
+    def params(
+        self, path: _Path, x: PrimFunc, y: PrimFunc, later: list[tuple[str, _Path, Any, Any]]
+    ) -> None:
         """Parameters and free sizes by position; scalars first, since shapes use them."""
         if len(x.params) != len(y.params):
             raise _Difference(_Path(path, ".params (length)"), x.params, y.params)
-        pairs = [(_Path(path, f".params[{i}]"), p, q) for i, (p, q) in enumerate(zip(x.params, y.params, strict=True))]
+        pairs = [
+            (_Path(path, f".params[{i}]"), p, q)
+            for i, (p, q) in enumerate(zip(x.params, y.params, strict=True))
+        ]
         free = zip(shape_vars(x.params), shape_vars(y.params), strict=False)
         later.extend(("bind", at, p, q) for at, p, q in pairs if isinstance(p, Var))
         later.extend(("bind", _Path(path, f".sizes[{i}]"), p, q) for i, (p, q) in enumerate(free))
         later.extend(("bind", at, p, q) for at, p, q in pairs if not isinstance(p, Var))
 
-    def block(self, path: _Path, x: Block, y: Block, later: list[tuple[str, _Path, Any, Any]]) -> None:
+    def block(
+        self, path: _Path, x: Block, y: Block, later: list[tuple[str, _Path, Any, Any]]
+    ) -> None:
         """A block's name, iteration variables and buffers."""
         later.append(("node", _Path(path, ".name"), x.name, y.name))
         if len(x.iter_vars) != len(y.iter_vars):
             raise _Difference(_Path(path, ".iter_vars (length)"), x.iter_vars, y.iter_vars)
         if len(x.alloc_buffers) != len(y.alloc_buffers):
-            raise _Difference(_Path(path, ".alloc_buffers (length)"), x.alloc_buffers, y.alloc_buffers)
+            raise _Difference(
+                _Path(path, ".alloc_buffers (length)"), x.alloc_buffers, y.alloc_buffers
+            )
         for i, (p, q) in enumerate(zip(x.iter_vars, y.iter_vars, strict=True)):
             at = _Path(path, f".iter_vars[{i}]")
             later.append(("node", _Path(at, ".kind"), p.kind, q.kind))
@@ -189,9 +207,18 @@ def assert_structural_equal(a: Node, b: Node) -> None:
     try:
         _Comparison().run(_with_name(a), _with_name(b))
     except _Difference as difference:
-        parts = [f"programs differ at {difference.path}:", f"  {_short(difference.a)}", f"  {_short(difference.b)}"]
+        parts = [
+            f"programs differ at {difference.path}:",
+            f"  {_short(difference.a)}",
+            f"  {_short(difference.b)}",
+        ]
         if isinstance(a, PrimFunc) and isinstance(b, PrimFunc):
-            parts += ["first program:", script(a, _mark(difference.a)), "second program:", script(b, _mark(difference.b))]
+            parts += [
+                "first program:",
+                script(a, _mark(difference.a)),
+                "second program:",
+                script(b, _mark(difference.b)),
+            ]
         raise AssertionError("\n".join(parts)) from None
 
 
@@ -210,4 +237,6 @@ def _short(value: object) -> str:
 def structural_hash(func: Node) -> int:
     """A number that is the same for structurally equal programs, in every process."""
     assert isinstance(func, PrimFunc | Stmt | Expr)
-    return int.from_bytes(hashlib.sha256(script(func, canonical=True).encode()).digest()[:8], "little")
+    return int.from_bytes(
+        hashlib.sha256(script(func, canonical=True).encode()).digest()[:8], "little"
+    )

@@ -27,8 +27,22 @@ from . import interpret_math
 from .interpret_expr import ExprEmitter, Storage
 from .interpret_lanes import scalarize
 from .interpret_math import codec, wrap_range
-from .nodes import (Allocate, AssertStmt, Block, BlockRealize, Buffer, BufferStore, Evaluate, For, IfThenElse,
-                    LetStmt, PrimFunc, Seq, Stmt, While)
+from .nodes import (
+    Allocate,
+    AssertStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Seq,
+    Stmt,
+    While,
+)
 from .printer import script
 
 __all__ = ["InterpretError", "interpret", "python_source"]
@@ -52,9 +66,24 @@ class _Compiler(ExprEmitter):
         self.allocations: list[tuple[int, str]] = []
         self.current: Stmt = func.body
         self.site = self.new_site
-        self.names.update({n: getattr(interpret_math, n) for n in (
-            "divide", "int_divide", "int_remainder", "float_floor_mod", "fmod", "least", "greatest",
-            "float_to_int", "int_to_single")}, inf=math.inf, nan=math.nan)
+        self.names.update(
+            {
+                n: getattr(interpret_math, n)
+                for n in (
+                    "divide",
+                    "int_divide",
+                    "int_remainder",
+                    "float_floor_mod",
+                    "fmod",
+                    "least",
+                    "greatest",
+                    "float_to_int",
+                    "int_to_single",
+                )
+            },
+            inf=math.inf,
+            nan=math.nan,
+        )
 
     def new_site(self, buffer: Buffer | None) -> int:
         """A number for a place in the program that can fail."""
@@ -90,7 +119,9 @@ class _Compiler(ExprEmitter):
                 self.bind(var, text, level, self.bounds.of(value))
                 self.stmt(body)
             case AssertStmt(condition, message):
-                self.emit(f"if not {self.value(condition)}: refuse({self.new_site(None)}, {message!r})")
+                self.emit(
+                    f"if not {self.value(condition)}: refuse({self.new_site(None)}, {message!r})"
+                )
             case Allocate(buffer, body):
                 self.allocate(buffer)
                 self.stmt(body)
@@ -105,10 +136,14 @@ class _Compiler(ExprEmitter):
     def store(self, s: BufferStore) -> None:
         """buffer[indices] = value."""
         if s.buffer not in self.storage:
-            raise Unsupported(f"the buffer {s.buffer.name} is used where it is neither a parameter nor allocated")
+            raise Unsupported(
+                f"the buffer {s.buffer.name} is used where it is neither a parameter nor allocated"
+            )
         own = self.storage[s.buffer]
         if s.value.dtype != own.dtype:
-            raise Unsupported(f"a value of {s.value.dtype} is stored in {s.buffer.name}, which holds {own.dtype}")
+            raise Unsupported(
+                f"a value of {s.value.dtype} is stored in {s.buffer.name}, which holds {own.dtype}"
+            )
         value = self.stored(s.value, own.dtype)
         at = self.offset(s.buffer, s.indices)
         if own.coded:
@@ -135,7 +170,9 @@ class _Compiler(ExprEmitter):
             return
         low, extent = self.value(s.min), self.value(s.extent)
         first, count = self.bounds.of(s.min), self.bounds.of(s.extent)
-        interval = None if first is None or count is None else (first[0], first[1] + max(count[1], 1) - 1)
+        interval = (
+            None if first is None or count is None else (first[0], first[1] + max(count[1], 1) - 1)
+        )
         high = extent if low == "0" else f"{low} + {extent}"
         over = f"shuffled({low}, {high})" if s.kind == "parallel" else f"range({low}, {high})"
         if self.nesting == _MAX_NESTING:
@@ -164,13 +201,13 @@ class _Compiler(ExprEmitter):
     def branch(self, condition: Expr, yes: Stmt, no: Stmt | None) -> None:
         """if condition: yes else: no."""
         test = self.value(condition)
-        with self.bounds.assuming(condition), self.suite() as frame:
+        with self.bounds.assuming(condition), self.suite() as then:
             self.stmt(yes)
-        self.nest(f"if {test}:", frame)
+        with self.bounds.assuming_not(condition), self.suite() as otherwise:
+            self.stmt(no if no is not None else Seq(()))
+        self.nest(f"if {test}:", then)
         if no is not None:
-            with self.bounds.assuming_not(condition), self.suite() as frame:
-                self.stmt(no)
-            self.nest("else:", frame)
+            self.nest("else:", otherwise)
 
     def allocate(self, buffer: Buffer) -> None:
         """A buffer with contents that nobody should rely on."""
@@ -205,12 +242,20 @@ class _Compiler(ExprEmitter):
             if level is None:
                 level, text = len(self.frames) - 1, self.keep(text)
             low, count = self.bounds.of(it.dom.min), self.bounds.of(it.dom.extent)
-            if low is None or count is None or not self.bounds.inside(value, low[1], low[0] + count[0] - 1):
+            if (
+                low is None
+                or count is None
+                or not self.bounds.inside(value, low[1], low[0] + count[0] - 1)
+            ):
                 begin, extent = self.value(it.dom.min), self.value(it.dom.extent)
-                self.emit(f"if not {begin} <= {text} < {begin} + {extent}: "
-                          f"off_domain({self.new_site(None)}, {it.var.name!r}, {text})")
+                self.emit(
+                    f"if not {begin} <= {text} < {begin} + {extent}: "
+                    f"off_domain({self.new_site(None)}, {it.var.name!r}, {text})"
+                )
             self.bind(it.var, text, level, interval)
-            if it.kind == "reduce" and not (low is not None and interval == low and low[0] == low[1]):
+            if it.kind == "reduce" and not (
+                low is not None and interval == low and low[0] == low[1]
+            ):
                 first.append(f"{text} == {self.value(it.dom.min)}")
         for b in s.block.alloc_buffers:
             self.allocate(b)
@@ -234,7 +279,9 @@ class _Call:
         if len(args) != len(func.params):
             given = [p for p in func.params if isinstance(p, Buffer)]
             if len(args) != len(given):
-                raise InterpretError(f"{func.name} has {len(func.params)} parameters, {len(args)} arguments given")
+                raise InterpretError(
+                    f"{func.name} has {len(func.params)} parameters, {len(args)} arguments given"
+                )
             pairs: list[tuple[Var | Buffer, Any]] = list(zip(given, args, strict=True))
         else:
             pairs = list(zip(func.params, args, strict=True))
@@ -265,8 +312,10 @@ class _Call:
         for e, n in zip(p.shape, shape, strict=True):
             expected = self.number(e)
             if expected is not None and expected != n:
-                raise InterpretError(f"{p.name} has shape ({', '.join(str(self.number(x)) for x in p.shape)}), "
-                                     f"the argument {a.shape}")
+                raise InterpretError(
+                    f"{p.name} has shape ({', '.join(str(self.number(x)) for x in p.shape)}), "
+                    f"the argument {a.shape}"
+                )
         return a
 
     def number(self, e: Expr) -> int | None:
@@ -284,7 +333,9 @@ class _Call:
 
 # ------------------------------------------------------------------------------------- running
 
-_CACHE: weakref.WeakKeyDictionary[PrimFunc, dict[Any, tuple[str, _Compiler]]] = weakref.WeakKeyDictionary()
+_CACHE: weakref.WeakKeyDictionary[PrimFunc, dict[Any, tuple[str, _Compiler]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _compiled(func: PrimFunc, call: _Call) -> tuple[str, _Compiler]:
@@ -308,8 +359,13 @@ def _compiled(func: PrimFunc, call: _Call) -> tuple[str, _Compiler]:
             c.stmt(flat.body)
         except Unsupported as e:
             raise InterpretError(f"{func.name}: {e}\n{script(func, {c.current: 'here'})}") from None
-        known[key] = (f"def run({', '.join(names)}):\n"
-                      + "".join([f"    {line}\n" for line in c.frames[0].lines or ["pass"]])), c
+        known[key] = (
+            (
+                f"def run({', '.join(names)}):\n"
+                + "".join([f"    {line}\n" for line in c.frames[0].lines or ["pass"]])
+            ),
+            c,
+        )
     return known[key]
 
 
@@ -318,8 +374,13 @@ def python_source(func: PrimFunc, *args: Any) -> str:
     return _compiled(func, _Call(func, args))[0]
 
 
-def interpret(func: PrimFunc, *args: Any, shuffle: bool = False, seed: int = 0,
-              host: Mapping[str, Callable[..., Any]] | None = None) -> None:
+def interpret(
+    func: PrimFunc,
+    *args: Any,
+    shuffle: bool = False,
+    seed: int = 0,
+    host: Mapping[str, Callable[..., Any]] | None = None,
+) -> None:
     """Run a program on numpy arrays (in place) and numbers, in the order of its parameters.
 
     Scalars may be left out altogether where the arrays' shapes tell them.
@@ -347,15 +408,17 @@ def interpret(func: PrimFunc, *args: Any, shuffle: bool = False, seed: int = 0,
 def _view(flat: np.ndarray[Any, Any], dtype: str) -> memoryview:
     """An array's elements as Python numbers (or as raw bits, for types that Python lacks)."""
     table = codec(dtype)
-    return memoryview(flat if table is None else flat.view(table[2]))
+    raw: Any = flat if table is None else flat.view(table[2])
+    return memoryview(raw)
 
 
 def _poison(dtype: str) -> Any:
     return math.nan if dt.is_float(dtype) else min(0x5A, wrap_range(dtype)[1])
 
 
-def _runtime(func: PrimFunc, c: _Compiler, shuffle: bool, seed: int,
-             host: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+def _runtime(
+    func: PrimFunc, c: _Compiler, shuffle: bool, seed: int, host: Mapping[str, Callable[..., Any]]
+) -> dict[str, Any]:
     """The functions that the source calls besides arithmetic."""
     order = random.Random(seed)
 
@@ -366,11 +429,15 @@ def _runtime(func: PrimFunc, c: _Compiler, shuffle: bool, seed: int,
         buffer = c.sites[site][0]
         assert buffer is not None
         shape = c.storage[buffer].shape
-        raise InterpretError(f"{func.name}: {buffer.name}[{', '.join(map(str, index))}] is outside of its shape "
-                             f"{shape}\n{where(site)}")
+        raise InterpretError(
+            f"{func.name}: {buffer.name}[{', '.join(map(str, index))}] is outside of its shape "
+            f"{shape}\n{where(site)}"
+        )
 
     def off_domain(site: int, name: str, value: int) -> None:
-        raise InterpretError(f"{func.name}: {name} = {value} is outside of its domain\n{where(site)}")
+        raise InterpretError(
+            f"{func.name}: {name} = {value} is outside of its domain\n{where(site)}"
+        )
 
     def refuse(site: int, message: str) -> None:
         raise InterpretError(f"{func.name}: assertion failed: {message}\n{where(site)}")
@@ -388,8 +455,16 @@ def _runtime(func: PrimFunc, c: _Compiler, shuffle: bool, seed: int,
 
     def call_host(op: str, *args: Any) -> Any:
         if op not in host:
-            raise InterpretError(f"{func.name}: nobody says what {op} does; pass host={{{op!r}: ...}}")
+            raise InterpretError(
+                f"{func.name}: nobody says what {op} does; pass host={{{op!r}: ...}}"
+            )
         return host[op](*args)
 
-    return {"outside": outside, "off_domain": off_domain, "refuse": refuse, "shuffled": shuffled, "new": new,
-            "host": call_host}
+    return {
+        "outside": outside,
+        "off_domain": off_domain,
+        "refuse": refuse,
+        "shuffled": shuffled,
+        "new": new,
+        "host": call_host,
+    }

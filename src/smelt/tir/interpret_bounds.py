@@ -6,8 +6,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (EQ, GE, GT, LE, LT, Add, And, Binary, Call, Cast, Compare, Div, Expr, FloorDiv, FloorMod,
-                           IntImm, Max, Min, Mul, Select, Sub, TruncDiv, TruncMod, Var)
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    And,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 
 from .interpret_math import wrap_range
 from .script_ops import expr_nodes
@@ -30,7 +54,9 @@ class Bounds:
     def forget(self, var: Var) -> None:
         """Drop what is known about a variable: it is bound anew."""
         self.memo = {}
-        self.facts = {e: i for e, i in self.facts.items() if not any([n is var for n in expr_nodes(e)])}
+        self.facts = {
+            e: i for e, i in self.facts.items() if not any(n is var for n in expr_nodes(e))
+        }
 
     def of(self, e: Expr) -> Interval | None:
         """The range of an integer expression; None for other values."""
@@ -46,6 +72,7 @@ class Bounds:
         return found is not None and low <= found[0] and found[1] <= high
 
     def one(self, e: Expr) -> Interval | None:
+        """The range of a node whose operands are known."""
         if dt.is_float(e.dtype) or e.dtype == "handle":
             return None
         low, high = wrap_range(dt.scalar(e.dtype))
@@ -140,7 +167,7 @@ def _combine(e: Binary, x: Interval, y: Interval) -> Interval | None:
             return min(quotients), max(quotients)
         case FloorMod() if y[0] > 0:
             return x if x[0] >= 0 and x[1] < y[0] else (0, y[1] - 1)
-        case (TruncDiv() | Div()) if y[0] > 0 and x[0] >= 0:
+        case TruncDiv() | Div() if y[0] > 0 and x[0] >= 0:
             return x[0] // y[1], x[1] // y[0]
         case TruncMod() if y[0] > 0 and x[0] >= 0:
             return 0, min(x[1], y[1] - 1)

@@ -4,6 +4,8 @@ Integer expressions of loop variables are computed in the outermost loop that kn
 integers are tracked, so that wrapping and bounds checks are written only where they can matter.
 """
 
+# ruff: noqa: E701 (one case a line)
+
 from __future__ import annotations
 
 import math
@@ -15,9 +17,38 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
-from smelt.ir.expr import (EQ, GE, GT, INDEX, LE, LT, NE, Add, And, Binary, Call, Cast, Compare, Div, Expr,
-                           FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Not, Or, Select, StringImm, Sub,
-                           TruncDiv, TruncMod, Var)
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    StringImm,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 
 from .interpret_bounds import Bounds, Interval
 from .interpret_math import codec, rounder, typed_function, wrap_range
@@ -26,11 +57,34 @@ from .script_ops import expr_nodes
 
 __all__ = ["ExprEmitter", "Frame", "Storage"]
 
-_SIMPLE: dict[type[Expr], str] = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", EQ: "==", NE: "!=",
-                                  LT: "<", LE: "<=", GT: ">", GE: ">=", And: "and", Or: "or"}
+_SIMPLE: dict[type[Expr], str] = {
+    Add: "+",
+    Sub: "-",
+    Mul: "*",
+    FloorDiv: "//",
+    FloorMod: "%",
+    EQ: "==",
+    NE: "!=",
+    LT: "<",
+    LE: "<=",
+    GT: ">",
+    GE: ">=",
+    And: "and",
+    Or: "or",
+}
 _CALLED: dict[type[Expr], str] = {Min: "least", Max: "greatest"}
-_FLOAT_CALLED: dict[type[Expr], str] = {**_CALLED, Div: "divide", FloorMod: "float_floor_mod", TruncMod: "fmod"}
-_INT_CALLED: dict[type[Expr], str] = {**_CALLED, Div: "int_divide", TruncDiv: "int_divide", TruncMod: "int_remainder"}
+_FLOAT_CALLED: dict[type[Expr], str] = {
+    **_CALLED,
+    Div: "divide",
+    FloorMod: "float_floor_mod",
+    TruncMod: "fmod",
+}
+_INT_CALLED: dict[type[Expr], str] = {
+    **_CALLED,
+    Div: "int_divide",
+    TruncDiv: "int_divide",
+    TruncMod: "int_remainder",
+}
 
 
 class Frame:
@@ -122,6 +176,7 @@ class ExprEmitter:
         return self.levels[e]
 
     def own_level(self, e: Expr) -> int | None:
+        """`level` of a node whose operands are known."""
         match e:
             case IntImm():
                 return 0
@@ -174,24 +229,35 @@ class ExprEmitter:
 
     def prepare(self, e: Expr) -> None:
         """Compute long chains from the inside, so that Python's stack does not grow with them."""
-        if isinstance(e, Binary) and isinstance(e.a, Binary) and isinstance(e.a.a, Binary) and e.a not in self.memo:
+        if (
+            isinstance(e, Binary)
+            and isinstance(e.a, Binary)
+            and isinstance(e.a.a, Binary)
+            and e.a not in self.memo
+        ):
             for node in () if self.lazy_inside(e) else expr_nodes(e.a):
                 if isinstance(node, Binary):
                     self.value(node)
 
     def lazy_inside(self, e: Expr) -> bool:
         """Whether parts of an expression must not be computed unasked."""
-        return any([isinstance(n, Call) and n.op == "if_then_else" for n in expr_nodes(e)])
+        return any(isinstance(n, Call) and n.op == "if_then_else" for n in expr_nodes(e))
 
     def rounded(self, e: Expr, text: str) -> str:
         """A computed value as one of its type, kept in a place of its own where it is a float."""
-        if isinstance(e, FloatImm | IntImm | Var | BufferLoad | Select | Not | Compare | StringImm | Min | Max):
+        if isinstance(
+            e, FloatImm | IntImm | Var | BufferLoad | Select | Not | Compare | StringImm | Min | Max
+        ):
             return text if len(text) < 80 else self.keep(text)
         if e.dtype == "float32" and not (isinstance(e, Call) and e.op == "if_then_else"):
             self.slots += 1
             self.emit(f"R[{self.slots - 1}] = {text}")
             return f"R[{self.slots - 1}]"
-        if dt.is_float(e.dtype) and e.dtype != "float64" and not (isinstance(e, Call) and e.op == "if_then_else"):
+        if (
+            dt.is_float(e.dtype)
+            and e.dtype != "float64"
+            and not (isinstance(e, Call) and e.op == "if_then_else")
+        ):
             return self.keep(f"{self.helper('round_' + e.dtype, rounder(e.dtype))}({text})")
         return text if len(text) < 80 else self.keep(text)
 
@@ -223,13 +289,16 @@ class ExprEmitter:
                 return {"inf": "inf", "-inf": "(-inf)", "nan": "nan"}[str(number)]
             case Var():
                 if e not in self.var_text:
-                    raise Unsupported(f"the variable {e.name} has no value: it is neither a parameter, nor the size "
-                                      "of one, nor bound by a loop around")
+                    raise Unsupported(
+                        f"the variable {e.name} has no value: it is neither a parameter, nor a size "
+                        "of one, nor bound by a loop around"
+                    )
                 return self.var_text[e]
         raise TypeError(type(e).__name__)
 
     def operation(self, e: Expr) -> str:
         """The operation of one node on the values of its operands, not yet rounded."""
+        # fmt: off
         match e:
             case IntImm() | FloatImm() | Var():     return self.plain(e)
             case StringImm(value):                  return repr(value)
@@ -242,6 +311,7 @@ class ExprEmitter:
             case Cast(kind, value):                 return self.cast(kind, value)
             case Call(_, "if_then_else", (c, a, b)): return self.if_then_else(c, a, b)
             case Call():                            return self.call(e)
+        # fmt: on
         raise Unsupported(f"the interpreter does not know {type(e).__name__}")
 
     def binary(self, e: Binary) -> str:
@@ -323,13 +393,20 @@ class ExprEmitter:
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The position of an element, checked against the shape."""
         if buffer not in self.storage:
-            raise Unsupported(f"the buffer {buffer.name} is used where it is neither a parameter nor allocated")
+            raise Unsupported(
+                f"the buffer {buffer.name} is used where it is neither a parameter nor allocated"
+            )
         shape = self.storage[buffer].shape
         if len(indices) != len(shape):
-            raise Unsupported(f"{buffer.name} has {len(shape)} dimensions, {len(indices)} indices given")
+            raise Unsupported(
+                f"{buffer.name} has {len(shape)} dimensions, {len(indices)} indices given"
+            )
         texts = [self.value(i) for i in indices]
-        tests = [f"0 <= {t} < {n}" for t, i, n in zip(texts, indices, shape, strict=True)
-                 if not self.bounds.inside(i, 0, n - 1)]
+        tests = [
+            f"0 <= {t} < {n}"
+            for t, i, n in zip(texts, indices, shape, strict=True)
+            if not self.bounds.inside(i, 0, n - 1)
+        ]
         if tests:
             every = "".join([t + ", " for t in texts])
             self.emit(f"if not ({' and '.join(tests)}): outside({self.site(buffer)}, ({every}))")
@@ -339,7 +416,14 @@ class ExprEmitter:
             level = self.level(i)
             scaled = i if stride == 1 or level is None else Mul(i, IntImm(i.dtype, stride))
             own = text if stride == 1 else f"{text} * {stride}"
-            terms.append((len(self.frames) if level is None else level, len(terms), own, None if level is None else scaled))
+            terms.append(
+                (
+                    len(self.frames) if level is None else level,
+                    len(terms),
+                    own,
+                    None if level is None else scaled,
+                )
+            )
             stride *= n
         terms.sort(key=lambda t: t[:2])
         sums: Expr | None = None
@@ -354,4 +438,4 @@ class ExprEmitter:
 
 
 def _mentions(e: Expr, var: Var) -> bool:
-    return any([n is var for n in expr_nodes(e)])
+    return any(n is var for n in expr_nodes(e))

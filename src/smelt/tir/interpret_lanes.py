@@ -6,10 +6,35 @@ from collections.abc import Callable
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
-from smelt.ir.expr import (INDEX, Binary, Broadcast, Call, Cast, Expr, Not, Ramp, Select, Shuffle, Var, cast,
-                           const, value_of)
+from smelt.ir.expr import (
+    INDEX,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Expr,
+    Not,
+    Ramp,
+    Select,
+    Shuffle,
+    Var,
+    cast,
+    const,
+    value_of,
+)
 
-from .nodes import (Allocate, Buffer, BufferLoad, BufferStore, Evaluate, For, LetStmt, PrimFunc, Seq, Stmt)
+from .nodes import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    LetStmt,
+    PrimFunc,
+    Seq,
+    Stmt,
+)
 from .rewrite import Rewriter
 from .script_ops import expr_nodes
 
@@ -29,6 +54,7 @@ def lane(e: Expr, index: Expr, vectors: dict[Var, Buffer]) -> Expr:
 
 def _one(e: Expr, index: Expr, vectors: dict[Var, Buffer], memo: dict[Expr, Expr]) -> Expr:
     """One lane of one node whose operands have been done."""
+
     def get(x: Expr) -> Expr:
         return memo[x] if x in memo else lane(x, index, vectors)
 
@@ -56,7 +82,7 @@ def _one(e: Expr, index: Expr, vectors: dict[Var, Buffer], memo: dict[Expr, Expr
         case Cast(kind, value):
             return Cast(dt.scalar(kind), get(value))
         case Call(kind, op, args):
-            if any([dt.lanes(a.dtype) not in (1, dt.lanes(kind)) for a in args]):
+            if any(dt.lanes(a.dtype) not in (1, dt.lanes(kind)) for a in args):
                 return _no(e)
             return Call(dt.scalar(kind), op, tuple([get(a) for a in args]))
         case BufferLoad(buffer, indices):
@@ -80,13 +106,15 @@ class _Scalarize(Rewriter):
         self.vectors: dict[Var, Buffer] = {}
 
     def expr(self, e: Expr) -> Expr:
-        if any([isinstance(n, Var | Ramp | Broadcast | Shuffle) and _lanes(n) > 1 for n in expr_nodes(e)]):
+        if any(
+            isinstance(n, Var | Ramp | Broadcast | Shuffle) and _lanes(n) > 1 for n in expr_nodes(e)
+        ):
             return _no(e)
         return e
 
     def each(self, count: int, exprs: tuple[Expr, ...], body: Callable[[Expr], Stmt]) -> Stmt:
         """`body(lane)` for every lane: a loop, or one after another where lanes are shuffled."""
-        if any([isinstance(n, Shuffle) for e in exprs for n in expr_nodes(e)]):
+        if any(isinstance(n, Shuffle) for e in exprs for n in expr_nodes(e)):
             return Seq(tuple([body(const(i, INDEX)) for i in range(count)]))
         var = Var("lane", INDEX)
         return For(var, const(0, INDEX), const(count, INDEX), body(var))
@@ -94,7 +122,9 @@ class _Scalarize(Rewriter):
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         """All lanes of the value are known before the first is stored."""
         count = _lanes(s.value, *s.indices)
-        if count == 1 and not any([_lanes(n) > 1 for e in (s.value, *s.indices) for n in expr_nodes(e)]):
+        if count == 1 and not any(
+            _lanes(n) > 1 for e in (s.value, *s.indices) for n in expr_nodes(e)
+        ):
             return s
 
         def pick(e: Expr, at: Expr) -> Expr:
@@ -104,12 +134,28 @@ class _Scalarize(Rewriter):
             return tuple([pick(i, at) for i in s.indices])
 
         everything = (s.value, *s.indices)
-        if not any([isinstance(n, BufferLoad) and n.buffer is s.buffer for e in everything for n in expr_nodes(e)]):
-            return self.each(count, everything, lambda at: BufferStore(s.buffer, pick(s.value, at), target(at)))
+        if not any(
+            isinstance(n, BufferLoad) and n.buffer is s.buffer
+            for e in everything
+            for n in expr_nodes(e)
+        ):
+            return self.each(
+                count, everything, lambda at: BufferStore(s.buffer, pick(s.value, at), target(at))
+            )
         whole = Buffer("lanes", (const(count, INDEX),), s.buffer.type, "local")
-        return Allocate(whole, Seq((
-            self.each(count, everything, lambda at: BufferStore(whole, pick(s.value, at), (at,))),
-            self.each(count, everything, lambda at: BufferStore(s.buffer, whole[at], target(at))))))
+        return Allocate(
+            whole,
+            Seq(
+                (
+                    self.each(
+                        count, everything, lambda at: BufferStore(whole, pick(s.value, at), (at,))
+                    ),
+                    self.each(
+                        count, everything, lambda at: BufferStore(s.buffer, whole[at], target(at))
+                    ),
+                )
+            ),
+        )
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         """A vector variable is a buffer of its lanes."""
@@ -117,8 +163,9 @@ class _Scalarize(Rewriter):
         if count == 1:
             return super().visit_LetStmt(s)
         own = Buffer(s.var.name, (const(count, INDEX),), dt.scalar(s.var.type), "local")
-        fill = self.each(count, (s.value,),
-                         lambda at: BufferStore(own, lane(s.value, at, self.vectors), (at,)))
+        fill = self.each(
+            count, (s.value,), lambda at: BufferStore(own, lane(s.value, at, self.vectors), (at,))
+        )
         self.vectors[s.var] = own
         return Allocate(own, Seq((fill, self.stmt(s.body))))
 
@@ -126,7 +173,9 @@ class _Scalarize(Rewriter):
         """A vector that is evaluated for nothing."""
         if _lanes(s.value) == 1:
             return s
-        return self.each(_lanes(s.value), (s.value,), lambda at: Evaluate(lane(s.value, at, self.vectors)))
+        return self.each(
+            _lanes(s.value), (s.value,), lambda at: Evaluate(lane(s.value, at, self.vectors))
+        )
 
 
 def scalarize(func: PrimFunc) -> PrimFunc:

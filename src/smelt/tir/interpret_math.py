@@ -51,7 +51,7 @@ def rounder(dtype: str) -> Callable[[float], float]:
 def codec(dtype: str) -> tuple[list[Number], Callable[[Number], int], Any] | None:
     """Table, encoder and raw type of element types that memoryview does not know; else None."""
     kind = dt.to_numpy(dtype)
-    if kind.kind in "biu" and kind.char in "?bBhHiIlLqQ" or kind in (np.float32, np.float64):
+    if (kind.kind in "biu" and kind.char in "?bBhHiIlLqQ") or kind in (np.float32, np.float64):
         return None
     raw = np.dtype(f"u{kind.itemsize}")
     every = np.arange(1 << (8 * kind.itemsize), dtype=raw).view(kind)
@@ -136,11 +136,13 @@ def greatest(a: Number, b: Number) -> Number:
 
 def _safe(fast: Callable[..., float], exact: Callable[..., Any]) -> Callable[..., float]:
     """`fast`, and numpy's answer where Python's math raises."""
+
     def run(*args: float) -> float:
         try:
             return float(fast(*args))
         except (ValueError, OverflowError, ZeroDivisionError):
             return float(exact(*map(np.float64, args)))
+
     return run
 
 
@@ -153,10 +155,12 @@ def _sigmoid(x: float) -> float:
 
 def _rounding(fn: Callable[[float], Any]) -> Callable[[float], float]:
     """Rounding to an integer that keeps the sign of zero, infinities and NaN."""
+
     def run(x: Number) -> Number:
         if isinstance(x, int) or not math.isfinite(x):
             return x
         return math.copysign(float(fn(x)), x)
+
     return run
 
 
@@ -171,23 +175,55 @@ def _rsqrt(x: float) -> float:
 
 
 FUNCTIONS: dict[str, Callable[..., Number]] = {
-    **{name: _safe(getattr(math, name), getattr(np, name))
-       for name in ("exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "sin", "cos", "tan", "tanh", "sinh",
-                    "cosh", "hypot", "exp2")},
-    **{name: _safe(getattr(math, name), getattr(np, "arc" + name[1:]))
-       for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")},
-    "pow": _safe(math.pow, np.power), "fmod": fmod, "rsqrt": _rsqrt, "erf": math.erf, "sigmoid": _sigmoid,
-    "copysign": math.copysign, "nextafter": math.nextafter, "floor": _rounding(math.floor),
-    "ceil": _rounding(math.ceil), "round": _rounding(round), "trunc": _rounding(math.trunc), "abs": abs,
-    "sign": _sign, "ldexp": _safe(lambda x, n: math.ldexp(x, int(n)), lambda x, n: np.ldexp(x, int(n))),
-    "isnan": lambda x: x != x, "isinf": lambda x: x in (math.inf, -math.inf),
-    "isfinite": lambda x: isinstance(x, int) or math.isfinite(x), "likely": lambda x: x,
+    **{
+        name: _safe(getattr(math, name), getattr(np, name))
+        for name in (
+            "exp",
+            "log",
+            "log2",
+            "log10",
+            "log1p",
+            "expm1",
+            "sqrt",
+            "sin",
+            "cos",
+            "tan",
+            "tanh",
+            "sinh",
+            "cosh",
+            "hypot",
+            "exp2",
+        )
+    },
+    **{
+        name: _safe(getattr(math, name), getattr(np, "arc" + name[1:]))
+        for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")
+    },
+    "pow": _safe(math.pow, np.power),
+    "fmod": fmod,
+    "rsqrt": _rsqrt,
+    "erf": math.erf,
+    "sigmoid": _sigmoid,
+    "copysign": math.copysign,
+    "nextafter": math.nextafter,
+    "floor": _rounding(math.floor),
+    "ceil": _rounding(math.ceil),
+    "round": _rounding(round),
+    "trunc": _rounding(math.trunc),
+    "abs": abs,
+    "sign": _sign,
+    "ldexp": _safe(lambda x, n: math.ldexp(x, int(n)), lambda x, n: np.ldexp(x, int(n))),
+    "isnan": lambda x: x != x,
+    "isinf": lambda x: x in (math.inf, -math.inf),
+    "isfinite": lambda x: isinstance(x, int) or math.isfinite(x),
+    "likely": lambda x: x,
 }
 """Intrinsics whose result depends on values only; it is rounded to the type afterwards."""
 
 
 def _fma(dtype: str) -> Callable[[float, float, float], float]:
     """a * b + c, rounded once."""
+
     def wide(a: float, b: float, c: float) -> float:
         if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
             return a * b + c
@@ -209,6 +245,7 @@ def _fma(dtype: str) -> Callable[[float, float, float], float]:
 def _reinterpret(source: str, target: str) -> Callable[[Number], Number]:
     def run(x: Number) -> Number:
         return np.array(x).astype(dt.to_numpy(source)).view(dt.to_numpy(target)).item()
+
     return run
 
 
@@ -225,7 +262,9 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
         "fma": _fma(dtype) if dt.is_float(dtype) else lambda a, b, c: wrap(a * b + c),
         "popcount": lambda x: bin(x & ((1 << dt.bits(source)) - 1)).count("1"),
         "clz": lambda x: dt.bits(source) - (x & ((1 << dt.bits(source)) - 1)).bit_length(),
-        "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
+        "bitwise_and": lambda a, b: a & b,
+        "bitwise_or": lambda a, b: a | b,
+        "bitwise_xor": lambda a, b: a ^ b,
         "bitwise_not": lambda a: (not a) if dtype == "bool" else wrap(~a),
         "shift_left": lambda a, b: wrap(a << b) if 0 <= b < n else _bad_shift(b, dtype),
         "shift_right": lambda a, b: a >> b if 0 <= b < n else _bad_shift(b, dtype),
@@ -234,7 +273,11 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
         "min_value": lambda: float(_finfo(dtype).min) if dt.is_float(dtype) else low,
     }
     if dt.is_int(dtype) and op in ("abs", "pow"):
-        return (lambda a: wrap(abs(a))) if op == "abs" else (lambda a, b: wrap(a**b if b >= 0 else int(a**b)))
+        return (
+            (lambda a: wrap(abs(a)))
+            if op == "abs"
+            else (lambda a, b: wrap(a**b if b >= 0 else int(a**b)))
+        )
     return table.get(op, FUNCTIONS.get(op))
 
 

@@ -60,7 +60,7 @@ class Format:
 
     @property
     def magic(self) -> float:
-        """Adding it rounds a number below 2**(fraction - 2) to an integer, found in the low bits."""
+        """Adding it rounds a number to an integer, which is then found in the low bits."""
         return 1.5 * 2.0**self.fraction
 
     @property

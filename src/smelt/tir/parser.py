@@ -1,5 +1,7 @@
 """The text form of tensor programs read back: `parse(script(f))` is structurally equal to `f`."""
 
+# ruff: noqa: RET503 (fail() does not return)
+
 from __future__ import annotations
 
 import ast
@@ -8,20 +10,58 @@ from typing import Any
 
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
 
-from .nodes import (Allocate, AssertStmt, Block, BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For,
-                    IfThenElse, IterVar, LetStmt, PrimFunc, Range, Seq, Stmt, While, seq)
+from .nodes import (
+    Allocate,
+    AssertStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    IterVar,
+    LetStmt,
+    PrimFunc,
+    Range,
+    Seq,
+    Stmt,
+    While,
+    seq,
+)
 from .parser_expr import ExprParser, Source, dt_name
 
 __all__ = ["FunctionParser", "parse"]
 
-_KINDS = {"range": "serial", "T.serial": "serial", "T.parallel": "parallel", "T.vectorized": "vectorized",
-          "T.unroll": "unrolled", "T.thread_binding": "thread_binding", "T.grid": "grid"}
-_AXES = {"spatial": "spatial", "reduce": "reduce", "opaque": "opaque", "S": "spatial", "R": "reduce", "O": "opaque"}
+_KINDS = {
+    "range": "serial",
+    "T.serial": "serial",
+    "T.parallel": "parallel",
+    "T.vectorized": "vectorized",
+    "T.unroll": "unrolled",
+    "T.thread_binding": "thread_binding",
+    "T.grid": "grid",
+}
+_AXES = {
+    "spatial": "spatial",
+    "reduce": "reduce",
+    "opaque": "opaque",
+    "S": "spatial",
+    "R": "reduce",
+    "O": "opaque",
+}
 _TRUE = const(True)
 
 
-def parse(text: str, path: str = "<script>", env: Mapping[str, Any] | None = None, *,
-          first_line: int = 1, indent: int = 0) -> PrimFunc:
+def parse(
+    text: str,
+    path: str = "<script>",
+    env: Mapping[str, Any] | None = None,
+    *,
+    first_line: int = 1,
+    indent: int = 0,
+) -> PrimFunc:
     """The program that a text describes; errors carry path, line and column.
 
     env                 Python values that the text may use by name
@@ -83,7 +123,11 @@ class FunctionParser(ExprParser):
         root = _BlockParts()
         self.blocks.append(root)
         body = self.suite(node.body)
-        if not self.no_root and not self.explicit_root(body) and (self.rooted or root.allocs or root.attrs):
+        if (
+            not self.no_root
+            and not self.explicit_root(body)
+            and (self.rooted or root.allocs or root.attrs)
+        ):
             block = Block("root", (), (), (), body, None, tuple(root.allocs), root.attrs)
             body = BlockRealize((), _TRUE, block)
         return PrimFunc(tuple(params), body, {"name": node.name, **self.func_attrs})
@@ -100,8 +144,13 @@ class FunctionParser(ExprParser):
             for n in ast.walk(inner):
                 ast.copy_location(n, note)
             note = inner
-        if note is None or self.script_name(note.func if isinstance(note, ast.Call) else note) is None:
-            self.fail(arg, f"parameter {arg.arg} needs a type: T.Buffer((...), \"float32\") or T.int64")
+        if (
+            note is None
+            or self.script_name(note.func if isinstance(note, ast.Call) else note) is None
+        ):
+            self.fail(
+                arg, f'parameter {arg.arg} needs a type: T.Buffer((...), "float32") or T.int64'
+            )
         return note
 
     def dtype_name(self, node: ast.expr) -> str:
@@ -114,7 +163,9 @@ class FunctionParser(ExprParser):
     def free_size(self, s: ast.stmt) -> None:
         """n = T.int64(): a size that is no parameter, known from a buffer's shape."""
         match s:
-            case ast.Assign([ast.Name(name)], ast.Call(func, [], [])) if dt_name(self.script_name(func) or ""):
+            case ast.Assign([ast.Name(name)], ast.Call(func, [], [])) if dt_name(
+                self.script_name(func) or ""
+            ):
                 self.define(name, Var(name, self.dtype_name(func)))
 
     def buffer(self, name: str, node: ast.Call, function: str) -> Buffer:
@@ -159,7 +210,11 @@ class FunctionParser(ExprParser):
         self.scopes.pop()
         body = seq(*out) if out else Seq(())
         for before, binder, data in reversed(pending):
-            inner = (Allocate(binder, body, data) if isinstance(binder, Buffer) else LetStmt(binder, data, body))
+            inner = (
+                Allocate(binder, body, data)
+                if isinstance(binder, Buffer)
+                else LetStmt(binder, data, body)
+            )
             body = seq(*before, inner)
         return body
 
@@ -169,7 +224,9 @@ class FunctionParser(ExprParser):
             case ast.AnnAssign(ast.Name(name), note, value) if value is not None:
                 var = Var(name, self.dtype_name(note))
                 given = self.expr(value, var.type)
-            case ast.Assign([ast.Name(name)], ast.Call(func) as value) if self.script_name(func) == "allocate":
+            case ast.Assign([ast.Name(name)], ast.Call(func) as value) if (
+                self.script_name(func) == "allocate"
+            ):
                 return self.allocate(name, value)
             case ast.Assign([ast.Name(name)], ast.Call(func)) if self.is_head(func):
                 return None
@@ -263,7 +320,9 @@ class FunctionParser(ExprParser):
         parts = self.blocks[-1]
         if name == "axis.remap" and isinstance(target, ast.Tuple):
             kinds, loops = self.text_arg(node.args[0]), node.args[1]
-            if not isinstance(loops, ast.List | ast.Tuple) or not len(kinds) == len(loops.elts) == len(target.elts):
+            if not isinstance(loops, ast.List | ast.Tuple) or not len(kinds) == len(
+                loops.elts
+            ) == len(target.elts):
                 self.fail(node, "T.axis.remap takes one letter (S or R) and one loop for each name")
             for letter, loop, t in zip(kinds, loops.elts, target.elts, strict=True):
                 var = self.expr(loop)
@@ -277,9 +336,14 @@ class FunctionParser(ExprParser):
         if name.startswith("axis.") and name[5:] in _AXES:
             if len(node.args) != 2:
                 self.fail(node, f"T.{name} takes a domain and a value")
-            kinds = [self.dtype_arg(k.value) for k in node.keywords if k.arg == "dtype"]
-            self.axis(target.id, _AXES[name[5:]], self.domain(node.args[0]), self.expr(node.args[1]),
-                      kinds[0] if kinds else INDEX)
+            types = [self.dtype_arg(k.value) for k in node.keywords if k.arg == "dtype"]
+            self.axis(
+                target.id,
+                _AXES[name[5:]],
+                self.domain(node.args[0]),
+                self.expr(node.args[1]),
+                types[0] if types else INDEX,
+            )
         elif name == "alloc_buffer":
             buffer = self.buffer(target.id, node, "alloc_buffer")
             parts.allocs.append(buffer)
@@ -310,7 +374,9 @@ class FunctionParser(ExprParser):
         node = s.iter
         if not isinstance(node, ast.Call):
             self.fail(node, "a loop runs over range(...), T.serial(...), T.parallel(...), ...")
-        name = node.func.id if isinstance(node.func, ast.Name) else f"T.{self.script_name(node.func)}"
+        name = (
+            node.func.id if isinstance(node.func, ast.Name) else f"T.{self.script_name(node.func)}"
+        )
         if name not in _KINDS:
             self.fail(node.func, f"a loop cannot run over {name}; known: {', '.join(_KINDS)}")
         if name == "T.grid":
@@ -323,12 +389,25 @@ class FunctionParser(ExprParser):
         options = {k.arg or "**": self.data(k.value) for k in node.keywords}
         unknown = options.keys() - {"thread", "annotations", "dtype"}
         if unknown:
-            self.fail(node, f"{name} has no option {', '.join(sorted(unknown))}; known: annotations, dtype, thread")
+            self.fail(
+                node,
+                f"{name} has no option {', '.join(sorted(unknown))}; "
+                "known: annotations, dtype, thread",
+            )
         var = Var(s.target.id, options.get("dtype", dom.extent.dtype))
-        return self.for_body(var, dom, s.body, _KINDS[name], options.get("thread"), options.get("annotations", {}))
+        return self.for_body(
+            var, dom, s.body, _KINDS[name], options.get("thread"), options.get("annotations", {})
+        )
 
-    def for_body(self, var: Var, dom: Range, body: list[ast.stmt], kind: str, thread: str | None,
-                 annotations: dict[str, Any]) -> Stmt:
+    def for_body(
+        self,
+        var: Var,
+        dom: Range,
+        body: list[ast.stmt],
+        kind: str,
+        thread: str | None,
+        annotations: dict[str, Any],
+    ) -> Stmt:
         """The loop, with its variable defined in its body."""
         self.scopes.append({var.name: var})
         self.loop_domains[var] = dom
@@ -367,7 +446,11 @@ class FunctionParser(ExprParser):
         if name == "init":
             self.blocks[-1].init = self.suite(body)
             return None
-        if isinstance(node, ast.Call) and isinstance(target, ast.Name) and name in ("allocate", "let"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(target, ast.Name)
+            and name in ("allocate", "let")
+        ):
             self.scopes.append({})
             if name == "allocate":
                 buffer, notes = self.allocate(target.id, node)
@@ -380,7 +463,9 @@ class FunctionParser(ExprParser):
                 stmt = LetStmt(var, value, self.suite(body))
             self.scopes.pop()
             return stmt
-        self.fail(s, "expected with T.block(name), T.init(), T.allocate(...) as B or T.let(...) as x")
+        self.fail(
+            s, "expected with T.block(name), T.init(), T.allocate(...) as B or T.let(...) as x"
+        )
 
     def block(self, name: str, body: list[ast.stmt]) -> Stmt:
         """A block; its head's statements may stand anywhere in it."""
@@ -391,8 +476,16 @@ class FunctionParser(ExprParser):
         inner = self.suite(body)
         self.scopes.pop()
         self.blocks.pop()
-        block = Block(name, tuple(parts.iters), parts.reads, parts.writes, inner, parts.init,
-                      tuple(parts.allocs), parts.attrs)
+        block = Block(
+            name,
+            tuple(parts.iters),
+            parts.reads,
+            parts.writes,
+            inner,
+            parts.init,
+            tuple(parts.allocs),
+            parts.attrs,
+        )
         return BlockRealize(tuple(parts.values), parts.predicate, block)
 
     def region(self, node: ast.expr) -> BufferRegion:
@@ -404,7 +497,9 @@ class FunctionParser(ExprParser):
             self.fail(node.value, "expected a buffer")
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if len(items) != buffer.rank:
-            self.fail(node, f"{buffer.name} has {buffer.rank} dimensions, {len(items)} ranges given")
+            self.fail(
+                node, f"{buffer.name} has {buffer.rank} dimensions, {len(items)} ranges given"
+            )
         ranges = []
         for i, item in enumerate(items):
             if isinstance(item, ast.Slice):
@@ -421,11 +516,14 @@ class FunctionParser(ExprParser):
         """Plain data: attributes and annotations."""
         match node:
             case ast.Dict(keys, values):
-                return {self.data(k): self.data(v) for k, v in zip(keys, values, strict=True) if k is not None}
+                return {
+                    self.data(k): self.data(v)
+                    for k, v in zip(keys, values, strict=True)
+                    if k is not None
+                }
             case ast.List(elts):
                 return [self.data(e) for e in elts]
             case ast.Tuple(elts):
                 return tuple([self.data(e) for e in elts])
         value = self.value(node)
         return value.var if isinstance(value, IterVar) else value
-

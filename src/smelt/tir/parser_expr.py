@@ -4,6 +4,8 @@ What is written is what is built: `i + 0` stays an addition. Only numbers among 
 computed (`16 * 8`), as are names that the surrounding Python program defines.
 """
 
+# ruff: noqa: E701, RET503 (one case a line; fail() does not return)
+
 from __future__ import annotations
 
 import ast
@@ -17,9 +19,42 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ParseError
-from smelt.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, Binary, Broadcast, Call, Cast, Div, Expr,
-                           FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Not, Or, Ramp, Select, Shuffle,
-                           StringImm, Sub, TruncDiv, TruncMod, Var, _match, const, convert)
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+    _match,
+    const,
+    convert,
+)
 
 from .nodes import Buffer, BufferLoad, IterVar, Range
 from .script_ops import DTYPE_NAMES, HOST_INTRINSICS, INTRINSICS, inferred_dtype
@@ -27,13 +62,36 @@ from .script_ops import DTYPE_NAMES, HOST_INTRINSICS, INTRINSICS, inferred_dtype
 __all__ = ["ExprParser", "Source"]
 
 _BINARY: dict[type[ast.operator], type[Binary]] = {
-    ast.Add: Add, ast.Sub: Sub, ast.Mult: Mul, ast.Div: Div, ast.FloorDiv: FloorDiv, ast.Mod: FloorMod}
+    ast.Add: Add,
+    ast.Sub: Sub,
+    ast.Mult: Mul,
+    ast.Div: Div,
+    ast.FloorDiv: FloorDiv,
+    ast.Mod: FloorMod,
+}
 _NUMBERS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow}
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
 _COMPARE: dict[type[ast.cmpop], type[Binary]] = {
-    ast.Eq: EQ, ast.NotEq: NE, ast.Lt: LT, ast.LtE: LE, ast.Gt: GT, ast.GtE: GE}
-_CALLS: dict[str, type[Binary]] = {"min": Min, "max": Max, "truncdiv": TruncDiv, "truncmod": TruncMod}
+    ast.Eq: EQ,
+    ast.NotEq: NE,
+    ast.Lt: LT,
+    ast.LtE: LE,
+    ast.Gt: GT,
+    ast.GtE: GE,
+}
+_CALLS: dict[str, type[Binary]] = {
+    "min": Min,
+    "max": Max,
+    "truncdiv": TruncDiv,
+    "truncmod": TruncMod,
+}
 _MISSING = object()
 
 
@@ -107,12 +165,18 @@ class ExprParser:
 
     def number(self, node: ast.expr, value: float | bool, expected: str | None) -> Expr:
         """A bare number as a constant."""
-        if expected is not None and isinstance(value, float) and dt.is_int(expected) and not value.is_integer():
+        if (
+            expected is not None
+            and isinstance(value, float)
+            and dt.is_int(expected)
+            and not value.is_integer()
+        ):
             self.fail(node, f"{value} is not a value of {expected}")
         return const(value, expected)
 
     def value(self, node: ast.expr) -> Any:
         """An expression, or a Python number, text or tuple."""
+        # fmt: off
         match node:
             case ast.Constant(value):           return value
             case ast.Name():                    return self.lookup(node)
@@ -125,6 +189,7 @@ class ExprParser:
             case ast.Tuple(elts):               return tuple([self.value(e) for e in elts])
             case ast.Attribute():               return self.attribute(node)
             case ast.IfExp(c, a, b):            return self.choice(c, a, b)
+        # fmt: on
         self.fail(node, f"{type(node).__name__} is not part of the script language")
 
     def attribute(self, node: ast.Attribute) -> Any:
@@ -155,8 +220,11 @@ class ExprParser:
                 self.fail(node, f"cannot compute this: {e}")
         cls = _BINARY.get(type(node.op))
         if cls is None:
-            self.fail(node, f"the operator {type(node.op).__name__} is not part of the script language; "
-                            "use T.pow, T.bitwise_and, T.shift_left, ...")
+            self.fail(
+                node,
+                f"the operator {type(node.op).__name__} is not part of the script language; "
+                "use T.pow, T.bitwise_and, T.shift_left, ...",
+            )
         return self.matched(node, cls, a, b)
 
     def matched(self, node: ast.expr, cls: type[Binary], a: Any, b: Any) -> Expr:
@@ -188,7 +256,9 @@ class ExprParser:
         cls = And if isinstance(op, ast.And) else Or
         left = self.value(values[0])
         for node in values[1:]:
-            left = self.matched(node, cls, left if isinstance(left, Expr) else const(bool(left)), self.value(node))
+            left = self.matched(
+                node, cls, left if isinstance(left, Expr) else const(bool(left)), self.value(node)
+            )
         return left
 
     def compare(self, node: ast.Compare) -> Any:
@@ -198,7 +268,9 @@ class ExprParser:
             right = self.value(right_node)
             cls = _COMPARE.get(type(op))
             if cls is None:
-                self.fail(node, f"the comparison {type(op).__name__} is not part of the script language")
+                self.fail(
+                    node, f"the comparison {type(op).__name__} is not part of the script language"
+                )
             if _is_number(left) and _is_number(right):
                 left = const(left)
             part = self.matched(node, cls, left, right)
@@ -240,7 +312,9 @@ class ExprParser:
         """The indices between brackets, as many as the buffer has dimensions."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if len(items) != buffer.rank:
-            self.fail(node, f"{buffer.name} has {buffer.rank} dimensions, {len(items)} indices given")
+            self.fail(
+                node, f"{buffer.name} has {buffer.rank} dimensions, {len(items)} indices given"
+            )
         return tuple([self.expr(i) for i in items])
 
     def interval(self, node: ast.AST, low: Any, high: Any) -> Range:
@@ -285,26 +359,35 @@ class ExprParser:
             return self.intrinsic(node, name)
         if name in HOST_INTRINSICS:
             return Call("int32", name, tuple([self.expr(a) for a in args]))
-        self.fail(node.func, f"T has no value '{name}'; an intrinsic that is not listed is written "
-                             f'T.call("dtype", "{name}", ...)')
+        self.fail(
+            node.func,
+            f"T has no value '{name}'; an intrinsic that is not listed is written "
+            f'T.call("dtype", "{name}", ...)',
+        )
 
     def count(self, node: ast.Call, n: int) -> None:
         """Check the number of arguments."""
         if len(node.args) != n:
-            self.fail(node, f"T.{self.script_name(node.func)} takes {n} operands, {len(node.args)} given")
+            self.fail(
+                node, f"T.{self.script_name(node.func)} takes {n} operands, {len(node.args)} given"
+            )
 
     def intrinsic(self, node: ast.Call, name: str) -> Expr:
         """A pure intrinsic whose type follows from its operands."""
         self.count(node, INTRINSICS[name])
         head = [self.expr(node.args[0])] if name == "if_then_else" else []
-        values = [self.value(a) for a in node.args[len(head):]]
+        values = [self.value(a) for a in node.args[len(head) :]]
         known = [v.dtype for v in map(_plain, values) if isinstance(v, Expr)]
-        exprs = [self.number(a, v, known[0] if known else None) if _is_number(v) else self.expr(a)
-                 for a, v in zip(node.args[len(head):], values, strict=True)]
+        exprs = [
+            self.number(a, v, known[0] if known else None) if _is_number(v) else self.expr(a)
+            for a, v in zip(node.args[len(head) :], values, strict=True)
+        ]
         args = tuple(head + exprs)
         kind = inferred_dtype(name, args)
         if kind is None:
-            self.fail(node, f'T.{name} does not tell its type; write T.call("dtype", "{name}", ...)')
+            self.fail(
+                node, f'T.{name} does not tell its type; write T.call("dtype", "{name}", ...)'
+            )
         return Call(kind, name, args)
 
     def typed(self, node: ast.Call, kind: str) -> Expr:
@@ -391,7 +474,7 @@ class ExprParser:
 def dt_name(name: str) -> bool:
     """Whether T.name is an element type."""
     base, x, count = name.rpartition("x")
-    return name in DTYPE_NAMES or bool(x) and base in DTYPE_NAMES and count.isdigit()
+    return name in DTYPE_NAMES or (bool(x) and base in DTYPE_NAMES and count.isdigit())
 
 
 def _is_number(value: object) -> bool:

@@ -17,16 +17,38 @@ from typing import Any, NamedTuple
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, is_const
 from smelt.ir.node import Node
 
-from .nodes import (Allocate, AssertStmt, Block, BlockRealize, Buffer, BufferRegion, BufferStore,
-                    Evaluate, For, IfThenElse, LetStmt, PrimFunc, Range, Seq, Stmt, While, walk)
+from .nodes import (
+    Allocate,
+    AssertStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Range,
+    Seq,
+    Stmt,
+    While,
+    walk,
+)
 from .printer_expr import ExprPrinter, quoted
 from .script_ops import shape_vars
 
 __all__ = ["has_implicit_root", "script"]
 
 _RESERVED = {*keyword.kwlist, "T", "I", "range", "float", "self"}
-_LOOPS = {"serial": "T.serial", "parallel": "T.parallel", "vectorized": "T.vectorized",
-          "unrolled": "T.unroll", "thread_binding": "T.thread_binding"}
+_LOOPS = {
+    "serial": "T.serial",
+    "parallel": "T.parallel",
+    "vectorized": "T.vectorized",
+    "unrolled": "T.unroll",
+    "thread_binding": "T.thread_binding",
+}
 
 
 class Line(NamedTuple):
@@ -37,8 +59,9 @@ class Line(NamedTuple):
     node: Node | None = None
 
 
-def script(func: PrimFunc | Stmt | Expr, mark: Mapping[Any, str] | None = None, *,
-           canonical: bool = False) -> str:
+def script(
+    func: PrimFunc | Stmt | Expr, mark: Mapping[Any, str] | None = None, *, canonical: bool = False
+) -> str:
     """The text of a program, a statement or an expression.
 
     mark       nodes to underline with ^^^, each with a note: for the texts of errors
@@ -84,8 +107,9 @@ def _underlined(lines: list[Line], mark: Mapping[Any, str], printer: _Printer) -
 
 def _place(node: Any, line: Line, printer: _Printer) -> tuple[int, int] | None:
     """Where in a line a marked node stands: column and width."""
-    if node is line.node or isinstance(node, Block) and (
-            isinstance(line.node, BlockRealize) and line.node.block is node):
+    if node is line.node or (
+        isinstance(node, Block) and isinstance(line.node, BlockRealize) and line.node.block is node
+    ):
         return 0, max(1, len(line.text.split(" = ")[0].rstrip(":")))
     if isinstance(node, Expr):
         text = printer.exprs.text(node)
@@ -209,7 +233,7 @@ class _Printer:
                 text = e.text(value)
                 yield Line(depth, text if text.startswith("T.smelt.") else f"T.evaluate({text})", s)
             case AssertStmt(condition, message):
-                yield Line(depth, f"assert {e.text(condition)}, {message!r}", s)
+                yield Line(depth, f"assert {e.text(condition)}, {quoted(message)}", s)
             case For():
                 yield Line(depth, f"for {self.name(s.var)} in {self.loop(s)}:", s)
                 yield from self.body(s.body, depth + 1)
@@ -234,7 +258,9 @@ class _Printer:
                 yield from self.block(block, values, predicate, depth + 1)
             case Block():
                 yield Line(depth, f'with T.block("{s.name}"):', s)
-                yield from self.block(s, tuple([i.var for i in s.iter_vars]), IntImm("bool", 1), depth + 1)
+                yield from self.block(
+                    s, tuple([i.var for i in s.iter_vars]), IntImm("bool", 1), depth + 1
+                )
             case _:
                 yield Line(depth, f"# {type(s).__name__}", s)
 
@@ -247,8 +273,13 @@ class _Printer:
             args += f", thread={s.thread!r}".replace("'", '"')
         if s.annotations:
             args += f", annotations={self.data(s.annotations)}"
-        plain = s.kind == "serial" and s.var.type == s.extent.dtype and not s.annotations and s.thread is None
-        return f"{'range' if plain else _LOOPS[s.kind]}({args})"
+        plain = (
+            s.kind == "serial"
+            and s.var.type == s.extent.dtype
+            and not s.annotations
+            and s.thread is None
+        )
+        return f"{'range' if plain else _LOOPS.get(s.kind, 'T.' + s.kind)}({args})"
 
     def interval(self, low: Expr, extent: Expr) -> str:
         """`extent`, or `low, low + extent` where it does not begin at zero."""
@@ -262,13 +293,19 @@ class _Printer:
 
     # ------------------------------------------------------------------------------ blocks
 
-    def block(self, b: Block, values: tuple[Expr, ...], predicate: Expr, depth: int) -> Iterator[Line]:
+    def block(
+        self, b: Block, values: tuple[Expr, ...], predicate: Expr, depth: int
+    ) -> Iterator[Line]:
         if len(values) != len(b.iter_vars):
             yield Line(depth, f"# {len(b.iter_vars)} iteration variables, {len(values)} values")
         for it, value in zip(b.iter_vars, values, strict=False):
             dom = self.domain(it.dom)
-            yield Line(depth, f"{self.name(it.var)} = T.axis.{it.kind}({dom}, {self.exprs.text(value)}"
-                       + (f', dtype="{it.var.type}")' if it.var.type != INDEX else ")"), it)
+            yield Line(
+                depth,
+                f"{self.name(it.var)} = T.axis.{it.kind}({dom}, {self.exprs.text(value)}"
+                + (f', dtype="{it.var.type}")' if it.var.type != INDEX else ")"),
+                it,
+            )
         if not is_const(predicate, 1):
             yield Line(depth, f"T.where({self.exprs.text(predicate)})")
         if b.reads:
@@ -285,7 +322,9 @@ class _Printer:
         if b.annotations:
             yield Line(depth, f"T.block_attr({self.data(b.annotations)})")
         for buffer in b.alloc_buffers:
-            yield Line(depth, f"{self.name(buffer)} = T.alloc_buffer({self.buffer_args(buffer)})", buffer)
+            yield Line(
+                depth, f"{self.name(buffer)} = T.alloc_buffer({self.buffer_args(buffer)})", buffer
+            )
 
     def domain(self, dom: Range) -> str:
         if isinstance(dom.min, IntImm) and dom.min.value == 0 and dom.min.type == dom.extent.dtype:
@@ -306,7 +345,11 @@ class _Printer:
         """Plain data of attributes and annotations."""
         match value:
             case Expr():
-                return self.exprs.text(value) if not isinstance(value, IntImm) else f"T.{value.type}({value.value})"
+                return (
+                    self.exprs.text(value)
+                    if not isinstance(value, IntImm)
+                    else f"T.{value.type}({value.value})"
+                )
             case Mapping():
                 items = sorted(value.items()) if self.canonical else value.items()
                 return "{" + ", ".join([f"{quoted(k)}: {self.data(v)}" for k, v in items]) + "}"

@@ -1,5 +1,7 @@
 """Scalar and vector expressions as text: precedence and constants in one place."""
 
+# ruff: noqa: E701 (one case a line)
+
 from __future__ import annotations
 
 import math
@@ -7,10 +9,41 @@ from collections.abc import Callable
 
 import numpy as np
 
-from smelt.ir import dtype as dt
-from smelt.ir.expr import (EQ, GE, GT, INDEX, LE, LT, NE, Add, And, Binary, Broadcast, Call, Cast, Div, Expr,
-                           FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Not, Or, Ramp, Select, Shuffle,
-                           StringImm, Sub, TruncDiv, TruncMod, Var, const)
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+    const,
+)
 from smelt.ir.node import float_key
 
 from .nodes import Buffer, BufferLoad, Reduce
@@ -20,10 +53,27 @@ __all__ = ["ExprPrinter", "constant", "quoted"]
 
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _ATOM = range(1, 8)
 _INFIX: dict[type[Expr], int] = {
-    Or: _OR, And: _AND, EQ: _COMPARE, NE: _COMPARE, LT: _COMPARE, LE: _COMPARE, GT: _COMPARE,
-    GE: _COMPARE, Add: _SUM, Sub: _SUM, Mul: _PRODUCT, Div: _PRODUCT, FloorDiv: _PRODUCT, FloorMod: _PRODUCT,
+    Or: _OR,
+    And: _AND,
+    EQ: _COMPARE,
+    NE: _COMPARE,
+    LT: _COMPARE,
+    LE: _COMPARE,
+    GT: _COMPARE,
+    GE: _COMPARE,
+    Add: _SUM,
+    Sub: _SUM,
+    Mul: _PRODUCT,
+    Div: _PRODUCT,
+    FloorDiv: _PRODUCT,
+    FloorMod: _PRODUCT,
 }
-_PREFIX: dict[type[Expr], str] = {Min: "min", Max: "max", TruncDiv: "truncdiv", TruncMod: "truncmod"}
+_PREFIX: dict[type[Expr], str] = {
+    Min: "min",
+    Max: "max",
+    TruncDiv: "truncdiv",
+    TruncMod: "truncmod",
+}
 _DEFAULT = (INDEX, "float32", "bool")
 
 
@@ -74,7 +124,11 @@ class ExprPrinter:
 
     def end_text(self, low: Expr, extent: Expr) -> str:
         """low + extent, added where both are plain index constants."""
-        if isinstance(low, IntImm) and isinstance(extent, IntImm) and low.type == extent.type == INDEX:
+        if (
+            isinstance(low, IntImm)
+            and isinstance(extent, IntImm)
+            and low.type == extent.type == INDEX
+        ):
             return str(low.value + extent.value)
         return self.text(Add(low, extent))
 
@@ -93,6 +147,7 @@ class ExprPrinter:
         if cls in _PREFIX:
             assert isinstance(e, Binary)
             return f"T.{_PREFIX[cls]}({self.pair(e.a, e.b)})", _ATOM
+        # fmt: off
         match e:
             case Var():                 text = self.name(e)
             case IntImm() | FloatImm(): text = constant(e)
@@ -107,6 +162,7 @@ class ExprPrinter:
             case Call():                text = self.call(e)
             case Reduce():              text = self.reduce(e)
             case _:                     text = f"<{cls.__name__}>"
+        # fmt: on
         return text, _ATOM
 
     def infix(self, e: Expr) -> str:
@@ -118,7 +174,13 @@ class ExprPrinter:
 
     def pair(self, a: Expr, b: Expr) -> str:
         """Two operands of one type."""
-        return f"{self.left(a, b, 0)}, {self.operand(b, a.dtype)}"
+        both = (
+            isinstance(a, IntImm | FloatImm)
+            and isinstance(b, IntImm | FloatImm)
+            and a.type == b.type
+        )
+        first = self.operand(a, a.dtype) if both else self.left(a, b, 0)
+        return f"{first}, {self.operand(b, a.dtype)}"
 
     def left(self, a: Expr, b: Expr, level: int) -> str:
         """The first of two operands: a constant is bare only where the other one tells its type."""
@@ -128,7 +190,7 @@ class ExprPrinter:
         """T.exp(x); T.call("float32", "name", x) where type or name is not a known one."""
         if e.op in INTRINSICS and inferred_dtype(e.op, e.args) == e.type:
             head = [self.text(e.args[0])] if e.op == "if_then_else" else []
-            values = e.args[len(head):]
+            values = e.args[len(head) :]
             known = [a.dtype for a in values if not isinstance(a, IntImm | FloatImm)]
             args = head + [self.operand(a, known[0] if known else a.dtype) for a in values]
             return f"T.{e.op}({', '.join(args)})"

@@ -33,7 +33,9 @@ def prim_func(function: Callable[..., Any]) -> PrimFunc:
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as e:
-        raise ParseError(f"{function.__name__}: its source cannot be found ({e}); use parse(text)") from None
+        raise ParseError(
+            f"{function.__name__}: its source cannot be found ({e}); use parse(text)"
+        ) from None
     env: dict[str, Any] = {**function.__globals__, **from_caller.f_locals, **_closure(function)}
     return _parse_source("".join(lines), function.__code__.co_filename, first, env)
 
@@ -69,4 +71,6 @@ Buffer = _Annotation("Buffer")
 def __getattr__(name: str) -> _Annotation:
     if dt_name(name):
         return _Annotation(name)
-    raise AttributeError(f"T.{name} has a meaning only inside of a function decorated with @T.prim_func")
+    raise AttributeError(
+        f"T.{name} has a meaning only inside of a function decorated with @T.prim_func"
+    )

@@ -10,25 +10,49 @@ from smelt.ir.node import Node
 
 from .nodes import Buffer, BufferLoad
 
-__all__ = ["DTYPE_NAMES", "HOST_INTRINSICS", "INTRINSICS", "expr_nodes", "inferred_dtype", "operands",
-           "shape_vars"]
+__all__ = [
+    "DTYPE_NAMES",
+    "HOST_INTRINSICS",
+    "INTRINSICS",
+    "expr_nodes",
+    "inferred_dtype",
+    "operands",
+    "shape_vars",
+]
 
 HOST_INTRINSICS = (
-    "smelt.call_kernel", "smelt.alloc_storage", "smelt.free_storage", "smelt.tensor_view",
-    "smelt.check_shape", "smelt.call_packed", "smelt.make_object", "smelt.get_field",
-    "smelt.retain", "smelt.release", "smelt.while", "smelt.probe",
+    "smelt.call_kernel",
+    "smelt.alloc_storage",
+    "smelt.free_storage",
+    "smelt.tensor_view",
+    "smelt.check_shape",
+    "smelt.call_packed",
+    "smelt.make_object",
+    "smelt.get_field",
+    "smelt.retain",
+    "smelt.release",
+    "smelt.while",
+    "smelt.probe",
 )
 """What a host program may call, and nothing else."""
 
-_UNARY = ("exp exp2 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan sinh cosh "
-          "asinh acosh atanh floor ceil round trunc abs isnan isinf isfinite popcount clz "
-          "bitwise_not reinterpret likely sign")
-_BINARY = ("atan2 pow fmod copysign bitwise_and bitwise_or bitwise_xor shift_left shift_right "
-           "nextafter hypot ldexp")
+_UNARY = (
+    "exp exp2 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan "
+    "sinh cosh asinh acosh atanh floor ceil round trunc abs isnan isinf isfinite popcount clz "
+    "bitwise_not reinterpret likely sign"
+)
+_BINARY = (
+    "atan2 pow fmod copysign bitwise_and bitwise_or bitwise_xor shift_left shift_right "
+    "nextafter hypot ldexp"
+)
 
 INTRINSICS: dict[str, int] = {
-    **dict.fromkeys(_UNARY.split(), 1), **dict.fromkeys(_BINARY.split(), 2),
-    "fma": 3, "if_then_else": 3, "max_value": 0, "min_value": 0,
+    **dict.fromkeys(_UNARY.split(), 1),
+    **dict.fromkeys(_BINARY.split(), 2),
+    "fma": 3,
+    "if_then_else": 3,
+    "max_value": 0,
+    "min_value": 0,
 }
 """The pure intrinsics, and how many operands each takes."""
 

@@ -8,11 +8,45 @@ from typing import Any, NoReturn
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import VerifyError
-from smelt.ir.expr import (And, Binary, Broadcast, Call, Cast, Div, Expr, FloatImm, IntImm, Not, Or, Ramp, Select,
-                           Shuffle, StringImm, TruncDiv, Var)
+from smelt.ir.expr import (
+    And,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    IntImm,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    TruncDiv,
+    Var,
+)
 
-from .nodes import (LOOP_KINDS, Allocate, AssertStmt, Block, BlockRealize, Buffer, BufferLoad, BufferStore, Evaluate,
-                    For, IfThenElse, LetStmt, PrimFunc, Reduce, Seq, Stmt, While)
+from .nodes import (
+    LOOP_KINDS,
+    Allocate,
+    AssertStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Reduce,
+    Seq,
+    Stmt,
+    While,
+)
 from .printer import script
 from .script_ops import HOST_INTRINSICS, INTRINSICS, operands, shape_vars
 
@@ -46,7 +80,9 @@ class _Verifier:
 
     def fail(self, message: str, why: str = "here", node: Any = None) -> NoReturn:
         """Raise a VerifyError with the program marked."""
-        raise VerifyError(f"{self.func.name}: {message}\n{script(self.func, {node or self.at: why})}")
+        raise VerifyError(
+            f"{self.func.name}: {message}\n{script(self.func, {node or self.at: why})}"
+        )
 
     # --------------------------------------------------------------------------- functions
 
@@ -56,7 +92,10 @@ class _Verifier:
         for p in f.params:
             if p in self.vars or p in self.buffers:
                 self.fail(f"the parameter {p.name} stands twice in the signature")
-            (self.buffers if isinstance(p, Buffer) else self.vars).add(p)  # type: ignore[arg-type]
+            if isinstance(p, Buffer):
+                self.buffers.add(p)
+            else:
+                self.vars.add(p)
             self.unique("buffer" if isinstance(p, Buffer) else "variable", p)
         self.vars.update(shape_vars(f.params))
         for p in f.buffers:
@@ -69,8 +108,10 @@ class _Verifier:
         key = (space, name or node.name)
         other = self.names.setdefault(key, node)
         if self.has_blocks and other is not node:
-            self.fail(f"the name {key[1]!r} belongs to two {'blocks' if space == 'block' else 'things'}",
-                      f"this {kind} is the second one")
+            self.fail(
+                f"the name {key[1]!r} belongs to two {'blocks' if space == 'block' else 'things'}",
+                f"this {kind} is the second one",
+            )
 
     @contextmanager
     def defined(self, *nodes: Var | Buffer) -> Iterator[None]:
@@ -78,7 +119,10 @@ class _Verifier:
         for n in nodes:
             if n in self.vars or n in self.buffers:
                 self.fail(f"{n.name} is defined again where it is defined already")
-            (self.buffers if isinstance(n, Buffer) else self.vars).add(n)  # type: ignore[arg-type]
+            if isinstance(n, Buffer):
+                self.buffers.add(n)
+            else:
+                self.vars.add(n)
         try:
             yield
         finally:
@@ -152,7 +196,11 @@ class _Verifier:
             self.fail(f"the loop variable {s.var.name} is of type {s.var.type}")
         self.typed(s.min, s.var.type, f"the first value of {s.var.name}")
         self.typed(s.extent, s.var.type, f"the extent of {s.var.name}")
-        if not self.has_blocks and s.kind in ("vectorized", "unrolled") and not isinstance(s.extent, IntImm):
+        if (
+            not self.has_blocks
+            and s.kind in ("vectorized", "unrolled")
+            and not isinstance(s.extent, IntImm)
+        ):
             self.fail(f"the {s.kind} loop {s.var.name} has no constant extent")
         self.unique("loop", s.var)
         with self.defined(s.var):
@@ -162,7 +210,10 @@ class _Verifier:
         """A block and the values of its iteration variables."""
         b: Block = s.block
         if len(b.iter_vars) != len(s.values):
-            self.fail(f"the block {b.name} has {len(b.iter_vars)} iteration variables, {len(s.values)} values given")
+            self.fail(
+                f"the block {b.name} has {len(b.iter_vars)} iteration variables, "
+                f"{len(s.values)} values given"
+            )
         self.unique("block", b, b.name)
         for it, value in zip(b.iter_vars, s.values, strict=True):
             if it.kind not in ("spatial", "reduce", "opaque"):
@@ -179,8 +230,10 @@ class _Verifier:
             with self.defined(*b.alloc_buffers):
                 for r in (*b.reads, *b.writes):
                     if len(r.region) != r.buffer.rank:
-                        self.fail(f"{r.buffer.name} has {r.buffer.rank} dimensions, a region of it "
-                                  f"{len(r.region)} ranges")
+                        self.fail(
+                            f"{r.buffer.name} has {r.buffer.rank} dimensions, a region of it "
+                            f"{len(r.region)} ranges"
+                        )
                     for d in r.region:
                         self.index(d.min, f"a region of {r.buffer.name}")
                         self.index(d.extent, f"a region of {r.buffer.name}")
@@ -194,7 +247,9 @@ class _Verifier:
         """An expression that must have a type."""
         self.expr(e)
         if e.dtype != expected:
-            self.fail(f"{what} is of type {e.dtype}, expected {expected}", f"{e.dtype}, not {expected}")
+            self.fail(
+                f"{what} is of type {e.dtype}, expected {expected}", f"{e.dtype}, not {expected}"
+            )
 
     def condition(self, e: Expr) -> None:
         """An expression that must be a truth value."""
@@ -239,7 +294,9 @@ class _Verifier:
             case Binary(a, b):
                 if a.dtype != b.dtype:
                     self.fail(f"{e.symbol} joins {a.dtype} and {b.dtype}; operands have one type")
-                if isinstance(e, TruncDiv) and dt.is_float(a.dtype) or isinstance(e, Div) and a.dtype == "bool":
+                if (isinstance(e, TruncDiv) and dt.is_float(a.dtype)) or (
+                    isinstance(e, Div) and a.dtype == "bool"
+                ):
                     self.fail(f"{e.symbol} does not divide values of {a.dtype}")
             case Not(a) if dt.kind(a.dtype) != "bool":
                 self.fail(f"not stands before a value of {a.dtype}")
@@ -256,7 +313,9 @@ class _Verifier:
                 self.fail(f"a broadcast of {value.dtype} to {lanes} lanes")
             case Shuffle(a, b, picked):
                 total = dt.lanes(a.dtype) + dt.lanes(b.dtype)
-                if dt.scalar(a.dtype) != dt.scalar(b.dtype) or not all(0 <= i < total for i in picked):
+                if dt.scalar(a.dtype) != dt.scalar(b.dtype) or not all(
+                    0 <= i < total for i in picked
+                ):
                     self.fail(f"a shuffle of {a.dtype} and {b.dtype} picks lanes {picked}")
             case BufferLoad(b, indices):
                 self.access(b, indices)
@@ -294,6 +353,8 @@ class _Verifier:
             if e.type != e.args[1].dtype:
                 self.fail(f"if_then_else is of type {e.type}, its values of {e.args[1].dtype}")
         elif e.op not in _COMMUTING_TYPES and len({a.dtype for a in e.args}) > 1:
-            self.fail(f"{e.op} joins {' and '.join([a.dtype for a in e.args])}; operands have one type")
-        if any([isinstance(a, StringImm) for a in e.args]):
+            self.fail(
+                f"{e.op} joins {' and '.join([a.dtype for a in e.args])}; operands have one type"
+            )
+        if any(isinstance(a, StringImm) for a in e.args):
             self.fail(f"{e.op} does not take texts")

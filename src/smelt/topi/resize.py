@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir import dtype as dt
 from smelt.ir.expr import (
     INDEX, Expr, all_of, any_of, call, cast, const, maximum, minimum, select, value_of,
 )  # fmt: skip
@@ -216,9 +215,4 @@ def resize(
         moved = _along(moved, d, a, taps, extrapolation_value if crop else None)
     if moved is x:
         return tensor(x.shape, lambda *i: x[i], "resize")
-    if narrow and dt.is_int(x.dtype):
-        done = moved
-        return tensor(
-            done.shape, lambda *i: cast(x.dtype, call("round", done[i])), "resize_narrow"
-        )
     return stored(moved, x.dtype)

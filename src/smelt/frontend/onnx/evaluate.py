@@ -20,7 +20,7 @@ from .build import Build
 from .registry import evaluates
 from .values import Value, at_least, not_negative, objects
 
-__all__: list[str] = []
+__all__ = ["truncated"]
 
 Operands = Sequence["Value | None"]
 Attrs = Mapping[str, Any]
@@ -190,10 +190,10 @@ def _cast(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
         return _elementwise(lambda a: _differ(a, 0), (x,), dtype)
     if dt.is_float(dtype):
         return _elementwise(lambda a: a if not isinstance(a, int) else float(a), (x,), dtype)
-    return _elementwise(_truncated, (x,), dtype)
+    return _elementwise(truncated, (x,), dtype)
 
 
-def _truncated(e: Any) -> Any:
+def truncated(e: Any) -> Any:
     if not isinstance(e, Expr):
         return int(e)
     if not dt.is_float(e.dtype):

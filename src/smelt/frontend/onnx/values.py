@@ -13,7 +13,7 @@ import numpy as np
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (GE, INDEX, Expr, ExprLike, FloorDiv, IntImm, Max, Min, Mul, Var, binary, cast, convert,
+from smelt.ir.expr import (GE, INDEX, Expr, ExprLike, FloorDiv, IntImm, Max, Min, Mul, Var, binary, convert,
                            free_vars, minimum, value_of)
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax import nodes as relax
@@ -112,11 +112,9 @@ def _materialise(known: np.ndarray, dtype: str, name: str) -> relax.RelaxExpr:
     if known.dtype != object:
         return relax.constant(known, name)
     flat = list(known.flat)
-    if all(e is flat[0] for e in flat):
-        return relax.call("full", shape=known.shape, value=cast(dtype, flat[0]), dtype=dtype, name=name)
-    parts = [relax.call("full", shape=(1,), value=cast(dtype, convert(e)), dtype=dtype, name=name) if
+    parts = [relax.call("arange", start=e, step=1, count=1, dtype=dtype, name=name) if
              isinstance(e, Expr) else relax.constant(np.array([e], dt.to_numpy(dtype)), name) for e in flat]
-    joined = relax.call("concat", *parts, axis=0, name=name)
+    joined = parts[0] if len(parts) == 1 else relax.call("concat", *parts, axis=0, name=name)
     return joined if known.ndim == 1 else relax.call("reshape", joined, shape=known.shape, name=name)
 
 
@@ -138,7 +136,7 @@ def _analyzer(*exprs: Expr) -> Analyzer:
     analyzer = Analyzer()
     for v in sorted({v for e in exprs for v in free_vars(e)}, key=lambda v: v.name):
         if v.dtype == INDEX:
-            analyzer.bind(v, (1, None))
+            analyzer.assume_positive(v)
     return analyzer
 
 

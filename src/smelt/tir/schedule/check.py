@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from smelt.ir.expr import Expr, Var, convert, free_vars
+from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Var, convert, free_vars
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For, Stmt
 
 from .region import merge_digits, touched
 from .state import State
 
-__all__ = ["Kind", "check_concurrent", "check_reorder", "is_injective", "kind_of", "require_kind", "why_not"]
+__all__ = ["Kind", "check_concurrent", "check_merged", "check_reorder", "injective", "is_injective", "kind_of", "require_kind", "why_not"]
 
 
 class Kind(Enum):
@@ -80,37 +80,54 @@ def require_kind(state: State, b: BlockRealize, *kinds: Kind) -> None:
 
 
 def is_injective(state: State, b: BlockRealize, loops: Sequence[For]) -> bool:
-    """Whether different values of `loops` certainly give different values of the block's variables.
+    """Whether different values of `loops` certainly give different values of the block's variables."""
+    return injective(state, b.values, loops)
+
+
+def injective(state: State, values: Sequence[Expr], loops: Sequence[For]) -> bool:
+    """Whether different values of `loops` certainly give different `values`.
 
     Mixed-radix reasoning: in each binding, written as a sum of loop terms, every coefficient must be
     at least as large as the span of the smaller terms; a loop must be seen whole in one binding.
     """
-    remaining = {x.var for x in loops if getattr(x.extent, "value", None) != 1}
-    for value in merge_digits(b.values):
-        if not remaining:
-            return True
-        remaining -= _determined(state, value, remaining, loops)
-    return not remaining
+    wanted = {x.var for x in loops if getattr(x.extent, "value", None) != 1}
+    queue: list[Expr] = list(values)
+    known: list[Expr] = []
+    while queue:
+        for e in queue:
+            known += _determined(state, e, loops)
+        merged = merge_digits(known)
+        queue = [e for e in merged if not isinstance(e, Var) and e not in known]
+        known = [e for e in merged if e not in queue]
+    return wanted <= set(known)
 
 
-def _determined(state: State, value: Expr, wanted: set[Var], loops: Sequence[For]) -> set[Var]:
-    """The loops whose value follows from the value of one binding."""
-    seen = free_vars(value) & wanted
-    if not seen:
-        return set()
-    if len(seen) == 1 and (value in seen):
-        return seen
-    terms = state.facts.linear(value, tuple(seen))
-    if terms is None:
-        return set()
-    spans = {x.var: x.extent for x in loops}
-    ordered = sorted(terms, key=lambda t: t[1])
+def _determined(state: State, value: Expr, loops: Sequence[For]) -> list[Expr]:
+    """Variables, quotients and remainders whose value follows from the value of one expression."""
+    terms: dict[Expr, int] = {}
+    if not _terms(value, 1, {x.var for x in loops}, terms):
+        return []
     span: Expr = convert(1)
-    for var, coefficient in ordered:
-        if not state.facts.prove(convert(coefficient) >= span):
-            return set()
-        span = coefficient * spans[var]
-    return seen
+    for atom, coefficient in sorted(terms.items(), key=lambda t: t[1]):
+        ends = state.facts.relax(atom, loops)
+        if ends is None or not state.facts.prove(convert(coefficient) >= span):
+            return []
+        span = span + coefficient * state.facts.simplify(ends[1] - ends[0])
+    return list(terms)
+
+
+def _terms(e: Expr, factor: int, loops: set[Var], out: dict[Expr, int]) -> bool:
+    """Collect `e` as a sum of factor * atom; False where it is none."""
+    if not free_vars(e) & loops:
+        return True
+    if isinstance(e, Add):
+        return _terms(e.a, factor, loops, out) and _terms(e.b, factor, loops, out)
+    if isinstance(e, Mul) and isinstance(e.b, IntImm):
+        return _terms(e.a, factor * e.b.value, loops, out)
+    if isinstance(e, Var | FloorDiv | FloorMod) and e not in out:
+        out[e] = factor
+        return True
+    return False
 
 
 # ---------------------------------------------------------------------------------- loop orders
@@ -175,6 +192,14 @@ def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = Fal
         _check_covered(state, blocks, [loop], f"be {how}")
 
 
+def check_merged(state: State, loop: For) -> None:
+    """Refuse a merged loop whose blocks use what other iterations make."""
+    bare = opaque_statement(loop.body)
+    if bare is not None:
+        state.cannot_prove("a statement outside any block may run in another order", mark={bare: "not in a block"})
+    _check_covered(state, state.blocks_in(loop.body), [loop], "run together")
+
+
 def _splits_writes(state: State, b: BlockRealize, loop: For) -> bool:
     """Whether different iterations of `loop` certainly write different elements."""
     return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_apart(state, b, loop)
@@ -185,9 +210,9 @@ def _boxes_apart(state: State, b: BlockRealize, loop: For) -> bool:
     inner = state.loops_between(b, loop)
     for i, value in zip(b.block.iter_vars, b.values, strict=True):
         if i.kind == "spatial" and loop.var in free_vars(value):
-            low, high = state.facts.relax(value, inner)
-            step = state.facts.step(low, loop.var)
-            if step is not None and state.facts.prove(high - low < step):
+            ends = state.facts.relax(value, inner)
+            step = None if ends is None else state.facts.step(ends[0], loop.var)
+            if ends is not None and step is not None and state.facts.prove(ends[1] - ends[0] < step):
                 return True
     return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir.expr import (INDEX, And, Expr, IntImm, Var, all_of, const, free_vars, is_const, maximum,
@@ -25,6 +25,8 @@ class Facts:
         for p in func.buffers:
             for e in p.shape:
                 sizes.update(dict.fromkeys(free_vars(e)))
+        for v in sizes:
+            self.analyzer.assume_positive(v)
         for s in walk(func.body):
             if isinstance(s, For):
                 self.bind(s.var, s.min, s.extent)
@@ -35,7 +37,7 @@ class Facts:
                     for e in b.shape:
                         sizes.update(dict.fromkeys(free_vars(e)))
         for v in sizes:
-            self.analyzer.bind_range(v, 1, None)
+            self.analyzer.assume_positive(v)
 
     def bind(self, var: Var, low: Expr, extent: Expr) -> None:
         """`var` runs from `low` over `extent` values."""
@@ -61,32 +63,22 @@ class Facts:
         """Whether two expressions certainly have one value."""
         return a is b or is_const(self.simplify(a - b), 0)
 
-    def relax(self, e: Expr, loops: Sequence[For]) -> tuple[Expr, Expr]:
-        """The smallest and the largest value of `e` while `loops` (outermost first) run."""
-        low = high = e
-        ranges: dict[Var, tuple[Expr, Expr]] = {}
-        for loop in reversed(loops):
-            ranges[loop.var] = (loop.min, loop.extent)
-        inner = set(ranges)
-        if any(free_vars(lo) & inner or free_vars(ex) & inner for lo, ex in ranges.values()):
-            for loop in reversed(loops):
-                one = {loop.var: (loop.min, loop.extent)}
-                low = self.analyzer.interval(low, one)[0]
-                high = self.analyzer.interval(high, one)[1]
-            return self.simplify(low), self.simplify(high)
-        if not free_vars(e) & inner:
+    def relax(self, e: Expr, loops: Sequence[For]) -> tuple[Expr, Expr] | None:
+        """The smallest and the largest value of `e` while `loops` run; None where not known."""
+        if not loops or not free_vars(e) & {x.var for x in loops}:
             return e, e
-        low, high = self.analyzer.interval(e, ranges)
-        return self.simplify(low), self.simplify(high)
+        return self.analyzer.interval(e, {x.var: (x.min, x.extent) for x in loops})
 
-    def box(self, region: Iterable[Range], loops: Sequence[For]) -> Box:
-        """The smallest box that holds a region while loops run."""
+    def box(self, region: Sequence[Range], shape: Sequence[Expr], loops: Sequence[For]) -> Box:
+        """The smallest box of an array of that shape which holds a region while loops run."""
         out: Box = []
-        for r in region:
-            low, high = self.relax(r.min, loops)
-            if not is_const(r.extent, 1):
-                high = self.relax(self.simplify(r.min + r.extent - 1), loops)[1]
-            out.append((low, high))
+        for r, size in zip(region, shape, strict=True):
+            low = self.relax(r.min, loops)
+            high = low if is_const(r.extent, 1) else self.relax(self.simplify(r.min + r.extent - 1), loops)
+            if low is None or high is None:
+                out.append((const(0, INDEX), self.simplify(size - 1)))
+            else:
+                out.append((low[0], high[1]))
         return out
 
     def union(self, a: Box, b: Box) -> Box:
@@ -109,8 +101,7 @@ class Facts:
 
     def upper(self, e: Expr) -> int | None:
         """The largest value of an expression where it is known as a number."""
-        found = self.analyzer.bounds(e)[1]
-        return found if isinstance(found, int) else None
+        return self.analyzer.bounds(e)[1]
 
     def step(self, e: Expr, var: Var) -> Expr | None:
         """What one more of `var` adds to `e`; None where that depends on `var`."""
@@ -119,13 +110,11 @@ class Facts:
 
     def linear(self, e: Expr, variables: Sequence[Var]) -> list[tuple[Var, int]] | None:
         """The constant factor of each variable in `e`; None where `e` is no such sum."""
-        out = []
-        for v in variables:
-            step = self.step(e, v)
-            if not isinstance(step, IntImm):
-                return None
-            out.append((v, step.value))
-        return out
+        found = self.analyzer.linear(e, variables)
+        if found is None:
+            return None
+        out = [(v, c.value) for v, c in found[0].items() if isinstance(c, IntImm)]
+        return out if len(out) == len(found[0]) and not free_vars(found[1]) & set(variables) else None
 
     def conjunction(self, *conditions: Expr) -> Expr:
         """All conditions, without those that certainly hold."""

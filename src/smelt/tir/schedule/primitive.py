@@ -13,6 +13,8 @@ from .trace import Trace
 
 __all__ = ["Base", "primitive"]
 
+_MISSING = object()
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -38,7 +40,8 @@ def primitive(fn: F) -> F:
         if self._depth:
             return fn(self, *args, **kwargs)
         given: dict[str, Any] = {"*": args} if variadic and args else dict(zip(plain, args, strict=False))
-        given |= {k: v for k, v in kwargs.items() if not _is_default(v, defaults.get(k))}
+        given |= {k: kwargs[k] for k in defaults if k in kwargs}
+        given = {k: v for k, v in given.items() if not _is_default(v, defaults.get(k, _MISSING))}
         state = self.state
         before, index, call = state.func, state._index, state.call
         names, blocks = set(state.names), set(state.block_names)

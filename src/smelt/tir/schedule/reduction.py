@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import Expr, Var, const, free_vars, substitute
+from smelt.ir.expr import Expr, Var, free_vars, substitute
 from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
 from smelt.tir.rewrite import substitute_stmt
 
 from .check import Kind, require_kind
 from .facts import conjuncts
 from .handles import BlockRV
+from .factor import Factoring
 from .primitive import Base, primitive
 from .region import substituted
 from .state import State
@@ -19,7 +20,7 @@ __all__ = ["ReductionPrimitives"]
 
 
 class ReductionPrimitives(Base):
-    """decompose_reduction."""
+    """decompose_reduction and rfactor."""
 
     @primitive
     def decompose_reduction(self, block: str, loop: str) -> BlockRV:
@@ -64,6 +65,45 @@ class ReductionPrimitives(Base):
         s.replace({b.block: lambda old: old.replace(init=None), target: lambda old: seq(nest, old)})
         return BlockRV(name)
 
+    @primitive
+    def rfactor(self, loop: str, factor_axis: int) -> BlockRV:
+        """Reduce each iteration of a loop apart, into a new dimension, then reduce the partial results.
+
+        factor_axis  the place of the new dimension; negative from the end
+
+        Before
+            for i, k_0, k_1 in T.grid(4, 2, 8):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    vk = T.axis.reduce(16, k_0 * 8 + k_1)
+                    with T.init():
+                        B[v] = 0.0
+                    B[v] = B[v] + A[v, vk]
+        Step    rfactor("k_0", 0)
+        After
+            B_rf = T.alloc_buffer((2, 4))
+            for i, k_0, k_1 in T.grid(4, 2, 8):
+                with T.block("B_rf"):
+                    vk_0, v_1, vk_1 = T.axis.remap("SSR", [k_0, i, k_1])
+                    with T.init():
+                        B_rf[vk_0, v_1] = 0.0
+                    B_rf[vk_0, v_1] = B_rf[vk_0, v_1] + A[v_1, vk_0 * 8 + vk_1]
+            for ax0, ax1 in T.grid(4, 2):
+                with T.block("B"):
+                    v, vk_0_1 = T.axis.remap("SR", [ax0, ax1])
+                    with T.init():
+                        B[v] = 0.0
+                    B[v] = B[v] + B_rf[vk_0_1, v]
+        Needs   a reduction block alone in its loops that joins two values by +, *, min, max, and, or;
+                a loop that binds reduce variables only.
+        """
+        s = self.state
+        target = s.loop(loop)
+        blocks = s.blocks_in(target)
+        if len(blocks) != 1:
+            s.fail(f"{target.var.name} holds {len(blocks)} blocks", mark={target: "loop"}, legal="a loop of one block")
+        return BlockRV(Factoring(s, blocks[0], target, factor_axis).carry_out())
+
 
 def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
     return any(i.kind == kind and v in free_vars(value) for i, value in zip(b.block.iter_vars, b.values, strict=True))
@@ -104,8 +144,3 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
     for x in reversed(loops):
         stmt = For(fresh[x.var], x.min, substitute(x.extent, to), stmt, x.kind, x.thread, x.annotations)
     return stmt, name
-
-
-def true() -> Expr:
-    """The condition that always holds."""
-    return const(True)

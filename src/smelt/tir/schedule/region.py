@@ -20,7 +20,7 @@ def touched(state: State, b: BlockRealize, region: BufferRegion, loops: Sequence
     """The box of a buffer that a block touches while `loops` (outermost first) run."""
     values = dict(zip([i.var for i in b.block.iter_vars], b.values, strict=True))
     ranges = [Range(substitute(r.min, values), substitute(r.extent, values)) for r in region.region]
-    return state.facts.box(ranges, loops)
+    return state.facts.box(ranges, region.buffer.shape, loops)
 
 
 def full(buffer: Buffer) -> BufferRegion:
@@ -120,6 +120,9 @@ def _solve_digits(facts: Facts, e: Expr, low: Expr, high: Expr, known: set[Var],
     rest = facts.simplify(substitute(e, {v: const(0, INDEX)}))
     if c > 0 and facts.prove(rest >= 0) and facts.prove(rest < c):
         domain[v] = (facts.simplify(low // c), facts.simplify(high // c))
+        if facts.equal(low, high):
+            below = facts.simplify(low % c)
+            _solve_one(facts, rest, below, below, False, known, domain, set())
 
 
 # ------------------------------------------------------------------------------------- scanning
@@ -213,7 +216,7 @@ def _data_dependent(e: Expr) -> bool:
 def _relaxed(facts: Facts, r: BufferRegion, loops: Sequence[For]) -> BufferRegion:
     if not loops:
         return r
-    box = facts.box(r.region, loops)
+    box = facts.box(r.region, r.buffer.shape, loops)
     return BufferRegion(r.buffer, tuple([Range(low, facts.extent(low, high)) for low, high in box]))
 
 

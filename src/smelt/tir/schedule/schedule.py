@@ -8,13 +8,18 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.module import IRModule
 from smelt.tir.nodes import BlockRealize, For, PrimFunc
 
+from .blockize import BlockizePrimitives
 from .cache import CachePrimitives
 from .handles import BlockRV, LoopRV
 from .inline import InlinePrimitives
+from .layout import LayoutPrimitives
 from .loops import LoopPrimitives, find
+from .misc import BufferPrimitives
 from .motion import MotionPrimitives
+from .partition import PartitionPrimitives
 from .primitive import primitive
 from .reduction import ReductionPrimitives
+from .sample import SamplePrimitives
 from .show import show
 from .state import State
 from .trace import Trace
@@ -22,7 +27,8 @@ from .trace import Trace
 __all__ = ["Schedule"]
 
 
-class Schedule(LoopPrimitives, MotionPrimitives, InlinePrimitives, CachePrimitives, ReductionPrimitives):
+class Schedule(LoopPrimitives, PartitionPrimitives, MotionPrimitives, InlinePrimitives, CachePrimitives,
+               ReductionPrimitives, LayoutPrimitives, BlockizePrimitives, BufferPrimitives, SamplePrimitives):
     """A program and the primitives that transform it. Each keeps the program's meaning or raises.
 
     sch.func    the function worked on, as it is now

@@ -38,17 +38,25 @@ class Instruction:
     many     whether the primitive gives a list
     """
 
-    __slots__ = ("attrs", "inputs", "many", "name", "outputs")
+    __slots__ = ("args", "many", "name", "outputs")
 
-    def __init__(self, name: str, inputs: dict[str, Any], attrs: dict[str, Any], outputs: tuple[str, ...],
-                 many: bool) -> None:
-        """Keep the parts."""
-        self.name, self.inputs, self.attrs, self.outputs, self.many = name, inputs, attrs, outputs, many
+    def __init__(self, name: str, args: dict[str, Any], outputs: tuple[str, ...], many: bool) -> None:
+        """Keep the parts; `args` holds inputs and attrs in the order of the call."""
+        self.name, self.args, self.outputs, self.many = name, args, outputs, many
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The arguments that hold earlier results."""
+        return {k: v for k, v in self.args.items() if _has_ref(v)}
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The other arguments."""
+        return {k: v for k, v in self.args.items() if not _has_ref(v)}
 
     def __str__(self) -> str:
-        stored = {**self.inputs, **self.attrs}
-        items = [text_of(v) for v in stored.get("*", ())]
-        args = ", ".join(items + [f"{k}={text_of(v)}" for k, v in stored.items() if k != "*"])
+        items = [text_of(v) for v in self.args.get("*", ())]
+        args = ", ".join(items + [f"{k}={text_of(v)}" for k, v in self.args.items() if k != "*"])
         left = ", ".join(self.outputs) + ("," if self.many and len(self.outputs) == 1 else "")
         return f"{left} = sch.{self.name}({args})" if self.outputs else f"sch.{self.name}({args})"
 
@@ -87,8 +95,7 @@ class Trace:
                 self._values[ref] = r
             else:
                 self._names[type(r), str(r)] = ref
-        self.insts.append(Instruction(name, {k: v for k, v in stored.items() if _has_ref(v)},
-                                      {k: v for k, v in stored.items() if not _has_ref(v)}, tuple(outputs), many))
+        self.insts.append(Instruction(name, stored, tuple(outputs), many))
 
     def _store(self, v: Any) -> Any:
         if isinstance(v, LoopRV | BlockRV):
@@ -137,14 +144,14 @@ class Trace:
         return Trace([_instruction(s, known) for s in tree.body])
 
     def as_json(self) -> list[Any]:
-        """Plain data: one [name, inputs, attrs, outputs, many] a step."""
-        return [[i.name, _plain(i.inputs), _plain(i.attrs), list(i.outputs), i.many] for i in self.insts]
+        """Plain data: one [name, arguments, outputs, many] a step."""
+        return [[i.name, _plain(i.args), list(i.outputs), i.many] for i in self.insts]
 
     @staticmethod
     def from_json(data: list[Any] | str) -> Trace:
         """The trace that `as_json` gave, also as JSON text."""
         items = json.loads(data) if isinstance(data, str) else data
-        return Trace([Instruction(n, _rich(i), _rich(a), tuple(o), bool(m)) for n, i, a, o, m in items])
+        return Trace([Instruction(n, _rich(a), tuple(o), bool(m)) for n, a, o, m in items])
 
     # -------------------------------------------------------------------------------- replay
 
@@ -155,7 +162,7 @@ class Trace:
             method = getattr(type(sch), inst.name, None)
             if not getattr(method, "is_primitive", False):
                 raise ScheduleError(f"trace, step {number}: Schedule has no primitive {inst.name!r}")
-            args = {k: _resolve(v, values, sch.func) for k, v in {**inst.inputs, **inst.attrs}.items()}
+            args = {k: _resolve(v, values, sch.func) for k, v in inst.args.items()}
             result = getattr(sch, inst.name)(*args.pop("*", ()), **args)
             results = result if inst.many else [] if result is None else [result]
             if len(inst.outputs) != len(results) and inst.outputs:
@@ -177,9 +184,9 @@ def text_of(v: Any) -> str:
     if isinstance(v, list):
         return "[" + ", ".join(map(text_of, v)) + "]"
     if isinstance(v, dict):
-        return "{" + ", ".join(f"{k!r}: {text_of(x)}" for k, x in v.items()) + "}"
+        return "{" + ", ".join(f"{text_of(k)}: {text_of(x)}" for k, x in v.items()) + "}"
     if isinstance(v, str):
-        return repr(str(v))
+        return json.dumps(str(v))
     return repr(v)
 
 
@@ -217,8 +224,7 @@ def _instruction(s: ast.stmt, known: set[str]) -> Instruction:
             raise ScheduleError(f"trace, line {s.lineno}: expected sch.<primitive>(name=value, ...), "
                                 f"got {ast.unparse(call)}")
     known.update(names)
-    return Instruction(name, {k: v for k, v in stored.items() if _has_ref(v)},
-                       {k: v for k, v in stored.items() if not _has_ref(v)}, tuple(names), many)
+    return Instruction(name, stored, tuple(names), many)
 
 
 def _value(e: ast.expr, known: set[str]) -> Any:

@@ -1,0 +1,489 @@
+"""Flat tensor programs as plain C99: one scalar function, the oracle of other back ends.
+
+    int32_t NAME(float *restrict A, const int64_t n) { ... return 0; }
+
+Parallel loops run serially, vectors as loops over lanes. A failed assertion returns -1, memory that
+cannot be had -2.
+"""
+
+# ruff: noqa: E701 (one case a line)
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    StringImm,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+    const,
+)
+from smelt.tir.interpret_lanes import scalarize
+from smelt.tir.interpret_math import rounder
+from smelt.tir.nodes import (
+    Allocate,
+    AssertStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Seq,
+    Stmt,
+    While,
+)
+from smelt.tir.printer import script
+from smelt.tir.script_ops import expr_nodes, shape_vars
+
+from .c_helpers import C_TYPE, MATH, STORED, Helpers, suffix
+
+__all__ = ["c_source"]
+
+_STACK_BYTES = 16 << 10
+"""Larger buffers of a program are taken from the heap."""
+
+_WORDS = """auto break case char const continue default do double else enum extern float for goto if
+inline int long register restrict return short signed sizeof static struct switch typedef union
+unsigned void volatile while main I NAN INFINITY"""
+_KEYWORDS = set(_WORDS.split())
+(
+    _TERNARY,
+    _OR,
+    _AND,
+    _BIT_OR,
+    _BIT_XOR,
+    _BIT_AND,
+    _EQUAL,
+    _LESS,
+    _SHIFT,
+    _SUM,
+    _PRODUCT,
+    _UNARY,
+    _ATOM,
+) = range(1, 14)
+_INFIX: dict[type[Expr], tuple[str, int]] = {
+    Add: ("+", _SUM),
+    Sub: ("-", _SUM),
+    Mul: ("*", _PRODUCT),
+    Div: ("/", _PRODUCT),
+    TruncDiv: ("/", _PRODUCT),
+    TruncMod: ("%", _PRODUCT),
+    EQ: ("==", _EQUAL),
+    NE: ("!=", _EQUAL),
+    LT: ("<", _LESS),
+    LE: ("<=", _LESS),
+    GT: (">", _LESS),
+    GE: (">=", _LESS),
+    And: ("&&", _AND),
+    Or: ("||", _OR),
+}
+_BITS = {
+    "bitwise_and": ("&", _BIT_AND),
+    "bitwise_or": ("|", _BIT_OR),
+    "bitwise_xor": ("^", _BIT_XOR),
+}
+_Text = tuple[str, int]
+
+
+def c_source(func: PrimFunc) -> str:
+    """The C99 source of one flat program, as `int32_t NAME(params...)`."""
+    return _CPrinter(func).source()
+
+
+class _CPrinter:
+    """Prints one program."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = scalarize(func)
+        self.helpers = Helpers()
+        self.names: dict[Var | Buffer, str] = {}
+        self.taken = set(_KEYWORDS) | {func.name}
+        self.heap: list[str] = []
+        self.at: Stmt = func.body
+
+    def fail(self, message: str) -> CompileError:
+        """An error that shows the statement."""
+        return CompileError(f"{self.func.name}: {message}\n{script(self.func, {self.at: 'here'})}")
+
+    def name(self, node: Var | Buffer) -> str:
+        """A C identifier, unique in the function."""
+        if node not in self.names:
+            base = re.sub(r"\W", "_", node.name) or "v"
+            base = "_" + base if base[0].isdigit() else base
+            fresh, n = base, 0
+            while fresh in self.taken:
+                n += 1
+                fresh = f"{base}_{n}"
+            self.taken.add(fresh)
+            self.names[node] = fresh
+        return self.names[node]
+
+    def kind(self, dtype: str, table: dict[str, str] = C_TYPE) -> str:
+        """The C type of an element type."""
+        if dtype not in table:
+            raise self.fail(f"C has no type for {dtype}; known: {', '.join(table)}")
+        return table[dtype]
+
+    # --------------------------------------------------------------------------- functions
+
+    def source(self) -> str:
+        """The whole file."""
+        free = shape_vars(self.func.params)
+        if free:
+            raise self.fail(f"the size {free[0].name} must be a parameter")
+        params = []
+        for p in self.func.params:
+            if isinstance(p, Buffer):
+                params.append(f"{self.kind(p.type, STORED)} *restrict {self.name(p)}")
+            else:
+                params.append(f"{self.kind(p.type)} {self.name(p)}".replace("* ", "*"))
+        body = "".join([f"    {line}\n" for line in self.stmt(self.func.body)])
+        head = (
+            "".join([f"#include <{h}.h>\n" for h in ("math", "stdint", "stdlib", "string")]) + "\n"
+        )
+        helpers = "".join(self.helpers.texts.values())
+        gap = "\n" if helpers else ""
+        signature = f"int32_t {self.func.name}({', '.join(params) or 'void'})"
+        return f"{head}{helpers}{gap}{signature} {{\n{body}    return 0;\n}}\n"
+
+    # -------------------------------------------------------------------------- statements
+
+    def block(self, s: Stmt) -> Iterator[str]:
+        """A statement, one level deeper."""
+        for line in self.stmt(s):
+            yield "    " + line
+
+    def stmt(self, s: Stmt) -> Iterator[str]:
+        """The lines of a statement."""
+        if not isinstance(s, Seq):
+            self.at = s
+        match s:
+            case Seq(stmts):
+                for x in stmts:
+                    yield from self.stmt(x)
+            case BufferStore(buffer, value, indices):
+                text = self.text(value)
+                if buffer.type in ("float16", "bfloat16"):
+                    text = f"smelt_store_{buffer.type}({text})"
+                    self.helpers.fixed(buffer.type)
+                yield f"{self.element(buffer, indices)} = {text};"
+            case For():
+                yield from self.loop(s)
+            case While(condition, body):
+                yield f"while ({self.text(condition)}) {{"
+                yield from self.block(body)
+                yield "}"
+            case IfThenElse(condition, yes, no):
+                yield f"if ({self.text(condition)}) {{"
+                yield from self.block(yes)
+                if no is not None:
+                    yield "} else {"
+                    yield from self.block(no)
+                yield "}"
+            case LetStmt(var, value, body):
+                given = self.text(value)
+                yield "{"
+                yield f"    const {self.kind(var.type)} {self.name(var)} = {given};".replace(
+                    "const void", "void"
+                )
+                yield from self.block(body)
+                yield "}"
+            case AssertStmt(condition, message):
+                frees = "".join([f"free({n}); " for n in self.heap])
+                plain = message.replace("*/", "* /")
+                yield f"if (!({self.text(condition)})) {{ {frees}return -1; }} /* {plain} */"
+            case Allocate(buffer, body):
+                yield from self.allocate(buffer, body)
+            case Evaluate(value):
+                yield from self.effect(value)
+            case _:
+                raise self.fail(f"C has no form for {type(s).__name__}; it takes flat programs")
+
+    def loop(self, s: For) -> Iterator[str]:
+        """A loop of any kind, serially."""
+        i, low = self.name(s.var), self.text(s.min)
+        high = self.text(s.extent if low == "0" else s.min + s.extent)
+        yield f"for ({self.kind(s.var.type)} {i} = {low}; {i} < {high}; ++{i}) {{"
+        yield from self.block(s.body)
+        yield "}"
+
+    def allocate(self, b: Buffer, body: Stmt) -> Iterator[str]:
+        """A local array, or memory from the heap where it is large or of unknown size."""
+        size: Expr = const(1)
+        for e in b.shape:
+            size = size * e
+        kind, name, count = self.kind(b.type, STORED), self.name(b), self.text(size)
+        small = isinstance(size, IntImm) and size.value * dt.bytes_of(b.type) <= _STACK_BYTES
+        yield "{"
+        if small:
+            yield f"    {kind} {name}[{max(1, int(count))}];"
+        else:
+            frees = "".join([f"free({n}); " for n in self.heap])
+            yield f"    {kind} *{name} = malloc((size_t)({count}) * sizeof({kind}) + 1);"
+            yield f"    if (!{name}) {{ {frees}return -2; }}"
+            self.heap.append(name)
+        yield from self.block(body)
+        if not small:
+            self.heap.remove(name)
+            yield f"    free({name});"
+        yield "}"
+
+    def effect(self, e: Expr) -> Iterator[str]:
+        """A call for its effect: the static part of host programs."""
+        match e:
+            case IntImm():
+                return
+            case Call(_, "smelt.call_kernel", (StringImm(name), *args)):
+                frees = "".join([f"free({n}); " for n in self.heap])
+                yield "{"
+                given = ", ".join([self.text(a) for a in args])
+                yield f"    const int32_t status = {name}({given});"
+                yield f"    if (status) {{ {frees}return status; }}"
+                yield "}"
+            case Call(_, "smelt.free_storage", (Var() as storage,)):
+                yield f"free({self.name(storage)});"
+            case Call(_, op) if op.startswith("smelt."):
+                raise self.fail(f"C has no form for the host intrinsic {op}")
+            case _:
+                yield f"(void)({self.text(e)});"
+
+    # ------------------------------------------------------------------------- expressions
+
+    def text(self, e: Expr, level: int = 0) -> str:
+        """An expression, in parentheses where it binds less tightly than `level`."""
+        text, own = self.expr(e)
+        return text if own >= level else f"({text})"
+
+    def expr(self, e: Expr) -> _Text:
+        """An expression and how tightly it binds."""
+        # fmt: off
+        match e:
+            case IntImm(kind, value):           return self.integer(kind, value)
+            case FloatImm(kind, value):         return self.floating(kind, value)
+            case StringImm(value):              return _c_text(value), _ATOM
+            case Var():                         return self.name(e), _ATOM
+            case BufferLoad(buffer, indices):   return self.load(buffer, indices), _ATOM
+            case Not(a):                        return f"!{self.text(a, _UNARY)}", _UNARY
+            case Select(c, a, b):               return self.ternary(c, a, b)
+            case Call(_, "if_then_else", (c, a, b)): return self.ternary(c, a, b)
+            case Cast(kind, value):             return self.cast(kind, value)
+            case Min(a, b):                     return self.two(self.extreme("min", a), a, b)
+            case Max(a, b):                     return self.two(self.extreme("max", a), a, b)
+            case FloorDiv() | FloorMod():       return self.floor(e)
+            case Binary():                      return self.binary(e)
+            case Call():                        return self.call(e)
+        # fmt: on
+        raise self.fail(f"C has no form for {type(e).__name__}")
+
+    def extreme(self, which: str, a: Expr) -> str:
+        """The helper for min or max."""
+        return self.helpers.extreme(which, a.dtype)
+
+    def two(self, name: str, a: Expr, b: Expr) -> _Text:
+        """A call of two operands."""
+        return f"{name}({self.text(a)}, {self.text(b)})", _ATOM
+
+    def ternary(self, c: Expr, a: Expr, b: Expr) -> _Text:
+        """c ? a : b."""
+        return f"{self.text(c, _OR)} ? {self.text(a, _OR)} : {self.text(b, _TERNARY)}", _TERNARY
+
+    def integer(self, kind: str, value: int) -> _Text:
+        """An integer constant; the lowest of a type has no literal in C."""
+        if kind in ("int32", "int64") and value == -(1 << (dt.bits(kind) - 1)):
+            return f"INT{dt.bits(kind)}_MIN", _ATOM
+        mark = (
+            "u"
+            if kind == "uint32"
+            else "ull"
+            if kind == "uint64"
+            else "ll"
+            if abs(value) >= 1 << 31
+            else ""
+        )
+        return f"{value}{mark}", _ATOM if value >= 0 else _UNARY
+
+    def floating(self, kind: str, value: float) -> _Text:
+        """A floating-point constant, exactly, in hexadecimal where decimal is long."""
+        number = rounder(kind)(value)
+        if not math.isfinite(number):
+            text = "NAN" if number != number else "INFINITY" if number > 0 else "-INFINITY"
+            return text, _UNARY
+        plain = repr(number) if len(repr(number)) < 10 else number.hex()
+        return plain + (suffix(kind)), _ATOM if math.copysign(1, number) > 0 else _UNARY
+
+    def element(self, b: Buffer, indices: tuple[Expr, ...]) -> str:
+        """A[i * 64 + j]."""
+        offset: Expr | None = None
+        steps = b.strides or tuple([_product(b.shape[i + 1 :]) for i in range(b.rank)])
+        for i, step in zip(indices, steps, strict=True):
+            term = i * step
+            offset = term if offset is None else offset + term
+        return f"{self.name(b)}[{'0' if offset is None else self.text(offset)}]"
+
+    def load(self, b: Buffer, indices: tuple[Expr, ...]) -> str:
+        """One element as a value."""
+        text = self.element(b, indices)
+        if b.type in ("float16", "bfloat16"):
+            self.helpers.fixed(b.type)
+            return f"smelt_load_{b.type}({text})"
+        return text
+
+    def rounded(self, text: str, level: int, dtype: str) -> _Text:
+        """The result of arithmetic as a value of its type."""
+        if dtype in ("float16", "bfloat16"):
+            self.helpers.fixed(dtype)
+            return f"smelt_round_{dtype}({text})", _ATOM
+        if dtype in ("int8", "int16", "uint8", "uint16"):
+            return f"({C_TYPE[dtype]})({text})", _UNARY
+        return text, level
+
+    def binary(self, e: Binary) -> _Text:
+        """One operator of C; signed integers of data wrap, by way of unsigned ones."""
+        symbol, level = _INFIX[type(e)]
+        dtype = e.a.dtype
+        if isinstance(e, TruncMod) and dt.is_float(dtype):
+            return self.rounded(self.two(f"fmod{suffix(dtype)}", e.a, e.b)[0], _ATOM, dtype)
+        wraps = isinstance(e, Add | Sub | Mul) and (
+            dtype == "int32" or (dtype == "int64" and _has_load(e))
+        )
+        if wraps:
+            kind = C_TYPE[dtype]
+            a, b = (f"(u{kind}){self.text(x, _UNARY)}" for x in (e.a, e.b))
+            return f"({kind})({a} {symbol} {b})", _UNARY
+        a = self.text(e.a, level + (level in (_EQUAL, _LESS)))
+        if isinstance(e, Or) and isinstance(e.a, And):
+            a = f"({a})"
+        text = f"{a} {symbol} {self.text(e.b, _EQUAL if level <= _AND else level + 1)}"
+        return (text, level) if level <= _LESS else self.rounded(text, level, dtype)
+
+    def floor(self, e: FloorDiv | FloorMod) -> _Text:
+        """Division that rounds toward minus infinity."""
+        dtype, division = e.a.dtype, isinstance(e, FloorDiv)
+        if dt.is_float(dtype):
+            self.helpers.fixed("float_mod")
+            text = f"({C_TYPE[dtype]}){self.two('smelt_float_floormod', e.a, e.b)[0]}"
+            return self.rounded(text, _UNARY, dtype)
+        if not dt.is_signed(dtype):
+            text = f"{self.text(e.a, _PRODUCT)} {'/' if division else '%'} {self.text(e.b, _UNARY)}"
+            return self.rounded(text, _PRODUCT, dtype)
+        self.helpers.fixed("floor")
+        text = self.two("smelt_floordiv" if division else "smelt_floormod", e.a, e.b)[0]
+        return (text, _ATOM) if dtype == "int64" else (f"({C_TYPE[dtype]}){text}", _UNARY)
+
+    def cast(self, kind: str, value: Expr) -> _Text:
+        """A conversion."""
+        source = value.dtype
+        if kind == "bool":
+            return f"{self.text(value, _SHIFT)} != 0", _EQUAL
+        if kind in ("float16", "bfloat16"):
+            return self.rounded(self.text(value), 0, kind)
+        if dt.is_float(source) and not dt.is_float(kind):
+            return f"{self.helpers.to_int(kind)}({self.text(value)})", _ATOM
+        return f"({self.kind(kind)}){self.text(value, _UNARY)}", _UNARY
+
+    def call(self, e: Call) -> _Text:
+        """An intrinsic."""
+        args, dtype = [self.text(a) for a in e.args], e.type
+        source = e.args[0].dtype if e.args else dtype
+        if dt.is_float(source) and e.op in MATH:
+            return self.rounded(f"{MATH[e.op]}{suffix(dtype)}({', '.join(args)})", _ATOM, dtype)
+        if e.op in _BITS:
+            symbol, level = _BITS[e.op]
+            return (
+                f"({self.text(e.args[0], level)} {symbol} {self.text(e.args[1], level + 1)})",
+                _ATOM,
+            )
+        kind = self.kind(dtype)
+        match e.op:
+            case "likely":
+                return args[0], 0
+            case "isnan" | "isinf" | "isfinite":
+                return f"({e.op}({args[0]}) != 0)", _ATOM
+            case "sign":
+                nan = "x != x ? x : " if dt.is_float(dtype) else ""
+                body = f"return {nan}({kind})((x > 0) - (x < 0));"
+                return (
+                    self.helpers.add(f"smelt_sign_{dtype}", kind, f"{kind} x", body)
+                    + f"({args[0]})",
+                    _ATOM,
+                )
+            case "sigmoid":
+                body = f"return 1 / (1 + exp{suffix(dtype)}(-x));"
+                return self.rounded(
+                    self.helpers.add(f"smelt_sigmoid_{kind}", kind, f"{kind} x", body)
+                    + f"({args[0]})",
+                    _ATOM,
+                    dtype,
+                )
+            case "rsqrt":
+                return self.rounded(f"(1 / sqrt{suffix(dtype)}({args[0]}))", _ATOM, dtype)
+            case "reinterpret" if not {source, dtype} & {"float16", "bfloat16"}:
+                return f"{self.helpers.reinterpret(source, dtype)}({args[0]})", _ATOM
+            case "popcount" | "clz":
+                bits = f", {dt.bits(source)}" if e.op == "clz" else ""
+                raw = f"(uint{dt.bits(source)}_t)({args[0]})"
+                return f"({kind}){self.helpers.count_bits(e.op)}({raw}{bits})", _UNARY
+            case "bitwise_not":
+                return (
+                    f"!{self.text(e.args[0], _UNARY)}"
+                    if dtype == "bool"
+                    else f"({kind})~{self.text(e.args[0], _UNARY)}"
+                ), _UNARY
+            case "shift_left":
+                return f"({kind})((uint{dt.bits(dtype)}_t)({args[0]}) << ({args[1]}))", _UNARY
+            case "shift_right":
+                return f"({kind})(({args[0]}) >> ({args[1]}))", _UNARY
+            case "abs":
+                return f"({kind})(({args[0]}) < 0 ? -({args[0]}) : ({args[0]}))", _UNARY
+            case "fma":
+                return self.expr(Add(Mul(e.args[0], e.args[1]), e.args[2]))
+            case "smelt.alloc_storage":
+                return f"malloc((size_t)({args[0]}))", _ATOM
+        raise self.fail(f"C has no form for the intrinsic {e.op}")
+
+
+def _c_text(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _product(items: tuple[Expr, ...]) -> Expr:
+    result: Expr = const(1)
+    for e in items:
+        result = result * e
+    return result
+
+
+def _has_load(e: Expr) -> bool:
+    return any(isinstance(n, BufferLoad) for n in expr_nodes(e))

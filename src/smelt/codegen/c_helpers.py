@@ -1,0 +1,170 @@
+"""The C functions that printed programs use; a source carries only those it calls.
+
+Narrow floats (float16, bfloat16) compute as float and are rounded after every operation.
+"""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+
+__all__ = ["C_TYPE", "MATH", "STORED", "Helpers", "suffix"]
+
+C_TYPE = {
+    "bool": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "float",
+    "bfloat16": "float",
+    "float32": "float",
+    "float64": "double",
+    "handle": "void *",
+}
+"""The type that holds a value while it is computed with."""
+
+STORED = {**C_TYPE, "float16": "uint16_t", "bfloat16": "uint16_t"}
+"""The type of a buffer's elements."""
+
+_MATH_H = """exp exp2 log log2 log10 log1p expm1 sqrt tanh erf sin cos tan asin acos atan sinh cosh
+asinh acosh atanh floor ceil trunc atan2 pow fmod copysign nextafter hypot fma"""
+MATH = {**{name: name for name in _MATH_H.split()}, "round": "rint", "abs": "fabs"}
+"""Intrinsics that are functions of math.h."""
+
+_ROUND = """static inline double smelt_round(double x, int digits, int least, double most) {
+    int e;
+    if (x == 0.0 || !isfinite(x)) return x;
+    frexp(x, &e);
+    e = e - digits < least ? least : e - digits;
+    x = copysign(ldexp(nearbyint(ldexp(fabs(x), -e)), e), x);
+    return fabs(x) > most ? copysign(INFINITY, x) : x;
+}
+"""
+_FLOAT16 = """static inline float smelt_round_float16(double x) {
+    return (float)smelt_round(x, 11, -24, 65504.0);
+}
+static inline float smelt_load_float16(uint16_t b) {
+    int e = b >> 10 & 31, m = b & 1023;
+    double a = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(m + 1024, e - 25) : ldexp(m, -24);
+    return (float)(b >> 15 ? -a : a);
+}
+static inline uint16_t smelt_store_float16(double value) {
+    double x = smelt_round_float16(value), a = fabs(x);
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    int e;
+    if (isnan(x)) return sign | 0x7e00;
+    if (isinf(x)) return sign | 0x7c00;
+    if (a < ldexp(1, -14)) return (uint16_t)(sign | (uint16_t)ldexp(a, 24));
+    a = frexp(a, &e);
+    return (uint16_t)(sign | ((e + 14) << 10) + ((int)ldexp(a, 11) - 1024));
+}
+"""
+_BFLOAT16 = """static inline float smelt_round_bfloat16(double x) {
+    return (float)smelt_round((float)x, 8, -133, 3.3895313892515355e38);
+}
+static inline float smelt_load_bfloat16(uint16_t b) {
+    uint32_t w = (uint32_t)b << 16;
+    float x;
+    memcpy(&x, &w, 4);
+    return x;
+}
+static inline uint16_t smelt_store_bfloat16(double value) {
+    float x = smelt_round_bfloat16(value);
+    uint32_t w;
+    if (isnan(x)) return 0x7fc0;
+    memcpy(&w, &x, 4);
+    return (uint16_t)(w >> 16);
+}
+"""
+_FLOOR = """static inline int64_t smelt_floordiv(int64_t a, int64_t b) {
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+static inline int64_t smelt_floormod(int64_t a, int64_t b) {
+    int64_t r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+"""
+_FLOAT_MOD = """static inline double smelt_float_floormod(double a, double b) {
+    double r = fmod(a, b);
+    return r != 0.0 && (r < 0) != (b < 0) ? r + b : r == 0.0 ? copysign(r, b) : r;
+}
+"""
+_FIXED = {
+    "round": _ROUND,
+    "float16": _FLOAT16,
+    "bfloat16": _BFLOAT16,
+    "floor": _FLOOR,
+    "float_mod": _FLOAT_MOD,
+}
+
+
+def suffix(dtype: str) -> str:
+    """What a math.h function's name ends with."""
+    return "" if dtype == "float64" else "f"
+
+
+class Helpers:
+    """The helper functions that one source needs, in order of first use."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.texts: dict[str, str] = {}
+
+    def fixed(self, name: str) -> None:
+        """Ask for one of the helpers above."""
+        if name in ("float16", "bfloat16"):
+            self.texts.setdefault("round", _ROUND)
+        self.texts.setdefault(name, _FIXED[name])
+
+    def add(self, name: str, kind: str, params: str, body: str) -> str:
+        """A one-line function of its own; gives its name."""
+        self.texts.setdefault(name, f"static inline {kind} {name}({params}) {{ {body} }}\n")
+        return name
+
+    def extreme(self, which: str, dtype: str) -> str:
+        """The smaller or larger of two; a NaN wins."""
+        kind, op = C_TYPE[dtype], "<" if which == "min" else ">"
+        nan = " || a != a" if dt.is_float(dtype) else ""
+        return self.add(
+            f"smelt_{which}_{dtype}", kind, f"{kind} a, {kind} b", f"return a {op} b{nan} ? a : b;"
+        )
+
+    def to_int(self, dtype: str) -> str:
+        """Truncation of a float; values outside become the nearest one, a NaN 0."""
+        kind, n = C_TYPE[dtype], dt.bits(dtype)
+        low = f"INT{n}_MIN" if dt.is_signed(dtype) else "0"
+        high = f"INT{n}_MAX" if dt.is_signed(dtype) else f"UINT{n}_MAX"
+        return self.add(
+            f"smelt_to_{dtype}",
+            kind,
+            "double x",
+            f"return x != x ? 0 : x <= (double){low} ? {low} : "
+            f"x >= (double){high} ? {high} : ({kind})x;",
+        )
+
+    def reinterpret(self, source: str, target: str) -> str:
+        """The same bits as another type."""
+        a, b = C_TYPE[source], C_TYPE[target]
+        return self.add(
+            f"smelt_bits_{source}_{target}",
+            b,
+            f"{a} x",
+            f"{b} y; memcpy(&y, &x, sizeof y); return y;",
+        )
+
+    def count_bits(self, which: str) -> str:
+        """How many bits are set, or how many leading ones are not."""
+        if which == "popcount":
+            return self.add(
+                "smelt_popcount",
+                "int",
+                "uint64_t x",
+                "int n = 0; for (; x; x &= x - 1) ++n; return n;",
+            )
+        return self.add(
+            "smelt_clz", "int", "uint64_t x, int bits", "for (; x; x >>= 1) --bits; return bits;"
+        )

@@ -1,0 +1,90 @@
+"""What convolutions and pools share: attributes filled in, padding made explicit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from smelt.ir.expr import ceildiv, convert
+
+from .build import Build
+from .registry import Ints
+from .values import Value, simplify, static
+
+__all__ = ["Window", "window"]
+
+_MODES = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window with everything explicit, in pixels; pads are begins, then ends."""
+
+    kernel: Ints
+    strides: Ints
+    pads: Ints
+    dilations: Ints
+
+    def reach(self, d: int) -> int:
+        """The pixels from a window's first to its last, both included."""
+        return (self.kernel[d] - 1) * self.dilations[d] + 1
+
+
+def window(g: Build, x: Value, kernel: Sequence[Any], *, auto_pad: str, strides: Ints, pads: Ints,
+           dilations: Ints, ceil_mode: int = 0) -> Window:
+    """The window of a node on the image `x`."""
+    g.one_of("auto_pad", auto_pad, _MODES)
+    rank = x.rank - 2
+    if rank < 1:
+        g.malformed(f"the image has {x.rank} dimensions; at least 3 needed")
+    if not static(kernel):
+        g.unsupported("a kernel of symbolic size", "constant kernels")
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    explicit = pads or (0,) * (2 * rank)
+    for what, found, need in (("kernel", len(kernel), rank), ("strides", len(strides), rank),
+                              ("dilations", len(dilations), rank), ("pads", len(explicit), 2 * rank)):
+        if found != need:
+            g.malformed(f"{found} {what} for {rank} spatial dimensions, {need} needed")
+    w = Window(tuple(kernel), strides, explicit, dilations)
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        totals = [_same(g, w, d, x.shape[2 + d]) for d in range(rank)]
+        small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+        w = Window(w.kernel, strides, tuple(small + large if auto_pad == "SAME_UPPER" else large + small), dilations)
+    elif auto_pad == "VALID":
+        w = Window(w.kernel, strides, (0,) * (2 * rank), dilations)
+    return _rounded_up(g, w, x) if ceil_mode else w
+
+
+def _same(g: Build, w: Window, d: int, extent: Any) -> int:
+    """The padding that gives ceil(extent / stride) results."""
+    stride = w.strides[d]
+    if isinstance(extent, int):
+        return max((-(-extent // stride) - 1) * stride + w.reach(d) - extent, 0)
+    if stride == 1:
+        return w.reach(d) - 1
+    total = simplify((ceildiv(convert(extent), stride) - 1) * stride + w.reach(d) - extent)
+    if isinstance(total, int):
+        return max(total, 0)
+    g.unsupported(f"auto_pad of a symbolic size with stride {stride}",
+                  "constant sizes, or stride 1, or explicit pads")
+
+
+def _rounded_up(g: Build, w: Window, x: Value) -> Window:
+    """ceil_mode as padding at the end; a window that would begin there does not count."""
+    rank = len(w.kernel)
+    ends = list(w.pads[rank:])
+    for d in range(rank):
+        begin, end, stride, extent = w.pads[d], ends[d], w.strides[d], x.shape[2 + d]
+        if isinstance(extent, int):
+            room = extent + begin + end - w.reach(d)
+            count = -(-room // stride) + 1
+            if (count - 1) * stride >= extent + begin:
+                count -= 1
+            ends[d] = max((count - 1) * stride + w.reach(d) - extent - begin, 0)
+        elif stride > 1:
+            if end + stride > w.reach(d):
+                g.unsupported("ceil_mode=1 of a symbolic size with windows that may begin in the padding",
+                              "constant sizes, or stride + end padding up to the kernel's size")
+            ends[d] = end + stride - 1
+    return Window(w.kernel, w.strides, (*w.pads[:rank], *ends), w.dilations)

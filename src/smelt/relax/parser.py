@@ -1,0 +1,302 @@
+"""The text form of graph programs read back: `parse(script(m))` is structurally equal to `m`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import ParseError, SmeltError
+from smelt.ir.expr import Expr, IntImm
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node
+from smelt.ir.types import TensorType, TupleType, Type, tensor_type
+from smelt.tir.parser import parse as parse_program
+from smelt.tir.parser_expr import ExprParser, Source
+from smelt.topi.registry import get_op
+
+from .nodes import Constant, Function, GlobalVar, RelaxExpr, Tuple, TupleGetItem, Var, call, call_tir
+
+__all__ = ["parse"]
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def parse(text: str, constants: Arrays | str | None = None, path: str = "<script>") -> IRModule:
+    """The module that a text describes: a class, or one function; errors carry path, line and column.
+
+    constants  name of a constant -> array; "zeros" makes all of them zero
+    """
+    source = Source(text, path)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as e:
+        source.error((e.lineno or 1, max(0, (e.offset or 1) - 1)), e.msg)
+    if isinstance(constants, str) and constants != "zeros":
+        raise ParseError(f"{path}: constants={constants!r}; legal: a mapping from names to arrays, or 'zeros'")
+    body: list[ast.stmt] = tree.body
+    if len(body) == 1 and isinstance(body[0], ast.ClassDef):
+        body = body[0].body
+    attrs: dict[str, Any] = {}
+    functions: dict[str, Node] = {}
+    reader = _Module(source, text, constants)
+    for s in body:
+        match s:
+            case ast.FunctionDef():
+                if s.name in functions:
+                    source.error(s, f"the function {s.name} is defined twice")
+                functions[s.name] = reader.function(s)
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name("R"), "module_attr"), [data])):
+                attrs.update(_Function(source, constants).data(data))
+            case ast.Expr(ast.Constant()) | ast.Import() | ast.ImportFrom() | ast.Pass():
+                continue
+            case _:
+                source.error(s, "expected functions, or one class of functions")
+    if not functions:
+        source.error((1, 0), "the text has no function")
+    reader.report()
+    return IRModule(functions, attrs)
+
+
+class _Module:
+    """The functions of a text, one by one."""
+
+    def __init__(self, source: Source, text: str, constants: Arrays | str | None) -> None:
+        self.source, self.lines, self.constants = source, text.split("\n"), constants
+        self.missing: list[str] = []
+
+    def function(self, node: ast.FunctionDef) -> Node:
+        """A graph function, or a tensor program where its decorator says so."""
+        heads = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
+        if any(isinstance(d, ast.Attribute) and d.attr == "prim_func" for d in heads):
+            first = min([d.lineno for d in node.decorator_list])
+            lines = self.lines[first - 1 : node.end_lineno]
+            cut = node.col_offset
+            return parse_program("\n".join([line[cut:] for line in lines]), self.source.path, first_line=first,
+                                 indent=cut)
+        reader = _Function(self.source, self.constants)
+        made = reader.function(node)
+        self.missing += reader.missing
+        return made
+
+    def report(self) -> None:
+        """One error for all constants that were not given."""
+        if self.missing:
+            raise ParseError(f"{self.source.path}: no array for the constant{'s' * (len(self.missing) > 1)} "
+                             f"{', '.join(self.missing)}; give constants={{name: array}} or constants='zeros'")
+
+
+class _Function:
+    """One graph function."""
+
+    def __init__(self, source: Source, constants: Arrays | str | None) -> None:
+        self.source, self.constants = source, constants
+        self.sizes: dict[str, SizeVar] = {}
+        self.values: dict[str, RelaxExpr] = {}
+        self.missing: list[str] = []
+        self.attrs: dict[str, Any] = {}
+        self.exprs = ExprParser(source, {})
+
+    def fail(self, node: ast.AST, message: str) -> Any:
+        """Raise a ParseError at a node."""
+        self.source.error(node, message)
+
+    # ----------------------------------------------------------------------------- function
+
+    def function(self, node: ast.FunctionDef) -> Function:
+        """A function definition."""
+        for s in node.body:
+            match s:
+                case ast.Assign([ast.Name(name)], ast.Call(ast.Attribute(ast.Name("R"), "size"), [text])):
+                    self.size(name, self.text(text))
+        params = [self.parameter(a) for a in node.args.args]
+        for a in node.args.kwonlyargs:
+            self.define(a, a.arg, self.weight(a))
+        body: RelaxExpr | None = None
+        for s in node.body:
+            if body is not None:
+                self.fail(s, "a statement behind the return")
+            body = self.statement(s)
+        if body is None:
+            self.fail(node, "the function returns nothing")
+            raise AssertionError
+        if node.returns is not None and self.type(node.returns) is not body.type:  # type: ignore[attr-defined]
+            self.fail(node.returns, "the result has another type than the function says")
+        return Function(tuple(params), body, self.attrs)
+
+    def define(self, node: ast.AST, name: str, value: RelaxExpr) -> None:
+        """Bind a name, once."""
+        if name in self.values or name in self.sizes:
+            self.fail(node, f"the name {name} is defined twice")
+        self.values[name] = value
+
+    def size(self, name: str, own: str) -> SizeVar:
+        """A symbolic size."""
+        if name not in self.sizes:
+            self.sizes[name] = SizeVar(own)
+            self.exprs.define(name, self.sizes[name])
+        return self.sizes[name]
+
+    def parameter(self, a: ast.arg) -> Var:
+        """x: R.Tensor(shape, dtype)."""
+        if a.annotation is None:
+            self.fail(a, f'parameter {a.arg} needs a type: R.Tensor((...), "float32")')
+        t, own = self.named_type(a.annotation, "Tensor")  # type: ignore[arg-type]
+        var = Var(a.arg if own is None else own, t)
+        self.define(a, a.arg, var)
+        return var
+
+    def weight(self, a: ast.arg) -> Constant:
+        """w: R.Constant(shape, dtype)."""
+        if a.annotation is None:
+            self.fail(a, f'constant {a.arg} needs a type: R.Constant((...), "float32")')
+        t, own = self.named_type(a.annotation, "Constant")  # type: ignore[arg-type]
+        shape = t.fixed_shape() if isinstance(t, TensorType) else None
+        if not isinstance(t, TensorType) or shape is None:
+            return self.fail(a, f"constant {a.arg} needs a constant shape")  # type: ignore[no-any-return]
+        name = own or ""
+        if self.constants == "zeros":
+            return Constant(np.zeros(shape, dt.to_numpy(t.dtype)), t, name)
+        given = self.constants if isinstance(self.constants, Mapping) else {}
+        array = given.get(a.arg, given.get(name) if name else None)
+        if array is None:
+            self.missing.append(a.arg)
+            array = np.zeros(shape, dt.to_numpy(t.dtype))
+        if array.shape != shape or dt.from_numpy(array.dtype) != t.dtype:
+            self.fail(a, f"constant {a.arg}: the array given is {dt.from_numpy(array.dtype)} {array.shape}, "
+                         f"the text says {t.dtype} {shape}")
+        return Constant(array, t, name)
+
+    # -------------------------------------------------------------------------------- types
+
+    def r_name(self, node: ast.expr) -> str | None:
+        """ "relu" for R.relu."""
+        match node:
+            case ast.Attribute(ast.Name("R"), name):
+                return name
+        return None
+
+    def named_type(self, node: ast.expr, kind: str) -> tuple[Type, str | None]:
+        """A parameter's type, and its own name where the text gives one."""
+        if not isinstance(node, ast.Call):
+            return self.type(node), None
+        own = [self.text(k.value) for k in node.keywords if k.arg == "name"]
+        if self.r_name(node.func) == kind:
+            return self.tensor(node), own[0] if own else None
+        return self.type(node), own[0] if own else None
+
+    def type(self, node: ast.expr) -> Type:
+        """R.Tensor(shape, dtype) or R.Tuple(types...)."""
+        if isinstance(node, ast.Call) and self.r_name(node.func) == "Tuple":
+            return TupleType(tuple([self.type(a) for a in node.args]))
+        if not isinstance(node, ast.Call) or self.r_name(node.func) != "Tensor":
+            self.fail(node, 'expected R.Tensor((...), "float32") or R.Tuple(...)')
+            raise AssertionError
+        return self.tensor(node)
+
+    def tensor(self, node: ast.Call) -> TensorType:
+        """The type in R.Tensor(...) or R.Constant(...)."""
+        if len(node.args) != 2 or not isinstance(node.args[0], ast.Tuple):
+            self.fail(node, 'expected a shape in brackets and an element type: ((n, 3), "float32")')
+        shape = []
+        for e in node.args[0].elts:  # type: ignore[attr-defined]
+            if isinstance(e, ast.Name):
+                self.size(e.id, e.id)
+            for inner in ast.walk(e):
+                if isinstance(inner, ast.Name) and inner.id not in ("T", "R"):
+                    self.size(inner.id, inner.id)
+            shape.append(self.exprs.expr(e, "int64"))
+        kind = self.text(node.args[1])
+        if kind not in dt.DTYPES:
+            self.fail(node.args[1], f"{kind!r} is no element type; known: {', '.join(dt.DTYPES)}")
+        return tensor_type(shape, kind)
+
+    def text(self, node: ast.expr) -> str:
+        """A text in quotes."""
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            self.fail(node, "expected a text in quotes")
+            raise AssertionError
+        return node.value
+
+    def data(self, node: ast.expr) -> Any:
+        """Plain data: attributes and annotations."""
+        match node:
+            case ast.Dict(keys, values):
+                return {self.data(k): self.data(v) for k, v in zip(keys, values, strict=True) if k is not None}
+            case ast.List(elts):
+                return [self.data(e) for e in elts]
+            case ast.Tuple(elts):
+                return tuple([self.data(e) for e in elts])
+        value = self.exprs.value(node)
+        return value.value if isinstance(value, IntImm) else value
+
+    # --------------------------------------------------------------------------- statements
+
+    def statement(self, s: ast.stmt) -> RelaxExpr | None:
+        """One statement; the returned value ends the function."""
+        match s:
+            case ast.Return(ast.Tuple(elts)):
+                return Tuple(tuple([self.value(e) for e in elts]))
+            case ast.Return(value) if value is not None:
+                return self.value(value)
+            case ast.Expr(ast.Constant(str())):
+                return None
+            case ast.Expr(ast.Call(func, [data])) if self.r_name(func) == "func_attr":
+                self.attrs.update(self.data(data))
+                return None
+            case ast.Assign([ast.Name(name)], ast.Call(func)) if self.r_name(func) == "size":
+                return None
+            case ast.Assign([ast.Name(name)], value):
+                self.define(s, name, self.value(value))
+                return None
+        return self.fail(s, f"{type(s).__name__} is not a statement of the graph language")  # type: ignore[no-any-return]
+
+    def value(self, node: ast.expr) -> RelaxExpr:
+        """A name, a call, a tuple, or an item of a tuple."""
+        match node:
+            case ast.Name(name):
+                if name not in self.values:
+                    self.fail(node, f"'{name}' is not defined here")
+                return self.values[name]
+            case ast.Tuple(elts):
+                return Tuple(tuple([self.value(e) for e in elts]))
+            case ast.Subscript(of, ast.Constant(int() as index)):
+                whole = self.value(of)
+                t = whole.type  # type: ignore[attr-defined]
+                if not isinstance(t, TupleType) or not 0 <= index < len(t.items):
+                    self.fail(node, "only items of tuples can be taken")
+                return TupleGetItem(whole, index)
+            case ast.Call(func):
+                name = self.r_name(func)
+                if name == "call_tir":
+                    return self.call_tir(node)
+                if name is not None:
+                    return self.call(node, name)
+        return self.fail(node, "expected a value: a name, R.operator(...), a tuple or x[0]")  # type: ignore[no-any-return]
+
+    def call(self, node: ast.Call, name: str) -> RelaxExpr:
+        """R.operator(operands, attribute=...)."""
+        args = [None if isinstance(a, ast.Constant) and a.value is None else self.value(a) for a in node.args]
+        attrs = {k.arg or "**": self.attribute(k.value) for k in node.keywords}
+        try:
+            return call(get_op(name), *args, **attrs)
+        except SmeltError as e:
+            self.fail(node, str(e))
+            raise AssertionError from e
+
+    def attribute(self, node: ast.expr) -> Any:
+        """An attribute's value; constants among expressions are plain numbers."""
+        value = self.data(node)
+        return value if not isinstance(value, Expr) or not isinstance(value, IntImm) else value.value
+
+    def call_tir(self, node: ast.Call) -> RelaxExpr:
+        """R.call_tir(name, (operands), type)."""
+        if len(node.args) != 3 or not isinstance(node.args[0], ast.Name) or not isinstance(node.args[1], ast.Tuple):
+            self.fail(node, "expected R.call_tir(name, (operands...), type)")
+        target, operands, result = node.args
+        return call_tir(GlobalVar(target.id), [self.value(e) for e in operands.elts],  # type: ignore[attr-defined]
+                        self.type(result))

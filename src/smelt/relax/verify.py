@@ -1,0 +1,246 @@
+"""The rules of graph programs. Passes may rely on them; what breaks one is a VerifyError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
+from smelt.ir.errors import SmeltError, VerifyError
+from smelt.ir.expr import Expr, IntImm, convert, free_vars, substitute
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.tir.nodes import Buffer, PrimFunc
+
+from .nodes import (
+    Call, Constant, Function, GlobalVar, If, RelaxExpr, Tuple, TupleGetItem, Var,
+)  # fmt: skip
+from .printer import same_data
+
+__all__ = ["show_type", "verify"]
+
+
+def verify(program: IRModule | Function) -> None:
+    """Raise a VerifyError unless a module, or one function of its own, keeps the rules.
+
+    Parameters have different names and are the only variables used; symbolic sizes come from their
+    types; values form no cycle; the type of a call is what inference gives; constants are what their
+    types say; calls of tensor programs fit the program's parameters.
+    """
+    module = program if isinstance(program, IRModule) else IRModule({"main": program})
+    for name, f in module.functions.items():
+        if isinstance(f, Function):
+            _Verifier(name, module).function(f, set())
+        elif not isinstance(f, PrimFunc):
+            raise VerifyError(f"{name} is a {type(f).__name__}; functions of a module are graph functions "
+                              "and tensor programs")
+
+
+def show_type(t: Type) -> str:
+    """A type as people write it: float32[n, 3], (float32[1], int64[1])."""
+    if isinstance(t, TupleType):
+        return f"({', '.join([show_type(i) for i in t.items])})"
+    assert isinstance(t, TensorType)
+    return f"{t.dtype}[{', '.join([_show(e) for e in t.shape])}]"
+
+
+def _show(e: Expr) -> str:
+    if isinstance(e, IntImm):
+        return str(e.value)
+    if isinstance(e, SizeVar):
+        return e.name
+    symbol = getattr(e, "symbol", None)
+    parts = [_show(c) for c in e.children() if isinstance(c, Expr)]
+    return f"({f' {symbol} '.join(parts)})" if symbol else f"{type(e).__name__}({', '.join(parts)})"
+
+
+class _Verifier:
+    """The rules on the functions of one module."""
+
+    def __init__(self, name: str, module: IRModule) -> None:
+        self.name, self.module = name, module
+
+    def fail(self, node: Node | None, message: str) -> NoReturn:
+        """Raise a VerifyError at a value."""
+        raise VerifyError(f"{self.name}: {_label(node)}{message}")
+
+    def function(self, f: Function, outer: set[Var]) -> None:
+        """A function, or a branch that sees the parameters around it."""
+        names: set[str] = set()
+        for p in f.params:
+            if p.name in names:
+                self.fail(None, f"two parameters are called {p.name!r}")
+            names.add(p.name)
+        variables = {*f.params, *outer}
+        if len(variables) != len(f.params) + len(outer):
+            self.fail(None, "a parameter stands twice in the parameters")
+        sizes = {v for p in variables for v in free_vars(p.type)}
+        for node in self.below(f.body):
+            self.value(node, variables)
+            self.check_sizes(node, sizes)
+
+    def below(self, root: RelaxExpr) -> Iterator[RelaxExpr]:
+        """Every value, operands first; a value met below itself lies on a cycle."""
+        state: dict[Node, bool] = {}
+        stack: list[tuple[RelaxExpr, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                state[node] = True
+                yield node
+                continue
+            if node in state:
+                if not state[node]:
+                    self.fail(node, "a value depends on itself")
+                continue
+            if not isinstance(node, RelaxExpr):
+                self.fail(None, f"a {type(node).__name__} stands where a value is needed")
+            state[node] = False
+            stack.append((node, True))
+            for c in reversed(self.operands(node)):
+                if state.get(c) is False:
+                    self.fail(c, "a value depends on itself")
+                stack.append((c, False))
+
+    def operands(self, node: RelaxExpr) -> list[RelaxExpr]:
+        """What a value is computed from."""
+        match node:
+            case Call():
+                return [a for a in node.args if a is not None]
+            case Tuple(items):
+                return list(items)
+            case TupleGetItem(value):
+                return [value]
+            case If(condition):
+                return [condition]
+        return []
+
+    def value(self, node: RelaxExpr, variables: set[Var]) -> None:
+        """The rules on one value."""
+        match node:
+            case Var() if node not in variables:
+                self.fail(node, "is no parameter of the function")
+            case Constant():
+                self.constant(node)
+            case Call(GlobalVar() as target):
+                self.program_call(node, target)
+            case Call():
+                self.call(node)
+            case TupleGetItem(value, index):
+                t = value.type  # type: ignore[attr-defined]
+                if not isinstance(t, TupleType) or not 0 <= index < len(t.items):
+                    self.fail(node, f"item {index} of a value of type {show_type(t)}")
+            case If():
+                self.branch(node, variables)
+
+    def check_sizes(self, node: RelaxExpr, sizes: set[Any]) -> None:
+        """Symbolic sizes come from the parameters."""
+        used = free_vars(node.type)  # type: ignore[attr-defined]
+        if isinstance(node, Call):
+            used = used | {v for e in _exprs(tuple(node.attrs.values())) for v in free_vars(e)}
+        strange = sorted([v.name for v in used - sizes])
+        if strange:
+            self.fail(node, f"uses the size {strange[0]}, which no parameter's type mentions")
+
+    def constant(self, node: Constant) -> None:
+        """The array is what the type says."""
+        found = dt.from_numpy(node.data.dtype)
+        if found != node.type.dtype or node.data.shape != node.type.fixed_shape():
+            self.fail(node, f"the array is {found}{list(node.data.shape)}, the type {show_type(node.type)}")
+
+    def call(self, node: Call) -> None:
+        """Attributes are complete and the type is the inferred one."""
+        op = node.op
+        assert not isinstance(op, GlobalVar)
+        types = []
+        for k, a in enumerate(node.args):
+            t = None if a is None else a.type  # type: ignore[attr-defined]
+            if isinstance(t, TupleType):
+                self.fail(node, f"operand {k} is a tuple")
+            types.append(t)
+        try:
+            full = op.normalize(node.attrs)
+            inferred = op.infer(types, full)
+        except SmeltError as e:
+            self.fail(node, str(e))
+        if list(full) != list(node.attrs) or not all(same_data(full[k], node.attrs[k]) for k in full):
+            self.fail(node, f"the attributes are {dict(node.attrs)}; complete and in order they are {full}")
+        whole = inferred[0] if len(inferred) == 1 else TupleType(inferred)
+        if whole is not node.type:
+            self.fail(node, f"the type is {show_type(node.type)}, inference gives {show_type(whole)}")
+
+    def branch(self, node: If, variables: set[Var]) -> None:
+        """Both branches have the type of the whole, the condition is a bool."""
+        t = node.condition.type  # type: ignore[attr-defined]
+        if not isinstance(t, TensorType) or t.dtype != "bool" or t.rank != 0:
+            self.fail(node, f"the condition is {show_type(t)}, it has to be bool[]")
+        for side in (node.then_branch, node.else_branch):
+            found = side.body.type  # type: ignore[attr-defined]
+            if found is not node.type:
+                self.fail(node, f"a branch gives {show_type(found)}, the type is {show_type(node.type)}")
+            self.function(side, variables)
+
+    # --------------------------------------------------------------------- tensor programs
+
+    def program_call(self, node: Call, target: GlobalVar) -> None:
+        """The program exists, and its parameters are the operands, then the results."""
+        if target.name not in self.module:
+            known = ", ".join(self.module.functions) or "none"
+            self.fail(node, f"the module has no function {target.name!r}; it has: {known}")
+        callee = self.module[target.name]
+        results = node.type.items if isinstance(node.type, TupleType) else (node.type,)
+        given = [a.type for a in node.args if a is not None]  # type: ignore[attr-defined]
+        if isinstance(callee, Function):
+            self.graph_call(node, callee, given)
+            return
+        buffers = [p for p in callee.params if isinstance(p, Buffer)]
+        if len(buffers) != len(given) + len(results):
+            self.fail(node, f"{len(given)} operands and {len(results)} results for the {len(buffers)} buffers "
+                            f"of {target.name}")
+        bound: dict[SizeVar, Expr] = {}
+        for b, t in zip(buffers, [*given, *results], strict=True):
+            self.buffer(node, b, t, bound)
+
+    def graph_call(self, node: Call, callee: Function, given: list[Type]) -> None:
+        """A graph function called: as many operands as parameters, of the same kinds."""
+        if len(given) != len(callee.params):
+            self.fail(node, f"{len(given)} operands for {len(callee.params)} parameters")
+
+    def buffer(self, node: Call, b: Buffer, t: Type, bound: dict[SizeVar, Expr]) -> None:
+        """An operand or result has the buffer's element type and shape, its sizes bound as they are met."""
+        fits = isinstance(t, TensorType) and t.dtype == b.type and t.rank == b.rank
+        if fits:
+            assert isinstance(t, TensorType)
+            for e, extent in zip(b.shape, t.shape, strict=True):
+                if isinstance(e, SizeVar) and e not in bound:
+                    bound[e] = convert(extent)
+                    continue
+                apart = Analyzer().simplify(substitute(e, bound) - extent)  # type: ignore[arg-type]
+                fits = fits and not (isinstance(apart, IntImm) and apart.value != 0)
+        if not fits:
+            self.fail(node, f"the buffer {b.name} is {show_type(TensorType(b.shape, b.type))}, "
+                            f"{show_type(t)} is given")
+
+
+def _exprs(value: Any) -> Iterator[Expr]:
+    if isinstance(value, Expr):
+        yield value
+    elif isinstance(value, tuple):
+        for v in value:
+            yield from _exprs(v)
+
+
+def _label(node: Node | None) -> str:
+    match node:
+        case Call(op, name=hint):
+            return f"call of {op.name}{f' ({hint!r})' if hint else ''}: "
+        case Var(name):
+            return f"the variable {name!r} "
+        case Constant(name=hint):
+            return f"constant {hint!r}: "
+        case None:
+            return ""
+    return f"{type(node).__name__}: "

@@ -1,0 +1,114 @@
+"""What a rule needs to know of a block: which operand is read along which iteration variable."""
+
+from __future__ import annotations
+
+from smelt.arith import Analyzer
+from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, IntImm, Max, Min, Mul, Var, const, free_vars
+from smelt.tir.nodes import Block, Buffer, BufferLoad, BufferStore, IfThenElse, IterVar, PrimFunc, Stmt
+from smelt.tir.rewrite import loads
+from smelt.tir.schedule import Schedule
+
+__all__ = ["BlockInfo", "block_info", "constant_extent", "stride_of"]
+
+
+class BlockInfo:
+    """A block with its store, its operands and its iteration variables by role."""
+
+    def __init__(self, block: Block) -> None:
+        """Read the block's body."""
+        self.block = block
+        self.name = block.name
+        self.spatial = [i for i in block.iter_vars if i.kind == "spatial"]
+        self.reduce = [i for i in block.iter_vars if i.kind == "reduce"]
+        self.store = _store(block.body)
+        self.reads = [] if self.store is None else [x for x in loads(self.store.value) if x.buffer is not self.store.buffer]
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether values are accumulated."""
+        return bool(self.reduce)
+
+    def product(self) -> tuple[list[BufferLoad], list[BufferLoad]] | None:
+        """The loads of the two factors, where the block sums products."""
+        if self.store is None or not self.reduce or not isinstance(self.store.value, Add):
+            return None
+        term = self.store.value.b if _reads(self.store.value.a, self.store.buffer) else self.store.value.a
+        term = _unguarded(term)
+        if not isinstance(term, Mul):
+            return None
+        left, right = loads(term.a), loads(term.b)
+        return (left, right) if len(left) == 1 and len(right) == 1 else None
+
+    def combines(self) -> str:
+        """The reduction's operator: "sum", "max", "min" or "other"."""
+        if self.store is None:
+            return "other"
+        return {Add: "sum", Max: "max", Min: "min"}.get(type(self.store.value), "other")
+
+    def is_elementwise(self) -> bool:
+        """Whether every element depends on others only at indices without reduction."""
+        return not self.reduce and self.store is not None and self.store.indices == tuple(
+            [i.var for i in self.spatial])
+
+
+def _store(s: Stmt) -> BufferStore | None:
+    if isinstance(s, IfThenElse) and s.else_body is None:
+        return _store(s.then_body)
+    return s if isinstance(s, BufferStore) else None
+
+
+def _reads(e: Expr, buffer: Buffer) -> bool:
+    return isinstance(e, BufferLoad) and e.buffer is buffer
+
+
+def _unguarded(e: Expr) -> Expr:
+    """The value behind guards and casts."""
+    while True:
+        if isinstance(e, Call) and e.op == "if_then_else":
+            e = e.args[1]
+        elif isinstance(e, Cast):
+            e = e.value
+        else:
+            return e
+
+
+def block_info(sch: Schedule, name: str) -> BlockInfo:
+    """What is known of a block of a schedule."""
+    realize = sch.get(name)
+    return BlockInfo(realize.block)  # type: ignore[union-attr]
+
+
+def constant_extent(i: IterVar) -> int | None:
+    """The extent of an iteration variable, where it is a number."""
+    return i.dom.extent.value if isinstance(i.dom.extent, IntImm) else None
+
+
+def flat_offset(load: BufferLoad | BufferStore) -> Expr:
+    """The element's place in memory, in elements."""
+    total: Expr = const(0, INDEX)
+    step: Expr = const(1, INDEX)
+    strides = load.buffer.strides
+    for d in range(len(load.indices) - 1, -1, -1):
+        total = total + load.indices[d] * (strides[d] if strides else step)
+        step = step * load.buffer.shape[d]
+    return total
+
+
+def stride_of(access: BufferLoad | BufferStore, var: Var, analyzer: Analyzer) -> Expr | None:
+    """How far one step of `var` moves in memory, in elements; None where that is not constant."""
+    offset = flat_offset(access)
+    if var not in free_vars(offset):
+        return const(0, INDEX)
+    linear = analyzer.linear(analyzer.simplify(offset), [var])
+    return None if linear is None else linear[0].get(var)
+
+
+def analyzer_for(func: PrimFunc, block: Block) -> Analyzer:
+    """An Analyzer that knows a block's iteration variables and the function's sizes."""
+    analyzer = Analyzer()
+    for p in func.params:
+        if isinstance(p, Var):
+            analyzer.assume_positive(p)
+    for i in block.iter_vars:
+        analyzer.bind(i.var, i.dom.min, i.dom.extent)
+    return analyzer

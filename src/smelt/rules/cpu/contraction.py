@@ -1,0 +1,311 @@
+"""Contractions: matmul, batched and transposed, convolutions, grouped ones, matrix-vector.
+
+    for batch, column tiles, row blocks: parallel
+        for row tiles:
+            acc[rows, vectors] = 0               in registers
+            for reduction:
+                acc += broadcast(A) * B          rows and vectors unrolled, lanes vectorised
+            epilogue: the elementwise work after it, from registers to memory
+
+A constant B is packed at compile time so that its panel streams; B given at run time is packed by
+the kernel where enough rows use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smelt.arith import Analyzer
+from smelt.ir.expr import Expr, IntImm, Var, free_vars
+from smelt.target import Hardware
+from smelt.tir.nodes import BufferLoad, IterVar
+from smelt.tir.schedule import Schedule
+
+from .analysis import BlockInfo, analyzer_for, block_info, constant_extent, stride_of
+from .tiles import register_tile
+
+__all__ = ["schedule_contraction"]
+
+PARALLEL_FLOPS = 1_000_000
+"""Below this, starting threads costs more than they save."""
+_TASKS = 8
+"""Tasks a core, so that claiming them evens out."""
+_PACK_ROWS = 24
+"""Rows from which packing B at run time pays."""
+_UNKNOWN = 64
+"""The extent assumed where it is symbolic."""
+
+
+@dataclass
+class Roles:
+    """Who is who in a contraction."""
+
+    a: BufferLoad
+    b: BufferLoad
+    batch: list[IterVar]
+    rows: list[IterVar]
+    columns: list[IterVar]
+    vector: IterVar
+    reduce: list[IterVar]
+    analyzer: Analyzer
+
+
+def roles_of(sch: Schedule, info: BlockInfo) -> Roles | None:
+    """Sort the operands and iteration variables; None where the block does not fit."""
+    product = info.product()
+    if product is None or info.store is None or not info.spatial:
+        return None
+    analyzer = analyzer_for(sch.func, info.block)
+    left, right = product[0][0], product[1][0]
+    in_left, in_right = _vars(left), _vars(right)
+    vector = _vector_var(info, analyzer)
+    if vector is None:
+        return None
+    if vector.var in in_left and vector.var in in_right:
+        return None
+    a, b = (left, right) if vector.var in in_right else (right, left)
+    in_a, in_b = (in_left, in_right) if b is right else (in_right, in_left)
+    batch = [i for i in info.spatial if i.var in in_a and i.var in in_b]
+    rows = [i for i in info.spatial if i.var in in_a and i.var not in in_b]
+    columns = [i for i in info.spatial if i.var in in_b and i.var not in in_a and i is not vector]
+    rest = [i for i in info.spatial if i.var not in in_a and i.var not in in_b]
+    return Roles(a, b, batch + rest, rows, columns, vector, info.reduce, analyzer)
+
+
+def _vars(load: BufferLoad) -> set[Var]:
+    return {v for i in load.indices for v in free_vars(i)}
+
+
+def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar | None:
+    """The spatial variable along which the result is contiguous."""
+    assert info.store is not None
+    for i in reversed(info.spatial):
+        stride = stride_of(info.store, i.var, analyzer)
+        if isinstance(stride, IntImm) and stride.value == 1 and constant_extent(i) != 1:
+            return i
+    return info.spatial[-1]
+
+
+def schedule_contraction(sch: Schedule, name: str, epilogue: str | None, hardware: Hardware,
+                         constants: frozenset[str]) -> bool:
+    """Schedule the block `name` and the elementwise block after it. False where the form does not fit."""
+    info = block_info(sch, name)
+    roles = roles_of(sch, info)
+    if roles is None:
+        return False
+    loops = dict(zip([i.var for i in info.block.iter_vars], sch.get_loops(name), strict=True))
+    row_loop, rows = _row_loop(sch, roles, loops, info)
+    mr, nv = _tile(roles, rows, hardware)
+    lanes = hardware.lanes(4)
+    _pack(sch, name, roles, nv * lanes, constants, rows)
+    if epilogue is None:
+        epilogue = sch.cache_write(name, 0, "local")
+    else:
+        sch.set_scope(name, 0, "local")
+    j_o, j_v, j_l = sch.split(loops[roles.vector.var], [None, nv, lanes])
+    tiled = row_loop is not None and mr > 1
+    i_o, i_i = sch.split(row_loop, [None, mr]) if tiled else (row_loop, None)
+    batch = [loops[i.var] for i in roles.batch]
+    columns = [loops[i.var] for i in roles.columns]
+    other_rows = [loops[i.var] for i in roles.rows if i.var in loops and loops[i.var] != row_loop]
+    reduce = _reduce_order(roles, loops)
+    outer = [*batch, *columns, j_o, *other_rows, *([i_o] if i_o is not None else [])]
+    inner = [*([i_i] if i_i is not None else []), j_v, j_l]
+    sch.reorder(*outer, *reduce, *inner)
+    outer = _chunk(sch, outer, hardware, roles, tiled)
+    at = outer[-1]
+    sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
+    _epilogue(sch, epilogue, len(outer), roles, info, lanes)
+    if reduce:
+        init = sch.decompose_reduction(name, reduce[0])
+        fresh = sch.get_loops(init)[len(outer):]
+        for loop in fresh[:-1]:
+            sch.unroll(loop)
+        sch.vectorize(fresh[-1])
+    for loop in inner[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(inner[-1])
+    _unroll_taps(sch, roles, loops)
+    _parallel(sch, outer, hardware, roles)
+    return True
+
+
+def _extent(e: Expr) -> int:
+    return e.value if isinstance(e, IntImm) else _UNKNOWN
+
+
+def _row_loop(sch: Schedule, roles: Roles, loops: dict[Var, str], info: BlockInfo) -> tuple[str | None, int]:
+    """The loop to tile for rows, neighbouring row loops fused where memory allows, and its extent."""
+    if not roles.rows:
+        return None, 1
+    group = [roles.rows[-1]]
+    for i in reversed(roles.rows[:-1]):
+        if not _fusable(i, group[0], roles, info):
+            break
+        group.insert(0, i)
+    extent = 1
+    for i in group:
+        extent *= _extent(i.dom.extent)
+    if len(group) == 1:
+        return loops[group[0].var], extent
+    order = [loops[i.var] for i in group]
+    everything = [loops[i.var] for i in info.block.iter_vars if i not in group]
+    before = [x for x in everything if x in {loops[i.var] for i in (*roles.batch, *roles.columns)}]
+    after = [x for x in everything if x not in before]
+    sch.reorder(*before, *order, *after)
+    fused = sch.fuse(*order)
+    for i in group:
+        loops[i.var] = fused
+    return fused, extent
+
+
+def _fusable(outer: IterVar, inner: IterVar, roles: Roles, info: BlockInfo) -> bool:
+    """Whether two row variables walk through A and the result like one."""
+    if not isinstance(inner.dom.extent, IntImm) or not isinstance(outer.dom.extent, IntImm) or info.store is None:
+        return False
+    for access in (roles.a, info.store):
+        step = stride_of(access, inner.var, roles.analyzer)
+        wide = stride_of(access, outer.var, roles.analyzer)
+        if not isinstance(step, IntImm) or not isinstance(wide, IntImm) \
+                or wide.value != step.value * inner.dom.extent.value:
+            return False
+    return not _guarded(info, {outer.var, inner.var})
+
+
+def _guarded(info: BlockInfo, variables: set[Var]) -> bool:
+    """Whether a condition in the block's body mentions some variables."""
+    assert info.store is not None
+    stack: list[Expr] = [info.store.value]
+    while stack:
+        e = stack.pop()
+        if getattr(e, "op", None) == "if_then_else" and free_vars(e.args[0]) & variables:  # type: ignore[attr-defined]
+            return True
+        stack.extend(c for c in e.children() if isinstance(c, Expr))
+    return False
+
+
+def _tile(roles: Roles, rows: int, hardware: Hardware) -> tuple[int, int]:
+    row_bytes = 0
+    if roles.rows:
+        stride = stride_of(roles.a, roles.rows[-1].var, roles.analyzer)
+        row_bytes = stride.value * 4 if isinstance(stride, IntImm) else 0
+    return register_tile(rows, _extent(roles.vector.dom.extent), hardware, row_bytes)
+
+
+def _pack(sch: Schedule, name: str, roles: Roles, panel: int, constants: frozenset[str], rows: int) -> None:
+    """Lay B out in panels: [batch, column tile, reduction, columns of a tile]."""
+    buffer = roles.b.buffer
+    dims = roles.b.indices
+    if not all(isinstance(i, Var) for i in dims):
+        return
+    constant = buffer.name in constants
+    if not constant and (rows < _PACK_ROWS or not roles.reduce):
+        return
+    target = buffer.name
+    if not constant:
+        sch.cache_read(name, buffer.name, "global")
+        target = _factor(block_info(sch, name), roles)
+    kept = [d for d, v in enumerate(dims) if v in {i.var for i in (*roles.batch, *roles.columns)}]
+    order = {i.var: n for n, i in enumerate(roles.reduce)}
+    inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
+    at = dims.index(roles.vector.var)
+
+    def panels(*index: Expr) -> list[Expr]:
+        return [*[index[d] for d in kept], index[at] // panel, *[index[d] for d in inner], index[at] % panel]
+
+    sch.transform_layout(name, target, panels, pad_value=0.0)
+
+
+def _factor(info: BlockInfo, roles: Roles) -> str:
+    """The name of the buffer that B is read from now."""
+    product = info.product()
+    assert product is not None
+    names = [product[0][0].buffer.name, product[1][0].buffer.name]
+    return next(n for n in names if n != roles.a.buffer.name)
+
+
+def _reduce_order(roles: Roles, loops: dict[Var, str]) -> list[str]:
+    """Few input channels go outside the kernel's window, many inside."""
+    order = [loops[i.var] for i in roles.reduce]
+    last = roles.reduce[-1] if roles.reduce else None
+    if last is not None and len(order) > 1 and _extent(last.dom.extent) <= 4:
+        return [order[-1], *order[:-1]]
+    return order
+
+
+def _unroll_taps(sch: Schedule, roles: Roles, loops: dict[Var, str]) -> None:
+    """The kernel's columns are written out, so that the edges' conditions are known per tap."""
+    if len(roles.reduce) < 2:
+        return
+    window = roles.reduce[:-1]
+    last = window[-1]
+    if _extent(last.dom.extent) <= 11:
+        sch.unroll(loops[last.var])
+
+
+def _epilogue(sch: Schedule, epilogue: str, depth: int, roles: Roles, info: BlockInfo, lanes: int) -> None:
+    """Rows unrolled, columns in vectors."""
+    fresh = sch.get_loops(epilogue)[depth:]
+    assert info.store is not None
+    vector = _vector_loop(sch, epilogue, fresh)
+    if vector is None:
+        return
+    others = [x for x in fresh if x != vector]
+    if others:
+        sch.reorder(*others, vector)
+    extent = sch.get(vector).extent  # type: ignore[union-attr]
+    if isinstance(extent, IntImm) and extent.value > lanes:
+        wide, vector = sch.split(vector, [None, lanes])
+        others.append(wide)
+    for x in others:
+        sch.unroll(x)
+    sch.vectorize(vector)
+
+
+def _vector_loop(sch: Schedule, block: str, fresh: list[str]) -> str | None:
+    """The loop along which the block's result is contiguous."""
+    info = block_info(sch, block)
+    if info.store is None or not fresh:
+        return None
+    realize = sch.get(block)
+    analyzer = analyzer_for(sch.func, info.block)
+    for i, value in zip(info.block.iter_vars, realize.values, strict=True):  # type: ignore[union-attr]
+        stride = stride_of(info.store, i.var, analyzer)
+        if isinstance(stride, IntImm) and stride.value == 1:
+            used = [x for x in fresh if x in {v.name for v in free_vars(value)}]
+            if used:
+                return used[-1]
+    return fresh[-1]
+
+
+def _chunk(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles, tiled: bool) -> list[str]:
+    """Cut the row tiles into blocks where the loops outside give too few tasks."""
+    tasks = 1
+    for x in outer[:-1]:
+        tasks *= _extent(sch.get(x).extent)  # type: ignore[union-attr]
+    last = _extent(sch.get(outer[-1]).extent)  # type: ignore[union-attr]
+    want = hardware.cores * _TASKS
+    if hardware.cores == 1 or not tiled or tasks >= want // 2 or last < 2 or _flops(sch, outer, roles) < PARALLEL_FLOPS:
+        return outer
+    chunks = min(last, -(-want // tasks))
+    block, tile = sch.split(outer[-1], [chunks, None])
+    return [*outer[:-1], block, tile]
+
+
+def _flops(sch: Schedule, outer: list[str], roles: Roles) -> float:
+    total = 2.0
+    for i in (*roles.batch, *roles.rows, *roles.columns, roles.vector, *roles.reduce):
+        total *= _extent(i.dom.extent)
+    return total
+
+
+def _parallel(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles) -> None:
+    """Outer loops become parallel until there are tasks enough."""
+    if hardware.cores == 1 or _flops(sch, outer, roles) < PARALLEL_FLOPS:
+        return
+    tasks = 1
+    for x in outer[:-1] if len(outer) > 1 else outer:
+        sch.parallel(x)
+        tasks *= _extent(sch.get(x).extent)  # type: ignore[union-attr]
+        if tasks >= hardware.cores * _TASKS:
+            break

@@ -1,0 +1,108 @@
+"""Sampling: decisions drawn from the schedule's random numbers, recorded and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import value_of
+
+from .handles import ExprRV, LoopRV
+from .primitive import Base, primitive
+
+__all__ = ["SamplePrimitives"]
+
+
+class SamplePrimitives(Base):
+    """sample_perfect_tile, sample_categorical, sample_compute_location, sample_partitioned_tile."""
+
+    @primitive
+    def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float],
+                           decision: int | None = None) -> ExprRV:
+        """One of some numbers; `decision` is its position."""
+        if not candidates or len(candidates) != len(probs):
+            self.state.fail(f"{len(candidates)} candidates and {len(probs)} probabilities")
+        if decision is None:
+            decision = self.random.choices(range(len(candidates)), probs)[0]
+        if not 0 <= decision < len(candidates):
+            self.state.fail(f"decision {decision} is no position", legal=f"0 to {len(candidates) - 1}")
+        self.state.call.args["decision"] = decision
+        return ExprRV(candidates[decision])
+
+    @primitive
+    def sample_perfect_tile(self, loop: str, n: int, max_innermost_factor: int = 16,
+                            decision: Sequence[int] | None = None) -> list[ExprRV]:
+        """Factors whose product is the extent of a loop, the last at most `max_innermost_factor`."""
+        extent = self._extent(loop)
+        if decision is None:
+            decision = self._tile(extent, n, max_innermost_factor)
+        product = 1
+        for f in decision:
+            product *= f
+        if len(decision) != n or product != extent:
+            self.state.fail(f"decision {list(decision)} is no factorisation of {extent} in {n}")
+        self.state.call.args["decision"] = list(decision)
+        return [ExprRV(f) for f in decision]
+
+    @primitive
+    def sample_partitioned_tile(self, loop: str, n: int, partition_pos: int = 0, innerpart_factor: int = 1,
+                                decision: Sequence[int] | None = None) -> list[ExprRV]:
+        """A perfect tile whose factors from `partition_pos` on multiply to a multiple of a number."""
+        extent = self._extent(loop)
+        if not 0 < partition_pos < n or extent % innerpart_factor:
+            self.state.fail(f"{extent} has no part of {innerpart_factor} at position {partition_pos} of {n}",
+                            legal=f"a divisor of {extent}, and a position from 1 to {n - 1}")
+        if decision is None:
+            inner = self.random.choice([d for d in _divisors(extent) if d % innerpart_factor == 0])
+            decision = self._tile(extent // inner, partition_pos, extent) + self._tile(inner, n - partition_pos, extent)
+        self.state.call.args["decision"] = list(decision)
+        return [ExprRV(f) for f in decision]
+
+    @primitive
+    def sample_compute_location(self, block: str, decision: int | None = None) -> LoopRV:
+        """A loop of the block's first consumer's nest at which the block may be computed.
+
+        decision  the position of the loop from outside
+        """
+        s = self.state
+        b = s.realize(block)
+        consumers = s.consumers(b)
+        loops = s.loops_above(consumers[0]) if consumers else []
+        legal = []
+        for k, x in enumerate(loops):
+            trial = self.copy()  # type: ignore[attr-defined]
+            try:
+                trial.compute_at(block, x.var.name)
+            except ScheduleError:
+                continue
+            legal.append(k)
+        if not legal:
+            s.fail(f"{b.block.name} can be computed at no loop of a consumer", mark={b: "this block"})
+        if decision is None:
+            decision = self.random.choice(legal)
+        if decision not in legal:
+            s.fail(f"position {decision} is no legal place for {b.block.name}", legal=str(legal))
+        s.call.args["decision"] = decision
+        return LoopRV(loops[decision].var.name)
+
+    def _extent(self, loop: str) -> int:
+        s = self.state
+        target = s.loop(loop)
+        extent = value_of(target.extent)
+        if extent is None:
+            s.fail(f"the extent of {target.var.name} is not a constant", mark={target: "symbolic extent"},
+                   legal="a loop of constant extent")
+        return extent
+
+    def _tile(self, extent: int, n: int, limit: int) -> list[int]:
+        """Uniform over the divisors, from the innermost factor outwards."""
+        out: list[int] = []
+        for k in range(n - 1):
+            choices = [d for d in _divisors(extent) if k or d <= limit]
+            out.append(self.random.choice(choices))
+            extent //= out[-1]
+        return [extent, *reversed(out)]
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]

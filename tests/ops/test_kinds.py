@@ -1,0 +1,100 @@
+"""What fusion may do with an operator, and the form its tensor expression takes."""
+
+from typing import Any
+
+import pytest
+
+from smelt.te.tensor import ComputeOp, topological
+from smelt.topi import get_op
+from smelt.tir.nodes import BufferLoad, Reduce
+
+from .cases import Case, data
+
+X = data((2, 3, 4, 5))
+KINDS: list[tuple[str, Case]] = [
+    ("elementwise", Case("relu", X)),
+    ("elementwise", Case("gelu", X)),
+    ("elementwise", Case("cast", X, dtype="int32")),
+    ("elementwise", Case("add", X, X)),
+    ("elementwise", Case("where", data((2, 3), "bool"), data((2, 3)), data((2, 3)))),
+    ("elementwise", Case("reshape", X, shape=(2, 3, 4, 5))),
+    ("broadcast", Case("add", X, data((5,)))),
+    ("broadcast", Case("add", X, data((3, 1, 1)))),
+    ("broadcast", Case("batch_norm", X, *[data((3,))] * 4)),
+    ("broadcast", Case("prelu", X, data((3, 1, 1)))),
+    ("broadcast", Case("broadcast_to", data((3, 1)), shape=(2, 3, 4))),
+    ("injective", Case("transpose", X, axes=(0, 2, 3, 1))),
+    ("injective", Case("reshape", X, shape=(6, 20))),
+    ("injective", Case("concat", X, X, axis=1)),
+    ("injective", Case("strided_slice", X, axes=(1,), begin=(1,), end=(3,))),
+    ("injective", Case("pad", X, pads=(0, 0, 1, 1, 0, 0, 1, 1))),
+    ("injective", Case("gather", X, data((2,), "int64", 0, 1))),
+    ("injective", Case("resize", X, sizes=(2, 3, 8, 10))),
+    ("contraction", Case("matmul", X, data((5, 6)))),
+    ("contraction", Case("matmul", X, data((2, 3, 5, 6)))),
+    ("contraction", Case("dense", data((3, 4)), data((5, 4)), data((5,)))),
+    ("contraction", Case("conv2d", X, data((4, 3, 3, 3)), pads=(1, 1, 1, 1))),
+    ("contraction", Case("conv2d", X, data((3, 1, 3, 3)), groups=3)),
+    ("contraction", Case("conv_transpose", X, data((3, 2, 3, 3)), strides=(2, 2))),
+    ("reduce", Case("mean", X, axes=(2, 3))),
+    ("reduce", Case("max_pool", X, kernel=(2, 2), pads=(1, 1, 0, 0))),
+    ("reduce", Case("avg_pool", X, kernel=(2, 2), pads=(1, 1, 0, 0))),
+    ("reduce", Case("global_avg_pool", X)),
+    ("reduce", Case("argmax", X, axis=1)),
+    ("opaque", Case("softmax", X)),
+    ("opaque", Case("layer_norm", X, data((5,)), None)),
+    ("opaque", Case("attention", X, X, X, None, scale=0.5)),
+    ("opaque", Case("topk", X, k=2)),
+    ("opaque", Case("split", X, sections=(1, 2), axis=1)),
+]
+
+
+@pytest.mark.parametrize(("kind", "case"), KINDS, ids=[repr(c) for _, c in KINDS])
+def test_kind(kind: str, case: Case) -> None:
+    assert case.kind == kind
+
+
+def stages(case: Case) -> list[ComputeOp]:
+    instance = get_op(case.name).instance(case.types, get_op(case.name).normalize(case.attrs))
+    return [o for o in topological(instance.outputs) if isinstance(o, ComputeOp)]
+
+
+def loads(e: Any) -> list[BufferLoad]:
+    if isinstance(e, BufferLoad):
+        return [e]
+    children = e.sources if isinstance(e, Reduce) else e.children()
+    return [x for c in children for x in loads(c)]
+
+
+def test_a_convolution_is_a_pad_and_one_reduction() -> None:
+    w = data((4, 3, 3, 3))
+    padded = stages(Case("conv2d", X, w, pads=(1, 1, 1, 1)))
+    assert [s.name for s in padded] == ["pad", "conv"]
+    assert [a.var.name for a in padded[1].reduce_axis] == ["kh", "kw", "ic"]
+    assert [s.name for s in stages(Case("conv2d", X, w))] == ["conv"]
+
+
+def test_a_depthwise_convolution_has_no_input_channel() -> None:
+    (conv,) = stages(Case("conv2d", X, data((3, 1, 3, 3)), groups=3))
+    assert [a.var.name for a in conv.reduce_axis] == ["kh", "kw"]
+    assert loads(conv.body[0])[0].indices[1] is conv.axis[1].var
+
+
+def test_the_second_operand_of_matmul_is_read_without_the_batch() -> None:
+    (stage,) = stages(Case("matmul", X, data((5, 6)), symbolic={0: {0: "n", 2: "m"}}))
+    a, b = loads(stage.body[0])
+    *point, j = [v.var for v in stage.axis]
+    k = stage.reduce_axis[0].var
+    assert a.indices == (*point, k)
+    assert b.indices == (k, j)
+
+
+def test_splitting_a_dimension_leaves_the_others_alone() -> None:
+    (stage,) = stages(Case("reshape", data((2, 6, 8)), shape=(2, 6, 2, 4)))
+    index = loads(stage.body[0])[0].indices
+    assert index[:2] == tuple([v.var for v in stage.axis[:2]])
+
+
+def test_narrow_floats_are_summed_in_float32() -> None:
+    total, narrow = stages(Case("matmul", data((3, 4), "float16"), data((4, 5), "float16")))
+    assert (total.outputs[0].dtype, narrow.outputs[0].dtype) == ("float32", "float16")

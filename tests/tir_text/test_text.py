@@ -1,0 +1,179 @@
+"""Texts of hand-written programs: golden files, round trips, the decorator."""
+
+# ruff: noqa: E501 (programs as texts)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from smelt.ir.expr import Add, Call, FloatImm, IntImm, Var, const
+from smelt.tir import script as T
+from smelt.tir.equal import assert_structural_equal, structural_equal
+from smelt.tir.nodes import (
+    Allocate,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferStore,
+    Evaluate,
+    For,
+    LetStmt,
+    PrimFunc,
+    Seq,
+    intrinsic,
+)
+from smelt.tir.parser import parse
+from smelt.tir.printer import script
+from smelt.tir.verify import verify
+
+Golden = Callable[[str], None]
+
+MATMUL = """\
+@T.prim_func
+def matmul(A: T.Buffer((128, 64), "float32"), B: T.Buffer((64, n), "float16"), C: T.Buffer((128, n), "float32"), n: T.int64):
+    T.func_attr({"op": "matmul"})
+    T.block_attr({"tiled": True})
+    acc = T.alloc_buffer((8, 16), "float32", scope="local")
+    for i_o in T.parallel(16, annotations={"grain": 2}):
+        for i_i in range(8):
+            for j in T.thread_binding(n, thread="threadIdx.x"):
+                for k in range(2, 64):
+                    with T.block("C"):
+                        vi = T.axis.spatial(128, i_o * 8 + i_i)
+                        vj = T.axis.spatial(n, j)
+                        vk = T.axis.reduce((2, 64), k)
+                        T.where(j < n - 1)
+                        T.reads(A[vi, vk], B[vk, vj:vj + 4])
+                        T.writes(C[vi, vj])
+                        T.block_attr({"scale": 0.5})
+                        with T.init():
+                            C[vi, vj] = 0.0
+                        C[vi, vj] = C[vi, vj] + A[vi, vk] * T.cast("float32", B[vk, vj])
+"""
+
+FLAT = """\
+@T.prim_func
+def flat(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "int8", strides=(2,)), m: T.int32, eps: T.float32):
+    with T.allocate((16,), "float32", scope="local", annotations={"align": 64}) as tmp:
+        tmp[T.ramp(0, 1, 8)] = T.broadcast(eps, 8) * A[T.ramp(8, 1, 8)]
+        tmp[T.ramp(8, 1, 8)] = T.shuffle(tmp[T.ramp(0, 1, 8)], T.broadcast(1.5, 8), (0, 8, 1, 9, 2, 10, 3, 11))
+    assert m > T.int32(0), "m is positive"
+    for i in T.unroll(4):
+        x: T.float32 = T.exp(-1.0 * A[i])
+        if x < 0.5 and not B[i] == T.int8(3) or T.isnan(x):
+            A[i] = T.if_then_else(i + 1 < 64, A[i + 1], -0.0)
+        else:
+            while A[i] > x:
+                A[i] = T.max(A[i] - 1.0, T.float32("-inf"))
+    for i_1 in T.vectorized(8):
+        A[i_1] = T.select(A[i_1] < 0.0, 0.0, A[i_1])
+    T.smelt.call_kernel("next", m)
+    T.evaluate(T.call("handle", "prefetch", m))
+"""
+
+
+@pytest.mark.parametrize("text", [MATMUL, FLAT], ids=["matmul", "flat"])
+def test_hand_written_text_comes_back(text: str) -> None:
+    func = verify(parse(text))
+    assert script(func) == text
+    assert_structural_equal(parse(script(func)), func)
+
+
+def test_copies_take_new_names() -> None:
+    a = Buffer("A", (const(4),))
+
+    def loop() -> For:
+        i = Var("i")
+        return For(i, const(0), const(4), BufferStore(a, const(1.0), (i,)))
+
+    text = script(PrimFunc((a,), Seq((loop(), loop(), loop())), {"name": "f"}))
+    assert [line.split()[1] for line in text.splitlines() if "for" in line] == ["i", "i_1", "i_2"]
+
+
+@pytest.mark.parametrize(
+    "value", [0.1, -0.0, math.inf, -math.inf, math.nan, 1e-45, 3.4028234663852886e38, 16777217.0]
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_floats_keep_their_bits(value: float, dtype: str) -> None:
+    for constant in (FloatImm(dtype, value), const(value, dtype)):
+        func = PrimFunc((), Evaluate(Call(dtype, "exp", (constant,))), {"name": "f"})
+        again = parse(script(func))
+        assert isinstance(again.body, Evaluate)
+        assert again.body.value is func.body.value  # type: ignore[attr-defined]
+
+
+def test_nothing_is_folded() -> None:
+    value = Add(Add(IntImm("int64", 1), IntImm("int64", 2)), IntImm("int32", 0))
+    func = PrimFunc((), Evaluate(Call("int64", "popcount", (value.a,))), {"name": "f"})
+    assert_structural_equal(parse(script(func)), func)
+
+
+def test_root_blocks_are_implicit_only_where_the_text_tells() -> None:
+    a = Buffer("A", (const(4),))
+    store = BufferStore(a, const(1.0), (const(0),))
+    inner = BlockRealize((), const(True), Block("C", (), (), (), store))
+    for body in (
+        store,
+        inner,
+        BlockRealize((), const(True), Block("root", (), (), (), store)),
+        BlockRealize((), const(True), Block("root", (), (), (), inner)),
+        Seq((store, inner)),
+        Seq(()),
+    ):
+        func = PrimFunc((a,), body, {"name": "f"})
+        assert_structural_equal(parse(script(func)), func)
+
+
+def test_long_chains_of_bindings_and_sums() -> None:
+    a = Buffer("A", (const(4),))
+    total = a[0]
+    for _ in range(400):
+        total = Add(total, a[1])
+    body = Seq((BufferStore(a, total, (const(0),)),))
+    stmt = LetStmt(Var("x"), const(1), Allocate(Buffer("t", ()), body))
+    assert_structural_equal(parse(script(PrimFunc((a,), stmt))), PrimFunc((a,), stmt))
+
+
+def test_differences_have_a_path(golden: Golden) -> None:
+    first, second = parse(MATMUL), parse(MATMUL.replace("0.0", "1.0"))
+    assert not structural_equal(first, second)
+    with pytest.raises(AssertionError) as caught:
+        assert_structural_equal(first, second)
+    golden(str(caught.value))
+
+
+def test_renamed_programs_are_equal() -> None:
+    assert structural_equal(
+        parse(MATMUL), parse(MATMUL.replace("vj", "column").replace("A", "left"))
+    )
+    assert not structural_equal(parse(MATMUL), parse(MATMUL.replace("A[vi, vk] *", "A[vk, vi] *")))
+
+
+SIZE = 8
+
+
+@T.prim_func
+def scale(A: T.Buffer((SIZE * 2, n), "float32"), B: T.Buffer((SIZE * 2, n), "float32"), n: T.int64):  # noqa: F821
+    """A decorated function is read, never run."""
+    for i, j in T.grid(SIZE * 2, n):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2
+            B[vi, vj] += 1.5
+
+
+def test_decorated_functions_are_programs(golden: Golden) -> None:
+    assert isinstance(scale, PrimFunc)
+    golden(script(verify(scale)))
+
+
+def test_host_programs() -> None:
+    x = Var("x", "handle")
+    body = LetStmt(
+        x, Call("handle", "smelt.alloc_storage", (const(64),)), intrinsic("smelt.free_storage", x)
+    )
+    func = verify(PrimFunc((), body, {"name": "host"}))
+    assert_structural_equal(parse(script(func)), func)
