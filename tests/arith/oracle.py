@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -37,14 +38,24 @@ from smelt.ir.expr import (
     const,
 )
 
-RULES = {
-    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b,
-    FloorDiv: lambda a, b: a // b, FloorMod: lambda a, b: a % b, Min: min, Max: max,
+RULES: dict[type, Callable[[int, int], int]] = {
+    Add: lambda a, b: a + b,
+    Sub: lambda a, b: a - b,
+    Mul: lambda a, b: a * b,
+    FloorDiv: lambda a, b: a // b,
+    FloorMod: lambda a, b: a % b,
+    Min: min,
+    Max: max,
     TruncDiv: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     TruncMod: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
-    EQ: lambda a, b: a == b, NE: lambda a, b: a != b, LT: lambda a, b: a < b,
-    LE: lambda a, b: a <= b, GT: lambda a, b: a > b, GE: lambda a, b: a >= b,
-    And: lambda a, b: a and b, Or: lambda a, b: a or b,
+    EQ: lambda a, b: a == b,
+    NE: lambda a, b: a != b,
+    LT: lambda a, b: a < b,
+    LE: lambda a, b: a <= b,
+    GT: lambda a, b: a > b,
+    GE: lambda a, b: a >= b,
+    And: lambda a, b: a and b,
+    Or: lambda a, b: a or b,
 }
 
 
@@ -78,8 +89,13 @@ def points(box: Box) -> Iterator[dict[Var, int]]:
 @st.composite
 def boxes(draw: st.DrawFn) -> Box:
     """Three variables with small ranges."""
-    return {Var(name): (draw(st.integers(-3, 3) if name == "c" else st.just(0)),
-                        draw(st.integers(1, 8))) for name in "abc"}
+    return {
+        Var(name): (
+            draw(st.integers(-3, 3) if name == "c" else st.just(0)),
+            draw(st.integers(1, 8)),
+        )
+        for name in "abc"
+    }
 
 
 def _leaf(draw: st.DrawFn, box: Box) -> Expr:
@@ -92,9 +108,27 @@ def integers(draw: st.DrawFn, box: Box, depth: int, symbolic: Expr | None = None
     """A random integer expression; `symbolic` may stand as a divisor."""
     if depth == 0:
         return _leaf(draw, box)
-    kind = draw(st.sampled_from(
-        [Add, Add, Sub, Sub, Mul, Mul, FloorDiv, FloorDiv, FloorMod, FloorMod, Min, Max,
-         TruncDiv, TruncMod, Select]))
+    kind: Any = draw(
+        st.sampled_from(
+            [
+                Add,
+                Add,
+                Sub,
+                Sub,
+                Mul,
+                Mul,
+                FloorDiv,
+                FloorDiv,
+                FloorMod,
+                FloorMod,
+                Min,
+                Max,
+                TruncDiv,
+                TruncMod,
+                Select,
+            ]
+        )
+    )
     a = integers(draw, box, depth - 1, symbolic)
     if kind is Select:
         c = conditions(draw, box, min(depth - 1, 1))
@@ -112,11 +146,14 @@ def integers(draw: st.DrawFn, box: Box, depth: int, symbolic: Expr | None = None
 
 def conditions(draw: st.DrawFn, box: Box, depth: int, symbolic: Expr | None = None) -> Expr:
     """A random condition."""
-    kind = draw(st.sampled_from([LT, LE, GT, GE, EQ, NE, And, Or, Not]))
+    kind: Any = draw(st.sampled_from([LT, LE, GT, GE, EQ, NE, And, Or, Not]))
     if kind is Not and depth:
         return Not(conditions(draw, box, depth - 1, symbolic))
     if kind in (And, Or) and depth:
-        return kind(conditions(draw, box, depth - 1, symbolic), conditions(draw, box, depth - 1, symbolic))
+        a = conditions(draw, box, depth - 1, symbolic)
+        return binary(kind, a, conditions(draw, box, depth - 1, symbolic))
     if kind in (And, Or, Not):
         kind = LT
-    return binary(kind, integers(draw, box, depth, symbolic), integers(draw, box, min(depth, 1), symbolic))
+    return binary(
+        kind, integers(draw, box, depth, symbolic), integers(draw, box, min(depth, 1), symbolic)
+    )

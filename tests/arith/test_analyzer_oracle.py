@@ -6,18 +6,21 @@ import os
 
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.arith.oracle import Box, boxes, conditions, evaluate, integers, points
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir.expr import Expr, Var
+from tests.arith.oracle import Box, boxes, conditions, evaluate, integers, points
 
 EXAMPLES = int(os.environ.get("SMELT_EXAMPLES", "150"))
-law = settings(max_examples=EXAMPLES, deadline=None,
-               phases=tuple(Phase)[:3] if EXAMPLES > 500 else tuple(Phase))
+law = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    phases=tuple(Phase)[:3] if EXAMPLES > 500 else tuple(Phase),
+)
 
 
 def analyzer(box: Box) -> Analyzer:
-    return Analyzer({v: d for v, d in box.items()})
+    return Analyzer(dict(box.items()))
 
 
 @st.composite
@@ -155,5 +158,6 @@ def test_solved_bounds_are_exact(case: tuple[Box, Expr]) -> None:
         for value in range(-20, 20):
             q = {**p, a: value}
             inside = (low is None or evaluate(low, q) <= value) and (
-                high is None or value < evaluate(high, q))
+                high is None or value < evaluate(high, q)
+            )
             assert inside == bool(evaluate(cond, q)), (cond, low, high, q)

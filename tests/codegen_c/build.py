@@ -16,15 +16,10 @@ from smelt.tir.nodes import Buffer, PrimFunc
 
 FLAGS = (
     "-std=c99",
+    "-pedantic-errors",
     "-O1",
     "-fno-fast-math",
     "-ffp-contract=off",
-    "-Wall",
-    "-Wno-unused",
-    "-Wno-parentheses",
-    "-Wno-maybe-uninitialized",
-    "-Wno-uninitialized",
-    "-Werror",
     "-shared",
     "-fPIC",
 )

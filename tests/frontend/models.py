@@ -23,7 +23,9 @@ Arrays = Mapping[str, np.ndarray]
 def node(
     op: str, inputs: Sequence[str], outputs: Sequence[str] = ("y",), **attrs: Any
 ) -> onnx.NodeProto:
-    return helper.make_node(op, list(inputs), list(outputs), name=f"{op.lower()}_{outputs[0]}", **attrs)
+    return helper.make_node(
+        op, list(inputs), list(outputs), name=f"{op.lower()}_{outputs[0]}", **attrs
+    )
 
 
 def model(

@@ -36,7 +36,11 @@ class Case:
     """
 
     def __init__(
-        self, name: str, *operands: Array | None, symbolic: dict[int, dict[int, str]] | None = None, **attrs: Any
+        self,
+        name: str,
+        *operands: Array | None,
+        symbolic: dict[int, dict[int, str]] | None = None,
+        **attrs: Any,
     ) -> None:
         self.name, self.operands, self.attrs = name, operands, attrs
         self.symbolic = symbolic or {}
@@ -80,14 +84,18 @@ class Case:
         expected = self.numpy()
         instance = get_op(self.name).instance(self.types, self._call().attrs)
         inputs = [t for t in instance.inputs if t is not None]
-        found = evaluate(instance.outputs, dict(zip(inputs, self._given(), strict=True)), self.sizes)
+        found = evaluate(
+            instance.outputs, dict(zip(inputs, self._given(), strict=True)), self.sizes
+        )
         for want, got in zip(expected, found, strict=True):
             close(got, want, tolerance)
         func = create_prim_func([*inputs, *instance.outputs], self.name)
         if self._work(instance.outputs) <= SMALL:
             outs = [np.zeros(w.shape, w.dtype) for w in expected]
             arrays = [np.array(x, order="C") for x in self._given()]
-            run_program(func, *arrays, *outs, *[self.sizes[p] for p in func.params if isinstance(p, Var)])
+            run_program(
+                func, *arrays, *outs, *[self.sizes[p] for p in func.params if isinstance(p, Var)]
+            )
             for want, got in zip(expected, outs, strict=True):
                 close(got, want, tolerance)
 
@@ -121,12 +129,14 @@ def close(got: Array, want: Array, tolerance: float | None = None) -> None:
 
 def data(shape: Sequence[int], dtype: str = "float32", low: float = -3, high: float = 3) -> Array:
     """Numbers that differ from each other, always the same for a shape."""
-    random = np.random.default_rng(list(shape) + [len(dtype)])
+    random = np.random.default_rng([*shape, len(dtype)])
     if dtype == "bool":
         return random.integers(0, 2, shape).astype(bool)
     if dt.is_int(dtype):
         begin = int(low) if dt.is_signed(dtype) else max(int(low), 0)
-        return random.integers(begin, max(int(high), begin + 1) + 1, shape).astype(dt.to_numpy(dtype))
+        return random.integers(begin, max(int(high), begin + 1) + 1, shape).astype(
+            dt.to_numpy(dtype)
+        )
     return random.uniform(low, high, shape).astype(dt.to_numpy(dtype))
 
 

@@ -27,7 +27,7 @@ BINARY: dict[type, Any] = {
 
 
 def _erf(x: Array) -> Array:
-    return np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64))
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)))
 
 
 CALLS: dict[str, Any] = {
@@ -38,7 +38,9 @@ CALLS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def evaluate(outputs: tuple[Tensor, ...], feeds: dict[Tensor, Array], sizes: dict[Any, int]) -> list[Array]:
+def evaluate(
+    outputs: tuple[Tensor, ...], feeds: dict[Tensor, Array], sizes: dict[Any, int]
+) -> list[Array]:
     known: dict[Tensor, Array] = dict(feeds)
     with np.errstate(all="ignore"):
         for op in topological(outputs):
@@ -47,9 +49,11 @@ def evaluate(outputs: tuple[Tensor, ...], feeds: dict[Tensor, Array], sizes: dic
     return [known[t] for t in outputs]
 
 
-def _compute(op: ComputeOp, known: dict[Tensor, Array], sizes: dict[Any, int]) -> dict[Tensor, Array]:
+def _compute(
+    op: ComputeOp, known: dict[Tensor, Array], sizes: dict[Any, int]
+) -> dict[Tensor, Array]:
     axes = (*op.axis, *op.reduce_axis)
-    env = {v: np.int64(n) for v, n in sizes.items()}
+    env: dict[Any, Any] = {v: np.int64(n) for v, n in sizes.items()}
     extents = [int(_eval(a.dom.extent, env, known, True)) for a in axes]
     for d, (a, n) in enumerate(zip(axes, extents, strict=True)):
         env[a.var] = np.arange(n).reshape([-1 if k == d else 1 for k in range(len(axes))])
@@ -75,16 +79,21 @@ def _fold(e: Reduce, values: list[Array], rank: int, known: dict[Tensor, Array])
     if e.combiner.name in FAST and len(values) == 1:
         v = values[0]
         return [FAST[e.combiner.name].reduce(v, axis=tuple(range(rank, v.ndim)), dtype=v.dtype)]
-    total = [np.full(values[0].shape[:rank], _eval(i, {}, known, True)) for i in e.combiner.identity]
+    total = [
+        np.full(values[0].shape[:rank], _eval(i, {}, known, True)) for i in e.combiner.identity
+    ]
     for place in itertools.product(*map(range, shape)):
         env: dict[Any, Any] = dict(zip(e.combiner.lhs, total, strict=True))
-        env.update(zip(e.combiner.rhs, [v[(..., *place)] for v in values], strict=True))
+        env.update(
+            zip(e.combiner.rhs, [v[(slice(None),) * rank + place] for v in values], strict=True)
+        )
         total = [np.asarray(_eval(r, env, known, True)) for r in e.combiner.result]
     return total
 
 
 def _eval(e: ex.Expr, env: dict[Any, Any], known: dict[Tensor, Array], where: Any) -> Any:
     """The values of `e` at all points; loads are checked where `where` is true."""
+
     def go(c: ex.Expr) -> Any:
         return _eval(c, env, known, where)
 

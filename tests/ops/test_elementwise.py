@@ -38,7 +38,9 @@ def test_activations(name: str, attrs: dict[str, float], dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("name", ["abs", "negative", "sign", "relu", "floor", "bitwise_not", "square"])
+@pytest.mark.parametrize(
+    "name", ["abs", "negative", "sign", "relu", "floor", "bitwise_not", "square"]
+)
 def test_functions_of_integers(name: str, dtype: str) -> None:
     Case(name, data((4, 3), dtype)).check()
 
@@ -60,7 +62,9 @@ def test_special_values() -> None:
     Case("logical_not", data((4, 2), "bool")).check()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "int64", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "float64", "int8", "int64", "uint8", "bool"]
+)
 @pytest.mark.parametrize("source", ["float32", "float16", "int32", "uint8", "bool"])
 def test_cast(source: str, dtype: str) -> None:
     Case("cast", data((3, 4), source, 0 if dtype.startswith("u") else -3, 3), dtype=dtype).check()
@@ -76,7 +80,11 @@ SHAPES = [((3, 4), (3, 4)), ((3, 4), (4,)), ((2, 1, 4), (3, 1)), ((), (2, 2)), (
 @pytest.mark.parametrize("name", BINARY)
 def test_two_operands(name: str, dtype: str) -> None:
     for a, b in SHAPES:
-        y = data(b, dtype, 1, 3) if name in ("mod", "fmod", "divide", "floor_divide") else data(b, dtype)
+        y = (
+            data(b, dtype, 1, 3)
+            if name in ("mod", "fmod", "divide", "floor_divide")
+            else data(b, dtype)
+        )
         Case(name, data(a, dtype, -9, 9), y).check()
         Case(name, data(a, dtype, -9, 9), -y).check()
 

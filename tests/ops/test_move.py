@@ -4,8 +4,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smelt.te import size_var
-
 from .cases import SIZES, Case, data
 
 n, m = SIZES["n"], SIZES["m"]
@@ -50,17 +48,15 @@ def test_dimensions_of_one() -> None:
     Case("squeeze", data((1, 2, 1, 3)), axes=(0, -2), symbolic={0: {1: "n"}}).check()
     Case("squeeze", data((1, 2, 1)), axes=None).check()
     Case("broadcast_to", data((3, 1)), shape=(2, 3, 4)).check()
-    Case("broadcast_to", data((3, 1)), shape=(3, m), symbolic={0: {0: "n"}}).types
+    Case("broadcast_to", data((3, 1)), shape=(n * 2, n, 4), symbolic={0: {0: "n"}}).check()
     Case("broadcast_to", data((3, 4)), shape=(2, 1, 1)).check()
 
 
-def test_concat_and_split() -> None:
+def test_concat() -> None:
     xs = [data((2, k, 3)) for k in (1, 4, 2)]
     Case("concat", *xs, axis=1, symbolic={k: {0: "n"} for k in range(3)}).check()
     Case("concat", *xs, axis=-2, symbolic={0: {1: "n"}, 2: {1: "m"}}).check()
     Case("concat", xs[0], axis=0).check()
-    Case("split", data((2, 7), "int32"), sections=(3, 1, 3), axis=1, symbolic={0: {0: "n"}}).check()
-    Case("split", data((4, 3)), sections=(2, 2)).check()
 
 
 SLICES: list[dict[str, Any]] = [
@@ -82,7 +78,9 @@ def test_slices_with_unknown_ends() -> None:
     both = {0: {0: "n", 1: "m"}}
     x = data((5, 7))
     Case("strided_slice", x, axes=(0, 1), begin=(1, 2), end=(n, m - 1), symbolic=both).check()
-    Case("strided_slice", x, axes=(1,), begin=(m - 1,), end=(-1,), strides=(-2,), symbolic=both).check()
+    Case(
+        "strided_slice", x, axes=(1,), begin=(m - 1,), end=(-1,), strides=(-2,), symbolic=both
+    ).check()
     Case("flip", x, axes=(0, -1), symbolic=both).check()
 
 
@@ -110,7 +108,9 @@ def test_gather() -> None:
     for axis in (0, 1, -1):
         own = np.clip(indices, -3, 2) if axis == -1 else indices
         for dtype in (np.int64, np.int32):
-            Case("gather", x, own.astype(dtype), axis=axis, symbolic={0: {0: "n"}, 1: {1: "m"}}).check()
+            Case(
+                "gather", x, own.astype(dtype), axis=axis, symbolic={0: {0: "n"}, 1: {1: "m"}}
+            ).check()
     Case("gather", x, np.array(2, np.int64), axis=1).check()
     Case("gather", data((7,), "bool"), indices, axis=0).check()
 
@@ -122,7 +122,12 @@ def test_indices_outside_never_read_outside() -> None:
 def test_gather_elements_and_nd() -> None:
     x = data((3, 4, 2))
     for axis in (0, 1, 2):
-        Case("gather_elements", x, data((2, 3, 2), "int64", -x.shape[axis], x.shape[axis] - 1), axis=axis).check()
+        Case(
+            "gather_elements",
+            x,
+            data((2, 3, 2), "int64", -x.shape[axis], x.shape[axis] - 1),
+            axis=axis,
+        ).check()
     rows = np.array([[0, 1], [2, -1], [1, 3]], np.int64)
     Case("gather_nd", x, rows, symbolic={0: {0: "n"}, 1: {0: "m"}}).check()
     Case("gather_nd", x, data((2, 2, 3), "int64", 0, 1)).check()
@@ -140,7 +145,13 @@ def test_one_hot() -> None:
 
 def test_blocks_of_pixels() -> None:
     for mode in ("DCR", "CRD"):
-        Case("depth_to_space", data((2, 12, 2, 3)), block=2, mode=mode, symbolic={0: {0: "n", 2: "m"}}).check()
+        Case(
+            "depth_to_space",
+            data((2, 12, 2, 3)),
+            block=2,
+            mode=mode,
+            symbolic={0: {0: "n", 2: "m"}},
+        ).check()
     Case("space_to_depth", data((2, 3, 4, 6)), block=2, symbolic={0: {0: "n", 3: "m"}}).check()
 
 
@@ -178,7 +189,14 @@ def test_scatter(reduction: str) -> None:
             ).check()  # fmt: skip
     rows = np.array([[0, 1], [2, -1], [0, 1]], np.int64)
     Case("scatter_nd", x, rows, data((3,)), reduction=reduction, symbolic={0: {0: "n"}}).check()
-    Case("scatter_nd", x, rows[:, :1], data((3, 5)), reduction=reduction, symbolic={1: {0: "n"}, 2: {0: "n"}}).check()
+    Case(
+        "scatter_nd",
+        x,
+        rows[:, :1],
+        data((3, 5)),
+        reduction=reduction,
+        symbolic={1: {0: "n"}, 2: {0: "n"}},
+    ).check()
     Case("scatter_nd", x, rows[0], data(()), reduction=reduction).check()
     Case("scatter_nd", x, rows.reshape(1, 3, 2), data((1, 3)), reduction=reduction).check()
 
@@ -191,7 +209,13 @@ def test_topk() -> None:
     Case("topk", data((5, 6)), k=6, symbolic={0: {0: "n", 1: "m"}}).check()
 
 
-COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric")
+COORDINATES = (
+    "half_pixel",
+    "asymmetric",
+    "align_corners",
+    "pytorch_half_pixel",
+    "half_pixel_symmetric",
+)
 
 
 @pytest.mark.parametrize("coordinates", COORDINATES)
@@ -203,7 +227,12 @@ def test_resize(sizes: tuple[int, ...], coordinates: str) -> None:
     for mode in ("linear", "cubic"):
         for exclude in (False, True):
             Case(
-                "resize", x, sizes=sizes, mode=mode, coordinate_mode=coordinates, exclude_outside=exclude
+                "resize",
+                x,
+                sizes=sizes,
+                mode=mode,
+                coordinate_mode=coordinates,
+                exclude_outside=exclude,
             ).check(1e-4)
 
 
@@ -212,9 +241,15 @@ def test_resize_by_scales_and_by_unknown_sizes() -> None:
     scales = (1.0, 1.0, 1.6, 0.5)
     for mode in ("nearest", "linear", "cubic"):
         Case("resize", x, sizes=(1, 2, 6, 2), scales=scales, mode=mode).check(1e-4)
-        Case("resize", x, sizes=(n, 2, 8, m * 2), mode=mode, symbolic={0: {0: "n", 3: "m"}}).check(1e-4)
+        Case("resize", x, sizes=(n, 2, 8, m * 2), mode=mode, symbolic={0: {0: "n", 3: "m"}}).check(
+            1e-4
+        )
         Case("resize", x.astype(np.float16), sizes=(1, 2, 6, 2), scales=scales, mode=mode).check()
-    crop = {"roi": (0, 0, 0.2, -0.3, 1, 1, 0.7, 1.2), "coordinate_mode": "tf_crop_and_resize"}
+    crop: dict[str, Any] = {
+        "roi": (0, 0, 0.2, -0.3, 1, 1, 0.7, 1.2),
+        "coordinate_mode": "tf_crop_and_resize",
+    }
     for mode in ("nearest", "linear", "cubic"):
-        Case("resize", x, sizes=(1, 2, 3, 4), mode=mode, extrapolation_value=7.0, **crop).check(1e-4)
-    assert size_var("n") is not n
+        Case("resize", x, sizes=(1, 2, 3, 4), mode=mode, extrapolation_value=7.0, **crop).check(
+            1e-4
+        )

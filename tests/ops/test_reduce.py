@@ -59,11 +59,18 @@ def test_positions_among_equals() -> None:
 def test_softmax(name: str) -> None:
     for axis in (-1, 0, 1):
         for dtype in ("float32", "float16", "float64", "bfloat16"):
-            Case(name, data((2, 3, 4), dtype, -50, 50), axis=axis, symbolic={0: {0: "n", 2: "m"}}).check()
+            Case(
+                name, data((2, 3, 4), dtype, -50, 50), axis=axis, symbolic={0: {0: "n", 2: "m"}}
+            ).check()
 
 
 def test_cumsum() -> None:
-    options: list[dict[str, Any]] = [{}, {"exclusive": True}, {"reverse": True}, {"exclusive": True, "reverse": True}]
+    options: list[dict[str, Any]] = [
+        {},
+        {"exclusive": True},
+        {"reverse": True},
+        {"exclusive": True, "reverse": True},
+    ]
     for dtype in ("float32", "int64"):
         for axis in (0, 1, -1):
             for more in options:

@@ -20,6 +20,7 @@ from smelt.ir.expr import (
     NE,
     Add,
     And,
+    Binary,
     Broadcast,
     Call,
     Cast,
@@ -132,7 +133,8 @@ class Maker:
         n = extent.value if isinstance(extent, IntImm) else 1
         fits = [v for v, e in self.vars if e <= n]
         if fits and self.number(0, 2):
-            return self.pick(fits)
+            found: Expr = self.pick(fits)
+            return found
         if self.vars and self.number(0, 1):
             v, _ = self.pick(self.vars)
             return FloorMod(
@@ -180,9 +182,9 @@ class Maker:
                 dtype, self.pick(["floor", "ceil", "abs", "trunc"]), (self.expr(dtype, depth - 1),)
             )
         if choice == 5:
-            cls = self.pick([FloorDiv, FloorMod])
-            return cls(self.expr(dtype, depth - 1), IntImm(dtype, self.number(1, 7)))
-        cls = self.pick([Add, Sub, Mul, Min, Max, Add, Mul])
+            divide: type[Binary] = self.pick([FloorDiv, FloorMod])
+            return divide(self.expr(dtype, depth - 1), IntImm(dtype, self.number(1, 7)))
+        cls: type[Binary] = self.pick([Add, Sub, Mul, Min, Max, Add, Mul])
         return cls(self.expr(dtype, depth - 1), self.expr(dtype, depth - 1))
 
     def cast(self, dtype: str, depth: int) -> Expr:
@@ -198,12 +200,12 @@ class Maker:
     def truth(self, depth: int) -> Expr:
         kind = self.pick(["float32", "int32", "int64"])
         if self.number(0, 1):
-            return self.pick([LT, EQ, NE, GE])(
-                self.expr(kind, depth - 1), self.expr(kind, depth - 1)
-            )
+            compare: type[Binary] = self.pick([LT, EQ, NE, GE])
+            return compare(self.expr(kind, depth - 1), self.expr(kind, depth - 1))
         if self.number(0, 3) == 0:
             return Not(self.expr("bool", depth - 1))
-        return self.pick([And, Or])(self.expr("bool", depth - 1), self.expr("bool", depth - 1))
+        join: type[Binary] = self.pick([And, Or])
+        return join(self.expr("bool", depth - 1), self.expr("bool", depth - 1))
 
     # -------------------------------------------------------------------------- statements
 
@@ -213,16 +215,16 @@ class Maker:
             self.vectors
             and b.rank
             and self.number(0, 2) == 0
-            and b.shape[-1].value >= 2
+            and _size(b.shape[-1]) >= 2
             and b.type != "bool"
         ):
             return self.vector_store(b)
         return BufferStore(b, self.expr(b.type), tuple([self.index(e) for e in b.shape]))
 
     def vector_store(self, b: Buffer) -> Stmt:
-        lanes = 2 if b.shape[-1].value < 4 else 4
+        lanes = 2 if _size(b.shape[-1]) < 4 else 4
         head = tuple([self.index(e) for e in b.shape[:-1]])
-        where = Ramp(const(b.shape[-1].value - lanes), const(1), lanes)
+        where = Ramp(const(_size(b.shape[-1]) - lanes), const(1), lanes)
         value: Expr = Broadcast(self.expr(b.type, 1), lanes)
         if self.number(0, 1):
             own = BufferLoad(b, (*head, where))
@@ -277,7 +279,7 @@ class Maker:
         loops = [Var(self.name("i")) for _ in b.shape]
         iters = [IterVar(Var(self.name("v")), Range(const(0), e)) for e in b.shape]
         point = tuple([it.var for it in iters])
-        extents = [e.value for e in b.shape]
+        extents = [_size(e) for e in b.shape]
         init = None
         if self.number(0, 1):
             init = BufferStore(b, self.constant(b.type), point)
@@ -305,6 +307,11 @@ class Maker:
         for v, n in reversed(list(zip(loops, extents, strict=True))):
             stmt = For(v, const(0), const(n), stmt)
         return stmt
+
+
+def _size(e: Expr) -> int:
+    assert isinstance(e, IntImm)
+    return e.value
 
 
 def _filled(b: Buffer, value: Expr, name: Any) -> Stmt:

@@ -16,7 +16,18 @@ from .iter_map import (
 )
 
 __all__ = [
-    "Analyzer", "Answer", "Domain", "IndexMap", "IterMap", "IterMark", "IterSplit", "IterSum",
-    "RangeLike", "detect_iter_map", "inverse_affine_map", "is_bijective", "normalize_iter_values",
+    "Analyzer",
+    "Answer",
+    "Domain",
+    "IndexMap",
+    "IterMap",
+    "IterMark",
+    "IterSplit",
+    "IterSum",
+    "RangeLike",
+    "detect_iter_map",
+    "inverse_affine_map",
+    "is_bijective",
+    "normalize_iter_values",
     "subspace_divide",
 ]

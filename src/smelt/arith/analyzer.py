@@ -33,13 +33,13 @@ class RangeLike(Protocol):
         """How many values."""
 
 
-Domain: TypeAlias = tuple[ExprLike, ExprLike] | RangeLike | int
+Domain: TypeAlias = tuple[ExprLike, ExprLike] | RangeLike | Expr | int
 """(low, extent), a Range, or an extent from 0."""
 
 
 def as_domain(domain: Domain) -> tuple[Expr, Expr]:
     """(low, extent) of any way to write a range."""
-    if isinstance(domain, int):
+    if isinstance(domain, int | Expr):
         return convert(0), convert(domain)
     if isinstance(domain, tuple):
         return convert(domain[0]), convert(domain[1])
@@ -57,6 +57,7 @@ class Analyzer:
         """Start with these variables bound."""
         self._stack: list[Context] = [Context()]
         self.context = self._stack[0]
+        self._shared = False
         for v, d in (domains or {}).items():
             self.bind(v, *as_domain(d))
 
@@ -66,7 +67,7 @@ class Analyzer:
         """`var` runs over low, ..., low + extent - 1; upwards without end where extent is None."""
         first = convert(low, var.dtype)
         count = None if extent is None else convert(extent, var.dtype)
-        for cx in self._stack:
+        for cx in self._own():
             _bind(cx, var, first, count)
 
     def bind_range(self, var: Var, rng: Domain) -> None:
@@ -76,9 +77,10 @@ class Analyzer:
     def bind_value(self, var: Var, value: ExprLike) -> None:
         """`var` stands for a value."""
         e = convert(value, var.dtype)
-        for cx in self._stack:
+        for cx in self._own():
             known = var in cx.polys or var in cx.simple or var in cx.values
             cx.values[var] = cx.simplify(e)
+            cx.children.clear()
             if known:
                 cx.forget()
 
@@ -146,7 +148,11 @@ class Analyzer:
         found = self.context.simple.get(c)
         if isinstance(found, IntImm):
             return Answer.of(found.value)
-        return _compare.prove(self.context, c)
+        try:
+            return _compare.prove(self.context, c)
+        except RecursionError:
+            self.simplify(c)
+            return _compare.prove(self.context, c)
 
     def can_prove(self, condition: ExprLike) -> bool:
         """Whether the condition is shown to be always true."""
@@ -194,7 +200,16 @@ class Analyzer:
         new = Analyzer()
         new.context = self._inside(domains)[0]
         new._stack = [new.context]
+        new._shared = True
         return new
+
+    def _own(self) -> list[Context]:
+        """The contexts a binding goes to; one shared with another Analyzer is copied first."""
+        if self._shared:
+            self._stack[0] = self._stack[0].extended()
+            self.context = self._stack[-1]
+            self._shared = False
+        return self._stack
 
     def _inside(self, domains: Mapping[Var, Domain]) -> tuple[Context, dict[Var, Interval]]:
         pairs = tuple([(v, *as_domain(d)) for v, d in domains.items()])
@@ -238,17 +253,16 @@ class Analyzer:
 
     def _unbound(self, var: Var) -> Context:
         """The context without the range of a variable, which would hide its conditions."""
-        cx = self.context
-        if var not in cx.ranges and var not in cx.symbolic and var not in cx.values:
-            return cx
         key = ("unbound", var)
-        child = cx.children.get(key)
+        child = self.context.children.get(key)
         if child is None:
-            child = cx.children[key] = cx.extended()
-            child.ranges.pop(var, None)
+            child = self.context.children[key] = self.context.extended()
+            child.ranges = {t: b for t, b in child.ranges.items() if var not in free_vars(t)}
+            child.moduli = {t: m for t, m in child.moduli.items() if var not in free_vars(t)}
+            child.truths = {c: x for c, x in child.truths.items() if var not in free_vars(c)}
+            child.facts = [f for f in child.facts if not any(var in free_vars(t) for t in f.terms)]
             child.symbolic.pop(var, None)
             child.values.pop(var, None)
-            child.facts = [f for f in child.facts if not any(var in free_vars(t) for t in f.terms)]
         return child
 
 
@@ -259,7 +273,7 @@ def _last(cx: Context, first: Poly, count: Poly, dtype: str) -> Poly:
 
 def _bind(cx: Context, var: Var, low: Expr, extent: Expr | None) -> None:
     """Record a range; forget what was derived if the variable has been met before."""
-    met = (var in cx.polys or var in cx.ranges or var in cx.symbolic or var in cx.values)
+    met = var in cx.polys or var in cx.ranges or var in cx.symbolic or var in cx.values
     first = cx.poly(low)
     lowest = poly_bounds(cx, first)[0]
     highest: int | None = None
@@ -270,13 +284,21 @@ def _bind(cx: Context, var: Var, low: Expr, extent: Expr | None) -> None:
         last = _last(cx, first, count, var.dtype)
         highest = poly_bounds(cx, last)[1]
         symbolic = symbolic or bool(count.terms)
+    ends = (first, last) if symbolic and last is not None else None
     if met:
-        if cx.ranges.get(var) == (lowest, highest) and not symbolic and var not in cx.symbolic:
+        if cx.ranges.get(var) == (lowest, highest) and _same(cx.symbolic.get(var), ends):
             return
         cx.symbolic.pop(var, None)
         cx.values.pop(var, None)
     cx.ranges[var] = (lowest, highest)
-    if symbolic and last is not None:
-        cx.symbolic[var] = (first, last)
+    if ends is not None:
+        cx.symbolic[var] = ends
+    cx.children.clear()
     if met:
         cx.forget()
+
+
+def _same(a: tuple[Poly, Poly] | None, b: tuple[Poly, Poly] | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a[0].same(b[0]) and a[1].same(b[1])

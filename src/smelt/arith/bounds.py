@@ -94,12 +94,25 @@ def poly_bounds(cx: Context, p: Poly) -> Bounds:
 def expr_bounds(cx: Context, e: Expr) -> Bounds:
     """Inclusive constant bounds of any integer or bool expression."""
     if dtype_of(e) in INTS:
-        return poly_bounds(cx, cx.poly(e))
+        p = cx.poly(e)
+        return intersect(poly_bounds(cx, p), _stated(cx, p)) if cx.facts else poly_bounds(cx, p)
     if isinstance(e, IntImm):
         return e.value, e.value
     if not (dt.is_int(e.dtype) or dt.kind(e.dtype) == "bool"):
         return None, None
     return atom_bounds(cx, cx.simplify(e))
+
+
+def _stated(cx: Context, p: Poly) -> Bounds:
+    """What the facts say about the same sum: p + c >= 0 or -p + c >= 0."""
+    low: int | None = None
+    high: int | None = None
+    for f in cx.facts:
+        if f.terms == p.terms:
+            low = p.const - f.const if low is None else max(low, p.const - f.const)
+        elif len(f.terms) == len(p.terms) and f.terms == {t: -c for t, c in p.terms.items()}:
+            high = p.const + f.const if high is None else min(high, p.const + f.const)
+    return low, high
 
 
 def atom_bounds(cx: Context, e: Expr) -> Bounds:
@@ -176,7 +189,9 @@ def _trunc_mod(cx: Context, e: TruncMod) -> Bounds:
     (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
     if bl is None or bh is None or bl <= 0:
         return type_bounds(e.dtype)
-    return (0 if al is not None and al >= 0 else 1 - bh), (0 if ah is not None and ah <= 0 else bh - 1)
+    return (0 if al is not None and al >= 0 else 1 - bh), (
+        0 if ah is not None and ah <= 0 else bh - 1
+    )
 
 
 def _trunc_div(cx: Context, e: TruncDiv) -> Bounds:
@@ -221,15 +236,33 @@ def _cast(cx: Context, e: Cast) -> Bounds:
 def fits(b: Bounds, dtype: str) -> bool:
     """Whether every value within the bounds can be stored in the type."""
     if dt.kind(dtype) not in ("int", "uint"):
-        return dt.kind(dtype) == "bool" and b[0] is not None and b[1] is not None and 0 <= b[0] <= b[1] <= 1
+        return (
+            dt.kind(dtype) == "bool"
+            and b[0] is not None
+            and b[1] is not None
+            and 0 <= b[0] <= b[1] <= 1
+        )
     bits = 4 if dt.scalar(dtype).endswith("int4") else dt.bits(dtype)
-    low, high = (0, (1 << bits) - 1) if dt.kind(dtype) == "uint" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    low, high = (
+        (0, (1 << bits) - 1)
+        if dt.kind(dtype) == "uint"
+        else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    )
     return b[0] is not None and b[1] is not None and low <= b[0] and b[1] <= high
 
 
 _RULES: dict[type, Callable[[Context, Any], Bounds]] = {
-    IntImm: _constant, Mul: _product, FloorDiv: _floor_div, FloorMod: _floor_mod, Min: _min, Max: _max,
-    TruncMod: _trunc_mod, TruncDiv: _trunc_div, Select: _select, Call: _call, Cast: _cast,
+    IntImm: _constant,
+    Mul: _product,
+    FloorDiv: _floor_div,
+    FloorMod: _floor_mod,
+    Min: _min,
+    Max: _max,
+    TruncMod: _trunc_mod,
+    TruncDiv: _trunc_div,
+    Select: _select,
+    Call: _call,
+    Cast: _cast,
 }
 
 

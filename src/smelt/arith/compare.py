@@ -56,13 +56,15 @@ def equals_zero(cx: Context, p: Poly) -> Answer:
     if not p.terms:
         return Answer.of(p.const == 0)
     low, high = poly_bounds(cx, p)
-    if low is not None and low > 0 or high is not None and high < 0:
+    if (low is not None and low > 0) or (high is not None and high < 0):
         return Answer.NO
     m, base = residue(cx, p)
-    if m and base % m or not m and base:
+    if (m and base % m) or (not m and base):
         return Answer.NO
     flipped = scale(p, -1)
-    if nonnegative(cx, Poly(p.terms, p.const - 1)) or nonnegative(cx, Poly(flipped.terms, flipped.const - 1)):
+    if nonnegative(cx, Poly(p.terms, p.const - 1)) or nonnegative(
+        cx, Poly(flipped.terms, flipped.const - 1)
+    ):
         return Answer.NO
     if nonnegative(cx, p) and nonnegative(cx, flipped):
         return Answer.YES
@@ -117,7 +119,7 @@ def _below(cx: Context, p: Poly, dtype: str) -> Expr:
         p = Poly({t: c // g for t, c in p.terms.items()}, p.const // g)
     p = _without_small_part(cx, p)
     if len(p.terms) == 1:
-        (t, c), = p.terms.items()
+        ((t, c),) = p.terms.items()
         if type(t) is FloorDiv and isinstance(t.b, IntImm) and t.b.value > 0:
             # x // d < k  =  x < k*d;   -(x // d) < k  =  x >= (1 - k)*d
             d, x = t.b.value, cx.poly(t.a)
@@ -164,7 +166,7 @@ def _equality(cx: Context, kind: type, d: Poly, dtype: str) -> Expr:
         return TRUE if (answer is Answer.YES) == (kind is EQ) else FALSE
     g = d.content()
     if g > 1:
-        d = d.divided(g)        # the residue has shown that g divides the constant
+        d = d.divided(g)  # the residue has shown that g divides the constant
     first = cx.order.sorted_terms(d)
     leading = min((t for t, _ in first), key=cx.order.key)
     if d.terms[leading] < 0:
@@ -177,7 +179,7 @@ def _equality(cx: Context, kind: type, d: Poly, dtype: str) -> Expr:
 
 
 def _compare_other(cx: Context, e: Compare) -> Expr:
-    """Floats are left alone; narrow integers are decided by their bounds; lanes by their scalars."""
+    """Floats are left alone; narrow integers are decided by bounds; lanes by their scalars."""
     a, b = cx.simplify(e.a), cx.simplify(e.b)
     if dt.lanes(a.dtype) > 1:
         return compare_lanes(cx, type(e), a, b)
@@ -192,7 +194,9 @@ def _compare_other(cx: Context, e: Compare) -> Expr:
     return _known(cx, new)
 
 
-def _by_bounds(kind: type, al: int | None, ah: int | None, bl: int | None, bh: int | None) -> Answer:
+def _by_bounds(
+    kind: type, al: int | None, ah: int | None, bl: int | None, bh: int | None
+) -> Answer:
     if al is None or ah is None or bl is None or bh is None:
         return Answer.UNKNOWN
     if kind in (GT, GE):
@@ -326,4 +330,3 @@ def prove(cx: Context, condition: Expr) -> Answer:
         return answer if positive else answer.negate()
     simple = cx.simplify(condition)
     return Answer.of(simple.value) if isinstance(simple, IntImm) else Answer.UNKNOWN
-

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from smelt.ir.expr import Expr, IntImm, Var, rebuild_binary, refold
 from smelt.ir.expr import Binary as _Binary
+from smelt.ir.expr import Expr, IntImm, Var, rebuild_binary, refold
 
 from .poly import INTS, Order, Poly, atom, constant, dtype_of
 
@@ -27,21 +27,33 @@ _INTEGER: dict[type, IntegerRule] = {}
 _VALUE: dict[type, ValueRule] = {}
 
 
-def integer_rule(*classes: type) -> Callable[[_R], _R]:
-    """Registers how nodes of these classes become polynomials where they are int32 or int64."""
+_PLAIN: set[IntegerRule] = set()
+
+
+def integer_rule(*classes: type, plain: bool = False) -> Callable[[_R], _R]:
+    """Registers how nodes of these classes become polynomials where they are int32 or int64.
+
+    plain   the rule asks for no proof
+    """
+
     def register(fn: _R) -> _R:
+        if plain:
+            _PLAIN.add(fn)
         for c in classes:
             _INTEGER[c] = fn
         return fn
+
     return register
 
 
 def value_rule(*classes: type) -> Callable[[_R], _R]:
     """Registers how nodes of these classes are simplified where they are of another type."""
+
     def register(fn: _R) -> _R:
         for c in classes:
             _VALUE[c] = fn
         return fn
+
     return register
 
 
@@ -94,7 +106,16 @@ class Context:
         found = self.polys.get(e)
         if found is None:
             rule = _INTEGER.get(type(e), opaque)
-            found = self.polys[e] = rule(self, e)
+            if rule in _PLAIN or not (self.facts or self.symbolic):
+                found = rule(self, e)
+            else:
+                # a proof on the way may meet a fact about e itself: e is then just a term
+                self.polys[e] = atom(e)
+                try:
+                    found = rule(self, e)
+                finally:
+                    del self.polys[e]
+            self.polys[e] = found
         return found
 
     def build(self, p: Poly, dtype: str) -> Expr:

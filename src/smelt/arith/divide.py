@@ -63,7 +63,9 @@ def remainder(cx: Context, p: Poly, d: Poly, dtype: str) -> Poly:
     if c == 0:
         return atom(FloorMod(cx.build(p, dtype), IntImm(dtype, 0)))
     # p % -c = -(-p % c)
-    return _remainder(cx, p, c, dtype) if c > 0 else scale(_remainder(cx, scale(p, -1), -c, dtype), -1)
+    return (
+        _remainder(cx, p, c, dtype) if c > 0 else scale(_remainder(cx, scale(p, -1), -c, dtype), -1)
+    )
 
 
 # ---------------------------------------------------------------------------- constant divisors
@@ -94,7 +96,7 @@ def _proper_quotient(cx: Context, r: Poly, c: int, dtype: str) -> Poly:
     if parts is not None:
         return _quotient(cx, parts[1], c // parts[0], dtype)
     if len(r.terms) == 1:
-        (t, k), = r.terms.items()
+        ((t, k),) = r.terms.items()
         if abs(k) > c:
             s = k // c if k > 0 else -(-k // c)
             return add(atom(t, s), _quotient(cx, Poly({t: k - s * c}, r.const), c, dtype))
@@ -102,8 +104,14 @@ def _proper_quotient(cx: Context, r: Poly, c: int, dtype: str) -> Poly:
             # (x // a + m) // c  =  (x + m*a) // (a*c)
             inner = add(Poly({}, r.const * t.b.value), cx.poly(t.a))
             return _quotient(cx, inner, c * t.b.value, dtype)
-        if (k == 1 and type(t) is FloorMod and isinstance(t.b, IntImm) and r.const == 0
-                and t.b.value > 0 and t.b.value % c == 0):
+        if (
+            k == 1
+            and type(t) is FloorMod
+            and isinstance(t.b, IntImm)
+            and r.const == 0
+            and t.b.value > 0
+            and t.b.value % c == 0
+        ):
             # (x % (a*c)) // c  =  x // c % a
             return _remainder(cx, _quotient(cx, cx.poly(t.a), c, dtype), t.b.value // c, dtype)
     return atom(FloorDiv(cx.build(r, dtype), IntImm(dtype, c)))
@@ -145,11 +153,19 @@ def _remainder(cx: Context, p: Poly, c: int, dtype: str) -> Poly:
         g, x, y = parts
         return add(scale(_remainder(cx, x, c // g, dtype), g), y)
     for t, k in r.terms.items():
-        if type(t) is FloorMod and isinstance(t.b, IntImm) and t.b.value * k % c == 0 and t.b.value:
+        # with further terms only where k is 1: x % a * k is a digit of a fused index
+        alone = len(r.terms) == 1 or abs(k) == 1
+        if (
+            alone
+            and type(t) is FloorMod
+            and isinstance(t.b, IntImm)
+            and t.b.value
+            and not t.b.value * k % c
+        ):
             # (x % (a*c) + y) % c  =  (x + y) % c
             return _remainder(cx, add(subtract(r, atom(t, k)), cx.poly(t.a), k), c, dtype)
     if len(r.terms) == 1:
-        (t, k), = r.terms.items()
+        ((t, k),) = r.terms.items()
         if abs(k) > c:
             return _remainder(cx, Poly({t: k % c if k > 0 else -(-k % c)}, r.const), c, dtype)
     return atom(FloorMod(cx.build(r, dtype), IntImm(dtype, c)))
@@ -179,8 +195,8 @@ def _symbolic(cx: Context, p: Poly, d: Poly, dtype: str) -> tuple[Poly, Poly]:
         below = cx.order.multiply(cx.poly(t.b), d)
         nested = quotient(cx, cx.poly(t.a), below, dtype)
         return add(q, nested), atom(FloorMod(t, cx.build(d, dtype)))
-    x, y = cx.build(r, dtype), cx.build(d, dtype)
-    return add(q, atom(FloorDiv(x, y))), atom(FloorMod(x, y))
+    top, bottom = cx.build(r, dtype), cx.build(d, dtype)
+    return add(q, atom(FloorDiv(top, bottom))), atom(FloorMod(top, bottom))
 
 
 def _divide(cx: Context, p: Poly, d: Poly, dtype: str) -> tuple[Poly, Poly]:
@@ -214,8 +230,8 @@ def _long_division(cx: Context, p: Poly, d: Poly) -> tuple[Poly, Poly]:
 
 def _over(cx: Context, d: Poly, g: Poly) -> Poly:
     """d / g for a single-term d and a monomial g that divides it."""
-    (t, c), = d.terms.items()
-    (s, _), = g.terms.items()
+    ((t, c),) = d.terms.items()
+    ((s, _),) = g.terms.items()
     part = _over_monomial(cx, t, s)
     assert part is not None
     return scale(part, c)
@@ -225,7 +241,7 @@ def _common_factor(cx: Context, r: Poly, d: Poly) -> tuple[Poly, Poly, Poly] | N
     """g, x and y with r = x*g + y, 0 <= y < g, where the monomial g divides d."""
     if len(d.terms) != 1 or d.const:
         return None
-    (whole, k), = d.terms.items()
+    ((whole, k),) = d.terms.items()
     candidates = [whole] if abs(k) > 1 else []
     if len(factors(whole)) > 1:
         candidates += dict.fromkeys(factors(whole))

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorMod, IntImm, Not, Or, Var, logical_not
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    Compare,
+    Expr,
+    FloorMod,
+    IntImm,
+    Not,
+    Or,
+    Var,
+    logical_not,
+)
 
 from .bounds import intersect
 from .context import Context
@@ -55,7 +71,7 @@ def _difference(cx: Context, c: Expr) -> Poly | None:
 def _learn_nonnegative(cx: Context, p: Poly) -> None:
     """p >= 0: a bound of an atom where there is just one, else a fact."""
     if len(p.terms) == 1:
-        (t, c), = p.terms.items()
+        ((t, c),) = p.terms.items()
         bound = (-(p.const // c), None) if c > 0 else (None, p.const // -c)
         cx.ranges[t] = intersect(cx.ranges.get(t, (None, None)), bound)
     elif p.terms:

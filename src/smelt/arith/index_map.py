@@ -80,14 +80,18 @@ class IndexMap:
         inputs = tuple([Var(f"i{k}") for k in range(rank)])
         return IndexMap(inputs, inputs)
 
-    def map_indices(self, indices: Sequence[ExprLike], analyzer: Analyzer | None = None) -> tuple[Expr, ...]:
+    def map_indices(
+        self, indices: Sequence[ExprLike], analyzer: Analyzer | None = None
+    ) -> tuple[Expr, ...]:
         """Where an element goes."""
         self._check(len(indices))
         values = {v: convert(i, v.dtype) for v, i in zip(self.inputs, indices, strict=True)}
         an = analyzer or Analyzer()
         return tuple([an.simplify(substitute(o, values)) for o in self.outputs])
 
-    def map_shape(self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None) -> tuple[Expr, ...]:
+    def map_shape(
+        self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None
+    ) -> tuple[Expr, ...]:
         """The extents that hold every element: the largest index plus 1."""
         self._check(len(shape))
         an = analyzer or Analyzer()
@@ -106,24 +110,30 @@ class IndexMap:
         back = self._inverse([convert(n) for n in shape], analyzer)
         if back is None:
             sizes = ", ".join(text_of(convert(n)) for n in shape)
-            raise ValueError(f"{self} is not a bijection on ({sizes}); "
-                             "use non_surjective_inverse where padding is meant")
+            raise ValueError(
+                f"{self} is not a bijection on ({sizes}); "
+                "use non_surjective_inverse where padding is meant"
+            )
         return back
 
-    def non_surjective_inverse(self, shape: Sequence[ExprLike],
-                               analyzer: Analyzer | None = None) -> tuple[IndexMap, Expr]:
+    def non_surjective_inverse(
+        self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None
+    ) -> tuple[IndexMap, Expr]:
         """The map back, and the condition on its inputs under which they are padding."""
         self._check(len(shape))
         an = analyzer or Analyzer()
         sizes = [an.simplify(n) for n in shape]
-        padded = [an.simplify(ceildiv(n, m) * m)
-                  for n, m in zip(sizes, self._multiples(), strict=True)]
+        padded = [
+            an.simplify(ceildiv(n, m) * m) for n, m in zip(sizes, self._multiples(), strict=True)
+        ]
         back = self._inverse(padded, analyzer)
         if back is None:
             raise ValueError(f"{self} has no inverse, not even with padding")
         extents = self.map_shape(padded, analyzer)
         inside = an.inside({v: (const(0), n) for v, n in zip(back.inputs, extents, strict=True)})
-        return back, inside.simplify(any_of([o >= n for o, n in zip(back.outputs, sizes, strict=True)]))
+        return back, inside.simplify(
+            any_of([o >= n for o, n in zip(back.outputs, sizes, strict=True)])
+        )
 
     def is_bijective(self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None) -> bool:
         """Whether the map is shown to be a bijection without padding on this shape."""
@@ -137,7 +147,8 @@ class IndexMap:
         extents = self.map_shape(shape, analyzer)
         names = tuple([Var(f"i{k}") for k in range(len(self.outputs))])
         found.analyzer = (analyzer or Analyzer()).inside(
-            {v: (const(0), n) for v, n in zip(names, extents, strict=True)})
+            {v: (const(0), n) for v, n in zip(names, extents, strict=True)}
+        )
         values = inverse_affine_map(found, names)
         return IndexMap(names, tuple([values[v] for v in self.inputs]))
 
@@ -171,7 +182,7 @@ class IndexMap:
         return f"lambda {names}: ({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
-_LEVEL = {"*": 3, "//": 3, "%": 3, "+": 2, "-": 2}
+_LEVEL = {"*": 5, "//": 5, "%": 5, "+": 4, "-": 4, "and": 2, "or": 1}
 
 
 def text_of(e: Expr, level: int = 0) -> str:
@@ -179,11 +190,11 @@ def text_of(e: Expr, level: int = 0) -> str:
     if isinstance(e, Var):
         return e.name
     if isinstance(e, IntImm):
-        return str(e.value) if e.value >= 0 or level < 2 else f"({e.value})"
+        return str(e.value) if e.value >= 0 or level < 4 else f"({e.value})"
     if isinstance(e, Min | Max):
         return f"{'min' if isinstance(e, Min) else 'max'}({text_of(e.a)}, {text_of(e.b)})"
     if isinstance(e, Binary):
-        own = _LEVEL.get(e.symbol, 1)
-        text = f"{text_of(e.a, own)} {e.symbol} {text_of(e.b, own + 1)}"
+        own = _LEVEL.get(e.symbol, 3)
+        text = f"{text_of(e.a, own + (own == 3))} {e.symbol} {text_of(e.b, own + 1)}"
         return f"({text})" if own < level else text
     return repr(e)

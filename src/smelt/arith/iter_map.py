@@ -11,9 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-from smelt.ir.expr import Compare, Expr, ExprLike, FloorDiv, FloorMod, IntImm, Var, all_of, const, convert, free_vars
+from smelt.ir.expr import (
+    INDEX,
+    Compare,
+    Expr,
+    ExprLike,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Min,
+    Var,
+    all_of,
+    const,
+    convert,
+    free_vars,
+)
 
 from .analyzer import Analyzer, Domain, as_domain
 from .context import Context
@@ -21,8 +34,17 @@ from .facts import conjuncts
 from .poly import INTS, ONE, Poly, add, atom, constant, dtype_of, factors, scale, subtract
 from .prove import nonnegative, positive
 
-__all__ = ["IterMap", "IterMark", "IterSplit", "IterSum", "detect_iter_map", "inverse_affine_map",
-           "is_bijective", "normalize_iter_values", "subspace_divide"]
+__all__ = [
+    "IterMap",
+    "IterMark",
+    "IterSplit",
+    "IterSum",
+    "detect_iter_map",
+    "inverse_affine_map",
+    "is_bijective",
+    "normalize_iter_values",
+    "subspace_divide",
+]
 
 
 @dataclass(eq=False)
@@ -75,11 +97,7 @@ class IterMap:
     def extent(self, index: int) -> Expr:
         """How many values an index takes: its last value less its first, plus 1."""
         cx = self.analyzer.context
-        return cx.build(_extent(cx, self.indices[index].splits), "int64")
-
-
-_Constraints: TypeAlias = list[tuple[Poly, Poly]]
-"""Sums of iterators (without base) and the extents the predicate leaves them."""
+        return cx.build(_extent(cx, self.indices[index].splits), INDEX)
 
 
 class _Detect:
@@ -89,7 +107,8 @@ class _Detect:
         self.iters = iters
         self.marks: dict[Expr, IterMark] = {}
         self.fused: list[tuple[IterMark, Poly]] = []
-        self.constraints: _Constraints = []
+        self.constraints: list[tuple[Poly, Poly]] = []
+        self.required: list[IterMark] = []
         for v, (low, extent) in iters.items():
             self.marks[v] = IterMark(v, self.cx.poly(extent), self.cx.poly(low))
 
@@ -110,7 +129,7 @@ class _Detect:
             bound = scale(Poly({t: k for t, k in p.terms.items() if t not in inner}, p.const), -1)
             self.constraints.append((Poly(inner, 0), bound))
         self.constraints.sort(key=lambda pair: len(pair[0].terms))
-        return all([self.restrict(p, b) for p, b in self.constraints])
+        return all(self.restrict(p, b) for p, b in self.constraints)
 
     def restrict(self, p: Poly, bound: Poly) -> bool:
         """Fuse the constrained sum into one mark whose extent is the bound."""
@@ -121,10 +140,18 @@ class _Detect:
         if bottom.terms or bottom.const != 1 or whole.base.terms or whole.base.const:
             return False
         if len(whole.splits) == 1 and isinstance(whole.splits[0].mark.source, Var):
-            whole.splits[0].mark.extent = bound
+            mark = whole.splits[0].mark
+            mark.extent = self.least(bound, mark.extent)
             return True
-        self.fused.append((IterMark(whole, bound), p))
+        mark = IterMark(whole, self.least(bound, _extent(self.cx, whole.splits)))
+        self.fused.append((mark, p))
+        self.required.append(mark)
         return True
+
+    def least(self, a: Poly, b: Poly) -> Poly:
+        """The smaller of two extents."""
+        build = self.cx.build
+        return self.cx.poly(Min(build(a, INDEX), build(b, INDEX)))
 
     # ---------------------------------------------------------------------------- sums
 
@@ -199,7 +226,7 @@ class _Detect:
         build = self.cx.build
         if not positive(self.cx, d):
             return None
-        q = self.cx.poly(FloorDiv(build(extent, "int64"), build(d, "int64")))
+        q = self.cx.poly(FloorDiv(build(extent, INDEX), build(d, INDEX)))
         return q if self.cx.order.multiply(q, d).same(extent) else None
 
     def ordered(self, splits: list[IterSplit]) -> tuple[IterSplit, ...]:
@@ -220,7 +247,9 @@ class _Detect:
         if not positive(self.cx, reach):
             return False
         for s in reversed(splits):
-            if not (nonnegative(self.cx, subtract(s.scale, reach)) if gaps else s.scale.same(reach)):
+            if not (
+                nonnegative(self.cx, subtract(s.scale, reach)) if gaps else s.scale.same(reach)
+            ):
                 return False
             reach = self.cx.order.multiply(s.scale, s.extent)
         return True
@@ -238,41 +267,44 @@ def _multiple(p: Poly, form: Poly) -> int:
     k, r = divmod(p.terms.get(t, 0), c)
     if r or not k:
         return 0
-    return k if all([p.terms.get(s) == x * k for s, x in form.terms.items()]) else 0
+    return k if all(p.terms.get(s) == x * k for s, x in form.terms.items()) else 0
 
 
 def _extent(cx: Context, splits: Sequence[IterSplit]) -> Poly:
-    """One more than the largest value of splits that start at 0, in units of the last scale."""
-    if not splits:
-        return ONE
-    top, bottom = splits[0], splits[-1].scale
-    if all(s.mark.extent.same(s.extent) is False or True for s in splits) and bottom.same(ONE):
-        total = ONE
-        for s in splits:
-            total = add(total, cx.order.multiply(s.scale, Poly(s.extent.terms, s.extent.const - 1)))
-        return total
-    return cx.order.multiply(top.scale, top.extent)
+    """One more than the largest value of a sum of splits."""
+    total = ONE
+    for s in splits:
+        last = Poly(s.extent.terms, s.extent.const - 1)
+        total = add(total, cx.order.multiply(s.scale, last))
+    return total
 
 
 # ------------------------------------------------------------------------------------ detection
 
 
 def _domains(an: Analyzer, iters: Mapping[Var, Domain]) -> dict[Var, tuple[Expr, Expr]]:
-    return {v: (an.simplify(low), an.simplify(extent))
-            for v, (low, extent) in ((v, as_domain(d)) for v, d in iters.items())}
+    return {
+        v: (an.simplify(low), an.simplify(extent))
+        for v, (low, extent) in ((v, as_domain(d)) for v, d in iters.items())
+    }
 
 
-def detect_iter_map(indices: Iterable[ExprLike], iters: Mapping[Var, Domain],
-                    predicate: ExprLike | None = None, bijective: bool = False,
-                    analyzer: Analyzer | None = None) -> IterMap | None:
+def detect_iter_map(
+    indices: Iterable[ExprLike],
+    iters: Mapping[Var, Domain],
+    predicate: ExprLike | None = None,
+    bijective: bool = False,
+    analyzer: Analyzer | None = None,
+) -> IterMap | None:
     """The indices as an affine map of the iterators, or None where they are not one.
 
-    predicate   restricts the iterators: a conjunction of `sum < bound`
+    predicate   restricts the iterators: a conjunction of `sum < bound`; others are not used
     bijective   demand that every iterator is used and every value reached
     """
     an = (analyzer or Analyzer()).inside(iters)
     d = _Detect(an, _domains(an, iters))
-    if predicate is not None and not d.predicate(convert(predicate)):
+    readable = predicate is None or d.predicate(convert(predicate))
+    if bijective and not readable:
         return None
     sums: list[IterSum] = []
     for index in indices:
@@ -285,10 +317,10 @@ def detect_iter_map(indices: Iterable[ExprLike], iters: Mapping[Var, Domain],
             return None
         sums.append(s)
     covered = _independent(d, sums)
-    if covered is None or bijective and not covered:
+    if covered is None or (bijective and not covered):
         return None
-    unit = all([not s.splits or s.splits[-1].scale.same(ONE) for s in sums])
-    whole = covered and unit and all([d.tight(s.splits) for s in sums])
+    unit = all(not s.splits or s.splits[-1].scale.same(ONE) for s in sums)
+    whole = readable and covered and unit and all(d.tight(s.splits) for s in sums)
     if bijective and not whole:
         return None
     return IterMap(tuple(sums), dict(d.iters), whole, an)
@@ -307,7 +339,8 @@ def _independent(d: _Detect, sums: list[IterSum]) -> bool | None:
 
     for s in sums:
         use(s.splits)
-    covered = all([d.marks[v].extent.same(ONE) or id(d.marks[v]) in uses for v in d.iters])
+    marks = [*(d.marks[v] for v in d.iters), *d.required]
+    covered = all(m.extent.same(ONE) or id(m) in uses for m in marks)
     for mark, splits in uses.values():
         answer = _cover(d, mark, splits)
         if answer is None:
@@ -334,16 +367,23 @@ def _cover(d: _Detect, mark: IterMark, splits: list[IterSplit]) -> bool | None:
     return full and reach.same(mark.extent)
 
 
-def is_bijective(indices: Iterable[ExprLike], iters: Mapping[Var, Domain],
-                 predicate: ExprLike | None = None, analyzer: Analyzer | None = None) -> bool:
+def is_bijective(
+    indices: Iterable[ExprLike],
+    iters: Mapping[Var, Domain],
+    predicate: ExprLike | None = None,
+    analyzer: Analyzer | None = None,
+) -> bool:
     """Whether the indices are shown to determine the iterators and to reach every value."""
     found = detect_iter_map(indices, iters, predicate, bijective=True, analyzer=analyzer)
     return found is not None
 
 
-def normalize_iter_values(values: Iterable[ExprLike], iters: Mapping[Var, Domain],
-                          predicate: ExprLike | None = None,
-                          analyzer: Analyzer | None = None) -> tuple[Expr, ...]:
+def normalize_iter_values(
+    values: Iterable[ExprLike],
+    iters: Mapping[Var, Domain],
+    predicate: ExprLike | None = None,
+    analyzer: Analyzer | None = None,
+) -> tuple[Expr, ...]:
     """Iteration values simplified under the ranges of the loops (and the predicate)."""
     an = (analyzer or Analyzer()).inside(iters)
     if predicate is None:
@@ -365,11 +405,11 @@ def inverse_affine_map(found: IterMap, outputs: Sequence[ExprLike]) -> dict[Var,
     sources: dict[int, IterMark] = {}
 
     def digit(value: Poly, s: IterSplit, top: bool) -> Poly:
-        e = cx.build(value, "int64")
-        q = cx.poly(FloorDiv(e, cx.build(s.scale, "int64")))
+        e = cx.build(value, INDEX)
+        q = cx.poly(FloorDiv(e, cx.build(s.scale, INDEX)))
         if top:
             return q
-        return cx.poly(FloorMod(cx.build(q, "int64"), cx.build(s.extent, "int64")))
+        return cx.poly(FloorMod(cx.build(q, INDEX), cx.build(s.extent, INDEX)))
 
     def spread(total: IterSum, value: Poly) -> None:
         value = subtract(value, total.base)
@@ -407,10 +447,13 @@ def _ready(sources: dict[int, IterMark], done: set[int]) -> int:
 # ------------------------------------------------------------------------------------- division
 
 
-def subspace_divide(indices: Iterable[ExprLike], iters: Mapping[Var, Domain],
-                    inner: Iterable[Var], predicate: ExprLike | None = None,
-                    analyzer: Analyzer | None = None) -> tuple[
-                        tuple[tuple[Expr, Expr, Expr, Expr], ...], Expr, Expr] | None:
+def subspace_divide(
+    indices: Iterable[ExprLike],
+    iters: Mapping[Var, Domain],
+    inner: Iterable[Var],
+    predicate: ExprLike | None = None,
+    analyzer: Analyzer | None = None,
+) -> tuple[tuple[tuple[Expr, Expr, Expr, Expr], ...], Expr, Expr] | None:
     """Each index as outer * extent + inner, where `inner` uses only the inner iterators.
 
     Gives per index (outer value, outer extent, inner value, inner extent), and the predicate split
@@ -440,7 +483,9 @@ def subspace_divide(indices: Iterable[ExprLike], iters: Mapping[Var, Domain],
     return tuple(parts), all_of(outer_conditions), all_of(inner_conditions)
 
 
-def _divide(cx: Context, total: IterSum, inside: set[Var]) -> tuple[Expr, Expr, tuple[Expr, Expr]] | None:
+def _divide(
+    cx: Context, total: IterSum, inside: set[Var]
+) -> tuple[Expr, Expr, tuple[Expr, Expr]] | None:
     low = [s for s in total.splits if s.mark.variables() <= inside]
     high = [s for s in total.splits if not s.mark.variables() & inside]
     if len(low) + len(high) < len(total.splits) or tuple(high + low) != total.splits:
@@ -448,7 +493,7 @@ def _divide(cx: Context, total: IterSum, inside: set[Var]) -> tuple[Expr, Expr, 
     inner_extent = _extent(cx, low) if low else ONE
     if low and not low[-1].scale.same(ONE):
         return None
-    if high and not (high[-1].scale.same(inner_extent) or low == [] and high[-1].scale.same(ONE)):
+    if high and not (high[-1].scale.same(inner_extent) or (low == [] and high[-1].scale.same(ONE))):
         return None
     outer = constant(0)
     outer_extent = ONE
@@ -461,8 +506,11 @@ def _divide(cx: Context, total: IterSum, inside: set[Var]) -> tuple[Expr, Expr, 
         inner = add(inner, cx.order.multiply(split_value(cx, s), s.scale))
     outer, inner = (add(outer, total.base), inner) if not low else (outer, add(inner, total.base))
     build = cx.build
-    return (build(inner, "int64"), build(outer, "int64"),
-            (build(outer_extent, "int64"), build(inner_extent, "int64")))
+    return (
+        build(inner, INDEX),
+        build(outer, INDEX),
+        (build(outer_extent, INDEX), build(inner_extent, INDEX)),
+    )
 
 
 def split_value(cx: Context, s: IterSplit) -> Poly:
@@ -474,8 +522,8 @@ def split_value(cx: Context, s: IterSplit) -> Poly:
         value = source.base
         for x in source.splits:
             value = add(value, cx.order.multiply(split_value(cx, x), x.scale))
-    e = cx.build(value, "int64")
-    e = cx.simplify(FloorDiv(e, cx.build(s.lower, "int64")))
+    e = cx.build(value, INDEX)
+    e = cx.simplify(FloorDiv(e, cx.build(s.lower, INDEX)))
     if not cx.order.multiply(s.lower, s.extent).same(s.mark.extent):
-        e = FloorMod(e, cx.build(s.extent, "int64"))
+        e = FloorMod(e, cx.build(s.extent, INDEX))
     return cx.poly(e)

@@ -17,7 +17,9 @@ __all__ = ["INTS", "Order", "Poly", "add", "constant", "dtype_of", "factors", "s
 INTS: Final = frozenset({"int64", "int32"})
 """The types computed with as mathematical integers: signed overflow does not happen in them."""
 
-_UNARY_TYPE: Final = frozenset({"Add", "Sub", "Mul", "FloorDiv", "FloorMod", "Min", "Max", "TruncDiv", "TruncMod"})
+_UNARY_TYPE: Final = frozenset(
+    {"Add", "Sub", "Mul", "FloorDiv", "FloorMod", "Min", "Max", "TruncDiv", "TruncMod"}
+)
 
 
 def dtype_of(e: Expr) -> str:
@@ -55,7 +57,7 @@ class Poly:
     def single(self) -> Expr | None:
         """The monomial of a polynomial that is just one, with coefficient 1 and no constant."""
         if len(self.terms) == 1 and self.const == 0:
-            (t, c), = self.terms.items()
+            ((t, c),) = self.terms.items()
             return t if c == 1 else None
         return None
 
@@ -145,7 +147,9 @@ class Order:
             return self._numbered(e.name)
         if isinstance(e, IntImm):
             return str(e.value)
-        parts = [self.key(c)[1] if isinstance(c, Expr) else getattr(c, "name", "") for c in e.children()]
+        parts = [
+            self.key(c)[1] if isinstance(c, Expr) else getattr(c, "name", "") for c in e.children()
+        ]
         return f"~{type(e).__name__}({','.join(parts)})"
 
     def product(self, items: list[Expr]) -> Expr:
@@ -179,7 +183,9 @@ class Order:
         """Positive terms first, products before single atoms, large coefficients before small."""
         items = list(p.terms.items())
         if len(items) > 1:
-            items.sort(key=lambda tc: (tc[1] < 0, -len(factors(tc[0])), -abs(tc[1]), self.key(tc[0])))
+            items.sort(
+                key=lambda tc: (tc[1] < 0, -len(factors(tc[0])), -abs(tc[1]), self.key(tc[0]))
+            )
         return items
 
     def build(self, p: Poly, dtype: str) -> Expr:

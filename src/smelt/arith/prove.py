@@ -26,7 +26,7 @@ def nonnegative(cx: Context, p: Poly, fuel: int = FUEL) -> bool:
     low, high = poly_bounds(cx, p)
     if low is not None and low >= 0:
         return True
-    if not p.terms or high is not None and high < 0 or fuel == 0:
+    if not p.terms or (high is not None and high < 0) or fuel == 0:
         return False
     if low is not None and high is not None and not cx.facts and not cx.symbolic:
         return len(p.terms) > 1 and _structured(p) and _prove(cx, p, fuel)
@@ -46,7 +46,7 @@ def _prove(cx: Context, p: Poly, fuel: int) -> bool:
         return True
     if _by_shift(cx, p):
         return True
-    step = _eliminate(cx, p)
+    step = _eliminate(cx, p, fuel - 1)
     if step is not None:
         return nonnegative(cx, step, fuel - 1)
     return _by_parts(cx, p, fuel)
@@ -66,7 +66,7 @@ def _by_facts(cx: Context, p: Poly, fuel: int) -> bool:
                 continue
             tried.add((k, m))
             wider = Poly(scale(p, k).terms, p.const * k + k - 1)
-            if nonnegative(cx, add(wider, f, -m), min(fuel - 1, 3)):
+            if nonnegative(cx, add(wider, f, -m), min(fuel - 1, 2)):
                 return True
     return False
 
@@ -101,7 +101,7 @@ def _by_shift(cx: Context, p: Poly) -> bool:
     return low >= 0
 
 
-def _eliminate(cx: Context, p: Poly) -> Poly | None:
+def _eliminate(cx: Context, p: Poly, fuel: int) -> Poly | None:
     """A smaller polynomial, one variable replaced by the end of its range that makes p least."""
     if cx.symbolic:
         inside: dict[Expr, None] = {}
@@ -111,27 +111,27 @@ def _eliminate(cx: Context, p: Poly) -> Poly | None:
                     inside[x] = None
         for v in reversed(cx.symbolic):
             if v in inside:
-                step = _at_end(cx, p, v, *cx.symbolic[v])
+                step = _at_end(cx, p, v, *cx.symbolic[v], fuel)
                 if step is not None:
                     return step
     for t in p.terms:
         for x in factors(t):
             if type(x) is FloorMod and not isinstance(x.b, IntImm):
                 d = cx.poly(x.b)
-                if positive(cx, d):
-                    step = _at_end(cx, p, x, ZERO, Poly(d.terms, d.const - 1))
+                if nonnegative(cx, Poly(d.terms, d.const - 1), min(fuel, 2)):
+                    step = _at_end(cx, p, x, ZERO, Poly(d.terms, d.const - 1), fuel)
                     if step is not None:
                         return step
     return None
 
 
-def _at_end(cx: Context, p: Poly, v: Expr, low: Poly, high: Poly) -> Poly | None:
+def _at_end(cx: Context, p: Poly, v: Expr, low: Poly, high: Poly, fuel: int) -> Poly | None:
     coefficient, rest = split_by(cx, p, v)
     if coefficient is None:
         return None
-    if nonnegative(cx, coefficient, 2):
+    if nonnegative(cx, coefficient, min(fuel, 2)):
         return add(rest, cx.order.multiply(coefficient, low))
-    if nonnegative(cx, scale(coefficient, -1), 2):
+    if nonnegative(cx, scale(coefficient, -1), min(fuel, 2)):
         return add(rest, cx.order.multiply(coefficient, high))
     return None
 
@@ -175,8 +175,8 @@ def _by_parts(cx: Context, p: Poly, fuel: int) -> bool:
                 return True
         elif kind is Select and dtype_of(t) in INTS:
             rest = subtract(p, atom(t, c))
-            if all(nonnegative(cx, add(rest, cx.poly(x), c), fuel - 1)
-                   for x in (t.true_value, t.false_value)):  # type: ignore[attr-defined]
+            branches = [cx.poly(t.true_value), cx.poly(t.false_value)]  # type: ignore[attr-defined]
+            if all(nonnegative(cx, add(rest, x, c), fuel - 1) for x in branches):
                 return True
     return False
 

@@ -37,12 +37,12 @@ _NESTED = 12
 """Choices within choices below this depth are left as they are."""
 
 
-@integer_rule(IntImm)
+@integer_rule(IntImm, plain=True)
 def _constant(cx: Context, e: IntImm) -> Poly:
     return constant(e.value)
 
 
-@integer_rule(Var)
+@integer_rule(Var, plain=True)
 def _var(cx: Context, e: Var) -> Poly:
     value = cx.values.get(e)
     if value is not None:
@@ -51,17 +51,17 @@ def _var(cx: Context, e: Var) -> Poly:
     return constant(low) if low is not None and low == high else atom(e)
 
 
-@integer_rule(Add)
+@integer_rule(Add, plain=True)
 def _add(cx: Context, e: Add) -> Poly:
     return merge(cx, add(cx.poly(e.a), cx.poly(e.b)), dtype_of(e))
 
 
-@integer_rule(Sub)
+@integer_rule(Sub, plain=True)
 def _sub(cx: Context, e: Sub) -> Poly:
     return merge(cx, subtract(cx.poly(e.a), cx.poly(e.b)), dtype_of(e))
 
 
-@integer_rule(Mul)
+@integer_rule(Mul, plain=True)
 def _mul(cx: Context, e: Mul) -> Poly:
     a, b = cx.poly(e.a), cx.poly(e.b)
     if len(a.terms) * len(b.terms) <= _DISTRIBUTE:
@@ -92,7 +92,7 @@ def merge(cx: Context, p: Poly, dtype: str) -> Poly:
 def _contains(p: Poly, part: Poly, by: int) -> bool:
     """Whether every term of part * by stands in p."""
     terms = p.terms
-    return bool(part.terms) and all([terms.get(t) == c * by for t, c in part.terms.items()])
+    return bool(part.terms) and all(terms.get(t) == c * by for t, c in part.terms.items())
 
 
 def _join_remainder(cx: Context, p: Poly, t: FloorMod, dtype: str) -> Poly | None:
@@ -151,8 +151,13 @@ def _join_extreme(cx: Context, p: Poly, t: Any, dtype: str) -> Poly | None:
     return None
 
 
-_MERGE: dict[type, Any] = {FloorMod: _join_remainder, FloorDiv: _join_quotient, Mul: _join_quotient,
-                           Min: _join_extreme, Max: _join_extreme}
+_MERGE: dict[type, Any] = {
+    FloorMod: _join_remainder,
+    FloorDiv: _join_quotient,
+    Mul: _join_quotient,
+    Min: _join_extreme,
+    Max: _join_extreme,
+}
 
 
 # --------------------------------------------------------------------------------- min and max
@@ -172,20 +177,22 @@ def _extreme(cx: Context, e: Min | Max) -> Poly:
     if len(kept) == 1:
         return kept[0]
     first = kept[0]
-    shared = Poly({t: c for t, c in first.terms.items() if all([k.terms.get(t) == c for k in kept])},
-                  first.const if all([k.const == first.const for k in kept]) else 0)
+    shared = Poly(
+        {t: c for t, c in first.terms.items() if all(k.terms.get(t) == c for k in kept)},
+        first.const if all(k.const == first.const for k in kept) else 0,
+    )
     items = [cx.build(subtract(k, shared), dtype) for k in kept]
     items.sort(key=lambda x: (isinstance(x, IntImm), cx.order.key(x)))
     result = items[0]
-    for x in items[1:]:
-        result = cls(result, x)
+    for item in items[1:]:
+        result = cls(result, item)
     return add(shared, atom(result))
 
 
 def _flatten(cx: Context, cls: type, p: Poly) -> list[Poly]:
     """The operands of a nested min (or max), a constant added to each."""
     if len(p.terms) == 1:
-        (t, c), = p.terms.items()
+        ((t, c),) = p.terms.items()
         if type(t) is cls and c == 1:
             inner = [*_flatten(cx, cls, cx.poly(t.a)), *_flatten(cx, cls, cx.poly(t.b))]  # type: ignore[attr-defined]
             return [add(x, Poly({}, p.const)) for x in inner] if p.const else inner
@@ -274,8 +281,11 @@ def _cast(cx: Context, e: Cast) -> Poly:
 
 def _cast_atom(cx: Context, dtype: str, x: Expr) -> Poly:
     """int64(int32(x)) = x where x fits int32; int32(int64(x)) = x."""
-    if type(x) is Cast and dtype_of(x.value) == dtype and (
-            dtype == "int32" or fits(expr_bounds(cx, x.value), x.type)):
+    if (
+        type(x) is Cast
+        and dtype_of(x.value) == dtype
+        and (dtype == "int32" or fits(expr_bounds(cx, x.value), x.type))
+    ):
         return cx.poly(x.value)
     return atom(Cast(dtype, x))
 
@@ -284,8 +294,11 @@ def _cast_other(cx: Context, e: Cast) -> Poly:
     value = cx.simplify(e.value)
     if isinstance(value, IntImm):
         return constant(value.value)
-    if isinstance(value, Cast) and dtype_of(value.value) in INTS and (
-            fits(expr_bounds(cx, value.value), value.type)):
+    if (
+        isinstance(value, Cast)
+        and dtype_of(value.value) in INTS
+        and (fits(expr_bounds(cx, value.value), value.type))
+    ):
         return cx.poly(cast(e.type, value.value))
     return atom(e if value is e.value else Cast(e.type, value))
 
@@ -294,7 +307,9 @@ def _cast_other(cx: Context, e: Cast) -> Poly:
 def _cast_value(cx: Context, e: Cast) -> Expr:
     """A conversion to a type that holds every value, after another such, is one conversion."""
     value = cx.simplify(e.value)
-    if isinstance(value, IntImm) and (dt.is_int(e.type) or e.type == "bool"):
-        if e.type == "bool" or fits((value.value, value.value), e.type):
-            return IntImm(e.type, int(bool(value.value)) if e.type == "bool" else value.value)
+    if isinstance(value, IntImm):
+        if e.type == "bool":
+            return IntImm("bool", int(bool(value.value)))
+        if dt.is_int(e.type) and fits((value.value, value.value), e.type):
+            return IntImm(e.type, value.value)
     return e if value is e.value else cast(e.type, value)

@@ -25,7 +25,9 @@ from smelt.ir.expr import (
     free_vars,
 )
 
+from .answer import Answer
 from .bounds import atom_bounds, fits
+from .compare import below_zero
 from .context import Context
 from .divide import quotient, remainder
 from .facts import conjuncts
@@ -118,8 +120,10 @@ class _Walk:
         ends = rule(self, e) if rule is not None else (None, None)
         if ends[0] is None or ends[1] is None:
             low, high = atom_bounds(self.cx, e)
-            ends = (constant(low) if ends[0] is None and low is not None else ends[0],
-                    constant(high) if ends[1] is None and high is not None else ends[1])
+            ends = (
+                constant(low) if ends[0] is None and low is not None else ends[0],
+                constant(high) if ends[1] is None and high is not None else ends[1],
+            )
         return ends
 
     def of(self, e: Expr) -> Interval:
@@ -132,8 +136,10 @@ def _floor_div(w: _Walk, e: FloorDiv) -> Interval:
     if w.varies(e.b) or not positive(w.cx, d):
         return None, None
     low, high = w.of(e.a)
-    return (None if low is None else quotient(w.cx, low, d, w.dtype),
-            None if high is None else quotient(w.cx, high, d, w.dtype))
+    return (
+        None if low is None else quotient(w.cx, low, d, w.dtype),
+        None if high is None else quotient(w.cx, high, d, w.dtype),
+    )
 
 
 def _floor_mod(w: _Walk, e: FloorMod) -> Interval:
@@ -153,16 +159,20 @@ def _floor_mod(w: _Walk, e: FloorMod) -> Interval:
 def _extreme(w: _Walk, e: Min | Max) -> Interval:
     """min and max grow with both operands."""
     (al, ah), (bl, bh) = w.of(e.a), w.of(e.b)
+    low_known = [p for p in (al, bl) if p is not None]
+    high_known = [p for p in (ah, bh) if p is not None]
     cls = type(e)
-    strict = (lambda x, y: None if x is None or y is None else w.fold(cls, (x, y)))
-    either = (lambda x, y: y if x is None else x if y is None else w.fold(cls, (x, y)))
-    return (strict(al, bl), either(ah, bh)) if cls is Min else (either(al, bl), strict(ah, bh))
+    low = w.fold(cls, low_known) if len(low_known) > (cls is Min) else None
+    high = w.fold(cls, high_known) if len(high_known) > (cls is Max) else None
+    return low, high
 
 
 def _union(w: _Walk, a: Expr, b: Expr) -> Interval:
     (al, ah), (bl, bh) = w.of(a), w.of(b)
-    return (None if al is None or bl is None else w.fold(Min, (al, bl)),
-            None if ah is None or bh is None else w.fold(Max, (ah, bh)))
+    return (
+        None if al is None or bl is None else w.fold(Min, (al, bl)),
+        None if ah is None or bh is None else w.fold(Max, (ah, bh)),
+    )
 
 
 def _select(w: _Walk, e: Select) -> Interval:
@@ -180,13 +190,20 @@ def _cast(w: _Walk, e: Cast) -> Interval:
         return None, None
     below = _Walk(w.cx, w.domains, inner)
     low, high = below.of(e.value)
-    return (None if low is None else w.cx.poly(Cast(e.type, below.expr(low))),
-            None if high is None else w.cx.poly(Cast(e.type, below.expr(high))))
+    return (
+        None if low is None else w.cx.poly(Cast(e.type, below.expr(low))),
+        None if high is None else w.cx.poly(Cast(e.type, below.expr(high))),
+    )
 
 
 _INTERVALS: dict[type, Callable[[_Walk, Any], Interval]] = {
-    FloorDiv: _floor_div, FloorMod: _floor_mod, Min: _extreme, Max: _extreme, Select: _select,
-    Call: _call, Cast: _cast,
+    FloorDiv: _floor_div,
+    FloorMod: _floor_mod,
+    Min: _extreme,
+    Max: _extreme,
+    Select: _select,
+    Call: _call,
+    Cast: _cast,
 }
 
 
@@ -253,7 +270,11 @@ def _solve_one(cx: Context, c: Expr, v: Var) -> Interval | None:
     parts = conjuncts(simple)
     if len(parts) > 1:
         return _conjunction(cx, parts, v)
-    if not isinstance(simple, Compare) or dtype_of(simple.a) not in INTS or dtype_of(simple.a) != v.dtype:
+    if (
+        not isinstance(simple, Compare)
+        or dtype_of(simple.a) not in INTS
+        or dtype_of(simple.a) != v.dtype
+    ):
         return None
     kind = type(simple)
     d = subtract(cx.poly(simple.a), cx.poly(simple.b))
@@ -266,7 +287,9 @@ def _solve_one(cx: Context, c: Expr, v: Var) -> Interval | None:
         return _solve_negative(cx, d if kind is LT else Poly(d.terms, d.const - 1), v)
     if kind in (GT, GE):
         flipped = scale(d, -1)
-        return _solve_negative(cx, flipped if kind is GT else Poly(flipped.terms, flipped.const - 1), v)
+        return _solve_negative(
+            cx, flipped if kind is GT else Poly(flipped.terms, flipped.const - 1), v
+        )
     return None
 
 
@@ -283,19 +306,22 @@ def _conjunction(cx: Context, parts: list[Expr], v: Var) -> Interval | None:
 def _meet(cx: Context, a: Interval, b: Interval, dtype: str) -> Interval:
     w = _Walk(cx, {}, dtype)
     (al, ah), (bl, bh) = a, b
-    return (bl if al is None else al if bl is None else w.fold(Max, (al, bl)),
-            bh if ah is None else ah if bh is None else w.fold(Min, (ah, bh)))
+    return (
+        bl if al is None else al if bl is None else w.fold(Max, (al, bl)),
+        bh if ah is None else ah if bh is None else w.fold(Min, (ah, bh)),
+    )
 
 
 def _solve_negative(cx: Context, p: Poly, v: Var) -> Interval | None:
     """k*v + r < 0:  v < ceil(-r / k) for k > 0,  v >= r // -k + 1 for k < 0."""
     form = linear(cx, p, (v,))
     if form is None:
-        return _solve_extreme(cx, p, v)
+        return _solve_nested(cx, p, v)
     coefficients, r = form
     k = coefficients.get(v)
     if k is None:
-        return None
+        answer = below_zero(cx, r)
+        return {Answer.YES: (None, None), Answer.NO: (ZERO, ZERO)}.get(answer)
     if positive(cx, k):
         top = add(subtract(k, r), constant(-1))
         return None, quotient(cx, top, k, v.dtype)
@@ -305,14 +331,25 @@ def _solve_negative(cx: Context, p: Poly, v: Var) -> Interval | None:
     return None
 
 
-def _solve_extreme(cx: Context, p: Poly, v: Var) -> Interval | None:
-    """max(a, b) + r < 0  =  a + r < 0 and b + r < 0;  likewise -min(a, b)."""
-    for t, c in p.terms.items():
-        if type(t) is Max and c > 0 or type(t) is Min and c < 0:
-            rest = subtract(p, atom(t, c))
-            ends = [_solve_negative(cx, add(rest, cx.poly(x), c), v) for x in (t.a, t.b)]
-            if ends[0] is None or ends[1] is None:
-                return None
-            return _meet(cx, ends[0], ends[1], v.dtype)
-    return None
+def _solve_nested(cx: Context, p: Poly, v: Var) -> Interval | None:
+    """Conditions in which `v` stands below one min, max or quotient.
 
+    max(a, b) + r < 0  =  a + r < 0 and b + r < 0;  likewise -min(a, b)
+    x // d + r < 0  =  x + r*d < 0;  -(x // d) + r < 0  =  (r + 1)*d - 1 - x < 0;  for d > 0
+    """
+    inside = [(t, c) for t, c in p.terms.items() if v in free_vars(t)]
+    if len(inside) != 1:
+        return None
+    t, c = inside[0]
+    rest = subtract(p, atom(t, c))
+    if (isinstance(t, Max) and c > 0) or (isinstance(t, Min) and c < 0):
+        ends = [_solve_negative(cx, add(rest, cx.poly(x), c), v) for x in (t.a, t.b)]
+        return None if ends[0] is None or ends[1] is None else _meet(cx, ends[0], ends[1], v.dtype)
+    if isinstance(t, FloorDiv) and abs(c) == 1:
+        d, x = cx.poly(t.b), cx.poly(t.a)
+        if positive(cx, d):
+            if c == 1:
+                return _solve_negative(cx, add(x, cx.order.multiply(rest, d)), v)
+            reach = cx.order.multiply(add(rest, constant(1)), d)
+            return _solve_negative(cx, add(subtract(reach, x), constant(-1)), v)
+    return None

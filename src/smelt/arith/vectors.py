@@ -38,8 +38,12 @@ def _vector(cx: Context, e: Binary) -> Expr:
     new = rebuild(cx, e)
     if type(new) is not type(e):
         return new
-    a, b = new.a, new.b  # type: ignore[attr-defined]
-    if dt.lanes(a.dtype) == 1 or not isinstance(a, Broadcast | Ramp) or not isinstance(b, Broadcast | Ramp):
+    a, b = new.a, new.b
+    if (
+        dt.lanes(a.dtype) == 1
+        or not isinstance(a, Broadcast | Ramp)
+        or not isinstance(b, Broadcast | Ramp)
+    ):
         return new
     if dt.lanes(a.dtype) != a.lanes or dt.lanes(b.dtype) != b.lanes:
         return new
@@ -83,8 +87,13 @@ def _product(cx: Context, e: Mul) -> Expr:
 
 def _quotient(cx: Context, e: FloorDiv | FloorMod) -> Expr:
     """ramp(a, s) // c: lane by lane equal, or a multiple of c apart."""
-    if not (isinstance(e.a, Ramp) and isinstance(e.b, Broadcast) and isinstance(e.b.value, IntImm)
-            and isinstance(e.a.stride, IntImm) and e.b.value.value > 0):
+    if not (
+        isinstance(e.a, Ramp)
+        and isinstance(e.b, Broadcast)
+        and isinstance(e.b.value, IntImm)
+        and isinstance(e.a.stride, IntImm)
+        and e.b.value.value > 0
+    ):
         return e
     ramp, c, s = e.a, e.b.value, e.a.stride.value
     remainder = cx.simplify(FloorMod(ramp.base, c))
@@ -94,7 +103,12 @@ def _quotient(cx: Context, e: FloorDiv | FloorMod) -> Expr:
         return Ramp(cx.simplify(FloorDiv(ramp.base, c)), IntImm(c.type, s // c.value), ramp.lanes)
     low, high = poly_bounds(cx, cx.poly(remainder))
     reach = s * (ramp.lanes - 1)
-    if low is not None and high is not None and low + min(reach, 0) >= 0 and high + max(reach, 0) < c.value:
+    if (
+        low is not None
+        and high is not None
+        and low + min(reach, 0) >= 0
+        and high + max(reach, 0) < c.value
+    ):
         if type(e) is FloorMod:
             return Ramp(remainder, ramp.stride, ramp.lanes)
         return Broadcast(cx.simplify(FloorDiv(ramp.base, c)), ramp.lanes)
@@ -123,4 +137,10 @@ def compare_lanes(cx: Context, kind: type[Compare], a: Expr, b: Expr) -> Expr:
     return new
 
 
-_RAMPS: dict[type, Any] = {Add: _sum, Sub: _sum, Mul: _product, FloorDiv: _quotient, FloorMod: _quotient}
+_RAMPS: dict[type, Any] = {
+    Add: _sum,
+    Sub: _sum,
+    Mul: _product,
+    FloorDiv: _quotient,
+    FloorMod: _quotient,
+}

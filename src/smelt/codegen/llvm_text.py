@@ -61,7 +61,7 @@ def emit_module(funcs: Iterable[PrimFunc]) -> str:
     """The IR text of a module holding some flat programs, one exported function each."""
     module = ModuleText()
     for f in funcs:
-        FunctionText(module, f.name, f.params, exported=True).finish(f.body)
+        FunctionText(module, f.name, f.params, exported=True).finish(f.body, plain=bool(f.attrs.get("plain")))
     return module.text()
 
 
@@ -113,10 +113,10 @@ class FunctionText(ScalarOps):
         self.scopes[depth].lines.append(f"{name} = {text}")
         return name
 
-    def finish(self, body: Stmt) -> None:
-        """Emit the body and put the function into the module."""
+    def finish(self, body: Stmt, plain: bool = False) -> None:
+        """Emit the body and put the function into the module; a plain one takes no host services."""
         self.stmt(body)
-        params = ["ptr %host"]
+        params = [] if plain else ["ptr %host"]
         for i, p in enumerate(self.params):
             if isinstance(p, Buffer):
                 params.append(f"ptr noalias %p{i}")
@@ -135,6 +135,8 @@ class FunctionText(ScalarOps):
         if found is None:
             if isinstance(e, Var):
                 return self._depth_of_var(e)
+            if isinstance(e, BufferLoad):  # only its address is taken
+                return self.pointer_depth[e.buffer]
             found = max([self.depth(c) for c in e.children() if isinstance(c, Expr)], default=0)
             self.depths[e] = found
         return found
@@ -142,7 +144,8 @@ class FunctionText(ScalarOps):
     def _has_load(self, e: Expr) -> bool:
         found = self.has_load.get(e)
         if found is None:
-            found = self.has_load[e] = isinstance(e, BufferLoad) or any(
+            address = isinstance(e, Call) and e.op == "smelt.address_of"
+            found = self.has_load[e] = isinstance(e, BufferLoad) or not address and any(
                 self._has_load(c) for c in e.children() if isinstance(c, Expr))
         return found
 
@@ -238,8 +241,14 @@ class FunctionText(ScalarOps):
         if self.guard is None:
             return pointer
         guard = self.guard
-        if lane is not None and self.guard_lanes > 1:
-            guard = self.assign(f"extractelement <{self.guard_lanes} x i1> {guard}, i64 {lane}")
+        if self.guard_lanes > 1:
+            mask = f"<{self.guard_lanes} x i1>"
+            if lane is not None:
+                guard = self.assign(f"extractelement {mask} {guard}, i64 {lane}")
+            else:
+                name = f"@llvm.vector.reduce.or.v{self.guard_lanes}i1"
+                self.module.declare(name, f"declare i1 {name}({mask})")
+                guard = self.assign(f"call i1 {name}({mask} {guard})")
         return self.assign(f"select i1 {guard}, ptr {pointer}, ptr @smelt.zero")
 
     def _vector_load(self, buffer: Buffer, base: Expr, lanes: int, scalar: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from smelt.arith import Analyzer
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import INDEX, Expr, IntImm, Var, all_of, const, equal, is_const, maximum, minimum
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, all_of, const, equal, free_vars, is_const, maximum, minimum
 from smelt.tir.nodes import (Allocate, Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, IfThenElse, PrimFunc,
-                             Seq, Stmt, is_no_op, no_op, seq, sub_statements)
+                             Seq, Stmt, is_no_op, no_op, seq, sub_statements, walk)
 from smelt.tir.rewrite import Rewriter, loads
 
 __all__ = ["lower_blocks"]
@@ -93,7 +93,7 @@ def _place(s: Stmt, buffer: Buffer, sizes: list[Var]) -> Stmt:
 
 
 def _descend(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
-    if isinstance(s, For) and s.kind not in ("vectorized", "unrolled"):
+    if isinstance(s, For) and s.kind not in ("vectorized", "unrolled") and not _carried(s, buffer):
         analyzer.bind(s.var, s.min, s.extent)
         return s.replace(body=_descend(s.body, buffer, analyzer))
     if isinstance(s, Seq):
@@ -110,6 +110,14 @@ def _descend(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
     if isinstance(s, Allocate):
         return s.replace(body=_descend(s.body, buffer, analyzer))
     return _allocate(s, buffer, analyzer) if _uses(s, buffer) else s
+
+
+def _carried(s: For, buffer: Buffer) -> bool:
+    """Whether the loop may carry values in the buffer from turn to turn: no store depends on it."""
+    if s.kind == "parallel" or is_const(s.extent, 1):
+        return False
+    stores = [x for x in walk(s.body) if isinstance(x, BufferStore) and x.buffer is buffer]
+    return not any(s.var in free_vars(i) for x in stores for i in x.indices)
 
 
 def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:

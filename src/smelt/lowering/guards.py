@@ -85,11 +85,17 @@ class _DropSafe(Rewriter):
         return super().visit_For(s)
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
-        body = s.then_body
-        if s.else_body is None and isinstance(body, BufferStore) and body.buffer.scope == "local" \
-                and self._accumulates(body) and self._spatial(s.condition, body) and self._in_bounds(body.value):
-            return body
-        return super().visit_IfThenElse(s)
+        conditions, store = _chain(s)
+        if store is None or store.buffer.scope != "local" or not self._accumulates(store):
+            return super().visit_IfThenElse(s)
+        kept = list(conditions)
+        for c in conditions:
+            others = [x for x in kept if x is not c]
+            if self._spatial(c, store):
+                with self.analyzer.assume(all_of(others)):
+                    if self._in_bounds(store.value):
+                        kept = others
+        return IfThenElse(all_of(kept), store) if kept else store
 
     def _accumulates(self, s: BufferStore) -> bool:
         return not any(load.buffer is not s.buffer and load.buffer.scope == "local" for load in loads(s.value))
@@ -102,14 +108,21 @@ class _DropSafe(Rewriter):
         used = free_vars(condition)
         terms = {v for load in loads(s.value) if load.buffer is not s.buffer for i in load.indices
                  for v in free_vars(i)} - inside
-        return not used & (terms - self._outer)
-
-    _outer: frozenset[Var] = frozenset()
+        return not used & terms
 
     def _in_bounds(self, e: Expr) -> bool:
         prove = self.analyzer.can_prove
         return all(prove(i >= 0) and prove(i < n) for load in loads(e)
                    for i, n in zip(load.indices, load.buffer.shape, strict=True))
+
+
+def _chain(s: Stmt) -> tuple[list[Expr], BufferStore | None]:
+    """The conditions of nested branches and the one store below them."""
+    conditions: list[Expr] = []
+    while isinstance(s, IfThenElse) and s.else_body is None:
+        conditions += conjuncts(s.condition)
+        s = s.then_body
+    return conditions, s if isinstance(s, BufferStore) else None
 
 
 def drop_safe_guards(func: PrimFunc) -> PrimFunc:

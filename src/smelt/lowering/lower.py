@@ -26,9 +26,9 @@ LOWER: tuple[Pass, ...] = (
     simplify,           # decided branches and loops of one turn go
     guard_reductions,   # a guarded operand of a sum becomes a guard of the update
     simplify,
+    drop_safe_guards,   # what only protects unused register elements goes
     hoist_guards,       # conditions leave the loops that they do not mention
     tighten_loops,      # a condition on a loop's own variable becomes its bounds
-    drop_safe_guards,   # what only protects unused register elements goes
     partition_loops,    # the middle of a tiled loop runs without the conditions of its edges
     flatten_buffers,    # a[i, j] -> a[i * 64 + j]
     lift_workspaces,    # large intermediate buffers are handed in by the caller

@@ -1,4 +1,4 @@
-"""Equality of graph programs up to names: values, sizes and parameters are paired as they are met."""
+"""Equality of graph programs up to names: values, sizes and parameters are paired as met."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ from .nodes import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem,
 __all__ = ["structural_equal"]
 
 
-def structural_equal(a: IRModule | Function, b: IRModule | Function, *, weights: bool = True) -> bool:
+def structural_equal(
+    a: IRModule | Function, b: IRModule | Function, *, weights: bool = True
+) -> bool:
     """Whether two programs are the same but for the names of values and sizes.
 
     weights  False: constants of one type are equal whatever they hold
     """
     if isinstance(a, IRModule) and isinstance(b, IRModule):
-        return (list(a.functions) == list(b.functions) and a.attrs == b.attrs
-                and all(_functions(f, b.functions[n], weights) for n, f in a.functions.items()))
+        return (
+            list(a.functions) == list(b.functions)
+            and a.attrs == b.attrs
+            and all(_functions(f, b.functions[n], weights) for n, f in a.functions.items())
+        )
     return isinstance(a, Function) and isinstance(b, Function) and _functions(a, b, weights)
 
 
@@ -94,8 +99,17 @@ class _Comparison:
                 todo.append((x.type, y.type))
             case Constant():
                 todo.append((x.type, y.type))
-                return not self.weights or x.data is y.data or bool(
-                    np.array_equal(np.asarray(x.data), np.asarray(y.data), equal_nan=x.data.dtype.kind == "f"))
+                return (
+                    not self.weights
+                    or x.data is y.data
+                    or bool(
+                        np.array_equal(
+                            np.asarray(x.data),
+                            np.asarray(y.data),
+                            equal_nan=x.data.dtype.kind == "f",
+                        )
+                    )
+                )
             case Call():
                 todo += [(x.type, y.type), (x.attrs, y.attrs), (x.args, y.args)]
                 if isinstance(x.op, GlobalVar):
@@ -107,5 +121,9 @@ class _Comparison:
                 todo.append((x.value, y.value))
                 return bool(x.index == y.index)
             case If():
-                todo += [(x.else_branch, y.else_branch), (x.then_branch, y.then_branch), (x.condition, y.condition)]
+                todo += [
+                    (x.else_branch, y.else_branch),
+                    (x.then_branch, y.then_branch),
+                    (x.condition, y.condition),
+                ]
         return True

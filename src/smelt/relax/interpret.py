@@ -27,7 +27,15 @@ from smelt.topi.registry import Op
 
 from . import numpy_ops_move, numpy_ops_nn
 from .nodes import (
-    Call, Constant, Function, GlobalVar, If, RelaxExpr, Tuple, TupleGetItem, Var,
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
 )  # fmt: skip
 from .numpy_ops import NUMPY_OPS, Array
 
@@ -39,9 +47,7 @@ ROOMS = (numpy_ops_move, numpy_ops_nn)
 Sizes = dict[SizeVar, Expr]
 
 
-def interpret(
-    function: Function, *inputs: Any, module: IRModule | None = None
-) -> list[Array]:
+def interpret(function: Function, *inputs: Any, module: IRModule | None = None) -> list[Array]:
     """The results of a graph function.
 
     inputs  arrays, one per parameter
@@ -100,7 +106,7 @@ def _bind(function: Function, arrays: list[Array]) -> Sizes:
 
 
 def _number(e: Expr, sizes: Sizes) -> int:
-    found = substitute(e, sizes)  # type: ignore[arg-type]
+    found = substitute(e, sizes)
     if not isinstance(found, IntImm):
         unknown = ", ".join(sorted([v.name for v in free_vars(found) if isinstance(v, SizeVar)]))
         raise TypeMismatch(f"the inputs do not tell the size {unknown}")
@@ -198,7 +204,7 @@ class _Run:
             want = [_number(e, self.sizes) if k else None
                     for e, k in zip(t.shape, known, strict=True)]  # fmt: skip
             fits = len(want) == x.ndim and all(
-                [w in (None, n) for w, n in zip(want, x.shape, strict=True)]
+                w in (None, n) for w, n in zip(want, x.shape, strict=True)
             )
             if not fits or dt.from_numpy(x.dtype) != t.dtype:
                 raise InternalError(

@@ -13,9 +13,10 @@ import numpy as np
 
 from smelt.ir.dtype import to_numpy
 
-__all__ = ["NUMPY_OPS", "Array", "numpy_op", "widened"]
+__all__ = ["NUMPY_OPS", "Array", "Index", "numpy_op", "widened"]
 
 Array = np.ndarray[Any, Any]
+Index = tuple[Any, ...]
 NUMPY_OPS: dict[str, Callable[..., Any]] = {}
 """Operator name -> function of arrays (None = operand left out) and attributes."""
 
@@ -43,38 +44,38 @@ def _same(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(fn: Callable[[float], float]) -> Callable[[Array], Array]:
-    return lambda x: np.vectorize(fn, otypes=[np.float64])(x.astype(np.float64))
+    return lambda x: np.asarray(np.vectorize(fn, otypes=[np.float64])(x.astype(np.float64)))
 
 
 def _sigmoid(x: Array) -> Array:
     e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
+    return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)))
 
 
 def _softplus(x: Array) -> Array:
-    return np.logaddexp(x, np.zeros((), x.dtype))
+    return np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))
 
 
 def _gelu(x: Array, approximate: str) -> Array:
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-        return 0.5 * x * (1 + np.tanh(inner))
-    return 0.5 * x * (1 + _each(math.erf)(x / math.sqrt(2)))
+        return np.asarray(0.5 * x * (1 + np.tanh(inner)))
+    return np.asarray(0.5 * x * (1 + _each(math.erf)(x / math.sqrt(2))))
 
 
-def _clip(x: Array, min: float | None, max: float | None) -> Array:  # noqa: A002
+def _clip(x: Array, min: float | None, max: float | None) -> Array:
     if x.dtype.kind in "iu":
         info = np.iinfo(x.dtype)
         low = info.min if min is None else int(np.clip(min, info.min, info.max))
         high = info.max if max is None else int(np.clip(max, info.min, info.max))
-        return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
+        return np.asarray(np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high)))
     x = x if min is None else np.maximum(x, x.dtype.type(min))
-    return x if max is None else np.minimum(x, x.dtype.type(max))
+    return np.asarray(x if max is None else np.minimum(x, x.dtype.type(max)))
 
 
 def _isinf(x: Array, detect_negative: bool, detect_positive: bool) -> Array:
     x = widened(x)
-    return ((x == np.inf) & detect_positive) | ((x == -np.inf) & detect_negative)
+    return np.asarray(((x == np.inf) & detect_positive) | ((x == -np.inf) & detect_negative))
 
 
 UNARY: dict[str, Callable[..., Any]] = {
@@ -170,10 +171,11 @@ def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Arra
     largest = np.max(x, axis=axis, keepdims=True)
     largest = np.where(np.isfinite(largest), largest, 0)
     total = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
-    return total if keepdims else np.squeeze(total, tuple(range(x.ndim)) if axis is None else axis)
+    gone = tuple(range(x.ndim)) if axis is None else axis
+    return np.asarray(total if keepdims else np.squeeze(total, gone))
 
 
-NUMPY_OPS.update({name: _reduction(fn) for name, fn in {
+REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": lambda x, **k: np.sum(x, dtype=x.dtype, **k),
     "prod": lambda x, **k: np.prod(x, dtype=x.dtype, **k),
     "mean": _mean, "max": np.max, "min": np.min, "all": np.all, "any": np.any,
@@ -182,7 +184,9 @@ NUMPY_OPS.update({name: _reduction(fn) for name, fn in {
     "reduce_sum_square": lambda x, **k: np.sum(x * x, dtype=x.dtype, **k),
     "reduce_log_sum": lambda x, **k: np.log(np.sum(x, dtype=x.dtype, **k)),
     "reduce_log_sum_exp": _log_sum_exp,
-}.items()})  # fmt: skip
+}  # fmt: skip
+
+NUMPY_OPS.update({name: _reduction(fn) for name, fn in REDUCTIONS.items()})
 
 
 def _position(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -244,7 +248,7 @@ def full(*, shape: Sequence[int], value: float, dtype: str) -> Array:
 def arange(*, start: float, step: float, count: int, dtype: str) -> Array:
     """start + i * step."""
     t = to_numpy(dtype)
-    result: Array = (np.asarray(start, t) + np.arange(count).astype(t) * np.asarray(step, t))
+    result: Array = np.asarray(start, t) + np.arange(count).astype(t) * np.asarray(step, t)
     return result.astype(t)
 
 

@@ -52,12 +52,6 @@ def pad(x: Array, *, pads: Sequence[int], mode: str, value: float) -> Array:
 
 
 @numpy_op
-def split(x: Array, *, sections: Sequence[int], axis: int) -> tuple[Array, ...]:
-    """Pieces along an axis."""
-    return tuple(np.split(x, np.cumsum(sections)[:-1], axis))
-
-
-@numpy_op
 def depth_to_space(x: Array, *, block: int, mode: str) -> Array:
     """Channels to pixels."""
     n, depth, h, w = x.shape
@@ -100,9 +94,9 @@ def gather(x: Array, indices: Array, *, axis: int) -> Array:
 @numpy_op
 def gather_elements(x: Array, indices: Array, *, axis: int) -> Array:
     """Elements, one place at a time."""
-    grid = list(np.indices(indices.shape))
+    grid: list[Array] = list(np.indices(indices.shape))
     grid[axis] = _cut(indices, x.shape[axis])
-    return x[tuple(grid)]
+    return np.asarray(x[tuple(grid)])
 
 
 @numpy_op
@@ -158,9 +152,7 @@ def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str) -> A
 
 
 @numpy_op
-def topk(
-    x: Array, *, k: int, axis: int, largest: bool, sorted: bool  # noqa: A002
-) -> tuple[Array, Array]:
+def topk(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
     """The first k of a stable sort."""
     key = widened(x)
     wide = key.astype(np.int64) if key.dtype.kind in "iu" else key

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .numpy_ops import NUMPY_OPS, Array, numpy_op, softmax, widened
+from .numpy_ops import NUMPY_OPS, Array, Index, numpy_op, softmax, widened
 
 
 @numpy_op
@@ -18,14 +18,6 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     left = np.swapaxes(left, -1, -2) if transpose_a and a.ndim > 1 else left
     right = np.swapaxes(right, -1, -2) if transpose_b and b.ndim > 1 else right
     return np.asarray(np.matmul(left, right)).astype(a.dtype)
-
-
-@numpy_op
-def dense(x: Array, w: Array, bias: Array | None = None) -> Array:
-    """x w^T + bias."""
-    total = widened(x) @ widened(w).T
-    result: Array = (total if bias is None else total + widened(bias)).astype(x.dtype)
-    return result
 
 
 # ---------------------------------------------------------------------------------- convolution
@@ -68,7 +60,8 @@ def _conv(
         total: Array | None = None
         for place, part in _taps(image, w.shape[2:], strides, dilations):
             seen = part[:, g * per : (g + 1) * per]
-            one = np.einsum("nc...,oc->no...", seen, own[(..., *place)])
+            at: Index = (..., *place)
+            one = np.einsum("nc...,oc->no...", seen, own[at])
             total = one if total is None else total + one
         assert total is not None
         parts.append(total)
@@ -99,7 +92,8 @@ def conv_transpose(
             slice(t * d, t * d + (h - 1) * s + 1, s)
             for t, d, h, s in zip(place, dilations, x.shape[2:], strides, strict=True)
         ]
-        own = filters[(slice(g * per, (g + 1) * per), slice(None), *place)]
+        at: Index = (slice(g * per, (g + 1) * per), slice(None), *place)
+        own = filters[at]
         part = np.einsum("nc...,co->no...", image[:, g * per : (g + 1) * per], own)
         out[(slice(None), slice(g * o, (g + 1) * o), *cut)] += part
     keep = [slice(b, n - e) for b, e, n in zip(pads[:rank], pads[rank:], full, strict=True)]
@@ -117,7 +111,7 @@ def max_pool(
     """The largest element under the window."""
     low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     windows = [part for _, part in _taps(_padded(x, pads, low), kernel, strides, dilations)]
-    return np.max(np.stack(windows), axis=0)
+    return np.asarray(np.max(np.stack(windows), axis=0))
 
 
 @numpy_op
@@ -137,18 +131,6 @@ def avg_pool(
 
 def _pixels(x: Array) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
-
-
-@numpy_op
-def global_avg_pool(x: Array) -> Array:
-    """The mean over the image."""
-    return np.asarray(np.mean(widened(x), axis=_pixels(x), keepdims=True)).astype(x.dtype)
-
-
-@numpy_op
-def global_max_pool(x: Array) -> Array:
-    """The largest element of the image."""
-    return np.asarray(np.max(x, axis=_pixels(x), keepdims=True))
 
 
 # ---------------------------------------------------------------------------------- normalisation
@@ -172,7 +154,7 @@ def batch_norm(
     """(x - mean) / sqrt(var + epsilon) * scale + bias."""
     s, b, m, v = [_per_channel(t, x.ndim) for t in (scale, bias, mean, var)]
     w = widened(x)
-    return ((w - m) / np.sqrt(v + v.dtype.type(epsilon)) * s + b).astype(x.dtype)
+    return np.asarray((w - m) / np.sqrt(v + v.dtype.type(epsilon)) * s + b).astype(x.dtype)
 
 
 @numpy_op
@@ -191,7 +173,8 @@ def rms_norm(x: Array, scale: Array, *, axis: int, epsilon: float) -> Array:
     w = widened(x)
     axes = tuple(range(axis % x.ndim, x.ndim))
     square = np.mean(w * w, axis=axes, keepdims=True)
-    return (w / np.sqrt(square + w.dtype.type(epsilon)) * widened(scale)).astype(x.dtype)
+    y = w / np.sqrt(square + w.dtype.type(epsilon)) * widened(scale)
+    return np.asarray(y).astype(x.dtype)
 
 
 @numpy_op
@@ -230,9 +213,7 @@ def lp_norm(x: Array, *, axis: int, p: int) -> Array:
 
 
 @numpy_op
-def attention(
-    q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: float
-) -> Array:
+def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: float) -> Array:
     """softmax(q k^T * scale + mask) v."""
     scores = np.matmul(widened(q), np.swapaxes(widened(k), -1, -2)) * widened(q).dtype.type(scale)
     if mask is not None:

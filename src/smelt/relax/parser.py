@@ -19,7 +19,17 @@ from smelt.tir.parser import parse as parse_program
 from smelt.tir.parser_expr import ExprParser, Source
 from smelt.topi.registry import get_op
 
-from .nodes import Constant, Function, GlobalVar, RelaxExpr, Tuple, TupleGetItem, Var, call, call_tir
+from .nodes import (
+    Constant,
+    Function,
+    GlobalVar,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    call,
+    call_tir,
+)
 
 __all__ = ["parse"]
 
@@ -27,7 +37,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def parse(text: str, constants: Arrays | str | None = None, path: str = "<script>") -> IRModule:
-    """The module that a text describes: a class, or one function; errors carry path, line and column.
+    """The module that a text describes: a class, or one function; errors carry the position.
 
     constants  name of a constant -> array; "zeros" makes all of them zero
     """
@@ -37,7 +47,9 @@ def parse(text: str, constants: Arrays | str | None = None, path: str = "<script
     except SyntaxError as e:
         source.error((e.lineno or 1, max(0, (e.offset or 1) - 1)), e.msg)
     if isinstance(constants, str) and constants != "zeros":
-        raise ParseError(f"{path}: constants={constants!r}; legal: a mapping from names to arrays, or 'zeros'")
+        raise ParseError(
+            f"{path}: constants={constants!r}; legal: a mapping from names to arrays, or 'zeros'"
+        )
     body: list[ast.stmt] = tree.body
     if len(body) == 1 and isinstance(body[0], ast.ClassDef):
         body = body[0].body
@@ -76,8 +88,12 @@ class _Module:
             first = min([d.lineno for d in node.decorator_list])
             lines = self.lines[first - 1 : node.end_lineno]
             cut = node.col_offset
-            return parse_program("\n".join([line[cut:] for line in lines]), self.source.path, first_line=first,
-                                 indent=cut)
+            return parse_program(
+                "\n".join([line[cut:] for line in lines]),
+                self.source.path,
+                first_line=first,
+                indent=cut,
+            )
         reader = _Function(self.source, self.constants)
         made = reader.function(node)
         self.missing += reader.missing
@@ -86,8 +102,10 @@ class _Module:
     def report(self) -> None:
         """One error for all constants that were not given."""
         if self.missing:
-            raise ParseError(f"{self.source.path}: no array for the constant{'s' * (len(self.missing) > 1)} "
-                             f"{', '.join(self.missing)}; give constants={{name: array}} or constants='zeros'")
+            raise ParseError(
+                f"{self.source.path}: no array for the constant{'s' * (len(self.missing) > 1)} "
+                f"{', '.join(self.missing)}; give constants={{name: array}} or constants='zeros'"
+            )
 
 
 class _Function:
@@ -111,7 +129,9 @@ class _Function:
         """A function definition."""
         for s in node.body:
             match s:
-                case ast.Assign([ast.Name(name)], ast.Call(ast.Attribute(ast.Name("R"), "size"), [text])):
+                case ast.Assign(
+                    [ast.Name(name)], ast.Call(ast.Attribute(ast.Name("R"), "size"), [text])
+                ):
                     self.size(name, self.text(text))
         params = [self.parameter(a) for a in node.args.args]
         for a in node.args.kwonlyargs:
@@ -167,8 +187,11 @@ class _Function:
             self.missing.append(a.arg)
             array = np.zeros(shape, dt.to_numpy(t.dtype))
         if array.shape != shape or dt.from_numpy(array.dtype) != t.dtype:
-            self.fail(a, f"constant {a.arg}: the array given is {dt.from_numpy(array.dtype)} {array.shape}, "
-                         f"the text says {t.dtype} {shape}")
+            self.fail(
+                a,
+                f"constant {a.arg}: the array given is {dt.from_numpy(array.dtype)} {array.shape}, "
+                f"the text says {t.dtype} {shape}",
+            )
         return Constant(array, t, name)
 
     # -------------------------------------------------------------------------------- types
@@ -226,7 +249,11 @@ class _Function:
         """Plain data: attributes and annotations."""
         match node:
             case ast.Dict(keys, values):
-                return {self.data(k): self.data(v) for k, v in zip(keys, values, strict=True) if k is not None}
+                return {
+                    self.data(k): self.data(v)
+                    for k, v in zip(keys, values, strict=True)
+                    if k is not None
+                }
             case ast.List(elts):
                 return [self.data(e) for e in elts]
             case ast.Tuple(elts):
@@ -271,16 +298,19 @@ class _Function:
                     self.fail(node, "only items of tuples can be taken")
                 return TupleGetItem(whole, index)
             case ast.Call(func):
-                name = self.r_name(func)
-                if name == "call_tir":
+                operator = self.r_name(func)
+                if operator == "call_tir":
                     return self.call_tir(node)
-                if name is not None:
-                    return self.call(node, name)
+                if operator is not None:
+                    return self.call(node, operator)
         return self.fail(node, "expected a value: a name, R.operator(...), a tuple or x[0]")  # type: ignore[no-any-return]
 
     def call(self, node: ast.Call, name: str) -> RelaxExpr:
         """R.operator(operands, attribute=...)."""
-        args = [None if isinstance(a, ast.Constant) and a.value is None else self.value(a) for a in node.args]
+        args = [
+            None if isinstance(a, ast.Constant) and a.value is None else self.value(a)
+            for a in node.args
+        ]
         attrs = {k.arg or "**": self.attribute(k.value) for k in node.keywords}
         try:
             return call(get_op(name), *args, **attrs)
@@ -291,12 +321,14 @@ class _Function:
     def attribute(self, node: ast.expr) -> Any:
         """An attribute's value; constants among expressions are plain numbers."""
         value = self.data(node)
-        return value if not isinstance(value, Expr) or not isinstance(value, IntImm) else value.value
+        return (
+            value if not isinstance(value, Expr) or not isinstance(value, IntImm) else value.value
+        )
 
     def call_tir(self, node: ast.Call) -> RelaxExpr:
         """R.call_tir(name, (operands), type)."""
-        if len(node.args) != 3 or not isinstance(node.args[0], ast.Name) or not isinstance(node.args[1], ast.Tuple):
-            self.fail(node, "expected R.call_tir(name, (operands...), type)")
-        target, operands, result = node.args
-        return call_tir(GlobalVar(target.id), [self.value(e) for e in operands.elts],  # type: ignore[attr-defined]
-                        self.type(result))
+        match node.args:
+            case [ast.Name(target), ast.Tuple(operands), result]:
+                values = [self.value(e) for e in operands]
+                return call_tir(GlobalVar(target), values, self.type(result))
+        return self.fail(node, "expected R.call_tir(name, (operands...), type)")  # type: ignore[no-any-return]

@@ -1,9 +1,9 @@
 """Graph programs as text in Python syntax; weights are references by name.
 
-    @R.function
-    def main(x: R.Tensor((n, 784), "float32"), *, w: R.Constant((784, 10), "float32")) -> R.Tensor(...):
-        v0 = R.matmul(x, w)
-        return v0
+@R.function
+def main(x: R.Tensor((n, 784), "float32"), *, w: R.Constant((784, 10), "float32")) -> R.Tensor(...):
+    v0 = R.matmul(x, w)
+    return v0
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from smelt.ir.errors import Unsupported
-from smelt.ir.expr import Expr, IntImm, free_vars
+from smelt.ir.expr import Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
@@ -26,8 +26,16 @@ from smelt.tir.printer_expr import ExprPrinter, quoted
 from smelt.topi.registry import Op
 
 from .nodes import (
-    Call, Constant, Function, GlobalVar, If, RelaxExpr, Tuple, TupleGetItem, Var,
-)  # fmt: skip
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 
 __all__ = ["constant_names", "order", "script"]
 
@@ -60,9 +68,20 @@ def _one(name: str, f: Node, names: Mapping[str, str]) -> list[str]:
     if isinstance(f, Function):
         return _Printer(f, names).function(name)
     if isinstance(f, PrimFunc):
-        text = program_script(f).rstrip("\n").split("\n")
-        return [re.sub(r"^def \w+\(", f"def {names[name]}(", line) for line in text]
+        return _program(names[name], f)
     raise Unsupported(f"{name} is a {type(f).__name__}, which has no text form")
+
+
+def _program(name: str, f: PrimFunc) -> list[str]:
+    """A tensor program under its global name; a name of its own stays as an attribute."""
+    lines = program_script(f).rstrip("\n").split("\n")
+    head = next(k for k, line in enumerate(lines) if line.startswith("def "))
+    body = next(k for k, line in enumerate(lines) if k >= head and line.endswith(":")) + 1
+    lines[head] = re.sub(r"^def \w+\(", f"def {name}(", lines[head])
+    own = (
+        [] if f.name == name else [f"{_INDENT}T.func_attr({{{quoted('name')}: {quoted(f.name)}}})"]
+    )
+    return lines[:body] + own + lines[body:]
 
 
 def constant_names(f: Function) -> dict[str, Constant]:
@@ -171,7 +190,11 @@ class _Printer:
         if len(line) <= 100:
             lines.append(line)
         else:
-            lines += [head, *[f"{_INDENT}{p}," if p != "*" else f"{_INDENT}*," for p in params], result]
+            lines += [
+                head,
+                *[f"{_INDENT}{p}," if p != "*" else f"{_INDENT}*," for p in params],
+                result,
+            ]
         free = self.free_sizes()
         lines += [f"{_INDENT}{self.names[v]} = R.size({quoted(v.name)})" for v in free]
         if self.f.attrs:
@@ -221,7 +244,8 @@ class _Printer:
                 given = [("None" if a is None else self.names[a]) for a in args]
                 if isinstance(op, GlobalVar):
                     tuple_text = f"({', '.join(given)}{',' * (len(given) == 1)})"
-                    return f"R.call_tir({self.globals.get(op.name, op.name)}, {tuple_text}, {self.type(node.type)})"
+                    target = self.globals.get(op.name, op.name)
+                    return f"R.call_tir({target}, {tuple_text}, {self.type(node.type)})"
                 return f"R.{op.name}({', '.join([*given, *self.attributes(op, node.attrs)])})"
             case Tuple():
                 return f"({self.items(node)})"
@@ -246,7 +270,7 @@ def same_data(a: Any, b: Any) -> bool:
     if isinstance(a, Expr) or isinstance(b, Expr):
         return a is b
     if isinstance(a, float) and isinstance(b, float):
-        return a == b and math.copysign(1, a) == math.copysign(1, b) or (a != a and b != b)
+        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
     return type(a) is type(b) and bool(a == b)
 
 
@@ -259,9 +283,15 @@ def _data(value: Any, sizes: ExprPrinter | None) -> str:
             assert sizes is not None
             return sizes.text(value)
         case Mapping():
-            return "{" + ", ".join([f"{quoted(k)}: {_data(v, sizes)}" for k, v in value.items()]) + "}"
+            return (
+                "{" + ", ".join([f"{quoted(k)}: {_data(v, sizes)}" for k, v in value.items()]) + "}"
+            )
         case tuple():
-            return "(" + ", ".join([_data(v, sizes) for v in value]) + (",)" if len(value) == 1 else ")")
+            return (
+                "("
+                + ", ".join([_data(v, sizes) for v in value])
+                + (",)" if len(value) == 1 else ")")
+            )
         case list():
             return "[" + ", ".join([_data(v, sizes) for v in value]) + "]"
         case str():
@@ -271,8 +301,3 @@ def _data(value: Any, sizes: ExprPrinter | None) -> str:
         case None | bool() | int() | float():
             return repr(value)
     raise Unsupported(f"the attribute value {value!r} has no text form")
-
-
-def sizes_of(t: Type) -> set[SizeVar]:
-    """The symbolic sizes in a type."""
-    return {v for v in free_vars(t) if isinstance(v, SizeVar)}

@@ -16,8 +16,16 @@ from smelt.ir.types import TensorType, TupleType, Type
 from smelt.tir.nodes import Buffer, PrimFunc
 
 from .nodes import (
-    Call, Constant, Function, GlobalVar, If, RelaxExpr, Tuple, TupleGetItem, Var,
-)  # fmt: skip
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from .printer import same_data
 
 __all__ = ["show_type", "verify"]
@@ -27,16 +35,18 @@ def verify(program: IRModule | Function) -> None:
     """Raise a VerifyError unless a module, or one function of its own, keeps the rules.
 
     Parameters have different names and are the only variables used; symbolic sizes come from their
-    types; values form no cycle; the type of a call is what inference gives; constants are what their
-    types say; calls of tensor programs fit the program's parameters.
+    types; values form no cycle; the type of a call is what inference gives; constants are what
+    their types say; calls of tensor programs fit the program's parameters.
     """
     module = program if isinstance(program, IRModule) else IRModule({"main": program})
     for name, f in module.functions.items():
         if isinstance(f, Function):
             _Verifier(name, module).function(f, set())
         elif not isinstance(f, PrimFunc):
-            raise VerifyError(f"{name} is a {type(f).__name__}; functions of a module are graph functions "
-                              "and tensor programs")
+            raise VerifyError(
+                f"{name} is a {type(f).__name__}; functions of a module are graph functions "
+                "and tensor programs"
+            )
 
 
 def show_type(t: Type) -> str:
@@ -149,7 +159,10 @@ class _Verifier:
         """The array is what the type says."""
         found = dt.from_numpy(node.data.dtype)
         if found != node.type.dtype or node.data.shape != node.type.fixed_shape():
-            self.fail(node, f"the array is {found}{list(node.data.shape)}, the type {show_type(node.type)}")
+            self.fail(
+                node,
+                f"the array is {found}{list(node.data.shape)}, the type {show_type(node.type)}",
+            )
 
     def call(self, node: Call) -> None:
         """Attributes are complete and the type is the inferred one."""
@@ -166,11 +179,18 @@ class _Verifier:
             inferred = op.infer(types, full)
         except SmeltError as e:
             self.fail(node, str(e))
-        if list(full) != list(node.attrs) or not all(same_data(full[k], node.attrs[k]) for k in full):
-            self.fail(node, f"the attributes are {dict(node.attrs)}; complete and in order they are {full}")
+        if list(full) != list(node.attrs) or not all(
+            same_data(full[k], node.attrs[k]) for k in full
+        ):
+            self.fail(
+                node,
+                f"the attributes are {dict(node.attrs)}; complete and in order they are {full}",
+            )
         whole = inferred[0] if len(inferred) == 1 else TupleType(inferred)
         if whole is not node.type:
-            self.fail(node, f"the type is {show_type(node.type)}, inference gives {show_type(whole)}")
+            self.fail(
+                node, f"the type is {show_type(node.type)}, inference gives {show_type(whole)}"
+            )
 
     def branch(self, node: If, variables: set[Var]) -> None:
         """Both branches have the type of the whole, the condition is a bool."""
@@ -180,7 +200,9 @@ class _Verifier:
         for side in (node.then_branch, node.else_branch):
             found = side.body.type  # type: ignore[attr-defined]
             if found is not node.type:
-                self.fail(node, f"a branch gives {show_type(found)}, the type is {show_type(node.type)}")
+                self.fail(
+                    node, f"a branch gives {show_type(found)}, the type is {show_type(node.type)}"
+                )
             self.function(side, variables)
 
     # --------------------------------------------------------------------- tensor programs
@@ -198,8 +220,11 @@ class _Verifier:
             return
         buffers = [p for p in callee.params if isinstance(p, Buffer)]
         if len(buffers) != len(given) + len(results):
-            self.fail(node, f"{len(given)} operands and {len(results)} results for the {len(buffers)} buffers "
-                            f"of {target.name}")
+            self.fail(
+                node,
+                f"{len(given)} operands and {len(results)} results for the {len(buffers)} buffers "
+                f"of {target.name}",
+            )
         bound: dict[SizeVar, Expr] = {}
         for b, t in zip(buffers, [*given, *results], strict=True):
             self.buffer(node, b, t, bound)
@@ -210,7 +235,7 @@ class _Verifier:
             self.fail(node, f"{len(given)} operands for {len(callee.params)} parameters")
 
     def buffer(self, node: Call, b: Buffer, t: Type, bound: dict[SizeVar, Expr]) -> None:
-        """An operand or result has the buffer's element type and shape, its sizes bound as they are met."""
+        """An operand or result has the buffer's type; its sizes are bound as they are met."""
         fits = isinstance(t, TensorType) and t.dtype == b.type and t.rank == b.rank
         if fits:
             assert isinstance(t, TensorType)
@@ -218,11 +243,14 @@ class _Verifier:
                 if isinstance(e, SizeVar) and e not in bound:
                     bound[e] = convert(extent)
                     continue
-                apart = Analyzer().simplify(substitute(e, bound) - extent)  # type: ignore[arg-type]
+                apart = Analyzer().simplify(substitute(e, bound) - extent)
                 fits = fits and not (isinstance(apart, IntImm) and apart.value != 0)
         if not fits:
-            self.fail(node, f"the buffer {b.name} is {show_type(TensorType(b.shape, b.type))}, "
-                            f"{show_type(t)} is given")
+            self.fail(
+                node,
+                f"the buffer {b.name} is {show_type(TensorType(b.shape, b.type))}, "
+                f"{show_type(t)} is given",
+            )
 
 
 def _exprs(value: Any) -> Iterator[Expr]:

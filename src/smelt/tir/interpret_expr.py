@@ -290,8 +290,8 @@ class ExprEmitter:
             case Var():
                 if e not in self.var_text:
                     raise Unsupported(
-                        f"the variable {e.name} has no value: it is neither a parameter, nor a size "
-                        "of one, nor bound by a loop around"
+                        f"the variable {e.name} has no value: it is neither a parameter nor the "
+                        "size of one, nor bound by a loop around"
                     )
                 return self.var_text[e]
         raise TypeError(type(e).__name__)

@@ -64,11 +64,11 @@ class _Annotation:
         return f"T.{self.name}"
 
 
-Buffer = _Annotation("Buffer")
+Buffer: Any = _Annotation("Buffer")
 """T.Buffer(shape, dtype, scope=..., strides=...): a parameter's type."""
 
 
-def __getattr__(name: str) -> _Annotation:
+def __getattr__(name: str) -> Any:
     if dt_name(name):
         return _Annotation(name)
     raise AttributeError(

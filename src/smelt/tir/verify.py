@@ -126,8 +126,8 @@ class _Verifier:
         try:
             yield
         finally:
-            self.vars.difference_update(nodes)  # type: ignore[arg-type]
-            self.buffers.difference_update(nodes)  # type: ignore[arg-type]
+            self.vars.difference_update(nodes)
+            self.buffers.difference_update(nodes)
             self.checked.clear()
 
     def buffer(self, b: Buffer) -> None:

@@ -8,7 +8,15 @@ from smelt.ir.expr import Expr, cast, const, select
 from smelt.te.tensor import Tensor
 
 from .common import (
-    agree, at, broadcast_shapes, describe, float_only, require, same_dtype, stored, tensor,
+    agree,
+    at,
+    broadcast_shapes,
+    describe,
+    float_only,
+    require,
+    same_dtype,
+    stored,
+    tensor,
 )  # fmt: skip
 from .nn import product
 from .reduce import softmax_of
@@ -33,7 +41,7 @@ def attention(
         k.shape[-2], v.shape[-2],
         f"k {describe(k.shape)} and v {describe(v.shape)} need one row per key each",
     )  # fmt: skip
-    scores = product(q, k, False, True, "scores")
+    scores = product(q, k, False, True, "scores", ("q", "k"))
     shape = scores.shape
     if mask is not None:
         require(
@@ -52,4 +60,4 @@ def attention(
         return s + cast(scores.dtype, m)
 
     weights = softmax_of(tensor(shape, masked, "masked"), -1)
-    return stored(product(weights, v, False, False), dtype)
+    return stored(product(weights, v, False, False, "matmul", ("weights", "v")), dtype)

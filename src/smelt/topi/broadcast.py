@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from smelt.ir import dtype as dt
 from smelt.ir import expr as ex
-from smelt.ir.expr import And, Expr, NE, Or, call, cast, const, select
+from smelt.ir.expr import NE, And, Expr, Or, call, cast, select
 from smelt.te.tensor import Tensor
 
-from .common import at, broadcast_shapes, number, require, same_dtype, tensor
+from .common import at, broadcast_shapes, require, same_dtype, tensor
 from .registry import op
 
 

@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.expr import (
-    INDEX, Expr, all_of, cast, const, equal, if_then_else, is_const, value_of,
+    INDEX,
+    Expr,
+    all_of,
+    cast,
+    const,
+    equal,
+    if_then_else,
+    is_const,
+    value_of,
 )  # fmt: skip
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
 from .common import (
-    agree, describe, number, require, same_dtype, stored, sum_over, tensor, wide,
+    agree,
+    describe,
+    number,
+    require,
+    same_dtype,
+    stored,
+    sum_over,
+    tensor,
+    wide,
 )  # fmt: skip
 from .registry import op
 
@@ -111,12 +127,10 @@ def _taps(kernel: Sequence[Expr]) -> list[IterVar]:
     return [reduce_axis((0, e), n) for e, n in zip(kernel, names, strict=True)]
 
 
-def _convolve(
-    x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr]
-) -> Tensor:
+def _convolve(x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr]) -> Tensor:
     """The reduction over kernel elements, then input channels; x is padded already."""
     n, outputs, inputs = x.shape[0], w.shape[0], w.shape[1]
-    taps = _taps([e for e in w.shape[2:]])
+    taps = _taps(w.shape[2:])
     to = wide(x.dtype)
     depthwise = groups > 1 and value_of(outputs) == groups and is_const(inputs, 1)
     ic = reduce_axis((0, inputs), "ic")
@@ -262,11 +276,9 @@ def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:
     return tensor((*x.shape[:2], *padded), body, "pad")
 
 
-def _transposed(
-    x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr]
-) -> Tensor:
+def _transposed(x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr]) -> Tensor:
     inputs, outputs = w.shape[0] // groups, w.shape[1]
-    taps = _taps([e for e in w.shape[2:]])
+    taps = _taps(w.shape[2:])
     ic = reduce_axis((0, inputs), "ic")
     to = wide(x.dtype)
     depthwise = groups > 1 and value_of(inputs) == 1 and is_const(outputs, 1)

@@ -7,9 +7,20 @@ from collections.abc import Callable
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import (
-    Expr, any_of, call, const, equal, logical_not as negation, maximum, minimum, not_equal, select,
+    Expr,
+    any_of,
+    call,
+    const,
+    equal,
+    maximum,
+    minimum,
+    not_equal,
+    select,
 )  # fmt: skip
 from smelt.ir.expr import cast as convert_to
+from smelt.ir.expr import (
+    logical_not as negation,
+)
 from smelt.te.tensor import Tensor
 
 from .common import at, broadcast_shapes, describe, float_only, number, require, same_dtype, tensor
@@ -264,7 +275,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 @op
-def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Tensor:  # noqa: A002
+def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Tensor:
     """min(max(x, min), max); None leaves a side open."""
 
     def body(v: Expr) -> Expr:
@@ -305,9 +316,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
         len(slope.shape) <= len(x.shape) and (not x.fixed_shape() or shape == x.shape),
         f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
     )
-    return tensor(
-        x.shape, lambda *i: select(x[i] > 0, x[i], at(slope, x.shape, i) * x[i]), "prelu"
-    )
+    return tensor(x.shape, lambda *i: select(x[i] > 0, x[i], at(slope, x.shape, i) * x[i]), "prelu")
 
 
 @op
@@ -339,9 +348,7 @@ def selu(
 @op
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     """x times the normal distribution at x: exact ("none") or by a formula with tanh ("tanh")."""
-    require(
-        approximate in ("none", "tanh"), f"approximate={approximate!r}; legal: 'none', 'tanh'"
-    )
+    require(approximate in ("none", "tanh"), f"approximate={approximate!r}; legal: 'none', 'tanh'")
     if approximate == "none":
         root = 1 / math.sqrt(2)
         return _activation("gelu", x, lambda v: 0.5 * v * (1.0 + call("erf", v * root)))
@@ -354,17 +361,13 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
 @op
 def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     """alpha * x + beta, cut at 0 and 1."""
-    return _activation(
-        "hard_sigmoid", x, lambda v: maximum(minimum(alpha * v + beta, 1.0), 0.0)
-    )
+    return _activation("hard_sigmoid", x, lambda v: maximum(minimum(alpha * v + beta, 1.0), 0.0))
 
 
 @op
 def hard_swish(x: Tensor) -> Tensor:
     """x * (x / 6 + 0.5, cut at 0 and 1)."""
-    return _activation(
-        "hard_swish", x, lambda v: v * maximum(minimum(v * (1 / 6) + 0.5, 1.0), 0.0)
-    )
+    return _activation("hard_swish", x, lambda v: v * maximum(minimum(v * (1 / 6) + 0.5, 1.0), 0.0))
 
 
 def _softplus(v: Expr) -> Expr:

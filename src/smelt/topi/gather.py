@@ -7,7 +7,18 @@ from typing import Any
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import (
-    INDEX, Expr, ExprLike, all_of, any_of, cast, const, convert, equal, maximum, minimum, select,
+    INDEX,
+    Expr,
+    ExprLike,
+    all_of,
+    any_of,
+    cast,
+    const,
+    convert,
+    equal,
+    maximum,
+    minimum,
+    select,
     value_of,
 )  # fmt: skip
 from smelt.te.tensor import Tensor, comm_reducer, compute, reduce_axis
@@ -17,7 +28,14 @@ from smelt.te.tensor import prod as te_prod
 from smelt.te.tensor import sum as te_sum
 
 from .common import (
-    agree, axis_of, describe, number, require, same_dtype, tensor, wide,
+    agree,
+    axis_of,
+    describe,
+    number,
+    require,
+    same_dtype,
+    tensor,
+    wide,
 )  # fmt: skip
 from .registry import op
 
@@ -25,9 +43,7 @@ REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 
 def _integers(indices: Tensor) -> None:
-    require(
-        dt.is_int(indices.dtype), f"indices are {indices.dtype}; they have to be integers"
-    )
+    require(dt.is_int(indices.dtype), f"indices are {indices.dtype}; they have to be integers")
 
 
 def _wrapped(i: Expr, extent: Expr) -> Expr:
@@ -149,7 +165,7 @@ def one_hot(
 
 # -------------------------------------------------------------------------------------- writing
 
-_JOIN = {
+_JOIN: dict[str, tuple[Callable[..., Any], Callable[[Expr, Expr], Expr]]] = {
     "add": (te_sum, lambda a, b: a + b),
     "mul": (te_prod, lambda a, b: a * b),
     "min": (te_min, minimum),
@@ -176,9 +192,7 @@ def _scattered(
     extents  of the reduction
     match    (index, reduction variables) -> (whether that update hits, its value)
     """
-    require(
-        reduction in REDUCTIONS, f"reduction={reduction!r}; legal: {', '.join(REDUCTIONS)}"
-    )
+    require(reduction in REDUCTIONS, f"reduction={reduction!r}; legal: {', '.join(REDUCTIONS)}")
     axes = [reduce_axis((0, e), f"u{n}") for n, e in enumerate(extents)]
     k = [a.var for a in axes]
     if reduction == "none":
@@ -186,9 +200,10 @@ def _scattered(
     reducer, join = _JOIN[reduction]
     to = wide(x.dtype) if reduction in ("add", "mul") else x.dtype
 
+    start = reducer(const(0, to), axes).combiner.identity[0]
+
     def total(*i: Expr) -> Any:
         hit, value = match(i, k)
-        start = reducer(const(0, to), axes).combiner.identity[0]
         return reducer(select(hit, cast(to, value), start), axes)
 
     found = tensor(x.shape, total, f"{name}_updates")
@@ -214,7 +229,7 @@ def _overwritten(
     return tensor(x.shape, lambda *i: select(position[i] >= 0, value[i], x[i]), name)
 
 
-@op
+@op(kind="opaque")
 def scatter_elements(
     x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
@@ -246,10 +261,8 @@ def scatter_elements(
     return _scattered(x, updates, reduction, [indices.shape[axis]], match, "scatter_elements")
 
 
-@op
-def scatter_nd(
-    x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none"
-) -> Tensor:
+@op(kind="opaque")
+def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     """x with elements or slices, each named by a row of indices, replaced by updates.
 
     Shapes     x [n0..., s...]; indices [i..., depth]; updates [i..., s...]
@@ -270,15 +283,12 @@ def scatter_nd(
 
     def match(i: Sequence[Expr], k: Sequence[Expr]) -> tuple[Expr, Expr]:
         hits = [
-            equal(_wrapped(indices[(*k, const(d, INDEX))], x.shape[d]), i[d])
-            for d in range(depth)
+            equal(_wrapped(indices[(*k, const(d, INDEX))], x.shape[d]), i[d]) for d in range(depth)
         ]
         return all_of(hits), updates[(*k, *i[depth:])]
 
     if not outer:
-        return tensor(
-            x.shape, lambda *i: _single(x, i, match, reduction), "scatter_nd"
-        )
+        return tensor(x.shape, lambda *i: _single(x, i, match, reduction), "scatter_nd")
     return _scattered(x, updates, reduction, outer, match, "scatter_nd")
 
 
@@ -287,9 +297,7 @@ def _single(
     match: Callable[[Sequence[Expr], Sequence[Expr]], tuple[Expr, Expr]], reduction: str,
 ) -> Expr:  # fmt: skip
     """One update only: no reduction is needed."""
-    require(
-        reduction in REDUCTIONS, f"reduction={reduction!r}; legal: {', '.join(REDUCTIONS)}"
-    )
+    require(reduction in REDUCTIONS, f"reduction={reduction!r}; legal: {', '.join(REDUCTIONS)}")
     hit, value = match(i, [])
     joined = value if reduction == "none" else _JOIN[reduction][1](x[tuple(i)], value)
     return select(hit, joined, x[tuple(i)])
@@ -314,7 +322,7 @@ def _rank(x: Tensor, axis: int, largest: bool) -> Tensor:
 
 @op
 def topk(
-    x: Tensor, *, k: ExprLike, axis: int = -1, largest: bool = True, sorted: bool = True  # noqa: A002
+    x: Tensor, *, k: ExprLike, axis: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along `axis`, best first, and where they stood (int64).
 

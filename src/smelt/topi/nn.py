@@ -8,27 +8,38 @@ from smelt.ir.expr import Expr, cast
 from smelt.te.tensor import Tensor, reduce_axis
 
 from .common import (
-    agree, at, broadcast_shapes, describe, require, same_dtype, stored, sum_over, tensor, wide,
+    agree,
+    broadcast_shapes,
+    describe,
+    require,
+    same_dtype,
+    stored,
+    sum_over,
+    wide,
 )  # fmt: skip
 from .registry import op
 
-__all__ = ["dense", "matmul", "product"]
+__all__ = ["matmul", "product"]
 
 
 def product(
-    a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str = "matmul"
-) -> Tensor:
+    a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str = "matmul",
+    operands: tuple[str, str] = ("a", "b"),
+) -> Tensor:  # fmt: skip
     """The matrix product in the wide type: one reduction; transposition is in the indices only."""
     rank_a, rank_b = len(a.shape), len(b.shape)
-    require(rank_a > 0 and rank_b > 0, "a and b need at least one dimension each")
+    require(
+        rank_a > 0 and rank_b > 0,
+        f"{operands[0]} and {operands[1]} need at least one dimension each",
+    )
     row, inner_a = (-1, -2) if transpose_a and rank_a > 1 else (-2, -1)
     inner_b, column = (-1, -2) if transpose_b and rank_b > 1 else (-2, -1)
     if rank_b == 1:
         inner_b = -1
     depth = agree(
         a.shape[inner_a], b.shape[inner_b],
-        f"a {describe(a.shape)} times b {describe(b.shape)}: "
-        f"dimension {inner_a} of a has to equal dimension {inner_b} of b",
+        f"{operands[0]} {describe(a.shape)} times {operands[1]} {describe(b.shape)}: "
+        f"dimension {inner_a} of {operands[0]} has to equal dimension {inner_b} of {operands[1]}",
     )  # fmt: skip
     batch = broadcast_shapes(a=a.shape[:-2], b=b.shape[:-2])
     shape = (
@@ -66,9 +77,7 @@ def _repeats(extent: Expr, out: Expr) -> bool:
 
 
 @op
-def matmul(
-    a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False
-) -> Tensor:
+def matmul(a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """The matrix product, by numpy's rules for vectors and batches.
 
     Shapes   a [..., m, k], or [..., k, m] if transpose_a; b [..., k, n], or [..., n, k] if
@@ -79,22 +88,3 @@ def matmul(
     dtype = same_dtype(a=a, b=b)
     require(dtype != "bool", "a and b are bool; the operator is defined for numbers")
     return stored(product(a, b, transpose_a, transpose_b), dtype)
-
-
-@op
-def dense(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x times the transpose of w, plus a bias.
-
-    Shapes   x [..., k]; w [n, k]; bias [n]; result [..., n]
-    """
-    dtype = same_dtype(x=x, w=w)
-    require(len(w.shape) == 2, f"w {describe(w.shape)} has to have two dimensions [n, k]")
-    total = product(x, w, False, True, "dense")
-    if bias is None:
-        return stored(total, dtype)
-    same_dtype(x=x, bias=bias)
-    shape = broadcast_shapes(result=total.shape, bias=bias.shape)
-    return tensor(
-        shape,
-        lambda *i: cast(dtype, total[i] + cast(total.dtype, at(bias, shape, i))), "dense_bias",
-    )  # fmt: skip

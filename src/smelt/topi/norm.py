@@ -9,8 +9,17 @@ from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
 from .common import (
-    agree, at, axis_of, broadcast_shapes, describe, float_only, reduce_axes, require, sum_over,
-    tensor, wide,
+    agree,
+    at,
+    axis_of,
+    broadcast_shapes,
+    describe,
+    float_only,
+    reduce_axes,
+    require,
+    sum_over,
+    tensor,
+    wide,
 )  # fmt: skip
 from .registry import op
 
@@ -146,9 +155,7 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5)
     )
 
     def body(*i: Expr) -> Expr:
-        return cast(
-            x.dtype, cast(to, x[i]) * factor[i[:axis]] * cast(to, at(scale, x.shape, i))
-        )
+        return cast(x.dtype, cast(to, x[i]) * factor[i[:axis]] * cast(to, at(scale, x.shape, i)))
 
     return tensor(x.shape, body, "rms_norm")
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, cast, ceildiv, const, maximum, minimum
 from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.te.tensor import max as te_max
 from smelt.tir.nodes import IterVar
 
-from .common import describe, number, require, sum_over, tensor, wide
+from .common import describe, number, require, sum_over, tensor
 from .conv import Window
 from .registry import op
 
@@ -89,39 +88,3 @@ def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> 
     first = maximum(ceildiv(0 - start, step), 0)
     end = minimum(ceildiv(extent - start, step), k)
     return maximum(end - first, 1)
-
-
-def _axes(x: Tensor) -> list[IterVar]:
-    return [reduce_axis((0, e), n) for e, n in zip(x.shape[2:], ("r0", "r1", "r2"), strict=False)]
-
-
-@op
-def global_avg_pool(x: Tensor) -> Tensor:
-    """The average of each image.
-
-    Shapes   x [n, c, ...]; result [n, c, 1, ...]
-    """
-    axes = _axes(x)
-    require(len(axes) == len(x.shape) - 2 > 0, f"x {describe(x.shape)} has to be [n, c, ...]")
-    shape = (*x.shape[:2], *[1] * len(axes))
-    total = sum_over(shape, lambda n, c, *_: x[(n, c, *[a.var for a in axes])], axes, "pool_sum")
-    count: Expr = const(1, INDEX)
-    for e in x.shape[2:]:
-        count = count * e
-    via = wide(x.dtype)
-    require(dt.is_float(x.dtype), f"x is {x.dtype}; the operator is defined for floats only")
-    return tensor(shape, lambda *i: cast(x.dtype, total[i] / cast(via, count)), "global_avg_pool")
-
-
-@op
-def global_max_pool(x: Tensor) -> Tensor:
-    """The largest element of each image.
-
-    Shapes   x [n, c, ...]; result [n, c, 1, ...]
-    """
-    axes = _axes(x)
-    require(len(axes) == len(x.shape) - 2 > 0, f"x {describe(x.shape)} has to be [n, c, ...]")
-    shape = (*x.shape[:2], *[1] * len(axes))
-    return tensor(
-        shape, lambda n, c, *_: te_max(x[(n, c, *[a.var for a in axes])], axes), "global_max_pool"
-    )

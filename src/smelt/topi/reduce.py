@@ -16,7 +16,15 @@ from smelt.te.tensor import min as te_min
 from smelt.te.tensor import prod as te_prod
 
 from .common import (
-    axes_of, axis_of, float_only, reduce_axes, require, stored, sum_over, tensor, wide,
+    axes_of,
+    axis_of,
+    float_only,
+    reduce_axes,
+    require,
+    stored,
+    sum_over,
+    tensor,
+    wide,
 )  # fmt: skip
 from .registry import op
 
@@ -71,9 +79,7 @@ def _reduce(
     return tensor(plan.shape, lambda *i: reducer(fn(x[plan.point(i)]), plan.vars), name)
 
 
-def _total(
-    x: Tensor, axes: Axes, keepdims: bool, name: str, fn: Callable[[Expr], Expr]
-) -> Tensor:
+def _total(x: Tensor, axes: Axes, keepdims: bool, name: str, fn: Callable[[Expr], Expr]) -> Tensor:
     """The sum of fn(x), in the wide type."""
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     plan = _Plan(x, axes, keepdims)
@@ -216,7 +222,11 @@ def _pick(better: Callable[[Expr, Expr], Expr], last: bool) -> Callable[..., Any
 
 def _picker(name: str, better: Callable[[Expr, Expr], Expr], worst: Any, last: bool) -> Any:
     start = const(-1 if last else (1 << 63) - 1, "int64")
-    return comm_reducer(_pick(better, last), lambda _, d: (start, worst(d)), name)
+
+    def identity(_: str, dtype: str) -> tuple[Expr, Expr]:
+        return start, worst(dtype)
+
+    return comm_reducer(_pick(better, last), identity, name)
 
 
 _ARGMAX = {
@@ -272,7 +282,11 @@ class _Powers:
         self.axis = axis_of(axis, len(x.shape))
         to, plan = wide(x.dtype), _Plan(x, (self.axis,), False)
         largest = tensor(plan.shape, lambda *i: te_max(x[plan.point(i)], plan.vars), "softmax_max")
-        self.moved = lambda i: cast(to, x[i]) - cast(to, largest[self.rest(i)])
+
+        def moved(i: tuple[Expr, ...]) -> Expr:
+            return cast(to, x[i]) - cast(to, largest[self.rest(i)])
+
+        self.moved = moved
         self.powers = tensor(x.shape, lambda *i: call("exp", self.moved(i)), "softmax_exp")
         again = _Plan(self.powers, (self.axis,), False)
         self.total = sum_over(
@@ -287,9 +301,7 @@ class _Powers:
 def softmax_of(x: Tensor, axis: int) -> Tensor:
     """exp(x - max) / sum(exp(x - max)) along `axis`, in the element type of x."""
     p = _Powers(x, axis)
-    return tensor(
-        x.shape, lambda *i: cast(x.dtype, p.powers[i] / p.total[p.rest(i)]), "softmax"
-    )
+    return tensor(x.shape, lambda *i: cast(x.dtype, p.powers[i] / p.total[p.rest(i)]), "softmax")
 
 
 @op

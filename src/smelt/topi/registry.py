@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
@@ -164,7 +164,7 @@ def _kind(outputs: Sequence[Tensor]) -> str:
                 continue
             used = [i for i in load.indices if i in point]
             plain = all(i in point or isinstance(i, IntImm) for i in load.indices) and len(set(used)) == len(used)
-            ordered = [point.index(i) for i in used] == sorted(point.index(i) for i in used)  # type: ignore[arg-type]
+            ordered = [point.index(i) for i in used] == sorted(point.index(i) for i in used)
             if not (plain and ordered):
                 return "injective"
             worst = "broadcast"
@@ -187,6 +187,14 @@ def _loads(e: Expr) -> list[BufferLoad]:
 
 def _tensors(e: Expr) -> set[Any]:
     return {x.buffer for x in _loads(e)}
+
+
+@overload
+def op(fn: Callable[..., Any]) -> Op: ...
+
+
+@overload
+def op(*, name: str | None = None, kind: str | None = None) -> Callable[[Callable[..., Any]], Op]: ...
 
 
 def op(fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None) -> Any:

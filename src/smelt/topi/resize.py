@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smelt.ir.expr import (
-    INDEX, Expr, all_of, any_of, call, cast, const, maximum, minimum, select, value_of,
+    INDEX,
+    Expr,
+    all_of,
+    any_of,
+    call,
+    cast,
+    const,
+    maximum,
+    minimum,
+    select,
+    value_of,
 )  # fmt: skip
 from smelt.te.tensor import Tensor
 

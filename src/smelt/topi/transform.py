@@ -5,14 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.expr import (
-    INDEX, Expr, ExprLike, IntImm, Mul, all_of, ceildiv, const, convert, if_then_else,
-    maximum, minimum, value_of,
+    INDEX,
+    Expr,
+    ExprLike,
+    IntImm,
+    Mul,
+    all_of,
+    ceildiv,
+    const,
+    convert,
+    if_then_else,
+    maximum,
+    minimum,
+    value_of,
 )  # fmt: skip
 from smelt.te.tensor import Tensor
 
 from .common import (
-    agree, at, axes_of, axis_of, broadcast_shapes, describe, extents, number, require,
-    same_dtype, show, tensor,
+    agree,
+    at,
+    axes_of,
+    axis_of,
+    broadcast_shapes,
+    describe,
+    extents,
+    number,
+    require,
+    same_dtype,
+    show,
+    tensor,
 )  # fmt: skip
 from .registry import op
 
@@ -100,7 +121,7 @@ def reshape(x: Tensor, *, shape: Extents) -> Tensor:
         have is None or want is None or have == want,
         f"x {describe(x.shape)} has {have} elements, shape {describe(new)} has {want}",
     )
-    if len(new) == len(x.shape) and all([a is b for a, b in zip(new, x.shape, strict=True)]):
+    if len(new) == len(x.shape) and all(a is b for a, b in zip(new, x.shape, strict=True)):
         return tensor(new, lambda *i: x[i], "reshape")
     return tensor(new, lambda *i: x[tuple(reshape_index(x.shape, new, i))], "reshape")
 
@@ -186,12 +207,12 @@ def concat(*xs: Tensor, axis: int = 0) -> Tensor:
     shape[axis] = starts[-1]
 
     def body(*i: Expr) -> Expr:
-        result: Expr | None = None
-        for start, x in reversed(list(zip(starts, xs, strict=False))):
-            value = x[(*i[:axis], i[axis] - start, *i[axis + 1 :])]
-            result = value if result is None else if_then_else(i[axis] < end, value, result)
-            end = start
-        assert result is not None
+        def piece(n: int) -> Expr:
+            return xs[n][(*i[:axis], i[axis] - starts[n], *i[axis + 1 :])]
+
+        result = piece(len(xs) - 1)
+        for n in reversed(range(len(xs) - 1)):
+            result = if_then_else(i[axis] < starts[n + 1], piece(n), result)
         return result
 
     return tensor(shape, body, "concat")
@@ -329,27 +350,6 @@ def tile(x: Tensor, *, repeats: Extents) -> Tensor:
     return tensor(shape, body, "tile")
 
 
-@op
-def split(x: Tensor, *, sections: Extents, axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut into pieces of these extents along `axis`; several results."""
-    axis = axis_of(axis, len(x.shape))
-    sizes = extents(sections)
-    total = sum(sizes[1:], sizes[0])
-    agree(x.shape[axis], total, f"sections {describe(sizes)} have to cover dimension {axis} of x")
-
-    def piece(start: Expr, size: Expr) -> Tensor:
-        shape = [size if d == axis else e for d, e in enumerate(x.shape)]
-        return tensor(
-            shape, lambda *i: x[(*i[:axis], i[axis] + start, *i[axis + 1 :])], "split"
-        )
-
-    out, start = [], ZERO
-    for size in sizes:
-        out.append(piece(start, size))
-        start = start + size
-    return tuple(out)
-
-
 # -------------------------------------------------------------------------------- blocks of pixels
 
 
@@ -416,4 +416,3 @@ def trilu(x: Tensor, *, k: ExprLike = 0, upper: bool = True) -> Tensor:
         return if_then_else(kept, x[i], number(0, x.dtype))
 
     return tensor(x.shape, body, "trilu")
-

@@ -31,7 +31,12 @@ class Build:
     def call(self, op: str, *operands: Value | None, **attrs: Any) -> Value:
         """An operator with one result applied to values."""
         try:
-            made = relax.call(op, *[None if v is None else v.expr for v in operands], name=self.step.label, **attrs)
+            made = relax.call(
+                op,
+                *[None if v is None else v.expr for v in operands],
+                name=self.step.label,
+                **attrs,
+            )
         except SmeltError as e:
             raise type(e)(f"{self.where}: {e}") from e
         if not isinstance(made.type, TensorType):
@@ -40,7 +45,9 @@ class Build:
 
     def calls(self, op: str, *operands: Value | None, **attrs: Any) -> tuple[Value, ...]:
         """An operator with several results applied to values."""
-        made = relax.call(op, *[None if v is None else v.expr for v in operands], name=self.step.label, **attrs)
+        made = relax.call(
+            op, *[None if v is None else v.expr for v in operands], name=self.step.label, **attrs
+        )
         assert isinstance(made.type, TupleType)
         items = [relax.TupleGetItem(made, i) for i in range(len(made.type.items))]
         return tuple([Value(i.type, i) for i in items])  # type: ignore[arg-type]
@@ -55,37 +62,47 @@ class Build:
     def dims(self, value: Value, what: str) -> tuple[Any, ...]:
         """The elements of an operand that has to be known: numbers or expressions of sizes."""
         if value.known is None:
-            raise Unsupported(f"{self.where}: the operand {what!r} depends on the values of the inputs\n"
-                              "  supported: constants and values computed from shapes")
+            raise Unsupported(
+                f"{self.where}: the operand {what!r} depends on the values of the inputs\n"
+                "  supported: constants and values computed from shapes"
+            )
         return tuple(value.elements().ravel().tolist())
 
     def ints(self, value: Value, what: str) -> tuple[int, ...]:
         """The elements of an operand that has to be known as numbers."""
         items = self.dims(value, what)
         if any(isinstance(e, Expr) for e in items):
-            raise Unsupported(f"{self.where}: the operand {what!r} depends on symbolic sizes\n"
-                              "  supported: constants")
+            raise Unsupported(
+                f"{self.where}: the operand {what!r} depends on symbolic sizes\n"
+                "  supported: constants"
+            )
         return tuple([int(e) for e in items])
 
     def scalar(self, value: Value, what: str) -> Any:
         """The only element of an operand that has to be known."""
         items = self.dims(value, what)
         if len(items) != 1:
-            raise ImportFailure(f"{self.where}: the operand {what!r} has {len(items)} elements, one expected")
+            raise ImportFailure(
+                f"{self.where}: the operand {what!r} has {len(items)} elements, one expected"
+            )
         return items[0]
 
     def number(self, value: Value, what: str) -> Any:
         """The only element of an operand, which has to be a known number."""
         found = self.scalar(value, what)
         if isinstance(found, Expr):
-            raise Unsupported(f"{self.where}: the operand {what!r} depends on symbolic sizes\n"
-                              "  supported: constants")
+            raise Unsupported(
+                f"{self.where}: the operand {what!r} depends on symbolic sizes\n"
+                "  supported: constants"
+            )
         return found
 
     def axis(self, axis: int, rank: int) -> int:
         """A dimension counted from the front."""
         if not -rank <= axis < rank:
-            raise ImportFailure(f"{self.where}: axis={axis} is no dimension of a tensor with {rank} dimensions")
+            raise ImportFailure(
+                f"{self.where}: axis={axis} is no dimension of a tensor with {rank} dimensions"
+            )
         return axis % rank
 
     def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir import expr as ex
-from smelt.ir.expr import INDEX, Cast, Div, Expr, FloatImm, Mul, cast, ceildiv, convert, truncdiv, truncmod
+from smelt.ir.expr import (
+    INDEX,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    Mul,
+    cast,
+    ceildiv,
+    convert,
+    truncdiv,
+    truncmod,
+)
 
 from .build import Build
 from .registry import evaluates
@@ -136,13 +149,29 @@ def _ceil(e: Any) -> Any:
 
 
 def _ratio(e: Expr) -> tuple[Expr, int] | None:
-    """n and d where a float is the integer expression n divided by the number d."""
-    match e:
-        case Div(Cast(_, n), FloatImm(_, c)) if c >= 1 and c == int(c) and n.dtype == INDEX:
-            return n, int(c)
-        case Mul(Cast(_, n), FloatImm(_, c)) if 0 < c <= 1 and round(1 / c) * c == 1 and n.dtype == INDEX:
-            return n, round(1 / c)
-    return None
+    """n and d where a float is the integer expression n divided by the number d.
+
+    A float constant is taken for the simple fraction it is nearest to, as 0.7 for 7 / 10.
+    """
+    up, down = 1, 1
+    while True:
+        match e:
+            case Mul(a, FloatImm(_, c)) if (f := _fraction(c)) is not None:
+                e, up, down = a, up * f.numerator, down * f.denominator
+            case Div(a, FloatImm(_, c)) if (f := _fraction(c)) is not None:
+                e, up, down = a, up * f.denominator, down * f.numerator
+            case Cast(_, n) if n.dtype == INDEX:
+                return n * (up // math.gcd(up, down)), down // math.gcd(up, down)
+            case _:
+                return None
+
+
+def _fraction(c: float) -> Fraction | None:
+    """A positive fraction with a denominator up to 1000 that rounds to this float32."""
+    if not math.isfinite(c) or c <= 0:
+        return None
+    f = Fraction(c).limit_denominator(1000)
+    return f if f and np.float32(float(f)) == np.float32(c) else None
 
 
 def _root(e: Any) -> Any:
@@ -180,7 +209,11 @@ def _reciprocal(g: Build, operands: Operands, attrs: Attrs) -> Value:
 @evaluates("Cast", "CastLike")
 def _cast(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
     x = _given(operands)[0]
-    dtype = operands[1].dtype if g.step.op == "CastLike" and operands[1] is not None else g.dtype(attrs["to"])
+    dtype = (
+        operands[1].dtype
+        if g.step.op == "CastLike" and operands[1] is not None
+        else g.dtype(attrs["to"])
+    )
     if x.is_array and dt.is_float(x.dtype) and not dt.is_float(dtype) and dtype != "bool":
         return _elementwise(int, (x,), dtype)
     if x.is_array:
@@ -194,6 +227,7 @@ def _cast(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
 
 
 def truncated(e: Any) -> Any:
+    """A number or expression converted to an integer."""
     if not isinstance(e, Expr):
         return int(e)
     if not dt.is_float(e.dtype):
@@ -265,8 +299,11 @@ def _negation(g: Build, operands: Operands, attrs: Attrs) -> Value:
 @evaluates("Where")
 def _where(g: Build, operands: Operands, attrs: Attrs) -> Value:
     c, a, b = _given(operands)
-    return _elementwise(lambda p, x, y: ex.select(p, x, y) if isinstance(p, Expr) else x if p else y,
-                        (c, a, b), a.dtype)
+    return _elementwise(
+        lambda p, x, y: ex.select(p, x, y) if isinstance(p, Expr) else x if p else y,
+        (c, a, b),
+        a.dtype,
+    )
 
 
 # ------------------------------------------------------------------------------------ reductions

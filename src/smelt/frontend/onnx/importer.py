@@ -13,10 +13,22 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 
-from . import evaluate, ops_index, ops_math, ops_nn, ops_norm, ops_pool, ops_shape  # noqa: F401
+from . import evaluate, ops_einsum, ops_index, ops_math, ops_nn, ops_norm, ops_pool, ops_shape  # noqa: F401
 from .build import Build, where
-from .read import Body, Graph, Input, Model, Reference, Step, function_of, load, subgraphs, version_of
-from .registry import Converter, converter_of, evaluator_of, rename
+from .read import (
+    Body,
+    Graph,
+    Input,
+    Model,
+    Reference,
+    Step,
+    function_of,
+    has_body,
+    load,
+    subgraphs,
+    version_of,
+)
+from .registry import Converter, Evaluator, converter_of, evaluator_of, rename
 from .values import Value
 
 __all__ = ["from_onnx"]
@@ -67,21 +79,31 @@ class _Importer:
         known = {i.name for i in inputs}
         for name in shapes:
             if name not in known:
-                raise TypeMismatch(f"{model}: shapes names {name!r}, which is no input\n"
-                                   f"  inputs: {', '.join(sorted(known)) or 'none'}")
+                raise TypeMismatch(
+                    f"{model}: shapes names {name!r}, which is no input\n"
+                    f"  inputs: {', '.join(sorted(known)) or 'none'}"
+                )
         fixed = self.fixed_sizes(inputs, shapes)
         result = []
         for i in inputs:
             given = shapes.get(i.name)
             if given is None and i.shape is None:
-                raise TypeMismatch(f"{model}: the input {i.name!r} has no shape in the file; "
-                                   f"give one: shapes={{{i.name!r}: (...)}}")
+                raise TypeMismatch(
+                    f"{model}: the input {i.name!r} has no shape in the file; "
+                    f"give one: shapes={{{i.name!r}: (...)}}"
+                )
             if given is not None and i.shape is not None and len(given) != len(i.shape):
-                raise TypeMismatch(f"{model}: shapes gives the input {i.name!r} {len(given)} dimensions, "
-                                   f"the file {len(i.shape)}: ({', '.join(map(_shown, i.shape))})")
+                raise TypeMismatch(
+                    f"{model}: shapes gives the input {i.name!r} {len(given)} dimensions, "
+                    f"the file {len(i.shape)}: ({', '.join(map(_shown, i.shape))})"
+                )
             dims: Sequence[Any] = given if given is not None else i.shape or ()
-            result.append([self.extent(i.name, k, fixed.get(d, d) if given is None else d)
-                           for k, d in enumerate(dims)])
+            result.append(
+                [
+                    self.extent(i.name, k, fixed.get(d, d) if given is None else d)
+                    for k, d in enumerate(dims)
+                ]
+            )
         return result
 
     def fixed_sizes(self, inputs: Sequence[Input], shapes: Shapes) -> dict[Any, Any]:
@@ -97,9 +119,15 @@ class _Importer:
         """One extent of an input."""
         if isinstance(d, Expr):
             return d
-        if isinstance(d, bool) or not isinstance(d, int | str | None) or (isinstance(d, int) and d < 1):
-            raise TypeMismatch(f"{self.model.name}: shapes gives the input {name!r} the extent {d!r}; "
-                               "legal: numbers from 1, names, expressions")
+        if (
+            isinstance(d, bool)
+            or not isinstance(d, int | str | None)
+            or (isinstance(d, int) and d < 1)
+        ):
+            raise TypeMismatch(
+                f"{self.model.name}: shapes gives the input {name!r} the extent {d!r}; "
+                "legal: numbers from 1, names, expressions"
+            )
         if isinstance(d, int):
             return d
         key = d or f"{name}_{index}"
@@ -114,7 +142,11 @@ class _Importer:
             if not self.known(step):
                 version = version_of(step.op, self.model.opsets.get(step.domain, 0), step.domain)
                 op = f"{step.domain}.{step.op}" if step.domain else step.op
-                label = f"{op}-{version}" if version else f"{op} (not in {self.opset_name(step.domain)})"
+                label = (
+                    f"{op}-{version}"
+                    if version
+                    else f"{op} (not in {self.opset_name(step.domain)})"
+                )
                 missing.setdefault(label, []).append(step.label)
         if not missing:
             return
@@ -123,12 +155,19 @@ class _Importer:
             names = ", ".join(map(repr, nodes[:5])) + (", ..." if len(nodes) > 5 else "")
             lines.append(f"  {label}: {len(nodes)} node{'s' * (len(nodes) > 1)} ({names})")
         count = len(missing)
-        raise Unsupported(f"{self.model.name}: {count} operator{'s' * (count > 1)} not supported\n" + "\n".join(lines))
+        raise Unsupported(
+            f"{self.model.name}: {count} operator{'s' * (count > 1)} not supported\n"
+            + "\n".join(lines)
+        )
 
     def opset_name(self, domain: str) -> str:
         """An operator set with its version, for messages."""
         version = self.model.opsets.get(domain)
-        return f"{domain or 'ai.onnx'} {version}" if version else f"any opset the model imports for {domain!r}"
+        return (
+            f"{domain or 'ai.onnx'} {version}"
+            if version
+            else f"any opset the model imports for {domain!r}"
+        )
 
     def known(self, step: Step) -> bool:
         """Whether a converter or a function body exists."""
@@ -137,15 +176,19 @@ class _Importer:
         opset = self.model.opsets.get(step.domain)
         if opset is None:
             if step.domain == "":
-                raise ImportFailure(f"{self.model.name}: the node {step.label!r} uses the operator {step.op}, but "
-                                    "the model imports no opset for the domain ai.onnx")
+                raise ImportFailure(
+                    f"{self.model.name}: the node {step.label!r} uses the operator {step.op}, but "
+                    "the model imports no opset for the domain ai.onnx"
+                )
             return False
         exists = bool(step.domain) or version_of(step.op, opset) is not None
         if exists and converter_of(step.domain, step.op, opset) is not None:
             return True
-        return function_of(step, opset, [None] * len(step.inputs)) is not None if not step.domain else False
+        return not step.domain and has_body(step.op, opset)
 
-    def run(self, steps: Iterable[Step], scope: dict[str, Value], opsets: Mapping[str, int]) -> None:
+    def run(
+        self, steps: Iterable[Step], scope: dict[str, Value], opsets: Mapping[str, int]
+    ) -> None:
         """Convert nodes in order; results enter the scope."""
         for step in steps:
             opset = opsets.get(step.domain, 0)
@@ -155,14 +198,22 @@ class _Importer:
                 if n:
                     v.name = v.name or n
                     scope[n] = v
-            for n in step.outputs[len(results):]:
+            for n in step.outputs[len(results) :]:
                 if n:
-                    scope[n] = _Missing(f"{where(self.model.name, step, opset)}: the result {n!r} "
-                                        f"(number {step.outputs.index(n)}) is used\n"
-                                        f"  supported: the first {len(results)}")
+                    scope[n] = _Missing(
+                        f"{where(self.model.name, step, opset)}: the result {n!r} "
+                        f"(number {step.outputs.index(n)}) is used\n"
+                        f"  supported: the first {len(results)}"
+                    )
 
-    def convert(self, step: Step, operands: Sequence[Value | None], scope: dict[str, Value], opset: int,
-                opsets: Mapping[str, int]) -> Sequence[Value]:
+    def convert(
+        self,
+        step: Step,
+        operands: Sequence[Value | None],
+        scope: dict[str, Value],
+        opset: int,
+        opsets: Mapping[str, int],
+    ) -> Sequence[Value]:
         """The results of one node."""
         for v in operands:
             if isinstance(v, _Missing):
@@ -175,20 +226,25 @@ class _Importer:
             types = [None if v is None else (v.dtype, v.shape) for v in operands]
             body = function_of(step, opset, types)
             if body is None:
-                raise Unsupported(f"{where(self.model.name, step, opset)}: no converter, and no function body for it")
+                at = where(self.model.name, step, opset)
+                raise Unsupported(f"{at}: no converter, and no function body for it")
             return self.inline(step, body, operands)
         g = Build(self.model.name, step, opset, lambda b: self.branch(b, scope, opsets))
         attrs = _attributes(g, converter)
         _check_operands(g, converter, operands)
         evaluator = evaluator_of(step.op) if not step.domain else None
         if evaluator is not None and all(v is None or v.small for v in operands):
-            found = evaluator(g, operands, attrs)
+            found = _evaluated(evaluator, g, operands, attrs)
             if found is not None:
-                return found if isinstance(found, tuple) else (found,)
+                if found.has_floats:
+                    found.compute = lambda: converter.fn(g, *operands, **attrs)
+                return (found,)
         result = converter.fn(g, *operands, **attrs)
         return result if isinstance(result, tuple) else (result,)
 
-    def branch(self, graph: Graph, scope: Mapping[str, Value], opsets: Mapping[str, int]) -> list[Value]:
+    def branch(
+        self, graph: Graph, scope: Mapping[str, Value], opsets: Mapping[str, int]
+    ) -> list[Value]:
         """The results of a branch of the node, which sees the values around it."""
         inner = {**scope, **{n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}}
         self.run(_order(self.model.name, graph, outer=scope), inner, opsets)
@@ -197,7 +253,7 @@ class _Importer:
     def inline(self, step: Step, body: Body, operands: Sequence[Value | None]) -> list[Value]:
         """The results of a function: its nodes run with the operands under their formal names."""
         inner: dict[str, Value] = {}
-        absent = set(body.inputs[len(operands):])
+        absent = set(body.inputs[len(operands) :])
         for n, v in zip(body.inputs, operands, strict=False):
             if v is None:
                 absent.add(n)
@@ -205,9 +261,23 @@ class _Importer:
                 inner[n] = v
         attrs = {**body.defaults, **step.attrs}
         steps = [_bound(s, step, attrs, absent) for s in body.steps]
-        graph = Graph(step.op, [], {}, steps, body.outputs)
+        made = {*inner, *[o for s in steps for o in s.outputs]}
+        wanted = [o for o, n in zip(body.outputs, step.outputs, strict=False) if n and o in made]
+        graph = Graph(step.op, [], {}, steps, wanted)
         self.run(_order(self.model.name, graph, outer=inner), inner, body.opsets)
-        return [inner[o] for o in body.outputs if o in inner]
+        absent_result = f"{self.model.name}: node {step.label!r}: a result that its function lacks"
+        return [inner[o] if o in inner else _Missing(absent_result) for o in body.outputs]
+
+
+def _evaluated(
+    evaluator: Evaluator, g: Build, operands: Sequence[Value | None], attrs: Mapping[str, Any]
+) -> Value | None:
+    """The result on known elements; None where it has none (a division by zero, an overflow)."""
+    try:
+        found: Value | None = evaluator(g, operands, attrs)
+    except (ArithmeticError, ValueError):
+        return None
+    return found
 
 
 class _Missing(Value):
@@ -231,8 +301,14 @@ def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str])
     """A node of a function with the attributes of the calling node put in."""
     own = {k: attrs.get(v.name) if isinstance(v, Reference) else v for k, v in inner.attrs.items()}
     inputs = tuple(["" if n in absent else n for n in inner.inputs])
-    return Step(f"{outer.label}/{inner.label}", inner.op, inner.domain, inputs, inner.outputs,
-                {k: v for k, v in own.items() if v is not None})
+    return Step(
+        f"{outer.label}/{inner.label}",
+        inner.op,
+        inner.domain,
+        inputs,
+        inner.outputs,
+        {k: v for k, v in own.items() if v is not None},
+    )
 
 
 def _with_branches(steps: Iterable[Step]) -> Iterable[Step]:
@@ -254,7 +330,9 @@ def _attributes(g: Build, converter: Converter) -> dict[str, Any]:
             shown = "a graph" if isinstance(value, Graph) else repr(value)
             g.unsupported(f"attribute {name}={shown}", ", ".join(names) or "no attributes")
         if not converter.is_of_kind(names[name], value):
-            g.malformed(f"attribute {name}={value!r} is no {converter.attributes[names[name]][0].lower()}")
+            g.malformed(
+                f"attribute {name}={value!r} is no {converter.attributes[names[name]][0].lower()}"
+            )
         found[names[name]] = value
     for name, p in names.items():
         if p not in found and converter.attributes[p][1] is inspect.Parameter.empty:
@@ -265,9 +343,11 @@ def _attributes(g: Build, converter: Converter) -> dict[str, Any]:
 def _check_operands(g: Build, converter: Converter, operands: Sequence[Value | None]) -> None:
     names = converter.operands
     if len(operands) > len(names) and not converter.variadic:
-        used = [n for n in g.step.inputs[len(names):] if n]
+        used = [n for n in g.step.inputs[len(names) :] if n]
         if used:
-            g.unsupported(f"operand {used[0]!r} (number {len(names)})", ", ".join(names) or "no operands")
+            g.unsupported(
+                f"operand {used[0]!r} (number {len(names)})", ", ".join(names) or "no operands"
+            )
     for k in range(converter.required):
         if k >= len(operands) or operands[k] is None:
             g.malformed(f"the operand {names[k]!r} (number {k}) is missing")
@@ -283,8 +363,10 @@ def _order(model: str, graph: Graph, outer: Iterable[str]) -> list[Step]:
     for step in graph.steps:
         for n in _uses(step):
             if n and n not in given and n not in maker:
-                raise ImportFailure(f"{model}: the node {step.label!r} ({step.op}) reads {n!r}, "
-                                    "which nothing defines")
+                raise ImportFailure(
+                    f"{model}: the node {step.label!r} ({step.op}) reads {n!r}, "
+                    "which nothing defines"
+                )
     for o in graph.outputs:
         if o not in given and o not in maker:
             raise ImportFailure(f"{model}: the result {o!r} is defined by nothing")
@@ -298,7 +380,9 @@ def _order(model: str, graph: Graph, outer: Iterable[str]) -> list[Step]:
     return _sorted(model, graph.steps, sorted(live), maker)
 
 
-def _sorted(model: str, steps: Sequence[Step], live: Sequence[int], maker: Mapping[str, int]) -> list[Step]:
+def _sorted(
+    model: str, steps: Sequence[Step], live: Sequence[int], maker: Mapping[str, int]
+) -> list[Step]:
     """Depth first in the file's order; a node met below itself lies on a cycle."""
     done: list[Step] = []
     state: dict[int, int] = {}
@@ -313,15 +397,19 @@ def _sorted(model: str, steps: Sequence[Step], live: Sequence[int], maker: Mappi
             if state.get(k) == 2:
                 continue
             if state.get(k) == 1:
-                raise ImportFailure(f"{model}: the graph has a cycle through the node {steps[k].label!r} "
-                                    f"({steps[k].op})")
+                raise ImportFailure(
+                    f"{model}: the graph has a cycle through the node {steps[k].label!r} "
+                    f"({steps[k].op})"
+                )
             state[k] = 1
             stack.append((k, True))
             below = [maker[n] for n in _uses(steps[k]) if n in maker]
             for b in below:
                 if state.get(b) == 1:
-                    raise ImportFailure(f"{model}: the graph has a cycle through the node {steps[b].label!r} "
-                                        f"({steps[b].op})")
+                    raise ImportFailure(
+                        f"{model}: the graph has a cycle through the node {steps[b].label!r} "
+                        f"({steps[b].op})"
+                    )
             stack += [(b, False) for b in reversed(below) if b not in state]
     return done
 
@@ -336,10 +424,17 @@ def _makers(model: str, graph: Graph) -> dict[str, int]:
     for k, step in enumerate(graph.steps):
         for o in step.outputs:
             if o and (o in maker or o in names or o in graph.arrays):
-                raise ImportFailure(f"{model}: the value {o!r} is defined twice: by the node {step.label!r} "
-                                    f"({step.op}) and by "
-                                    + (f"the node {graph.steps[maker[o]].label!r}" if o in maker else
-                                       "an input" if o in names else "an initializer"))
+                raise ImportFailure(
+                    f"{model}: the value {o!r} is defined twice: by the node {step.label!r} "
+                    f"({step.op}) and by "
+                    + (
+                        f"the node {graph.steps[maker[o]].label!r}"
+                        if o in maker
+                        else "an input"
+                        if o in names
+                        else "an initializer"
+                    )
+                )
             if o:
                 maker[o] = k
     return maker

@@ -13,8 +13,18 @@ from smelt.ir.expr import ceildiv, convert, maximum
 from .build import Build
 from .values import Value, at_least, clamp_end, quotient, simplify, static
 
-__all__ = ["broadcast_to", "concat", "expand_dims", "reshape", "slice_", "split", "squeeze", "take", "tile",
-           "transpose"]
+__all__ = [
+    "broadcast_to",
+    "concat",
+    "expand_dims",
+    "reshape",
+    "slice_",
+    "split",
+    "squeeze",
+    "take",
+    "tile",
+    "transpose",
+]
 
 
 def _array(x: Value, array: np.ndarray) -> Value:
@@ -31,11 +41,17 @@ def reshape(g: Build, x: Value, dims: Sequence[Any]) -> Value:
         if static(x.shape) and static(rest):
             there, one = math.prod(x.shape), math.prod(rest)
             if one == 0 or there % one:
-                g.malformed(f"the shape {_text(dims)} does not divide the {there} elements of {_text(x.shape)}")
+                g.malformed(
+                    f"the shape {_text(dims)} does not divide the {there} elements "
+                    f"of {_text(x.shape)}"
+                )
         remaining = quotient(x.shape, rest)
         dims = [remaining if isinstance(d, int) and d == -1 else d for d in dims]
     if static(dims) and static(x.shape) and math.prod(dims) != math.prod(x.shape):
-        g.malformed(f"the shape {_text(dims)} has {math.prod(dims)} elements, the operand {math.prod(x.shape)}")
+        g.malformed(
+            f"the shape {_text(dims)} has {math.prod(dims)} elements, "
+            f"the operand {math.prod(x.shape)}"
+        )
     if x.is_array or (x.small and static(dims)):
         assert x.known is not None
         return _array(x, x.known.reshape(dims))
@@ -58,6 +74,8 @@ def transpose(g: Build, x: Value, axes: Sequence[int]) -> Value:
 
 def expand_dims(g: Build, x: Value, axes: Sequence[int]) -> Value:
     """Extents of 1 put in, at these places of the result."""
+    if not axes:
+        return x
     places = g.axes(axes, x.rank + len(axes))
     if len(set(places)) != len(places):
         g.malformed(f"axes={tuple(axes)} names a dimension twice")
@@ -68,7 +86,11 @@ def expand_dims(g: Build, x: Value, axes: Sequence[int]) -> Value:
 
 def squeeze(g: Build, x: Value, axes: Sequence[int] | None) -> Value:
     """Extents of 1 taken out; all of them where none are named."""
-    places = tuple([k for k, d in enumerate(x.shape) if d == 1]) if axes is None else g.axes(axes, x.rank)
+    places = (
+        tuple([k for k, d in enumerate(x.shape) if d == 1])
+        if axes is None
+        else g.axes(axes, x.rank)
+    )
     for p in places:
         if isinstance(x.shape[p], int) and x.shape[p] != 1:
             g.malformed(f"dimension {p} has the extent {x.shape[p]}, only 1 can be squeezed")
@@ -109,18 +131,35 @@ def take(g: Build, x: Value, indices: Value, axis: int) -> Value:
     if indices.small and indices.rank == 0:
         at = g.scalar(indices, "indices")
         begin = at if at_least(at, 0) else simplify(extent + convert(at))
-        part = g.call("strided_slice", x, axes=(axis,), begin=(begin,), end=(simplify(begin + 1),), strides=(1,))
+        part = g.call(
+            "strided_slice",
+            x,
+            axes=(axis,),
+            begin=(begin,),
+            end=(simplify(begin + 1),),
+            strides=(1,),
+        )
         return g.call("squeeze", part, axes=(axis,))
     return g.call("gather", x, indices, axis=axis)
 
 
-def slice_(g: Build, x: Value, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any],
-           steps: Sequence[int]) -> Value:
+def slice_(
+    g: Build,
+    x: Value,
+    axes: Sequence[int],
+    starts: Sequence[Any],
+    ends: Sequence[Any],
+    steps: Sequence[int],
+) -> Value:
     """A part of a value, with ONNX's clamping; steps backward become a slice and a flip."""
     axes = g.axes(axes, x.rank)
     if not len(axes) == len(starts) == len(ends) == len(steps) or 0 in steps:
-        g.malformed(f"{len(axes)} axes, {len(starts)} starts, {len(ends)} ends, steps {tuple(steps)}")
-    ranges = [_range(x.shape[a], b, e, s) for a, b, e, s in zip(axes, starts, ends, steps, strict=True)]
+        g.malformed(
+            f"{len(axes)} axes, {len(starts)} starts, {len(ends)} ends, steps {tuple(steps)}"
+        )
+    ranges = [
+        _range(x.shape[a], b, e, s) for a, b, e, s in zip(axes, starts, ends, steps, strict=True)
+    ]
     if x.small and all(static(r) for r in ranges):
         assert x.known is not None
         index: list[Any] = [slice(None)] * x.rank
@@ -132,12 +171,20 @@ def slice_(g: Build, x: Value, axes: Sequence[int], starts: Sequence[Any], ends:
         for a, i in enumerate(index):
             out = out[(slice(None),) * a + (i,)]
         return _array(x, out)
-    full = [k for k, (a, (b, e, s)) in enumerate(zip(axes, ranges, strict=True))
-            if not (b == 0 and e == x.shape[a] and s == 1)]
+    full = [
+        k
+        for k, (a, (b, e, s)) in enumerate(zip(axes, ranges, strict=True))
+        if not (b == 0 and e == x.shape[a] and s == 1)
+    ]
     if full:
-        x = g.call("strided_slice", x, axes=tuple([axes[k] for k in full]),
-                   begin=tuple([ranges[k][0] for k in full]), end=tuple([ranges[k][1] for k in full]),
-                   strides=tuple([ranges[k][2] for k in full]))
+        x = g.call(
+            "strided_slice",
+            x,
+            axes=tuple([axes[k] for k in full]),
+            begin=tuple([ranges[k][0] for k in full]),
+            end=tuple([ranges[k][1] for k in full]),
+            strides=tuple([ranges[k][2] for k in full]),
+        )
     back = tuple([a for a, s in zip(axes, steps, strict=True) if s < 0])
     return g.call("flip", x, axes=back) if back else x
 
@@ -190,7 +237,9 @@ def split(g: Build, x: Value, sizes: Sequence[Any], axis: int) -> tuple[Value, .
             assert x.known is not None
             parts.append(_array(x, x.known[(slice(None),) * axis + (slice(at, end),)]))
         else:
-            parts.append(g.call("strided_slice", x, axes=(axis,), begin=(at,), end=(end,), strides=(1,)))
+            parts.append(
+                g.call("strided_slice", x, axes=(axis,), begin=(at,), end=(end,), strides=(1,))
+            )
         at = end
     return tuple(parts)
 
@@ -200,15 +249,22 @@ def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
     rank = max(len(dims), x.rank)
     old = [1] * (rank - x.rank) + list(x.shape)
     new = [1] * (rank - len(dims)) + [simplify(d) for d in dims]
-    out = []
+    out: list[Any] = []
     for a, b in zip(old, new, strict=True):
         if isinstance(a, int) and isinstance(b, int) and a != b and 1 not in (a, b):
-            g.malformed(f"the shape ({', '.join(map(str, x.shape))}) does not broadcast to "
-                        f"({', '.join(map(str, dims))})")
+            g.malformed(
+                f"the shape ({', '.join(map(str, x.shape))}) does not broadcast to "
+                f"({', '.join(map(str, dims))})"
+            )
         out.append(b if isinstance(a, int) and a == 1 else a)
     if tuple(out) == x.shape:
         return x
-    if static(out) and x.known is not None and (x.small or x.is_array) and math.prod(out) <= 1 << 16:
+    if (
+        static(out)
+        and x.known is not None
+        and (x.small or x.is_array)
+        and math.prod(out) <= 1 << 16
+    ):
         return _array(x, np.broadcast_to(x.known, out))
     return g.call("broadcast_to", x, shape=tuple(out))
 

@@ -41,15 +41,20 @@ def scatter(g: Build, x: Value, indices: Value, updates: Value, *, axis: int = 0
 
 
 @onnx_op("ScatterElements", since=11)
-def scatter_elements(g: Build, x: Value, indices: Value, updates: Value, *, axis: int = 0,
-                     reduction: str = "none") -> Value:
+def scatter_elements(
+    g: Build, x: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Value:
     """Elements written by index."""
     g.one_of("reduction", reduction, ("none", "add", "mul", "min", "max"))
-    return g.call("scatter_elements", x, indices, updates, axis=g.axis(axis, x.rank), reduction=reduction)
+    return g.call(
+        "scatter_elements", x, indices, updates, axis=g.axis(axis, x.rank), reduction=reduction
+    )
 
 
 @onnx_op("ScatterND", since=11)
-def scatter_nd(g: Build, x: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
+def scatter_nd(
+    g: Build, x: Value, indices: Value, updates: Value, *, reduction: str = "none"
+) -> Value:
     """Slices written by index tuples."""
     g.one_of("reduction", reduction, ("none", "add", "mul", "min", "max"))
     return g.call("scatter_nd", x, indices, updates, reduction=reduction)
@@ -62,23 +67,42 @@ def one_hot(g: Build, indices: Value, depth: Value, values: Value, *, axis: int 
     if isinstance(off, Expr) or isinstance(on, Expr):
         g.unsupported("values that depend on symbolic sizes", "constants")
     size = g.dims(depth, "depth")
-    integers = indices if indices.dtype.startswith("int") else g.call("cast", indices, dtype="int64")
+    integers = (
+        indices if indices.dtype.startswith("int") else g.call("cast", indices, dtype="int64")
+    )
     count = size[0] if isinstance(size[0], Expr) else int(size[0])
-    return g.call("one_hot", integers, depth=count, axis=g.axis(axis, indices.rank + 1),
-                  on_value=on, off_value=off, dtype=values.dtype)
+    return g.call(
+        "one_hot",
+        integers,
+        depth=count,
+        axis=g.axis(axis, indices.rank + 1),
+        on_value=on,
+        off_value=off,
+        dtype=values.dtype,
+    )
 
 
 @onnx_op("TopK", since=10)
 def topk_10(g: Build, x: Value, k: Value, *, axis: int = -1) -> tuple[Value, ...]:
     """The largest elements and where they are."""
-    return g.calls("topk", x, k=int(g.number(k, "K")), axis=g.axis(axis, x.rank), largest=True, sorted=True)
+    return g.calls(
+        "topk", x, k=int(g.number(k, "K")), axis=g.axis(axis, x.rank), largest=True, sorted=True
+    )
 
 
 @onnx_op("TopK", since=11)
-def topk(g: Build, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Value, ...]:
+def topk(
+    g: Build, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Value, ...]:
     """The largest or smallest elements and where they are."""
-    return g.calls("topk", x, k=int(g.number(k, "K")), axis=g.axis(axis, x.rank), largest=bool(largest),
-                   sorted=bool(sorted))
+    return g.calls(
+        "topk",
+        x,
+        k=int(g.number(k, "K")),
+        axis=g.axis(axis, x.rank),
+        largest=bool(largest),
+        sorted=bool(sorted),
+    )
 
 
 @onnx_op("NonZero", since=9)
@@ -89,12 +113,20 @@ def non_zero(g: Build, x: Value) -> Value:
 
 # ---------------------------------------------------------------------------------------- resize
 
-_COORDINATES = ("half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners", "pytorch_half_pixel",
-                "tf_crop_and_resize")
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "asymmetric",
+    "align_corners",
+    "pytorch_half_pixel",
+    "tf_crop_and_resize",
+)
 _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-def _resize(g: Build, x: Value, scales: tuple[Any, ...], sizes: tuple[Any, ...], **attrs: Any) -> Value:
+def _resize(
+    g: Build, x: Value, scales: tuple[Any, ...], sizes: tuple[Any, ...], **attrs: Any
+) -> Value:
     if scales:
         if len(scales) != x.rank:
             g.malformed(f"{len(scales)} scales for {x.rank} dimensions")
@@ -103,8 +135,13 @@ def _resize(g: Build, x: Value, scales: tuple[Any, ...], sizes: tuple[Any, ...],
         g.malformed(f"{len(sizes)} sizes for {x.rank} dimensions")
     if any(isinstance(s, Expr) for s in scales):
         scales = ()
-    return g.call("resize", x, sizes=tuple([simplify(s) for s in sizes]),
-                  scales=tuple([float(s) for s in scales]), **attrs)
+    return g.call(
+        "resize",
+        x,
+        sizes=tuple([simplify(s) for s in sizes]),
+        scales=tuple([float(s) for s in scales]),
+        **attrs,
+    )
 
 
 def _scaled(g: Build, extent: Any, scale: Any) -> Any:
@@ -114,8 +151,6 @@ def _scaled(g: Build, extent: Any, scale: Any) -> Any:
     return simplify(evaluate.truncated(convert(extent) * scale))
 
 
-
-
 @onnx_op("Upsample", since=7)
 def upsample_7(g: Build, x: Value, *, mode: str = "nearest", scales: Floats) -> Value:
     """Resize of old."""
@@ -123,26 +158,40 @@ def upsample_7(g: Build, x: Value, *, mode: str = "nearest", scales: Floats) -> 
     return _resize(g, x, scales, (), mode=mode, coordinate_mode="asymmetric", nearest_mode="floor")
 
 
+@onnx_op("Resize", since=10)
 @onnx_op("Upsample", since=9)
 def upsample_9(g: Build, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """Resize of old."""
+    """Scales as an operand, coordinates without an offset."""
     g.one_of("mode", mode, ("nearest", "linear"))
-    return _resize(g, x, g.dims(scales, "scales"), (), mode=mode, coordinate_mode="asymmetric",
-                   nearest_mode="floor")
-
-
-@onnx_op("Resize", since=10)
-def resize_10(g: Build, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """Coordinates without an offset."""
-    return upsample_9(g, x, scales, mode=mode)
+    return _resize(
+        g,
+        x,
+        g.dims(scales, "scales"),
+        (),
+        mode=mode,
+        coordinate_mode="asymmetric",
+        nearest_mode="floor",
+    )
 
 
 @onnx_op("Resize", since=11)
-def resize(g: Build, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None, *,
-           antialias: int = 0, axes: Ints = (), coordinate_transformation_mode: str = "half_pixel",
-           cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
-           keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
-           nearest_mode: str = "round_prefer_floor") -> Value:
+def resize(
+    g: Build,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+    *,
+    antialias: int = 0,
+    axes: Ints = (),
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Value:
     """Nearest, linear and cubic, without antialias."""
     g.one_of("antialias", antialias, (0,))
     g.one_of("coordinate_transformation_mode", coordinate_transformation_mode, _COORDINATES)
@@ -157,10 +206,19 @@ def resize(g: Build, x: Value, roi: Value | None = None, scales: Value | None = 
     attrs: dict[str, Any] = {}
     if coordinate_transformation_mode == "tf_crop_and_resize":
         attrs["roi"] = _roi(g, roi, where, x.rank)
-    return _resize(g, x, _everywhere(factors, where, (1.0,) * x.rank), _everywhere(extents, where, x.shape),
-                   mode=mode, coordinate_mode=coordinate_transformation_mode, nearest_mode=nearest_mode,
-                   cubic_coeff=cubic_coeff_a, exclude_outside=bool(exclude_outside),
-                   extrapolation_value=extrapolation_value, **attrs)
+    return _resize(
+        g,
+        x,
+        _everywhere(factors, where, (1.0,) * x.rank),
+        _everywhere(extents, where, x.shape),
+        mode=mode,
+        coordinate_mode=coordinate_transformation_mode,
+        nearest_mode=nearest_mode,
+        cubic_coeff=cubic_coeff_a,
+        exclude_outside=bool(exclude_outside),
+        extrapolation_value=extrapolation_value,
+        **attrs,
+    )
 
 
 def _everywhere(given: tuple[Any, ...], where: Ints, default: tuple[Any, ...]) -> tuple[Any, ...]:

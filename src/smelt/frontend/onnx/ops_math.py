@@ -18,20 +18,57 @@ from .values import Value
 __all__: list[str] = []
 
 _UNARY = {
-    "Abs": "abs", "Neg": "negative", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Tanh": "tanh",
-    "Sigmoid": "sigmoid", "Erf": "erf", "Relu": "relu", "Sin": "sin", "Cos": "cos", "Tan": "tan",
-    "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh",
-    "Acosh": "acosh", "Atanh": "atanh", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Sign": "sign",
-    "Reciprocal": "reciprocal", "Not": "logical_not", "IsNaN": "isnan", "BitwiseNot": "bitwise_not",
-    "HardSwish": "hard_swish", "Softplus": "softplus", "Softsign": "softsign", "Mish": "mish",
-}  # fmt: skip
+    "Abs": "abs",
+    "Neg": "negative",
+    "Exp": "exp",
+    "Log": "log",
+    "Sqrt": "sqrt",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Erf": "erf",
+    "Relu": "relu",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Tan": "tan",
+    "Asin": "asin",
+    "Acos": "acos",
+    "Atan": "atan",
+    "Sinh": "sinh",
+    "Cosh": "cosh",
+    "Asinh": "asinh",
+    "Acosh": "acosh",
+    "Atanh": "atanh",
+    "Floor": "floor",
+    "Ceil": "ceil",
+    "Round": "round",
+    "Sign": "sign",
+    "Reciprocal": "reciprocal",
+    "Not": "logical_not",
+    "IsNaN": "isnan",
+    "BitwiseNot": "bitwise_not",
+    "HardSwish": "hard_swish",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+    "Mish": "mish",
+}
 
 _BINARY = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Equal": "equal", "Less": "less",
-    "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal",
-    "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "PRelu": "prelu",
-}  # fmt: skip
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "Equal": "equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "PRelu": "prelu",
+}
 
 _FOLDED = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
 
@@ -39,12 +76,14 @@ _FOLDED = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
 def _unary(target: str) -> Callable[..., Value]:
     def convert(g: Build, x: Value) -> Value:
         return g.call(target, x)
+
     return convert
 
 
 def _binary(target: str) -> Callable[..., Value]:
     def convert(g: Build, a: Value, b: Value) -> Value:
         return g.call(target, a, b)
+
     return convert
 
 
@@ -53,6 +92,7 @@ def _folded(target: str) -> Callable[..., Value]:
         for x in rest:
             first = g.call(target, first, x)
         return first
+
     return convert
 
 
@@ -70,7 +110,9 @@ def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     total = first
     for x in rest:
         total = g.call("add", total, x)
-    return g.call("multiply", total, g.constant(1 / (1 + len(rest)), total.dtype)) if rest else total
+    return (
+        g.call("multiply", total, g.constant(1 / (1 + len(rest)), total.dtype)) if rest else total
+    )
 
 
 @onnx_op("Div", since=7)
@@ -117,8 +159,14 @@ def dropout(g: Build, x: Value, *, ratio: float = 0.5) -> Value:
 
 
 @onnx_op("Dropout", since=12)
-def dropout_12(g: Build, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *,
-               seed: int = 0) -> Value:
+def dropout_12(
+    g: Build,
+    x: Value,
+    ratio: Value | None = None,
+    training_mode: Value | None = None,
+    *,
+    seed: int = 0,
+) -> Value:
     """Inference: the operand itself."""
     if training_mode is not None and g.number(training_mode, "training_mode"):
         g.unsupported("training_mode=True", "False")
@@ -128,7 +176,9 @@ def dropout_12(g: Build, x: Value, ratio: Value | None = None, training_mode: Va
 @onnx_op("IsInf", since=10)
 def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Infinities of one sign or both."""
-    return g.call("isinf", x, detect_negative=bool(detect_negative), detect_positive=bool(detect_positive))
+    return g.call(
+        "isinf", x, detect_negative=bool(detect_negative), detect_positive=bool(detect_positive)
+    )
 
 
 # ------------------------------------------------------------------------------------------- types
@@ -149,12 +199,16 @@ def cast(g: Build, x: Value, *, to: int, saturate: int = 1, round_mode: str = "u
     """Another element type."""
     dtype = g.dtype(to)
     if dtype.startswith("float8"):
-        g.unsupported(f"to={to} ({dtype})", ", ".join([d for d in dt.DTYPES if not d.startswith("float8")]))
+        g.unsupported(
+            f"to={to} ({dtype})", ", ".join([d for d in dt.DTYPES if not d.startswith("float8")])
+        )
     return x if dtype == x.dtype else g.call("cast", x, dtype=dtype)
 
 
 @onnx_op("CastLike", since=15)
-def cast_like(g: Build, x: Value, target: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+def cast_like(
+    g: Build, x: Value, target: Value, *, saturate: int = 1, round_mode: str = "up"
+) -> Value:
     """The element type of another value."""
     return _as(g, x, target.dtype)
 
@@ -187,8 +241,13 @@ def celu(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
 
 
 @onnx_op("Selu", since=6)
-def selu(g: Build, x: Value, *, alpha: float = 1.67326319217681884765625,
-         gamma: float = 1.05070102214813232421875) -> Value:
+def selu(
+    g: Build,
+    x: Value,
+    *,
+    alpha: float = 1.67326319217681884765625,
+    gamma: float = 1.05070102214813232421875,
+) -> Value:
     """Scaled Elu."""
     return g.call("selu", x, alpha=alpha, gamma=gamma)
 
@@ -216,13 +275,13 @@ def swish(g: Build, x: Value, *, alpha: float = 1.0) -> Value:
 
 
 @onnx_op("Clip", since=6)
-def clip(g: Build, x: Value, *, min: float | None = None, max: float | None = None) -> Value:  # noqa: A002
+def clip(g: Build, x: Value, *, min: float | None = None, max: float | None = None) -> Value:
     """Bounds as attributes."""
     return x if min is None and max is None else g.call("clip", x, min=min, max=max)
 
 
 @onnx_op("Clip", since=11)
-def clip_11(g: Build, x: Value, min: Value | None = None, max: Value | None = None) -> Value:  # noqa: A002
+def clip_11(g: Build, x: Value, min: Value | None = None, max: Value | None = None) -> Value:
     """Bounds as operands; those computed at run time become minimum and maximum."""
     if all(b is None or b.is_array for b in (min, max)):
         low, high = [None if b is None else g.number(b, "bound") for b in (min, max)]
@@ -237,10 +296,17 @@ def clip_11(g: Build, x: Value, min: Value | None = None, max: Value | None = No
 # ---------------------------------------------------------------------------------- reductions
 
 _REDUCTIONS = {
-    "ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod",
-    "ReduceL1": "reduce_l1", "ReduceL2": "reduce_l2", "ReduceSumSquare": "reduce_sum_square",
-    "ReduceLogSum": "reduce_log_sum", "ReduceLogSumExp": "reduce_log_sum_exp",
-}  # fmt: skip
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
+    "ReduceProd": "prod",
+    "ReduceL1": "reduce_l1",
+    "ReduceL2": "reduce_l2",
+    "ReduceSumSquare": "reduce_sum_square",
+    "ReduceLogSum": "reduce_log_sum",
+    "ReduceLogSumExp": "reduce_log_sum_exp",
+}
 
 
 def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
@@ -253,14 +319,22 @@ def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: i
 def _reduction(target: str) -> Callable[..., Value]:
     def convert(g: Build, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
         return _reduced(g, target, x, axes, keepdims)
+
     return convert
 
 
 def _reduction_18(target: str) -> Callable[..., Value]:
-    def convert(g: Build, x: Value, axes: Value | None = None, *, keepdims: int = 1,
-                noop_with_empty_axes: int = 0) -> Value:
+    def convert(
+        g: Build,
+        x: Value,
+        axes: Value | None = None,
+        *,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> Value:
         found = () if axes is None else g.ints(axes, "axes")
         return _reduced(g, target, x, found, keepdims, noop_with_empty_axes)
+
     return convert
 
 
@@ -270,9 +344,17 @@ for _name, _target in _REDUCTIONS.items():
 
 
 def _arg(target: str) -> Callable[..., Value]:
-    def convert(g: Build, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
-        return g.call(target, x, axis=g.axis(axis, x.rank), keepdims=bool(keepdims),
-                      select_last_index=bool(select_last_index))
+    def convert(
+        g: Build, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+    ) -> Value:
+        return g.call(
+            target,
+            x,
+            axis=g.axis(axis, x.rank),
+            keepdims=bool(keepdims),
+            select_last_index=bool(select_last_index),
+        )
+
     return convert
 
 
@@ -306,8 +388,17 @@ def matmul(g: Build, a: Value, b: Value) -> Value:
 
 
 @onnx_op("Gemm", since=7)
-def gemm(g: Build, a: Value, b: Value, c: Value | None = None, *, alpha: float = 1.0, beta: float = 1.0,
-         transA: int = 0, transB: int = 0) -> Value:  # noqa: N803
+def gemm(
+    g: Build,
+    a: Value,
+    b: Value,
+    c: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
     """alpha A B + beta C."""
     y = g.call("matmul", a, b, transpose_a=bool(transA), transpose_b=bool(transB))
     y = y if alpha == 1 else g.call("multiply", y, g.constant(alpha, y.dtype))
@@ -320,7 +411,9 @@ def gemm(g: Build, a: Value, b: Value, c: Value | None = None, *, alpha: float =
 @onnx_op("Range", since=11)
 def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
     """start, start + delta, ... below the limit."""
-    first, last, step = [g.scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))]
+    first, last, step = [
+        g.scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))
+    ]
     if not any(isinstance(e, Expr) for e in (first, last, step)):
         if step == 0:
             g.malformed("delta is 0")
@@ -328,5 +421,7 @@ def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
         items: Any = np.array([first + k * step for k in range(count)], dt.to_numpy(start.dtype))
         return Value.of_array(items)
     if isinstance(step, Expr) or not dt.is_int(start.dtype):
-        g.unsupported("a range of symbolic length with this type or step", "integers with a constant delta")
+        g.unsupported(
+            "a range of symbolic length with this type or step", "integers with a constant delta"
+        )
     return moves.arange(g, first, last, step, start.dtype)

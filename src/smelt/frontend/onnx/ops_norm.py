@@ -15,13 +15,27 @@ __all__: list[str] = []
 
 
 @onnx_op("LayerNormalization", since=17)
-def layer_norm(g: Build, x: Value, scale: Value, bias: Value | None = None, *, axis: int = -1,
-               epsilon: float = 1e-5, stash_type: int = 1) -> Value:
+def layer_norm(
+    g: Build,
+    x: Value,
+    scale: Value,
+    bias: Value | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Value:
     """Over the dimensions from the axis on."""
     g.one_of("stash_type", stash_type, (1,))
     place = g.axis(axis, x.rank)
-    return g.call("layer_norm", x, _tail(g, scale, x, place), None if bias is None else _tail(g, bias, x, place),
-                  axis=place, epsilon=epsilon)
+    return g.call(
+        "layer_norm",
+        x,
+        _tail(g, scale, x, place),
+        None if bias is None else _tail(g, bias, x, place),
+        axis=place,
+        epsilon=epsilon,
+    )
 
 
 def _tail(g: Build, v: Value, x: Value, axis: int) -> Value:
@@ -30,8 +44,9 @@ def _tail(g: Build, v: Value, x: Value, axis: int) -> Value:
 
 
 @onnx_op("RMSNormalization", since=23)
-def rms_norm(g: Build, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5,
-             stash_type: int = 1) -> Value:
+def rms_norm(
+    g: Build, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
     """Layer normalisation without the mean."""
     g.one_of("stash_type", stash_type, (1,))
     place = g.axis(axis, x.rank)
@@ -45,11 +60,18 @@ def instance_norm(g: Build, x: Value, scale: Value, bias: Value, *, epsilon: flo
 
 
 @onnx_op("GroupNormalization", since=18)
-def group_norm_18(g: Build, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5,
-                  num_groups: int) -> Value:
+def group_norm_18(
+    g: Build, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int
+) -> Value:
     """Scale and bias per group."""
-    return g.call("group_norm", x, _per_channel(g, scale, x, num_groups), _per_channel(g, bias, x, num_groups),
-                  groups=num_groups, epsilon=epsilon)
+    return g.call(
+        "group_norm",
+        x,
+        _per_channel(g, scale, x, num_groups),
+        _per_channel(g, bias, x, num_groups),
+        groups=num_groups,
+        epsilon=epsilon,
+    )
 
 
 def _per_channel(g: Build, v: Value, x: Value, groups: int) -> Value:
@@ -62,15 +84,25 @@ def _per_channel(g: Build, v: Value, x: Value, groups: int) -> Value:
 
 
 @onnx_op("GroupNormalization", since=21)
-def group_norm(g: Build, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int,
-               stash_type: int = 1) -> Value:
+def group_norm(
+    g: Build,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    *,
+    epsilon: float = 1e-5,
+    num_groups: int,
+    stash_type: int = 1,
+) -> Value:
     """Scale and bias per channel."""
     g.one_of("stash_type", stash_type, (1,))
     return g.call("group_norm", x, scale, bias, groups=num_groups, epsilon=epsilon)
 
 
 @onnx_op("LRN")
-def lrn(g: Build, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Value:
+def lrn(
+    g: Build, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
+) -> Value:
     """Local response normalisation across channels."""
     return g.call("lrn", x, size=size, alpha=alpha, beta=beta, bias=bias)
 
@@ -87,6 +119,8 @@ def mean_variance(g: Build, x: Value, *, axes: Ints = (0, 2, 3)) -> Value:
     """(x - mean) / (standard deviation + 1e-9)."""
     places = tuple(sorted(g.axes(axes, x.rank)))
     centred = g.call("subtract", x, g.call("mean", x, axes=places, keepdims=True))
-    spread = g.call("sqrt", g.call("mean", g.call("multiply", centred, centred), axes=places, keepdims=True))
+    spread = g.call(
+        "sqrt", g.call("mean", g.call("multiply", centred, centred), axes=places, keepdims=True)
+    )
     small = Value.of_array(np.array(1e-9, dt.to_numpy(x.dtype)))
     return g.call("divide", centred, g.call("add", spread, small))

@@ -11,27 +11,79 @@ __all__: list[str] = []
 
 
 @onnx_op("MaxPool")
-def max_pool(g: Build, x: Value, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Ints = (),
-             kernel_shape: Ints, pads: Ints = (), storage_order: int = 0, strides: Ints = ()) -> Value:
+def max_pool(
+    g: Build,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints = (),
+    kernel_shape: Ints,
+    pads: Ints = (),
+    storage_order: int = 0,
+    strides: Ints = (),
+) -> Value:
     """The largest of each window; padding never wins."""
-    win = window(g, x, kernel_shape, auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations,
-                 ceil_mode=ceil_mode)
-    return g.call("max_pool", x, kernel=win.kernel, strides=win.strides, pads=win.pads, dilations=win.dilations)
+    win = window(
+        g,
+        x,
+        kernel_shape,
+        auto_pad=auto_pad,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        ceil_mode=ceil_mode,
+    )
+    return g.call(
+        "max_pool",
+        x,
+        kernel=win.kernel,
+        strides=win.strides,
+        pads=win.pads,
+        dilations=win.dilations,
+    )
 
 
 @onnx_op("AveragePool", since=7)
-def average_pool(g: Build, x: Value, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
-                 dilations: Ints = (), kernel_shape: Ints, pads: Ints = (), strides: Ints = ()) -> Value:
+def average_pool(
+    g: Build,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Ints = (),
+    kernel_shape: Ints,
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
     """The mean of each window. What ceil_mode adds never counts, the model's own padding may."""
-    win = window(g, x, kernel_shape, auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations,
-                 ceil_mode=ceil_mode)
+    win = window(
+        g,
+        x,
+        kernel_shape,
+        auto_pad=auto_pad,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        ceil_mode=ceil_mode,
+    )
     count = bool(count_include_pad)
     if ceil_mode and count:
-        own = window(g, x, kernel_shape, auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations)
+        own = window(
+            g, x, kernel_shape, auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
+        )
         if own != win:
             x, win, count = _padded(g, x, own, win), _rest(own, win), False
-    return g.call("avg_pool", x, kernel=win.kernel, strides=win.strides, pads=win.pads, dilations=win.dilations,
-                  count_include_pad=count)
+    return g.call(
+        "avg_pool",
+        x,
+        kernel=win.kernel,
+        strides=win.strides,
+        pads=win.pads,
+        dilations=win.dilations,
+        count_include_pad=count,
+    )
 
 
 def _padded(g: Build, x: Value, own: Window, rounded: Window) -> Value:

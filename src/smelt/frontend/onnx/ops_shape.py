@@ -21,16 +21,25 @@ __all__: list[str] = []
 
 
 @onnx_op("Constant")
-def constant(g: Build, *, value: Array | None = None, value_float: float | None = None,
-             value_floats: Floats | None = None, value_int: int | None = None,
-             value_ints: Ints | None = None) -> Value:
+def constant(
+    g: Build,
+    *,
+    value: Array | None = None,
+    value_float: float | None = None,
+    value_floats: Floats | None = None,
+    value_int: int | None = None,
+    value_ints: Ints | None = None,
+) -> Value:
     """An array written into the node."""
     if value is not None:
         return Value.of_array(value)
-    for single, many, dtype in ((value_float, value_floats, np.float32), (value_int, value_ints, np.int64)):
+    for single, many, dtype in (
+        (value_float, value_floats, np.float32),
+        (value_int, value_ints, np.int64),
+    ):
         if single is not None or many is not None:
             return Value.of_array(np.array(single if single is not None else many, dtype))
-    g.malformed("the node has no value")
+    return g.malformed("the node has no value")
 
 
 @onnx_op("ConstantOfShape", since=9)
@@ -57,7 +66,9 @@ def eye_like(g: Build, x: Value, *, dtype: int | None = None, k: int = 0) -> Val
 @onnx_op("Shape")
 def shape(g: Build, x: Value, *, start: int = 0, end: int | None = None) -> Value:
     """The extents, which are known here."""
-    return Value.of_array(objects(x.shape[slice(start, end)], (len(x.shape[slice(start, end)]),)), "int64")
+    return Value.of_array(
+        objects(x.shape[slice(start, end)], (len(x.shape[slice(start, end)]),)), "int64"
+    )
 
 
 @onnx_op("Size")
@@ -177,8 +188,9 @@ def split(g: Build, x: Value, *, axis: int = 0, split: Ints | None = None) -> tu
 
 
 @onnx_op("Split", since=13)
-def split_13(g: Build, x: Value, split: Value | None = None, *, axis: int = 0,
-             num_outputs: int | None = None) -> tuple[Value, ...]:
+def split_13(
+    g: Build, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Value, ...]:
     """Sizes as an operand."""
     if split is not None:
         return moves.split(g, x, g.dims(split, "split"), axis)
@@ -188,12 +200,20 @@ def split_13(g: Build, x: Value, split: Value | None = None, *, axis: int = 0,
 @onnx_op("Slice")
 def slice_(g: Build, x: Value, *, axes: Ints | None = None, starts: Ints, ends: Ints) -> Value:
     """Ranges as attributes."""
-    return moves.slice_(g, x, tuple(range(len(starts))) if axes is None else axes, starts, ends, (1,) * len(starts))
+    return moves.slice_(
+        g, x, tuple(range(len(starts))) if axes is None else axes, starts, ends, (1,) * len(starts)
+    )
 
 
 @onnx_op("Slice", since=10)
-def slice_10(g: Build, x: Value, starts: Value, ends: Value, axes: Value | None = None,
-             steps: Value | None = None) -> Value:
+def slice_10(
+    g: Build,
+    x: Value,
+    starts: Value,
+    ends: Value,
+    axes: Value | None = None,
+    steps: Value | None = None,
+) -> Value:
     """Ranges as operands."""
     begin, end = g.dims(starts, "starts"), g.dims(ends, "ends")
     which = tuple(range(len(begin))) if axes is None else g.ints(axes, "axes")
@@ -225,8 +245,15 @@ def pad(g: Build, x: Value, *, mode: str = "constant", pads: Ints, value: float 
 
 
 @onnx_op("Pad", since=11)
-def pad_11(g: Build, x: Value, pads: Value, value: Value | None = None, axes: Value | None = None, *,
-           mode: str = "constant") -> Value:
+def pad_11(
+    g: Build,
+    x: Value,
+    pads: Value,
+    value: Value | None = None,
+    axes: Value | None = None,
+    *,
+    mode: str = "constant",
+) -> Value:
     """Widths as an operand, of some dimensions only where axes are given."""
     widths = g.dims(pads, "pads")
     if axes is not None:

@@ -23,7 +23,19 @@ try:
 except ImportError:  # pragma: no cover
     onnx = None  # type: ignore[assignment]
 
-__all__ = ["FIRST_OPSET", "Body", "Graph", "Input", "Model", "Step", "function_of", "last_opset", "load", "version_of"]
+__all__ = [
+    "FIRST_OPSET",
+    "Body",
+    "Graph",
+    "Input",
+    "Model",
+    "Step",
+    "function_of",
+    "has_body",
+    "last_opset",
+    "load",
+    "version_of",
+]
 
 FIRST_OPSET = 7
 
@@ -110,8 +122,9 @@ def load(model: object, name: str | None = None) -> Model:
         name = name or model.graph.name or "<model>"
         proto = model
     else:
-        raise ImportFailure("an ONNX model is a path, bytes or an onnx.ModelProto, "
-                            f"not {type(model).__name__}")
+        raise ImportFailure(
+            f"an ONNX model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}"
+        )
     return _Reader(name, folder).model(proto)
 
 
@@ -133,8 +146,10 @@ def _parse(data: bytes, name: str) -> onnx.ModelProto:
     try:
         proto.ParseFromString(data)
     except Exception:
-        raise ImportFailure(f"{name}: not an ONNX model, or a truncated one ({len(data)} bytes "
-                            "that do not parse as ModelProto)") from None
+        raise ImportFailure(
+            f"{name}: not an ONNX model, or a truncated one ({len(data)} bytes "
+            "that do not parse as ModelProto)"
+        ) from None
     return proto
 
 
@@ -152,13 +167,24 @@ def version_of(op: str, opset: int, domain: str = "") -> int | None:
         return None
 
 
-def function_of(step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any]] | None]) -> Body | None:
+def has_body(op: str, opset: int) -> bool:
+    """Whether the onnx package defines an operator by other operators."""
+    try:
+        schema: Any = defs.get_schema(op, opset)
+    except defs.SchemaError:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def function_of(
+    step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any]] | None]
+) -> Body | None:
     """The body that the onnx package gives for an operator defined as a function, or None.
 
     types  element type and extents (numbers where known) of each operand
     """
     try:
-        schema = defs.get_schema(step.op, opset, step.domain)
+        schema: Any = defs.get_schema(step.op, opset, step.domain)
     except defs.SchemaError:
         return None
     reader = _Reader("<function>", None)
@@ -166,7 +192,11 @@ def function_of(step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any]
         return reader.function(schema.function_body, {step.domain: opset}, _defaults(schema))
     if not schema.has_context_dependent_function:
         return None
-    node = helper.make_node(step.op, step.inputs, step.outputs, domain=step.domain, **step.attrs)
+    attrs = {
+        k: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v
+        for k, v in step.attrs.items()
+    }
+    node = helper.make_node(step.op, step.inputs, step.outputs, domain=step.domain, **attrs)
     protos = []
     for t in types:
         if t is None:
@@ -179,7 +209,8 @@ def function_of(step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any]
     if not versions:
         return None
     text = schema.get_context_dependent_function_with_opset_version(
-        versions[-1], node.SerializeToString(), protos)
+        versions[-1], node.SerializeToString(), protos
+    )
     body = onnx.FunctionProto()
     body.ParseFromString(text)
     return reader.function(body, {step.domain: opset}, _defaults(schema))
@@ -187,8 +218,11 @@ def function_of(step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any]
 
 def _defaults(schema: Any) -> dict[str, Any]:
     reader = _Reader("<function>", None)
-    return {n: reader.attribute(a.default_value, n) for n, a in schema.attributes.items()
-            if a.default_value.name}
+    return {
+        n: reader.attribute(a.default_value, n)
+        for n, a in schema.attributes.items()
+        if a.default_value.name
+    }
 
 
 def dtype_of(element: int) -> str | None:
@@ -218,39 +252,64 @@ class _Reader:
         opsets = {_domain(o.domain): int(o.version) for o in imports}
         version = opsets.get("")
         if version is not None and not FIRST_OPSET <= version <= last_opset():
-            raise Unsupported(f"{self.name}: opset {version}\n  supported: {FIRST_OPSET} to {last_opset()}")
+            raise Unsupported(
+                f"{self.name}: opset {version}\n  supported: {FIRST_OPSET} to {last_opset()}"
+            )
         return opsets
 
     def graph(self, proto: onnx.GraphProto) -> Graph:
         """A graph or a branch."""
         if proto.sparse_initializer:
             name = proto.sparse_initializer[0].values.name
-            raise Unsupported(f"{self.name}: initializer {name!r} is sparse\n  supported: dense tensors")
+            raise Unsupported(
+                f"{self.name}: initializer {name!r} is sparse\n  supported: dense tensors"
+            )
         arrays: dict[str, np.ndarray] = {}
         for t in proto.initializer:
             if t.name in arrays:
                 raise ImportFailure(f"{self.name}: the initializer {t.name!r} is defined twice")
             arrays[t.name] = self.array(t, t.name)
         inputs = [self.input(i) for i in proto.input if i.name not in arrays]
-        return Graph(proto.name, inputs, arrays, [self.step(n) for n in proto.node],
-                     [o.name for o in proto.output])
+        return Graph(
+            proto.name,
+            inputs,
+            arrays,
+            [self.step(n) for n in proto.node],
+            [o.name for o in proto.output],
+        )
 
-    def function(self, proto: onnx.FunctionProto, outer: Mapping[str, int],
-                 defaults: Mapping[str, Any] | None = None) -> Body:
+    def function(
+        self,
+        proto: onnx.FunctionProto,
+        outer: Mapping[str, int],
+        defaults: Mapping[str, Any] | None = None,
+    ) -> Body:
         """A function of the model or of an operator set."""
         opsets = {**outer, **{_domain(o.domain): int(o.version) for o in proto.opset_import}}
         own = {a.name: self.attribute(a, proto.name) for a in proto.attribute_proto}
-        return Body(list(proto.input), list(proto.output), [self.step(n) for n in proto.node], opsets,
-                    {**(defaults or {}), **own})
+        return Body(
+            list(proto.input),
+            list(proto.output),
+            [self.step(n) for n in proto.node],
+            opsets,
+            {**(defaults or {}), **own},
+        )
 
     def input(self, proto: onnx.ValueInfoProto) -> Input:
         """An input, which must be a tensor of numbers."""
         kind = proto.type.WhichOneof("value")
         if kind != "tensor_type":
-            what = {None: "no type", "sequence_type": "a sequence", "optional_type": "an optional value",
-                    "map_type": "a map", "sparse_tensor_type": "a sparse tensor"}.get(kind, str(kind))
-            raise Unsupported(f"{self.name}: input {proto.name!r} is {what}".replace("is no type", "has no type")
-                              + "\n  supported: dense tensors")
+            what = {
+                None: "no type",
+                "sequence_type": "a sequence",
+                "optional_type": "an optional value",
+                "map_type": "a map",
+                "sparse_tensor_type": "a sparse tensor",
+            }.get(kind, str(kind))
+            raise Unsupported(
+                f"{self.name}: input {proto.name!r} is {what}".replace("is no type", "has no type")
+                + "\n  supported: dense tensors"
+            )
         tensor = proto.type.tensor_type
         dtype = self.dtype(tensor.elem_type, f"input {proto.name!r}")
         if not tensor.HasField("shape"):
@@ -270,15 +329,22 @@ class _Reader:
             return found
         known = onnx.TensorProto.DataType.values()
         label = onnx.TensorProto.DataType.Name(element) if element in known else str(element)
-        raise Unsupported(f"{self.name}: {what} has the element type {label}\n"
-                          f"  supported: {', '.join(dt.DTYPES)}")
+        raise Unsupported(
+            f"{self.name}: {what} has the element type {label}\n  supported: {', '.join(dt.DTYPES)}"
+        )
 
     def step(self, proto: onnx.NodeProto) -> Step:
         """A node."""
         where = f"node {proto.name or (proto.output[0] if proto.output else proto.op_type)!r}"
         attrs = {a.name: self.attribute(a, where) for a in proto.attribute}
-        return Step(proto.name, proto.op_type, _domain(proto.domain), tuple(proto.input),
-                    tuple(proto.output), attrs)
+        return Step(
+            proto.name,
+            proto.op_type,
+            _domain(proto.domain),
+            tuple(proto.input),
+            tuple(proto.output),
+            attrs,
+        )
 
     def attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
         """An attribute's value."""
@@ -303,8 +369,10 @@ class _Reader:
             case kinds.FLOATS:
                 return tuple(proto.floats)
         label = kinds.AttributeType.Name(proto.type)
-        raise Unsupported(f"{self.name}: {where}: attribute {proto.name!r} is of the kind {label}\n"
-                          "  supported: numbers, texts, tensors, graphs")
+        raise Unsupported(
+            f"{self.name}: {where}: attribute {proto.name!r} is of the kind {label}\n"
+            "  supported: numbers, texts, tensors, graphs"
+        )
 
     def array(self, proto: onnx.TensorProto, name: str) -> np.ndarray:
         """A tensor, where possible a view of the message's bytes or of the mapped data file."""
@@ -317,17 +385,23 @@ class _Reader:
         if proto.HasField("raw_data") and dtype not in ("int4", "uint4"):
             raw = proto.raw_data
             if len(raw) != count * element.itemsize:
-                raise ImportFailure(f"{self.name}: tensor {name!r} holds {len(raw)} bytes, its shape {shape} "
-                                    f"of {dtype} needs {count * element.itemsize}")
+                raise ImportFailure(
+                    f"{self.name}: tensor {name!r} holds {len(raw)} bytes, its shape {shape} "
+                    f"of {dtype} needs {count * element.itemsize}"
+                )
             return np.frombuffer(raw, element).reshape(shape)
         try:
             array = numpy_helper.to_array(proto)
         except Exception:
-            raise ImportFailure(f"{self.name}: tensor {name!r} does not hold the {count} elements of its "
-                                f"shape {shape}") from None
+            raise ImportFailure(
+                f"{self.name}: tensor {name!r} does not hold the {count} elements of its "
+                f"shape {shape}"
+            ) from None
         return array.astype(element, copy=False)
 
-    def _external(self, proto: onnx.TensorProto, name: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    def _external(
+        self, proto: onnx.TensorProto, name: str, dtype: str, shape: tuple[int, ...]
+    ) -> np.ndarray:
         where = {e.key: e.value for e in proto.external_data}
         location = where.get("location", "")
         what = f"{self.name}: tensor {name!r} lies in the external file {location!r}"
@@ -346,10 +420,18 @@ class _Reader:
         except OSError:
             raise ImportFailure(f"{what}, which does not exist") from None
         if offset < 0 or offset + need > size:
-            raise ImportFailure(f"{what}, which is too short: {size} bytes, bytes {offset} to {offset + need} needed")
+            raise ImportFailure(
+                f"{what}, which is too short: {size} bytes, "
+                f"bytes {offset} to {offset + need} needed"
+            )
         if need == 0:
             return np.zeros(shape, element)
-        return np.memmap(path, np.uint8, "r", offset, (need,)).view(element).reshape(shape).view(np.ndarray)
+        return (
+            np.memmap(path, np.uint8, "r", offset, (need,))
+            .view(element)
+            .reshape(shape)
+            .view(np.ndarray)
+        )
 
 
 def _domain(domain: str) -> str:

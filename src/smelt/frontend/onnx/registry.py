@@ -18,15 +18,33 @@ import numpy as np
 
 from .read import Graph
 
-__all__ = ["Array", "Converter", "Evaluator", "Floats", "Ints", "converter_of", "evaluates", "evaluator_of",
-           "onnx_op", "rename"]
+__all__ = [
+    "Array",
+    "Converter",
+    "Evaluator",
+    "Floats",
+    "Ints",
+    "converter_of",
+    "evaluates",
+    "evaluator_of",
+    "onnx_op",
+    "rename",
+]
 
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
 Array = np.ndarray
 
-_KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "Array": (np.ndarray,),
-                                       "Graph": (Graph,), "Ints": (tuple,), "Floats": (tuple,), "Strs": (tuple,)}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "Array": (np.ndarray,),
+    "Graph": (Graph,),
+    "Ints": (tuple,),
+    "Floats": (tuple,),
+    "Strs": (tuple,),
+}
 
 
 class Converter:
@@ -58,13 +76,17 @@ _CONVERTERS: dict[tuple[str, str], list[Converter]] = {}
 _EVALUATORS: dict[str, Evaluator] = {}
 
 
-def onnx_op(name: str, since: int = 1, domain: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def onnx_op(
+    name: str, since: int = 1, domain: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a converter for an operator from one version on."""
+
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         found = _CONVERTERS.setdefault((domain, name), [])
         found.append(Converter(fn, name, since))
         found.sort(key=lambda c: c.since)
         return fn
+
     return register
 
 
@@ -74,17 +96,14 @@ def converter_of(domain: str, name: str, opset: int) -> Converter | None:
     return found[-1] if found else None
 
 
-def converters() -> dict[tuple[str, str], list[Converter]]:
-    """All converters by domain and operator."""
-    return dict(_CONVERTERS)
-
-
 def evaluates(*names: str) -> Callable[[Evaluator], Evaluator]:
-    """Register how operators act on known elements: fn(operands, attrs, dtype) -> array(s) or None."""
+    """Register how operators act on known elements: fn(g, operands, attrs) -> Value or None."""
+
     def register(fn: Evaluator) -> Evaluator:
         for name in names:
             _EVALUATORS[name] = fn
         return fn
+
     return register
 
 

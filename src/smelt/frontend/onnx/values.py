@@ -1,20 +1,36 @@
 """Values of a model while it is imported: graph values, and arrays known at compile time.
 
 ONNX computes shapes with tensors. A small tensor is therefore carried as an array of its elements,
-numbers or expressions over the symbolic sizes, and becomes a Constant only where it is used as data.
+numbers or expressions over the symbolic sizes, and becomes a Constant only where it is used as
+data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (GE, INDEX, Expr, ExprLike, FloorDiv, IntImm, Max, Min, Mul, Var, binary, convert,
-                           free_vars, minimum, value_of)
+from smelt.ir.expr import (
+    GE,
+    INDEX,
+    Expr,
+    ExprLike,
+    FloorDiv,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Var,
+    binary,
+    convert,
+    free_vars,
+    minimum,
+    value_of,
+)
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax import nodes as relax
 
@@ -29,16 +45,23 @@ Dims = tuple["int | Expr", ...]
 class Value:
     """A tensor of the model.
 
-    known  its elements where they are known: a plain array, or an object array in which some elements
-           are expressions
+    known    its elements where they are known: a plain array, or an object array in which some
+             elements are expressions
+    compute  makes the value in the graph, for elements that no attribute can hold
     """
 
-    __slots__ = ("_expr", "known", "name", "type")
+    __slots__ = ("_expr", "compute", "known", "name", "type")
 
-    def __init__(self, type: TensorType, expr: relax.RelaxExpr | None = None,
-                 known: np.ndarray | None = None, name: str = "") -> None:
+    def __init__(
+        self,
+        type: TensorType,
+        expr: relax.RelaxExpr | None = None,
+        known: np.ndarray | None = None,
+        name: str = "",
+    ) -> None:
         """Give an expression, an array, or both."""
         self.type, self._expr, self.known, self.name = type, expr, known, name
+        self.compute: Callable[[], Value] | None = None
 
     @staticmethod
     def of_array(array: np.ndarray, dtype: str | None = None, name: str = "") -> Value:
@@ -82,13 +105,30 @@ class Value:
         """The graph value; known elements become a Constant here, or code that computes them."""
         if self._expr is None:
             assert self.known is not None
-            self._expr = _materialise(self.known, self.dtype, self.name)
+            self._expr = (
+                self.compute().expr
+                if self.compute is not None and self.has_floats
+                else _materialise(self.known, self.dtype, self.name)
+            )
         return self._expr
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether an element is an expression that is no integer: the graph has to compute it."""
+        return (
+            self.known is not None
+            and self.known.dtype == object
+            and any(isinstance(e, Expr) and e.dtype != INDEX for e in self.known.flat)
+        )
 
     def elements(self) -> np.ndarray:
         """The known elements as an object array of int, float, bool or Expr."""
         assert self.known is not None
-        return self.known if self.known.dtype == object else objects(self.known.ravel().tolist(), self.known.shape)
+        return (
+            self.known
+            if self.known.dtype == object
+            else objects(self.known.ravel().tolist(), self.known.shape)
+        )
 
 
 def objects(items: Iterable[Any], shape: Sequence[int]) -> np.ndarray:
@@ -112,10 +152,16 @@ def _materialise(known: np.ndarray, dtype: str, name: str) -> relax.RelaxExpr:
     if known.dtype != object:
         return relax.constant(known, name)
     flat = list(known.flat)
-    parts = [relax.call("arange", start=e, step=1, count=1, dtype=dtype, name=name) if
-             isinstance(e, Expr) else relax.constant(np.array([e], dt.to_numpy(dtype)), name) for e in flat]
+    parts = [
+        relax.call("arange", start=e, step=1, count=1, dtype=dtype, name=name)
+        if isinstance(e, Expr)
+        else relax.constant(np.array([e], dt.to_numpy(dtype)), name)
+        for e in flat
+    ]
     joined = parts[0] if len(parts) == 1 else relax.call("concat", *parts, axis=0, name=name)
-    return joined if known.ndim == 1 else relax.call("reshape", joined, shape=known.shape, name=name)
+    return (
+        joined if known.ndim == 1 else relax.call("reshape", joined, shape=known.shape, name=name)
+    )
 
 
 # ----------------------------------------------------------------------- symbolic sizes

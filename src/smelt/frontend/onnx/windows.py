@@ -31,8 +31,17 @@ class Window:
         return (self.kernel[d] - 1) * self.dilations[d] + 1
 
 
-def window(g: Build, x: Value, kernel: Sequence[Any], *, auto_pad: str, strides: Ints, pads: Ints,
-           dilations: Ints, ceil_mode: int = 0) -> Window:
+def window(
+    g: Build,
+    x: Value,
+    kernel: Sequence[Any],
+    *,
+    auto_pad: str,
+    strides: Ints,
+    pads: Ints,
+    dilations: Ints,
+    ceil_mode: int = 0,
+) -> Window:
     """The window of a node on the image `x`."""
     g.one_of("auto_pad", auto_pad, _MODES)
     rank = x.rank - 2
@@ -42,15 +51,24 @@ def window(g: Build, x: Value, kernel: Sequence[Any], *, auto_pad: str, strides:
         g.unsupported("a kernel of symbolic size", "constant kernels")
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
     explicit = pads or (0,) * (2 * rank)
-    for what, found, need in (("kernel", len(kernel), rank), ("strides", len(strides), rank),
-                              ("dilations", len(dilations), rank), ("pads", len(explicit), 2 * rank)):
+    for what, found, need in (
+        ("kernel", len(kernel), rank),
+        ("strides", len(strides), rank),
+        ("dilations", len(dilations), rank),
+        ("pads", len(explicit), 2 * rank),
+    ):
         if found != need:
             g.malformed(f"{found} {what} for {rank} spatial dimensions, {need} needed")
     w = Window(tuple(kernel), strides, explicit, dilations)
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         totals = [_same(g, w, d, x.shape[2 + d]) for d in range(rank)]
         small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
-        w = Window(w.kernel, strides, tuple(small + large if auto_pad == "SAME_UPPER" else large + small), dilations)
+        w = Window(
+            w.kernel,
+            strides,
+            tuple(small + large if auto_pad == "SAME_UPPER" else large + small),
+            dilations,
+        )
     elif auto_pad == "VALID":
         w = Window(w.kernel, strides, (0,) * (2 * rank), dilations)
     return _rounded_up(g, w, x) if ceil_mode else w
@@ -66,8 +84,10 @@ def _same(g: Build, w: Window, d: int, extent: Any) -> int:
     total = simplify((ceildiv(convert(extent), stride) - 1) * stride + w.reach(d) - extent)
     if isinstance(total, int):
         return max(total, 0)
-    g.unsupported(f"auto_pad of a symbolic size with stride {stride}",
-                  "constant sizes, or stride 1, or explicit pads")
+    return g.unsupported(
+        f"auto_pad of a symbolic size with stride {stride}",
+        "constant sizes, or stride 1, or explicit pads",
+    )
 
 
 def _rounded_up(g: Build, w: Window, x: Value) -> Window:
@@ -84,7 +104,9 @@ def _rounded_up(g: Build, w: Window, x: Value) -> Window:
             ends[d] = max((count - 1) * stride + w.reach(d) - extent - begin, 0)
         elif stride > 1:
             if end + stride > w.reach(d):
-                g.unsupported("ceil_mode=1 of a symbolic size with windows that may begin in the padding",
-                              "constant sizes, or stride + end padding up to the kernel's size")
+                g.unsupported(
+                    "ceil_mode=1 of a symbolic size with windows that may begin in the padding",
+                    "constant sizes, or stride + end padding up to the kernel's size",
+                )
             ends[d] = end + stride - 1
     return Window(w.kernel, w.strides, (*w.pads[:rank], *ends), w.dilations)

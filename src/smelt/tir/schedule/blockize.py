@@ -105,6 +105,7 @@ class _Outer:
         self.name = s.fresh_block(f"{b.block.name}_o")
         self.iters: list[IterVar] = []
         self.values: list[Expr] = []
+        self.outside: list[Expr] = []
         inside: list[Expr] = []
         for i, value in zip(b.block.iter_vars, b.values, strict=True):
             inside.append(self._divide(i, value))
@@ -148,6 +149,9 @@ class _Outer:
         v = self.state.new_var(f"{i.var.name}_o", dom.min, dom.extent)
         self.iters.append(IterVar(v, dom, i.kind))
         self.values.append(value)
+        for c in (value >= dom.min, value < dom.min + dom.extent):
+            if not self.state.facts.prove(c):
+                self.outside.append(c)
         return v
 
     def _guards(self, inside: Sequence[Expr]) -> tuple[Expr, Expr]:
@@ -166,7 +170,7 @@ class _Outer:
             else:
                 self.state.cannot_prove(f"the guard of {self.b.block.name} can be told by its variables",
                                         mark={self.b: "its guard"}, legal="a guard of the variables' ranges")
-        return all_of(outer), all_of(inner)
+        return all_of(list(dict.fromkeys(outer + self.outside))), facts.conjunction(*inner)
 
     def _init(self, inside: Sequence[Expr], guard: Expr) -> Stmt:
         """The initial values of a whole tile."""

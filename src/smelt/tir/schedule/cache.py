@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.expr import INDEX, Expr, const
 from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferRegion, BufferStore, For, IterVar, Range, Stmt, seq,
                              walk)
 from smelt.tir.rewrite import Rewriter
 
+from .check import Kind, recheck, require_consumers_apart, require_kind
+from .facts import Box
 from .handles import BlockRV
 from .primitive import Base, primitive
-from .region import refresh_regions
+from .region import touched
 from .state import Change, State
 
 __all__ = ["CachePrimitives", "add_alloc", "buffer_at", "copy_nest"]
@@ -54,7 +56,6 @@ class CachePrimitives(Base):
         writers = s.writers(scope, buffer)
         cached = Buffer(s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope)
         name = s.fresh_block(cached.name)
-        nest = copy_nest(s, name, buffer, cached)
         changes: dict[Stmt, Change] = {}
         for c in chosen:
             if any(w.buffer is buffer for w in c.block.writes):
@@ -65,9 +66,12 @@ class CachePrimitives(Base):
         if late:
             s.fail(f"{late[0].block.name} writes {buffer.name} behind a reader", mark={late[0]: "writes it"},
                    legal="readers behind all writers")
-        _insert(s, changes, scope, writers, chosen, nest)
+        inside, place, behind = _between(s, scope, writers, chosen)
+        nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
+        changes[place] = _beside(changes.get(place), nest, behind)
         add_alloc(changes, scope, cached)
         s.replace(changes)
+        recheck(s, s.realize(name))
         return BlockRV(name)
 
     @primitive
@@ -97,18 +101,20 @@ class CachePrimitives(Base):
         b = s.realize(block)
         buffer = buffer_at(s, b, "write", write_buffer_index)
         scope = s.scope(b)
-        others = [w for w in s.writers(scope, buffer) if w is not b]
-        if others:
-            s.fail(f"{others[0].block.name} writes {buffer.name} too", mark={others[0]: "another writer"},
-                   legal="a block that is the only writer")
+        require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
+        require_consumers_apart(s, b, buffer)
         cached = Buffer(s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope)
         name = s.fresh_block(cached.name)
-        nest = copy_nest(s, name, cached, buffer)
+        box = None
+        if scope.block.name != "root":
+            region = next(w for w in b.block.writes if w.buffer is buffer)
+            box = touched(s, b, region, s.loops_above(b))
+        nest = copy_nest(s, name, cached, buffer, box)
         changes: dict[Stmt, Change] = {b.block: _with_buffer(s, buffer, cached)}
         for c in consumer_blocks or ():
             changes[s.realize(c).block] = _with_buffer(s, buffer, cached)
         place = s.top(b, scope.block)
-        changes[place] = _followed(changes.get(place), nest)
+        changes[place] = _beside(changes.get(place), nest, True)
         add_alloc(changes, scope, cached)
         s.replace(changes)
         return BlockRV(name)
@@ -165,16 +171,26 @@ def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str) -> Buffer:
     s.fail(f"{b.block.name} has no {kind} buffer {index!r}", mark={b: "this block"}, legal=names or "none")
 
 
-def copy_nest(s: State, name: str, source: Buffer, target: Buffer) -> Stmt:
-    """Loops that copy all of one buffer to another."""
+def copy_nest(s: State, name: str, source: Buffer, target: Buffer, box: Box | None = None) -> Stmt:
+    """Loops that copy one buffer to another: all of it, or a box."""
     zero, one = const(0, INDEX), const(1, INDEX)
     iters = tuple([IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(source.shape)])
     point: tuple[Expr, ...] = tuple([i.var for i in iters])
     region = tuple([Range(p, one) for p in point])
     block = Block(name, iters, (BufferRegion(source, region),), (BufferRegion(target, region),),
                   BufferStore(target, source[point], point))
-    return s.nest([f"ax{k}" for k in range(len(iters))], source.shape,
-                  lambda loops: BlockRealize(tuple(loops), const(True), block))
+    lows: list[Expr] = [zero] * len(iters)
+    extents = list(source.shape)
+    for k, (low, high) in enumerate(box or ()):
+        extent = s.facts.extent(low, high)
+        if not s.facts.prove(extent >= source.shape[k]):
+            lows[k], extents[k] = low, extent
+
+    def make(loops: list[Expr]) -> Stmt:
+        values = [s.facts.simplify(low + x) for low, x in zip(lows, loops, strict=True)]
+        guard = s.facts.conjunction(*[c for v, e in zip(values, source.shape, strict=True) for c in (v >= 0, v < e)])
+        return BlockRealize(tuple(values), guard, block)
+    return s.nest([f"ax{k}" for k in range(len(iters))], extents, make)
 
 
 def add_alloc(changes: dict[Stmt, Change], scope: BlockRealize, buffer: Buffer) -> None:
@@ -188,36 +204,46 @@ def add_alloc(changes: dict[Stmt, Change], scope: BlockRealize, buffer: Buffer) 
     changes[scope.block] = change
 
 
-def _followed(earlier: Change, nest: Stmt) -> Callable[[Stmt], Stmt]:
+def _beside(earlier: Change, nest: Stmt, behind: bool) -> Callable[[Stmt], Stmt]:
     def change(old: Stmt) -> Stmt:
-        return seq(earlier(old) if callable(earlier) else old, nest)
+        new = earlier(old) if callable(earlier) else old
+        return seq(new, nest) if behind else seq(nest, new)
     return change
 
 
-def _preceded(earlier: Change, nest: Stmt) -> Callable[[Stmt], Stmt]:
-    def change(old: Stmt) -> Stmt:
-        return seq(nest, earlier(old) if callable(earlier) else old)
-    return change
+def _between(s: State, scope: BlockRealize, writers: Sequence[BlockRealize],
+             readers: Sequence[BlockRealize]) -> tuple[Stmt, Stmt, bool]:
+    """A place behind the last writer and before the first reader, as far out as possible.
 
-
-def _insert(s: State, changes: dict[Stmt, Change], scope: BlockRealize, writers: Sequence[BlockRealize],
-            readers: Sequence[BlockRealize], nest: Stmt) -> None:
-    """Put a nest behind the last writer and before the first reader, as far out as possible."""
+    Returns the statement that holds the place, the neighbour, and whether the place is behind it.
+    """
     order = s.index.order
     first = min(readers, key=lambda r: order[r])
     if not writers:
-        place = s.top(first, scope.block)
-        changes[place] = _preceded(changes.get(place), nest)
-        return
+        return scope.block, s.top(first, scope.block), False
     last = max(writers, key=lambda w: order[w])
     inside: Stmt = scope.block
     while s.top(last, inside) is s.top(first, inside):
-        common = s.top(last, inside)
-        while not (isinstance(common, For) or common is last):
+        inside = s.top(last, inside)
+        if not isinstance(inside, For):
             s.fail("the writer and the reader stand in one statement that is no loop", mark={last: "writes"})
-        inside = common
-    place = s.top(last, inside)
-    changes[place] = _followed(changes.get(place), nest)
+        if not all(s.is_under(r, inside) for r in readers):
+            s.fail(f"not all readers stand inside {inside.var.name}, where {last.block.name} writes",
+                   mark={last: "writes", inside: "loop"}, legal="consumer_blocks that stand together")
+    return inside, s.top(last, inside), True
+
+
+def _needed(s: State, buffer: Buffer, readers: Sequence[BlockRealize], inside: Stmt) -> Box | None:
+    """What the readers use of a buffer while the loops inside a statement run; None for all."""
+    if isinstance(inside, Block) and inside.name == "root":
+        return None
+    box: Box | None = None
+    for c in readers:
+        for r in c.block.reads:
+            if r.buffer is buffer:
+                more = touched(s, c, r, s.loops_between(c, inside))
+                box = more if box is None else s.facts.union(box, more)
+    return box
 
 
 def _with_buffer(s: State, old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
@@ -259,13 +285,3 @@ def _outer(swap: _Swap) -> Callable[[Stmt], Stmt]:
         init = None if b.init is None else swap.stmt(b.init)
         return b.replace(alloc_buffers=allocs, reads=swap.regions(b.reads), writes=swap.regions(b.writes), init=init)
     return change
-
-
-def renewed(s: State, block: Block) -> Block:
-    """A block with its regions read off its body again."""
-    return refresh_regions(s.facts, block)
-
-
-def is_variable(e: Expr) -> bool:
-    """Whether an index is a bare variable."""
-    return isinstance(e, Var)

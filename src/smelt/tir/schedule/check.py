@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Var, convert, free_vars
+from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Var, convert, free_vars, is_const
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For, Stmt
 
 from .region import merge_digits, touched
 from .state import State
 
-__all__ = ["Kind", "check_concurrent", "check_merged", "check_reorder", "injective", "is_injective", "kind_of", "require_kind", "why_not"]
+__all__ = ["Kind", "check_concurrent", "check_merged", "check_reorder", "injective", "is_injective", "kind_of", "recheck",
+           "require_consumers_apart", "require_kind", "require_producers_apart", "require_top", "why_not"]
 
 
 class Kind(Enum):
@@ -168,6 +169,8 @@ def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = Fal
 
     cross_thread  the loop may bind reduce variables (threads that reduce together)
     """
+    if is_const(loop.extent, 1):
+        return
     bare = opaque_statement(loop.body)
     if bare is not None:
         state.cannot_prove(f"the iterations of {loop.var.name} are independent", mark={bare: "not in a block"})
@@ -190,6 +193,39 @@ def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = Fal
             _check_private(state, b, loop, how, uses)
     if len(blocks) > 1:
         _check_covered(state, blocks, [loop], f"be {how}")
+
+
+def recheck(state: State, s: Stmt) -> None:
+    """Refuse what a statement that is new here does to the concurrent loops around it."""
+    for up in [s, *state.above(s)]:
+        if isinstance(up, For) and up.kind in ("parallel", "vectorized", "thread_binding"):
+            check_concurrent(state, up, up.kind, (up.thread or "").startswith("threadIdx"))
+
+
+def require_top(state: State, b: BlockRealize) -> None:
+    """Refuse a block inside another one: it computes only a part of what its variables could be."""
+    outer = state.scope(b)
+    if outer.block.name != "root":
+        state.fail(f"{b.block.name} stands inside block {outer.block.name}", mark={b: "this block"},
+                   legal="a block directly in the function")
+
+
+def require_consumers_apart(state: State, b: BlockRealize, buffer: Buffer) -> None:
+    """Refuse a block whose result is used inside its own outermost loop."""
+    top = state.top(b, state.scope(b).block)
+    for r in state.readers(state.scope(b), buffer):
+        if r is not b and state.is_under(r, top):
+            state.fail(f"{r.block.name} uses {buffer.name} inside the loops of {b.block.name}",
+                       mark={b: f"writes {buffer.name}", r: "uses it"}, legal="the same before the blocks are joined")
+
+
+def require_producers_apart(state: State, b: BlockRealize, buffer: Buffer) -> None:
+    """Refuse a block whose operand is made inside its own outermost loop, or behind it."""
+    top = state.top(b, state.scope(b).block)
+    for w in state.writers(state.scope(b), buffer):
+        if w is not b and (state.is_under(w, top) or state.index.order[w] > state.index.order[b]):
+            state.fail(f"{w.block.name} makes {buffer.name} inside or behind the loops of {b.block.name}",
+                       mark={b: f"reads {buffer.name}", w: "writes it"}, legal="the same before the blocks are joined")
 
 
 def check_merged(state: State, loop: For) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from smelt.ir.expr import (INDEX, Add, And, Binary, Expr, Max, Min, Mul, Or, Var, all_of, const, free_vars, substitute)
 from smelt.tir.nodes import Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, IterVar, Range, Stmt, seq
 
-from .check import Kind, require_kind
+from .check import Kind, require_kind, require_top
 from .facts import conjuncts
 from .region import accesses
 from .state import State
@@ -20,6 +20,7 @@ class Factoring:
         """Check that the loop can be factored out."""
         self.s, self.b, self.target = s, b, target
         require_kind(s, b, Kind.REDUCTION)
+        require_top(s, b)
         self.loops = s.loops_above(b)
         self._check_loops()
         self.update, self.init = self._stores()

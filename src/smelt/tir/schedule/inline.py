@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from smelt.ir.expr import Expr, Var, is_const, substitute
-from smelt.tir.nodes import Block, BlockRealize, Buffer, BufferLoad, BufferStore, Stmt, walk
+from smelt.ir.expr import INDEX, Expr, Var, const, is_const, substitute
+from smelt.tir.nodes import Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, Stmt, no_op, walk
 from smelt.tir.rewrite import Rewriter, loads
 
-from .check import Kind, require_kind
+from .check import Kind, injective, require_kind
 from .facts import Facts
 from .primitive import Base, primitive
 from .region import accesses, solve
@@ -20,9 +20,14 @@ __all__ = ["InlinePrimitives", "drop_buffer"]
 class ReplaceLoads(Rewriter):
     """Replaces loads of a buffer; values that are new are simplified."""
 
-    def __init__(self, buffer: Buffer, value: Callable[[tuple[Expr, ...]], Expr]) -> None:
+    def __init__(self, facts: Facts, buffer: Buffer, value: Callable[[tuple[Expr, ...]], Expr]) -> None:
         super().__init__()
-        self.target, self.value = buffer, value
+        self.facts, self.target, self.value = facts, buffer, value
+
+    def visit_Block(self, s: Block) -> Stmt:
+        block = s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
+        reads, writes = accesses(self.facts, block)
+        return block.replace(reads=reads, writes=writes)
 
     def visit_expr(self, e: Expr) -> Expr:
         new = super().visit_expr(e)
@@ -39,6 +44,7 @@ class InlinePrimitives(Base):
         """Compute each element where it is used instead of storing it.
 
         Before
+            B = T.alloc_buffer((4,))
             for i in range(4):
                 with T.block("B"):
                     v = T.axis.spatial(4, i)
@@ -70,7 +76,7 @@ class InlinePrimitives(Base):
             return new if not bound & set(values) else simplify_indices(s.facts, new)
         changes: dict[Stmt, Stmt | None | Callable[[Stmt], Stmt]] = {b: None}
         for c in _all_readers(s, b, store.buffer):
-            changes[c.block] = _rewritten(s, ReplaceLoads(store.buffer, value), c)
+            changes[c.block] = _rewritten(ReplaceLoads(s.facts, store.buffer, value))
         _apply(s, changes, store.buffer)
 
     @primitive
@@ -78,6 +84,7 @@ class InlinePrimitives(Base):
         """Let a producer store what its only consumer would have made of each element.
 
         Before
+            B = T.alloc_buffer((4,))
             for i in range(4):
                 with T.block("B"):
                     v = T.axis.spatial(4, i)
@@ -116,17 +123,29 @@ class InlinePrimitives(Base):
         def inline(found: tuple[Expr, ...]) -> Expr:
             del found
             return made.value
-        value = ReplaceLoads(made.buffer, inline).expr(substitute(store.value, values))
+        value = ReplaceLoads(s.facts, made.buffer, inline).expr(substitute(store.value, values))
         new = BufferStore(store.buffer, simplify_indices(s.facts, value),
                           tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]))
         block_new = p.block.replace(body=_with_store(p.block.body, made, new))
         reads, writes = accesses(s.facts, block_new)
         guard = s.facts.conjunction(*[x for i in c.block.iter_vars for x in _inside(i.var, i.dom.min, i.dom.extent,
                                                                                   values)])
-        if not is_const(guard):
+        if not is_const(guard) or not _onto(s, p, c, values):
             s.cannot_prove(f"{c.block.name} uses every element that {p.block.name} makes",
                            mark={c: "consumer", p: "producer"}, legal="a consumer of all elements")
         _apply(s, {c: None, p.block: block_new.replace(reads=reads, writes=writes)}, made.buffer)
+
+
+def _onto(s: State, p: BlockRealize, c: BlockRealize, values: Mapping[Var, Expr]) -> bool:
+    """Whether the producer's iterations give each of the consumer's exactly once."""
+    loops = [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in p.block.iter_vars]
+    made: Expr = const(1, INDEX)
+    used: Expr = const(1, INDEX)
+    for i in p.block.iter_vars:
+        made = made * i.dom.extent
+    for i in c.block.iter_vars:
+        used = used * i.dom.extent
+    return s.facts.equal(made, used) and injective(s, [values[i.var] for i in c.block.iter_vars], loops)
 
 
 def _inside(v: Var, low: Expr, extent: Expr, values: Mapping[Var, Expr]) -> list[Expr]:
@@ -240,14 +259,8 @@ def _with_store(body: Stmt, old: BufferStore, new: BufferStore) -> Stmt:
     return new if body is old else body
 
 
-def _rewritten(s: State, rewriter: Rewriter, c: BlockRealize) -> Callable[[Stmt], Stmt]:
-    def change(old: Stmt) -> Stmt:
-        assert isinstance(old, Block)
-        block = old.replace(body=rewriter.stmt(old.body),
-                            init=None if old.init is None else rewriter.stmt(old.init))
-        reads, writes = accesses(s.facts, block)
-        return block.replace(reads=reads, writes=writes)
-    return change
+def _rewritten(rewriter: Rewriter) -> Callable[[Stmt], Stmt]:
+    return lambda old: rewriter.stmt(old)
 
 
 def drop_buffer(s: State, buffer: Buffer) -> None:

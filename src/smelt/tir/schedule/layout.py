@@ -14,7 +14,7 @@ from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferLoad, BufferRegi
 from smelt.tir.rewrite import Rewriter, substitute_stmt
 
 from .cache import buffer_at
-from .check import injective
+from .check import Kind, injective, require_consumers_apart, require_kind, require_producers_apart, require_top
 from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import accesses, solve
@@ -146,13 +146,20 @@ class LayoutPrimitives(Base):
         s = self.state
         b = s.realize(block)
         old = _named_buffer(s, b, buffer)
-        found = {i for _, i in _accesses_of(b.block, old)}
+        found = _places(s, b, old)
         if len(found) != 1:
             s.fail(f"{b.block.name} uses {old.name} at {len(found)} places", mark={b: "this block"},
                    legal="a buffer used at one place")
         indices = found.pop()
         used = [i for i in b.block.iter_vars if any(i.var in _vars(e) for e in indices)]
         writes = any(w.buffer is old for w in b.block.writes)
+        require_top(s, b)
+        if writes:
+            require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
+            require_consumers_apart(s, b, old)
+        else:
+            require_producers_apart(s, b, old)
+        _require_inside(s, b, old, indices)
         new = Buffer(s.fresh(f"{old.name}_reindex"), tuple([i.dom.extent for i in used]), old.type, "global")
         iters = [IterVar(s.new_var(f"v{k}", i.dom.min, i.dom.extent), i.dom) for k, i in enumerate(used)]
         own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
@@ -191,6 +198,8 @@ class LayoutPrimitives(Base):
 
 def _mapped(s: State, index_map: IndexFunction, extents: Sequence[Expr]) -> tuple[list[Var], list[Expr]]:
     """Fresh variables over the extents and the map's results on them."""
+    if not extents:
+        s.fail("there are no indices to map", legal="a block with variables, a buffer with dimensions")
     names = _parameter_names(index_map, len(extents))
     variables = []
     for name, extent in zip(names, extents, strict=True):
@@ -357,9 +366,23 @@ def _fill_padding(s: State, writer: BlockRealize, old: Buffer, new: Buffer, vari
     s.replace({place: lambda x: seq(x, nest)})
 
 
-def _accesses_of(block: Block, buffer: Buffer) -> list[tuple[Buffer, tuple[Expr, ...]]]:
-    regions = [r for r in (*block.reads, *block.writes) if r.buffer is buffer]
-    return [(buffer, tuple([d.min for d in r.region])) for r in regions]
+def _require_inside(s: State, b: BlockRealize, buffer: Buffer, indices: Sequence[Expr]) -> None:
+    """Refuse a copy over all of a block's domain where only a condition keeps it inside the buffer."""
+    loops = [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in b.block.iter_vars]
+    for e, extent in zip(indices, buffer.shape, strict=True):
+        ends = s.facts.relax(e, loops)
+        if ends is None or not (s.facts.prove(ends[0] >= 0) and s.facts.prove(ends[1] < extent)):
+            s.cannot_prove(f"{b.block.name} uses {buffer.name} only inside its shape for all of its variables",
+                           mark={b: f"uses {buffer.name}"}, legal="an access that no condition guards")
+
+
+def _places(s: State, b: BlockRealize, buffer: Buffer) -> set[tuple[Expr, ...]]:
+    """The indices at which a block uses a buffer, an element at a time."""
+    regions = [r for r in (*b.block.reads, *b.block.writes) if r.buffer is buffer]
+    if _is_outer(b.block) or not all(is_const(d.extent, 1) for r in regions for d in r.region):
+        s.fail(f"{b.block.name} uses many elements of {buffer.name} at once", mark={b: f"uses {buffer.name}"},
+               legal="a block that uses one element at a time")
+    return {tuple([d.min for d in r.region]) for r in regions}
 
 
 def own_loops(s: State, b: BlockRealize) -> Stmt:
@@ -373,6 +396,12 @@ def own_loops(s: State, b: BlockRealize) -> Stmt:
         wanted.remove(x.var)
         node = x
     rest = [v for v in wanted if value_of(v) is None]
+    around = {x.var: x for x in loops}
+    for i, v in zip(b.block.iter_vars, b.values, strict=True):
+        x = around.get(v) if isinstance(v, Var) else None
+        low, extent = (x.min, x.extent) if x is not None else (v, const(1, INDEX))
+        if not (s.facts.equal(low, i.dom.min) and s.facts.equal(extent, i.dom.extent)):
+            rest.append(v)
     if rest or not is_const(b.predicate):
         s.fail(f"{b.block.name} does not stand alone in loops that are its variables one by one",
                mark={b: "this block"}, legal="a block as te makes it, before its loops are changed")

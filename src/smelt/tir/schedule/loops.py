@@ -86,7 +86,7 @@ class LoopPrimitives(Base):
             index = index * e + (const(0, INDEX) if unit else v)
             total = total * e
         covered = s.facts.equal(total, target.extent) or s.facts.prove(total <= target.extent)
-        guard = const(True) if covered else index < target.extent
+        guard = const(True) if covered else s.facts.simplify(index < target.extent)
         body = rebind(s, target.body, {target.var: target.min + index}, guard)
         for v, e in reversed(list(zip(names, extents, strict=True))):
             body = For(v, const(0, INDEX), e, body)

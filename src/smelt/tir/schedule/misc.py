@@ -25,12 +25,14 @@ class BufferPrimitives(Base):
         """Ask for a stride of `factor * n + offset` elements along a dimension of a written buffer.
 
         Before
+            B = T.alloc_buffer((4, 6))
             for i, j in T.grid(4, 6):
                 with T.block("B"):
                     v, w = T.axis.remap("SS", [i, j])
                     B[v, w] = A[v, w] + 1.0
         Step    storage_align("B", 0, 0, 8, 1)
         After
+            B = T.alloc_buffer((4, 6))
             for i, j in T.grid(4, 6):
                 with T.block("B"):
                     v, w = T.axis.remap("SS", [i, j])
@@ -68,11 +70,11 @@ class BufferPrimitives(Base):
             for i in range(4):
                 with T.block("B"):
                     v = T.axis.spatial(4, i)
-                    B[v] = T.Cast("float16", A[v] + 1.0)
+                    B[v] = T.cast("float16", A[v] + 1.0)
             for i_1 in range(4):
                 with T.block("C"):
                     v_1 = T.axis.spatial(4, i_1)
-                    C[v_1] = T.Cast("float32", B[v_1]) * 2.0
+                    C[v_1] = T.cast("float32", B[v_1]) * 2.0
         Needs   an intermediate buffer. The one primitive that does not keep results.
         """
         s = self.state

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from smelt.ir.expr import INDEX, Expr, Var, all_of, const, free_vars, is_const, value_of
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, For, Stmt, seq
 
-from .check import Kind, require_kind
+from .check import Kind, recheck, require_kind
 from .facts import Box
 from .primitive import Base, primitive
 from .region import solve, touched
@@ -34,6 +34,7 @@ class MotionPrimitives(Base):
         """Compute, in each iteration of a consumer's loop, just what that iteration needs.
 
         Before
+            B = T.alloc_buffer((4, 6))
             for i in range(4):
                 for j in range(6):
                     with T.block("B"):
@@ -46,6 +47,7 @@ class MotionPrimitives(Base):
                         C[v_1, w_1] = B[v_1, w_1] * 2.0
         Step    compute_at("B", "i_1")
         After
+            B = T.alloc_buffer((4, 6))
             for i_1 in range(4):
                 for ax0 in range(6):
                     with T.block("B"):
@@ -80,6 +82,7 @@ class MotionPrimitives(Base):
         """Use, in each iteration of a producer's loop, what that iteration has made.
 
         Before
+            B = T.alloc_buffer((4, 6))
             for i in range(4):
                 for j in range(6):
                     with T.block("B"):
@@ -92,6 +95,7 @@ class MotionPrimitives(Base):
                         C[v_1, w_1] = B[v_1, w_1] * 2.0
         Step    reverse_compute_at("C", "i")
         After
+            B = T.alloc_buffer((4, 6))
             for i in range(4):
                 for j in range(6):
                     with T.block("B"):
@@ -113,6 +117,7 @@ class MotionPrimitives(Base):
         if not producers:
             s.fail(f"no producer of {b.block.name} stands inside {target.var.name}", mark={target: "here", b: "block"},
                    legal=_loops_around(s, s.producers(b)))
+        _require_all_writers(s, b, target)
         first, last = _window(s, b, target, s.producers(b), s.consumers(b))
         domain = _made(s, b, target, producers)
         nest = _make_nest(s, b, domain, preserve_unit_loops)
@@ -149,6 +154,17 @@ def _require_inside(s: State, blocks: Sequence[BlockRealize], target: For, b: Bl
         if not s.is_under(c, target):
             s.fail(f"{c.block.name}, a {role} of {b.block.name}, stands outside {target.var.name}",
                    mark={target: "loop", c: role}, legal=f"a loop around every {role} of {b.block.name}")
+
+
+def _require_all_writers(s: State, b: BlockRealize, target: For) -> None:
+    """What one iteration makes is all of it: no block outside the loop writes the same buffer."""
+    for r in b.block.reads:
+        writers = s.writers(s.scope(b), r.buffer)
+        outside = [w for w in writers if not s.is_under(w, target)]
+        if outside and len(outside) < len(writers):
+            s.fail(f"{outside[0].block.name} writes a part of {r.buffer.name} outside {target.var.name}",
+                   mark={target: "loop", outside[0]: f"writes {r.buffer.name}"},
+                   legal=f"a loop around all blocks that write {r.buffer.name}")
 
 
 def _loops_around(s: State, blocks: Sequence[BlockRealize]) -> str:
@@ -217,6 +233,10 @@ def _clip(s: State, b: BlockRealize, position: int, bounds: tuple[Expr, Expr] | 
     """A variable's range inside its domain; what is not proved to be inside becomes a condition."""
     dom = b.block.iter_vars[position].dom
     if bounds is None:
+        outer = s.scope(b).block
+        if outer.name != "root":
+            s.cannot_prove(f"{b.block.iter_vars[position].var.name} of {b.block.name} runs over its whole range "
+                           f"inside block {outer.name}", mark={b: "this block"})
         return _Domain(dom.min, dom.extent, [])
     facts = s.facts
     low, high = bounds
@@ -366,3 +386,4 @@ def _move(s: State, b: BlockRealize, target: For, body: list[Stmt], place: int, 
     def insert(old: Stmt) -> Stmt:
         return seq(old, nest) if after else seq(nest, old)
     s.replace({b: None, anchor: insert})
+    recheck(s, s.realize(b.block.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import INDEX, Expr, ExprLike, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, const, convert, is_const
 from smelt.tir.nodes import For, Seq, Stmt, seq
 
 from .check import check_merged
@@ -119,8 +119,8 @@ def _pieces(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[E
             total = total + g
     rest = s.facts.simplify(target.extent - total)
     for g in [x for x in given if x is not None] + ([rest] if None in given else []):
-        if not s.facts.prove(g >= 0):
-            s.cannot_prove(f"every piece of {target.var.name} has an extent of at least 0",
+        if is_const(g, 0) or not s.facts.prove(g >= 0):
+            s.cannot_prove(f"every piece of {target.var.name} has at least one iteration",
                            mark={target: "its extent"}, legal="pieces that fit into the loop")
     if None not in given and not s.facts.equal(total, target.extent):
         s.fail(f"the pieces do not add up to the extent of {target.var.name}", mark={target: "its extent"},

@@ -62,7 +62,8 @@ class ReductionPrimitives(Base):
             if x.kind in ("vectorized", "parallel", "thread_binding") and not _binds(b, x.var, "spatial"):
                 s.fail(f"{x.var.name} is {x.kind}", mark={x: x.kind})
         nest, name = _init_nest(s, b, inner)
-        s.replace({b.block: lambda old: old.replace(init=None), target: lambda old: seq(nest, old)})
+        update = b.block.replace(init=None, reads=(*b.block.writes, *b.block.reads))
+        s.replace({b.block: update, target: lambda old: seq(nest, old)})
         return BlockRV(name)
 
     @primitive

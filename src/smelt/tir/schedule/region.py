@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from smelt.ir.expr import INDEX, Expr, FloorDiv, FloorMod, Var, const, free_vars, is_const, substitute
 from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For, Range, Stmt)
 from smelt.tir.rewrite import Rewriter
 
 from .facts import Box, Facts
-from .state import State
+
+if TYPE_CHECKING:
+    from .state import State
 
 __all__ = ["accesses", "full", "merge_digits", "refresh_regions", "solve", "touched"]
 

@@ -16,6 +16,7 @@ from .layout import LayoutPrimitives
 from .loops import LoopPrimitives, find
 from .misc import BufferPrimitives
 from .motion import MotionPrimitives
+from .padding import PaddingPrimitives
 from .partition import PartitionPrimitives
 from .primitive import primitive
 from .reduction import ReductionPrimitives
@@ -28,7 +29,8 @@ __all__ = ["Schedule"]
 
 
 class Schedule(LoopPrimitives, PartitionPrimitives, MotionPrimitives, InlinePrimitives, CachePrimitives,
-               ReductionPrimitives, LayoutPrimitives, BlockizePrimitives, BufferPrimitives, SamplePrimitives):
+               ReductionPrimitives, LayoutPrimitives, BlockizePrimitives, BufferPrimitives, PaddingPrimitives,
+               SamplePrimitives):
     """A program and the primitives that transform it. Each keeps the program's meaning or raises.
 
     sch.func    the function worked on, as it is now

@@ -16,6 +16,7 @@ from smelt.tir.nodes import (Allocate, Block, BlockRealize, Buffer, For, IfThenE
                              While, no_op, seq, sub_statements, walk)
 
 from .facts import Facts
+from .normal import normalized, unique_name
 from .show import show
 from .trace import expr_text
 
@@ -80,9 +81,7 @@ class State:
 
     def __init__(self, func: PrimFunc) -> None:
         """Give loops, blocks and variables names of their own and bind their ranges."""
-        if not (isinstance(func.body, BlockRealize) and func.body.block.name == "root"):
-            raise ScheduleError(f"{func.name} is not in block form: its body must be the block 'root' "
-                                "(a lowered program cannot be scheduled)")
+        func = normalized(func)
         self.func = func
         self.facts = Facts(func)
         self.names = _variable_names(func)
@@ -95,7 +94,7 @@ class State:
     def copy(self) -> State:
         """An independent state of the same (immutable) function."""
         other = State.__new__(State)
-        other.func, other.facts, other.call = self.func, self.facts, self.call
+        other.func, other.facts, other.call = self.func, Facts(self.func), self.call
         other.names, other.block_names = set(self.names), set(self.block_names)
         other.history, other._index, other._checked = list(self.history), self._index, {}
         return other
@@ -239,11 +238,11 @@ class State:
 
     def fresh(self, base: str) -> str:
         """A name that no variable or buffer has or had: base, base_1, ..."""
-        return _fresh(base, self.names)
+        return unique_name(base, self.names)
 
     def fresh_block(self, base: str) -> str:
         """A name that no block has or had."""
-        return _fresh(base, self.block_names)
+        return unique_name(base, self.block_names)
 
     def new_var(self, base: str, low: ExprLike, extent: ExprLike) -> Var:
         """A new variable with a range."""
@@ -312,15 +311,6 @@ def _short(e: Expr) -> str:
 
 def _and(items: Sequence[str]) -> str:
     return " and ".join(([", ".join(items[:-1])] if len(items) > 1 else []) + list(items[-1:]))
-
-
-def _fresh(base: str, taken: set[str]) -> str:
-    name, count = base, 0
-    while name in taken:
-        count += 1
-        name = f"{base}_{count}"
-    taken.add(name)
-    return name
 
 
 def _variable_names(func: PrimFunc) -> set[str]:

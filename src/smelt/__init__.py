@@ -1,0 +1,54 @@
+"""smelt: a learning tensor compiler. Any model, any hardware, one `pip install`.
+
+    exe = smelt.compile("model.onnx")
+    y = exe(x)
+
+Names are resolved when they are first used, so that `import smelt` and `import smelt.runtime` load
+neither llvmlite nor onnx.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smelt import arith, ir, relax, runtime, target, te, tir, topi
+    from smelt.ir.errors import SmeltError
+    from smelt.ir.module import IRModule
+    from smelt.ir.options import Options
+    from smelt.pipeline import compile, optimize, show
+    from smelt.runtime import NDArray, cpu
+    from smelt.target import Target
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    # the main job
+    "compile": "smelt.pipeline", "optimize": "smelt.pipeline", "show": "smelt.pipeline",
+    "Options": "smelt.ir.options", "Target": "smelt.target",
+    # values and modules
+    "NDArray": "smelt.runtime", "cpu": "smelt.runtime", "IRModule": "smelt.ir.module",
+    "SmeltError": "smelt.ir.errors",
+}
+_ROOMS = ("runtime", "target", "ir", "arith", "tir", "te", "topi", "relax", "rules", "lowering", "codegen", "frontend",
+          "pipeline", "relay", "contrib", "transform", "nd")
+
+__all__ = ["IRModule", "NDArray", "Options", "SmeltError", "Target", "__version__", "arith", "compile", "cpu", "ir",
+           "optimize", "relax", "runtime", "show", "target", "te", "tir", "topi"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    if name in _ROOMS:
+        try:
+            return importlib.import_module(f"smelt.{name}")
+        except ModuleNotFoundError as e:
+            if e.name != f"smelt.{name}":
+                raise
+    raise AttributeError(f"module 'smelt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES, *_ROOMS})

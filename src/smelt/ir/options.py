@@ -1,0 +1,59 @@
+"""Options of a compilation, and the environment variables behind some of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+
+from .errors import CompileError
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile. All of it is part of every cache key that it can influence.
+
+    opt_level  0: one plain kernel an operator; 1: fusion and default schedules; 2: constants folded,
+               graph simplified; 3: layouts chosen, weights packed (the default)
+    threads    processors to use; None: all that the process may use, or SMELT_NUM_THREADS
+    cache_dir  folder of compiled kernels; None: SMELT_CACHE_DIR or the user's cache folder;
+               "" switches the cache off
+    workers    worker processes that compile; None: one a processor; 0: compile in this process
+    verify     0: trust the passes; 1: verify imported graphs and scheduled programs; 2: every step
+    dump_dir   folder for a text file a stage; None: SMELT_DUMP or nowhere
+    """
+
+    opt_level: int = 3
+    threads: int | None = None
+    cache_dir: str | None = None
+    workers: int | None = None
+    verify: int = 1
+    dump_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("opt_level", 0, 3), ("verify", 0, 2)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise CompileError(f"Options.{name} is {value!r}; legal: {low} to {high}")
+        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
+            raise CompileError(f"Options.threads is {self.threads!r}; legal: a positive integer, or None for all")
+        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
+            raise CompileError(f"Options.workers is {self.workers!r}; legal: 0 or more, or None")
+
+    @property
+    def cores(self) -> int:
+        """The processors that the code will use."""
+        if self.threads is not None:
+            return self.threads
+        text = os.environ.get("SMELT_NUM_THREADS", "")
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if not text:
+            return available
+        if not text.isdigit() or int(text) < 1:
+            raise CompileError(f"SMELT_NUM_THREADS is {text!r}; legal: a positive integer")
+        return min(int(text), available)
+
+    def describe(self) -> str:
+        """One line per option, for `smelt options` and dumps."""
+        return "\n".join(f"{f.name} = {getattr(self, f.name)!r}" for f in fields(self))

@@ -1,0 +1,282 @@
+"""From a fused graph to a list of kernel launches on storages: views, layouts, lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import Expr, Var, const, free_vars
+from smelt.ir.module import IRModule
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, TupleGetItem, values
+from smelt.relax.nodes import Tuple as GraphTuple
+from smelt.relax.nodes import Var as GraphVar
+from smelt.relax.nodes import call as graph_call
+from smelt.relax.views import VIEW_NAMES, View, dense, dense_in_order, is_dense, view_of
+from smelt.topi.registry import Op
+
+from .layout import kernel_order
+
+__all__ = ["GraphPlan", "Launch", "Place", "Storage", "plan_graph"]
+
+
+@dataclass(eq=False)
+class Storage:
+    """A piece of memory.
+
+    kind    "input", "output", "constant" or "temporary"
+    index   which input or output
+    bytes   its size
+    """
+
+    kind: str
+    dtype: str
+    bytes: Expr
+    index: int = -1
+    data: np.ndarray | None = None
+    name: str = ""
+    first: int = -1
+    last: int = -1
+
+
+@dataclass(frozen=True)
+class Place:
+    """A value: where its elements stand in a storage."""
+
+    storage: Storage
+    view: View
+
+
+@dataclass
+class Launch:
+    """One kernel call: a fused group on some places."""
+
+    group: Function
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    name: str
+
+
+@dataclass
+class GraphPlan:
+    """What happens when a model runs, before addresses are known."""
+
+    inputs: list[Storage]
+    outputs: list[Storage]
+    launches: list[Launch] = field(default_factory=list)
+    symbols: list[Var] = field(default_factory=list)
+
+
+class _Conflict(Exception):
+    """A view that needs its source in another memory order."""
+
+    def __init__(self, source: int, order: tuple[int, ...]) -> None:
+        super().__init__()
+        self.source, self.order = source, order
+
+
+class _Planner:
+    """One pass over the graph with given memory orders; raises _Conflict to ask for another order."""
+
+    def __init__(self, mod: IRModule, main: Function, orders: dict[int, tuple[int, ...]], refused: set[int]) -> None:
+        self.mod, self.main, self.orders, self.refused = mod, main, orders, refused
+        self.analyzer = Analyzer()
+        self.symbols = _symbols(main)
+        for v in self.symbols:
+            self.analyzer.assume_positive(v)
+        self.places: dict[int, Place | tuple[Place, ...]] = {}
+        self.origin: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.made_by: dict[Storage, int] = {}
+        self.launches: list[Launch] = []
+
+    def plan(self) -> GraphPlan:
+        """Walk the graph, operands first."""
+        inputs = []
+        for i, p in enumerate(self.main.params):
+            t = p.type
+            assert isinstance(t, TensorType)
+            s = Storage("input", t.dtype, t.bytes(), i, name=p.name)
+            inputs.append(s)
+            self.places[id(p)] = Place(s, dense(t.shape))
+        for v in values(self.main.body):
+            if id(v) not in self.places:
+                self.value(v)
+        outputs = self.results()
+        for n, launch in enumerate(self.launches):
+            for place in (*launch.inputs, *launch.outputs):
+                s = place.storage
+                s.first = n if s.first < 0 else s.first
+                s.last = n
+        return GraphPlan(inputs, outputs, self.launches, self.symbols)
+
+    def value(self, v: RelaxExpr) -> None:
+        """Find or make the place of one value."""
+        if isinstance(v, Constant):
+            s = Storage("constant", v.type.dtype, v.type.bytes(), data=v.data, name=v.name)
+            self.places[id(v)] = Place(s, dense(v.type.shape))
+        elif isinstance(v, GraphTuple):
+            self.places[id(v)] = tuple([self.place(i) for i in v.items])
+        elif isinstance(v, TupleGetItem):
+            whole = self.places[id(v.value)]
+            assert isinstance(whole, tuple)
+            self.places[id(v)] = whole[v.index]
+        elif isinstance(v, Call):
+            self.call(v)
+        else:
+            raise InternalError(f"no plan for a {type(v).__name__} in a graph")
+
+    def place(self, v: RelaxExpr) -> Place:
+        """The place of a single value."""
+        found = self.places[id(v)]
+        assert isinstance(found, Place)
+        return found
+
+    def call(self, v: Call) -> None:
+        """A kernel, or a view."""
+        if isinstance(v.op, GlobalVar):
+            self.launch(v, self.mod[v.op.name], [self.place(a) for a in v.args if a is not None])
+            return
+        if v.op.name in VIEW_NAMES:
+            source = v.args[0]
+            assert source is not None and isinstance(v.type, TensorType)
+            at = self.place(source)
+            made = view_of(v.op.name, v.attrs, at.view, v.type.shape, self.analyzer)
+            if made is not None and _views_allowed(made):
+                self.places[id(v)] = Place(at.storage, made)
+                self.follow(v, source)
+                return
+            self.ask(v, source)
+        self.copy(v)
+
+    def follow(self, v: Call, source: RelaxExpr) -> None:
+        """Remember which kernel result a transposed value comes from, and how its dimensions moved."""
+        rank = len(self.place(source).view.shape)
+        origin = self.origin.get(id(source)) if not _is_kernel(source) else (id(source), tuple(range(rank)))
+        if origin is not None and isinstance(v.op, Op) and v.op.name == "transpose":
+            self.origin[id(v)] = origin[0], tuple([origin[1][a] for a in v.attrs["axes"]])
+
+    def ask(self, v: Call, source: RelaxExpr) -> None:
+        """Restart with the source in the order in which this value would be a view, where possible."""
+        rank = len(self.place(source).view.shape)
+        origin = self.origin.get(id(source)) if not _is_kernel(source) else (id(source), tuple(range(rank)))
+        if origin is None or isinstance(v.op, GlobalVar) or v.op.name not in ("reshape", "squeeze", "expand_dims"):
+            return
+        if origin[0] in self.refused or origin[0] in self.orders:
+            return
+        raise _Conflict(*origin)
+
+    def copy(self, v: Call) -> None:
+        """An operator that could not be a view, as a kernel of its own."""
+        params = [GraphVar(f"p{i}", a.type) for i, a in enumerate(v.args) if a is not None]  # type: ignore[attr-defined]
+        found = iter(params)
+        body = v.replace(args=tuple([None if a is None else next(found) for a in v.args]))
+        assert isinstance(v.op, Op)
+        group = Function(tuple(params), body, {"primitive": True, "name": v.op.name})
+        self.launch(v, group, [self.place(a) for a in v.args if a is not None])
+
+    def launch(self, v: Call, group: Function, inputs: list[Place]) -> None:
+        """A kernel with fresh storages for its results."""
+        types = _types(v.type)
+        made = []
+        for t in types:
+            order = self.orders.get(id(v)) or kernel_order(group, [p.view for p in inputs],
+                                                           [p.type for p in group.params], t, self.analyzer)
+            s = Storage("temporary", t.dtype, t.bytes(), name=v.name)
+            self.made_by[s] = id(v)
+            made.append(Place(s, dense_in_order(t.shape, order)))
+        self.launches.append(Launch(group, tuple(inputs), tuple(made), str(group.attrs.get("name", "kernel"))))
+        self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
+
+    def results(self) -> list[Storage]:
+        """Make each result of the model stand alone in memory, row-major."""
+        outputs = []
+        taken: set[Storage] = set()
+        for i, r in enumerate(self.main.results()):
+            at = self.place(r)
+            s = at.storage
+            good = s.kind == "temporary" and s not in taken and is_dense(at.view, self.analyzer) \
+                and self.analyzer.simplify(at.view.offset) is const(0) \
+                and self.analyzer.can_prove_equal(s.bytes, _bytes(at.view, s.dtype))
+            if not good and s.kind == "temporary" and s not in taken and self.made_by[s] not in self.orders \
+                    and self.made_by[s] not in self.refused and _is_kernel(r) and self.made_by[s] == id(r):
+                raise _Conflict(id(r), tuple(range(len(at.view.shape))))
+            if not good:
+                s = self.copied(r, at)
+            taken.add(s)
+            s.kind, s.index = "output", i
+            outputs.append(s)
+        return outputs
+
+    def copied(self, r: RelaxExpr, at: Place) -> Storage:
+        """A result copied into memory of its own."""
+        t = r.type  # type: ignore[attr-defined]
+        assert isinstance(t, TensorType)
+        param = GraphVar("p0", t)
+        group = Function((param,), graph_call("reshape", param, shape=t.shape), {"primitive": True, "name": "copy"})
+        s = Storage("temporary", t.dtype, t.bytes())
+        self.launches.append(Launch(group, (at,), (Place(s, dense(t.shape)),), "copy"))
+        return s
+
+
+def _views_allowed(view: View) -> bool:
+    """Views that repeat elements are left to kernels, which broadcast by themselves."""
+    return all(s is not const(0) or getattr(e, "value", None) == 1
+               for e, s in zip(view.shape, view.strides, strict=True))
+
+
+def _is_kernel(v: RelaxExpr) -> bool:
+    return isinstance(v, Call) and isinstance(v.op, GlobalVar)
+
+
+def _bytes(view: View, dtype: str) -> Expr:
+    total: Expr = const(dt.bytes_of(dtype))
+    for e in view.shape:
+        total = total * e
+    return total
+
+
+def _types(t: Type) -> list[TensorType]:
+    if isinstance(t, TupleType):
+        return [x for x in t.items if isinstance(x, TensorType)]
+    assert isinstance(t, TensorType)
+    return [t]
+
+
+def _symbols(main: Function) -> list[Var]:
+    """The symbolic sizes of the inputs, in order of first use."""
+    found: dict[Var, None] = {}
+    for p in main.params:
+        assert isinstance(p.type, TensorType)
+        for e in p.type.shape:
+            found.update(dict.fromkeys(sorted(free_vars(e), key=lambda v: v.name)))
+    return list(found)
+
+
+def plan_graph(mod: IRModule) -> GraphPlan:
+    """The launches of "main", with memory orders settled."""
+    main = mod["main"]
+    orders: dict[int, tuple[int, ...]] = {}
+    refused: set[int] = set()
+    for _ in range(1000):
+        try:
+            return _Planner(mod, main, orders, refused).plan()
+        except _Conflict as c:
+            orders[c.source] = c.order
+    raise InternalError("the memory orders of the graph do not settle")
+
+
+def lower_bound(storages: Sequence[Storage], launches: int) -> int:
+    """The most bytes alive at one launch: no plan needs less."""
+    at = [0] * (launches + 1)
+    for s in storages:
+        size = getattr(s.bytes, "value", 0)
+        for n in range(s.first, s.last + 1):
+            at[n] += size
+    return max(at, default=0)
+
+

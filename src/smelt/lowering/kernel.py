@@ -1,0 +1,136 @@
+"""One kernel, start to end: fused group to object code. Runs in the worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from smelt.codegen.llvm import ObjectCompiler, cpu_features
+from smelt.codegen.llvm_text import emit_module
+from smelt.ir.expr import Expr, Var, const
+from smelt.ir.types import TensorType, TupleType
+from smelt.relax.nodes import Function
+from smelt.relax.views import View
+from smelt.rules.cpu import schedule
+from smelt.target import Hardware, Target, hardware_of
+from smelt.tir.nodes import Block, Buffer, PrimFunc
+from smelt.tir.schedule import Schedule
+
+from .group import group_to_prim_func
+from .lower import lower
+from .packing import Pack, pack_of
+
+__all__ = ["Artifact", "KernelSpec", "build_kernel", "scheduled"]
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """What a kernel computes, on what memory, for which machine.
+
+    symbol     the name of the object code's function
+    inputs     views of the parameters; offsets do not matter
+    constants  which parameters are known at compile time, so that they may be packed
+    cores      processors to divide the work among
+    """
+
+    symbol: str
+    group: Function
+    inputs: tuple[View, ...]
+    outputs: tuple[View, ...]
+    constants: tuple[bool, ...]
+    target: Target
+    cores: int
+    opt_level: int = 3
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled kernel.
+
+    scalars     names of the symbolic sizes it takes after its buffers
+    workspaces  bytes of the scratch buffers it takes last
+    packs       per parameter: None, or how the constant is laid out (see `packing`)
+    flops       arithmetic operations of one run
+    trace       the schedule, replayable
+    """
+
+    object: bytes
+    scalars: tuple[Var, ...]
+    workspaces: tuple[Expr, ...]
+    packs: tuple[Pack | None, ...]
+    flops: Expr
+    trace: str
+
+
+def hardware_for(spec_target: Target, cores: int) -> Hardware:
+    """The hardware description for a resolved target and a number of cores."""
+    return hardware_of(spec_target, cpu_features(spec_target)).replace(cores=cores)
+
+
+def scheduled(spec: KernelSpec) -> Schedule:
+    """The kernel's program with its default schedule."""
+    func = group_to_prim_func(spec.group, spec.inputs, spec.outputs, spec.symbol)
+    names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
+    hardware = hardware_for(spec.target, spec.cores)
+    if spec.opt_level == 0:
+        return Schedule(func)
+    return schedule(func, hardware, names)
+
+
+_compilers: dict[str, ObjectCompiler] = {}
+
+
+def build_kernel(spec: KernelSpec, observe: Callable[[str, PrimFunc], None] | None = None) -> Artifact:
+    """Schedule, lower and compile a fused group."""
+    sch = scheduled(spec)
+    if observe is not None:
+        observe("scheduled", sch.func)
+    flat = lower(sch.func, observe)
+    ir = emit_module([flat])
+    key = str(spec.target)
+    if key not in _compilers:
+        _compilers[key] = ObjectCompiler(spec.target)
+    code = _compilers[key].object(ir, spec.symbol)
+    scratch = int(flat.attrs.get("workspaces", 0))
+    workspaces = tuple([b.shape[0] * _bytes(b) for b in flat.params[len(flat.params) - scratch:]
+                        if isinstance(b, Buffer)])
+    scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
+    return Artifact(code, scalars, workspaces, _packs(spec, sch), _flops(sch.func, spec), str(sch.trace))
+
+
+def _bytes(b: Buffer) -> int:
+    return TensorType((), b.type).bytes().value  # type: ignore[attr-defined,no-any-return]
+
+
+def _packs(spec: KernelSpec, sch: Schedule) -> tuple[Pack | None, ...]:
+    """What `transform_layout` did to the parameters, read off the trace."""
+    maps = {str(i.args["buffer"]): i.args["index_map"] for i in sch.trace.insts if i.name == "transform_layout"}
+    packs: list[Pack | None] = []
+    for before, after in zip(spec.group.params, sch.func.buffers, strict=False):
+        shape = after.fixed_shape()
+        old = before.type.fixed_shape()  # type: ignore[attr-defined]
+        text = maps.get(after.name)
+        packs.append(None if text is None or shape is None or old is None else pack_of(str(text), old, shape))
+    return tuple(packs)
+
+
+def _flops(func: PrimFunc, spec: KernelSpec) -> Expr:
+    """Multiply-adds count two; elementwise work one a result element."""
+    total: Expr = const(0)
+    for out in _types(spec.group.body.type):  # type: ignore[attr-defined]
+        total = total + out.elements()
+    stack = [func.body]
+    while stack:
+        s = stack.pop()
+        if isinstance(s, Block) and any(i.kind == "reduce" for i in s.iter_vars):
+            count: Expr = const(2)
+            for i in s.iter_vars:
+                count = count * i.dom.extent
+            total = total + count
+        stack.extend(c for c in s.children() if not isinstance(c, Expr))  # type: ignore[misc]
+    return total
+
+
+def _types(t: TensorType | TupleType) -> list[TensorType]:
+    return [t] if isinstance(t, TensorType) else [x for x in t.items if isinstance(x, TensorType)]
+

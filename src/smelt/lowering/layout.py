@@ -1,0 +1,61 @@
+"""Physical layouts: the order in memory of every value's dimensions, chosen over the whole graph.
+
+Images are kept channels-last, so that convolutions read pixels as rows of a matrix and vectors run
+over channels, whatever their number. Elementwise work keeps its operand's order. A value whose only
+way on is a reshape of a transposition is written in the order that makes both free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.arith import Analyzer
+from smelt.ir.expr import Expr, const
+from smelt.ir.types import TensorType, Type
+from smelt.relax.nodes import Call, Function, values
+from smelt.relax.views import View
+from smelt.topi.registry import Op
+
+__all__ = ["kernel_order", "memory_order"]
+
+_SPATIAL = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose", "max_pool", "avg_pool", "batch_norm",
+                      "instance_norm", "lrn", "resize", "depth_to_space", "space_to_depth"})
+
+
+def kernel_order(group: Function, inputs: Sequence[View | None], types: Sequence[Type], out: Type,
+                 analyzer: Analyzer) -> tuple[int, ...]:
+    """The dimensions of a kernel's result, outermost in memory first."""
+    assert isinstance(out, TensorType)
+    rank = out.rank
+    if rank >= 3 and any(isinstance(v, Call) and isinstance(v.op, Op) and v.op.name in _SPATIAL
+                         for v in values(group.body)):
+        return (0, *range(2, rank), 1)
+    for view, t in zip(inputs, types, strict=True):
+        if view is not None and isinstance(t, TensorType) and t.rank == rank and rank >= 3:
+            order = memory_order(view, analyzer)
+            if order is not None and (t.shape == out.shape or order != tuple(range(rank))):
+                return order
+    return tuple(range(rank))
+
+
+def memory_order(view: View, analyzer: Analyzer) -> tuple[int, ...] | None:
+    """The order of a view's dimensions in memory, where it has no gaps."""
+    rest = list(range(len(view.shape)))
+    order: list[int] = []
+    at: Expr = const(1)
+    while rest:
+        fits = [d for d in reversed(rest) if analyzer.simplify(view.strides[d] - at) is const(0)
+                or _unit(view, d)]
+        if not fits:
+            return None
+        d = next((x for x in fits if not _unit(view, x)), fits[0])
+        rest.remove(d)
+        order.insert(0, d)
+        if not _unit(view, d):
+            at = analyzer.simplify(view.strides[d] * view.shape[d])
+    return tuple(order)
+
+
+def _unit(view: View, d: int) -> bool:
+    return getattr(view.shape[d], "value", None) == 1
+

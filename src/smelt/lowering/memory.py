@@ -1,0 +1,95 @@
+"""Static memory planning: temporaries that are never alive together share bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from smelt.arith import Analyzer
+from smelt.ir.expr import Expr, IntImm, Var, const, maximum
+
+from .graph import Storage
+
+__all__ = ["MemoryPlan", "plan_memory"]
+
+ALIGNMENT = 64
+"""Bytes; a cache line and the widest vector."""
+
+
+@dataclass
+class MemoryPlan:
+    """Where each temporary stands in the workspace.
+
+    total  bytes of the workspace
+    live   the most bytes alive at one time (None where sizes are symbolic)
+    """
+
+    offsets: dict[Storage, Expr]
+    total: Expr
+    live: int | None
+
+
+def plan_memory(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:
+    """Place temporaries, the largest first at the lowest free offset; symbolic ones share slots."""
+    if all(isinstance(s.bytes, IntImm) for s in storages):
+        return _fixed(storages)
+    return _symbolic(storages, symbols)
+
+
+def _round(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
+    placed: list[tuple[Storage, int, int]] = []
+    offsets: dict[Storage, Expr] = {}
+    order = sorted(storages, key=lambda s: (-s.bytes.value, s.first))  # type: ignore[attr-defined]
+    for s in order:
+        size = _round(s.bytes.value)  # type: ignore[attr-defined]
+        at = 0
+        for _, begin, end in sorted((x for x in placed if x[0].first <= s.last and s.first <= x[0].last),
+                                    key=lambda x: x[1]):
+            if at + size <= begin:
+                break
+            at = max(at, end)
+        placed.append((s, at, at + size))
+        offsets[s] = const(at)
+    steps = sorted({s.first for s in storages})
+    live = max((sum(_round(s.bytes.value) for s in storages if s.first <= n <= s.last)  # type: ignore[attr-defined]
+                for n in steps), default=0)
+    return MemoryPlan(offsets, const(max((end for _, _, end in placed), default=0)), live)
+
+
+def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:
+    """Slots that grow to the largest of their users; a slot whose size surely suffices is preferred."""
+    analyzer = Analyzer()
+    for v in symbols:
+        analyzer.assume_positive(v)
+    slots: list[Expr] = []
+    free_from: list[int] = []
+    slot_of: dict[Storage, int] = {}
+    for s in sorted(storages, key=lambda s: s.first):
+        size = analyzer.simplify((s.bytes + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT)
+        idle = [i for i, last in enumerate(free_from) if last < s.first]
+        fits = [i for i in idle if analyzer.can_prove(slots[i] >= size)]
+        grows = [i for i in idle if analyzer.can_prove(slots[i] <= size)]
+        if fits:
+            slot = fits[0]
+        elif grows:
+            slot = grows[-1]
+            slots[slot] = size
+        elif idle:
+            slot = idle[0]
+            slots[slot] = maximum(slots[slot], size)
+        else:
+            slot = len(slots)
+            slots.append(size)
+            free_from.append(-1)
+        free_from[slot] = s.last
+        slot_of[s] = slot
+    starts: list[Expr] = []
+    total: Expr = const(0)
+    for size in slots:
+        starts.append(total)
+        total = analyzer.simplify(total + size)
+    return MemoryPlan({s: starts[i] for s, i in slot_of.items()}, total, None)

@@ -1,0 +1,248 @@
+"""A fused graph to one executable: kernels compiled, weights packed, memory planned, linked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from smelt.codegen.cache import ObjectCache, cache_key
+from smelt.codegen.llvm import ObjectCompiler, cpu_features, link_in_process
+from smelt.codegen.llvm_text import emit_module
+from smelt.codegen.workers import default_pool
+from smelt.ir import dtype as dt
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import Expr, IntImm, const
+from smelt.ir.module import IRModule
+from smelt.ir.options import Options
+from smelt.ir.types import TensorType
+from smelt.relax.nodes import Call, Constant, Function, values
+from smelt.relax.views import dense
+from smelt.runtime.executable import Executable
+from smelt.target import Target
+from smelt.tir.printer import script
+
+from .graph import GraphPlan, Launch, Place, Storage, plan_graph
+from .host import ENTRY, PLAN, KernelCall, entry_program, plan_program
+from .kernel import Artifact, KernelSpec
+from .memory import ALIGNMENT, MemoryPlan, plan_memory
+from .packing import Pack, pack_array
+
+__all__ = ["Model", "build_model", "kernel_specs"]
+
+Progress = Callable[[str, int, int], None]
+BUILD = "smelt.lowering.kernel:build_kernel"
+
+
+@dataclass
+class Model:
+    """Everything that compiling a graph gave, before it is linked."""
+
+    plan: GraphPlan
+    specs: list[KernelSpec]
+    calls: list[KernelCall]
+    memory: MemoryPlan
+    artifacts: dict[str, Artifact]
+
+
+def form_of(group: Function) -> str:
+    """A text that is equal for groups that compute the same."""
+    numbers: dict[int, int] = {id(p): i for i, p in enumerate(group.params)}
+    lines = [repr(p.type) for p in group.params]
+    for v in values(group.body):
+        if id(v) in numbers:
+            continue
+        numbers[id(v)] = len(numbers)
+        if isinstance(v, Call):
+            args = ["-" if a is None else str(numbers[id(a)]) for a in v.args]
+            lines.append(f"{v.op!r} {args} {dict(v.attrs)!r}")
+        elif isinstance(v, Constant):
+            lines.append(f"{v.type!r} {v.data.tobytes().hex()}")
+        else:
+            lines.append(f"{type(v).__name__} {[numbers[id(c)] for c in v.children() if id(c) in numbers]}")
+    return "\n".join(lines)
+
+
+def spec_of(launch: Launch, target: Target, options: Options) -> KernelSpec:
+    """What to compile for a launch; equal launches give specs with one symbol."""
+    inputs = tuple([p.view.replace(offset=const(0)) for p in launch.inputs])
+    outputs = tuple([p.view.replace(offset=const(0)) for p in launch.outputs])
+    constants = tuple([p.storage.kind == "constant" and _plain(p) for p in launch.inputs])
+    text = "\n".join([form_of(launch.group), repr((inputs, outputs, constants)), str(target), str(options.cores),
+                      str(options.opt_level)])
+    symbol = "k" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    return KernelSpec(symbol, launch.group, inputs, outputs, constants, target, options.cores, options.opt_level)
+
+
+def _plain(p: Place) -> bool:
+    """Whether a constant is read as it is, not through a view."""
+    fresh = dense(p.view.shape)
+    return p.view.strides == fresh.strides and p.view.offset is fresh.offset
+
+
+def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[KernelSpec]:
+    """One spec a launch."""
+    return [spec_of(launch, target, options) for launch in plan.launches]
+
+
+def build_model(mod: IRModule, target: Target, options: Options, progress: Progress | None = None) -> Executable:
+    """Compile a fused graph for a (resolved) target and load it into this process."""
+    model = compile_graph(mod, target, options, progress)
+    weights, places = _weights(model)
+    entry = entry_program(model.plan, model.calls, model.memory, places)
+    outputs = [x for r in mod["main"].results() for x in r.type.shape]
+    plan = plan_program(model.plan, model.memory, outputs)
+    host = ObjectCompiler(target).object(emit_module([entry, plan]), "host")
+    objects = [host, *[a.object for a in model.artifacts.values()]]
+    addresses, keep = link_in_process(objects, [ENTRY, PLAN])
+    metadata = _metadata(mod, model, target, weights.nbytes)
+    return Executable(addresses[ENTRY], addresses[PLAN], metadata, weights, keep, options.threads, objects)
+
+
+def compile_graph(mod: IRModule, target: Target, options: Options, progress: Progress | None = None) -> Model:
+    """All kernels of a fused graph compiled, memory planned."""
+    plan = plan_graph(mod)
+    specs = kernel_specs(plan, target, options)
+    unique = {s.symbol: s for s in specs}
+    artifacts = build_kernels(list(unique.values()), options, progress)
+    calls = [_call(launch, artifacts[s.symbol], s.symbol, n)
+             for n, (launch, s) in enumerate(zip(plan.launches, specs, strict=True))]
+    temporaries = {p.storage: None for launch in plan.launches for p in (*launch.inputs, *launch.outputs)
+                   if p.storage.kind == "temporary"}
+    scratch = [w for c in calls for w in c.workspaces]
+    memory = plan_memory([*temporaries, *scratch], plan.symbols)
+    return Model(plan, specs, calls, memory, artifacts)
+
+
+def build_kernels(specs: Sequence[KernelSpec], options: Options, progress: Progress | None) -> dict[str, Artifact]:
+    """Artifacts by symbol: from the cache, or compiled by the workers."""
+    cache = None if options.cache_dir == "" else ObjectCache(options.cache_dir)
+    done: dict[str, Artifact] = {}
+    missing: list[KernelSpec] = []
+    for s in specs:
+        data = None if cache is None else cache.get(cache_key("kernel", s.symbol))
+        if data is None:
+            missing.append(s)
+        else:
+            done[s.symbol] = pickle.loads(data)
+    report = None if progress is None else lambda n, total: progress("kernels", n + len(done), total + len(done))
+    workers = options.workers if options.workers is not None else len(os.sched_getaffinity(0))
+    pool = default_pool(workers)
+    built = pool.map(BUILD, [(s,) for s in missing], [str(s.group.attrs.get("name", s.symbol)) for s in missing], report)
+    for s, artifact in zip(missing, built, strict=True):
+        done[s.symbol] = artifact
+        if cache is not None:
+            cache.put(cache_key("kernel", s.symbol), pickle.dumps(artifact))
+    return done
+
+
+def _call(launch: Launch, artifact: Artifact, symbol: str, n: int) -> KernelCall:
+    places = []
+    for p, pack in zip(launch.inputs, artifact.packs, strict=True):
+        places.append(p if pack is None else Place(_packed(p.storage, pack), p.view.replace(offset=const(0))))
+    workspaces = []
+    for size in artifact.workspaces:
+        w = Storage("temporary", "uint8", size, name="scratch")
+        w.first = w.last = n
+        workspaces.append(w)
+    return KernelCall(launch, symbol, [*places, *launch.outputs], [v.name for v in artifact.scalars], workspaces)
+
+
+@dataclass(eq=False)
+class PackedStorage(Storage):
+    """A constant in a kernel's own layout."""
+
+    pack: Pack | None = None
+
+
+def _packed(s: Storage, pack: Pack) -> PackedStorage:
+    elements = int(np.prod(pack.shape))
+    return PackedStorage("constant", s.dtype, const(elements * dt.bytes_of(s.dtype)), data=s.data, name=s.name, pack=pack)
+
+
+def _weights(model: Model) -> tuple[np.ndarray, dict[Storage, int]]:
+    """The blob of all constants, aligned, each once, and where each stands."""
+    offsets: dict[Storage, int] = {}
+    items: dict[Any, tuple[int, Storage]] = {}
+    size = 0
+    for c in model.calls:
+        for p in c.places:
+            s = p.storage
+            if s.kind != "constant" or s in offsets:
+                continue
+            key = (id(s.data), getattr(s, "pack", None))
+            if key not in items:
+                items[key] = (size, s)
+                assert isinstance(s.bytes, IntImm)
+                size += -(-s.bytes.value // ALIGNMENT) * ALIGNMENT
+            offsets[s] = items[key][0]
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    blob = raw[start:start + size]
+    for at, s in items.values():
+        _write(s, blob[at:at + s.bytes.value])  # type: ignore[attr-defined]
+    return blob, offsets
+
+
+def _write(s: Storage, out: np.ndarray) -> None:
+    data = s.data
+    if data is None:
+        raise InternalError(f"the constant {s.name} has no data")
+    pack = getattr(s, "pack", None)
+    target = out.view(data.dtype)
+    if pack is None:
+        target[...] = data.reshape(-1)
+    else:
+        pack_array(data, pack, target)
+
+
+def _text(e: Expr) -> int | str:
+    return e.value if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
+
+
+def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -> dict[str, Any]:
+    main = mod["main"]
+    names = main.attrs.get("output_names") or [f"output{i}" for i in range(len(main.results()))]
+
+    def tensor(name: str, t: TensorType) -> dict[str, Any]:
+        return {"name": name, "dtype": t.dtype, "shape": [_text(e) for e in t.shape]}
+
+    kernels = []
+    for c in model.calls:
+        launch = c.launch
+        moved: Expr = const(0)
+        for p in (*launch.inputs, *launch.outputs):
+            moved = moved + _size(p)
+        ops = [v.op.name for v in values(launch.group.body) if isinstance(v, Call)]
+        kernels.append({"name": launch.name, "ops": ops, "flops": _text(model.artifacts[c.symbol].flops),
+                        "bytes": _text(moved), "symbol": c.symbol})
+    total = model.memory.total
+    return {
+        "abi": 1, "name": str(mod.attrs.get("name", "model")), "target": str(target),
+        "inputs": [tensor(p.name, p.type) for p in main.params],
+        "outputs": [tensor(str(n), r.type) for n, r in zip(names, main.results(), strict=True)],
+        "symbols": [v.name for v in model.plan.symbols],
+        "features": needed_features(target), "kernels": kernels, "weights_bytes": weights_bytes,
+        "workspace_bytes": total.value if isinstance(total, IntImm) else None, "live_bytes": model.memory.live,
+    }
+
+
+def _size(p: Place) -> Expr:
+    total: Expr = const(dt.bytes_of(p.storage.dtype))
+    for e in p.view.shape:
+        total = total * e
+    return total
+
+
+def needed_features(target: Target) -> list[str]:
+    """The CPU features without which the code must not run."""
+    checked = ("sse4.2", "avx", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl",
+               "avx512vnni", "avx512bf16", "neon", "dotprod")
+    on = set(cpu_features(target))
+    return [f for f in checked if f in on]
+

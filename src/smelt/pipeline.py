@@ -1,0 +1,167 @@
+"""The compiler's table of contents: the pipelines, and the public functions that run them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from smelt.codegen.llvm import ObjectCompiler, resolve
+from smelt.codegen.llvm_text import emit_module
+from smelt.frontend.onnx import from_onnx
+from smelt.ir.errors import CompileError, InternalError, SmeltError
+from smelt.ir.module import IRModule
+from smelt.ir.options import Options
+from smelt.lowering.graph import plan_graph
+from smelt.lowering.group import group_to_prim_func
+from smelt.lowering.kernel import scheduled
+from smelt.lowering.lower import LOWER, lower
+from smelt.lowering.model import Progress, build_model, kernel_specs
+from smelt.relax.printer import script as graph_script
+from smelt.relax.transform import simplify_graph
+from smelt.relax.transform.fuse_ops import fuse_ops
+from smelt.relax.verify import verify as verify_graph
+from smelt.runtime.executable import Executable
+from smelt.target import Target
+from smelt.tir.nodes import PrimFunc
+from smelt.tir.printer import script
+
+__all__ = ["GRAPH", "LOWER", "STAGES", "compile", "optimize", "show"]
+
+GraphPass = Callable[[IRModule], IRModule]
+
+GRAPH: tuple[tuple[int, GraphPass], ...] = (
+    # (lowest opt_level, pass)
+    (2, simplify_graph),                    # constants folded, BatchNorm into weights, composed operators recognised
+    (0, lambda mod: fuse_ops(mod, 1)),      # an anchor and the elementwise work after it become one kernel
+)
+
+STAGES = ("graph", "fused", "tir", "scheduled", "lowered", "llvm", "asm")
+"""What `show` can print, from the imported graph to machine code."""
+
+
+def compile(model: Any, target: str | Target | None = None, *, shapes: Mapping[str, Sequence[int | str]] | None = None,
+            options: Options | None = None, progress: Progress | None = None) -> Executable:
+    """A trained model as an executable for this machine.
+
+    model     path of an ONNX file, its bytes, an onnx.ModelProto, or an IRModule
+    target    e.g. "llvm -mcpu=native" (the default)
+    shapes    per input, extents that replace the file's: numbers, or names of symbolic sizes
+    options   see `Options`
+    progress  called with (stage, done, total) while kernels are compiled
+    """
+    options = options or Options()
+    resolved = resolve(as_target(target))
+    mod = optimize(import_model(model, shapes), options, progress)
+    return build_model(mod, resolved, options, progress)
+
+
+def as_target(target: str | Target | None) -> Target:
+    """The target to compile for; only CPUs through LLVM can run here."""
+    made = Target("llvm -mcpu=native" if target is None else target)
+    if made.kind.name != "llvm":
+        raise CompileError(f"target kind {made.kind.name!r} cannot be compiled yet; today: llvm")
+    return made
+
+
+def import_model(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
+    """A model in any accepted form as a module of graph functions."""
+    if isinstance(model, IRModule):
+        if shapes:
+            raise CompileError("shapes are given with the model file; this is an IRModule already")
+        return model
+    return from_onnx(model, shapes)
+
+
+def optimize(mod: IRModule, options: Options | None = None, progress: Progress | None = None) -> IRModule:
+    """The graph passes that the optimisation level asks for."""
+    options = options or Options()
+    dump = Dump(options)
+    dump.graph("imported", mod)
+    if options.verify:
+        verify_graph(mod)
+    steps = [p for level, p in GRAPH if options.opt_level >= level]
+    for n, step in enumerate(steps):
+        if progress is not None:
+            progress("graph", n, len(steps))
+        name = getattr(step, "__name__", "pass").replace("<lambda>", "fuse_ops")
+        try:
+            mod = fuse_ops(mod, options.opt_level) if name == "fuse_ops" else step(mod)
+            if options.verify > 1:
+                verify_graph(mod)
+        except SmeltError:
+            raise
+        except Exception as e:
+            raise InternalError(f"the graph pass {name} failed: {type(e).__name__}: {e}") from e
+        dump.graph(name, mod)
+    return mod
+
+
+class Dump:
+    """Writes each stage that changed something as a numbered text file, where a folder is given."""
+
+    def __init__(self, options: Options) -> None:
+        """Options.dump_dir, or SMELT_DUMP."""
+        folder = options.dump_dir or os.environ.get("SMELT_DUMP", "")
+        self.folder = Path(folder) if folder else None
+        self.count = 0
+        if self.folder is not None:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as e:
+                raise CompileError(f"cannot write dumps to {self.folder}: {e.strerror}") from e
+
+    def graph(self, name: str, mod: IRModule) -> None:
+        """Write a module of graph functions."""
+        self.text(name, graph_script(mod))
+
+    def text(self, name: str, text: str) -> None:
+        """Write one stage."""
+        if self.folder is not None:
+            (self.folder / f"{self.count:03d}_{name}.txt").write_text(text)
+            self.count += 1
+
+
+def show(model: Any, stage: str = "graph", kernel: str | None = None, target: str | Target | None = None,
+         shapes: Mapping[str, Sequence[int | str]] | None = None, options: Options | None = None) -> str:
+    """The text of a stage of a model's compilation.
+
+    stage   one of STAGES
+    kernel  the name of one kernel; None: all
+    """
+    if stage not in STAGES:
+        raise CompileError(f"unknown stage {stage!r}; stages: {', '.join(STAGES)}")
+    options = options or Options()
+    mod = import_model(model, shapes)
+    if stage == "graph":
+        return graph_script(mod)
+    mod = optimize(mod, options)
+    if stage == "fused":
+        return graph_script(mod)
+    resolved = resolve(as_target(target))
+    texts = []
+    names = []
+    for spec in {s.symbol: s for s in kernel_specs(plan_graph(mod), resolved, options)}.values():
+        name = str(spec.group.attrs.get("name", spec.symbol))
+        names.append(name)
+        if kernel is not None and kernel != name:
+            continue
+        if stage == "tir":
+            texts.append(script(group_to_prim_func(spec.group, spec.inputs, spec.outputs, name)))
+            continue
+        func = scheduled(spec).func.with_attrs(name=name)
+        texts.append(_lowered(func, stage, resolved))
+    if not texts:
+        raise CompileError(f"the model has no kernel {kernel!r}; kernels: {', '.join(names)}")
+    return "\n\n".join(texts)
+
+
+def _lowered(func: PrimFunc, stage: str, target: Target) -> str:
+    if stage == "scheduled":
+        return script(func)
+    flat = lower(func)
+    if stage == "lowered":
+        return script(flat)
+    ir = emit_module([flat])
+    return ir if stage == "llvm" else ObjectCompiler(target).assembly(ir)

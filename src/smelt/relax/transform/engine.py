@@ -1,0 +1,349 @@
+"""The engine of the graph passes: rules on calls, applied bottom-up in one walk of the graph.
+
+    RULES = RuleSet()
+
+    @RULES.rule("relu")
+    def relu_twice(g: Graph, n: Call) -> RelaxExpr | None:
+        \"\"\"relu(relu(x))  =  relu(x)\"\"\"
+
+A rule sees a call whose operands are in their final form and answers with a value of the same
+type, or None. The calls it makes (`g.call`) are simplified as they are made, so that one walk
+brings nearly everything to rest; walks are repeated until nothing changes. Equal calls become one
+node on the way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import InternalError
+from smelt.ir.module import IRModule
+from smelt.ir.types import TensorType, TupleType
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    If,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    call,
+    constant,
+)  # fmt: skip
+from smelt.topi.registry import Op
+
+__all__ = ["Graph", "Rule", "RuleSet", "apply_rules", "count_uses", "order", "renewed"]
+
+SMALL_CONSTANT = 4096
+"""Bytes up to which constants are compared by their contents."""
+
+EXACT_ELEMENTS = 1 << 16
+"""Elements up to which a folded constant remembers its value before rounding."""
+
+STEPS = 32
+"""Rules that may fire at one node before the walk goes on."""
+
+WALKS = 10
+"""Walks over the graph, at most; two or three are usual."""
+
+
+class RuleSet:
+    """Rules by the operator at their root; sets add."""
+
+    def __init__(self, table: dict[str, tuple[Rule, ...]] | None = None) -> None:
+        """Start from rules by operator name; "*" stands for every operator."""
+        self.table: dict[str, tuple[Rule, ...]] = dict(table or {})
+
+    def rule(self, *roots: str) -> Callable[[Rule], Rule]:
+        """Enter a function as a rule for calls of these operators."""
+
+        def enter(fn: Rule) -> Rule:
+            for root in roots:
+                self.table[root] = (*self.table.get(root, ()), fn)
+            return fn
+
+        return enter
+
+    def __add__(self, other: RuleSet) -> RuleSet:
+        """The rules of both, those of the first ones first."""
+        names = [*self.table, *[n for n in other.table if n not in self.table]]
+        return RuleSet({n: self.table.get(n, ()) + other.table.get(n, ()) for n in names})
+
+    def of(self, op: str) -> tuple[Rule, ...]:
+        """The rules to try at a call of this operator."""
+        return self.table.get("*", ()) + self.table.get(op, ())
+
+
+# ------------------------------------------------------------------------------------- the graph
+
+
+def _operands(node: RelaxExpr) -> Iterable[RelaxExpr | None]:
+    """The values a node is made from, those that its branches return included."""
+    match node:
+        case Call():
+            return node.args
+        case Tuple(items):
+            return items
+        case TupleGetItem(value):
+            return (value,)
+        case If(condition, yes, no):
+            return (condition, yes.body, no.body)
+    return ()
+
+
+def order(root: RelaxExpr) -> Iterator[RelaxExpr]:
+    """Every value below `root` once, operands first; branches are entered."""
+    seen: set[RelaxExpr] = set()
+    stack: list[tuple[RelaxExpr, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend([(a, False) for a in reversed(list(_operands(node))) if a is not None])
+
+
+def count_uses(root: RelaxExpr) -> Counter[RelaxExpr]:
+    """How often each value is an operand; the root counts as used once."""
+    uses: Counter[RelaxExpr] = Counter([root])
+    for node in order(root):
+        uses.update([a for a in _operands(node) if a is not None])
+    return uses
+
+
+def rebuild(node: RelaxExpr, done: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr:
+    """A node on the new forms of its operands; the same node where they are the old ones."""
+    match node:
+        case Call():
+            args = tuple([None if a is None else done[a] for a in node.args])
+            same = all(a is b for a, b in zip(args, node.args, strict=True))
+            return node if same else node.replace(args=args)
+        case Tuple(items):
+            new = tuple([done[i] for i in items])
+            return node if all(a is b for a, b in zip(new, items, strict=True)) else Tuple(new)
+        case TupleGetItem(value, index):
+            inner = done[value]
+            if isinstance(inner, Tuple):
+                return inner.items[index]
+            return node if inner is value else TupleGetItem(inner, index)
+        case If(condition, yes, no):
+            return _branch(node, done[condition], done[yes.body], done[no.body])
+    return node
+
+
+def renewed(f: Function, replace: Callable[[RelaxExpr, RelaxExpr], RelaxExpr]) -> Function:
+    """A function with every value replaced.
+
+    replace  (the old value, the same on new operands) -> what stands for it
+    """
+    done: dict[RelaxExpr, RelaxExpr] = {}
+    for node in order(f.body):
+        done[node] = replace(node, rebuild(node, done))
+    body = done[f.body]
+    return f if body is f.body else f.replace(body=body)
+
+
+def key_of_call(n: Call) -> tuple[Any, ...]:
+    """What two calls have in common that compute the same."""
+    return (n.op, n.args, tuple([_hashable(v) for v in n.attrs.values()]))
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple([_hashable(v) for v in value])
+    return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
+
+
+class Graph:
+    """A function being rewritten: what rules build with and ask.
+
+    fired  how often each rule was applied
+    """
+
+    def __init__(self, rules: RuleSet, *, share: bool = True) -> None:
+        """share: make equal calls one node."""
+        self.rules, self.share = rules, share
+        self.fired: Counter[str] = Counter()
+        self.name = ""
+        self._uses: Counter[RelaxExpr] = Counter()
+        self._rest: dict[RelaxExpr, None] = {}
+        self._calls: dict[Any, RelaxExpr] = {}
+        self._constants: dict[Any, Constant] = {}
+        self._exact: dict[RelaxExpr, np.ndarray[Any, Any]] = {}
+        self._by_op: dict[str, tuple[Rule, ...]] = {}
+
+    # ------------------------------------------------------------------------------- for rules
+
+    def call(self, op: str, *args: RelaxExpr | None, **attrs: Any) -> RelaxExpr:
+        """An operator applied to values, simplified."""
+        return self.settle(call(op, *args, name=self.name, **attrs))
+
+    def again(self, n: Call, *args: RelaxExpr | None) -> RelaxExpr:
+        """The same operator with the same attributes on other operands, simplified."""
+        return self.settle(call(n.op, *args, name=n.name, **n.attrs))  # type: ignore[arg-type]
+
+    def constant(self, value: Any, dtype: str) -> Constant:
+        """A constant from numbers in float64 (or integers), rounded once."""
+        wide = np.asarray(value)
+        made = self.one_constant(constant(wide.astype(dt.to_numpy(dtype), order="C")))
+        if wide.dtype == np.float64 and wide.size <= EXACT_ELEMENTS:
+            self._exact.setdefault(made, wide)
+        return made
+
+    def reshaped(self, c: Constant, shape: tuple[int, ...]) -> Constant:
+        """A constant under another shape."""
+        made = self.one_constant(constant(c.data.reshape(shape), c.name))
+        if c in self._exact:
+            self._exact.setdefault(made, self._exact[c].reshape(shape))
+        return made
+
+    def exact(self, c: Constant) -> np.ndarray[Any, Any]:
+        """A constant's values in float64, before rounding where this engine computed them."""
+        found = self._exact.get(c)
+        return c.data.astype(np.float64) if found is None else found
+
+    def single(self, x: RelaxExpr) -> bool:
+        """Whether a value has no second use."""
+        return self._uses[x] <= 1
+
+    def only_inside(self, root: RelaxExpr, *leaves: RelaxExpr | None) -> bool:
+        """Whether all values between `root` and the leaves are used between them only."""
+        inside: Counter[RelaxExpr] = Counter()
+        stack, seen = [root], {root}
+        while stack:
+            for a in _operands(stack.pop()):
+                if a is None or isinstance(a, Constant) or any(a is leaf for leaf in leaves):
+                    continue
+                inside[a] += 1
+                if a not in seen:
+                    seen.add(a)
+                    stack.append(a)
+        return all(self._uses[n] <= count for n, count in inside.items())
+
+    # --------------------------------------------------------------------------------- the walk
+
+    def settle(self, n: RelaxExpr) -> RelaxExpr:
+        """A value with rules applied at its root until none fits."""
+        for _ in range(STEPS):
+            if not isinstance(n, Call) or not isinstance(n.op, Op) or n in self._rest:
+                return n
+            new = self._first(n)
+            if new is None:
+                break
+            n = new
+        if isinstance(n, Call) and self.share and isinstance(n.op, Op):
+            n = self._calls.setdefault(key_of_call(n), n)
+        self._rest[n] = None
+        return n
+
+    def _first(self, n: Call) -> RelaxExpr | None:
+        assert isinstance(n.op, Op)
+        rules = self._by_op.get(n.op.name)
+        if rules is None:
+            rules = self._by_op[n.op.name] = self.rules.of(n.op.name)
+        for rule in rules:
+            new = rule(self, n)
+            if new is not None and new is not n and new.type is n.type:  # type: ignore[attr-defined]
+                self.fired[rule.__name__] += 1
+                return new
+        return None
+
+    def one_constant(self, c: Constant) -> Constant:
+        """The representative of equal constants."""
+        if not self.share:
+            return c
+        small = c.data.nbytes <= SMALL_CONSTANT
+        # An array in the key stays alive, so its number is not given away.
+        key = (c.type, c.data.tobytes() if small else id(c.data))
+        return self._constants.setdefault(key, c)
+
+    def walk(self, f: Function) -> Function:
+        """One walk over a function."""
+        uses = count_uses(f.body)
+        self._uses, self._rest, self._calls = Counter(), {}, {}
+        if self.share:  # what rules build anew finds the node that is there already
+            for node in uses:
+                if isinstance(node, Call):
+                    self._calls.setdefault(key_of_call(node), node)
+        done: dict[RelaxExpr, RelaxExpr] = {}
+        for node in order(f.body):
+            new = done[node] = self._renewed(node, done)
+            self._uses[new] += uses[node]
+        body = done[f.body]
+        return f if body is f.body else f.replace(body=body)
+
+    def _renewed(self, node: RelaxExpr, done: dict[RelaxExpr, RelaxExpr]) -> RelaxExpr:
+        if isinstance(node, Constant):
+            return self.one_constant(node)
+        if isinstance(node, Call):
+            self.name = node.name
+        new = rebuild(node, done)
+        if isinstance(new, TupleGetItem):
+            return self._item(new)
+        return self.settle(new)
+
+    def _item(self, node: TupleGetItem) -> RelaxExpr:
+        """One node for equal items of a tuple."""
+        if not self.share:
+            return node
+        return self._calls.setdefault((TupleGetItem, node.value, node.index), node)
+
+    def run(self, f: Function) -> Function:
+        """Walks over a function until nothing changes."""
+        for _ in range(WALKS):
+            new = self.walk(f)
+            if new is f:
+                return f
+            f = new
+        return f
+
+
+def _branch(node: If, condition: RelaxExpr, yes: RelaxExpr, no: RelaxExpr) -> RelaxExpr:
+    if isinstance(condition, Constant):
+        return yes if bool(condition.data) else no
+    same = condition is node.condition and yes is node.then_branch.body
+    if same and no is node.else_branch.body:
+        return node
+    return If(
+        condition, node.then_branch.replace(body=yes), node.else_branch.replace(body=no), node.type
+    )
+
+
+Rule = Callable[[Graph, Call], "RelaxExpr | None"]
+"""Gets a call whose operands are in their final form; None where it does not apply."""
+
+
+def apply_rules(
+    mod: IRModule, rules: RuleSet, *, share: bool = False, fired: Counter[str] | None = None
+) -> IRModule:
+    """A module with rules applied to each graph function until none fits.
+
+    share  make equal calls one node on the way
+    fired  counts the applications of each rule
+    """
+    changed: dict[str, Any] = {}
+    for name, f in mod.functions.items():
+        if isinstance(f, Function):
+            graph = Graph(rules, share=share)
+            new = graph.run(f)
+            _check(name, f, new)
+            if new is not f:
+                changed[name] = new
+            if fired is not None:
+                fired.update(graph.fired)
+    return mod.with_functions(changed) if changed else mod
+
+
+def _check(name: str, old: Function, new: Function) -> None:
+    """A pass never changes a function's type."""
+    before = [r.type for r in old.results()]  # type: ignore[attr-defined]
+    after = [r.type for r in new.results()]  # type: ignore[attr-defined]
+    if before != after or not all(isinstance(t, TensorType | TupleType) for t in after):
+        raise InternalError(f"a graph pass changed the results of {name}: {before} to {after}")

@@ -1,0 +1,163 @@
+"""Scales and shifts per channel become part of constant weights and biases.
+
+Weights are multiplied in float64 and rounded once. Every rule needs that the product is used once,
+else the unscaled one would have to be computed as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from smelt.relax.nodes import Call, Constant, RelaxExpr
+
+from .engine import Graph, RuleSet
+from .match import Array, constant_operand, dims, dtype_of, is_float, is_op, op_name, tensor_type_of
+
+__all__ = ["CONVS", "FOLD_SCALE_RULES"]
+
+FOLD_SCALE_RULES = RuleSet()
+rule = FOLD_SCALE_RULES.rule
+
+CONVS = ("conv1d", "conv2d", "conv3d")
+PRODUCTS = (*CONVS, "conv_transpose", "matmul", "dense")
+
+
+def vector_along(c: Array, rank: int, axis: int) -> Array | None:
+    """What a constant that broadcasts to `rank` dimensions is along one of them, if it varies
+    along no other: a number or a vector."""
+    if c.size == 1:
+        return c.reshape(()) if c.ndim <= rank else None
+    place = axis - rank + c.ndim
+    if c.ndim > rank or place < 0 or c.shape[place] != c.size:
+        return None
+    return c.reshape(-1)
+
+
+def _scaled(g: Graph, y: Call, c: Array) -> RelaxExpr | None:
+    """A product with constant weights times `c`, by scaling the weights."""
+    x, w = y.args[:2]
+    if not isinstance(w, Constant) or isinstance(x, Constant) or not g.single(y) or not is_float(y):
+        return None
+    rank = tensor_type_of(y).rank
+    bias = y.args[2] if len(y.args) > 2 else None
+    channel = rank - 1 if op_name(y) in ("matmul", "dense") else 1
+    s = vector_along(c, rank, channel)
+    if s is None or (s.ndim and dims(y)[channel] != s.size):
+        return None
+    if bias is not None and not isinstance(bias, Constant):
+        return None
+    wide = g.exact(w)
+    by = s if s.ndim == 0 else _along_weights(y, wide, s)
+    if by is None:
+        return None
+    new = [x, g.constant(wide * by, dtype_of(w))]
+    if isinstance(bias, Constant):
+        new.append(g.constant(g.exact(bias) * s, dtype_of(bias)))
+    return g.again(y, *new)
+
+
+def _along_weights(y: Call, w: Array, s: Array) -> Array | None:
+    """A vector over output channels as it broadcasts to the weights."""
+    if op_name(y) == "matmul":
+        if w.ndim < 2:
+            return None
+        return s[:, None] if y.attrs["transpose_b"] else s
+    if op_name(y) == "dense":
+        return s[:, None]
+    if op_name(y) == "conv_transpose":
+        rows = s.reshape(y.attrs["groups"], -1).repeat(w.shape[0] // y.attrs["groups"], 0)
+        return rows.reshape(*w.shape[:2], *[1] * (w.ndim - 2))
+    return s.reshape(-1, *[1] * (w.ndim - 1))
+
+
+@rule("multiply", "divide")
+def scale_after_product(g: Graph, n: Call) -> RelaxExpr | None:
+    """conv(x, w) * c  =  conv(x, w * c)        (conv(x, w) + b) * c  =  conv(x, w * c) + b * c
+    for c per output channel; products of matrices likewise; division too"""
+    found = constant_operand(n)
+    if not found:
+        return None
+    y, c = found[0], g.exact(found[1])
+    if is_op(n, "divide"):
+        if not is_float(n) or np.any(c == 0):
+            return None
+        c = 1.0 / c
+    if op_name(y) in PRODUCTS:
+        assert isinstance(y, Call)
+        return _scaled(g, y, c)
+    inner = constant_operand(y) if is_op(y, "add") and g.single(y) else None
+    if not inner or op_name(inner[0]) not in PRODUCTS:
+        return None
+    product, b = inner
+    assert isinstance(product, Call)
+    shift = g.exact(b) * c
+    if shift.size > max(b.data.size, c.size):
+        return None
+    scaled = _scaled(g, product, c)
+    return None if scaled is None else g.call("add", scaled, g.constant(shift, dtype_of(b)))
+
+
+@rule(*PRODUCTS)
+def scale_before_product(g: Graph, n: Call) -> RelaxExpr | None:
+    """conv(x * c, w)  =  conv(x, w * c)   for c per input channel; x c w likewise"""
+    y, w = n.args[:2]
+    if (
+        not is_op(y, "multiply")
+        or not isinstance(w, Constant)
+        or not g.single(y)
+        or not is_float(n)
+    ):
+        return None
+    found = constant_operand(y)
+    if not found or tensor_type_of(found[0]) is not tensor_type_of(y):
+        return None
+    x, c = found
+    by = _along_inputs(n, g.exact(w), g.exact(c), tensor_type_of(y).rank)
+    if by is None:
+        return None
+    return g.again(n, x, g.constant(g.exact(w) * by, dtype_of(w)), *n.args[2:])
+
+
+def _along_inputs(n: Call, w: Array, c: Array, rank: int) -> Array | None:
+    """A constant over input channels as it broadcasts to the weights."""
+    if op_name(n) in ("matmul", "dense"):
+        if rank < 2 or w.ndim < 2 or n.attrs.get("transpose_a"):
+            return c.reshape(()) if c.size == 1 else None
+        s = vector_along(c, rank, rank - 1)
+        swapped = op_name(n) == "dense" or n.attrs["transpose_b"]
+        return s if s is None or s.ndim == 0 or swapped else s[:, None]
+    s = vector_along(c, rank, 1)
+    if s is None or s.ndim == 0:
+        return s
+    rest = [1] * (w.ndim - 2)
+    if op_name(n) == "conv_transpose":
+        return s.reshape(-1, 1, *rest)
+    return (
+        s.reshape(n.attrs["groups"], -1)
+        .repeat(w.shape[0] // n.attrs["groups"], 0)
+        .reshape(*w.shape[:2], *rest)
+    )
+
+
+@rule(*CONVS)
+def shift_before_conv(g: Graph, n: Call) -> RelaxExpr | None:
+    """conv(x + t, w)  =  conv(x, w) + sum of w * t   for t per input channel, without padding"""
+    y, w = n.args
+    if (
+        not is_op(y, "add")
+        or not isinstance(w, Constant)
+        or not g.single(y)
+        or any(n.attrs["pads"])
+    ):
+        return None
+    found = constant_operand(y)
+    if not found or tensor_type_of(found[0]) is not tensor_type_of(y) or not is_float(n):
+        return None
+    x, t = found
+    wide = g.exact(w)
+    by = _along_inputs(n, wide, g.exact(t), tensor_type_of(y).rank)
+    if by is None:
+        return None
+    bias = np.sum(wide * by, axis=tuple(range(1, wide.ndim)))
+    shape = (-1, *[1] * (wide.ndim - 2))
+    return g.call("add", g.again(n, x, w), g.constant(bias.reshape(shape), dtype_of(w)))

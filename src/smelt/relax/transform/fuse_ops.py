@@ -1,0 +1,191 @@
+"""Operator fusion: an anchor with the elementwise work after it, elementwise chains, nothing alone.
+
+Each group becomes a function of the module (attrs: primitive), called from "main" by name; groups
+of the same form share one. Operators that may be views (reshape, transpose, ...) stay in "main":
+whether they cost anything is decided when memory is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.module import IRModule
+from smelt.ir.types import TensorType, TupleType
+from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, Var, values
+from smelt.relax.views import VIEW_NAMES
+from smelt.topi.registry import Op
+
+__all__ = ["fuse_ops"]
+
+_LIMIT = 48
+"""Operators in one kernel."""
+_EXPENSIVE = frozenset({"contraction", "reduce", "opaque"})
+_INLINE_BYTES = 8
+"""Constants up to this size are written into the kernel."""
+
+
+class _Groups:
+    """Which operators go together. Each group ends in one operator, whose result leaves it."""
+
+    def __init__(self, main: Function, opt_level: int) -> None:
+        self.order = [v for v in values(main.body) if isinstance(v, Call)]
+        self.users: dict[int, list[RelaxExpr]] = {}
+        for v in values(main.body):
+            for c in v.children():
+                if isinstance(c, RelaxExpr):
+                    self.users.setdefault(id(c), []).append(v)
+        for r in main.results():
+            self.users.setdefault(id(r), []).append(main)
+        self.kind = {id(c): _kind(c) for c in self.order}
+        self.leader: dict[int, int] = {id(c): id(c) for c in self.order}
+        self.size: dict[int, int] = {id(c): 1 for c in self.order}
+        self.anchored: dict[int, str] = dict(self.kind)
+        if opt_level > 0:
+            for c in self.order:
+                self.join(c)
+
+    def find(self, key: int) -> int:
+        """The representative of a group."""
+        while self.leader[key] != key:
+            self.leader[key] = self.leader[self.leader[key]]
+            key = self.leader[key]
+        return key
+
+    def join(self, consumer: Call) -> None:
+        """Let the groups of operands that only this operator uses join it, where kinds allow."""
+        kind = self.kind[id(consumer)]
+        if kind in ("view", "none"):
+            return
+        taken = self.anchored[self.find(id(consumer))] in _EXPENSIVE
+        for arg in _by_position(consumer):
+            if id(arg) not in self.kind or self.kind[id(arg)] in ("view", "none"):
+                continue
+            users = self.users[id(arg)]
+            if len(users) != 1 or users[0] is not consumer:
+                continue
+            mine, its = self.find(id(consumer)), self.find(id(arg))
+            if mine == its or self.size[mine] + self.size[its] > _LIMIT:
+                continue
+            if not self.allowed(consumer, arg, kind, self.anchored[its], taken):
+                continue
+            self.leader[its] = mine
+            self.size[mine] += self.size[its]
+            if self.anchored[its] in _EXPENSIVE:
+                self.anchored[mine] = self.anchored[its]
+                taken = True
+
+    def allowed(self, consumer: Call, arg: Call, kind: str, its: str, taken: bool) -> bool:
+        """Whether a producer's group may be computed inside its consumer's kernel."""
+        if isinstance(arg.type, TupleType):
+            return False
+        if its in _EXPENSIVE:
+            # the work after an anchor: elementwise on exactly the anchor's elements
+            return not taken and kind in ("elementwise", "broadcast") and _same_shape(arg, consumer)
+        if kind in ("elementwise", "broadcast", "injective"):
+            return its != "injective" or kind != "broadcast" or _same_shape(arg, consumer)
+        if kind == "reduce":
+            return True
+        return kind == "opaque" and its in ("elementwise", "broadcast") and _reads_whole(consumer, arg)
+
+
+def _reads_whole(consumer: Call, arg: Call) -> bool:
+    """Row kernels (softmax, norms) take elementwise work on their first operand."""
+    return consumer.op.name in ("softmax", "log_softmax", "layer_norm", "rms_norm") and consumer.args[0] is arg  # type: ignore[union-attr]
+
+
+def _same_shape(a: Call, b: Call) -> bool:
+    return isinstance(a.type, TensorType) and isinstance(b.type, TensorType) and a.type.shape == b.type.shape
+
+
+def _by_position(c: Call) -> list[Call]:
+    """Operands that are calls, the one that was computed last first: it is the main path."""
+    return [a for a in reversed(c.args) if isinstance(a, Call)]
+
+
+def _kind(c: Call) -> str:
+    if not isinstance(c.op, Op):
+        return "none"
+    if c.op.name in VIEW_NAMES:
+        return "view"
+    types = [None if a is None else a.type for a in c.args]  # type: ignore[attr-defined]
+    return c.op.instance(types, c.attrs).kind
+
+
+def fuse_ops(mod: IRModule, opt_level: int = 3) -> IRModule:
+    """Group the operators of "main". opt_level 0 puts each into a kernel of its own."""
+    main = mod["main"]
+    groups = _Groups(main, opt_level)
+    members: dict[int, list[Call]] = {}
+    for c in groups.order:
+        if groups.kind[id(c)] not in ("view", "none"):
+            members.setdefault(groups.find(id(c)), []).append(c)
+    return _Builder(mod, main, groups, members).build()
+
+
+class _Builder:
+    """Rebuilds "main" as calls of groups."""
+
+    def __init__(self, mod: IRModule, main: Function, groups: _Groups, members: dict[int, list[Call]]) -> None:
+        self.mod, self.main, self.groups, self.members = mod, main, groups, members
+        self.new: dict[int, RelaxExpr] = {}
+        self.functions: dict[str, Function] = {}
+        self.by_form: dict[str, str] = {}
+
+    def build(self) -> IRModule:
+        for v in values(self.main.body):
+            if isinstance(v, Call) and self.groups.kind[id(v)] not in ("view", "none"):
+                group = self.members[self.groups.find(id(v))]
+                if group[-1] is v:
+                    self.new[id(v)] = self.group(group, v)
+            else:
+                self.new[id(v)] = v.with_children(lambda c: self.new.get(id(c), c))
+        body = self.new[id(self.main.body)]
+        functions = {**self.functions, "main": self.main.replace(body=body)}
+        return self.mod.with_functions(functions)
+
+    def group(self, group: Sequence[Call], result: Call) -> RelaxExpr:
+        """A call of the function that a group becomes."""
+        inside = {id(c) for c in group}
+        params: dict[int, Var] = {}
+        outer: list[RelaxExpr] = []
+        inner: dict[int, RelaxExpr] = {}
+        form: list[str] = []
+        for c in group:
+            args: list[RelaxExpr | None] = []
+            for a in c.args:
+                if a is None:
+                    args.append(None)
+                    form.append("-")
+                elif id(a) in inside:
+                    args.append(inner[id(a)])
+                    form.append(f"v{list(inner).index(id(a))}")
+                elif isinstance(a, Constant) and a.data.nbytes <= _INLINE_BYTES and a.data.size == 1:
+                    args.append(a)
+                    form.append(f"c{a.data.tobytes().hex()}{a.type!r}")
+                else:
+                    if id(a) not in params:
+                        params[id(a)] = Var(f"p{len(params)}", a.type)  # type: ignore[attr-defined]
+                        outer.append(self.new.get(id(a), a))
+                        form.append(f"{a.type!r}{isinstance(a, Constant)}")  # type: ignore[attr-defined]
+                    args.append(params[id(a)])
+                    form.append(params[id(a)].name)
+            inner[id(c)] = c.replace(args=tuple(args))
+            form.append(f"{c.op!r}{dict(c.attrs)!r}")
+        name = self.name_of(group, "|".join(form), tuple(params.values()), inner[id(result)])
+        return Call(GlobalVar(name), tuple(outer), {}, result.type, result.name)
+
+    def name_of(self, group: Sequence[Call], form: str, params: tuple[Var, ...], body: RelaxExpr) -> str:
+        found = self.by_form.get(form)
+        if found is not None:
+            return found
+        stem = "fused_" + "_".join(c.op.name for c in group) if len(group) > 1 else group[0].op.name
+        stem = stem[:60].rstrip("_")
+        name, n = stem, 0
+        while name in self.functions or name in self.mod or name == "main":
+            n += 1
+            name = f"{stem}_{n}"
+        self.by_form[form] = name
+        self.functions[name] = Function(params, body, {"primitive": True, "name": name})
+        return name
+
+

@@ -1,0 +1,125 @@
+"""Questions that graph rules ask about values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import Expr, value_of
+from smelt.ir.types import TensorType
+from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.topi.registry import Op
+
+__all__ = [
+    "Array",
+    "close",
+    "constant_operand",
+    "dims",
+    "dtype_of",
+    "is_float",
+    "is_op",
+    "op_name",
+    "other_scalar",
+    "scalar_of",
+    "shape_of",
+    "strip_scale",
+    "tensor_type_of",
+    "type_is",
+]
+
+Array = np.ndarray[Any, Any]
+
+
+def is_op(x: RelaxExpr | None, *names: str) -> TypeGuard[Call]:
+    """Whether a value is a call of one of these operators."""
+    return isinstance(x, Call) and isinstance(x.op, Op) and x.op.name in names
+
+
+def op_name(x: RelaxExpr | None) -> str:
+    """The operator's name; empty for what is no call of one."""
+    return x.op.name if isinstance(x, Call) and isinstance(x.op, Op) else ""
+
+
+def tensor_type_of(x: RelaxExpr | None) -> TensorType:
+    """The type of a value that is one tensor."""
+    t = x.type  # type: ignore[union-attr]
+    assert isinstance(t, TensorType)
+    return t
+
+
+def shape_of(x: RelaxExpr | None) -> tuple[Expr, ...]:
+    """A tensor's extents."""
+    return tensor_type_of(x).shape
+
+
+def dims(x: RelaxExpr | None) -> tuple[int | None, ...]:
+    """A tensor's extents as numbers, None where symbolic."""
+    return tuple([value_of(e) for e in shape_of(x)])
+
+
+def dtype_of(x: RelaxExpr | None) -> str:
+    """A tensor's element type."""
+    return tensor_type_of(x).dtype
+
+
+def is_float(x: RelaxExpr | None) -> bool:
+    """Whether the elements are floats."""
+    return dt.is_float(dtype_of(x))
+
+
+def type_is(x: RelaxExpr | None, y: RelaxExpr | None) -> bool:
+    """Whether two tensors have one type, known to be so."""
+    return tensor_type_of(x) is tensor_type_of(y)
+
+
+def scalar_of(x: RelaxExpr | None) -> float | None:
+    """The value of a constant with one element."""
+    if isinstance(x, Constant) and x.data.size == 1:
+        return float(x.data.reshape(-1)[0])
+    return None
+
+
+def constant_operand(n: Call) -> tuple[RelaxExpr, Constant] | None:
+    """The operands of `op(x, constant)`, in this order."""
+    x, c = n.args
+    if isinstance(c, Constant) and x is not None and not isinstance(x, Constant):
+        return x, c
+    return None
+
+
+def other_scalar(n: Call) -> tuple[RelaxExpr, float] | None:
+    """(x, number) of `op(x, number)` or `op(number, x)`; for operators that commute."""
+    a, b = n.args
+    for x, c in ((a, b), (b, a)):
+        value = scalar_of(c)
+        if value is not None and x is not None and not isinstance(x, Constant):
+            return x, value
+    return None
+
+
+def strip_scale(x: RelaxExpr) -> tuple[RelaxExpr, float]:
+    """(y, k) with x = y * k, where x is a chain of products and quotients with numbers."""
+    k = 1.0
+    while True:
+        if is_op(x, "multiply"):
+            found = other_scalar(x)
+            if found is None or not type_is(found[0], x):
+                return x, k
+            x, k = found[0], k * found[1]
+        elif is_op(x, "divide") and scalar_of(x.args[1]) and type_is(x.args[0], x):
+            k /= scalar_of(x.args[1]) or 1.0
+            assert x.args[0] is not None
+            x = x.args[0]
+        elif is_op(x, "negative"):
+            assert x.args[0] is not None
+            x, k = x.args[0], -k
+        else:
+            return x, k
+
+
+def close(a: float, b: float, dtype: str = "float32") -> bool:
+    """Whether a number of a model stands for a number of a formula."""
+    return math.isclose(a, b, rel_tol=1e-5 if dt.bits(dtype) >= 32 else 1e-2)

@@ -1,0 +1,113 @@
+"""A reshape carried towards the operands of operators that work row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.expr import Expr
+from smelt.relax.nodes import Call, Constant, RelaxExpr
+
+from .engine import Graph
+from .match import is_op, op_name, shape_of, tensor_type_of, type_is
+
+__all__ = ["ELEMENTWISE", "reshaped"]
+
+ELEMENTWISE = frozenset((
+    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "abs", "negative",
+    "reciprocal", "floor", "ceil", "round", "relu", "clip", "leaky_relu", "elu", "selu", "gelu",
+    "hard_sigmoid", "hard_swish", "softplus", "softsign", "mish", "silu", "cast", "isnan",
+    "logical_not", "identity",
+))  # fmt: skip
+"""Operators on one operand that any shape suits."""
+
+_TWO = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum"))
+
+
+def reshaped(g: Graph, x: RelaxExpr, shape: Sequence[Expr], depth: int) -> RelaxExpr | None:
+    """reshape(x, shape) without a reshape: by undoing those that x was made with; or None."""
+    plan: dict[RelaxExpr, RelaxExpr] = {}
+    if not _possible(g, x, tuple(shape), depth, root=True):
+        return None
+    return _build(g, x, tuple(shape), plan)
+
+
+def _same_rows(x: RelaxExpr, shape: tuple[Expr, ...]) -> bool:
+    """Whether the last dimension stays as it is."""
+    old = shape_of(x)
+    return bool(old and shape) and old[-1] is shape[-1]
+
+
+def _row_constant(c: RelaxExpr | None, x: RelaxExpr, n: Call, shape: tuple[Expr, ...]) -> bool:
+    """Whether a constant operand broadcasts alike under both shapes: a number, or a row."""
+    if not isinstance(c, Constant) or not type_is(x, n):
+        return False
+    return c.data.ndim == 0 or (c.data.ndim == 1 and _same_rows(x, shape))
+
+
+def _possible(g: Graph, x: RelaxExpr, shape: tuple[Expr, ...], depth: int, root: bool) -> bool:
+    """Whether the reshape ends in reshapes that it undoes, along every path."""
+    if shape_of(x) == shape:
+        return not root
+    if is_op(x, "reshape"):
+        return shape_of(x.args[0]) == shape
+    if depth == 0 or not isinstance(x, Call) or not g.single(x):
+        return False
+    name, first = op_name(x), x.args[0] if x.args else None
+    if first is None:
+        return False
+    if name in ELEMENTWISE:
+        return _possible(g, first, shape, depth - 1, False)
+    if name in _TWO:
+        if _row_constant(x.args[1], first, x, shape):
+            return _possible(g, first, shape, depth - 1, False)
+        return all(a is not None and type_is(a, x) and _possible(g, a, shape, depth - 1, False)
+            for a in x.args)  # fmt: skip
+    inner = _operand_shape(x, shape)
+    return inner is not None and _possible(g, first, inner, depth - 1, False)
+
+
+def _operand_shape(x: Call, shape: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+    """The shape the first operand of a row operator has to take for the result to have `shape`."""
+    first = x.args[0]
+    if is_op(x, "matmul"):
+        flat = tensor_type_of(x.args[1]).rank == 2 and tensor_type_of(first).rank >= 2
+        if flat and not x.attrs["transpose_a"] and len(shape) >= 2 and _same_rows(x, shape):
+            return (*shape[:-1], shape_of(first)[-1])
+        return None
+    rank = tensor_type_of(x).rank
+    if is_op(x, "layer_norm", "rms_norm", "softmax", "log_softmax"):
+        plain = all(tensor_type_of(a).rank <= 1 for a in x.args[1:] if a is not None)
+        if x.attrs["axis"] % rank == rank - 1 and _same_rows(x, shape) and plain:
+            return shape
+    return None
+
+
+def _build(
+    g: Graph, x: RelaxExpr, shape: tuple[Expr, ...], done: dict[RelaxExpr, RelaxExpr]
+) -> RelaxExpr:
+    """What `_possible` found possible."""
+    if shape_of(x) == shape:
+        return x
+    assert isinstance(x, Call)
+    assert x.args[0] is not None
+    if is_op(x, "reshape"):
+        return x.args[0]
+    if x in done:
+        return done[x]
+    name = op_name(x)
+    if name in _TWO:
+        args = [
+            a if isinstance(a, Constant) else _build(g, a, shape, done)
+            for a in x.args
+            if a is not None
+        ]
+        new = g.again(x, *args)
+    else:
+        inner = shape if name in ELEMENTWISE else _operand_shape(x, shape)
+        assert inner is not None
+        attrs = dict(x.attrs)
+        if name not in ELEMENTWISE and "axis" in attrs:
+            attrs["axis"] = len(shape) - 1
+        new = g.call(name, _build(g, x.args[0], inner, done), *x.args[1:], **attrs)
+    done[x] = new
+    return new

@@ -1,0 +1,488 @@
+"""Elementwise, broadcast and data-moving groups; the nests that the other rules build on.
+
+    for outer dimensions, in the order of the result's memory: parallel
+        for the longest run of dimensions that every operand walks alike:
+            vectors, unrolled, masked at the end
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smelt.arith import Analyzer
+from smelt.ir import dtype as dt
+from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import (
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    Call,
+    Cast,
+    Expr,
+    IntImm,
+    Var,
+    const,
+    free_vars,
+    substitute,
+)
+from smelt.target import Hardware
+from smelt.tir.nodes import Block, BlockRealize, BufferLoad, BufferStore, walk
+from smelt.tir.rewrite import loads
+from smelt.tir.schedule import Schedule
+
+from .analysis import BlockInfo, analyzer_for, block_info, flat_offset
+
+__all__ = [
+    "Axis",
+    "Nest",
+    "inline_blocks",
+    "nest_of",
+    "output_blocks",
+    "schedule_elementwise",
+    "schedule_nest",
+    "share_out",
+]
+
+TASK_BYTES = 64 << 10
+"""Memory traffic (or as much arithmetic) that a task should have at least."""
+_TASKS = 4
+"""Tasks a core, so that claiming them evens out."""
+_UNKNOWN = 64
+"""The extent assumed where it is symbolic."""
+_TILE = 16
+"""Elements to a side of a transposed tile: a cache line of the smallest common type."""
+_PIECES = 16
+"""More pieces of a joined dimension than this are left to guards."""
+_HEAVY = {
+    "exp", "exp2", "expm1", "log", "log2", "log1p", "log10", "erf", "erfc", "tanh", "sigmoid",
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh",
+    "atanh", "pow", "power", "fmod", "lgamma",
+}  # fmt: skip
+_HEAVY_BYTES = 8
+"""A transcendental costs as much time as moving its element so many times."""
+
+
+@dataclass
+class Axis:
+    """A loop of a block: which variable it gives and how far each access moves with it.
+
+    steps  elements of memory a step, the store's first; None where that is not constant
+    """
+
+    var: Var
+    loop: str
+    extent: Expr
+    kind: str
+    steps: list[Expr | None]
+
+    @property
+    def size(self) -> int:
+        """The extent, or a guess."""
+        return guess(self.extent)
+
+
+@dataclass
+class Nest:
+    """A block in its own loops, with its accesses (the store first)."""
+
+    info: BlockInfo
+    axes: list[Axis]
+    accesses: list[BufferLoad | BufferStore]
+    values: list[Expr]
+
+    @property
+    def spatial(self) -> list[Axis]:
+        """The axes that give different elements of the result."""
+        return [a for a in self.axes if a.kind == "spatial"]
+
+    @property
+    def reduce(self) -> list[Axis]:
+        """The axes that are reduced."""
+        return [a for a in self.axes if a.kind != "spatial"]
+
+    def cost(self) -> float:
+        """Bytes moved by the whole nest, arithmetic counted as such."""
+        total, every = 0.0, 1.0
+        for a in self.axes:
+            every *= a.size
+        for k, access in enumerate(self.accesses):
+            count = 1.0
+            for a in self.axes:
+                count *= 1 if is_zero(a.steps[k]) else a.size
+            total += count * dt.bytes_of(access.buffer.type)
+        widest = max([dt.bytes_of(x.buffer.type) for x in self.accesses], default=4)
+        return total + every * widest * _HEAVY_BYTES * sum([heavy(v) for v in self.values])
+
+
+def guess(e: Expr) -> int:
+    """The value of an expression, symbolic sizes taken as a typical one."""
+    if isinstance(e, IntImm):
+        return e.value
+    sizes: dict[Var, Expr] = {v: const(_UNKNOWN, INDEX) for v in free_vars(e)}
+    found = Analyzer().simplify(substitute(e, sizes))
+    return found.value if isinstance(found, IntImm) else _UNKNOWN
+
+
+def is_zero(e: Expr | None) -> bool:
+    """Whether a step is certainly 0."""
+    return isinstance(e, IntImm) and e.value == 0
+
+
+def is_one(e: Expr | None) -> bool:
+    """Whether a step is certainly 1."""
+    return isinstance(e, IntImm) and e.value == 1
+
+
+def heavy(e: Expr) -> int:
+    """How many transcendental functions an expression evaluates."""
+    found, stack, seen = 0, [e], set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        found += isinstance(n, Call) and n.op in _HEAVY
+        stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return found
+
+
+# ------------------------------------------------------------------------------------- reading
+
+
+def nest_of(sch: Schedule, name: str) -> Nest | None:
+    """What is known of a block; None where its loops are not its variables one by one."""
+    realize = sch.get(name)
+    assert isinstance(realize, BlockRealize)
+    loops = sch.get_loops(name)
+    info = BlockInfo(realize.block)
+    analyzer = analyzer_for(sch.func, info.block)
+    stores, values = _stores(realize.block, analyzer)
+    if not stores:
+        return None
+    accesses: list[BufferLoad | BufferStore] = list(stores)
+    own = {s.buffer for s in stores}
+    for value in values:
+        accesses += [x for x in loads(value) if x.buffer not in own and x not in accesses]
+    by_loop: dict[str, Var] = {}
+    for i, value in zip(info.block.iter_vars, realize.values, strict=True):
+        used = [v.name for v in free_vars(value)]
+        if len(used) == 1:
+            by_loop[used[0]] = i.var
+        elif used:
+            return None
+    kinds = {i.var: i.kind for i in info.block.iter_vars}
+    if set(by_loop) != {str(x) for x in loops}:
+        return None
+    steps = _steps(accesses, list(kinds), analyzer)
+    axes = []
+    for x in loops:
+        var = by_loop[str(x)]
+        extent = sch.get(x).extent  # type: ignore[union-attr]
+        axes.append(Axis(var, x, extent, kinds[var], [s.get(var) for s in steps]))
+    return Nest(info, axes, accesses, values)
+
+
+def _stores(block: Block, analyzer: Analyzer) -> tuple[list[BufferStore], list[Expr]]:
+    """All stores of a block and what they store, where its variables' ranges decide guards."""
+    stores = [s for s in walk(block.body) if isinstance(s, BufferStore)]
+    values: list[Expr] = []
+    for s in stores:
+        values.append(analyzer.simplify(s.value))
+    for s in walk(block.body):
+        if not isinstance(s, BufferStore):
+            values += [c for c in s.children() if isinstance(c, Expr) and loads(c)]
+    return stores, values
+
+
+def _steps(
+    accesses: list[BufferLoad | BufferStore], variables: list[Var], analyzer: Analyzer
+) -> list[dict[Var, Expr | None]]:
+    """How far each variable moves each access."""
+    out: list[dict[Var, Expr | None]] = []
+    zero = const(0, INDEX)
+    for access in accesses:
+        offset = analyzer.simplify(flat_offset(access))
+        used = free_vars(offset)
+        found: dict[Var, Expr | None] = {v: zero for v in variables if v not in used}
+        inside = [v for v in variables if v in used]
+        whole = analyzer.linear(offset, inside) if inside else None
+        if whole is not None and not free_vars(whole[1]) & set(inside):
+            found.update({v: whole[0].get(v, zero) for v in inside})
+        else:
+            found.update({v: _step(offset, v, analyzer) for v in inside})
+        out.append(found)
+    return out
+
+
+def _step(offset: Expr, var: Var, analyzer: Analyzer) -> Expr | None:
+    linear = analyzer.linear(offset, [var])
+    if linear is None or var in free_vars(linear[1]):
+        return None
+    step = linear[0].get(var)
+    return None if step is None or var in free_vars(step) else step
+
+
+def output_blocks(sch: Schedule) -> list[str]:
+    """The blocks that write a parameter."""
+    params = set(sch.func.buffers)
+    return [
+        b
+        for b in sch.get_child_blocks("root")
+        if any(w.buffer in params for w in sch.get(b).block.writes)  # type: ignore[union-attr]
+    ]
+
+
+def inline_blocks(sch: Schedule, keep: frozenset[str] = frozenset()) -> None:
+    """Compute every elementwise intermediate where it is used, but none many times over."""
+    outputs = set(output_blocks(sch))
+    for b in sch.get_child_blocks("root"):
+        if b in outputs or b in keep:
+            continue
+        info = block_info(sch, b)
+        if info.is_reduction or not _worth_inlining(sch, b, info):
+            continue
+        try:
+            sch.compute_inline(b)
+        except ScheduleError:
+            continue
+
+
+def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
+    """Whether computing each element where it is used costs no more than storing it."""
+    if info.store is None:
+        return False
+    if not heavy(info.store.value):
+        return True
+    made = _iterations(info.block)
+    used = 0.0
+    for c in sch.get_consumers(name):
+        block = sch.get(c).block  # type: ignore[union-attr]
+        places = sum([x.buffer is info.store.buffer for x in loads(block.body)])
+        used += _iterations(block) * places
+    return used <= made * 1.5
+
+
+def _iterations(block: Block) -> float:
+    total = 1.0
+    for i in block.iter_vars:
+        total *= guess(i.dom.extent)
+    return total
+
+
+# ---------------------------------------------------------------------------------------- the rule
+
+
+def schedule_elementwise(sch: Schedule, hardware: Hardware) -> bool:
+    """A group without reductions."""
+    inline_blocks(sch)
+    for b in sch.get_child_blocks("root"):
+        if not block_info(sch, b).is_reduction:
+            schedule_nest(sch, b, hardware)
+    return True
+
+
+def schedule_nest(sch: Schedule, name: str, hardware: Hardware) -> bool:
+    """One elementwise block in loops of its own. False where nothing could be done."""
+    nest = nest_of(sch, name)
+    if nest is None or nest.reduce or not nest.axes:
+        return False
+    axes = _memory_order(nest)
+    pieces = _joined(nest, axes)
+    if pieces is None:
+        _schedule_piece(sch, nest, axes, hardware)
+        return True
+    axis, sizes = pieces
+    axes.remove(axis)
+    sch.reorder(axis.loop, *[a.loop for a in axes])
+    for part in sch.loop_partition(axis.loop, sizes):
+        for block in sch.get_child_blocks(part):
+            inner = nest_of(sch, block)
+            if inner is not None:
+                _schedule_piece(sch, inner, _memory_order(inner), hardware)
+    return True
+
+
+def _memory_order(nest: Nest) -> list[Axis]:
+    """The axes, those that move furthest in the result first."""
+
+    def key(a: Axis) -> tuple[bool, int]:
+        step = a.steps[0]
+        return a.size != 1, -guess(step) if step is not None else -1
+
+    return sorted(nest.spatial, key=key)
+
+
+def _joined(nest: Nest, axes: list[Axis]) -> tuple[Axis, list[int | None]] | None:
+    """The axis along which several sources stand one after another, and the extents of each."""
+    by_var = {a.var: a for a in axes}
+    cuts: dict[Var, set[int]] = {}
+    for condition in _guards(nest.values):
+        if not isinstance(condition, LT | LE | GT | GE):
+            continue
+        a, b = condition.a, condition.b
+        if isinstance(a, Var) and a in by_var and isinstance(b, IntImm):
+            at = b.value + (1 if isinstance(condition, LE | GT) else 0)
+            if 0 < at < by_var[a].size:
+                cuts.setdefault(a, set()).add(at)
+    if not cuts:
+        return None
+    var = max(cuts, key=lambda v: len(cuts[v]))
+    if len(cuts[var]) >= _PIECES:
+        return None
+    edges = [0, *sorted(cuts[var])]
+    sizes: list[int | None] = [b - a for a, b in zip(edges, edges[1:], strict=False)]
+    return by_var[var], [*sizes, None]
+
+
+def _guards(values: list[Expr]) -> list[Expr]:
+    """The conditions of guarded values."""
+    found: dict[Expr, None] = {}
+    stack, seen = list(values), set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if isinstance(n, Call) and n.op == "if_then_else":
+            found[n.args[0]] = None
+        stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return list(found)
+
+
+def _schedule_piece(sch: Schedule, nest: Nest, axes: list[Axis], hardware: Hardware) -> None:
+    vector = _vector_axis(axes)
+    turned = _turned_axis(nest, axes, vector)
+    run = [vector] if turned is not None else _run(nest, axes, vector)
+    outer = [a for a in axes if a not in run and a is not turned]
+    order = [a.loop for a in outer]
+    lanes = hardware.lanes(widest(nest))
+    if turned is not None:
+        sch.reorder(*order, turned.loop, vector.loop)
+        t_o, t_i = sch.split(turned.loop, [None, min(_TILE, turned.size)])
+        v_o, v_l = sch.split(vector.loop, [None, min(lanes, _power(vector.size))])
+        sch.reorder(t_o, v_o, t_i, v_l)
+        sch.vectorize(v_l)
+        share_out(sch, [*order, t_o, v_o], nest.cost(), hardware)
+        return
+    if len(axes) > 1:
+        sch.reorder(*order, *[a.loop for a in run])
+    loop = sch.fuse(*[a.loop for a in run]) if len(run) > 1 else run[0].loop
+    size = 1
+    for a in run:
+        size *= a.size
+    order.append(vectorize(sch, loop, size, lanes, _unroll(nest)))
+    share_out(sch, order, nest.cost(), hardware)
+
+
+def widest(nest: Nest) -> int:
+    """Bytes of the widest element in an access or a value computed on the way."""
+    sizes = [dt.bytes_of(x.buffer.type) for x in nest.accesses]
+    return max([1, *sizes])
+
+
+def _vector_axis(axes: list[Axis]) -> Axis:
+    for a in reversed(axes):
+        if is_one(a.steps[0]) and a.size > 1:
+            return a
+    return axes[-1]
+
+
+def _turned_axis(nest: Nest, axes: list[Axis], vector: Axis) -> Axis | None:
+    """Another axis along which an operand is contiguous that jumps along the vector axis."""
+    for k in range(1, len(nest.accesses)):
+        step = vector.steps[k]
+        if is_zero(step) or is_one(step):
+            continue
+        for a in axes:
+            if a is not vector and is_one(a.steps[k]) and a.size >= 4 and vector.size >= 4:
+                return a
+    return None
+
+
+def _run(nest: Nest, axes: list[Axis], vector: Axis) -> list[Axis]:
+    """The vector axis and those outside it that continue it in every access."""
+    run = [vector]
+    extent: Expr = vector.extent
+    analyzer = Analyzer()
+    guarded = {v for c in _guards(nest.values) for v in free_vars(c)}
+    if vector.var in guarded:
+        return run
+    rest = [a for a in axes if a is not vector]
+    for a in reversed(rest):
+        if a.size == 1 and isinstance(a.extent, IntImm):
+            continue
+        if a.var in guarded or not _continues(a, run[-1], extent, analyzer):
+            break
+        run.insert(0, a)
+        extent = analyzer.simplify(extent * a.extent)
+    return run
+
+
+def _continues(outer: Axis, inner: Axis, extent: Expr, analyzer: Analyzer) -> bool:
+    for wide, step in zip(outer.steps, inner.steps, strict=True):
+        if wide is None or step is None:
+            return False
+        if not (is_zero(step) or is_one(step)):
+            return False
+        if not is_zero(analyzer.simplify(wide - step * extent)):
+            return False
+    return True
+
+
+def _unroll(nest: Nest) -> int:
+    """Vectors in a turn: enough to hide the loop behind memory, one where much is computed."""
+    if sum([heavy(v) for v in nest.values]):
+        return 1
+    return 4 if len(nest.accesses) <= 4 else 2
+
+
+def _power(n: int) -> int:
+    """The smallest power of two that is not below n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def vectorize(sch: Schedule, loop: str, size: int, lanes: int, unroll: int) -> str:
+    """Cut a loop into vectors, several to a turn; returns the loop over the turns."""
+    lanes = min(lanes, _power(size))
+    vectors = -(-size // lanes)
+    if vectors <= unroll:
+        unroll = vectors
+    elif size % lanes == 0:
+        unroll = max([u for u in range(1, unroll + 1) if vectors % u == 0])
+    outer, several, lane = sch.split(loop, [None, unroll, lanes])
+    sch.unroll(several)
+    sch.vectorize(lane)
+    return outer
+
+
+def share_out(sch: Schedule, loops: list[str], cost: float, hardware: Hardware) -> None:
+    """Make the outermost loops (a perfect nest) parallel, in tasks that are worth starting."""
+    want = min(hardware.cores * _TASKS, int(cost / TASK_BYTES))
+    if hardware.cores == 1 or want < 2:
+        return
+    sizes = [guess(sch.get(x).extent) for x in loops]  # type: ignore[union-attr]
+    real = [x for x, n in zip(loops, sizes, strict=True) if n > 1]
+    sizes = [n for n in sizes if n > 1]
+    if not real:
+        return
+    first, count, used = real[0], sizes[0], 1
+    while count < want and used < len(real) and _adjacent(sch, first, real[used]):
+        first = sch.fuse(first, real[used])
+        count *= sizes[used]
+        used += 1
+    if count > want:
+        first, _ = sch.split(first, [want, None])
+    sch.parallel(first)
+
+
+def _adjacent(sch: Schedule, outer: str, inner: str) -> bool:
+    return sch.get(outer).body is sch.get(inner)  # type: ignore[union-attr]
+
+
+def is_cast_only(e: Expr) -> bool:
+    """Whether a value is an element, converted at most."""
+    while isinstance(e, Cast):
+        e = e.value
+    return isinstance(e, BufferLoad)

@@ -1,0 +1,292 @@
+"""Sliding windows without a contraction: depthwise convolutions and pooling.
+
+    for batch, rows, channel vectors, column tiles: parallel
+        acc[columns, vectors] = 0                     in registers
+        for kernel rows:                              only those inside the image
+            acc[j] += x[j + k] * w[k]                 columns and kernel columns unrolled
+        epilogue: the elementwise work after it, from registers to memory
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import Expr, IntImm, Var, free_vars
+from smelt.target import Hardware
+from smelt.tir.nodes import BufferLoad
+from smelt.tir.schedule import Schedule
+
+from .analysis import analyzer_for, block_info, stride_of
+from .elementwise import Axis, Nest, guess, inline_blocks, is_one, is_zero, nest_of, schedule_nest, share_out
+
+__all__ = ["is_window", "schedule_window"]
+
+_UNROLLED = 11
+"""A kernel with more columns than this keeps its loop."""
+_CODE = 48
+"""Operations that are written out in a tile at most, so that compiling stays cheap."""
+_PORTS = 2
+_LATENCY = 4
+
+
+@dataclass
+class Roles:
+    """The axes of a window reduction.
+
+    vector   the result's contiguous axis
+    columns  the axis that is tiled, along which windows overlap; None where there is no such
+    tap      the reduce axis that moves along the columns
+    """
+
+    vector: Axis
+    columns: Axis | None
+    tap: Axis | None
+
+
+def is_window(sch: Schedule, name: str) -> bool:
+    """Whether an operand is read at a position plus a tap."""
+    info = block_info(sch, name)
+    spatial = {i.var for i in info.spatial}
+    taps = {i.var for i in info.reduce}
+    return any(_slides(e, spatial, taps) for x in info.reads for e in x.indices)
+
+
+def _slides(e: Expr, spatial: set[Var], taps: set[Var]) -> bool:
+    used = free_vars(e)
+    return bool(used & spatial) and bool(used & taps)
+
+
+def schedule_window(sch: Schedule, hardware: Hardware) -> bool:
+    """One window reduction with elementwise work around it."""
+    return schedule_windows(sch, hardware, frozenset())
+
+
+def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
+    """The same where some parameters are constants, which may be laid out anew."""
+    inline_blocks(sch)
+    blocks = sch.get_child_blocks("root")
+    anchors = [b for b in blocks if block_info(sch, b).is_reduction]
+    if len(anchors) != 1 or blocks.index(anchors[0]) + 2 < len(blocks):
+        return False
+    name = anchors[0]
+    behind = blocks[blocks.index(name) + 1 :]
+    nest = nest_of(sch, name)
+    roles = None if nest is None else _roles(nest)
+    if nest is None or roles is None or len(block_info(sch, name).block.writes) != 1:
+        return False
+    for b in blocks[: blocks.index(name)]:
+        schedule_nest(sch, b, hardware)
+    if behind:
+        epilogue = behind[0]
+        sch.set_scope(name, 0, "local")
+    else:
+        epilogue = sch.cache_write(name, 0, "local")
+    outer, inner, at = _tile(sch, name, nest, roles, hardware, constants)
+    sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
+    _epilogue(sch, epilogue, len(outer), hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type)))
+    reduce = [a.loop for a in _tap_order(nest, roles)]
+    init = sch.decompose_reduction(name, reduce[0])
+    fresh = sch.get_loops(init)[len(outer) :]
+    for loop in (*fresh[:-1], *inner[:-1]):
+        sch.unroll(loop)
+    sch.vectorize(fresh[-1])
+    sch.vectorize(inner[-1])
+    if roles.tap is not None and roles.tap.size <= _UNROLLED and isinstance(roles.tap.extent, IntImm):
+        sch.unroll(roles.tap.loop)
+    share_out(sch, outer, _work(nest), hardware)
+    return True
+
+
+def _work(nest: Nest) -> float:
+    """Bytes moved, each result's taps counted as reads from near memory."""
+    taps = 1.0
+    for a in nest.reduce:
+        taps *= a.size
+    results = 1.0
+    for a in nest.spatial:
+        results *= a.size
+    return results * 4 * (2 + taps / 2)
+
+
+def _roles(nest: Nest) -> Roles | None:
+    spatial = [a for a in nest.spatial if a.size > 1] or nest.spatial
+    if not spatial:
+        return None
+    ordered = sorted(spatial, key=lambda a: guess(a.steps[0]) if a.steps[0] is not None else 1 << 40)
+    vector = next((a for a in ordered if is_one(a.steps[0])), ordered[0])
+    taps = {a.var: a for a in nest.reduce}
+    found: tuple[Axis, Axis | None] | None = None
+    for a in ordered:
+        if a is vector:
+            continue
+        tap = _tap_of(nest, a, taps)
+        if tap is not None:
+            found = a, tap
+            break
+    if found is None:
+        rest = [a for a in ordered if a is not vector]
+        return Roles(vector, rest[0] if rest else None, None)
+    return Roles(vector, *found)
+
+
+def _tap_of(nest: Nest, axis: Axis, taps: dict[Var, Axis]) -> Axis | None:
+    """The reduce axis that stands in one index with a spatial one."""
+    for x in nest.accesses[1:]:
+        assert isinstance(x, BufferLoad)
+        for e in x.indices:
+            used = free_vars(e)
+            if axis.var in used:
+                for v in used:
+                    if v in taps:
+                        return taps[v]
+    return None
+
+
+def _tap_order(nest: Nest, roles: Roles) -> list[Axis]:
+    """The reduce axes, the columns' tap last."""
+    rest = [a for a in nest.reduce if a is not roles.tap]
+    return rest if roles.tap is None else [*rest, roles.tap]
+
+
+def _tile(
+    sch: Schedule,
+    name: str,
+    nest: Nest,
+    roles: Roles,
+    hardware: Hardware,
+    constants: frozenset[str],
+) -> tuple[list[str], list[str], str]:
+    """Cut columns and vectors; returns the outer loops, the tile's loops and the tile's place."""
+    lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
+    lanes = min(lanes, 1 << max(0, roles.vector.size - 1).bit_length())
+    columns = roles.columns.size if roles.columns is not None else 1
+    taps = roles.tap.size if roles.tap is not None else 1
+    step = _stride(nest, roles)
+    rows = 1
+    for a in nest.reduce:
+        rows *= 1 if a is roles.tap else a.size
+    weights = len(nest.accesses) > 2
+    width, vectors = window_tile(
+        columns, -(-roles.vector.size // lanes), rows, taps, step, weights, hardware.vector_registers
+    )
+    _pack(sch, name, nest, roles, vectors * lanes, constants)
+    v_o, v_i, v_l = sch.split(roles.vector.loop, [None, vectors, lanes])
+    outer = [a.loop for a in _outer_axes(nest, roles)]
+    inner = [v_i, v_l]
+    if roles.columns is not None:
+        c_o, c_i = sch.split(roles.columns.loop, [None, width])
+        inner = [c_i, *inner]
+        outer = [*outer[:-1], v_o, *outer[-1:], c_o]
+    else:
+        outer = [*outer, v_o]
+    sch.reorder(*outer, *[a.loop for a in _tap_order(nest, roles)], *inner)
+    return outer, inner, outer[-1]
+
+
+def _pack(
+    sch: Schedule, name: str, nest: Nest, roles: Roles, panel: int, constants: frozenset[str]
+) -> None:
+    """Lay the factors out in panels of as many channels as a tile has."""
+    for k, x in enumerate(nest.accesses[1:], 1):
+        assert isinstance(x, BufferLoad)
+        plain = all(isinstance(i, Var | IntImm) for i in x.indices)
+        moves = [a for a in nest.spatial if not is_zero(a.steps[k])]
+        if not plain or moves != [roles.vector] or is_one(roles.vector.steps[k]):
+            continue
+        if x.buffer.name in constants:
+            target = x.buffer.name
+        elif any(a.size > 4 for a in nest.spatial if a is not roles.vector):
+            target = sch.get(sch.cache_read(name, x.buffer.name, "global")).block.writes[0].buffer.name  # type: ignore[union-attr]
+        else:
+            continue
+        at = x.indices.index(roles.vector.var)
+
+        def panels(*index: Expr, at: int = at) -> list[Expr]:
+            rest = [e for d, e in enumerate(index) if d != at]
+            return [index[at] // panel, *rest, index[at] % panel]
+
+        sch.transform_layout(name, target, panels, pad_value=0.0)
+
+
+def _outer_axes(nest: Nest, roles: Roles) -> list[Axis]:
+    rest = [a for a in nest.spatial if a is not roles.vector and a is not roles.columns]
+    return sorted(rest, key=lambda a: -guess(a.steps[0]) if a.steps[0] is not None else 0)
+
+
+def _stride(nest: Nest, roles: Roles) -> int:
+    """Taps that the window moves on from one column to the next."""
+    if roles.columns is None or roles.tap is None:
+        return 1
+    for k in range(1, len(nest.accesses)):
+        a, b = roles.columns.steps[k], roles.tap.steps[k]
+        if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value and b.value:
+            return max(1, a.value // b.value)
+    return 1
+
+
+@cache
+def window_tile(
+    columns: int, vectors: int, rows: int, taps: int, step: int, weights: bool, registers: int
+) -> tuple[int, int]:
+    """Columns and vectors of the tile with the least cycles for a row of the result.
+
+    columns, vectors  extents of the result's row
+    rows, taps        extents of the kernel
+    step              columns of the operand from one result to the next, in taps
+    weights           whether the taps have factors
+    """
+    best: tuple[float, int, int] | None = None
+    for v in [v for v in range(1, min(vectors, 8) + 1) if vectors % v == 0]:
+        for w in range(1, min(columns, 14) + 1):
+            held = w * v + (taps * v if weights and taps <= _UNROLLED else 0)
+            if held + 3 > registers or w * v * taps > max(_CODE, 8 * taps):
+                continue
+            full, tail = divmod(columns, w)
+            cycles = full * _cycles(w, v, rows, taps, step, weights)
+            cycles += _cycles(tail, v, rows, taps, step, weights) if tail else 0
+            cycles *= vectors // v
+            if best is None or cycles < best[0] * 0.999:
+                best = cycles, w, v
+    return (1, 1) if best is None else (best[1], best[2])
+
+
+def _cycles(w: int, v: int, rows: int, taps: int, step: int, weights: bool) -> float:
+    """Cycles of one tile: arithmetic, loads or latency, then the stores."""
+    read = (w - 1) * min(step, taps) + taps
+    loads = v * (read + (taps if weights else 0))
+    row = max(w * v * taps / _PORTS, loads / _PORTS, float(_LATENCY * taps)) + 2
+    return rows * row + w * v + 6
+
+
+def _epilogue(sch: Schedule, name: str, depth: int, lanes: int) -> None:
+    """From registers to memory: columns unrolled, the contiguous axis in vectors."""
+    fresh = sch.get_loops(name)[depth:]
+    vector = _contiguous_loop(sch, name, fresh) or fresh[-1]
+    others = [x for x in fresh if x != vector]
+    if others:
+        sch.reorder(*others, vector)
+    extent = sch.get(vector).extent  # type: ignore[union-attr]
+    if isinstance(extent, IntImm) and extent.value > lanes:
+        wide, vector = sch.split(vector, [None, lanes])
+        others.append(wide)
+    for x in others:
+        sch.unroll(x)
+    sch.vectorize(vector)
+
+
+def _contiguous_loop(sch: Schedule, name: str, fresh: list[str]) -> str | None:
+    """The loop among the innermost ones along which a block's result is contiguous."""
+    info = block_info(sch, name)
+    realize = sch.get(name)
+    if info.store is None:
+        return None
+    analyzer = analyzer_for(sch.func, info.block)
+    for i, value in zip(info.block.iter_vars, realize.values, strict=True):  # type: ignore[union-attr]
+        if is_one(stride_of(info.store, i.var, analyzer)):
+            used = [x for x in fresh if x in {v.name for v in free_vars(value)}]
+            real = [x for x in used if guess(sch.get(x).extent) > 1]  # type: ignore[union-attr]
+            if real or used:
+                return (real or used)[-1]
+    return None

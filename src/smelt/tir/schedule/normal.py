@@ -1,0 +1,133 @@
+"""The form that schedules work on: names unique in the function, every block with its regions."""
+
+from __future__ import annotations
+
+from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import Var, free_vars
+from smelt.tir.nodes import Block, BlockRealize, Buffer, For, IterVar, LetStmt, PrimFunc, Stmt, walk
+from smelt.tir.rewrite import Rewriter
+
+from .facts import Facts
+from .region import accesses
+
+__all__ = ["normalized", "unique_name"]
+
+
+def unique_name(base: str, taken: set[str]) -> str:
+    """base, base_1, base_2, ...: the first that is not taken, which it is then."""
+    name, count = base, 0
+    while name in taken:
+        count += 1
+        name = f"{base}_{count}"
+    taken.add(name)
+    return name
+
+
+def normalized(func: PrimFunc) -> PrimFunc:
+    """An equal function whose loops, variables, buffers and blocks have names of their own and whose
+    blocks list what they read and write."""
+    if not (isinstance(func.body, BlockRealize) and func.body.block.name == "root"):
+        raise ScheduleError(f"{func.name} is not in block form: its body must be the block 'root' "
+                            "(a lowered program cannot be scheduled)")
+    body = func.body
+    if _repeated(func):
+        rewriter = _Unique(func)
+        root = rewriter.stmt(body.block)
+        assert isinstance(root, Block)
+        body = body.replace(block=root)
+    if any(_bare(s) for s in walk(body)):
+        new = _Regions(Facts(func.replace(body=body))).stmt(body)
+        assert isinstance(new, BlockRealize)
+        body = new
+    func = func if body is func.body else func.replace(body=body)
+    for s in walk(body):
+        if isinstance(s, Block) and s.name != "root":
+            _check_closed(func, s)
+    return func
+
+
+def _check_closed(func: PrimFunc, block: Block) -> None:
+    """Blocks see loops only through their variables: that is what lets them move."""
+    own: set[Var] = {i.var for i in block.iter_vars}
+    inside = {s.var for s in walk(block.body) if isinstance(s, For | LetStmt)}
+    around = {s.var for s in walk(func.body) if isinstance(s, For)} - inside
+    used: set[Var] = set()
+    for r in (*block.reads, *block.writes):
+        for d in r.region:
+            used |= free_vars(d.min)
+    bad = (used - own) & around
+    if bad:
+        name = min(v.name for v in bad)
+        raise ScheduleError(f"block {block.name} of {func.name} uses the loop variable {name}\n"
+                            f"  legal: a variable of the block, e.g. v = T.axis.spatial(extent, {name})")
+
+
+def _repeated(func: PrimFunc) -> bool:
+    names: list[str] = [p.name for p in func.params]
+    blocks: list[str] = []
+    for s in walk(func.body):
+        if isinstance(s, For | LetStmt):
+            names.append(s.var.name)
+        elif isinstance(s, Block):
+            names += [i.var.name for i in s.iter_vars] + [b.name for b in s.alloc_buffers]
+            blocks.append(s.name)
+    return len(set(names)) < len(names) or len(set(blocks)) < len(blocks)
+
+
+class _Unique(Rewriter):
+    """Renames whatever repeats a name."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__()
+        self.names = {p.name for p in func.params}
+        self.blocks: set[str] = set()
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def buffer(self, b: Buffer) -> Buffer:
+        return self.buffers.get(b, b)
+
+    def _var(self, v: Var) -> Var:
+        name = unique_name(v.name, self.names)
+        if name != v.name:
+            self.memo = {k: e for k, e in self.memo.items() if isinstance(k, Var)}
+            self.memo[v] = Var(name, v.type)
+        new = self.memo.get(v, v)
+        assert isinstance(new, Var)
+        return new
+
+    def visit_For(self, s: For) -> Stmt:
+        low, extent = self.expr(s.min), self.expr(s.extent)
+        v = self._var(s.var)
+        return s.replace(var=v, min=low, extent=extent, body=self.stmt(s.body))
+
+    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+        value = self.expr(s.value)
+        return LetStmt(self._var(s.var), value, self.stmt(s.body))
+
+    def visit_Block(self, s: Block) -> Stmt:
+        iters = tuple([IterVar(self._var(i.var), i.dom, i.kind) for i in s.iter_vars])
+        for b in s.alloc_buffers:
+            name = unique_name(b.name, self.names)
+            if name != b.name:
+                self.buffers[b] = b.replace(name=name)
+        new = s.replace(name=unique_name(s.name, self.blocks), iter_vars=iters)
+        return super().visit_Block(new)
+
+
+def _bare(s: Stmt) -> bool:
+    return isinstance(s, Block) and s.name != "root" and not s.reads and not s.writes
+
+
+class _Regions(Rewriter):
+    """Gives blocks without regions those that their bodies touch, innermost first."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__()
+        self.facts = facts
+
+    def visit_Block(self, s: Block) -> Stmt:
+        new = s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
+        if not _bare(s):
+            return new
+        reads, writes = accesses(self.facts, new)
+        return new.replace(reads=reads, writes=writes)

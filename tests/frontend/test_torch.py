@@ -1,0 +1,53 @@
+"""Small models as torch exports them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .models import check, random
+
+torch: Any = pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+onnx: Any = pytest.importorskip("onnx")
+
+
+def export(net: Any, x: np.ndarray, path: Path, dynamic: Any = None) -> Any:
+    net.eval()
+    program = torch.onnx.export(
+        net, (torch.from_numpy(x),), dynamo=True, dynamic_shapes=dynamic, verbose=False
+    )
+    program.save(path / "net.onnx")
+    return onnx.load(path / "net.onnx")
+
+
+@pytest.mark.slow
+def test_a_small_cnn(tmp_path: Path) -> None:
+    nn = torch.nn
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.SiLU(),
+        nn.MaxPool2d(2),
+        nn.Upsample(scale_factor=2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 5),
+    )
+    x = random(2, 3, 8, 8)
+    batch = torch.export.Dim("batch")
+    check(export(net, x, tmp_path, ({0: batch},)), {"input": random(5, 3, 8, 8)}, 1e-5)
+
+
+@pytest.mark.slow
+def test_a_small_transformer(tmp_path: Path) -> None:
+    layer = torch.nn.TransformerEncoderLayer(
+        16, 4, 32, batch_first=True, activation="gelu", norm_first=True
+    )
+    x = random(2, 6, 16)
+    batch, seq = torch.export.Dim("batch"), torch.export.Dim("seq")
+    m = export(layer, x, tmp_path, ({0: batch, 1: seq},))
+    check(m, {m.graph.input[0].name: random(3, 9, 16)}, 1e-5)

@@ -1,0 +1,24 @@
+"""Every primitive does what its docstring says."""
+
+from __future__ import annotations
+
+import pytest
+from .support import documented, program, same
+
+from smelt.tir.equal import assert_structural_equal
+from smelt.tir.schedule import Schedule, Trace
+
+
+@pytest.mark.parametrize("case", list(documented()), ids=lambda c: c[0])
+def test_docstring(case: tuple[str, str, str, str]) -> None:
+    _, before, step, after = case
+    func = program(before)
+    sch = Schedule(func)
+    eval(f"sch.{step}", {"sch": sch})
+    expected = Schedule(program(after, None if step.startswith("transform_layout") else func)).func
+    assert_structural_equal(sch.func, expected)
+    if not step.startswith(("transform_layout", "unsafe", "annotate_buffer")):
+        same(sch, func)
+    again = Schedule(func)
+    Trace.from_text(str(sch.trace)).apply(again)
+    assert_structural_equal(again.func, sch.func)
