@@ -49,16 +49,30 @@ def softmax(m: Any = 5, n: Any = 13) -> PrimFunc:
     return te.create_prim_func([x, y])
 
 
-def conv(n: int = 1, c: int = 6, h: int = 9, w: int = 10, o: int = 20, kernel: int = 3, stride: int = 1) -> PrimFunc:
+def conv(
+    n: int = 1, c: int = 6, h: int = 9, w: int = 10, o: int = 20, kernel: int = 3, stride: int = 1
+) -> PrimFunc:
     """relu(conv2d(pad(X), W) + bias + R)."""
     x, f = te.placeholder((n, c, h, w), name="X"), te.placeholder((o, c, kernel, kernel), name="W")
     oh, ow = (h + 2 - kernel) // stride + 1, (w + 2 - kernel) // stride + 1
     bias, rest = te.placeholder((o,), name="bias"), te.placeholder((n, o, oh, ow), name="R")
-    pad = te.compute((n, c, h + 2, w + 2), lambda b, k, i, j: te.if_then_else(
-        te.all_of(i >= 1, i < h + 1, j >= 1, j < w + 1), x[b, k, i - 1, j - 1], 0.0), name="pad")
-    rc, ry, rx = (te.reduce_axis((0, e), name) for e, name in ((c, "rc"), (kernel, "ry"), (kernel, "rx")))
-    y = te.compute((n, o, oh, ow), lambda b, k, i, j: te.sum(
-        pad[b, rc, i * stride + ry, j * stride + rx] * f[k, rc, ry, rx], axis=[rc, ry, rx]), name="conv")
+    pad = te.compute(
+        (n, c, h + 2, w + 2),
+        lambda b, k, i, j: te.if_then_else(
+            te.all_of(i >= 1, i < h + 1, j >= 1, j < w + 1), x[b, k, i - 1, j - 1], 0.0
+        ),
+        name="pad",
+    )
+    rc, ry, rx = (
+        te.reduce_axis((0, e), name) for e, name in ((c, "rc"), (kernel, "ry"), (kernel, "rx"))
+    )
+    y = te.compute(
+        (n, o, oh, ow),
+        lambda b, k, i, j: te.sum(
+            pad[b, rc, i * stride + ry, j * stride + rx] * f[k, rc, ry, rx], axis=[rc, ry, rx]
+        ),
+        name="conv",
+    )
     d = te.compute(y.shape, lambda b, k, i, j: y[b, k, i, j] + bias[k], name="badd")
     e = te.compute(y.shape, lambda b, k, i, j: d[b, k, i, j] + rest[b, k, i, j], name="radd")
     out = te.compute(y.shape, lambda b, k, i, j: te.maximum(e[b, k, i, j], 0.0), name="relu")
@@ -72,7 +86,9 @@ def run(func: PrimFunc, sizes: dict[str, int] | None = None, seed: int = 0) -> n
     arrays, args = [], []
     for p in func.params:
         if p in func.buffers:
-            shape = tuple(int(getattr(e, "value", sizes.get(getattr(e, "name", ""), 0))) for e in p.shape)  # type: ignore[union-attr]
+            shape = tuple(
+                int(getattr(e, "value", sizes.get(getattr(e, "name", ""), 0))) for e in p.shape
+            )  # type: ignore[union-attr]
             arrays.append(rng.integers(-4, 5, shape).astype(p.dtype))
             args.append(arrays[-1])
         else:
@@ -101,33 +117,51 @@ def documented() -> Iterator[tuple[str, str, str, str]]:
 
 
 def program(body: str, like: PrimFunc | None = None) -> PrimFunc:
-    """A function around statements; arrays that it does not allocate are parameters, as large as used
-    or as those of another function."""
+    """A function around statements.
+
+    Arrays that it does not allocate are parameters, as large as used or as those of `like`.
+    """
     tree = ast.parse(body)
     shapes: dict[str, tuple[int, ...]] = {}
     _measure(tree.body, {}, shapes)
     for b in like.buffers if like is not None else ():
         shapes[b.name] = b.fixed_shape() or ()
-    own = {t.id for s in tree.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)}
-    params = ", ".join(f'{n}: T.Buffer({s}, "float32")' for n, s in sorted(shapes.items()) if n not in own)
+    own = {
+        t.id
+        for s in tree.body
+        if isinstance(s, ast.Assign)
+        for t in s.targets
+        if isinstance(t, ast.Name)
+    }
+    params = ", ".join(
+        f'{n}: T.Buffer({s}, "float32")' for n, s in sorted(shapes.items()) if n not in own
+    )
     return parse(f"@T.prim_func\ndef main({params}):\n{textwrap.indent(body.rstrip(), '    ')}\n")
 
 
-def _measure(nodes: list[ast.stmt], ranges: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> None:
+def _measure(
+    nodes: list[ast.stmt], ranges: dict[str, int], shapes: dict[str, tuple[int, ...]]
+) -> None:
     for s in nodes:
         if isinstance(s, ast.For):
-            names = [t.id for t in (s.target.elts if isinstance(s.target, ast.Tuple) else [s.target])]  # type: ignore[attr-defined]
+            names = [
+                t.id for t in (s.target.elts if isinstance(s.target, ast.Tuple) else [s.target])
+            ]  # type: ignore[attr-defined]
             args = [ast.literal_eval(a) for a in s.iter.args]  # type: ignore[attr-defined]
             _measure(s.body, {**ranges, **dict(zip(names, args, strict=True))}, shapes)
         elif isinstance(s, ast.With):
             ranges = dict(ranges)
             _measure(s.body, ranges, shapes)
         elif isinstance(s, ast.Assign) and "T.axis.remap" in ast.unparse(s):
-            names = [t.id for t in (s.targets[0].elts if isinstance(s.targets[0], ast.Tuple) else s.targets)]  # type: ignore[attr-defined]
+            names = [
+                t.id
+                for t in (s.targets[0].elts if isinstance(s.targets[0], ast.Tuple) else s.targets)
+            ]  # type: ignore[attr-defined]
             values = [x.id for x in s.value.args[1].elts]  # type: ignore[attr-defined]
             ranges.update({n: ranges[v] for n, v in zip(names, values, strict=True)})
         elif isinstance(s, ast.Assign) and "T.axis." in ast.unparse(s):
-            ranges[s.targets[0].id] = ast.literal_eval(s.value.args[0])  # type: ignore[attr-defined]
+            ranges[s.targets[0].id] = ast.literal_eval(s.value.args[0])  # type:
+            ignore[attr-defined]
         elif isinstance(s, ast.Assign):
             for n in ast.walk(s):
                 if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name):
@@ -138,8 +172,14 @@ def _use(n: ast.Subscript, ranges: dict[str, int], shapes: dict[str, tuple[int, 
     indices = n.slice.elts if isinstance(n.slice, ast.Tuple) else [n.slice]
     used = sorted({x.id for x in ast.walk(n.slice) if isinstance(x, ast.Name)})
     code = [compile(ast.Expression(i), "", "eval") for i in indices]
-    sizes = [1 + max(eval(c, {}, dict(zip(used, point, strict=True)))
-                     for point in itertools.product(*[range(ranges[u]) for u in used])) for c in code]
+    sizes = [
+        1
+        + max(
+            eval(c, {}, dict(zip(used, point, strict=True)))
+            for point in itertools.product(*[range(ranges[u]) for u in used])
+        )
+        for c in code
+    ]
     name = n.value.id  # type: ignore[attr-defined]
     old = shapes.get(name, tuple([0] * len(sizes)))
     shapes[name] = tuple([max(a, b) for a, b in zip(old, sizes, strict=True)])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from .support import documented, program, same
 
 from smelt.tir.equal import assert_structural_equal
 from smelt.tir.schedule import Schedule, Trace
+
+from .support import documented, program, same
 
 
 @pytest.mark.parametrize("case", list(documented()), ids=lambda c: c[0])

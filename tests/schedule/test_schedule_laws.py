@@ -27,14 +27,44 @@ def funcs(draw: Any) -> PrimFunc:
         return chain(draw(SIZES), draw(SIZES))
     if kind == "softmax":
         return softmax(draw(SIZES), draw(SIZES))
-    return conv(1, draw(st.integers(1, 3)), draw(st.integers(3, 6)), draw(st.integers(3, 6)), draw(st.integers(1, 5)),
-                stride=draw(st.integers(1, 2)))
+    return conv(
+        1,
+        draw(st.integers(1, 3)),
+        draw(st.integers(3, 6)),
+        draw(st.integers(3, 6)),
+        draw(st.integers(1, 5)),
+        stride=draw(st.integers(1, 2)),
+    )
 
 
-STEPS = ["split", "split", "fuse", "reorder", "parallel", "vectorize", "unroll", "compute_at", "reverse_compute_at",
-         "compute_inline", "reverse_compute_inline", "cache_read", "cache_write", "decompose_reduction", "rfactor",
-         "set_scope", "blockize", "loop_partition", "merge", "add_unit_loop", "layout", "pad_einsum",
-         "decompose_padding", "reindex", "block_layout", "reorder_block_iter_var"]
+STEPS = [
+    "split",
+    "split",
+    "fuse",
+    "reorder",
+    "parallel",
+    "vectorize",
+    "unroll",
+    "compute_at",
+    "reverse_compute_at",
+    "compute_inline",
+    "reverse_compute_inline",
+    "cache_read",
+    "cache_write",
+    "decompose_reduction",
+    "rfactor",
+    "set_scope",
+    "blockize",
+    "loop_partition",
+    "merge",
+    "add_unit_loop",
+    "layout",
+    "pad_einsum",
+    "decompose_padding",
+    "reindex",
+    "block_layout",
+    "reorder_block_iter_var",
+]
 
 
 def step(draw: Any, s: Schedule, kind: str) -> None:
@@ -47,10 +77,12 @@ def step(draw: Any, s: Schedule, kind: str) -> None:
     factor = draw(st.integers(1, 5))
     match kind:
         case "split":
-            s.split(loop, draw(st.sampled_from([[None, factor], [factor, None], [2, None, factor]])))
+            s.split(
+                loop, draw(st.sampled_from([[None, factor], [factor, None], [2, None, factor]]))
+            )
         case "fuse":
             k = draw(st.integers(0, max(0, len(nest) - 2)))
-            s.fuse(*nest[k:k + 2])
+            s.fuse(*nest[k : k + 2])
         case "reorder":
             s.reorder(*draw(st.permutations(nest)))
         case "parallel" | "vectorize" | "unroll" | "add_unit_loop" | "blockize":
@@ -74,15 +106,18 @@ def step(draw: Any, s: Schedule, kind: str) -> None:
         case "layout":
             rank = len(s.state.realize(block).block.writes[0].region)
             axis = draw(st.integers(0, rank - 1))
-            s.transform_layout(block, ("write", 0), lambda *i: (
-                *i[:axis], i[axis] // factor, *i[axis + 1:], i[axis] % factor))
+            s.transform_layout(
+                block,
+                ("write", 0),
+                lambda *i: (*i[:axis], i[axis] // factor, *i[axis + 1 :], i[axis] % factor),
+            )
         case "pad_einsum":
             s.pad_einsum(block, [factor] * len(s.state.realize(block).values))
         case "reindex":
             s.reindex(block, (draw(st.sampled_from(["read", "write"])), 0))
         case "block_layout":
             n = len(s.state.realize(block).values)
-            s.transform_block_layout(block, lambda *i: (*i[n // 2:], *i[:n // 2]))
+            s.transform_block_layout(block, lambda *i: (*i[n // 2 :], *i[: n // 2]))
         case "reorder_block_iter_var":
             n = len(s.state.realize(block).values)
             s.reorder_block_iter_var(block, draw(st.permutations(range(n))))

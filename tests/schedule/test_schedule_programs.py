@@ -55,12 +55,14 @@ def tiled_matmul(func: PrimFunc, m: int = 8, n: int = 48) -> Schedule:
     return s
 
 
-@pytest.mark.parametrize("size", [{}, {"stride": 2}, {"h": 8, "w": 6, "o": 32, "n": 2}, {"kernel": 1}])
+@pytest.mark.parametrize(
+    "size", [{}, {"stride": 2}, {"h": 8, "w": 6, "o": 32, "n": 2}, {"kernel": 1}]
+)
 def test_convolution_with_an_epilogue(size: dict[str, int]) -> None:
     func = conv(**size)
     s = tiled_conv(func)
     same(s, func)
-    assert "scope=\"local\"" in script(s.func)
+    assert 'scope="local"' in script(s.func)
     again = Schedule(func)
     Trace.from_text(str(s.trace)).apply(again)
     assert script(again.func) == script(s.func)
@@ -270,6 +272,7 @@ def test_partition_then_merge() -> None:
 
 def test_two_seeds_and_a_copy() -> None:
     func = matmul(16, 16, 16)
+
     def sampled(seed: int) -> str:
         s = Schedule(func, seed=seed)
         i = s.get_loops("C")[0]
@@ -282,6 +285,7 @@ def test_two_seeds_and_a_copy() -> None:
         Trace.from_json(s.trace.as_json()).apply(again)
         assert script(again.func) == script(s.func)
         return str(s.trace)
+
     assert sampled(3) == sampled(3)
     assert len({sampled(k) for k in range(8)}) > 1
 
@@ -302,7 +306,8 @@ def test_a_failing_primitive_changes_nothing() -> None:
 
 
 def test_output_in_two_blocks_of_names() -> None:
-    s = Schedule(program("""
+    s = Schedule(
+        program("""
 for i in range(4):
     with T.block("B"):
         v = T.axis.spatial(4, i)
@@ -311,7 +316,8 @@ for i in range(4):
     with T.block("B"):
         v = T.axis.spatial(4, i)
         C[v] = B[v] + 1.0
-"""))
+""")
+    )
     assert s.get_child_blocks("root") == ["B", "B_1"]
     assert s.get_loops("B_1") == ["i_1"]
     assert s.get_consumers("B") == ["B_1"]

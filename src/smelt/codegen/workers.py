@@ -8,7 +8,7 @@
 
 Workers are plain child processes that import smelt afresh (`worker`), never `multiprocessing`,
 which runs users' unguarded scripts again. A thread for each worker hands out jobs, the largest
-first; while many wait, it sends a second one ahead, so that a worker need not wait for a parent
+first; while many wait, it sends a small one ahead, so that a worker need not wait for a parent
 that is busy with its own work.
 """
 
@@ -134,12 +134,15 @@ class WorkerPool:
         Every job is finished before the first error is raised. `progress(done, total)` is called
         in the caller's thread.
         """
+        if not len(jobs) == len(names) == len(jobs if weights is None else weights):
+            raise InternalError(f"{len(jobs)} jobs of {function}, but {len(names)} names")
         sizes = weights if weights is not None else [0.0] * len(jobs)
-        submitted = []
-        for arguments, name, weight in zip(jobs, names, sizes, strict=True):
-            submitted.append(self.submit(function, arguments, name, weight))
+        by_number: dict[int, Job] = {}
+        for i in sorted(range(len(jobs)), key=lambda i: -sizes[i]):
+            by_number[i] = self.submit(function, jobs[i], names[i], sizes[i])
             if progress is not None and self.count == 0:
-                progress(len(submitted), len(jobs))
+                progress(len(by_number), len(jobs))
+        submitted = [by_number[i] for i in range(len(jobs))]
         self.wait(submitted, progress if self.count else None)
         failed = [job for job in submitted if job.error is not None]
         if len(failed) > 1:
@@ -233,11 +236,12 @@ class WorkerPool:
                     return _Order.STOP
                 if slot.wanted:
                     return _Order.START
-                ahead = int(len(self._queue) >= 2 * self.count)
-                if self._queue and len(slot.flight) <= ahead:
-                    job = heapq.heappop(self._queue)[2]
-                    slot.flight.append(job)
-                    return job
+                if self._queue and not slot.flight:
+                    slot.flight.append(heapq.heappop(self._queue)[2])
+                    return slot.flight[-1]
+                if len(slot.flight) == 1 and len(self._queue) >= 2 * self.count:
+                    slot.flight.append(self._lightest())
+                    return slot.flight[-1]
                 if slot.flight:
                     return _Order.RECEIVE
                 seconds = None if slot.process is None else self.idle_seconds
@@ -277,6 +281,13 @@ class WorkerPool:
     def _put(self, job: Job, weight: float) -> None:
         heapq.heappush(self._queue, (-weight, job.number, job))
         self._changed.notify_all()
+
+    def _lightest(self) -> Job:
+        """The job to wait behind another one: a heavy one would be missed at the end."""
+        entry = max(self._queue, key=lambda e: (e[0], -e[1]))
+        self._queue.remove(entry)
+        heapq.heapify(self._queue)
+        return entry[2]
 
     def _start(self) -> None:
         if self._closed:

@@ -558,7 +558,7 @@ def all_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
         if is_const(c, 0):
             return c
         if not is_const(c):
-            result = c if is_const(result) else And(result, c)
+            result = c if is_const(result) else And(*_match(result, c))
     return result
 
 
@@ -570,7 +570,7 @@ def any_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
         if is_const(c, 1):
             return c
         if not is_const(c):
-            result = c if is_const(result) else Or(result, c)
+            result = c if is_const(result) else Or(*_match(result, c))
     return result
 
 

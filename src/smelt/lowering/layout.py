@@ -39,23 +39,21 @@ def kernel_order(group: Function, inputs: Sequence[View | None], types: Sequence
 
 
 def memory_order(view: View, analyzer: Analyzer) -> tuple[int, ...] | None:
-    """The order of a view's dimensions in memory, where it has no gaps."""
-    rest = list(range(len(view.shape)))
+    """The order of a view's dimensions in memory, where it has no gaps.
+
+    Dimensions of one element have no place of their own: they stay where they are if the others do.
+    """
+    rest = [d for d in range(len(view.shape)) if getattr(view.shape[d], "value", None) != 1]
     order: list[int] = []
     at: Expr = const(1)
     while rest:
-        fits = [d for d in reversed(rest) if analyzer.simplify(view.strides[d] - at) is const(0)
-                or _unit(view, d)]
+        fits = [d for d in reversed(rest) if analyzer.simplify(view.strides[d] - at) is const(0)]
         if not fits:
             return None
-        d = next((x for x in fits if not _unit(view, x)), fits[0])
-        rest.remove(d)
-        order.insert(0, d)
-        if not _unit(view, d):
-            at = analyzer.simplify(view.strides[d] * view.shape[d])
-    return tuple(order)
-
-
-def _unit(view: View, d: int) -> bool:
-    return getattr(view.shape[d], "value", None) == 1
-
+        rest.remove(fits[0])
+        order.insert(0, fits[0])
+        at = analyzer.simplify(view.strides[fits[0]] * view.shape[fits[0]])
+    if order == sorted(order):
+        return tuple(range(len(view.shape)))
+    units = [d for d in range(len(view.shape)) if d not in order]
+    return (*units, *order)

@@ -10,6 +10,6 @@ from .recognize_attention import recognize_attention
 from .simplify import simplify
 
 __all__ = [
-    "combine_parallel_matmul", "eliminate_common_subexpr", "eliminate_dead_code", "fold_constants", "recognize_attention",
-    "recognize_patterns", "simplify", "simplify_graph",
+    "combine_parallel_matmul", "eliminate_common_subexpr", "eliminate_dead_code",
+    "fold_constants", "recognize_attention", "recognize_patterns", "simplify", "simplify_graph",
 ]  # fmt: skip

@@ -33,10 +33,12 @@ class _Branch:
 
 def _product(n: RelaxExpr) -> Call | None:
     """A product of some tensor with a constant matrix."""
-    if not is_op(n, "matmul") or not isinstance(n.args[1], Constant) or n.attrs["transpose_a"]:
+    if not is_op(n, "matmul") or n.attrs["transpose_a"]:
         return None
     x, w = n.args
-    plain = w.data.ndim == 2 and tensor_type_of(x).rank >= 2 and not isinstance(x, Constant)
+    if not isinstance(w, Constant) or isinstance(x, Constant):
+        return None
+    plain = w.data.ndim == 2 and tensor_type_of(x).rank >= 2
     return n if plain else None
 
 

@@ -182,9 +182,9 @@ def product_with_function(g: Graph, n: Call) -> RelaxExpr | None:
             and g.single(t.args[0])
         ):
             return g.call("mish", x)
-        if is_op(t, "hard_sigmoid") and t.args[0] is x:
-            if close(t.attrs["alpha"], 1 / 6) and t.attrs["beta"] == 0.5:
-                return g.call("hard_swish", x)
+        sixth = is_op(t, "hard_sigmoid") and close(t.attrs["alpha"], 1 / 6)
+        if sixth and t.attrs["beta"] == 0.5 and t.args[0] is x:
+            return g.call("hard_swish", x)
     return None
 
 

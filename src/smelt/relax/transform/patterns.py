@@ -194,8 +194,10 @@ def _factor(
 def _fits(v: RelaxExpr | None, x: RelaxExpr, axis: int) -> bool:
     """Whether a known value is laid over the dimensions of x from `axis` on."""
     tail = dims(x)[axis:]
-    known = isinstance(v, Constant | Var)
-    return known and len(dims(v)) <= len(tail) and dtype_of(v) == dtype_of(x) and all(a in (1, b) for a, b in zip(reversed(dims(v)), reversed(tail), strict=False))  # fmt: skip
+    if not isinstance(v, Constant | Var) or dtype_of(v) != dtype_of(x) or len(dims(v)) > len(tail):
+        return False
+    pairs = zip(reversed(dims(v)), reversed(tail), strict=False)
+    return all(a is not None and a in (1, b) for a, b in pairs)
 
 
 @rule("multiply")

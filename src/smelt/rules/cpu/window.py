@@ -178,7 +178,7 @@ def _tile(
     if roles.columns is not None:
         c_o, c_i = sch.split(roles.columns.loop, [None, width])
         inner = [c_i, *inner]
-        outer = [*outer[:-1], v_o, *outer[-1:], c_o]
+        import os; o=os.environ.get("ORD","0"); outer = [*outer[:-1], v_o, *outer[-1:], c_o] if o=="0" else [*outer, v_o, c_o] if o=="1" else [*outer, c_o, v_o]
     else:
         outer = [*outer, v_o]
     sch.reorder(*outer, *[a.loop for a in _tap_order(nest, roles)], *inner)
@@ -212,7 +212,7 @@ def _pack(
 
 def _outer_axes(nest: Nest, roles: Roles) -> list[Axis]:
     rest = [a for a in nest.spatial if a is not roles.vector and a is not roles.columns]
-    return sorted(rest, key=lambda a: -guess(a.steps[0]) if a.steps[0] is not None else 0)
+    return sorted(rest, key=lambda a: (a.size > 1, -guess(a.steps[0]) if a.steps[0] is not None else 0))
 
 
 def _stride(nest: Nest, roles: Roles) -> int:

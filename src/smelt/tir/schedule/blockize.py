@@ -4,10 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smelt.ir.expr import (INDEX, Add, Binary, Expr, Mul, Var, all_of, ceildiv, const, free_vars, is_const,
-                           substitute)
-from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, IterVar, PrimFunc, Range, Seq,
-                             Stmt)
+from smelt.ir.expr import (
+    INDEX,
+    Add,
+    Binary,
+    Expr,
+    Mul,
+    Var,
+    all_of,
+    ceildiv,
+    const,
+    free_vars,
+    is_const,
+    substitute,
+)
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IterVar,
+    PrimFunc,
+    Range,
+    Seq,
+    Stmt,
+)
 from smelt.tir.rewrite import Rewriter, substitute_stmt
 
 from .facts import conjuncts
@@ -21,7 +44,7 @@ from .state import State
 __all__ = ["INTRINSICS", "BlockizePrimitives", "Intrinsic"]
 
 Intrinsic = tuple[PrimFunc, PrimFunc]
-"""What an instruction means, and the program that calls it; the parameters correspond by position."""
+"""What an instruction means, and the program that calls it; parameters correspond by place."""
 
 INTRINSICS: dict[str, Intrinsic] = {}
 """Instructions by name; `tensorize` adds those that it is given as pairs."""
@@ -55,8 +78,11 @@ class BlockizePrimitives(Base):
         node = find(s, target)
         blocks = s.blocks_in(node)
         if len(blocks) != 1:
-            s.fail(f"{target} holds {len(blocks)} blocks", mark={b: "block" for b in blocks},
-                   legal="a loop around one block")
+            s.fail(
+                f"{target} holds {len(blocks)} blocks",
+                mark=dict.fromkeys(blocks, "block"),
+                legal="a loop around one block",
+            )
         b = blocks[0]
         inner = ([node] if isinstance(node, For) else []) + s.loops_between(b, node)
         self._outer = _Outer(s, b, inner)
@@ -69,13 +95,17 @@ class BlockizePrimitives(Base):
 
         tensor_intrin  (description, implementation), or the name of a registered pair
 
-        Needs   a loop or block whose statements equal the description, up to the order of the operands
+        Needs   a loop or block whose statements equal the description, up to the order of the
+                operands
                 of + and *, with each of its buffers standing for a box of one of the tile's.
         """
         s = self.state
         if isinstance(tensor_intrin, str):
             if tensor_intrin not in INTRINSICS:
-                s.fail(f"there is no intrinsic {tensor_intrin!r}", legal=", ".join(INTRINSICS) or "none registered")
+                s.fail(
+                    f"there is no intrinsic {tensor_intrin!r}",
+                    legal=", ".join(INTRINSICS) or "none registered",
+                )
             name, (meaning, body) = tensor_intrin, INTRINSICS[tensor_intrin]
         else:
             meaning, body = tensor_intrin
@@ -83,17 +113,21 @@ class BlockizePrimitives(Base):
             INTRINSICS[name] = (meaning, body)
         s.call.args["tensor_intrin"] = name
         node = find(s, block_or_loop)
-        if isinstance(node, For):
-            outer = s.realize(self.blockize(block_or_loop))
-        else:
-            outer = node
+        outer = s.realize(self.blockize(block_or_loop)) if isinstance(node, For) else node
         match = _Match(s, name)
         match.statement(_inner(meaning.body), outer.block.body)
         stmt = _Place(match.places, dict(zip(body.buffers, meaning.buffers, strict=True))).stmt(
-            freshened(s, _inner(body.body)))
+            freshened(s, _inner(body.body))
+        )
         block = outer.block.replace(body=stmt)
         reads, writes = accesses(s.facts, block)
-        s.replace({outer.block: block.replace(reads=reads or outer.block.reads, writes=writes or outer.block.writes)})
+        s.replace(
+            {
+                outer.block: block.replace(
+                    reads=reads or outer.block.reads, writes=writes or outer.block.writes
+                )
+            }
+        )
 
 
 class _Outer:
@@ -121,7 +155,9 @@ class _Outer:
         if init is None and b.block.init is not None:
             own = {w.buffer for w in b.block.writes}
             reads = tuple([r for r in reads if r.buffer not in own])
-        self.realize = BlockRealize(tuple(self.values), outer_guard, whole.replace(reads=reads, writes=writes))
+        self.realize = BlockRealize(
+            tuple(self.values), outer_guard, whole.replace(reads=reads, writes=writes)
+        )
 
     def _divide(self, i: IterVar, value: Expr) -> Expr:
         s, facts = self.state, self.state.facts
@@ -131,8 +167,12 @@ class _Outer:
         ends = facts.relax(offset, self.inner)
         loose = free_vars(offset) - {x.var for x in self.inner}
         if ends is None or any(v.name in s.index.loops for v in loose):
-            s.cannot_prove(f"{i.var.name} of {self.b.block.name} is a tile of the inner loops times outer ones",
-                           mark={self.b: f"binding of {i.var.name}"}, legal="loops as split makes them")
+            s.cannot_prove(
+                f"{i.var.name} of {self.b.block.name} is a tile of the inner loops "
+                f"times outer ones",
+                mark={self.b: f"binding of {i.var.name}"},
+                legal="loops as split makes them",
+            )
         width = facts.extent(*ends)
         if is_const(width, 1):
             return self._add(i, base, i.dom)
@@ -140,9 +180,15 @@ class _Outer:
             return facts.simplify(base + offset)
         count = facts.simplify(base // width)
         if not facts.equal(count * width, base):
-            s.cannot_prove(f"{i.var.name} of {self.b.block.name} begins at a multiple of its tile in each iteration",
-                           mark={self.b: f"binding of {i.var.name}"}, legal="loops as split makes them")
-        outer = self._add(i, count, Range(const(0, INDEX), facts.simplify(ceildiv(i.dom.extent, width))))
+            s.cannot_prove(
+                f"{i.var.name} of {self.b.block.name} begins at a multiple of its "
+                f"tile in each iteration",
+                mark={self.b: f"binding of {i.var.name}"},
+                legal="loops as split makes them",
+            )
+        outer = self._add(
+            i, count, Range(const(0, INDEX), facts.simplify(ceildiv(i.dom.extent, width)))
+        )
         return facts.simplify(outer * width + offset)
 
     def _add(self, i: IterVar, value: Expr, dom: Range) -> Expr:
@@ -168,14 +214,19 @@ class _Outer:
                     inner.append(new < i.dom.min + i.dom.extent)
                     break
             else:
-                self.state.cannot_prove(f"the guard of {self.b.block.name} can be told by its variables",
-                                        mark={self.b: "its guard"}, legal="a guard of the variables' ranges")
+                self.state.cannot_prove(
+                    f"the guard of {self.b.block.name} can be told by its variables",
+                    mark={self.b: "its guard"},
+                    legal="a guard of the variables' ranges",
+                )
         return all_of(list(dict.fromkeys(outer + self.outside))), facts.conjunction(*inner)
 
     def _init(self, inside: Sequence[Expr], guard: Expr) -> Stmt:
         """The initial values of a whole tile."""
         b, s = self.b, self.state
-        pairs = [(i, v) for i, v in zip(b.block.iter_vars, inside, strict=True) if i.kind == "spatial"]
+        pairs = [
+            (i, v) for i, v in zip(b.block.iter_vars, inside, strict=True) if i.kind == "spatial"
+        ]
         used = set().union(*[free_vars(v) for _, v in pairs]) if pairs else set()
         own: dict[Var, Expr] = {}
         iters = []
@@ -183,20 +234,34 @@ class _Outer:
             v = s.new_var(f"{i.var.name}_init", i.dom.min, i.dom.extent)
             iters.append(IterVar(v, i.dom))
             own[i.var] = v
-        fresh: dict[Var, Expr] = {x.var: s.new_var(f"{x.var.name}_init", x.min, x.extent)
-                                  for x in self.inner if x.var in used}
+        fresh: dict[Var, Expr] = {
+            x.var: s.new_var(f"{x.var.name}_init", x.min, x.extent)
+            for x in self.inner
+            if x.var in used
+        }
         assert b.block.init is not None
-        kept = [c for c in conjuncts(guard) if not free_vars(c) & ({x.var for x in self.inner} - set(fresh))]
-        block = Block(s.fresh_block(f"{b.block.name}_init"), tuple(iters), (), (),
-                      substitute_stmt(b.block.init, own))
+        kept = [
+            c
+            for c in conjuncts(guard)
+            if not free_vars(c) & ({x.var for x in self.inner} - set(fresh))
+        ]
+        block = Block(
+            s.fresh_block(f"{b.block.name}_init"),
+            tuple(iters),
+            (),
+            (),
+            substitute_stmt(b.block.init, own),
+        )
         reads, writes = accesses(s.facts, block)
-        stmt: Stmt = BlockRealize(tuple([substitute(v, fresh) for _, v in pairs]), substitute(all_of(kept), fresh),
-                                  block.replace(reads=reads, writes=writes))
+        stmt: Stmt = BlockRealize(
+            tuple([substitute(v, fresh) for _, v in pairs]),
+            substitute(all_of(kept), fresh),
+            block.replace(reads=reads, writes=writes),
+        )
         for x in reversed(self.inner):
-            if x.var in fresh:
-                v = fresh[x.var]
-                assert isinstance(v, Var)
-                stmt = For(v, x.min, x.extent, stmt)
+            own_loop = fresh.get(x.var)
+            if isinstance(own_loop, Var):
+                stmt = For(own_loop, x.min, x.extent, stmt)
         return stmt
 
 
@@ -222,9 +287,11 @@ class _Match:
 
     def refuse(self, why: str, s: Stmt | None = None) -> None:
         """Raise, naming the difference."""
-        self.state.fail(f"the tile is not what {self.name} does: {why}",
-                        mark={s: why} if s is not None and s in self.state.index.order else {},
-                        legal="a tile that equals the description")
+        self.state.fail(
+            f"the tile is not what {self.name} does: {why}",
+            mark={s: why} if s is not None and s in self.state.index.order else {},
+            legal="a tile that equals the description",
+        )
 
     def statement(self, d: Stmt, t: Stmt) -> None:
         """Compare two statements."""
@@ -281,7 +348,9 @@ class _Match:
         same = len(below_d) == len(below_t) and getattr(d, "op", None) == getattr(t, "op", None)
         return same and all(self.expr(a, b) for a, b in zip(below_d, below_t, strict=True))
 
-    def _access(self, d: Buffer, at: Sequence[Expr], t: Buffer, indices: Sequence[Expr], refuse: bool = True) -> bool:
+    def _access(
+        self, d: Buffer, at: Sequence[Expr], t: Buffer, indices: Sequence[Expr], refuse: bool = True
+    ) -> bool:
         """Let a description's buffer stand for a box of a tile's buffer."""
         facts = self.state.facts
         skip = len(indices) - len(at)
@@ -294,7 +363,11 @@ class _Match:
             base.append(facts.simplify(there))
             good = good and not free_vars(base[-1]) & self.inner
         found = self.places.setdefault(d, (t, tuple(base))) if good else (t, ())
-        good = good and found[0] is t and all(facts.equal(a, b) for a, b in zip(found[1], base, strict=True))
+        good = (
+            good
+            and found[0] is t
+            and all(facts.equal(a, b) for a, b in zip(found[1], base, strict=True))
+        )
         if refuse and not good:
             self.refuse(f"{d.name} does not stand for a box of {t.name}")
         return good
@@ -303,7 +376,11 @@ class _Match:
 class _Place(Rewriter):
     """Puts an implementation's accesses where the tile's buffers lie."""
 
-    def __init__(self, places: Mapping[Buffer, tuple[Buffer, tuple[Expr, ...]]], names: Mapping[Buffer, Buffer]) -> None:
+    def __init__(
+        self,
+        places: Mapping[Buffer, tuple[Buffer, tuple[Expr, ...]]],
+        names: Mapping[Buffer, Buffer],
+    ) -> None:
         super().__init__()
         self.places = {b: places[m] for b, m in names.items() if m in places}
 
@@ -312,7 +389,9 @@ class _Place(Rewriter):
             return b, indices
         target, base = self.places[b]
         skip = len(base) - len(indices)
-        return target, tuple([e + indices[k - skip] if k >= skip else e for k, e in enumerate(base)])
+        return target, tuple(
+            [e + indices[k - skip] if k >= skip else e for k, e in enumerate(base)]
+        )
 
     def visit_expr(self, e: Expr) -> Expr:
         if isinstance(e, BufferLoad):
@@ -332,7 +411,11 @@ class _Place(Rewriter):
                 buffer, low = self._at(r.buffer, tuple([self.expr(d.min) for d in r.region]))
                 skip = len(low) - len(r.region)
                 sizes = [const(1, INDEX)] * skip + [d.extent for d in r.region]
-                moved.append(r.replace(buffer=buffer, region=tuple([
-                    Range(a, e) for a, e in zip(low, sizes, strict=True)])))
+                moved.append(
+                    r.replace(
+                        buffer=buffer,
+                        region=tuple([Range(a, e) for a, e in zip(low, sizes, strict=True)]),
+                    )
+                )
             regions.append(tuple(moved))
         return s.replace(body=self.stmt(s.body), init=init, reads=regions[0], writes=regions[1])

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smelt.ir.expr import INDEX, Expr, const
-from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferRegion, BufferStore, For, IterVar, Range, Stmt, seq,
-                             walk)
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    For,
+    IterVar,
+    Range,
+    Stmt,
+    seq,
+    walk,
+)
 from smelt.tir.rewrite import Rewriter
 
 from .check import Kind, recheck, require_consumers_apart, require_kind
@@ -23,8 +34,13 @@ class CachePrimitives(Base):
     """cache_read, cache_write, set_scope."""
 
     @primitive
-    def cache_read(self, block: str, read_buffer_index: int | str, storage_scope: str,
-                   consumer_blocks: Sequence[str] | None = None) -> BlockRV:
+    def cache_read(
+        self,
+        block: str,
+        read_buffer_index: int | str,
+        storage_scope: str,
+        consumer_blocks: Sequence[str] | None = None,
+    ) -> BlockRV:
         """Copy a buffer that a block reads, and let its readers use the copy.
 
         Before
@@ -49,12 +65,20 @@ class CachePrimitives(Base):
         b = s.realize(block)
         buffer = buffer_at(s, b, "read", read_buffer_index)
         scope = s.scope(b)
-        chosen = s.readers(scope, buffer) if not consumer_blocks else [s.realize(c) for c in consumer_blocks]
+        chosen = (
+            s.readers(scope, buffer)
+            if not consumer_blocks
+            else [s.realize(c) for c in consumer_blocks]
+        )
         for c in chosen:
             if not any(r.buffer is buffer for r in c.block.reads):
-                s.fail(f"{c.block.name} does not read {buffer.name}", mark={c: "named as a consumer"})
+                s.fail(
+                    f"{c.block.name} does not read {buffer.name}", mark={c: "named as a consumer"}
+                )
         writers = s.writers(scope, buffer)
-        cached = Buffer(s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope)
+        cached = Buffer(
+            s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope
+        )
         name = s.fresh_block(cached.name)
         changes: dict[Stmt, Change] = {}
         for c in chosen:
@@ -64,8 +88,11 @@ class CachePrimitives(Base):
         order = s.index.order
         late = [w for w in writers if any(order[w] > order[c] for c in chosen)]
         if late:
-            s.fail(f"{late[0].block.name} writes {buffer.name} behind a reader", mark={late[0]: "writes it"},
-                   legal="readers behind all writers")
+            s.fail(
+                f"{late[0].block.name} writes {buffer.name} behind a reader",
+                mark={late[0]: "writes it"},
+                legal="readers behind all writers",
+            )
         inside, place, behind = _between(s, scope, writers, chosen)
         nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
         changes[place] = _beside(changes.get(place), nest, behind)
@@ -75,8 +102,13 @@ class CachePrimitives(Base):
         return BlockRV(name)
 
     @primitive
-    def cache_write(self, block: str, write_buffer_index: int | str, storage_scope: str,
-                    consumer_blocks: Sequence[str] | None = None) -> BlockRV:
+    def cache_write(
+        self,
+        block: str,
+        write_buffer_index: int | str,
+        storage_scope: str,
+        consumer_blocks: Sequence[str] | None = None,
+    ) -> BlockRV:
         """Let a block write another buffer, which a new block copies to the old one.
 
         Before
@@ -103,7 +135,9 @@ class CachePrimitives(Base):
         scope = s.scope(b)
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
         require_consumers_apart(s, b, buffer)
-        cached = Buffer(s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope)
+        cached = Buffer(
+            s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope
+        )
         name = s.fresh_block(cached.name)
         box = None
         if scope.block.name != "root":
@@ -150,8 +184,11 @@ class CachePrimitives(Base):
         b = s.realize(block)
         buffer = buffer_at(s, b, "write", buffer_index)
         if buffer in s.func.params:
-            s.fail(f"{buffer.name} is a parameter; the caller decides where it lives", mark={b: "writes it"},
-                   legal="an intermediate buffer")
+            s.fail(
+                f"{buffer.name} is a parameter; the caller decides where it lives",
+                mark={b: "writes it"},
+                legal="an intermediate buffer",
+            )
         if buffer.scope == storage_scope:
             return
         replace_buffer(s, buffer, buffer.replace(scope=storage_scope))
@@ -168,17 +205,29 @@ def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str) -> Buffer:
     elif 0 <= index < len(buffers):
         return buffers[index]
     names = ", ".join(f"{k} ({x.name})" for k, x in enumerate(buffers))
-    s.fail(f"{b.block.name} has no {kind} buffer {index!r}", mark={b: "this block"}, legal=names or "none")
+    s.fail(
+        f"{b.block.name} has no {kind} buffer {index!r}",
+        mark={b: "this block"},
+        legal=names or "none",
+    )
+    return None
 
 
 def copy_nest(s: State, name: str, source: Buffer, target: Buffer, box: Box | None = None) -> Stmt:
     """Loops that copy one buffer to another: all of it, or a box."""
     zero, one = const(0, INDEX), const(1, INDEX)
-    iters = tuple([IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(source.shape)])
+    iters = tuple(
+        [IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(source.shape)]
+    )
     point: tuple[Expr, ...] = tuple([i.var for i in iters])
     region = tuple([Range(p, one) for p in point])
-    block = Block(name, iters, (BufferRegion(source, region),), (BufferRegion(target, region),),
-                  BufferStore(target, source[point], point))
+    block = Block(
+        name,
+        iters,
+        (BufferRegion(source, region),),
+        (BufferRegion(target, region),),
+        BufferStore(target, source[point], point),
+    )
     lows: list[Expr] = [zero] * len(iters)
     extents = list(source.shape)
     for k, (low, high) in enumerate(box or ()):
@@ -188,8 +237,11 @@ def copy_nest(s: State, name: str, source: Buffer, target: Buffer, box: Box | No
 
     def make(loops: list[Expr]) -> Stmt:
         values = [s.facts.simplify(low + x) for low, x in zip(lows, loops, strict=True)]
-        guard = s.facts.conjunction(*[c for v, e in zip(values, source.shape, strict=True) for c in (v >= 0, v < e)])
+        guard = s.facts.conjunction(
+            *[c for v, e in zip(values, source.shape, strict=True) for c in (v >= 0, v < e)]
+        )
         return BlockRealize(tuple(values), guard, block)
+
     return s.nest([f"ax{k}" for k in range(len(iters))], extents, make)
 
 
@@ -201,6 +253,7 @@ def add_alloc(changes: dict[Stmt, Change], scope: BlockRealize, buffer: Buffer) 
         new = earlier(old) if callable(earlier) else old
         assert isinstance(new, Block)
         return new.replace(alloc_buffers=(*new.alloc_buffers, buffer))
+
     changes[scope.block] = change
 
 
@@ -208,11 +261,13 @@ def _beside(earlier: Change, nest: Stmt, behind: bool) -> Callable[[Stmt], Stmt]
     def change(old: Stmt) -> Stmt:
         new = earlier(old) if callable(earlier) else old
         return seq(new, nest) if behind else seq(nest, new)
+
     return change
 
 
-def _between(s: State, scope: BlockRealize, writers: Sequence[BlockRealize],
-             readers: Sequence[BlockRealize]) -> tuple[Stmt, Stmt, bool]:
+def _between(
+    s: State, scope: BlockRealize, writers: Sequence[BlockRealize], readers: Sequence[BlockRealize]
+) -> tuple[Stmt, Stmt, bool]:
     """A place behind the last writer and before the first reader, as far out as possible.
 
     Returns the statement that holds the place, the neighbour, and whether the place is behind it.
@@ -226,10 +281,16 @@ def _between(s: State, scope: BlockRealize, writers: Sequence[BlockRealize],
     while s.top(last, inside) is s.top(first, inside):
         inside = s.top(last, inside)
         if not isinstance(inside, For):
-            s.fail("the writer and the reader stand in one statement that is no loop", mark={last: "writes"})
+            s.fail(
+                "the writer and the reader stand in one statement that is no loop",
+                mark={last: "writes"},
+            )
         if not all(s.is_under(r, inside) for r in readers):
-            s.fail(f"not all readers stand inside {inside.var.name}, where {last.block.name} writes",
-                   mark={last: "writes", inside: "loop"}, legal="consumer_blocks that stand together")
+            s.fail(
+                f"not all readers stand inside {inside.var.name}, where {last.block.name} writes",
+                mark={last: "writes", inside: "loop"},
+                legal="consumer_blocks that stand together",
+            )
     return inside, s.top(last, inside), True
 
 
@@ -248,9 +309,11 @@ def _needed(s: State, buffer: Buffer, readers: Sequence[BlockRealize], inside: S
 
 def _with_buffer(s: State, old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
     """Let a block use another buffer of the same shape."""
+
     def change(block: Stmt) -> Stmt:
         assert isinstance(block, Block)
         return _Swap({old: new}).stmt(block)
+
     return change
 
 
@@ -264,7 +327,7 @@ class _Swap(Rewriter):
 
 
 def replace_buffer(s: State, old: Buffer, new: Buffer) -> None:
-    """Another buffer of the same shape in the whole function; only blocks that use it are rebuilt."""
+    """Another buffer of the same shape in the whole function; only its users are rebuilt."""
     changes: dict[Stmt, Change] = {}
     swap = _Swap({old: new})
     for b in walk(s.func.body):
@@ -283,5 +346,11 @@ def _outer(swap: _Swap) -> Callable[[Stmt], Stmt]:
         assert isinstance(b, Block)
         allocs = tuple([swap.buffer(x) for x in b.alloc_buffers])
         init = None if b.init is None else swap.stmt(b.init)
-        return b.replace(alloc_buffers=allocs, reads=swap.regions(b.reads), writes=swap.regions(b.writes), init=init)
+        return b.replace(
+            alloc_buffers=allocs,
+            reads=swap.regions(b.reads),
+            writes=swap.regions(b.writes),
+            init=init,
+        )
+
     return change

@@ -9,14 +9,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Var, convert, free_vars, is_const
+from smelt.ir.expr import (
+    Add,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mul,
+    Var,
+    convert,
+    free_vars,
+    is_const,
+)
+from smelt.ir.node import Node
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For, Stmt
 
 from .region import merge_digits, touched
 from .state import State
 
-__all__ = ["Kind", "check_concurrent", "check_merged", "check_reorder", "injective", "is_injective", "kind_of", "recheck",
-           "require_consumers_apart", "require_kind", "require_producers_apart", "require_top", "why_not"]
+__all__ = [
+    "Kind",
+    "check_concurrent",
+    "check_merged",
+    "check_reorder",
+    "injective",
+    "is_injective",
+    "kind_of",
+    "recheck",
+    "require_consumers_apart",
+    "require_kind",
+    "require_producers_apart",
+    "require_top",
+    "why_not",
+]
 
 
 class Kind(Enum):
@@ -73,22 +98,25 @@ def require_kind(state: State, b: BlockRealize, *kinds: Kind) -> None:
     kind, reason = why_not(state, b)
     if kind not in kinds:
         wanted = " or ".join(k.value for k in kinds)
-        state.fail(f"{b.block.name} is not a {wanted} block: {reason or f'it is a {kind.value} block'}",
-                   mark={b: reason or kind.value}, legal=f"a {wanted} block")
+        state.fail(
+            f"{b.block.name} is not a {wanted} block: {reason or f'it is a {kind.value} block'}",
+            mark={b: reason or kind.value},
+            legal=f"a {wanted} block",
+        )
 
 
 # ------------------------------------------------------------------------------------- bindings
 
 
 def is_injective(state: State, b: BlockRealize, loops: Sequence[For]) -> bool:
-    """Whether different values of `loops` certainly give different values of the block's variables."""
+    """Whether different iterations certainly give the block's variables different values."""
     return injective(state, b.values, loops)
 
 
 def injective(state: State, values: Sequence[Expr], loops: Sequence[For]) -> bool:
     """Whether different values of `loops` certainly give different `values`.
 
-    Mixed-radix reasoning: in each binding, written as a sum of loop terms, every coefficient must be
+    Mixed-radix reasoning: in each binding, written as a sum of terms, every coefficient must be
     at least as large as the span of the smaller terms; a loop must be seen whole in one binding.
     """
     wanted = {x.var for x in loops if getattr(x.extent, "value", None) != 1}
@@ -143,23 +171,38 @@ def opaque_statement(s: Stmt) -> Stmt | None:
             return node
         if isinstance(node, BlockRealize):
             continue
-        stack.extend(getattr(node, "stmts", None) or [x for x in (
-            getattr(node, "body", None), getattr(node, "then_body", None), getattr(node, "else_body", None)) if x])
+        stack.extend(
+            getattr(node, "stmts", None)
+            or [
+                x
+                for x in (
+                    getattr(node, "body", None),
+                    getattr(node, "then_body", None),
+                    getattr(node, "else_body", None),
+                )
+                if x
+            ]
+        )
     return None
 
 
 def check_reorder(state: State, loops: Sequence[For]) -> None:
-    """Refuse to let the iterations of a perfect nest `loops` (outermost first) run in another order."""
+    """Refuse to let the iterations of a perfect nest (outermost first) run in another order."""
     body = loops[-1].body
     bare = opaque_statement(body)
     if bare is not None:
-        state.cannot_prove("a statement outside any block may run in another order", mark={bare: "not in a block"})
+        state.cannot_prove(
+            "a statement outside any block may run in another order", mark={bare: "not in a block"}
+        )
     blocks = state.blocks_in(body)
     for b in blocks:
         for i, value in zip(b.block.iter_vars, b.values, strict=True):
             if i.kind == "opaque" and free_vars(value) & {x.var for x in loops}:
-                state.cannot_prove(f"the order of {i.var.name} in block {b.block.name} does not matter",
-                                   mark={b: "an opaque variable"}, legal="loops of spatial and reduce variables")
+                state.cannot_prove(
+                    f"the order of {i.var.name} in block {b.block.name} does not matter",
+                    mark={b: "an opaque variable"},
+                    legal="loops of spatial and reduce variables",
+                )
     if len(blocks) > 1:
         _check_covered(state, blocks, loops, "run in another order")
 
@@ -173,7 +216,9 @@ def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = Fal
         return
     bare = opaque_statement(loop.body)
     if bare is not None:
-        state.cannot_prove(f"the iterations of {loop.var.name} are independent", mark={bare: "not in a block"})
+        state.cannot_prove(
+            f"the iterations of {loop.var.name} are independent", mark={bare: "not in a block"}
+        )
     blocks = state.blocks_in(loop.body)
     for b in blocks:
         uses = False
@@ -183,12 +228,14 @@ def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = Fal
             uses = True
             if i.kind == "spatial" or (cross_thread and i.kind == "reduce"):
                 continue
-            state.fail(f"{loop.var.name} cannot be {how}: its iterations all "
-                       f"{'add to the same elements' if i.kind == 'reduce' else 'depend on each other'} "
-                       f"(block {b.block.name}, variable {i.var.name} is {i.kind})",
-                       mark={loop: f"binds {i.kind} variable {i.var.name} of {b.block.name}"},
-                       legal="a loop that binds spatial variables only" +
-                             ("; rfactor makes a reduction parallel" if i.kind == "reduce" else ""))
+            state.fail(
+                f"{loop.var.name} cannot be {how}: its iterations all "
+                f"{'add to the same elements' if i.kind == 'reduce' else 'depend on each other'} "
+                f"(block {b.block.name}, variable {i.var.name} is {i.kind})",
+                mark={loop: f"binds {i.kind} variable {i.var.name} of {b.block.name}"},
+                legal="a loop that binds spatial variables only"
+                + ("; rfactor makes a reduction parallel" if i.kind == "reduce" else ""),
+            )
         if not uses or not _splits_writes(state, b, loop):
             _check_private(state, b, loop, how, uses)
     if len(blocks) > 1:
@@ -206,8 +253,11 @@ def require_top(state: State, b: BlockRealize) -> None:
     """Refuse a block inside another one: it computes only a part of what its variables could be."""
     outer = state.scope(b)
     if outer.block.name != "root":
-        state.fail(f"{b.block.name} stands inside block {outer.block.name}", mark={b: "this block"},
-                   legal="a block directly in the function")
+        state.fail(
+            f"{b.block.name} stands inside block {outer.block.name}",
+            mark={b: "this block"},
+            legal="a block directly in the function",
+        )
 
 
 def require_consumers_apart(state: State, b: BlockRealize, buffer: Buffer) -> None:
@@ -215,8 +265,11 @@ def require_consumers_apart(state: State, b: BlockRealize, buffer: Buffer) -> No
     top = state.top(b, state.scope(b).block)
     for r in state.readers(state.scope(b), buffer):
         if r is not b and state.is_under(r, top):
-            state.fail(f"{r.block.name} uses {buffer.name} inside the loops of {b.block.name}",
-                       mark={b: f"writes {buffer.name}", r: "uses it"}, legal="the same before the blocks are joined")
+            state.fail(
+                f"{r.block.name} uses {buffer.name} inside the loops of {b.block.name}",
+                mark={b: f"writes {buffer.name}", r: "uses it"},
+                legal="the same before the blocks are joined",
+            )
 
 
 def require_producers_apart(state: State, b: BlockRealize, buffer: Buffer) -> None:
@@ -224,56 +277,81 @@ def require_producers_apart(state: State, b: BlockRealize, buffer: Buffer) -> No
     top = state.top(b, state.scope(b).block)
     for w in state.writers(state.scope(b), buffer):
         if w is not b and (state.is_under(w, top) or state.index.order[w] > state.index.order[b]):
-            state.fail(f"{w.block.name} makes {buffer.name} inside or behind the loops of {b.block.name}",
-                       mark={b: f"reads {buffer.name}", w: "writes it"}, legal="the same before the blocks are joined")
+            state.fail(
+                f"{w.block.name} makes {buffer.name} inside or behind the loops of {b.block.name}",
+                mark={b: f"reads {buffer.name}", w: "writes it"},
+                legal="the same before the blocks are joined",
+            )
 
 
 def check_merged(state: State, loop: For) -> None:
     """Refuse a merged loop whose blocks use what other iterations make."""
     bare = opaque_statement(loop.body)
     if bare is not None:
-        state.cannot_prove("a statement outside any block may run in another order", mark={bare: "not in a block"})
+        state.cannot_prove(
+            "a statement outside any block may run in another order", mark={bare: "not in a block"}
+        )
     _check_covered(state, state.blocks_in(loop.body), [loop], "run together")
 
 
 def _splits_writes(state: State, b: BlockRealize, loop: For) -> bool:
     """Whether different iterations of `loop` certainly write different elements."""
-    return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_apart(state, b, loop)
+    return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_apart(
+        state, b, loop
+    )
 
 
 def _boxes_apart(state: State, b: BlockRealize, loop: For) -> bool:
-    """Whether some spatial variable's range moves on by at least its own width with each iteration."""
+    """Whether a spatial variable's range moves on by its own width or more each iteration."""
     inner = state.loops_between(b, loop)
     for i, value in zip(b.block.iter_vars, b.values, strict=True):
         if i.kind == "spatial" and loop.var in free_vars(value):
             ends = state.facts.relax(value, inner)
             step = None if ends is None else state.facts.step(ends[0], loop.var)
-            if ends is not None and step is not None and state.facts.prove(ends[1] - ends[0] < step):
+            if (
+                ends is not None
+                and step is not None
+                and state.facts.prove(ends[1] - ends[0] < step)
+            ):
                 return True
     return False
 
 
 def _check_private(state: State, b: BlockRealize, loop: For, how: str, uses: bool) -> None:
-    """Blocks that write the same elements in several iterations need buffers of that iteration alone."""
+    """Where several iterations write the same elements, each must have them for itself."""
     params = set(state.func.buffers)
     inside = set(state.blocks_in(loop.body))
     scope = state.scope(loop)
     for w in b.block.writes:
-        users = [x for x in state.blocks_in(scope.block)
-                 if any(r.buffer is w.buffer for r in (*x.block.reads, *x.block.writes))]
+        users = [
+            x
+            for x in state.blocks_in(scope.block)
+            if any(r.buffer is w.buffer for r in (*x.block.reads, *x.block.writes))
+        ]
         if w.buffer in params or any(u not in inside for u in users):
-            text = f"{b.block.name} writes the same elements of {w.buffer.name} in several iterations of " \
-                   f"{loop.var.name}"
-            mark = {b: f"writes {w.buffer.name}"}
+            text = (
+                f"{b.block.name} writes the same elements of {w.buffer.name} in "
+                f"several iterations of "
+                f"{loop.var.name}"
+            )
+            mark: dict[Node, str] = {b: f"writes {w.buffer.name}"}
             if not uses:
-                state.fail(f"{loop.var.name} cannot be {how}: {text}", mark=mark,
-                           legal="a loop that every block inside depends on")
-            state.cannot_prove(f"{loop.var.name} can be {how}: it may be that {text}", mark=mark,
-                               legal="loops whose iterations write separate elements")
+                state.fail(
+                    f"{loop.var.name} cannot be {how}: {text}",
+                    mark=mark,
+                    legal="a loop that every block inside depends on",
+                )
+            state.cannot_prove(
+                f"{loop.var.name} can be {how}: it may be that {text}",
+                mark=mark,
+                legal="loops whose iterations write separate elements",
+            )
 
 
-def _check_covered(state: State, blocks: Sequence[BlockRealize], loops: Sequence[For], what: str) -> None:
-    """Whatever a block under `loops` takes from another block there, it takes from the same iteration."""
+def _check_covered(
+    state: State, blocks: Sequence[BlockRealize], loops: Sequence[For], what: str
+) -> None:
+    """What a block under `loops` takes from another one there is of the same iteration."""
     written: dict[Buffer, BlockRealize] = {}
     for b in blocks:
         for r in (*b.block.reads, *b.block.writes):
@@ -289,22 +367,34 @@ def _check_covered(state: State, blocks: Sequence[BlockRealize], loops: Sequence
                 _check_pair(state, first, b, r, loops, what)
 
 
-def _check_pair(state: State, first: BlockRealize, then: BlockRealize, region: BufferRegion,
-                loops: Sequence[For], what: str) -> None:
+def _check_pair(
+    state: State,
+    first: BlockRealize,
+    then: BlockRealize,
+    region: BufferRegion,
+    loops: Sequence[For],
+    what: str,
+) -> None:
     inside = loops[-1]
     need = touched(state, then, region, state.loops_between(then, inside))
     write = next(w for w in first.block.writes if w.buffer is region.buffer)
     have = touched(state, first, write, state.loops_between(first, inside))
     for (low, high), (start, end), extent in zip(need, have, region.buffer.shape, strict=True):
         if not (state.facts.prove(low >= start) or state.facts.prove(start <= 0)) or not (
-                state.facts.prove(high <= end) or state.facts.prove(end >= extent - 1)):
+            state.facts.prove(high <= end) or state.facts.prove(end >= extent - 1)
+        ):
             names = " and ".join(x.var.name for x in loops)
-            state.cannot_prove(f"the iterations of {names} may {what}: {then.block.name} may use elements of "
-                               f"{region.buffer.name} that {first.block.name} writes in another iteration",
-                               mark={first: f"writes {region.buffer.name}", then: f"uses {region.buffer.name}"},
-                               legal="loops whose blocks use only what their own iteration writes")
+            state.cannot_prove(
+                f"the iterations of {names} may {what}: {then.block.name} may use elements of "
+                f"{region.buffer.name} that {first.block.name} writes in another iteration",
+                mark={first: f"writes {region.buffer.name}", then: f"uses {region.buffer.name}"},
+                legal="loops whose blocks use only what their own iteration writes",
+            )
     for i, value in zip(first.block.iter_vars, first.values, strict=True):
         if i.kind != "spatial" and free_vars(value) & {x.var for x in loops}:
-            state.fail(f"the iterations of {', '.join(x.var.name for x in loops)} may not {what}: {then.block.name} "
-                       f"uses {region.buffer.name} while {first.block.name} still adds to it",
-                       mark={first: f"{i.var.name} is a {i.kind} variable"})
+            state.fail(
+                f"the iterations of {', '.join(x.var.name for x in loops)} may not "
+                f"{what}: {then.block.name} "
+                f"uses {region.buffer.name} while {first.block.name} still adds to it",
+                mark={first: f"{i.var.name} is a {i.kind} variable"},
+            )

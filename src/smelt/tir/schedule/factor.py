@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
-from smelt.ir.expr import (INDEX, Add, And, Binary, Expr, Max, Min, Mul, Or, Var, all_of, const, free_vars, substitute)
-from smelt.tir.nodes import Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, IterVar, Range, Stmt, seq
+from smelt.ir.expr import (
+    INDEX,
+    Add,
+    And,
+    Binary,
+    Expr,
+    Max,
+    Min,
+    Mul,
+    Or,
+    Var,
+    all_of,
+    const,
+    free_vars,
+    substitute,
+)
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IterVar,
+    Range,
+    Stmt,
+    seq,
+)
 
 from .check import Kind, require_kind, require_top
 from .facts import conjuncts
@@ -26,29 +52,50 @@ class Factoring:
         self.update, self.init = self._stores()
         rank = len(self.update.indices)
         if not -rank - 1 <= axis <= rank:
-            s.fail(f"factor_axis {axis} is no place among {rank + 1} dimensions", legal=f"{-rank - 1} to {rank}")
+            s.fail(
+                f"factor_axis {axis} is no place among {rank + 1} dimensions",
+                legal=f"{-rank - 1} to {rank}",
+            )
         self.axis = axis if axis >= 0 else axis + rank + 1
 
     def _check_loops(self) -> None:
         s, b, x = self.s, self.b, self.target
-        kinds = {i.kind for i, v in zip(b.block.iter_vars, b.values, strict=True) if x.var in free_vars(v)}
+        kinds = {
+            i.kind
+            for i, v in zip(b.block.iter_vars, b.values, strict=True)
+            if x.var in free_vars(v)
+        }
         if kinds != {"reduce"}:
-            s.fail(f"{x.var.name} binds {' and '.join(sorted(kinds)) or 'no'} variables", mark={x: "loop"},
-                   legal="a loop that binds reduce variables only")
+            s.fail(
+                f"{x.var.name} binds {' and '.join(sorted(kinds)) or 'no'} variables",
+                mark={x: "loop"},
+                legal="a loop that binds reduce variables only",
+            )
         for outer, inner in zip(self.loops, self.loops[1:], strict=False):
             if outer.body is not inner:
-                s.fail(f"{b.block.name} is not alone in its loops", mark={outer: "other statements inside"},
-                       legal="a block alone in its loops")
+                s.fail(
+                    f"{b.block.name} is not alone in its loops",
+                    mark={outer: "other statements inside"},
+                    legal="a block alone in its loops",
+                )
 
     def _stores(self) -> tuple[BufferStore, BufferStore]:
         body, init = self.b.block.body, self.b.block.init
-        if isinstance(body, BufferStore) and isinstance(init, BufferStore) and isinstance(
-                body.value, Add | Mul | Min | Max | And | Or):
+        if (
+            isinstance(body, BufferStore)
+            and isinstance(init, BufferStore)
+            and isinstance(body.value, Add | Mul | Min | Max | And | Or)
+        ):
             old = BufferLoad(body.buffer, body.indices)
             if body.value.a is old or body.value.b is old:
                 return body, init
-        self.s.fail(f"{self.b.block.name} does not join its result and a value by one of + * min max and or",
-                    mark={self.b: "its body"}, legal="one store of that form")
+        self.s.fail(
+            f"{self.b.block.name} does not join its result and a value by one of + "
+            f"* min max and or",
+            mark={self.b: "its body"},
+            legal="one store of that form",
+        )
+        return None
 
     def carry_out(self) -> str:
         """Change the program; returns the name of the block of the first step."""
@@ -61,9 +108,15 @@ class Factoring:
         second = self._second(partial)
         scope = s.scope(self.b).block
         top = self.loops[0]
-        s.replace({self.b: first, top: lambda x: seq(x, second),
-                   scope: lambda x: x.replace(  # type: ignore[attr-defined]
-                       alloc_buffers=(*x.alloc_buffers, partial))})  # type: ignore[attr-defined]
+        s.replace(
+            {
+                self.b: first,
+                top: lambda x: seq(x, second),
+                scope: lambda x: x.replace(  # type: ignore[attr-defined]
+                    alloc_buffers=(*x.alloc_buffers, partial)
+                ),
+            }
+        )  # type: ignore[attr-defined]
         return name
 
     def _joined(self, buffer: Buffer, at: tuple[Expr, ...], value: Expr) -> Stmt:
@@ -74,7 +127,9 @@ class Factoring:
     def _value(self) -> Expr:
         whole = self.update.value
         assert isinstance(whole, Binary)
-        return whole.b if whole.a is BufferLoad(self.update.buffer, self.update.indices) else whole.a
+        return (
+            whole.b if whole.a is BufferLoad(self.update.buffer, self.update.indices) else whole.a
+        )
 
     def _first(self, name: str, partial: Buffer) -> Stmt:
         """The reduction of each iteration of the loop apart."""
@@ -83,14 +138,19 @@ class Factoring:
         iters, values = [factor], [x.var]
         to_own: dict[Var, Expr] = {x.var: factor.var}
         own: dict[Var, Expr] = {}
-        reduced = set().union(*[free_vars(v) for i, v in zip(b.block.iter_vars, b.values, strict=True)
-                                if i.kind == "reduce"])
+        reduced = set().union(
+            *[
+                free_vars(v)
+                for i, v in zip(b.block.iter_vars, b.values, strict=True)
+                if i.kind == "reduce"
+            ]
+        )
         for i, v in zip(b.block.iter_vars, b.values, strict=True):
             if i.kind == "spatial":
                 n = s.new_var(i.var.name, i.dom.min, i.dom.extent)
                 own[i.var] = n
                 iters.append(IterVar(n, i.dom))
-                values.append(v)  # type: ignore[arg-type]
+                values.append(v)
         for loop in self.loops:
             if loop is not x and loop.var in reduced:
                 n = s.new_var(f"v{loop.var.name}", loop.min, loop.extent)
@@ -103,36 +163,58 @@ class Factoring:
         at = [substitute(e, own) for e in self.update.indices]
         at.insert(self.axis, s.facts.simplify(factor.var - x.min))
         point = tuple(at)
-        block = Block(name, tuple(iters), (), (), self._joined(partial, point, substitute(self._value(), own)),
-                      BufferStore(partial, substitute(self.init.value, own), point))
+        block = Block(
+            name,
+            tuple(iters),
+            (),
+            (),
+            self._joined(partial, point, substitute(self._value(), own)),
+            BufferStore(partial, substitute(self.init.value, own), point),
+        )
         reads, writes = accesses(s.facts, block)
         guard = all_of(conjuncts(b.predicate))
         self._check_guard(guard, reduced)
         return BlockRealize(tuple(values), guard, block.replace(reads=reads, writes=writes))
 
     def _check_guard(self, guard: Expr, reduced: set[Var]) -> None:
-        """A guard must not skip the initial value of a partial result that the second step reads."""
+        """A guard must not skip the initial value of a partial result that is read later."""
         for c in conjuncts(guard):
             if free_vars(c) & reduced:
-                at_start: dict[Var, Expr] = {v.var: v.min for v in self.loops
-                                             if v.var in reduced and v is not self.target}
+                at_start: dict[Var, Expr] = {
+                    v.var: v.min for v in self.loops if v.var in reduced and v is not self.target
+                }
                 if not self.s.facts.prove(substitute(c, at_start)):
-                    self.s.cannot_prove(f"every iteration of {self.target.var.name} has a first element to reduce",
-                                        mark={self.b: "its guard"}, legal="factors that divide the extent")
+                    self.s.cannot_prove(
+                        f"every iteration of {self.target.var.name} has a first element to reduce",
+                        mark={self.b: "its guard"},
+                        legal="factors that divide the extent",
+                    )
 
     def _second(self, partial: Buffer) -> Stmt:
         """The reduction of the partial results; it keeps the block's name and spatial variables."""
         s, b, x = self.s, self.b, self.target
         spatial = [i for i in b.block.iter_vars if i.kind == "spatial"]
-        k = IterVar(s.new_var(f"v{x.var.name}", 0, x.extent), Range(const(0, INDEX), x.extent), "reduce")
+        k = IterVar(
+            s.new_var(f"v{x.var.name}", 0, x.extent), Range(const(0, INDEX), x.extent), "reduce"
+        )
         at = list(self.update.indices)
         at.insert(self.axis, k.var)
-        block = Block(b.block.name, (*spatial, k), (), (),
-                      self._joined(self.update.buffer, self.update.indices, BufferLoad(partial, tuple(at))),
-                      self.init)
+        block = Block(
+            b.block.name,
+            (*spatial, k),
+            (),
+            (),
+            self._joined(self.update.buffer, self.update.indices, BufferLoad(partial, tuple(at))),
+            self.init,
+        )
         reads, writes = accesses(s.facts, block)
         domains = [*[i.dom for i in spatial], k.dom]
-        return s.nest([f"ax{n}" for n in range(len(domains))], [d.extent for d in domains],
-                      lambda loops: BlockRealize(
-                          tuple([s.facts.simplify(d.min + v) for d, v in zip(domains, loops, strict=True)]),
-                          const(True), block.replace(reads=reads, writes=writes)))
+        return s.nest(
+            [f"ax{n}" for n in range(len(domains))],
+            [d.extent for d in domains],
+            lambda loops: BlockRealize(
+                tuple([s.facts.simplify(d.min + v) for d, v in zip(domains, loops, strict=True)]),
+                const(True),
+                block.replace(reads=reads, writes=writes),
+            ),
+        )

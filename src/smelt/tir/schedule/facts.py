@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.arith import Analyzer, Answer
-from smelt.ir.expr import (INDEX, And, Expr, IntImm, Var, all_of, const, free_vars, is_const, maximum,
-                           minimum, substitute)
+from smelt.ir.expr import (
+    INDEX,
+    And,
+    Expr,
+    IntImm,
+    Var,
+    all_of,
+    const,
+    free_vars,
+    is_const,
+    maximum,
+    minimum,
+    substitute,
+)
 from smelt.tir.nodes import Block, For, PrimFunc, Range, walk
 
 __all__ = ["Box", "Facts", "conjuncts"]
@@ -74,7 +86,11 @@ class Facts:
         out: Box = []
         for r, size in zip(region, shape, strict=True):
             low = self.relax(r.min, loops)
-            high = low if is_const(r.extent, 1) else self.relax(self.simplify(r.min + r.extent - 1), loops)
+            high = (
+                low
+                if is_const(r.extent, 1)
+                else self.relax(self.simplify(r.min + r.extent - 1), loops)
+            )
             if low is None or high is None:
                 out.append((const(0, INDEX), self.simplify(size - 1)))
             else:
@@ -83,7 +99,10 @@ class Facts:
 
     def union(self, a: Box, b: Box) -> Box:
         """The smallest box that holds both."""
-        return [(self._least(x0, y0), self._most(x1, y1)) for (x0, x1), (y0, y1) in zip(a, b, strict=True)]
+        return [
+            (self._least(x0, y0), self._most(x1, y1))
+            for (x0, x1), (y0, y1) in zip(a, b, strict=True)
+        ]
 
     def _least(self, a: Expr, b: Expr) -> Expr:
         if self.prove(a <= b):
@@ -114,7 +133,9 @@ class Facts:
         if found is None:
             return None
         out = [(v, c.value) for v, c in found[0].items() if isinstance(c, IntImm)]
-        return out if len(out) == len(found[0]) and not free_vars(found[1]) & set(variables) else None
+        return (
+            out if len(out) == len(found[0]) and not free_vars(found[1]) & set(variables) else None
+        )
 
     def conjunction(self, *conditions: Expr) -> Expr:
         """All conditions, without those that certainly hold."""

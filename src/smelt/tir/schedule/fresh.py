@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from smelt.ir.expr import Expr, Var
-from smelt.tir.nodes import Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, IterVar, LetStmt, Stmt
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IterVar,
+    LetStmt,
+    Stmt,
+)
 from smelt.tir.rewrite import Rewriter
 
 from .state import State

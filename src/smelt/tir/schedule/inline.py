@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from smelt.ir.expr import INDEX, Expr, Var, const, is_const, substitute
-from smelt.tir.nodes import Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, Stmt, no_op, walk
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    Stmt,
+    no_op,
+    walk,
+)
 from smelt.tir.rewrite import Rewriter, loads
 
 from .check import Kind, injective, require_kind
@@ -20,12 +30,16 @@ __all__ = ["InlinePrimitives", "drop_buffer"]
 class ReplaceLoads(Rewriter):
     """Replaces loads of a buffer; values that are new are simplified."""
 
-    def __init__(self, facts: Facts, buffer: Buffer, value: Callable[[tuple[Expr, ...]], Expr]) -> None:
+    def __init__(
+        self, facts: Facts, buffer: Buffer, value: Callable[[tuple[Expr, ...]], Expr]
+    ) -> None:
         super().__init__()
         self.facts, self.target, self.value = facts, buffer, value
 
     def visit_Block(self, s: Block) -> Stmt:
-        block = s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
+        block = s.replace(
+            body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init)
+        )
         reads, writes = accesses(self.facts, block)
         return block.replace(reads=reads, writes=writes)
 
@@ -74,7 +88,8 @@ class InlinePrimitives(Base):
             values = inverse(indices)
             new = substitute(store.value, values)
             return new if not bound & set(values) else simplify_indices(s.facts, new)
-        changes: dict[Stmt, Stmt | None | Callable[[Stmt], Stmt]] = {b: None}
+
+        changes: dict[Stmt, Stmt | Callable[[Stmt], Stmt] | None] = {b: None}
         for c in _all_readers(s, b, store.buffer):
             changes[c.block] = _rewritten(ReplaceLoads(s.facts, store.buffer, value))
         _apply(s, changes, store.buffer)
@@ -99,8 +114,8 @@ class InlinePrimitives(Base):
                 with T.block("B"):
                     v = T.axis.spatial(4, i)
                     C[v] = (A[v] + 1.0) * 2.0
-        Needs   a complete block with one producer, which is complete too and whose result nothing else
-                reads; the indices at which it reads determine all its variables.
+        Needs   a complete block with one producer, which is complete too and whose result nothing
+                else reads; the indices at which it reads determine all its variables.
         """
         s = self.state
         c = s.realize(block)
@@ -110,11 +125,17 @@ class InlinePrimitives(Base):
         made = _single_store(s, p)
         require_kind(s, p, Kind.COMPLETE)
         if made.buffer in s.func.params:
-            s.fail(f"{p.block.name} writes the parameter {made.buffer.name}, which would be lost", mark={p: "producer"})
+            s.fail(
+                f"{p.block.name} writes the parameter {made.buffer.name}, which would be lost",
+                mark={p: "producer"},
+            )
         others = [r for r in s.readers(s.scope(c), made.buffer) if r is not c]
         if others:
-            s.fail(f"{others[0].block.name} reads {made.buffer.name} too", mark={others[0]: "another consumer"},
-                   legal="a block that is its producer's only consumer")
+            s.fail(
+                f"{others[0].block.name} reads {made.buffer.name} too",
+                mark={others[0]: "another consumer"},
+                legal="a block that is its producer's only consumer",
+            )
         if s.index.order[p] > s.index.order[c]:
             s.fail(f"{p.block.name} stands behind {c.block.name}", mark={p: "producer"})
         indices = _read_indices(s, c, made.buffer)
@@ -123,16 +144,24 @@ class InlinePrimitives(Base):
         def inline(found: tuple[Expr, ...]) -> Expr:
             del found
             return made.value
+
         value = ReplaceLoads(s.facts, made.buffer, inline).expr(substitute(store.value, values))
-        new = BufferStore(store.buffer, simplify_indices(s.facts, value),
-                          tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]))
+        new = BufferStore(
+            store.buffer,
+            simplify_indices(s.facts, value),
+            tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]),
+        )
         block_new = p.block.replace(body=_with_store(p.block.body, made, new))
         reads, writes = accesses(s.facts, block_new)
-        guard = s.facts.conjunction(*[x for i in c.block.iter_vars for x in _inside(i.var, i.dom.min, i.dom.extent,
-                                                                                  values)])
+        guard = s.facts.conjunction(
+            *[x for i in c.block.iter_vars for x in _inside(i.var, i.dom.min, i.dom.extent, values)]
+        )
         if not is_const(guard) or not _onto(s, p, c, values):
-            s.cannot_prove(f"{c.block.name} uses every element that {p.block.name} makes",
-                           mark={c: "consumer", p: "producer"}, legal="a consumer of all elements")
+            s.cannot_prove(
+                f"{c.block.name} uses every element that {p.block.name} makes",
+                mark={c: "consumer", p: "producer"},
+                legal="a consumer of all elements",
+            )
         _apply(s, {c: None, p.block: block_new.replace(reads=reads, writes=writes)}, made.buffer)
 
 
@@ -145,7 +174,9 @@ def _onto(s: State, p: BlockRealize, c: BlockRealize, values: Mapping[Var, Expr]
         made = made * i.dom.extent
     for i in c.block.iter_vars:
         used = used * i.dom.extent
-    return s.facts.equal(made, used) and injective(s, [values[i.var] for i in c.block.iter_vars], loops)
+    return s.facts.equal(made, used) and injective(
+        s, [values[i.var] for i in c.block.iter_vars], loops
+    )
 
 
 def _inside(v: Var, low: Expr, extent: Expr, values: Mapping[Var, Expr]) -> list[Expr]:
@@ -153,7 +184,7 @@ def _inside(v: Var, low: Expr, extent: Expr, values: Mapping[Var, Expr]) -> list
 
 
 def simplify_indices(facts: Facts, e: Expr) -> Expr:
-    """A value with its indices and conditions simplified; arithmetic on elements stays as written."""
+    """A value with simplified indices and conditions; arithmetic on elements stays as written."""
     return _Indices(facts).expr(e)
 
 
@@ -175,16 +206,22 @@ def _has_loads(e: Expr) -> bool:
 def _single_store(s: State, b: BlockRealize) -> BufferStore:
     body = b.block.body
     if not isinstance(body, BufferStore):
-        s.fail(f"{b.block.name} is more than one store", mark={b: "its body"},
-               legal="a block whose body is one store")
+        s.fail(
+            f"{b.block.name} is more than one store",
+            mark={b: "its body"},
+            legal="a block whose body is one store",
+        )
     return body
 
 
 def _require_inlinable(s: State, b: BlockRealize, buffer: Buffer) -> None:
     require_kind(s, b, Kind.COMPLETE)
     if buffer in s.func.params:
-        s.fail(f"{b.block.name} writes the parameter {buffer.name}, which must be stored",
-               mark={b: "writes a parameter"}, legal="a block that writes an intermediate buffer")
+        s.fail(
+            f"{b.block.name} writes the parameter {buffer.name}, which must be stored",
+            mark={b: "writes a parameter"},
+            legal="a block that writes an intermediate buffer",
+        )
 
 
 def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
@@ -193,22 +230,30 @@ def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
         s.fail(f"nothing reads {buffer.name}", mark={b: "no consumer"})
     for r in readers:
         if s.index.order[r] < s.index.order[b]:
-            s.fail(f"{r.block.name} reads {buffer.name} before {b.block.name} makes it", mark={r: "reads it"})
+            s.fail(
+                f"{r.block.name} reads {buffer.name} before {b.block.name} makes it",
+                mark={r: "reads it"},
+            )
     later: set[Buffer] = {r.buffer for r in b.block.reads}
     last = max(s.index.order[r] for r in readers)
     for w in s.blocks_in(s.scope(b).block):
         if s.index.order[b] < s.index.order[w] <= last and w is not b:
             hit = [x.buffer.name for x in w.block.writes if x.buffer in later]
             if hit:
-                s.fail(f"{w.block.name} changes {hit[0]}, which {b.block.name} reads, before the last use",
-                       mark={w: f"writes {hit[0]}"})
+                s.fail(
+                    f"{w.block.name} changes {hit[0]}, which {b.block.name} reads, "
+                    f"before the last use",
+                    mark={w: f"writes {hit[0]}"},
+                )
 
 
 def _all_readers(s: State, b: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
     return s.readers(s.scope(b), buffer)
 
 
-def _inverse(s: State, b: BlockRealize, indices: Sequence[Expr]) -> Callable[[tuple[Expr, ...]], dict[Var, Expr]]:
+def _inverse(
+    s: State, b: BlockRealize, indices: Sequence[Expr]
+) -> Callable[[tuple[Expr, ...]], dict[Var, Expr]]:
     """From the indices of an element to the block's variables."""
     variables = [i.var for i in b.block.iter_vars]
 
@@ -227,13 +272,19 @@ def _inverse(s: State, b: BlockRealize, indices: Sequence[Expr]) -> Callable[[tu
                 found[i.var] = i.dom.min
         missing = [v.name for v in variables if v not in found]
         if missing:
-            s.cannot_prove(f"the indices of an element determine {', '.join(missing)} of {b.block.name}",
-                           mark={b: "this block"}, legal="a store at indices that are the block's variables")
+            s.cannot_prove(
+                f"the indices of an element determine {', '.join(missing)} of {b.block.name}",
+                mark={b: "this block"},
+                legal="a store at indices that are the block's variables",
+            )
         return found
+
     return values
 
 
-def _solved(s: State, c: BlockRealize, indices: Sequence[Expr], made: BufferStore) -> dict[Var, Expr]:
+def _solved(
+    s: State, c: BlockRealize, indices: Sequence[Expr], made: BufferStore
+) -> dict[Var, Expr]:
     """The consumer's variables in terms of the producer's."""
     return _inverse(s, c, indices)(made.indices)
 
@@ -242,16 +293,22 @@ def _only_producer(s: State, c: BlockRealize) -> BlockRealize:
     producers = s.producers(c)
     if len(producers) != 1:
         names = ", ".join(p.block.name for p in producers) or "none"
-        s.fail(f"{c.block.name} has {len(producers)} producers: {names}", mark={p: "producer" for p in producers},
-               legal="a block with one producer")
+        s.fail(
+            f"{c.block.name} has {len(producers)} producers: {names}",
+            mark=dict.fromkeys(producers, "producer"),
+            legal="a block with one producer",
+        )
     return producers[0]
 
 
 def _read_indices(s: State, c: BlockRealize, buffer: Buffer) -> tuple[Expr, ...]:
     found = {e.indices for e in loads(c.block.body) if e.buffer is buffer}
     if len(found) != 1:
-        s.fail(f"{c.block.name} reads {buffer.name} at {len(found)} places", mark={c: "consumer"},
-               legal="a block that reads its producer at one place")
+        s.fail(
+            f"{c.block.name} reads {buffer.name} at {len(found)} places",
+            mark={c: "consumer"},
+            legal="a block that reads its producer at one place",
+        )
     return found.pop()
 
 
@@ -267,17 +324,27 @@ def drop_buffer(s: State, buffer: Buffer) -> None:
     """Take a buffer that nothing uses any more from the block that allocates it."""
     for b in walk(s.func.body):
         if isinstance(b, Block) and buffer in b.alloc_buffers:
-            s.replace({b: b.replace(alloc_buffers=tuple([x for x in b.alloc_buffers if x is not buffer]))})
+            s.replace(
+                {b: b.replace(alloc_buffers=tuple([x for x in b.alloc_buffers if x is not buffer]))}
+            )
             return
 
 
-def _apply(s: State, changes: Mapping[Stmt, Stmt | None | Callable[[Stmt], Stmt]], buffer: Buffer) -> None:
+def _apply(
+    s: State, changes: Mapping[Stmt, Stmt | Callable[[Stmt], Stmt] | None], buffer: Buffer
+) -> None:
     """Make the changes and drop the buffer in one go."""
-    owner = next((b for b in walk(s.func.body) if isinstance(b, Block) and buffer in b.alloc_buffers), None)
+    owner = next(
+        (b for b in walk(s.func.body) if isinstance(b, Block) and buffer in b.alloc_buffers), None
+    )
     full = dict(changes)
     if owner is not None:
+
         def without(old: Stmt) -> Stmt:
             assert isinstance(old, Block)
-            return old.replace(alloc_buffers=tuple([x for x in old.alloc_buffers if x is not buffer]))
+            return old.replace(
+                alloc_buffers=tuple([x for x in old.alloc_buffers if x is not buffer])
+            )
+
         full[owner] = without
     s.replace(full)

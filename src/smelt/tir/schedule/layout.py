@@ -7,14 +7,45 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import (INDEX, Expr, ExprLike, Var, all_of, const, convert, is_const, logical_not, substitute,
-                           value_of)
-from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For, IterVar, Range,
-                             Stmt, no_op, seq, walk)
+from smelt.ir.expr import (
+    INDEX,
+    Expr,
+    ExprLike,
+    Var,
+    all_of,
+    const,
+    convert,
+    is_const,
+    logical_not,
+    substitute,
+    value_of,
+)
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    IterVar,
+    Range,
+    Stmt,
+    no_op,
+    seq,
+    walk,
+)
 from smelt.tir.rewrite import Rewriter, substitute_stmt
 
 from .cache import buffer_at
-from .check import Kind, injective, require_consumers_apart, require_kind, require_producers_apart, require_top
+from .check import (
+    Kind,
+    injective,
+    require_consumers_apart,
+    require_kind,
+    require_producers_apart,
+    require_top,
+)
 from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import accesses, solve
@@ -30,13 +61,18 @@ class LayoutPrimitives(Base):
     """transform_layout, transform_block_layout, reindex."""
 
     @primitive
-    def transform_layout(self, block: str, buffer: tuple[str, int] | str, index_map: IndexFunction,
-                         pad_value: ExprLike | None = None) -> None:
+    def transform_layout(
+        self,
+        block: str,
+        buffer: tuple[str, int] | str,
+        index_map: IndexFunction,
+        pad_value: ExprLike | None = None,
+    ) -> None:
         """Store a buffer, a parameter too, in another physical order.
 
         buffer     ("read", i), ("write", i), or the buffer's name
         index_map  from the old indices to the new ones
-        pad_value  what the padding holds where the new shape has more elements: it is written behind
+        pad_value  what the padding holds where the new shape has more elements: written behind
                    the buffer's writer, and promised of a parameter that is only read
 
         Before
@@ -50,7 +86,8 @@ class LayoutPrimitives(Base):
                 with T.block("B"):
                     v = T.axis.spatial(16, i)
                     B[v // 4, v % 4] = A[v] + 1.0
-        Needs   a map that gives different elements different places, shown by mixed-radix reasoning.
+        Needs   a map that gives different elements different places, shown by mixed-radix
+                reasoning.
         """
         s = self.state
         b = s.realize(block)
@@ -58,7 +95,10 @@ class LayoutPrimitives(Base):
         variables, results = _mapped(s, index_map, old.shape)
         s.call.args["index_map"] = _text(variables, results)
         if old.strides:
-            s.fail(f"{old.name} has strides; only dense buffers have a layout to transform", mark={b: "this block"})
+            s.fail(
+                f"{old.name} has strides; only dense buffers have a layout to transform",
+                mark={b: "this block"},
+            )
         shape = _image(s, variables, results, old.shape, f"buffer {old.name}")
         new = Buffer(old.name, shape, old.type, old.scope)
         padded = not s.facts.equal(_product(shape), _product(old.shape))
@@ -66,6 +106,7 @@ class LayoutPrimitives(Base):
         def at(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
             values = dict(zip(variables, indices, strict=True))
             return tuple([s.facts.simplify(substitute(r, values)) for r in results])
+
         writers = s.writers(s.scope(b), old)
         transform_accesses(s, old, new, _Relayout(old, new, at))
         if padded and pad_value is not None and writers:
@@ -87,7 +128,8 @@ class LayoutPrimitives(Base):
                 with T.block("B"):
                     v0 = T.axis.spatial(24, ax0)
                     B[v0 // 6, v0 % 6] = A[v0 // 6, v0 % 6] + 1.0
-        Needs   a block alone in its loops, each of which is one of its variables; an index map that can
+        Needs   a block alone in its loops, each of which is one of its variables; an index map
+                that can
                 be inverted and covers its image, without mixing spatial and reduce variables.
         """
         s = self.state
@@ -98,27 +140,44 @@ class LayoutPrimitives(Base):
         s.call.args["index_map"] = _text(variables, results)
         shape = _image(s, variables, results, extents, f"block {b.block.name}")
         if not s.facts.equal(_product(shape), _product(extents)):
-            s.fail("the index map leaves gaps: it gives more iterations than there are",
-                   mark={b: "this block"}, legal="a map onto as many values")
-        to_own: dict[Var, Expr] = {x: i.var for x, i in zip(variables, b.block.iter_vars, strict=True)}
+            s.fail(
+                "the index map leaves gaps: it gives more iterations than there are",
+                mark={b: "this block"},
+                legal="a map onto as many values",
+            )
+        to_own: dict[Var, Expr] = {
+            x: i.var for x, i in zip(variables, b.block.iter_vars, strict=True)
+        }
         own = [substitute(r, to_own) for r in results]
         kinds = [_one_kind(s, b, e) for e in own]
-        new = [IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e), kind)
-               for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))]
-        domain, _ = solve(s.facts, own, [(i.var, i.var) for i in new], [i.var for i in b.block.iter_vars])
+        new = [
+            IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e), kind)
+            for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))
+        ]
+        domain, _ = solve(
+            s.facts, own, [(i.var, i.var) for i in new], [i.var for i in b.block.iter_vars]
+        )
         values: dict[Var, Expr] = {}
         for i in b.block.iter_vars:
             if i.var not in domain and is_const(i.dom.extent, 1):
                 domain[i.var] = (i.dom.min, i.dom.min)
             if i.var not in domain or not s.facts.equal(*domain[i.var]):
-                s.cannot_prove("the index map can be inverted", mark={b: f"{i.var.name} is not determined"})
+                s.cannot_prove(
+                    "the index map can be inverted", mark={b: f"{i.var.name} is not determined"}
+                )
             values[i.var] = domain[i.var][0]
-        inner = b.block.replace(iter_vars=tuple(new), body=substitute_stmt(b.block.body, values),
-                                init=None if b.block.init is None else substitute_stmt(b.block.init, values))
+        inner = b.block.replace(
+            iter_vars=tuple(new),
+            body=substitute_stmt(b.block.body, values),
+            init=None if b.block.init is None else substitute_stmt(b.block.init, values),
+        )
         reads, writes = accesses(s.facts, inner)
         inner = inner.replace(reads=reads, writes=writes)
-        nest = s.nest([f"ax{k}" for k in range(len(new))], shape,
-                      lambda loops: BlockRealize(tuple(loops), const(True), inner))
+        nest = s.nest(
+            [f"ax{k}" for k in range(len(new))],
+            shape,
+            lambda loops: BlockRealize(tuple(loops), const(True), inner),
+        )
         s.replace({outer: nest})
 
     @primitive
@@ -141,15 +200,19 @@ class LayoutPrimitives(Base):
                 with T.block("B"):
                     v, w = T.axis.remap("SS", [i, j])
                     B[v, w] = A_reindex[v, w] + 1.0
-        Needs   a block that uses the buffer at one place, not both reading and writing it otherwise.
+        Needs   a block that uses the buffer at one place, not both reading and writing it
+                otherwise.
         """
         s = self.state
         b = s.realize(block)
         old = _named_buffer(s, b, buffer)
         found = _places(s, b, old)
         if len(found) != 1:
-            s.fail(f"{b.block.name} uses {old.name} at {len(found)} places", mark={b: "this block"},
-                   legal="a buffer used at one place")
+            s.fail(
+                f"{b.block.name} uses {old.name} at {len(found)} places",
+                mark={b: "this block"},
+                legal="a buffer used at one place",
+            )
         indices = found.pop()
         used = [i for i in b.block.iter_vars if any(i.var in _vars(e) for e in indices)]
         writes = any(w.buffer is old for w in b.block.writes)
@@ -160,26 +223,38 @@ class LayoutPrimitives(Base):
         else:
             require_producers_apart(s, b, old)
         _require_inside(s, b, old, indices)
-        new = Buffer(s.fresh(f"{old.name}_reindex"), tuple([i.dom.extent for i in used]), old.type, "global")
-        iters = [IterVar(s.new_var(f"v{k}", i.dom.min, i.dom.extent), i.dom) for k, i in enumerate(used)]
+        new = Buffer(
+            s.fresh(f"{old.name}_reindex"), tuple([i.dom.extent for i in used]), old.type, "global"
+        )
+        iters = [
+            IterVar(s.new_var(f"v{k}", i.dom.min, i.dom.extent), i.dom) for k, i in enumerate(used)
+        ]
         own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
         there = tuple([substitute(e, own) for e in indices])
         here: tuple[Expr, ...] = tuple([n.var - n.dom.min for n in iters])
-        store = BufferStore(old, BufferLoad(new, here), there) if writes else BufferStore(new, BufferLoad(old, there),
-                                                                                          here)
+        store = (
+            BufferStore(old, BufferLoad(new, here), there)
+            if writes
+            else BufferStore(new, BufferLoad(old, there), here)
+        )
         name = s.fresh_block(new.name)
         copy = Block(name, tuple(iters), (), (), store)
         reads, written = accesses(s.facts, copy)
         copy = copy.replace(reads=reads, writes=written)
-        nest = s.nest([f"ax{k}" for k in range(len(used))], [i.dom.extent for i in used],
-                      lambda loops: BlockRealize(tuple([i.dom.min + x for i, x in zip(used, loops, strict=True)]),
-                                                 const(True), copy))
+        nest = s.nest(
+            [f"ax{k}" for k in range(len(used))],
+            [i.dom.extent for i in used],
+            lambda loops: BlockRealize(
+                tuple([i.dom.min + x for i, x in zip(used, loops, strict=True)]), const(True), copy
+            ),
+        )
         point: tuple[Expr, ...] = tuple([i.var - i.dom.min for i in used])
         swap = _Relayout(old, new, lambda _: point)
         place = s.top(b, s.scope(b).block)
 
         def beside(x: Stmt) -> Stmt:
             return seq(x, nest) if writes else seq(nest, x)
+
         changes: dict[Stmt, Change] = {b.block: lambda x: _refreshed(s, swap.stmt(x))}
         if place is b:
             del changes[b.block]
@@ -188,18 +263,22 @@ class LayoutPrimitives(Base):
         else:
             changes[place] = beside
         scope = s.scope(b).block
-        changes[scope] = lambda x: x.replace(alloc_buffers=(*x.alloc_buffers, new))  # type: ignore[attr-defined]
-        s.replace(changes)
+        changes[scope] = lambda x: x.replace(alloc_buffers=(*x.alloc_buffers, new))  # type:
+        ignore[attr-defined] s.replace(changes)
         return BlockRV(name)
 
 
 # ------------------------------------------------------------------------------------ index maps
 
 
-def _mapped(s: State, index_map: IndexFunction, extents: Sequence[Expr]) -> tuple[list[Var], list[Expr]]:
+def _mapped(
+    s: State, index_map: IndexFunction, extents: Sequence[Expr]
+) -> tuple[list[Var], list[Expr]]:
     """Fresh variables over the extents and the map's results on them."""
     if not extents:
-        s.fail("there are no indices to map", legal="a block with variables, a buffer with dimensions")
+        s.fail(
+            "there are no indices to map", legal="a block with variables, a buffer with dimensions"
+        )
     names = _parameter_names(index_map, len(extents))
     variables = []
     for name, extent in zip(names, extents, strict=True):
@@ -209,7 +288,9 @@ def _mapped(s: State, index_map: IndexFunction, extents: Sequence[Expr]) -> tupl
     try:
         out = index_map(*variables)
     except TypeError as e:
-        raise ScheduleError(f"{s.call.name}: the index map does not take {len(extents)} indices: {e}") from None
+        raise ScheduleError(
+            f"{s.call.name}: the index map does not take {len(extents)} indices: {e}"
+        ) from None
     items = out if isinstance(out, list | tuple) else (out,)
     return variables, [convert(e, INDEX) for e in items]
 
@@ -228,13 +309,16 @@ def _text(variables: Sequence[Var], results: Sequence[Expr]) -> Formula:
     return Formula(f"lambda {', '.join(v.name for v in variables)}: ({items},)")
 
 
-def _image(s: State, variables: Sequence[Var], results: Sequence[Expr], extents: Sequence[Expr],
-           what: str) -> tuple[Expr, ...]:
+def _image(
+    s: State, variables: Sequence[Var], results: Sequence[Expr], extents: Sequence[Expr], what: str
+) -> tuple[Expr, ...]:
     """The shape of the results; refuses a map that sends two elements to one place."""
     loops = [For(v, const(0, INDEX), e, no_op()) for v, e in zip(variables, extents, strict=True)]
     if not injective(s, results, loops):
-        s.cannot_prove(f"the index map gives different elements of {what} different places",
-                       legal="sums of digits, quotients and remainders, e.g. lambda i, j: (i // 8, j, i % 8)")
+        s.cannot_prove(
+            f"the index map gives different elements of {what} different places",
+            legal="sums of digits, quotients and remainders, e.g. lambda i, j: (i // 8, j, i % 8)",
+        )
     shape = []
     for r in results:
         ends = s.facts.relax(r, loops)
@@ -254,8 +338,11 @@ def _product(items: Sequence[Expr]) -> Expr:
 def _one_kind(s: State, b: BlockRealize, e: Expr) -> str:
     kinds = {i.kind for i in b.block.iter_vars if i.var in _vars(e)}
     if len(kinds) > 1:
-        s.fail(f"the index map mixes {' and '.join(sorted(kinds))} variables of {b.block.name}",
-               mark={b: "this block"}, legal="results over variables of one kind each")
+        s.fail(
+            f"the index map mixes {' and '.join(sorted(kinds))} variables of {b.block.name}",
+            mark={b: "this block"},
+            legal="results over variables of one kind each",
+        )
     return kinds.pop() if kinds else "spatial"
 
 
@@ -281,14 +368,20 @@ def _named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str) -> B
         return buffer_at(s, b, kind, index)
     found = {r.buffer.name: r.buffer for r in (*b.block.reads, *b.block.writes)}
     if buffer not in found:
-        s.fail(f"{b.block.name} does not use {buffer!r}", mark={b: "this block"}, legal=", ".join(found))
+        s.fail(
+            f"{b.block.name} does not use {buffer!r}",
+            mark={b: "this block"},
+            legal=", ".join(found),
+        )
     return found[buffer]
 
 
 class _Relayout(Rewriter):
     """Moves every access of a buffer to new indices of a new one."""
 
-    def __init__(self, old: Buffer, new: Buffer, at: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]) -> None:
+    def __init__(
+        self, old: Buffer, new: Buffer, at: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
+    ) -> None:
         super().__init__()
         self.old, self.new, self.at = old, new, at
 
@@ -340,8 +433,15 @@ def _realloc(b: Stmt, old: Buffer, new: Buffer) -> Block:
     return b.replace(alloc_buffers=tuple([new if x is old else x for x in b.alloc_buffers]))
 
 
-def _fill_padding(s: State, writer: BlockRealize, old: Buffer, new: Buffer, variables: Sequence[Var], value: Expr,
-                  results: Sequence[Expr]) -> None:
+def _fill_padding(
+    s: State,
+    writer: BlockRealize,
+    old: Buffer,
+    new: Buffer,
+    variables: Sequence[Var],
+    value: Expr,
+    results: Sequence[Expr],
+) -> None:
     """Write the padding behind the nest that writes the buffer."""
     zero, one = const(0, INDEX), const(1, INDEX)
     iters = [IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(new.shape)]
@@ -349,8 +449,11 @@ def _fill_padding(s: State, writer: BlockRealize, old: Buffer, new: Buffer, vari
     inside = []
     for v, extent in zip(variables, old.shape, strict=True):
         if v not in domain or not s.facts.equal(*domain[v]):
-            s.cannot_prove(f"the index map of {old.name} can be inverted, to find its padding",
-                           mark={writer: f"writes {old.name}"}, legal="no pad_value")
+            s.cannot_prove(
+                f"the index map of {old.name} can be inverted, to find its padding",
+                mark={writer: f"writes {old.name}"},
+                legal="no pad_value",
+            )
         inside.append(domain[v][0] < extent)
     point: tuple[Expr, ...] = tuple([i.var for i in iters])
     region = BufferRegion(new, tuple([Range(p, one) for p in point]))
@@ -361,27 +464,34 @@ def _fill_padding(s: State, writer: BlockRealize, old: Buffer, new: Buffer, vari
         outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
         at = {i.var: x for i, x in zip(iters, loops, strict=True)}
         return BlockRealize(tuple(loops), substitute(outside, at), block)
+
     nest = s.nest([f"ax{k}" for k in range(len(iters))], new.shape, make)
     place = s.top(writer, s.scope(writer).block)
     s.replace({place: lambda x: seq(x, nest)})
 
 
 def _require_inside(s: State, b: BlockRealize, buffer: Buffer, indices: Sequence[Expr]) -> None:
-    """Refuse a copy over all of a block's domain where only a condition keeps it inside the buffer."""
+    """Refuse a copy over a block's whole domain where only a condition keeps it in the buffer."""
     loops = [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in b.block.iter_vars]
     for e, extent in zip(indices, buffer.shape, strict=True):
         ends = s.facts.relax(e, loops)
         if ends is None or not (s.facts.prove(ends[0] >= 0) and s.facts.prove(ends[1] < extent)):
-            s.cannot_prove(f"{b.block.name} uses {buffer.name} only inside its shape for all of its variables",
-                           mark={b: f"uses {buffer.name}"}, legal="an access that no condition guards")
+            s.cannot_prove(
+                f"{b.block.name} uses {buffer.name} only inside its shape for all of its variables",
+                mark={b: f"uses {buffer.name}"},
+                legal="an access that no condition guards",
+            )
 
 
 def _places(s: State, b: BlockRealize, buffer: Buffer) -> set[tuple[Expr, ...]]:
     """The indices at which a block uses a buffer, an element at a time."""
     regions = [r for r in (*b.block.reads, *b.block.writes) if r.buffer is buffer]
     if _is_outer(b.block) or not all(is_const(d.extent, 1) for r in regions for d in r.region):
-        s.fail(f"{b.block.name} uses many elements of {buffer.name} at once", mark={b: f"uses {buffer.name}"},
-               legal="a block that uses one element at a time")
+        s.fail(
+            f"{b.block.name} uses many elements of {buffer.name} at once",
+            mark={b: f"uses {buffer.name}"},
+            legal="a block that uses one element at a time",
+        )
     return {tuple([d.min for d in r.region]) for r in regions}
 
 
@@ -398,11 +508,14 @@ def own_loops(s: State, b: BlockRealize) -> Stmt:
     rest = [v for v in wanted if value_of(v) is None]
     around = {x.var: x for x in loops}
     for i, v in zip(b.block.iter_vars, b.values, strict=True):
-        x = around.get(v) if isinstance(v, Var) else None
-        low, extent = (x.min, x.extent) if x is not None else (v, const(1, INDEX))
+        loop = around.get(v) if isinstance(v, Var) else None
+        low, extent = (v, const(1, INDEX)) if loop is None else (loop.min, loop.extent)
         if not (s.facts.equal(low, i.dom.min) and s.facts.equal(extent, i.dom.extent)):
             rest.append(v)
     if rest or not is_const(b.predicate):
-        s.fail(f"{b.block.name} does not stand alone in loops that are its variables one by one",
-               mark={b: "this block"}, legal="a block as te makes it, before its loops are changed")
+        s.fail(
+            f"{b.block.name} does not stand alone in loops that are its variables one by one",
+            mark={b: "this block"},
+            legal="a block as te makes it, before its loops are changed",
+        )
     return node

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, all_of, ceildiv, const, convert, free_vars, value_of
-from smelt.tir.nodes import (Block, BlockRealize, BufferStore, Evaluate, For, IfThenElse, Stmt)
+from smelt.ir.expr import (
+    INDEX,
+    Expr,
+    ExprLike,
+    IntImm,
+    Var,
+    all_of,
+    ceildiv,
+    const,
+    convert,
+    free_vars,
+    value_of,
+)
+from smelt.tir.nodes import Block, BlockRealize, BufferStore, Evaluate, For, IfThenElse, Stmt
 from smelt.tir.rewrite import Rewriter
 
 from .check import check_concurrent, check_reorder
@@ -19,16 +32,18 @@ __all__ = ["LoopPrimitives", "rebind"]
 
 
 class Rebind(Rewriter):
-    """Gives loop variables other values: in bounds, bindings and predicates, never inside blocks."""
+    """Gives loop variables other values: in bounds, bindings and guards, never inside blocks."""
 
     def __init__(self, state: State, values: Mapping[Var, Expr], guard: Expr) -> None:
         super().__init__()
-        self.memo.update(values)
+        self.memo.update(dict(values.items()))
         self.facts = state.facts
         self.guard = conjuncts(guard)
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
-        values = tuple([v if (new := self.expr(v)) is v else self.facts.simplify(new) for v in s.values])
+        values = tuple(
+            [v if (new := self.expr(v)) is v else self.facts.simplify(new) for v in s.values]
+        )
         kept = []
         for c in conjuncts(s.predicate):
             new = self.expr(c)
@@ -56,7 +71,9 @@ class LoopPrimitives(Base):
     """split, fuse, reorder, parallel, vectorize, unroll, bind, ..."""
 
     @primitive
-    def split(self, loop: str, factors: Sequence[ExprLike | None], preserve_unit_iters: bool = True) -> list[LoopRV]:
+    def split(
+        self, loop: str, factors: Sequence[ExprLike | None], preserve_unit_iters: bool = True
+    ) -> list[LoopRV]:
         """Cut a loop into nested loops; one factor may be None: the rest of the extent, rounded up.
 
         Before
@@ -192,8 +209,10 @@ class LoopPrimitives(Base):
         b = s.realize(block)
         order = [int(k) for k in new_order]
         if sorted(order) != list(range(len(b.values))):
-            s.fail(f"{order} is not an order of the {len(b.values)} variables of {b.block.name}",
-                   legal=f"a permutation of {list(range(len(b.values)))}")
+            s.fail(
+                f"{order} is not an order of the {len(b.values)} variables of {b.block.name}",
+                legal=f"a permutation of {list(range(len(b.values)))}",
+            )
         inner = b.block.replace(iter_vars=tuple([b.block.iter_vars[k] for k in order]))
         s.replace({b: BlockRealize(tuple([b.values[k] for k in order]), b.predicate, inner)})
 
@@ -262,8 +281,12 @@ class LoopPrimitives(Base):
         s = self.state
         target = s.loop(loop)
         if not isinstance(target.extent, IntImm):
-            s.fail(f"the extent of {target.var.name} is not a constant: a vector has a fixed number of lanes",
-                   mark={target: "symbolic extent"}, legal="split it by the vector's length first")
+            s.fail(
+                f"the extent of {target.var.name} is not a constant: a vector has a "
+                f"fixed number of lanes",
+                mark={target: "symbolic extent"},
+                legal="split it by the vector's length first",
+            )
         self._set_kind(loop, "vectorized", "vectorized")
 
     @primitive
@@ -311,13 +334,26 @@ class LoopPrimitives(Base):
             s.fail(f"there is no thread axis {thread_axis!r}", legal=", ".join(THREAD_AXES))
         target = s.loop(loop)
         for up in s.above(target):
-            if isinstance(up, For) and up.thread == thread_axis and not thread_axis.startswith("vthread"):
-                s.fail(f"{thread_axis} is already bound by {up.var.name} around {target.var.name}",
-                       mark={up: thread_axis, target: "inside it"})
-        self._set_kind(loop, "thread_binding", f"bound to {thread_axis}", thread_axis,
-                       thread_axis.startswith("threadIdx"))
+            if (
+                isinstance(up, For)
+                and up.thread == thread_axis
+                and not thread_axis.startswith("vthread")
+            ):
+                s.fail(
+                    f"{thread_axis} is already bound by {up.var.name} around {target.var.name}",
+                    mark={up: thread_axis, target: "inside it"},
+                )
+        self._set_kind(
+            loop,
+            "thread_binding",
+            f"bound to {thread_axis}",
+            thread_axis,
+            thread_axis.startswith("threadIdx"),
+        )
 
-    def _set_kind(self, loop: str, kind: str, how: str, thread: str | None = None, cross: bool = False) -> None:
+    def _set_kind(
+        self, loop: str, kind: str, how: str, thread: str | None = None, cross: bool = False
+    ) -> None:
         s = self.state
         target = s.loop(loop)
         _require_plain(s, target)
@@ -346,8 +382,10 @@ class LoopPrimitives(Base):
         """
         s = self.state
         if not _is_plain(ann_val):
-            s.fail(f"{type(ann_val).__name__} cannot be an annotation",
-                   legal="numbers, text, lists and dicts of them")
+            s.fail(
+                f"{type(ann_val).__name__} cannot be an annotation",
+                legal="numbers, text, lists and dicts of them",
+            )
         target = find(s, block_or_loop)
         _set_annotations(s, target, {**_annotations(target), ann_key: ann_val})
 
@@ -372,13 +410,26 @@ class LoopPrimitives(Base):
         target = find(s, block_or_loop)
         old = dict(_annotations(target))
         if ann_key not in old:
-            s.fail(f"{block_or_loop} has no annotation {ann_key!r}", legal=", ".join(old) or "it has none")
+            s.fail(
+                f"{block_or_loop} has no annotation {ann_key!r}",
+                legal=", ".join(old) or "it has none",
+            )
         del old[ann_key]
         _set_annotations(s, target, old)
 
 
-THREAD_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
-               "vthread", "vthread.x", "vthread.y", "vthread.z")
+THREAD_AXES = (
+    "blockIdx.x",
+    "blockIdx.y",
+    "blockIdx.z",
+    "threadIdx.x",
+    "threadIdx.y",
+    "threadIdx.z",
+    "vthread",
+    "vthread.x",
+    "vthread.y",
+    "vthread.z",
+)
 
 
 def find(s: State, name: str) -> For | BlockRealize:
@@ -389,6 +440,7 @@ def find(s: State, name: str) -> For | BlockRealize:
     if isinstance(name, BlockRV) or loop is None:
         return s.realize(name)
     s.fail(f"{name!r} names a loop and a block", legal=f"LoopRV({name!r}) or BlockRV({name!r})")
+    return None
 
 
 def _annotations(target: For | BlockRealize) -> Mapping[str, Any]:
@@ -412,7 +464,11 @@ def _is_plain(v: Any) -> bool:
 
 def _require_plain(s: State, target: For) -> None:
     if target.kind != "serial":
-        s.fail(f"{target.var.name} is {target.kind} already", mark={target: target.kind}, legal="a serial loop")
+        s.fail(
+            f"{target.var.name} is {target.kind} already",
+            mark={target: target.kind},
+            legal="a serial loop",
+        )
     if target.annotations:
         return
 
@@ -420,26 +476,42 @@ def _require_plain(s: State, target: For) -> None:
 def _factors(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[Expr]:
     """The extents of the new loops; None is inferred."""
     if not factors or sum(f is None for f in factors) > 1:
-        s.fail("at most one factor may be None, and there must be one at least", legal="e.g. [None, 8]")
+        s.fail(
+            "at most one factor may be None, and there must be one at least", legal="e.g. [None, 8]"
+        )
     given: list[Expr | None] = [None if f is None else convert(f, INDEX) for f in factors]
     product: Expr = const(1, INDEX)
     for g in given:
         if g is None:
             continue
         if not s.facts.prove(g >= 1):
-            s.fail(f"factor {value_of(g)} is not positive" if value_of(g) is not None else
-                   "cannot prove that a factor is at least 1", mark={target: "split here"}, legal="factors >= 1")
+            s.fail(
+                f"factor {value_of(g)} is not positive"
+                if value_of(g) is not None
+                else "cannot prove that a factor is at least 1",
+                mark={target: "split here"},
+                legal="factors >= 1",
+            )
         product = product * g
     if None in given:
-        return [s.facts.simplify(ceildiv(target.extent, product)) if g is None else g for g in given]
+        return [
+            s.facts.simplify(ceildiv(target.extent, product)) if g is None else g for g in given
+        ]
     extents = [g for g in given if g is not None]
     if not s.facts.prove(product >= target.extent):
         known = value_of(product), value_of(target.extent)
         if None not in known:
-            s.fail(f"factors with product {known[0]} do not cover the extent {known[1]} of {target.var.name}",
-                   mark={target: f"extent {known[1]}"}, legal="a product of at least the extent, or one factor None")
-        s.cannot_prove(f"the factors cover the extent of {target.var.name}", mark={target: "its extent"},
-                       legal="one factor None")
+            s.fail(
+                f"factors with product {known[0]} do not cover the extent "
+                f"{known[1]} of {target.var.name}",
+                mark={target: f"extent {known[1]}"},
+                legal="a product of at least the extent, or one factor None",
+            )
+        s.cannot_prove(
+            f"the factors cover the extent of {target.var.name}",
+            mark={target: "its extent"},
+            legal="one factor None",
+        )
     return extents
 
 
@@ -464,10 +536,13 @@ def _perfect_nest(s: State, names: Sequence[str]) -> list[For]:
         s.fail("no loop is given", legal="loops of one nest, outermost first")
     for x in nest:
         _require_plain(s, x)
-    for outer, inner in zip(nest, nest[1:], strict=False):
+    for outer, inner in itertools.pairwise(nest):
         if outer.body is not inner:
-            s.fail(f"{inner.var.name} is not the only statement in {outer.var.name}",
-                   mark={outer: "outer", inner: "inner"}, legal="loops directly inside each other, outermost first")
+            s.fail(
+                f"{inner.var.name} is not the only statement in {outer.var.name}",
+                mark={outer: "outer", inner: "inner"},
+                legal="loops directly inside each other, outermost first",
+            )
     _check_bounds(s, nest)
     return nest
 
@@ -481,8 +556,11 @@ def _check_bounds(s: State, nest: Sequence[For]) -> None:
         bad = (free_vars(x.min) | free_vars(x.extent)) & seen
         if bad:
             name = min(v.name for v in bad)
-            s.fail(f"the bounds of {x.var.name} depend on {name}", mark={x: f"depends on {name}"},
-                   legal="loops whose bounds do not depend on each other")
+            s.fail(
+                f"the bounds of {x.var.name} depend on {name}",
+                mark={x: f"depends on {name}"},
+                legal="loops whose bounds do not depend on each other",
+            )
         before.add(x.var)
 
 
@@ -498,9 +576,12 @@ def _chain(s: State, wanted: Sequence[For]) -> list[For]:
         if not isinstance(up, For):
             other = next(x for x in wanted if x in missing)
             between = "a block" if isinstance(up, Block | BlockRealize) else "other statements"
-            s.fail(f"{other.var.name} and {last.var.name} are not loops of one nest: {between} "
-                   f"stand between or beside them", mark={other: "this loop", last: "and this one"},
-                   legal="loops directly inside each other")
+            s.fail(
+                f"{other.var.name} and {last.var.name} are not loops of one nest: {between} "
+                f"stand between or beside them",
+                mark={other: "this loop", last: "and this one"},
+                legal="loops directly inside each other",
+            )
         chain.append(up)
         missing.discard(up)
         node = up

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, cast
-from smelt.tir.nodes import Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, Range, Stmt
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Range,
+    Stmt,
+)
 from smelt.tir.rewrite import Rewriter
 
 from .cache import buffer_at
@@ -21,7 +30,9 @@ class BufferPrimitives(Base):
     """storage_align, unsafe_set_dtype, annotate_buffer_access."""
 
     @primitive
-    def storage_align(self, block: str, buffer_index: int, axis: int, factor: int, offset: int) -> None:
+    def storage_align(
+        self, block: str, buffer_index: int, axis: int, factor: int, offset: int
+    ) -> None:
         """Ask for a stride of `factor * n + offset` elements along a dimension of a written buffer.
 
         Before
@@ -44,10 +55,20 @@ class BufferPrimitives(Base):
         b = s.realize(block)
         buffer = _intermediate(s, b, buffer_index)
         if not -buffer.rank <= axis < buffer.rank or factor < 1:
-            s.fail(f"{buffer.name} has {buffer.rank} dimensions, axis {axis}, factor {factor} given",
-                   mark={b: f"writes {buffer.name}"}, legal="an axis of the buffer, factor >= 1")
-        old = [x for x in b.block.annotations.get("buffer_dim_align", []) if x[:2] != [buffer_index, axis]]
-        notes = {**b.block.annotations, "buffer_dim_align": [*old, [buffer_index, axis % buffer.rank, factor, offset]]}
+            s.fail(
+                f"{buffer.name} has {buffer.rank} dimensions, axis {axis}, factor {factor} given",
+                mark={b: f"writes {buffer.name}"},
+                legal="an axis of the buffer, factor >= 1",
+            )
+        old = [
+            x
+            for x in b.block.annotations.get("buffer_dim_align", [])
+            if x[:2] != [buffer_index, axis]
+        ]
+        notes = {
+            **b.block.annotations,
+            "buffer_dim_align": [*old, [buffer_index, axis % buffer.rank, factor, offset]],
+        }
         s.replace({b.block: b.block.replace(annotations=notes)})
 
     @primitive
@@ -86,8 +107,9 @@ class BufferPrimitives(Base):
         transform_accesses(s, buffer, new, _Retyped(buffer, new))
 
     @primitive
-    def annotate_buffer_access(self, block: str, buffer_index: int, buf_type: str,
-                               region: Sequence[tuple[int, int]]) -> None:
+    def annotate_buffer_access(
+        self, block: str, buffer_index: int, buf_type: str, region: Sequence[tuple[int, int]]
+    ) -> None:
         """State the region that a block reads or writes, where it cannot be read off the body.
 
         region  (low, high) per dimension, high exclusive
@@ -112,16 +134,29 @@ class BufferPrimitives(Base):
         b = s.realize(block)
         buffer = buffer_at(s, b, buf_type, buffer_index)
         if len(region) != buffer.rank:
-            s.fail(f"{buffer.name} has {buffer.rank} dimensions, {len(region)} ranges given",
-                   mark={b: "this block"}, legal="one range per dimension")
+            s.fail(
+                f"{buffer.name} has {buffer.rank} dimensions, {len(region)} ranges given",
+                mark={b: "this block"},
+                legal="one range per dimension",
+            )
         new = BufferRegion(buffer, tuple([Range.of((low, high)) for low, high in region]))
         old = b.block.reads if buf_type == "read" else b.block.writes
         first = next(k for k, r in enumerate(old) if r.buffer is buffer)
-        regions = tuple([new if k == first else r for k, r in enumerate(old) if k == first or r.buffer is not buffer])
+        regions = tuple(
+            [
+                new if k == first else r
+                for k, r in enumerate(old)
+                if k == first or r.buffer is not buffer
+            ]
+        )
         key = f"explicit_{buf_type}_region"
         notes = {**b.block.annotations, key: [*b.block.annotations.get(key, []), buffer_index]}
         changed = b.block.replace(annotations=notes)
-        changed = changed.replace(reads=regions) if buf_type == "read" else changed.replace(writes=regions)
+        changed = (
+            changed.replace(reads=regions)
+            if buf_type == "read"
+            else changed.replace(writes=regions)
+        )
         s.replace({b.block: changed})
 
 
@@ -148,6 +183,9 @@ class _Retyped(Rewriter):
 def _intermediate(s: State, b: BlockRealize, index: int) -> Buffer:
     buffer = buffer_at(s, b, "write", index)
     if buffer in s.func.params:
-        s.fail(f"{buffer.name} is a parameter; the caller decides how it is held", mark={b: f"writes {buffer.name}"},
-               legal="an intermediate buffer")
+        s.fail(
+            f"{buffer.name} is a parameter; the caller decides how it is held",
+            mark={b: f"writes {buffer.name}"},
+            legal="an intermediate buffer",
+        )
     return buffer

@@ -19,7 +19,7 @@ __all__ = ["MotionPrimitives"]
 
 @dataclass
 class _Domain:
-    """The values of one block variable: low, extent, and the conditions that keep it inside its own range."""
+    """The values of one block variable, and the conditions that keep it inside its own range."""
 
     low: Expr
     extent: Expr
@@ -30,7 +30,9 @@ class MotionPrimitives(Base):
     """compute_at and reverse_compute_at."""
 
     @primitive
-    def compute_at(self, block: str, loop: str, preserve_unit_loops: bool = False, index: int = -1) -> None:
+    def compute_at(
+        self, block: str, loop: str, preserve_unit_loops: bool = False, index: int = -1
+    ) -> None:
         """Compute, in each iteration of a consumer's loop, just what that iteration needs.
 
         Before
@@ -73,12 +75,16 @@ class MotionPrimitives(Base):
         body = _statements(target)
         place = first if index == -2 else last if index == -1 else index
         if not first <= place <= last:
-            s.fail(f"index {index} would put {b.block.name} before a producer or behind a consumer",
-                   legal=f"{first} to {last}, -1 (last) or -2 (first)")
+            s.fail(
+                f"index {index} would put {b.block.name} before a producer or behind a consumer",
+                legal=f"{first} to {last}, -1 (last) or -2 (first)",
+            )
         _move(s, b, target, body, place, nest)
 
     @primitive
-    def reverse_compute_at(self, block: str, loop: str, preserve_unit_loops: bool = False, index: int = -1) -> None:
+    def reverse_compute_at(
+        self, block: str, loop: str, preserve_unit_loops: bool = False, index: int = -1
+    ) -> None:
         """Use, in each iteration of a producer's loop, what that iteration has made.
 
         Before
@@ -105,9 +111,10 @@ class MotionPrimitives(Base):
                     with T.block("C"):
                         v_1, w_1 = T.axis.remap("SS", [i, ax0])
                         C[v_1, w_1] = B[v_1, w_1] * 2.0
-        Needs   a complete or reduction block all of whose producers stand before or inside the loop;
-                those inside have finished, at each iteration, a box of elements that the block reads
-                one to one.
+        Needs   a complete or reduction block all of whose producers stand before or inside the
+                loop;
+                those inside have finished, at each iteration, a box of elements that the block
+                reads one to one.
         """
         s = self.state
         b, target = s.realize(block), s.loop(loop)
@@ -115,16 +122,21 @@ class MotionPrimitives(Base):
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
         producers = [p for p in s.producers(b) if s.is_under(p, target)]
         if not producers:
-            s.fail(f"no producer of {b.block.name} stands inside {target.var.name}", mark={target: "here", b: "block"},
-                   legal=_loops_around(s, s.producers(b)))
+            s.fail(
+                f"no producer of {b.block.name} stands inside {target.var.name}",
+                mark={target: "here", b: "block"},
+                legal=_loops_around(s, s.producers(b)),
+            )
         _require_all_writers(s, b, target)
         first, last = _window(s, b, target, s.producers(b), s.consumers(b))
         domain = _made(s, b, target, producers)
         nest = _make_nest(s, b, domain, preserve_unit_loops)
         place = first if index in (-1, -2) else index
         if not first <= place <= last:
-            s.fail(f"index {index} would put {b.block.name} before a producer or behind a consumer",
-                   legal=f"{first} to {last}, -1 or -2")
+            s.fail(
+                f"index {index} would put {b.block.name} before a producer or behind a consumer",
+                legal=f"{first} to {last}, -1 or -2",
+            )
         _move(s, b, target, _statements(target), last if index == -1 else place, nest)
 
 
@@ -133,27 +145,42 @@ class MotionPrimitives(Base):
 
 def _require_same_scope(s: State, b: BlockRealize, target: For) -> None:
     if s.is_under(b, target):
-        s.fail(f"{b.block.name} stands inside {target.var.name} already", mark={target: "loop", b: "block"},
-               legal="a loop of another block's nest")
+        s.fail(
+            f"{b.block.name} stands inside {target.var.name} already",
+            mark={target: "loop", b: "block"},
+            legal="a loop of another block's nest",
+        )
     if s.scope(b) is not s.scope(target):
-        s.fail(f"{b.block.name} and {target.var.name} stand in different blocks", mark={target: "loop", b: "block"},
-               legal=f"a loop in block {s.scope(b).block.name}")
+        s.fail(
+            f"{b.block.name} and {target.var.name} stand in different blocks",
+            mark={target: "loop", b: "block"},
+            legal=f"a loop in block {s.scope(b).block.name}",
+        )
 
 
 def _require_intermediate(s: State, b: BlockRealize) -> None:
     for w in b.block.writes:
         if w.buffer in s.func.params:
-            s.fail(f"{b.block.name} writes the parameter {w.buffer.name}, of which every element must be made",
-                   mark={b: "writes a parameter"}, legal="a block that writes an intermediate buffer")
+            s.fail(
+                f"{b.block.name} writes the parameter {w.buffer.name}, of which "
+                f"every element must be made",
+                mark={b: "writes a parameter"},
+                legal="a block that writes an intermediate buffer",
+            )
     if not s.consumers(b):
         s.fail(f"nothing reads what {b.block.name} writes", mark={b: "no consumer"})
 
 
-def _require_inside(s: State, blocks: Sequence[BlockRealize], target: For, b: BlockRealize, role: str) -> None:
+def _require_inside(
+    s: State, blocks: Sequence[BlockRealize], target: For, b: BlockRealize, role: str
+) -> None:
     for c in blocks:
         if not s.is_under(c, target):
-            s.fail(f"{c.block.name}, a {role} of {b.block.name}, stands outside {target.var.name}",
-                   mark={target: "loop", c: role}, legal=f"a loop around every {role} of {b.block.name}")
+            s.fail(
+                f"{c.block.name}, a {role} of {b.block.name}, stands outside {target.var.name}",
+                mark={target: "loop", c: role},
+                legal=f"a loop around every {role} of {b.block.name}",
+            )
 
 
 def _require_all_writers(s: State, b: BlockRealize, target: For) -> None:
@@ -162,9 +189,12 @@ def _require_all_writers(s: State, b: BlockRealize, target: For) -> None:
         writers = s.writers(s.scope(b), r.buffer)
         outside = [w for w in writers if not s.is_under(w, target)]
         if outside and len(outside) < len(writers):
-            s.fail(f"{outside[0].block.name} writes a part of {r.buffer.name} outside {target.var.name}",
-                   mark={target: "loop", outside[0]: f"writes {r.buffer.name}"},
-                   legal=f"a loop around all blocks that write {r.buffer.name}")
+            s.fail(
+                f"{outside[0].block.name} writes a part of {r.buffer.name} outside "
+                f"{target.var.name}",
+                mark={target: "loop", outside[0]: f"writes {r.buffer.name}"},
+                legal=f"a loop around all blocks that write {r.buffer.name}",
+            )
 
 
 def _loops_around(s: State, blocks: Sequence[BlockRealize]) -> str:
@@ -176,8 +206,13 @@ def _statements(target: For) -> list[Stmt]:
     return list(getattr(target.body, "stmts", (target.body,)))
 
 
-def _window(s: State, b: BlockRealize, target: For, producers: Sequence[BlockRealize],
-            consumers: Sequence[BlockRealize]) -> tuple[int, int]:
+def _window(
+    s: State,
+    b: BlockRealize,
+    target: For,
+    producers: Sequence[BlockRealize],
+    consumers: Sequence[BlockRealize],
+) -> tuple[int, int]:
     """The first and last place in a loop's body where a block may go."""
     body = _statements(target)
     position = {id(x): k for k, x in enumerate(body)}
@@ -187,24 +222,35 @@ def _window(s: State, b: BlockRealize, target: For, producers: Sequence[BlockRea
         if s.is_under(p, target):
             first = max(first, position[id(s.top(p, target))] + 1)
         elif order[p] > order[target]:
-            s.fail(f"{p.block.name}, a producer of {b.block.name}, stands behind {target.var.name}",
-                   mark={target: "loop", p: "producer"}, legal="a loop behind all producers")
+            s.fail(
+                f"{p.block.name}, a producer of {b.block.name}, stands behind {target.var.name}",
+                mark={target: "loop", p: "producer"},
+                legal="a loop behind all producers",
+            )
     for c in consumers:
         if s.is_under(c, target):
             last = min(last, position[id(s.top(c, target))])
         elif order[c] < order[target]:
-            s.fail(f"{c.block.name}, a consumer of {b.block.name}, stands before {target.var.name}",
-                   mark={target: "loop", c: "consumer"}, legal="a loop before all consumers")
+            s.fail(
+                f"{c.block.name}, a consumer of {b.block.name}, stands before {target.var.name}",
+                mark={target: "loop", c: "consumer"},
+                legal="a loop before all consumers",
+            )
     if first > last:
-        s.fail(f"no place in {target.var.name} is behind all producers and before all consumers of {b.block.name}",
-               mark={target: "loop"})
+        s.fail(
+            f"no place in {target.var.name} is behind all producers and before all "
+            f"consumers of {b.block.name}",
+            mark={target: "loop"},
+        )
     return first, last
 
 
 # -------------------------------------------------------------------------------------- domains
 
 
-def _needed(s: State, b: BlockRealize, target: For, consumers: Sequence[BlockRealize]) -> list[_Domain]:
+def _needed(
+    s: State, b: BlockRealize, target: For, consumers: Sequence[BlockRealize]
+) -> list[_Domain]:
     """The values of a producer's variables that one iteration of `target` needs."""
     wanted: dict[Var, tuple[Expr, Expr]] = {}
     spatial = [i.var for i in b.block.iter_vars if i.kind == "spatial"]
@@ -235,8 +281,12 @@ def _clip(s: State, b: BlockRealize, position: int, bounds: tuple[Expr, Expr] | 
     if bounds is None:
         outer = s.scope(b).block
         if outer.name != "root":
-            s.cannot_prove(f"{b.block.iter_vars[position].var.name} of {b.block.name} runs over its whole range "
-                           f"inside block {outer.name}", mark={b: "this block"})
+            s.cannot_prove(
+                f"{b.block.iter_vars[position].var.name} of {b.block.name} runs "
+                f"over its whole range "
+                f"inside block {outer.name}",
+                mark={b: "this block"},
+            )
         return _Domain(dom.min, dom.extent, [])
     facts = s.facts
     low, high = bounds
@@ -261,11 +311,13 @@ def _has_loops(s: State, e: Expr) -> bool:
     return any(v.name in s.index.loops for v in free_vars(e))
 
 
-def _made(s: State, b: BlockRealize, target: For, producers: Sequence[BlockRealize]) -> list[_Domain]:
+def _made(
+    s: State, b: BlockRealize, target: For, producers: Sequence[BlockRealize]
+) -> list[_Domain]:
     """The values of a consumer's variables that read what one iteration of `target` makes."""
     spatial = [i.var for i in b.block.iter_vars]
     wanted: dict[Var, tuple[Expr, Expr]] = {}
-    around = [x for x in s.loops_above(target)] + [target]
+    around = [*list(s.loops_above(target)), target]
     for p in producers:
         _check_finished(s, b, p, around)
         inner = s.loops_between(p, target)
@@ -284,11 +336,15 @@ def _made(s: State, b: BlockRealize, target: For, producers: Sequence[BlockReali
     kinds = {i.var: i.kind for i in b.block.iter_vars}
     for v, (low, high) in wanted.items():
         i = next(x for x in b.block.iter_vars if x.var is v)
-        if kinds[v] != "spatial" and not (s.facts.prove(low <= i.dom.min) and
-                                          s.facts.prove(high >= i.dom.min + i.dom.extent - 1)):
-            s.fail(f"{target.var.name} gives only a part of {v.name}, over which {b.block.name} reduces",
-                   mark={b: f"reduces over {v.name}", target: "loop"},
-                   legal="a loop whose iteration makes everything that is reduced; or rfactor first")
+        if kinds[v] != "spatial" and not (
+            s.facts.prove(low <= i.dom.min) and s.facts.prove(high >= i.dom.min + i.dom.extent - 1)
+        ):
+            s.fail(
+                f"{target.var.name} gives only a part of {v.name}, over which "
+                f"{b.block.name} reduces",
+                mark={b: f"reduces over {v.name}", target: "loop"},
+                legal="a loop whose iteration makes everything that is reduced; or rfactor first",
+            )
     return [_clip(s, b, k, wanted.get(i.var)) for k, i in enumerate(b.block.iter_vars)]
 
 
@@ -299,9 +355,13 @@ def _check_finished(s: State, b: BlockRealize, p: BlockRealize, around: Sequence
             continue
         for x in around:
             if x.var in free_vars(value) and value_of(x.extent) != 1:
-                s.fail(f"{p.block.name} is not finished inside {around[-1].var.name}: {x.var.name} runs over its "
-                       f"{i.kind} variable {i.var.name}", mark={x: f"binds {i.var.name}", p: "producer"},
-                       legal=f"a loop outside {x.var.name}")
+                s.fail(
+                    f"{p.block.name} is not finished inside {around[-1].var.name}: "
+                    f"{x.var.name} runs over its "
+                    f"{i.kind} variable {i.var.name}",
+                    mark={x: f"binds {i.var.name}", p: "producer"},
+                    legal=f"a loop outside {x.var.name}",
+                )
 
 
 def _one_access(s: State, b: BlockRealize, buffer: Buffer) -> tuple[Expr, ...] | None:
@@ -310,13 +370,19 @@ def _one_access(s: State, b: BlockRealize, buffer: Buffer) -> tuple[Expr, ...] |
     if not regions:
         return None
     if len(regions) > 1:
-        s.cannot_prove(f"{b.block.name} uses only finished elements of {buffer.name}: it reads several at once",
-                       mark={b: f"reads {buffer.name} {len(regions)} times"},
-                       legal="a block that reads each producer at one place; compute_at moves the producer instead")
+        s.cannot_prove(
+            f"{b.block.name} uses only finished elements of {buffer.name}: it reads "
+            f"several at once",
+            mark={b: f"reads {buffer.name} {len(regions)} times"},
+            legal="a block that reads each producer at one place; compute_at moves "
+            "the producer instead",
+        )
     return tuple([d.min for d in regions[0].region])
 
 
-def _check_box(s: State, b: BlockRealize, p: BlockRealize, box: Box, inner: Sequence[For], target: For) -> None:
+def _check_box(
+    s: State, b: BlockRealize, p: BlockRealize, box: Box, inner: Sequence[For], target: For
+) -> None:
     """The elements made in one iteration must fill their box: as many iterations as elements."""
     used: set[Var] = set()
     for i, value in zip(p.block.iter_vars, p.values, strict=True):
@@ -330,26 +396,56 @@ def _check_box(s: State, b: BlockRealize, p: BlockRealize, box: Box, inner: Sequ
     for low, high in box:
         size = size * s.facts.extent(low, high)
     if not s.facts.equal(runs, size):
-        s.cannot_prove(f"what {p.block.name} makes in one iteration of {target.var.name} is a box that no other "
-                       f"iteration makes", mark={p: "producer", target: "loop"},
-                       legal="a loop between tiles of the producer's dimensions")
+        s.cannot_prove(
+            f"what {p.block.name} makes in one iteration of {target.var.name} is a "
+            f"box that no other "
+            f"iteration makes",
+            mark={p: "producer", target: "loop"},
+            legal="a loop between tiles of the producer's dimensions",
+        )
 
 
-def _check_exact(s: State, b: BlockRealize, p: BlockRealize, e: Expr, bounds: tuple[Expr, Expr], shape: Expr,
-                 exact: set[Var], target: For) -> None:
+def _check_exact(
+    s: State,
+    b: BlockRealize,
+    p: BlockRealize,
+    e: Expr,
+    bounds: tuple[Expr, Expr],
+    shape: Expr,
+    exact: set[Var],
+    target: For,
+) -> None:
     whole = s.facts.prove(bounds[0] <= 0) and s.facts.prove(bounds[1] >= shape - 1)
     variables = free_vars(e) & {i.var for i in b.block.iter_vars}
-    if whole or variables & exact or s.facts.equal(bounds[0], bounds[1]) and s.facts.equal(bounds[0], e):
+    if (
+        whole
+        or variables & exact
+        or (s.facts.equal(bounds[0], bounds[1])
+        and s.facts.equal(bounds[0], e))
+    ):
         return
-    s.cannot_prove(f"{b.block.name} reads one to one what {p.block.name} makes in an iteration of {target.var.name}",
-                   mark={b: "consumer", target: "loop"}, legal="a loop whose iteration makes that dimension whole")
+    s.cannot_prove(
+        f"{b.block.name} reads one to one what {p.block.name} makes in an iteration "
+        f"of {target.var.name}",
+        mark={b: "consumer", target: "loop"},
+        legal="a loop whose iteration makes that dimension whole",
+    )
 
 
-def _agree(s: State, b: BlockRealize, v: Var, old: tuple[Expr, Expr] | None, new: tuple[Expr, Expr],
-           target: For) -> tuple[Expr, Expr]:
+def _agree(
+    s: State,
+    b: BlockRealize,
+    v: Var,
+    old: tuple[Expr, Expr] | None,
+    new: tuple[Expr, Expr],
+    target: For,
+) -> tuple[Expr, Expr]:
     if old is not None and not (s.facts.equal(old[0], new[0]) and s.facts.equal(old[1], new[1])):
-        s.fail(f"two producers inside {target.var.name} make different parts for {v.name}",
-               mark={b: f"variable {v.name}"}, legal="a loop at which they make the same part")
+        s.fail(
+            f"two producers inside {target.var.name} make different parts for {v.name}",
+            mark={b: f"variable {v.name}"},
+            legal="a loop at which they make the same part",
+        )
     return new
 
 
@@ -375,6 +471,7 @@ def _make_nest(s: State, b: BlockRealize, domain: Sequence[_Domain], keep_unit: 
             values.append(value)
             conditions += [value >= e if op == ">=" else value < e for op, e in d.conditions]
         return BlockRealize(tuple(values), all_of(conditions), b.block)
+
     return s.nest(labels, extents, make, keep_unit)
 
 
@@ -385,5 +482,6 @@ def _move(s: State, b: BlockRealize, target: For, body: list[Stmt], place: int, 
 
     def insert(old: Stmt) -> Stmt:
         return seq(old, nest) if after else seq(nest, old)
+
     s.replace({b: None, anchor: insert})
     recheck(s, s.realize(b.block.name))

@@ -24,11 +24,12 @@ def unique_name(base: str, taken: set[str]) -> str:
 
 
 def normalized(func: PrimFunc) -> PrimFunc:
-    """An equal function whose loops, variables, buffers and blocks have names of their own and whose
-    blocks list what they read and write."""
+    """An equal function with unique names, whose blocks list what they read and write."""
     if not (isinstance(func.body, BlockRealize) and func.body.block.name == "root"):
-        raise ScheduleError(f"{func.name} is not in block form: its body must be the block 'root' "
-                            "(a lowered program cannot be scheduled)")
+        raise ScheduleError(
+            f"{func.name} is not in block form: its body must be the block 'root' "
+            "(a lowered program cannot be scheduled)"
+        )
     body = func.body
     if _repeated(func):
         rewriter = _Unique(func)
@@ -58,8 +59,10 @@ def _check_closed(func: PrimFunc, block: Block) -> None:
     bad = (used - own) & around
     if bad:
         name = min(v.name for v in bad)
-        raise ScheduleError(f"block {block.name} of {func.name} uses the loop variable {name}\n"
-                            f"  legal: a variable of the block, e.g. v = T.axis.spatial(extent, {name})")
+        raise ScheduleError(
+            f"block {block.name} of {func.name} uses the loop variable {name}\n"
+            f"  legal: a variable of the block, e.g. v = T.axis.spatial(extent, {name})"
+        )
 
 
 def _repeated(func: PrimFunc) -> bool:

@@ -4,9 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import (INDEX, Add, Call, Expr, FloatImm, IntImm, Mul, Var, all_of, cast, ceildiv, const, free_vars,
-                           if_then_else, is_const, substitute)
-from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, IterVar, Range, Stmt, seq)
+from smelt.ir.expr import (
+    INDEX,
+    Add,
+    Call,
+    Expr,
+    FloatImm,
+    IntImm,
+    Mul,
+    Var,
+    all_of,
+    cast,
+    ceildiv,
+    const,
+    free_vars,
+    if_then_else,
+    is_const,
+    substitute,
+)
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IterVar,
+    Range,
+    Stmt,
+    seq,
+)
 from smelt.tir.rewrite import Rewriter
 
 from .check import Kind, require_consumers_apart, require_kind, require_producers_apart, require_top
@@ -59,7 +86,8 @@ class PaddingPrimitives(Base):
                 with T.block("C_pad"):
                     v0_2 = T.axis.spatial(5, ax0_2)
                     C[v0_2] = C_pad[v0_2]
-        Needs   a reduction block alone in its loops that adds up a product (or a complete one) whose
+        Needs   a reduction block alone in its loops that adds up a product (or a complete one)
+                whose
                 operands are indexed by its variables; each padded reduce variable indexes a factor.
         """
         s = self.state
@@ -67,8 +95,11 @@ class PaddingPrimitives(Base):
         require_kind(s, b, Kind.REDUCTION, Kind.COMPLETE)
         require_top(s, b)
         if len(padding) != len(b.block.iter_vars) or any(p < 1 for p in padding):
-            s.fail(f"{list(padding)} are not {len(b.block.iter_vars)} positive numbers", mark={b: "this block"},
-                   legal="a number for each variable of the block")
+            s.fail(
+                f"{list(padding)} are not {len(b.block.iter_vars)} positive numbers",
+                mark={b: "this block"},
+                legal="a number for each variable of the block",
+            )
         _Padding(s, b, padding).carry_out()
 
     @primitive
@@ -98,38 +129,68 @@ class PaddingPrimitives(Base):
         b, target = s.realize(block), s.loop(loop)
         require_kind(s, b, Kind.COMPLETE)
         store = b.block.body
-        if not (isinstance(store, BufferStore) and isinstance(store.value, Call) and store.value.op == "if_then_else"
-                and isinstance(store.value.args[2], FloatImm | IntImm)):
-            s.fail(f"{b.block.name} does not store if_then_else(condition, value, constant)", mark={b: "its body"},
-                   legal="a padding block")
+        if not (
+            isinstance(store, BufferStore)
+            and isinstance(store.value, Call)
+            and store.value.op == "if_then_else"
+            and isinstance(store.value.args[2], FloatImm | IntImm)
+        ):
+            s.fail(
+                f"{b.block.name} does not store if_then_else(condition, value, constant)",
+                mark={b: "its body"},
+                legal="a padding block",
+            )
         if not s.is_under(b, target) or s.scope(b) is not s.scope(target):
-            s.fail(f"{target.var.name} is not a loop around {b.block.name}", mark={target: "loop", b: "block"},
-                   legal=", ".join(x.var.name for x in s.loops_above(b)))
+            s.fail(
+                f"{target.var.name} is not a loop around {b.block.name}",
+                mark={target: "loop", b: "block"},
+                legal=", ".join(x.var.name for x in s.loops_above(b)),
+            )
         condition, value, constant = store.value.args
         values = dict(zip([i.var for i in b.block.iter_vars], b.values, strict=True))
         name, nest = _constant_nest(s, b, [target, *s.loops_between(b, target)], store, constant)
         inner = b.block.replace(body=BufferStore(store.buffer, value, store.indices))
         reads, writes = accesses(s.facts, inner)
-        guard = all_of([*conjuncts(b.predicate), *[s.facts.simplify(substitute(c, values))
-                                                   for c in conjuncts(condition)]])
-        s.replace({b: BlockRealize(b.values, guard, inner.replace(reads=reads, writes=writes)),
-                   target: lambda old: seq(nest, old)})
+        guard = all_of(
+            [
+                *conjuncts(b.predicate),
+                *[s.facts.simplify(substitute(c, values)) for c in conjuncts(condition)],
+            ]
+        )
+        s.replace(
+            {
+                b: BlockRealize(b.values, guard, inner.replace(reads=reads, writes=writes)),
+                target: lambda old: seq(nest, old),
+            }
+        )
         return BlockRV(name)
 
 
-def _constant_nest(s: State, b: BlockRealize, loops: Sequence[For], store: BufferStore,
-                   constant: Expr) -> tuple[str, Stmt]:
+def _constant_nest(
+    s: State, b: BlockRealize, loops: Sequence[For], store: BufferStore, constant: Expr
+) -> tuple[str, Stmt]:
     """A copy of a block's loops that stores a constant."""
     fresh = {x.var: s.new_var(f"{x.var.name}_pad", x.min, x.extent) for x in loops}
     to: dict[Var, Expr] = dict(fresh)
-    iters = [IterVar(s.new_var(f"{i.var.name}_pad", i.dom.min, i.dom.extent), i.dom) for i in b.block.iter_vars]
+    iters = [
+        IterVar(s.new_var(f"{i.var.name}_pad", i.dom.min, i.dom.extent), i.dom)
+        for i in b.block.iter_vars
+    ]
     own: dict[Var, Expr] = {i.var: n.var for i, n in zip(b.block.iter_vars, iters, strict=True)}
     name = s.fresh_block(f"{b.block.name}_pad_const")
-    block = Block(name, tuple(iters), (), (), BufferStore(store.buffer, constant, tuple(
-        [substitute(e, own) for e in store.indices])))
+    block = Block(
+        name,
+        tuple(iters),
+        (),
+        (),
+        BufferStore(store.buffer, constant, tuple([substitute(e, own) for e in store.indices])),
+    )
     reads, writes = accesses(s.facts, block)
-    stmt: Stmt = BlockRealize(tuple([substitute(v, to) for v in b.values]), substitute(b.predicate, to),
-                              block.replace(reads=reads, writes=writes))
+    stmt: Stmt = BlockRealize(
+        tuple([substitute(v, to) for v in b.values]),
+        substitute(b.predicate, to),
+        block.replace(reads=reads, writes=writes),
+    )
     for x in reversed(loops):
         stmt = For(fresh[x.var], x.min, substitute(x.extent, to), stmt)
     return name, stmt
@@ -142,10 +203,13 @@ class _Padding:
         """Find the new extents and check that zeros change nothing."""
         self.s, self.b = s, b
         self.nest = own_loops(s, b)
-        self.extents = {i.var: s.facts.simplify(ceildiv(i.dom.extent, p) * p)
-                        for i, p in zip(b.block.iter_vars, padding, strict=True)}
-        self.grown = {i.var for i in b.block.iter_vars
-                      if not s.facts.equal(self.extents[i.var], i.dom.extent)}
+        self.extents = {
+            i.var: s.facts.simplify(ceildiv(i.dom.extent, p) * p)
+            for i, p in zip(b.block.iter_vars, padding, strict=True)
+        }
+        self.grown = {
+            i.var for i in b.block.iter_vars if not s.facts.equal(self.extents[i.var], i.dom.extent)
+        }
         self.swap: dict[Buffer, Buffer] = {}
         self.before: list[Stmt] = []
         self.after: list[Stmt] = []
@@ -163,13 +227,22 @@ class _Padding:
         for r in (*b.block.reads, *b.block.writes):
             for d in r.region:
                 if not isinstance(d.min, Var) and free_vars(d.min) & self.grown:
-                    s.fail(f"{r.buffer.name} is indexed by more than a variable", mark={b: "this block"},
-                           legal="operands indexed by the block's variables")
+                    s.fail(
+                        f"{r.buffer.name} is indexed by more than a variable",
+                        mark={b: "this block"},
+                        legal="operands indexed by the block's variables",
+                    )
         for i in b.block.iter_vars:
-            if i.var in self.grown and i.kind == "spatial" and not all(
-                    any(d.min is i.var for d in w.region) for w in b.block.writes):
-                s.fail(f"{i.var.name} is no index of the result", mark={b: "its store"},
-                       legal="a result indexed by all padded spatial variables")
+            if (
+                i.var in self.grown
+                and i.kind == "spatial"
+                and not all(any(d.min is i.var for d in w.region) for w in b.block.writes)
+            ):
+                s.fail(
+                    f"{i.var.name} is no index of the result",
+                    mark={b: "its store"},
+                    legal="a result indexed by all padded spatial variables",
+                )
         reduced = {i.var for i in b.block.iter_vars if i.kind == "reduce"} & self.grown
         body = b.block.body
         if not isinstance(body, BufferStore):
@@ -178,16 +251,22 @@ class _Padding:
             return
         old = BufferLoad(body.buffer, body.indices)
         if not isinstance(body.value, Add) or old not in (body.value.a, body.value.b):
-            s.fail(f"{b.block.name} does not add up a product: zeros would change its result",
-                   mark={b: "its body"}, legal="C = C + A * B, or padding 1 for the reduce variables")
+            s.fail(
+                f"{b.block.name} does not add up a product: zeros would change its result",
+                mark={b: "its body"},
+                legal="C = C + A * B, or padding 1 for the reduce variables",
+            )
         term = body.value.b if body.value.a is old else body.value.a
         covered: set[Var] = set()
         for f in _factors(term):
             covered |= set(f.indices) & reduced  # type: ignore[arg-type]
         if reduced - covered:
             name = min(v.name for v in reduced - covered)
-            s.cannot_prove(f"the added value is zero in the padding of {name}", mark={b: "its body"},
-                           legal="a factor indexed by the reduce variable")
+            s.cannot_prove(
+                f"the added value is zero in the padding of {name}",
+                mark={b: "its body"},
+                legal="a factor indexed by the reduce variable",
+            )
 
     def carry_out(self) -> None:
         """Change the program."""
@@ -196,12 +275,17 @@ class _Padding:
         for r in (*b.block.reads, *b.block.writes):
             if r.buffer not in self.swap and {d.min for d in r.region} & self.grown:
                 self._pad(r.buffer, [d.min for d in r.region], r.buffer in written)
-        iters = tuple([i.replace(dom=Range(i.dom.min, self.extents[i.var])) for i in b.block.iter_vars])
+        iters = tuple(
+            [i.replace(dom=Range(i.dom.min, self.extents[i.var])) for i in b.block.iter_vars]
+        )
         for i in iters:
             s.facts.bind(i.var, i.dom.min, i.dom.extent)
         swap = _Swapped(self.swap)
-        block = b.block.replace(iter_vars=iters, body=swap.stmt(b.block.body),
-                                init=None if b.block.init is None else swap.stmt(b.block.init))
+        block = b.block.replace(
+            iter_vars=iters,
+            body=swap.stmt(b.block.body),
+            init=None if b.block.init is None else swap.stmt(b.block.init),
+        )
         reads, writes = accesses(s.facts, block)
         stmt: Stmt = BlockRealize(b.values, b.predicate, block.replace(reads=reads, writes=writes))
         by_loop = {v: self.extents[i.var] for i, v in zip(b.block.iter_vars, b.values, strict=True)}
@@ -217,30 +301,56 @@ class _Padding:
         new = tuple(self.swap.values())
         changes: dict[Stmt, Change] = {
             self.nest: seq(*self.before, stmt, *self.after),
-            scope: lambda x: x.replace(alloc_buffers=(*x.alloc_buffers, *new))}  # type: ignore[attr-defined]
+            scope: lambda x: x.replace(alloc_buffers=(*x.alloc_buffers, *new)),
+        }  # type: ignore[attr-defined]
         s.replace(changes)
 
     def _pad(self, buffer: Buffer, indices: Sequence[Expr], written: bool) -> None:
-        """A larger copy of an operand, made before the block, or of the result, copied back behind it."""
+        """A larger copy of an operand, made before, or of the result, copied back behind."""
         s = self.s
-        shape = tuple([self.extents[e] if isinstance(e, Var) and e in self.grown else size
-                       for e, size in zip(indices, buffer.shape, strict=True)])
+        shape = tuple(
+            [
+                self.extents[e] if isinstance(e, Var) and e in self.grown else size
+                for e, size in zip(indices, buffer.shape, strict=True)
+            ]
+        )
         new = Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global")
         self.swap[buffer] = new
         name = s.fresh_block(new.name)
         domain = buffer.shape if written else shape
-        iters = tuple([IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e)) for k, e in enumerate(domain)])
+        iters = tuple(
+            [
+                IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e))
+                for k, e in enumerate(domain)
+            ]
+        )
         point: tuple[Expr, ...] = tuple([i.var for i in iters])
         if written:
             store = BufferStore(buffer, BufferLoad(new, point), point)
         else:
-            inside = [p < e for p, e, f in zip(point, buffer.shape, shape, strict=True) if not s.facts.equal(e, f)]
-            store = BufferStore(new, if_then_else(all_of(inside), BufferLoad(buffer, point),
-                                                  cast(buffer.type, const(0, buffer.type))), point)
+            inside = [
+                p < e
+                for p, e, f in zip(point, buffer.shape, shape, strict=True)
+                if not s.facts.equal(e, f)
+            ]
+            store = BufferStore(
+                new,
+                if_then_else(
+                    all_of(inside),
+                    BufferLoad(buffer, point),
+                    cast(buffer.type, const(0, buffer.type)),
+                ),
+                point,
+            )
         block = Block(name, iters, (), (), store)
         reads, writes = accesses(s.facts, block)
-        nest = s.nest([f"ax{k}" for k in range(len(iters))], domain, lambda loops: BlockRealize(
-            tuple(loops), const(True), block.replace(reads=reads, writes=writes)))
+        nest = s.nest(
+            [f"ax{k}" for k in range(len(iters))],
+            domain,
+            lambda loops: BlockRealize(
+                tuple(loops), const(True), block.replace(reads=reads, writes=writes)
+            ),
+        )
         (self.after if written else self.before).append(nest)
 
 

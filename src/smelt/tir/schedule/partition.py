@@ -46,7 +46,11 @@ class PartitionPrimitives(Base):
         s = self.state
         target = s.loop(loop)
         if target.kind != "serial":
-            s.fail(f"{target.var.name} is {target.kind} already", mark={target: target.kind}, legal="a serial loop")
+            s.fail(
+                f"{target.var.name} is {target.kind} already",
+                mark={target: target.kind},
+                legal="a serial loop",
+            )
         extents = _pieces(s, target, factors)
         parts: list[Stmt] = []
         names = []
@@ -83,8 +87,8 @@ class PartitionPrimitives(Base):
                 with T.block("C"):
                     v_1 = T.axis.spatial(4, i_m)
                     C[v_1] = B[v_1] * 2.0
-        Needs   neighbouring serial loops of equal bounds, of which each iteration uses only what the
-                same iteration of the others made.
+        Needs   neighbouring serial loops of equal bounds, of which each iteration uses only what
+                the same iteration of the others made.
         """
         s = self.state
         nests = [s.loop(n) for n in loops]
@@ -94,17 +98,24 @@ class PartitionPrimitives(Base):
         siblings = list(parent.stmts) if isinstance(parent, Seq) else []
         places = [siblings.index(x) if x in siblings else -1 for x in nests]
         if places[0] < 0 or places != list(range(places[0], places[0] + len(nests))):
-            s.fail("the loops do not follow one another directly", mark={x: "loop" for x in nests},
-                   legal="neighbours, in their order")
+            s.fail(
+                "the loops do not follow one another directly",
+                mark=dict.fromkeys(nests, "loop"),
+                legal="neighbours, in their order",
+            )
         for x in nests:
-            if x.kind != "serial" or not (s.facts.equal(x.min, nests[0].min) and
-                                          s.facts.equal(x.extent, nests[0].extent)):
-                s.fail(f"{x.var.name} and {nests[0].var.name} do not run alike", mark={nests[0]: "loop", x: "loop"},
-                       legal="serial loops of equal bounds")
+            if x.kind != "serial" or not (
+                s.facts.equal(x.min, nests[0].min) and s.facts.equal(x.extent, nests[0].extent)
+            ):
+                s.fail(
+                    f"{x.var.name} and {nests[0].var.name} do not run alike",
+                    mark={nests[0]: "loop", x: "loop"},
+                    legal="serial loops of equal bounds",
+                )
         first = nests[0]
         v = s.new_var(f"{first.var.name}_m", first.min, first.extent)
         bodies = [rebind(s, x.body, {x.var: v}) for x in nests]
-        s.replace({first: first.replace(var=v, body=seq(*bodies)), **{x: None for x in nests[1:]}})
+        s.replace({first: first.replace(var=v, body=seq(*bodies)), **dict.fromkeys(nests[1:])})
         check_merged(s, s.loop(v.name))
         return LoopRV(v.name)
 
@@ -120,9 +131,15 @@ def _pieces(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[E
     rest = s.facts.simplify(target.extent - total)
     for g in [x for x in given if x is not None] + ([rest] if None in given else []):
         if is_const(g, 0) or not s.facts.prove(g >= 0):
-            s.cannot_prove(f"every piece of {target.var.name} has at least one iteration",
-                           mark={target: "its extent"}, legal="pieces that fit into the loop")
+            s.cannot_prove(
+                f"every piece of {target.var.name} has at least one iteration",
+                mark={target: "its extent"},
+                legal="pieces that fit into the loop",
+            )
     if None not in given and not s.facts.equal(total, target.extent):
-        s.fail(f"the pieces do not add up to the extent of {target.var.name}", mark={target: "its extent"},
-               legal="pieces that add up, or one of them None")
+        s.fail(
+            f"the pieces do not add up to the extent of {target.var.name}",
+            mark={target: "its extent"},
+            legal="pieces that add up, or one of them None",
+        )
     return [rest if g is None else g for g in given]

@@ -39,7 +39,9 @@ def primitive(fn: F) -> F:
     def run(self: Base, *args: Any, **kwargs: Any) -> Any:
         if self._depth:
             return fn(self, *args, **kwargs)
-        given: dict[str, Any] = {"*": args} if variadic and args else dict(zip(plain, args, strict=False))
+        given: dict[str, Any] = (
+            {"*": args} if variadic and args else dict(zip(plain, args, strict=False))
+        )
         given |= {k: kwargs[k] for k in defaults if k in kwargs}
         given = {k: v for k, v in given.items() if not _is_default(v, defaults.get(k, _MISSING))}
         state = self.state
@@ -65,5 +67,8 @@ def primitive(fn: F) -> F:
 
 
 def _is_default(value: object, default: object) -> bool:
-    return value is default or (type(value) is type(default) and isinstance(value, str | int | float | tuple)
-                                and value == default)
+    return value is default or (
+        type(value) is type(default)
+        and isinstance(value, str | int | float | tuple)
+        and value == default
+    )

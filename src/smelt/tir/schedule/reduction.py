@@ -9,9 +9,9 @@ from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
 from smelt.tir.rewrite import substitute_stmt
 
 from .check import Kind, require_kind
+from .factor import Factoring
 from .facts import conjuncts
 from .handles import BlockRV
-from .factor import Factoring
 from .primitive import Base, primitive
 from .region import substituted
 from .state import State
@@ -46,20 +46,30 @@ class ReductionPrimitives(Base):
                     with T.block("B"):
                         v, vk = T.axis.remap("SR", [i, k])
                         B[v] = B[v] + A[v, vk]
-        Needs   a reduction block, and a loop around it outside which no loop binds reduce variables.
+        Needs   a reduction block, and a loop around it outside which no loop binds reduce
+                variables.
         """
         s = self.state
         b, target = s.realize(block), s.loop(loop)
         if b.block.init is None:
-            s.fail(f"{b.block.name} has no initial value to take out", mark={b: "no init"}, legal="a reduction block")
+            s.fail(
+                f"{b.block.name} has no initial value to take out",
+                mark={b: "no init"},
+                legal="a reduction block",
+            )
         require_kind(s, b, Kind.REDUCTION)
         if not s.is_under(b, target) or s.scope(b) is not s.scope(target):
-            s.fail(f"{target.var.name} is not a loop around {b.block.name}", mark={target: "loop", b: "block"},
-                   legal=", ".join(x.var.name for x in s.loops_above(b)))
+            s.fail(
+                f"{target.var.name} is not a loop around {b.block.name}",
+                mark={target: "loop", b: "block"},
+                legal=", ".join(x.var.name for x in s.loops_above(b)),
+            )
         _require_reduction_inside(s, b, target)
         inner = [target, *s.loops_between(b, target)]
         for x in inner:
-            if x.kind in ("vectorized", "parallel", "thread_binding") and not _binds(b, x.var, "spatial"):
+            if x.kind in ("vectorized", "parallel", "thread_binding") and not _binds(
+                b, x.var, "spatial"
+            ):
                 s.fail(f"{x.var.name} is {x.kind}", mark={x: x.kind})
         nest, name = _init_nest(s, b, inner)
         update = b.block.replace(init=None, reads=(*b.block.writes, *b.block.reads))
@@ -68,7 +78,7 @@ class ReductionPrimitives(Base):
 
     @primitive
     def rfactor(self, loop: str, factor_axis: int) -> BlockRV:
-        """Reduce each iteration of a loop apart, into a new dimension, then reduce the partial results.
+        """Reduce each iteration of a loop apart, into a new dimension, then the partial results.
 
         factor_axis  the place of the new dimension; negative from the end
 
@@ -95,19 +105,26 @@ class ReductionPrimitives(Base):
                     with T.init():
                         B[v] = 0.0
                     B[v] = B[v] + B_rf[vk_0_1, v]
-        Needs   a reduction block alone in its loops that joins two values by +, *, min, max, and, or;
-                a loop that binds reduce variables only.
+        Needs   a reduction block alone in its loops that joins two values by +, *, min, max, and,
+                or; a loop that binds reduce variables only.
         """
         s = self.state
         target = s.loop(loop)
         blocks = s.blocks_in(target)
         if len(blocks) != 1:
-            s.fail(f"{target.var.name} holds {len(blocks)} blocks", mark={target: "loop"}, legal="a loop of one block")
+            s.fail(
+                f"{target.var.name} holds {len(blocks)} blocks",
+                mark={target: "loop"},
+                legal="a loop of one block",
+            )
         return BlockRV(Factoring(s, blocks[0], target, factor_axis).carry_out())
 
 
 def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
-    return any(i.kind == kind and v in free_vars(value) for i, value in zip(b.block.iter_vars, b.values, strict=True))
+    return any(
+        i.kind == kind and v in free_vars(value)
+        for i, value in zip(b.block.iter_vars, b.values, strict=True)
+    )
 
 
 def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
@@ -115,14 +132,20 @@ def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
     outside = loops[: loops.index(target)]
     for x in outside:
         if _binds(b, x.var, "reduce"):
-            s.fail(f"{x.var.name}, outside {target.var.name}, binds a reduce variable of {b.block.name}: "
-                   f"the initial value would be set again in each of its iterations",
-                   mark={x: "binds a reduce variable", target: "loop"}, legal=f"{x.var.name} or a loop outside it")
+            s.fail(
+                f"{x.var.name}, outside {target.var.name}, binds a reduce variable "
+                f"of {b.block.name}: "
+                f"the initial value would be set again in each of its iterations",
+                mark={x: "binds a reduce variable", target: "loop"},
+                legal=f"{x.var.name} or a loop outside it",
+            )
 
 
 def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, str]:
-    """The initial values in a block of its own, in copies of the loops that bind spatial variables."""
-    spatial = [(i, v) for i, v in zip(b.block.iter_vars, b.values, strict=True) if i.kind == "spatial"]
+    """The initial values in a block of its own, in copies of the spatial loops."""
+    spatial = [
+        (i, v) for i, v in zip(b.block.iter_vars, b.values, strict=True) if i.kind == "spatial"
+    ]
     used: set[Var] = set()
     for _, value in spatial:
         used |= free_vars(value)
@@ -138,10 +161,27 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
     assert b.block.init is not None
     reduced = {x.var for x in inner} - set(fresh)
     guard = [substitute(c, to) for c in conjuncts(b.predicate) if not free_vars(c) & reduced]
+    for c in conjuncts(b.predicate):
+        if free_vars(c) & reduced and free_vars(c) - {x.var for x in inner} - _sizes(s):
+            s.cannot_prove(
+                f"the initial value is set once: the guard of {b.block.name} "
+                f"depends on loops on both "
+                f"sides of {inner[0].var.name}",
+                mark={b: "its guard", inner[0]: "loop"},
+            )
     name = s.fresh_block(f"{b.block.name}_init")
-    block = Block(name, tuple(iters), (), substituted(b.block.writes, own), substitute_stmt(b.block.init, own))
+    block = Block(
+        name, tuple(iters), (), substituted(b.block.writes, own), substitute_stmt(b.block.init, own)
+    )
     predicate = s.facts.conjunction(*guard)
     stmt: Stmt = BlockRealize(tuple([substitute(v, to) for _, v in spatial]), predicate, block)
     for x in reversed(loops):
-        stmt = For(fresh[x.var], x.min, substitute(x.extent, to), stmt, x.kind, x.thread, x.annotations)
+        stmt = For(
+            fresh[x.var], x.min, substitute(x.extent, to), stmt, x.kind, x.thread, x.annotations
+        )
     return stmt, name
+
+
+def _sizes(s: State) -> set[Var]:
+    """The scalar parameters."""
+    return {p for p in s.func.params if isinstance(p, Var)}

@@ -5,8 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from smelt.ir.expr import INDEX, Expr, FloorDiv, FloorMod, Var, const, free_vars, is_const, substitute
-from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For, Range, Stmt)
+from smelt.ir.expr import (
+    INDEX,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Var,
+    const,
+    free_vars,
+    is_const,
+    substitute,
+)
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    Range,
+    Stmt,
+)
 from smelt.tir.rewrite import Rewriter
 
 from .facts import Box, Facts
@@ -34,7 +54,9 @@ def full(buffer: Buffer) -> BufferRegion:
 # ------------------------------------------------------------------------------------ inverting
 
 
-def solve(facts: Facts, indices: Sequence[Expr], box: Box, variables: Iterable[Var]) -> tuple[Domain, set[Var]]:
+def solve(
+    facts: Facts, indices: Sequence[Expr], box: Box, variables: Iterable[Var]
+) -> tuple[Domain, set[Var]]:
     """The values of block variables for which `indices` may lie in `box`.
 
     Returns the ranges found, and those variables among them whose range is exact: every value in it
@@ -48,7 +70,9 @@ def solve(facts: Facts, indices: Sequence[Expr], box: Box, variables: Iterable[V
     return domain, exact
 
 
-def _joined(facts: Facts, indices: Sequence[Expr], box: Box) -> list[tuple[Expr, tuple[Expr, Expr], bool]]:
+def _joined(
+    facts: Facts, indices: Sequence[Expr], box: Box
+) -> list[tuple[Expr, tuple[Expr, Expr], bool]]:
     """Indices x // c and x % c become one index x."""
     items = [(e, b, True) for e, b in zip(indices, box, strict=True)]
     while True:
@@ -59,8 +83,11 @@ def _joined(facts: Facts, indices: Sequence[Expr], box: Box) -> list[tuple[Expr,
         (_, (q0, q1), p0), (_, (r0, r1), p1) = items[quotient], items[rest]
         one = facts.equal(q0, q1)
         all_rests = is_const(facts.simplify(r0), 0) and facts.equal(r1, factor - 1)
-        low, high = (q0 * factor + r0, q1 * factor + r1) if one or all_rests else (
-            q0 * factor, q1 * factor + (factor - 1))
+        low, high = (
+            (q0 * factor + r0, q1 * factor + r1)
+            if one or all_rests
+            else (q0 * factor, q1 * factor + (factor - 1))
+        )
         new = (whole, (facts.simplify(low), facts.simplify(high)), (one or all_rests) and p0 and p1)
         items = [x for k, x in enumerate(items) if k not in (quotient, rest)] + [new]
 
@@ -72,7 +99,7 @@ def _quotient_and_rest(items: Sequence[Expr]) -> tuple[int, int, Expr, Expr] | N
             continue
         candidates = [FloorDiv(e.a, e.b)]
         if isinstance(e.a, FloorDiv):
-            candidates.append(FloorDiv(e.a.a, e.a.b * e.b))  # type: ignore[arg-type]
+            candidates.append(FloorDiv(e.a.a, e.a.b * e.b))
         for q in candidates:
             if q in position:
                 return position[q], k, e.a, e.b
@@ -88,8 +115,16 @@ def merge_digits(items: Sequence[Expr]) -> list[Expr]:
     return out
 
 
-def _solve_one(facts: Facts, e: Expr, low: Expr, high: Expr, precise: bool, known: set[Var],
-               domain: Domain, exact: set[Var]) -> None:
+def _solve_one(
+    facts: Facts,
+    e: Expr,
+    low: Expr,
+    high: Expr,
+    precise: bool,
+    known: set[Var],
+    domain: Domain,
+    exact: set[Var],
+) -> None:
     seen = free_vars(e) & known
     if not seen:
         return
@@ -114,8 +149,10 @@ def _solve_one(facts: Facts, e: Expr, low: Expr, high: Expr, precise: bool, know
         exact.add(v)
 
 
-def _solve_digits(facts: Facts, e: Expr, low: Expr, high: Expr, known: set[Var], domain: Domain) -> None:
-    """c * v + rest with 0 <= rest < c: v from low // c to high // c; the variables of rest stay free."""
+def _solve_digits(
+    facts: Facts, e: Expr, low: Expr, high: Expr, known: set[Var], domain: Domain
+) -> None:
+    """c * v + rest with 0 <= rest < c: v from low // c to high // c; the rest stays free."""
     terms = facts.linear(e, tuple(sorted(free_vars(e) & known, key=lambda v: v.name)))
     if not terms:
         return
@@ -167,15 +204,25 @@ class _Scan(Rewriter):
             self.expr(e)
         values = dict(zip([i.var for i in s.block.iter_vars], s.values, strict=True))
         own = set(s.block.alloc_buffers)
-        for regions, out in ((s.block.reads, self.inner_reads), (s.block.writes, self.inner_writes)):
+        for regions, out in (
+            (s.block.reads, self.inner_reads),
+            (s.block.writes, self.inner_writes),
+        ):
             for r in regions:
                 if r.buffer not in own:
-                    ranges = tuple([Range(substitute(d.min, values), substitute(d.extent, values)) for d in r.region])
+                    ranges = tuple(
+                        [
+                            Range(substitute(d.min, values), substitute(d.extent, values))
+                            for d in r.region
+                        ]
+                    )
                     out.append((BufferRegion(r.buffer, ranges), tuple(self.loops)))
         return s
 
 
-def accesses(facts: Facts, block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+def accesses(
+    facts: Facts, block: Block
+) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     """The regions that the body of a block reads and writes, one per distinct access.
 
     A reduction's reading of its own result is not listed, as everywhere.
@@ -184,8 +231,14 @@ def accesses(facts: Facts, block: Block) -> tuple[tuple[BufferRegion, ...], tupl
     scan.stmt(block.body)
     if block.init is not None:
         scan.stmt(block.init)
-    own = {b for b, _ in scan.writes} | {r.buffer for r, _ in scan.inner_writes} if block.init is not None else set()
-    reads = [_relaxed(facts, _point(b, i), loops) for (b, i), loops in scan.reads.items() if b not in own]
+    own = (
+        {b for b, _ in scan.writes} | {r.buffer for r, _ in scan.inner_writes}
+        if block.init is not None
+        else set()
+    )
+    reads = [
+        _relaxed(facts, _point(b, i), loops) for (b, i), loops in scan.reads.items() if b not in own
+    ]
     reads += [_relaxed(facts, r, loops) for r, loops in scan.inner_reads if r.buffer not in own]
     writes = [_relaxed(facts, _point(b, i), loops) for (b, i), loops in scan.writes.items()]
     writes += [_relaxed(facts, r, loops) for r, loops in scan.inner_writes]
@@ -201,8 +254,10 @@ def refresh_regions(facts: Facts, block: Block) -> Block:
 
 def _point(buffer: Buffer, indices: tuple[Expr, ...]) -> BufferRegion:
     one, zero = const(1, INDEX), const(0, INDEX)
-    dims = [Range(zero, extent) if _data_dependent(i) else Range(i, one)
-            for i, extent in zip(indices, buffer.shape, strict=True)]
+    dims = [
+        Range(zero, extent) if _data_dependent(i) else Range(i, one)
+        for i, extent in zip(indices, buffer.shape, strict=True)
+    ]
     return BufferRegion(buffer, tuple(dims))
 
 
@@ -232,8 +287,22 @@ def _distinct(regions: Sequence[BufferRegion], skip: set[Buffer]) -> tuple[Buffe
     return tuple(found.values())
 
 
-def substituted(regions: Iterable[BufferRegion], values: Mapping[Var, Expr]) -> tuple[BufferRegion, ...]:
+def substituted(
+    regions: Iterable[BufferRegion], values: Mapping[Var, Expr]
+) -> tuple[BufferRegion, ...]:
     """Regions with variables replaced."""
     mapping = dict(values)
-    return tuple([BufferRegion(r.buffer, tuple([
-        Range(substitute(d.min, mapping), substitute(d.extent, mapping)) for d in r.region])) for r in regions])
+    return tuple(
+        [
+            BufferRegion(
+                r.buffer,
+                tuple(
+                    [
+                        Range(substitute(d.min, mapping), substitute(d.extent, mapping))
+                        for d in r.region
+                    ]
+                ),
+            )
+            for r in regions
+        ]
+    )

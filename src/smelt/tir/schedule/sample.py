@@ -17,22 +17,30 @@ class SamplePrimitives(Base):
     """sample_perfect_tile, sample_categorical, sample_compute_location, sample_partitioned_tile."""
 
     @primitive
-    def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float],
-                           decision: int | None = None) -> ExprRV:
+    def sample_categorical(
+        self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
+    ) -> ExprRV:
         """One of some numbers; `decision` is its position."""
         if not candidates or len(candidates) != len(probs):
             self.state.fail(f"{len(candidates)} candidates and {len(probs)} probabilities")
         if decision is None:
             decision = self.random.choices(range(len(candidates)), probs)[0]
         if not 0 <= decision < len(candidates):
-            self.state.fail(f"decision {decision} is no position", legal=f"0 to {len(candidates) - 1}")
+            self.state.fail(
+                f"decision {decision} is no position", legal=f"0 to {len(candidates) - 1}"
+            )
         self.state.call.args["decision"] = decision
         return ExprRV(candidates[decision])
 
     @primitive
-    def sample_perfect_tile(self, loop: str, n: int, max_innermost_factor: int = 16,
-                            decision: Sequence[int] | None = None) -> list[ExprRV]:
-        """Factors whose product is the extent of a loop, the last at most `max_innermost_factor`."""
+    def sample_perfect_tile(
+        self,
+        loop: str,
+        n: int,
+        max_innermost_factor: int = 16,
+        decision: Sequence[int] | None = None,
+    ) -> list[ExprRV]:
+        """Factors that multiply to the extent of a loop, the last at most so large."""
         extent = self._extent(loop)
         if decision is None:
             decision = self._tile(extent, n, max_innermost_factor)
@@ -45,16 +53,26 @@ class SamplePrimitives(Base):
         return [ExprRV(f) for f in decision]
 
     @primitive
-    def sample_partitioned_tile(self, loop: str, n: int, partition_pos: int = 0, innerpart_factor: int = 1,
-                                decision: Sequence[int] | None = None) -> list[ExprRV]:
-        """A perfect tile whose factors from `partition_pos` on multiply to a multiple of a number."""
+    def sample_partitioned_tile(
+        self,
+        loop: str,
+        n: int,
+        partition_pos: int = 0,
+        innerpart_factor: int = 1,
+        decision: Sequence[int] | None = None,
+    ) -> list[ExprRV]:
+        """A perfect tile; its factors from `partition_pos` on give a multiple of a number."""
         extent = self._extent(loop)
         if not 0 < partition_pos < n or extent % innerpart_factor:
-            self.state.fail(f"{extent} has no part of {innerpart_factor} at position {partition_pos} of {n}",
-                            legal=f"a divisor of {extent}, and a position from 1 to {n - 1}")
+            self.state.fail(
+                f"{extent} has no part of {innerpart_factor} at position {partition_pos} of {n}",
+                legal=f"a divisor of {extent}, and a position from 1 to {n - 1}",
+            )
         if decision is None:
             inner = self.random.choice([d for d in _divisors(extent) if d % innerpart_factor == 0])
-            decision = self._tile(extent // inner, partition_pos, extent) + self._tile(inner, n - partition_pos, extent)
+            decision = self._tile(extent // inner, partition_pos, extent) + self._tile(
+                inner, n - partition_pos, extent
+            )
         self.state.call.args["decision"] = list(decision)
         return [ExprRV(f) for f in decision]
 
@@ -77,7 +95,9 @@ class SamplePrimitives(Base):
                 continue
             legal.append(k)
         if not legal:
-            s.fail(f"{b.block.name} can be computed at no loop of a consumer", mark={b: "this block"})
+            s.fail(
+                f"{b.block.name} can be computed at no loop of a consumer", mark={b: "this block"}
+            )
         if decision is None:
             decision = self.random.choice(legal)
         if decision not in legal:
@@ -90,8 +110,11 @@ class SamplePrimitives(Base):
         target = s.loop(loop)
         extent = value_of(target.extent)
         if extent is None:
-            s.fail(f"the extent of {target.var.name} is not a constant", mark={target: "symbolic extent"},
-                   legal="a loop of constant extent")
+            s.fail(
+                f"the extent of {target.var.name} is not a constant",
+                mark={target: "symbolic extent"},
+                legal="a loop of constant extent",
+            )
         return extent
 
     def _tile(self, extent: int, n: int, limit: int) -> list[int]:

@@ -28,9 +28,19 @@ from .trace import Trace
 __all__ = ["Schedule"]
 
 
-class Schedule(LoopPrimitives, PartitionPrimitives, MotionPrimitives, InlinePrimitives, CachePrimitives,
-               ReductionPrimitives, LayoutPrimitives, BlockizePrimitives, BufferPrimitives, PaddingPrimitives,
-               SamplePrimitives):
+class Schedule(
+    LoopPrimitives,
+    PartitionPrimitives,
+    MotionPrimitives,
+    InlinePrimitives,
+    CachePrimitives,
+    ReductionPrimitives,
+    LayoutPrimitives,
+    BlockizePrimitives,
+    BufferPrimitives,
+    PaddingPrimitives,
+    SamplePrimitives,
+):
     """A program and the primitives that transform it. Each keeps the program's meaning or raises.
 
     sch.func    the function worked on, as it is now
@@ -41,8 +51,11 @@ class Schedule(LoopPrimitives, PartitionPrimitives, MotionPrimitives, InlinePrim
     def __init__(self, mod: PrimFunc | IRModule, *, seed: int | None = None) -> None:
         """Work on a function, or on the only (or the "main") function of a module."""
         self._module = mod if isinstance(mod, IRModule) else None
-        functions = {mod.name: mod} if isinstance(mod, PrimFunc) else {
-            n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
+        functions = (
+            {mod.name: mod}
+            if isinstance(mod, PrimFunc)
+            else {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
+        )
         self._functions: dict[str, PrimFunc] = functions
         self._states: dict[str, State] = {}
         self.trace = Trace()
@@ -55,8 +68,10 @@ class Schedule(LoopPrimitives, PartitionPrimitives, MotionPrimitives, InlinePrim
 
     def _enter(self, name: str) -> None:
         if name not in self._functions:
-            raise ScheduleError(f"work_on({name!r}): the module has no such tensor program\n"
-                                f"  legal: {', '.join(self._functions) or 'none'}")
+            raise ScheduleError(
+                f"work_on({name!r}): the module has no such tensor program\n"
+                f"  legal: {', '.join(self._functions) or 'none'}"
+            )
         if name not in self._states:
             self._states[name] = State(self._functions[name])
         self.state = self._states[name]
@@ -152,8 +167,11 @@ class Schedule(LoopPrimitives, PartitionPrimitives, MotionPrimitives, InlinePrim
         s = self.state
         scope = s.realize(scope_block)
         local = {b for f in s.index.blocks.values() for b in f.block.alloc_buffers}
-        return [BlockRV(b.block.name) for b in s.blocks_in(scope.block)
-                if any(w.buffer not in local for w in b.block.writes)]
+        return [
+            BlockRV(b.block.name)
+            for b in s.blocks_in(scope.block)
+            if any(w.buffer not in local for w in b.block.writes)
+        ]
 
     def get(self, rv: str) -> For | BlockRealize:
         """The loop, or the block where it is executed, behind a handle."""

@@ -7,13 +7,28 @@ looked up after a change; a change rebuilds only the nodes between the root and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn
 
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.node import Node
-from smelt.tir.nodes import (Allocate, Block, BlockRealize, Buffer, For, IfThenElse, LetStmt, PrimFunc, Seq, Stmt,
-                             While, no_op, seq, sub_statements, walk)
+from smelt.tir.nodes import (
+    Allocate,
+    Block,
+    BlockRealize,
+    Buffer,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Seq,
+    Stmt,
+    While,
+    no_op,
+    seq,
+    sub_statements,
+    walk,
+)
 
 from .facts import Facts
 from .normal import normalized, unique_name
@@ -22,8 +37,8 @@ from .trace import expr_text
 
 __all__ = ["Call", "Change", "Index", "State"]
 
-Change = Union[Stmt, None, Callable[[Stmt], Stmt]]
-"""What becomes of a statement: another one, nothing, or a function of it once its parts are done."""
+Change = Stmt | None | Callable[[Stmt], Stmt]
+"""What becomes of a statement: another, none, or a function of it when its parts are done."""
 
 
 class Call:
@@ -174,7 +189,7 @@ class State:
         return out[::-1]
 
     def top(self, s: Stmt, inside: Stmt) -> Stmt:
-        """The statement that stands directly in the body of `inside` (a Seq opened) and holds `s`."""
+        """The statement directly in the body of `inside` (a Seq opened) that holds `s`."""
         node = s
         for up in self.above(s):
             if up is inside or (isinstance(up, Seq) and self.parent(up) is inside):
@@ -196,23 +211,35 @@ class State:
 
     def readers(self, scope: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
         """The blocks of a scope that read a buffer, in order."""
-        return [b for b in self.blocks_in(scope.block) if any(r.buffer is buffer for r in b.block.reads)]
+        return [
+            b for b in self.blocks_in(scope.block) if any(r.buffer is buffer for r in b.block.reads)
+        ]
 
     def writers(self, scope: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
         """The blocks of a scope that write a buffer, in order."""
-        return [b for b in self.blocks_in(scope.block) if any(r.buffer is buffer for r in b.block.writes)]
+        return [
+            b
+            for b in self.blocks_in(scope.block)
+            if any(r.buffer is buffer for r in b.block.writes)
+        ]
 
     def producers(self, b: BlockRealize) -> list[BlockRealize]:
         """The blocks that write what a block reads."""
         read = {r.buffer for r in b.block.reads}
-        return [p for p in self.blocks_in(self.scope(b).block)
-                if p is not b and any(w.buffer in read for w in p.block.writes)]
+        return [
+            p
+            for p in self.blocks_in(self.scope(b).block)
+            if p is not b and any(w.buffer in read for w in p.block.writes)
+        ]
 
     def consumers(self, b: BlockRealize) -> list[BlockRealize]:
         """The blocks that read what a block writes."""
         written = {w.buffer for w in b.block.writes}
-        return [c for c in self.blocks_in(self.scope(b).block)
-                if c is not b and any(r.buffer in written for r in c.block.reads)]
+        return [
+            c
+            for c in self.blocks_in(self.scope(b).block)
+            if c is not b and any(r.buffer in written for r in c.block.reads)
+        ]
 
     # ------------------------------------------------------------------------------ changing
 
@@ -250,9 +277,14 @@ class State:
         self.facts.bind(v, convert(low, INDEX), convert(extent, INDEX))
         return v
 
-    def nest(self, names: Sequence[str], extents: Sequence[Expr],
-             make: Callable[[list[Expr]], Stmt], keep_unit: bool = True) -> Stmt:
-        """Loops from zero around a statement; without `keep_unit` those of extent 1 are left out."""
+    def nest(
+        self,
+        names: Sequence[str],
+        extents: Sequence[Expr],
+        make: Callable[[list[Expr]], Stmt],
+        keep_unit: bool = True,
+    ) -> Stmt:
+        """Loops from zero around a statement; without `keep_unit` none of extent 1."""
         loops, values = [], []
         for name, extent in zip(names, extents, strict=True):
             if not keep_unit and getattr(extent, "value", None) == 1:
@@ -268,7 +300,9 @@ class State:
 
     # -------------------------------------------------------------------------------- errors
 
-    def fail(self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = "") -> NoReturn:
+    def fail(
+        self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = ""
+    ) -> NoReturn:
         """Raise a ScheduleError that shows the program."""
         parts = [f"{self.call}: {what}"]
         if mark:
@@ -277,7 +311,9 @@ class State:
             parts.append(f"  legal: {legal}")
         raise ScheduleError("\n".join(parts))
 
-    def cannot_prove(self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = "") -> NoReturn:
+    def cannot_prove(
+        self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = ""
+    ) -> NoReturn:
         """Raise the ScheduleError that says that the answer is not known."""
         self.fail(f"cannot prove that {what}", mark=mark, legal=legal)
 
@@ -302,7 +338,11 @@ def loop_names(func: PrimFunc) -> dict[str, str]:
 
 def block_names(func: PrimFunc) -> dict[str, str]:
     """The blocks of a function."""
-    return {s.block.name: "" for s in walk(func.body) if isinstance(s, BlockRealize) and s.block.name != "root"}
+    return {
+        s.block.name: ""
+        for s in walk(func.body)
+        if isinstance(s, BlockRealize) and s.block.name != "root"
+    }
 
 
 def _short(e: Expr) -> str:

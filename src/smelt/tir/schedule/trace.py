@@ -40,7 +40,9 @@ class Instruction:
 
     __slots__ = ("args", "many", "name", "outputs")
 
-    def __init__(self, name: str, args: dict[str, Any], outputs: tuple[str, ...], many: bool) -> None:
+    def __init__(
+        self, name: str, args: dict[str, Any], outputs: tuple[str, ...], many: bool
+    ) -> None:
         """Keep the parts; `args` holds inputs and attrs in the order of the call."""
         self.name, self.args, self.outputs, self.many = name, args, outputs, many
 
@@ -86,7 +88,7 @@ class Trace:
         results = list(result) if many else [] if result is None else [result]
         outputs = []
         for r in results:
-            letter = {LoopRV: "l", BlockRV: "b"}.get(type(r), "v")
+            letter = "l" if isinstance(r, LoopRV) else "b" if isinstance(r, BlockRV) else "v"
             ref = f"{letter}{self._count}"
             self._count += 1
             outputs.append(ref)
@@ -116,7 +118,11 @@ class Trace:
     def copy(self) -> Trace:
         """An independent trace with the same instructions."""
         other = Trace(self.insts)
-        other._count, other._names, other._values = self._count, dict(self._names), dict(self._values)
+        other._count, other._names, other._values = (
+            self._count,
+            dict(self._names),
+            dict(self._values),
+        )
         return other
 
     # ---------------------------------------------------------------------------------- text
@@ -139,7 +145,9 @@ class Trace:
         try:
             tree = ast.parse(text)
         except SyntaxError as e:
-            raise ScheduleError(f"trace, line {e.lineno}: {e.msg}: {(e.text or '').strip()}") from None
+            raise ScheduleError(
+                f"trace, line {e.lineno}: {e.msg}: {(e.text or '').strip()}"
+            ) from None
         known: set[str] = set()
         return Trace([_instruction(s, known) for s in tree.body])
 
@@ -161,13 +169,17 @@ class Trace:
         for number, inst in enumerate(self.insts, 1):
             method = getattr(type(sch), inst.name, None)
             if not getattr(method, "is_primitive", False):
-                raise ScheduleError(f"trace, step {number}: Schedule has no primitive {inst.name!r}")
+                raise ScheduleError(
+                    f"trace, step {number}: Schedule has no primitive {inst.name!r}"
+                )
             args = {k: _resolve(v, values, sch.func) for k, v in inst.args.items()}
             result = getattr(sch, inst.name)(*args.pop("*", ()), **args)
             results = result if inst.many else [] if result is None else [result]
             if len(inst.outputs) != len(results) and inst.outputs:
-                raise ScheduleError(f"trace, step {number}: {inst}\n  gives {len(results)} results here, "
-                                    f"{len(inst.outputs)} are named")
+                raise ScheduleError(
+                    f"trace, step {number}: {inst}\n  gives {len(results)} results here, "
+                    f"{len(inst.outputs)} are named"
+                )
             values.update(zip(inst.outputs, results, strict=False))
 
 
@@ -217,12 +229,16 @@ def _instruction(s: ast.stmt, known: set[str]) -> Instruction:
     else:
         raise ScheduleError(f"trace, line {s.lineno}: not a call of a primitive: {ast.unparse(s)}")
     match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(), attr=name), args=args, keywords=keywords):
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(), attr=name), args=args, keywords=keywords
+        ):
             stored: dict[str, Any] = {"*": [_value(a, known) for a in args]} if args else {}
             stored |= {k.arg or "": _value(k.value, known) for k in keywords}
         case _:
-            raise ScheduleError(f"trace, line {s.lineno}: expected sch.<primitive>(name=value, ...), "
-                                f"got {ast.unparse(call)}")
+            raise ScheduleError(
+                f"trace, line {s.lineno}: expected sch.<primitive>(name=value, ...), "
+                f"got {ast.unparse(call)}"
+            )
     known.update(names)
     return Instruction(name, stored, tuple(names), many)
 
@@ -234,7 +250,11 @@ def _value(e: ast.expr, known: set[str]) -> Any:
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_value(i, known) for i in items]
         case ast.Dict(keys=keys, values=values):
-            return {ast.literal_eval(k): _value(v, known) for k, v in zip(keys, values, strict=True) if k is not None}
+            return {
+                ast.literal_eval(k): _value(v, known)
+                for k, v in zip(keys, values, strict=True)
+                if k is not None
+            }
         case ast.Constant(value=value):
             return value
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
@@ -280,20 +300,42 @@ def _resolve(v: Any, values: Mapping[str, Any], func: PrimFunc) -> Any:
     return v
 
 
-_ALLOWED = (ast.Expression, ast.Lambda, ast.arguments, ast.arg, ast.Name, ast.Load, ast.BinOp, ast.UnaryOp, ast.Add,
-            ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Constant, ast.Tuple, ast.List, ast.Call)
+_ALLOWED = (
+    ast.Expression,
+    ast.Lambda,
+    ast.arguments,
+    ast.arg,
+    ast.Name,
+    ast.Load,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.USub,
+    ast.Constant,
+    ast.Tuple,
+    ast.List,
+    ast.Call,
+)
 
 
 def evaluate(text: Formula, func: PrimFunc) -> Any:
     """An expression over the scalar parameters of a function, or a lambda over indices."""
     tree = ast.parse(text, mode="eval")
     for n in ast.walk(tree):
-        if not isinstance(n, _ALLOWED) or (isinstance(n, ast.Call) and not (
-                isinstance(n.func, ast.Name) and n.func.id in ("min", "max"))):
+        if not isinstance(n, _ALLOWED) or (
+            isinstance(n, ast.Call)
+            and not (isinstance(n.func, ast.Name) and n.func.id in ("min", "max"))
+        ):
             raise ScheduleError(f"trace: {text} is not an index expression")
     scope: dict[str, Any] = {p.name: p for p in func.params if isinstance(p, Var)}
     scope |= {"min": minimum, "max": maximum, "__builtins__": {}}
     try:
         return eval(compile(tree, "<trace>", "eval"), scope)
     except NameError as e:
-        raise ScheduleError(f"trace: {text}: {func.name} has no scalar parameter {e.name!r}") from None
+        raise ScheduleError(
+            f"trace: {text}: {func.name} has no scalar parameter {e.name!r}"
+        ) from None
