@@ -83,12 +83,13 @@ def run(func: PrimFunc, sizes: dict[str, int] | None = None, seed: int = 0) -> n
     """The last buffer parameter after the function has run on small random integers."""
     rng = np.random.default_rng(seed)
     sizes = sizes or {}
-    arrays, args = [], []
+    arrays: list[np.ndarray[Any, Any]] = []
+    args: list[Any] = []
     for p in func.params:
         if p in func.buffers:
             shape = tuple(
                 int(getattr(e, "value", sizes.get(getattr(e, "name", ""), 0))) for e in p.shape
-            )  # type: ignore[union-attr]
+            )
             arrays.append(rng.integers(-4, 5, shape).astype(p.dtype))
             args.append(arrays[-1])
         else:
@@ -109,7 +110,7 @@ def documented() -> Iterator[tuple[str, str, str, str]]:
     """(primitive, before, step, after) of every primitive whose docstring has them."""
     for name, method in inspect.getmembers(Schedule, inspect.isfunction):
         if getattr(method, "is_primitive", False) and "Before\n" in (method.__doc__ or ""):
-            text = inspect.cleandoc(method.__doc__)
+            text = inspect.cleandoc(method.__doc__ or "")
             before, rest = text.split("Before\n", 1)[1].split("\nStep ", 1)
             step, rest = rest.split("\nAfter\n", 1)
             after = rest.split("\nNeeds", 1)[0]
@@ -139,36 +140,33 @@ def program(body: str, like: PrimFunc | None = None) -> PrimFunc:
     return parse(f"@T.prim_func\ndef main({params}):\n{textwrap.indent(body.rstrip(), '    ')}\n")
 
 
-def _measure(
-    nodes: list[ast.stmt], ranges: dict[str, int], shapes: dict[str, tuple[int, ...]]
-) -> None:
+def _measure(nodes: list[Any], ranges: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> None:
     for s in nodes:
-        if isinstance(s, ast.For):
-            names = [
-                t.id for t in (s.target.elts if isinstance(s.target, ast.Tuple) else [s.target])
-            ]  # type: ignore[attr-defined]
-            args = [ast.literal_eval(a) for a in s.iter.args]  # type: ignore[attr-defined]
+        if type(s) is ast.For:
+            target: Any = s.target
+            names = [t.id for t in getattr(target, "elts", [target])]
+            grid: Any = s.iter
+            args = [ast.literal_eval(a) for a in grid.args]
             _measure(s.body, {**ranges, **dict(zip(names, args, strict=True))}, shapes)
         elif isinstance(s, ast.With):
             ranges = dict(ranges)
             _measure(s.body, ranges, shapes)
-        elif isinstance(s, ast.Assign) and "T.axis.remap" in ast.unparse(s):
-            names = [
-                t.id
-                for t in (s.targets[0].elts if isinstance(s.targets[0], ast.Tuple) else s.targets)
-            ]  # type: ignore[attr-defined]
-            values = [x.id for x in s.value.args[1].elts]  # type: ignore[attr-defined]
-            ranges.update({n: ranges[v] for n, v in zip(names, values, strict=True)})
         elif isinstance(s, ast.Assign) and "T.axis." in ast.unparse(s):
-            ranges[s.targets[0].id] = ast.literal_eval(s.value.args[0])  # type:
-            ignore[attr-defined]
+            left: Any = s.targets[0]
+            call: Any = s.value
+            if call.func.attr == "remap":
+                names = [t.id for t in getattr(left, "elts", [left])]
+                values = [x.id for x in call.args[1].elts]
+                ranges.update({n: ranges[v] for n, v in zip(names, values, strict=True)})
+            else:
+                ranges[left.id] = ast.literal_eval(call.args[0])
         elif isinstance(s, ast.Assign):
             for n in ast.walk(s):
                 if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name):
                     _use(n, ranges, shapes)
 
 
-def _use(n: ast.Subscript, ranges: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> None:
+def _use(n: Any, ranges: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> None:
     indices = n.slice.elts if isinstance(n.slice, ast.Tuple) else [n.slice]
     used = sorted({x.id for x in ast.walk(n.slice) if isinstance(x, ast.Name)})
     code = [compile(ast.Expression(i), "", "eval") for i in indices]
@@ -180,6 +178,6 @@ def _use(n: ast.Subscript, ranges: dict[str, int], shapes: dict[str, tuple[int, 
         )
         for c in code
     ]
-    name = n.value.id  # type: ignore[attr-defined]
+    name = n.value.id
     old = shapes.get(name, tuple([0] * len(sizes)))
     shapes[name] = tuple([max(a, b) for a, b in zip(old, sizes, strict=True)])

@@ -10,7 +10,17 @@ import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax.interpret import interpret
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, Var, call, constant, values
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    RelaxExpr,
+    Tuple,
+    Var,
+    call,
+    constant,
+    values,
+)
 from smelt.topi.registry import Op
 
 Array = np.ndarray[Any, Any]

@@ -198,7 +198,7 @@ class ObjectCache:
             raise CompileError(text) from error
         if self.folder is not None and self.folder not in _warned:
             _warned.add(self.folder)
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     def _entries(self, unfinished: bool = False) -> Iterator[tuple[float, int, str]]:
         """Last use, size and path of each entry."""

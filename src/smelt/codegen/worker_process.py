@@ -23,6 +23,7 @@ from smelt.codegen.frames import HELLO, SETUP, FrameBuffer, frame, marker, pack,
 __all__ = ["Ending", "WorkerDied", "WorkerProcess", "save_crash"]
 
 _PIPE = 1 << 20  # an object fits, so that a worker need not wait until its parent reads
+_LISTEN_MS = 100  # how often its standard error is read amid a job
 _TAIL = 1 << 16  # bytes kept of what a worker writes to its standard error
 _LINES = 8  # of it in an error message
 _CRASHES = 20  # saved jobs that are kept
@@ -44,9 +45,10 @@ class WorkerDied(Exception):
 
 @dataclass(frozen=True)
 class Ending:
-    """How a worker ended, and what it wrote to its standard error during its last job."""
+    """How a worker ended, whether it had begun a job, and what it said during that."""
 
     code: int
+    began: bool
     said: str
 
     @property
@@ -103,12 +105,12 @@ class WorkerProcess:
         )
         self._pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, self._err = (pipe.fileno() for pipe in self._pipes if pipe)
-        for pipe in (self._in, self._out):
+        for pipe in (self._in, self._out, self._err):
             with suppress(OSError):  # the user's share of large pipes may be used up
                 fcntl(pipe, _SET_PIPE_SIZE, _PIPE)
         self._poll = select.poll()
         self._poll.register(self._out, select.POLLIN)
-        self._poll.register(self._err, select.POLLIN)
+        os.set_blocking(self._err, False)
         self._frames = FrameBuffer()
         self._said = b""
         self._imports = 0
@@ -148,19 +150,22 @@ class WorkerProcess:
                 return answer[1]
 
     def _wait(self) -> None:
-        for pipe, _ in self._poll.poll():
-            try:
-                data = os.read(pipe, _PIPE)
-            except OSError:
-                data = b""
-            if pipe == self._err:
+        if not self._poll.poll(_LISTEN_MS):
+            self._listen()
+            return
+        try:
+            data = os.read(self._out, _PIPE)
+        except OSError:
+            data = b""
+        if not data:
+            raise WorkerDied
+        self._frames.feed(data)
+
+    def _listen(self) -> None:
+        """Keep the end of what it has said."""
+        with suppress(OSError):  # nothing for now
+            while data := os.read(self._err, _PIPE):
                 self._said = (self._said + data)[-_TAIL:]
-                if not data:
-                    self._poll.unregister(pipe)
-            elif data:
-                self._frames.feed(data)
-            else:
-                raise WorkerDied
 
     def kill(self) -> None:
         """End it at once; may be called by any thread. `bury` follows."""
@@ -174,13 +179,12 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
-        os.set_blocking(self._err, False)  # another process may still hold the other end
-        with suppress(OSError):
-            while data := os.read(self._err, _PIPE):
-                self._said = (self._said + data)[-_TAIL:]
+        self._listen()
         self._close()
-        said = self._said.rsplit(marker(number), 1)[-1]
-        return Ending(code, said.decode(errors="replace"))
+        _, found, said = self._said.rpartition(marker(number))
+        began = bool(found) or len(self._said) == _TAIL  # so much was said that the mark is lost
+        text = re.sub(rb"\x1e\d+\x1e", b"", said).decode(errors="replace")
+        return Ending(code, began, text)
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's worker."""

@@ -50,9 +50,11 @@ class _Order(Enum):
 class Job:
     """A submitted call."""
 
-    def __init__(self, pool: WorkerPool, number: int, name: str, payload: bytes) -> None:
+    def __init__(
+        self, pool: WorkerPool, number: int, name: str, payload: bytes, weight: float
+    ) -> None:
         """For the pool."""
-        self.name, self.number, self.payload = name, number, payload
+        self.name, self.number, self.payload, self.weight = name, number, payload, weight
         self.finished = False
         self.deaths = 0
         self._pool = pool
@@ -116,7 +118,7 @@ class WorkerPool:
                 f"{name}: the job cannot be sent to a worker: {type(e).__name__}: {e}"
             ) from e
         with self._changed:
-            job = Job(self, next(self._numbers), name, payload)
+            job = Job(self, next(self._numbers), name, payload, weight)
             self._put(job, weight)
             self._start()
         return job
@@ -219,6 +221,11 @@ class WorkerPool:
         self.close()
 
     @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
     def pids(self) -> list[int]:
         """The numbers of the processes that run."""
         with self._changed:
@@ -239,7 +246,7 @@ class WorkerPool:
                 if self._queue and not slot.flight:
                     slot.flight.append(heapq.heappop(self._queue)[2])
                     return slot.flight[-1]
-                if len(slot.flight) == 1 and len(self._queue) >= 2 * self.count:
+                if len(slot.flight) == 1 and self._work_abounds(slot.flight[0]):
                     slot.flight.append(self._lightest())
                     return slot.flight[-1]
                 if slot.flight:
@@ -282,6 +289,12 @@ class WorkerPool:
         heapq.heappush(self._queue, (-weight, job.number, job))
         self._changed.notify_all()
 
+    def _work_abounds(self, running: Job) -> bool:
+        """Whether a worker will surely be needed again after the job that it is at."""
+        if len(self._queue) < 2 * self.count:
+            return False
+        return running.weight * self.count <= sum(job.weight for _, _, job in self._queue)
+
     def _lightest(self) -> Job:
         """The job to wait behind another one: a heavy one would be missed at the end."""
         entry = max(self._queue, key=lambda e: (e[0], -e[1]))
@@ -300,7 +313,7 @@ class WorkerPool:
                 slot.thread.start()
 
     def _here(self, function: str, arguments: tuple[Any, ...], name: str) -> Job:
-        job = Job(self, next(self._numbers), name, b"")
+        job = Job(self, next(self._numbers), name, b"", 0.0)
         try:
             job.finish(call(function, arguments), None)
         except Exception as e:
@@ -386,14 +399,14 @@ class _Slot:
         ending = process.bury(jobs[0].number if jobs else 0)
         if not jobs or jobs[0].finished:  # cancelled
             self.pool.again(jobs)
-        elif ending.killed and not jobs[0].deaths:
+        elif not (process.ready or ending.killed):
+            self.pool.fail(jobs, _no_start(f": {_COMMAND} {ending.how}{ending.last_words}"))
+        elif not jobs[0].deaths and (ending.killed or not ending.began):
             jobs[0].deaths += 1
             self.pool.again(jobs)
-        elif process.ready:
+        else:
             self.pool.again(jobs[1:])
             self.pool.finish(jobs[0], None, self._blame(jobs[0], ending))
-        else:
-            self.pool.fail(jobs, _no_start(f": {_COMMAND} {ending.how}{ending.last_words}"))
 
     def _blame(self, job: Job, ending: Ending) -> InternalError:
         how = f"its worker process {ending.how}"
@@ -449,8 +462,8 @@ _lock = threading.Lock()
 def default_pool(count: int) -> WorkerPool:
     """The pool of this process, with so many workers; made when it is first asked for."""
     with _lock:
-        if not _default:
-            _default.append(WorkerPool(count))
+        if not _default or _default[0].closed:
+            _default[:] = [WorkerPool(count)]
         elif _default[0].count != count:
             _default[0].resize(count)
         return _default[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir.expr import (And, Add, Call, Expr, FloatImm, Max, Min, Mul, Var, all_of, free_vars, maximum, minimum)
-from smelt.tir.nodes import (Allocate, BufferLoad, BufferStore, For, IfThenElse, PrimFunc, Seq, Stmt, seq)
+from smelt.tir.nodes import (Allocate, Buffer, BufferLoad, BufferStore, For, IfThenElse, PrimFunc, Seq, Stmt, seq)
 from smelt.tir.rewrite import Rewriter, loads
 
 __all__ = ["drop_safe_guards", "guard_reductions", "hoist_guards", "tighten_loops"]
@@ -79,9 +79,16 @@ class _DropSafe(Rewriter):
         self.analyzer = Analyzer()
         for v in sizes:
             self.analyzer.assume_positive(v)
+        self.inside: dict[Buffer, set[Var]] = {}
+
+    def visit_Allocate(self, s: Allocate) -> Stmt:
+        self.inside[s.buffer] = set()
+        return super().visit_Allocate(s)
 
     def visit_For(self, s: For) -> Stmt:
         self.analyzer.bind(s.var, s.min, s.extent)
+        for variables in self.inside.values():
+            variables.add(s.var)
         return super().visit_For(s)
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
@@ -101,14 +108,9 @@ class _DropSafe(Rewriter):
         return not any(load.buffer is not s.buffer and load.buffer.scope == "local" for load in loads(s.value))
 
     def _spatial(self, condition: Expr, s: BufferStore) -> bool:
-        """Whether the guard only tells which elements exist, not which terms a sum has."""
-        inside: set[Var] = set()
-        for i in s.indices:
-            inside |= free_vars(i)
-        used = free_vars(condition)
-        terms = {v for load in loads(s.value) if load.buffer is not s.buffer for i in load.indices
-                 for v in free_vars(i)} - inside
-        return not used & terms
+        """Whether the guard only tells which elements exist, not which terms they have."""
+        indices = {v for i in s.indices for v in free_vars(i)}
+        return not (free_vars(condition) & self.inside.get(s.buffer, set())) - indices
 
     def _in_bounds(self, e: Expr) -> bool:
         prove = self.analyzer.can_prove

@@ -19,14 +19,24 @@ class Simplify(Rewriter):
         super().__init__()
         self.analyzer = Analyzer()
         self.values: dict[Var, Expr] = {}
+        self.plain = Rewriter()  # substitutes; its memory holds no facts of a scope
         for v in sizes:
             self.analyzer.assume_positive(v)
 
     def expr(self, e: Expr) -> Expr:
         """Substituted, then simplified."""
         if self.values:
-            e = super().expr(e)
+            e = self.plain.expr(e)
         return self.analyzer.simplify(e)
+
+    def define(self, v: Var, value: Expr | None) -> None:
+        """Let a variable stand for a value from here on (None: no longer)."""
+        if value is None:
+            del self.values[v]
+        else:
+            self.values[v] = value
+        self.plain.memo.clear()
+        self.plain.memo.update(self.values)
 
     def visit_For(self, s: For) -> Stmt:
         """Loops without turns vanish; those of one turn become their body."""
@@ -34,9 +44,7 @@ class Simplify(Rewriter):
         if isinstance(extent, IntImm) and extent.value <= 0:
             return no_op()
         if is_const(extent, 1) and s.kind != "thread_binding":
-            self.values[s.var] = low
-            self.memo.clear()
-            self.memo.update(self.values)
+            self.define(s.var, low)
             return self.stmt(s.body)
         self.analyzer.bind(s.var, low, extent)
         body = self.stmt(s.body)
@@ -73,9 +81,7 @@ class Simplify(Rewriter):
         """A binding to a constant or variable is substituted."""
         value = self.expr(s.value)
         if isinstance(value, IntImm | Var):
-            self.values[s.var] = value
-            self.memo.clear()
-            self.memo.update(self.values)
+            self.define(s.var, value)
             return self.stmt(s.body)
         return LetStmt(s.var, value, self.stmt(s.body))
 

@@ -58,13 +58,10 @@ class _Unroll(Simplify):
             raise InternalError(f"the unrolled loop {s.var.name} has {extent.value} turns")
         copies = []
         for i in range(extent.value):
-            self.values[s.var] = low + const(i, low.dtype)
-            self.memo.clear()
-            self.memo.update(self.values)
+            self.define(s.var, low + const(i, low.dtype))
             copies.append(self.stmt(renamed(s.body) if _defines(s.body) else s.body))
-        del self.values[s.var]
-        self.memo.clear()
-        self.memo.update(self.values)
+        if copies:
+            self.define(s.var, None)
         return seq(*copies) if copies else no_op()
 
 

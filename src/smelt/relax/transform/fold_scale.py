@@ -19,7 +19,7 @@ FOLD_SCALE_RULES = RuleSet()
 rule = FOLD_SCALE_RULES.rule
 
 CONVS = ("conv1d", "conv2d", "conv3d")
-PRODUCTS = (*CONVS, "conv_transpose", "matmul", "dense")
+PRODUCTS = (*CONVS, "conv_transpose", "matmul")
 
 
 def vector_along(c: Array, rank: int, axis: int) -> Array | None:
@@ -39,21 +39,15 @@ def _scaled(g: Graph, y: Call, c: Array) -> RelaxExpr | None:
     if not isinstance(w, Constant) or isinstance(x, Constant) or not g.single(y) or not is_float(y):
         return None
     rank = tensor_type_of(y).rank
-    bias = y.args[2] if len(y.args) > 2 else None
-    channel = rank - 1 if op_name(y) in ("matmul", "dense") else 1
+    channel = rank - 1 if op_name(y) == "matmul" else 1
     s = vector_along(c, rank, channel)
     if s is None or (s.ndim and dims(y)[channel] != s.size):
-        return None
-    if bias is not None and not isinstance(bias, Constant):
         return None
     wide = g.exact(w)
     by = s if s.ndim == 0 else _along_weights(y, wide, s)
     if by is None:
         return None
-    new = [x, g.constant(wide * by, dtype_of(w))]
-    if isinstance(bias, Constant):
-        new.append(g.constant(g.exact(bias) * s, dtype_of(bias)))
-    return g.again(y, *new)
+    return g.again(y, x, g.constant(wide * by, dtype_of(w)))
 
 
 def _along_weights(y: Call, w: Array, s: Array) -> Array | None:
@@ -62,8 +56,6 @@ def _along_weights(y: Call, w: Array, s: Array) -> Array | None:
         if w.ndim < 2:
             return None
         return s[:, None] if y.attrs["transpose_b"] else s
-    if op_name(y) == "dense":
-        return s[:, None]
     if op_name(y) == "conv_transpose":
         rows = s.reshape(y.attrs["groups"], -1).repeat(w.shape[0] // y.attrs["groups"], 0)
         return rows.reshape(*w.shape[:2], *[1] * (w.ndim - 2))
@@ -115,17 +107,16 @@ def scale_before_product(g: Graph, n: Call) -> RelaxExpr | None:
     by = _along_inputs(n, g.exact(w), g.exact(c), tensor_type_of(y).rank)
     if by is None:
         return None
-    return g.again(n, x, g.constant(g.exact(w) * by, dtype_of(w)), *n.args[2:])
+    return g.again(n, x, g.constant(g.exact(w) * by, dtype_of(w)))
 
 
 def _along_inputs(n: Call, w: Array, c: Array, rank: int) -> Array | None:
     """A constant over input channels as it broadcasts to the weights."""
-    if op_name(n) in ("matmul", "dense"):
+    if op_name(n) == "matmul":
         if rank < 2 or w.ndim < 2 or n.attrs.get("transpose_a"):
             return c.reshape(()) if c.size == 1 else None
         s = vector_along(c, rank, rank - 1)
-        swapped = op_name(n) == "dense" or n.attrs["transpose_b"]
-        return s if s is None or s.ndim == 0 or swapped else s[:, None]
+        return s if s is None or s.ndim == 0 or n.attrs["transpose_b"] else s[:, None]
     s = vector_along(c, rank, 1)
     if s is None or s.ndim == 0:
         return s

@@ -287,7 +287,8 @@ def _chunk(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles, ti
     want = hardware.cores * _TASKS
     if hardware.cores == 1 or not tiled or tasks >= want // 2 or last < 2 or _flops(sch, outer, roles) < PARALLEL_FLOPS:
         return outer
-    chunks = min(last, -(-want // tasks))
+    need = min(last, -(-want // tasks))
+    chunks = next(c for c in range(need, last + 1) if last % c == 0)
     block, tile = sch.split(outer[-1], [chunks, None])
     return [*outer[:-1], block, tile]
 

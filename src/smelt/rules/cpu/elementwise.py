@@ -288,6 +288,7 @@ def schedule_nest(sch: Schedule, name: str, hardware: Hardware) -> bool:
     nest = nest_of(sch, name)
     if nest is None or nest.reduce or not nest.axes:
         return False
+    nest = _flattened(sch, name, nest)
     axes = _memory_order(nest)
     pieces = _joined(nest, axes)
     if pieces is None:
@@ -302,6 +303,33 @@ def schedule_nest(sch: Schedule, name: str, hardware: Hardware) -> bool:
             if inner is not None:
                 _schedule_piece(sch, inner, _memory_order(inner), hardware)
     return True
+
+
+def _flattened(sch: Schedule, name: str, nest: Nest) -> Nest:
+    """The nest with dimensions that every operand walks like one made one."""
+    axes = _memory_order(nest)
+    joined = _joined(nest, axes)
+    rest = [a for a in axes if joined is None or a is not joined[0]]
+    if not rest:
+        return nest
+    vector = _vector_axis(rest)
+    run = _run(nest, rest, vector)
+    if len(run) == 1 or _turned_axis(nest, rest, vector) is not None:
+        return nest
+    own = [i.var for i in nest.info.block.iter_vars]
+    kept = [own.index(a.var) for a in axes if a not in run]
+    flat = [(own.index(a.var), guess(a.extent)) for a in run]
+
+    def index(*i: Expr) -> list[Expr]:
+        whole: Expr = i[flat[0][0]]
+        for d, extent in flat[1:]:
+            whole = whole * extent + i[d]
+        return [*[i[d] for d in kept], whole]
+
+    sch.transform_block_layout(name, index)
+    found = nest_of(sch, name)
+    assert found is not None
+    return found
 
 
 def _memory_order(nest: Nest) -> list[Axis]:
@@ -352,11 +380,10 @@ def _guards(values: list[Expr]) -> list[Expr]:
 
 
 def _schedule_piece(sch: Schedule, nest: Nest, axes: list[Axis], hardware: Hardware) -> None:
+    """Vectors along the contiguous axis, tiles where an operand is turned, tasks outside."""
     vector = _vector_axis(axes)
     turned = _turned_axis(nest, axes, vector)
-    run = [vector] if turned is not None else _run(nest, axes, vector)
-    outer = [a for a in axes if a not in run and a is not turned]
-    order = [a.loop for a in outer]
+    order = [a.loop for a in axes if a is not vector and a is not turned]
     lanes = hardware.lanes(widest(nest))
     if turned is not None:
         sch.reorder(*order, turned.loop, vector.loop)
@@ -366,13 +393,9 @@ def _schedule_piece(sch: Schedule, nest: Nest, axes: list[Axis], hardware: Hardw
         sch.vectorize(v_l)
         share_out(sch, [*order, t_o, v_o], nest.cost(), hardware)
         return
-    if len(axes) > 1:
-        sch.reorder(*order, *[a.loop for a in run])
-    loop = sch.fuse(*[a.loop for a in run]) if len(run) > 1 else run[0].loop
-    size = 1
-    for a in run:
-        size *= a.size
-    order.append(vectorize(sch, loop, size, lanes, _unroll(nest)))
+    if order:
+        sch.reorder(*order, vector.loop)
+    order.append(vectorize(sch, vector.loop, vector.size, lanes, _unroll(nest)))
     share_out(sch, order, nest.cost(), hardware)
 
 
@@ -404,29 +427,32 @@ def _turned_axis(nest: Nest, axes: list[Axis], vector: Axis) -> Axis | None:
 def _run(nest: Nest, axes: list[Axis], vector: Axis) -> list[Axis]:
     """The vector axis and those outside it that continue it in every access."""
     run = [vector]
-    extent: Expr = vector.extent
-    analyzer = Analyzer()
+    extent = constant(vector)
     guarded = {v for c in _guards(nest.values) for v in free_vars(c)}
-    if vector.var in guarded:
-        return run
     rest = [a for a in axes if a is not vector]
     for a in reversed(rest):
-        if a.size == 1 and isinstance(a.extent, IntImm):
+        if constant(a) == 1:
             continue
-        if a.var in guarded or not _continues(a, run[-1], extent, analyzer):
+        if extent is None or a.var in guarded or vector.var in guarded:
+            break
+        if not _continues(a, vector, extent):
             break
         run.insert(0, a)
-        extent = analyzer.simplify(extent * a.extent)
+        inner = constant(a)
+        extent = None if inner is None else extent * inner
     return run
 
 
-def _continues(outer: Axis, inner: Axis, extent: Expr, analyzer: Analyzer) -> bool:
+def constant(a: Axis) -> int | None:
+    """The extent of an axis, where it is a number."""
+    return a.extent.value if isinstance(a.extent, IntImm) else None
+
+
+def _continues(outer: Axis, inner: Axis, extent: int) -> bool:
     for wide, step in zip(outer.steps, inner.steps, strict=True):
-        if wide is None or step is None:
+        if not isinstance(wide, IntImm) or not (is_zero(step) or is_one(step)):
             return False
-        if not (is_zero(step) or is_one(step)):
-            return False
-        if not is_zero(analyzer.simplify(wide - step * extent)):
+        if wide.value != step.value * extent:  # type: ignore[union-attr]
             return False
     return True
 

@@ -25,6 +25,8 @@ __all__ = ["is_window", "schedule_window"]
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
+_EDGES = 3
+"""So few tiles of columns are written out: each has edges of its own."""
 _CODE = 48
 """Operations that are written out in a tile at most, so that compiling stays cheap."""
 _PORTS = 2
@@ -95,6 +97,8 @@ def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str
     sch.vectorize(inner[-1])
     if roles.tap is not None and roles.tap.size <= _UNROLLED and isinstance(roles.tap.extent, IntImm):
         sch.unroll(roles.tap.loop)
+    if len(outer) > 1 and guess(sch.get(at).extent) <= _EDGES:  # type: ignore[union-attr]
+        sch.unroll(outer.pop())
     share_out(sch, outer, _work(nest), hardware)
     return True
 
@@ -178,7 +182,7 @@ def _tile(
     if roles.columns is not None:
         c_o, c_i = sch.split(roles.columns.loop, [None, width])
         inner = [c_i, *inner]
-        import os; o=os.environ.get("ORD","0"); outer = [*outer[:-1], v_o, *outer[-1:], c_o] if o=="0" else [*outer, v_o, c_o] if o=="1" else [*outer, c_o, v_o]
+        outer = [*outer[:-1], v_o, *outer[-1:], c_o]
     else:
         outer = [*outer, v_o]
     sch.reorder(*outer, *[a.loop for a in _tap_order(nest, roles)], *inner)
@@ -237,7 +241,7 @@ def window_tile(
     step              columns of the operand from one result to the next, in taps
     weights           whether the taps have factors
     """
-    best: tuple[float, int, int] | None = None
+    found: list[tuple[float, int, int]] = []
     for v in [v for v in range(1, min(vectors, 8) + 1) if vectors % v == 0]:
         for w in range(1, min(columns, 14) + 1):
             held = w * v + (taps * v if weights and taps <= _UNROLLED else 0)
@@ -246,10 +250,11 @@ def window_tile(
             full, tail = divmod(columns, w)
             cycles = full * _cycles(w, v, rows, taps, step, weights)
             cycles += _cycles(tail, v, rows, taps, step, weights) if tail else 0
-            cycles *= vectors // v
-            if best is None or cycles < best[0] * 0.999:
-                best = cycles, w, v
-    return (1, 1) if best is None else (best[1], best[2])
+            found.append((cycles * (vectors // v), w, v))
+    least = min([f[0] for f in found], default=0.0)
+    near = [f for f in found if f[0] <= least * 1.04]
+    _, width, wide = min(near, key=lambda f: (f[1] * f[2], f[0]), default=(0.0, 1, 1))
+    return width, wide
 
 
 def _cycles(w: int, v: int, rows: int, taps: int, step: int, weights: bool) -> float:

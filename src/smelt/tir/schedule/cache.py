@@ -65,34 +65,13 @@ class CachePrimitives(Base):
         b = s.realize(block)
         buffer = buffer_at(s, b, "read", read_buffer_index)
         scope = s.scope(b)
-        chosen = (
-            s.readers(scope, buffer)
-            if not consumer_blocks
-            else [s.realize(c) for c in consumer_blocks]
-        )
-        for c in chosen:
-            if not any(r.buffer is buffer for r in c.block.reads):
-                s.fail(
-                    f"{c.block.name} does not read {buffer.name}", mark={c: "named as a consumer"}
-                )
+        chosen = _chosen(s, buffer, scope, consumer_blocks)
         writers = s.writers(scope, buffer)
         cached = Buffer(
             s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope
         )
         name = s.fresh_block(cached.name)
-        changes: dict[Stmt, Change] = {}
-        for c in chosen:
-            if any(w.buffer is buffer for w in c.block.writes):
-                s.fail(f"{c.block.name} writes {buffer.name} too", mark={c: "reads and writes it"})
-            changes[c.block] = _with_buffer(s, buffer, cached)
-        order = s.index.order
-        late = [w for w in writers if any(order[w] > order[c] for c in chosen)]
-        if late:
-            s.fail(
-                f"{late[0].block.name} writes {buffer.name} behind a reader",
-                mark={late[0]: "writes it"},
-                legal="readers behind all writers",
-            )
+        changes: dict[Stmt, Change] = {c.block: _with_buffer(s, buffer, cached) for c in chosen}
         inside, place, behind = _between(s, scope, writers, chosen)
         nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
         changes[place] = _beside(changes.get(place), nest, behind)
@@ -136,7 +115,11 @@ class CachePrimitives(Base):
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
         require_consumers_apart(s, b, buffer)
         cached = Buffer(
-            s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope
+            s.fresh(f"{buffer.name}_{storage_scope}"),
+            buffer.shape,
+            buffer.type,
+            storage_scope,
+            buffer.strides,
         )
         name = s.fresh_block(cached.name)
         box = None
@@ -198,19 +181,36 @@ def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str) -> Buffer:
     """A buffer that a block reads or writes, by its position among them or by its name."""
     regions = b.block.reads if kind == "read" else b.block.writes
     buffers = list(dict.fromkeys(r.buffer for r in regions))
-    if isinstance(index, str):
-        for x in buffers:
-            if x.name == index:
-                return x
-    elif 0 <= index < len(buffers):
-        return buffers[index]
-    names = ", ".join(f"{k} ({x.name})" for k, x in enumerate(buffers))
-    s.fail(
-        f"{b.block.name} has no {kind} buffer {index!r}",
-        mark={b: "this block"},
-        legal=names or "none",
-    )
-    return None
+    found = [x for k, x in enumerate(buffers) if index in (k, x.name)]
+    if not found:
+        names = ", ".join(f"{k} ({x.name})" for k, x in enumerate(buffers))
+        s.fail(
+            f"{b.block.name} has no {kind} buffer {index!r}",
+            mark={b: "this block"},
+            legal=names or "none",
+        )
+    return found[0]
+
+
+def _chosen(
+    s: State, buffer: Buffer, scope: BlockRealize, names: Sequence[str] | None
+) -> list[BlockRealize]:
+    """The readers that get a copy: they only read, behind all writers."""
+    chosen = [s.realize(c) for c in names] if names else s.readers(scope, buffer)
+    order = s.index.order
+    for c in chosen:
+        if not any(r.buffer is buffer for r in c.block.reads):
+            s.fail(f"{c.block.name} does not read {buffer.name}", mark={c: "named as a consumer"})
+        if any(w.buffer is buffer for w in c.block.writes):
+            s.fail(f"{c.block.name} writes {buffer.name} too", mark={c: "reads and writes it"})
+        for w in s.writers(scope, buffer):
+            if order[w] > order[c]:
+                s.fail(
+                    f"{w.block.name} writes {buffer.name} behind a reader",
+                    mark={w: "writes it", c: "reads it"},
+                    legal="readers behind all writers",
+                )
+    return chosen
 
 
 def copy_nest(s: State, name: str, source: Buffer, target: Buffer, box: Box | None = None) -> Stmt:

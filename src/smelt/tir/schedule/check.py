@@ -36,6 +36,7 @@ __all__ = [
     "is_injective",
     "kind_of",
     "recheck",
+    "require_around",
     "require_consumers_apart",
     "require_kind",
     "require_producers_apart",
@@ -247,6 +248,17 @@ def recheck(state: State, s: Stmt) -> None:
     for up in [s, *state.above(s)]:
         if isinstance(up, For) and up.kind in ("parallel", "vectorized", "thread_binding"):
             check_concurrent(state, up, up.kind, (up.thread or "").startswith("threadIdx"))
+
+
+def require_around(state: State, loop: For, b: BlockRealize) -> None:
+    """Refuse a loop that does not stand around a block."""
+    if loop not in state.loops_above(b):
+        names = ", ".join(x.var.name for x in state.loops_above(b))
+        state.fail(
+            f"{loop.var.name} is not a loop around {b.block.name}",
+            mark={loop: "loop", b: "block"},
+            legal=names or "none: it stands in no loop",
+        )
 
 
 def require_top(state: State, b: BlockRealize) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from smelt.ir.expr import (
     INDEX,
     Add,
@@ -34,7 +36,7 @@ from smelt.tir.nodes import (
 from .check import Kind, require_kind, require_top
 from .facts import conjuncts
 from .region import accesses
-from .state import State
+from .state import State, allocating
 
 __all__ = ["Factoring"]
 
@@ -89,13 +91,15 @@ class Factoring:
             old = BufferLoad(body.buffer, body.indices)
             if body.value.a is old or body.value.b is old:
                 return body, init
+        return self._refuse()
+
+    def _refuse(self) -> NoReturn:
         self.s.fail(
             f"{self.b.block.name} does not join its result and a value by one of + "
             f"* min max and or",
             mark={self.b: "its body"},
             legal="one store of that form",
         )
-        return None
 
     def carry_out(self) -> str:
         """Change the program; returns the name of the block of the first step."""
@@ -112,11 +116,9 @@ class Factoring:
             {
                 self.b: first,
                 top: lambda x: seq(x, second),
-                scope: lambda x: x.replace(  # type: ignore[attr-defined]
-                    alloc_buffers=(*x.alloc_buffers, partial)
-                ),
+                scope: allocating(partial),
             }
-        )  # type: ignore[attr-defined]
+        )
         return name
 
     def _joined(self, buffer: Buffer, at: tuple[Expr, ...], value: Expr) -> Stmt:
@@ -135,7 +137,8 @@ class Factoring:
         """The reduction of each iteration of the loop apart."""
         s, b, x = self.s, self.b, self.target
         factor = IterVar(s.new_var(f"v{x.var.name}", x.min, x.extent), Range(x.min, x.extent))
-        iters, values = [factor], [x.var]
+        iters = [factor]
+        values: list[Expr] = [x.var]
         to_own: dict[Var, Expr] = {x.var: factor.var}
         own: dict[Var, Expr] = {}
         reduced = set().union(

@@ -124,20 +124,7 @@ class InlinePrimitives(Base):
         p = _only_producer(s, c)
         made = _single_store(s, p)
         require_kind(s, p, Kind.COMPLETE)
-        if made.buffer in s.func.params:
-            s.fail(
-                f"{p.block.name} writes the parameter {made.buffer.name}, which would be lost",
-                mark={p: "producer"},
-            )
-        others = [r for r in s.readers(s.scope(c), made.buffer) if r is not c]
-        if others:
-            s.fail(
-                f"{others[0].block.name} reads {made.buffer.name} too",
-                mark={others[0]: "another consumer"},
-                legal="a block that is its producer's only consumer",
-            )
-        if s.index.order[p] > s.index.order[c]:
-            s.fail(f"{p.block.name} stands behind {c.block.name}", mark={p: "producer"})
+        _require_only_consumer(s, p, c, made.buffer)
         indices = _read_indices(s, c, made.buffer)
         values = _solved(s, c, indices, made)
 
@@ -163,6 +150,24 @@ class InlinePrimitives(Base):
                 legal="a consumer of all elements",
             )
         _apply(s, {c: None, p.block: block_new.replace(reads=reads, writes=writes)}, made.buffer)
+
+
+def _require_only_consumer(s: State, p: BlockRealize, c: BlockRealize, buffer: Buffer) -> None:
+    """Nothing but the consumer may need what the producer has stored so far."""
+    if buffer in s.func.params:
+        s.fail(
+            f"{p.block.name} writes the parameter {buffer.name}, which would be lost",
+            mark={p: "producer"},
+        )
+    others = [r for r in s.readers(s.scope(c), buffer) if r is not c]
+    if others:
+        s.fail(
+            f"{others[0].block.name} reads {buffer.name} too",
+            mark={others[0]: "another consumer"},
+            legal="a block that is its producer's only consumer",
+        )
+    if s.index.order[p] > s.index.order[c]:
+        s.fail(f"{p.block.name} stands behind {c.block.name}", mark={p: "producer"})
 
 
 def _onto(s: State, p: BlockRealize, c: BlockRealize, values: Mapping[Var, Expr]) -> bool:

@@ -39,14 +39,8 @@ from smelt.tir.rewrite import Rewriter, substitute_stmt
 
 from .cache import buffer_at
 from .check import (
-    Kind,
     injective,
-    require_consumers_apart,
-    require_kind,
-    require_producers_apart,
-    require_top,
 )
-from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import accesses, solve
 from .state import Change, State
@@ -58,7 +52,7 @@ IndexFunction = Callable[..., Any]
 
 
 class LayoutPrimitives(Base):
-    """transform_layout, transform_block_layout, reindex."""
+    """transform_layout and transform_block_layout."""
 
     @primitive
     def transform_layout(
@@ -91,7 +85,7 @@ class LayoutPrimitives(Base):
         """
         s = self.state
         b = s.realize(block)
-        old = _named_buffer(s, b, buffer)
+        old = named_buffer(s, b, buffer)
         variables, results = _mapped(s, index_map, old.shape)
         s.call.args["index_map"] = _text(variables, results)
         if old.strides:
@@ -108,7 +102,7 @@ class LayoutPrimitives(Base):
             return tuple([s.facts.simplify(substitute(r, values)) for r in results])
 
         writers = s.writers(s.scope(b), old)
-        transform_accesses(s, old, new, _Relayout(old, new, at))
+        transform_accesses(s, old, new, Relayout(old, new, at))
         if padded and pad_value is not None and writers:
             last = max((s.realize(w.block.name) for w in writers), key=lambda w: s.index.order[w])
             _fill_padding(s, last, old, new, variables, convert(pad_value, old.type), results)
@@ -154,18 +148,7 @@ class LayoutPrimitives(Base):
             IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e), kind)
             for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))
         ]
-        domain, _ = solve(
-            s.facts, own, [(i.var, i.var) for i in new], [i.var for i in b.block.iter_vars]
-        )
-        values: dict[Var, Expr] = {}
-        for i in b.block.iter_vars:
-            if i.var not in domain and is_const(i.dom.extent, 1):
-                domain[i.var] = (i.dom.min, i.dom.min)
-            if i.var not in domain or not s.facts.equal(*domain[i.var]):
-                s.cannot_prove(
-                    "the index map can be inverted", mark={b: f"{i.var.name} is not determined"}
-                )
-            values[i.var] = domain[i.var][0]
+        values = _inverted(s, b, own, new)
         inner = b.block.replace(
             iter_vars=tuple(new),
             body=substitute_stmt(b.block.body, values),
@@ -179,93 +162,6 @@ class LayoutPrimitives(Base):
             lambda loops: BlockRealize(tuple(loops), const(True), inner),
         )
         s.replace({outer: nest})
-
-    @primitive
-    def reindex(self, block: str, buffer: tuple[str, int] | str) -> BlockRV:
-        """Stage a buffer in a copy that is indexed by the block's own variables.
-
-        Before
-            for i, j in T.grid(4, 6):
-                with T.block("B"):
-                    v, w = T.axis.remap("SS", [i, j])
-                    B[v, w] = A[w, v] + 1.0
-        Step    reindex("B", ("read", 0))
-        After
-            A_reindex = T.alloc_buffer((4, 6))
-            for ax0, ax1 in T.grid(4, 6):
-                with T.block("A_reindex"):
-                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                    A_reindex[v0, v1] = A[v1, v0]
-            for i, j in T.grid(4, 6):
-                with T.block("B"):
-                    v, w = T.axis.remap("SS", [i, j])
-                    B[v, w] = A_reindex[v, w] + 1.0
-        Needs   a block that uses the buffer at one place, not both reading and writing it
-                otherwise.
-        """
-        s = self.state
-        b = s.realize(block)
-        old = _named_buffer(s, b, buffer)
-        found = _places(s, b, old)
-        if len(found) != 1:
-            s.fail(
-                f"{b.block.name} uses {old.name} at {len(found)} places",
-                mark={b: "this block"},
-                legal="a buffer used at one place",
-            )
-        indices = found.pop()
-        used = [i for i in b.block.iter_vars if any(i.var in _vars(e) for e in indices)]
-        writes = any(w.buffer is old for w in b.block.writes)
-        require_top(s, b)
-        if writes:
-            require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
-            require_consumers_apart(s, b, old)
-        else:
-            require_producers_apart(s, b, old)
-        _require_inside(s, b, old, indices)
-        new = Buffer(
-            s.fresh(f"{old.name}_reindex"), tuple([i.dom.extent for i in used]), old.type, "global"
-        )
-        iters = [
-            IterVar(s.new_var(f"v{k}", i.dom.min, i.dom.extent), i.dom) for k, i in enumerate(used)
-        ]
-        own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
-        there = tuple([substitute(e, own) for e in indices])
-        here: tuple[Expr, ...] = tuple([n.var - n.dom.min for n in iters])
-        store = (
-            BufferStore(old, BufferLoad(new, here), there)
-            if writes
-            else BufferStore(new, BufferLoad(old, there), here)
-        )
-        name = s.fresh_block(new.name)
-        copy = Block(name, tuple(iters), (), (), store)
-        reads, written = accesses(s.facts, copy)
-        copy = copy.replace(reads=reads, writes=written)
-        nest = s.nest(
-            [f"ax{k}" for k in range(len(used))],
-            [i.dom.extent for i in used],
-            lambda loops: BlockRealize(
-                tuple([i.dom.min + x for i, x in zip(used, loops, strict=True)]), const(True), copy
-            ),
-        )
-        point: tuple[Expr, ...] = tuple([i.var - i.dom.min for i in used])
-        swap = _Relayout(old, new, lambda _: point)
-        place = s.top(b, s.scope(b).block)
-
-        def beside(x: Stmt) -> Stmt:
-            return seq(x, nest) if writes else seq(nest, x)
-
-        changes: dict[Stmt, Change] = {b.block: lambda x: _refreshed(s, swap.stmt(x))}
-        if place is b:
-            del changes[b.block]
-            inner = _refreshed(s, swap.stmt(b.block))
-            changes[b] = lambda x: beside(BlockRealize(b.values, b.predicate, inner))
-        else:
-            changes[place] = beside
-        scope = s.scope(b).block
-        changes[scope] = lambda x: x.replace(alloc_buffers=(*x.alloc_buffers, new))  # type:
-        ignore[attr-defined] s.replace(changes)
-        return BlockRV(name)
 
 
 # ------------------------------------------------------------------------------------ index maps
@@ -335,8 +231,24 @@ def _product(items: Sequence[Expr]) -> Expr:
     return out
 
 
+def _inverted(
+    s: State, b: BlockRealize, own: Sequence[Expr], new: Sequence[IterVar]
+) -> dict[Var, Expr]:
+    """A block's variables in terms of the new ones that are functions of them."""
+    variables = [i.var for i in b.block.iter_vars]
+    domain, _ = solve(s.facts, own, [(i.var, i.var) for i in new], variables)
+    for i in b.block.iter_vars:
+        if i.var not in domain and is_const(i.dom.extent, 1):
+            domain[i.var] = (i.dom.min, i.dom.min)
+        if i.var not in domain or not s.facts.equal(*domain[i.var]):
+            s.cannot_prove(
+                "the index map can be inverted", mark={b: f"{i.var.name} is not determined"}
+            )
+    return {v: domain[v][0] for v in variables}
+
+
 def _one_kind(s: State, b: BlockRealize, e: Expr) -> str:
-    kinds = {i.kind for i in b.block.iter_vars if i.var in _vars(e)}
+    kinds = {i.kind for i in b.block.iter_vars if i.var in variables_of(e)}
     if len(kinds) > 1:
         s.fail(
             f"the index map mixes {' and '.join(sorted(kinds))} variables of {b.block.name}",
@@ -346,7 +258,8 @@ def _one_kind(s: State, b: BlockRealize, e: Expr) -> str:
     return kinds.pop() if kinds else "spatial"
 
 
-def _vars(e: Expr) -> set[Var]:
+def variables_of(e: Expr) -> set[Var]:
+    """The variables in an expression."""
     out, stack = set(), [e]
     while stack:
         n = stack.pop()
@@ -359,7 +272,7 @@ def _vars(e: Expr) -> set[Var]:
 # --------------------------------------------------------------------------------------- buffers
 
 
-def _named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str) -> Buffer:
+def named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str) -> Buffer:
     """A buffer given by kind and position or by name."""
     if not isinstance(buffer, str):
         kind, index = buffer
@@ -376,7 +289,7 @@ def _named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str) -> B
     return found[buffer]
 
 
-class _Relayout(Rewriter):
+class Relayout(Rewriter):
     """Moves every access of a buffer to new indices of a new one."""
 
     def __init__(
@@ -401,7 +314,8 @@ class _Relayout(Rewriter):
         return s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
 
 
-def _refreshed(s: State, block: Stmt) -> Block:
+def refreshed(s: State, block: Stmt) -> Block:
+    """A block with its regions read off its body again."""
     assert isinstance(block, Block)
     reads, writes = accesses(s.facts, block)
     return block.replace(reads=reads, writes=writes)
@@ -413,10 +327,10 @@ def transform_accesses(s: State, old: Buffer, new: Buffer, rewriter: Rewriter) -
     for b in walk(s.func.body):
         if not isinstance(b, Block):
             continue
-        if any(r.buffer is old for r in (*b.reads, *b.writes)) and not _is_outer(b):
-            changes[b] = _refreshed(s, rewriter.stmt(b))
-        elif _is_outer(b) and b.name != "root":
-            changes[b] = lambda x: _refreshed(s, _realloc(x, old, new))
+        if any(r.buffer is old for r in (*b.reads, *b.writes)) and not is_outer(b):
+            changes[b] = refreshed(s, rewriter.stmt(b))
+        elif is_outer(b) and b.name != "root":
+            changes[b] = lambda x: refreshed(s, _realloc(x, old, new))
         elif old in b.alloc_buffers:
             changes[b] = lambda x: _realloc(x, old, new)
     s.replace(changes)
@@ -424,7 +338,8 @@ def transform_accesses(s: State, old: Buffer, new: Buffer, rewriter: Rewriter) -
         s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
 
 
-def _is_outer(b: Block) -> bool:
+def is_outer(b: Block) -> bool:
+    """Whether a block has blocks inside."""
     return any(isinstance(x, BlockRealize) for x in walk(b.body))
 
 
@@ -468,31 +383,6 @@ def _fill_padding(
     nest = s.nest([f"ax{k}" for k in range(len(iters))], new.shape, make)
     place = s.top(writer, s.scope(writer).block)
     s.replace({place: lambda x: seq(x, nest)})
-
-
-def _require_inside(s: State, b: BlockRealize, buffer: Buffer, indices: Sequence[Expr]) -> None:
-    """Refuse a copy over a block's whole domain where only a condition keeps it in the buffer."""
-    loops = [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in b.block.iter_vars]
-    for e, extent in zip(indices, buffer.shape, strict=True):
-        ends = s.facts.relax(e, loops)
-        if ends is None or not (s.facts.prove(ends[0] >= 0) and s.facts.prove(ends[1] < extent)):
-            s.cannot_prove(
-                f"{b.block.name} uses {buffer.name} only inside its shape for all of its variables",
-                mark={b: f"uses {buffer.name}"},
-                legal="an access that no condition guards",
-            )
-
-
-def _places(s: State, b: BlockRealize, buffer: Buffer) -> set[tuple[Expr, ...]]:
-    """The indices at which a block uses a buffer, an element at a time."""
-    regions = [r for r in (*b.block.reads, *b.block.writes) if r.buffer is buffer]
-    if _is_outer(b.block) or not all(is_const(d.extent, 1) for r in regions for d in r.region):
-        s.fail(
-            f"{b.block.name} uses many elements of {buffer.name} at once",
-            mark={b: f"uses {buffer.name}"},
-            legal="a block that uses one element at a time",
-        )
-    return {tuple([d.min for d in r.region]) for r in regions}
 
 
 def own_loops(s: State, b: BlockRealize) -> Stmt:

@@ -435,12 +435,14 @@ THREAD_AXES = (
 def find(s: State, name: str) -> For | BlockRealize:
     """The loop or block of a name; a plain string that names both is refused."""
     loop, block = s.index.loops.get(name), s.index.blocks.get(name)
-    if isinstance(name, LoopRV) or (loop is not None and block is None):
-        return s.loop(name)
-    if isinstance(name, BlockRV) or loop is None:
-        return s.realize(name)
-    s.fail(f"{name!r} names a loop and a block", legal=f"LoopRV({name!r}) or BlockRV({name!r})")
-    return None
+    handle = isinstance(name, LoopRV | BlockRV)
+    if loop is not None and block is not None and not handle:
+        s.fail(f"{name!r} names a loop and a block", legal=f"LoopRV({name!r}) or BlockRV({name!r})")
+    if loop is None and block is None and not handle and name not in s.names | s.block_names:
+        present = ", ".join([*s.index.loops, *s.index.blocks])
+        s.fail(f"{s.func.name} has neither a loop nor a block {name!r}", legal=present)
+    is_loop = isinstance(name, LoopRV) if handle else loop is not None
+    return s.loop(name) if is_loop else s.realize(name)
 
 
 def _annotations(target: For | BlockRealize) -> Mapping[str, Any]:

@@ -420,8 +420,7 @@ def _check_exact(
     if (
         whole
         or variables & exact
-        or (s.facts.equal(bounds[0], bounds[1])
-        and s.facts.equal(bounds[0], e))
+        or (s.facts.equal(bounds[0], bounds[1]) and s.facts.equal(bounds[0], e))
     ):
         return
     s.cannot_prove(

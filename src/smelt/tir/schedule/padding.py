@@ -36,13 +36,20 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter
 
-from .check import Kind, require_consumers_apart, require_kind, require_producers_apart, require_top
+from .check import (
+    Kind,
+    require_around,
+    require_consumers_apart,
+    require_kind,
+    require_producers_apart,
+    require_top,
+)
 from .facts import conjuncts
 from .handles import BlockRV
 from .layout import own_loops
 from .primitive import Base, primitive
 from .region import accesses
-from .state import Change, State
+from .state import Change, State, allocating
 
 __all__ = ["PaddingPrimitives"]
 
@@ -140,12 +147,7 @@ class PaddingPrimitives(Base):
                 mark={b: "its body"},
                 legal="a padding block",
             )
-        if not s.is_under(b, target) or s.scope(b) is not s.scope(target):
-            s.fail(
-                f"{target.var.name} is not a loop around {b.block.name}",
-                mark={target: "loop", b: "block"},
-                legal=", ".join(x.var.name for x in s.loops_above(b)),
-            )
+        require_around(s, target, b)
         condition, value, constant = store.value.args
         values = dict(zip([i.var for i in b.block.iter_vars], b.values, strict=True))
         name, nest = _constant_nest(s, b, [target, *s.loops_between(b, target)], store, constant)
@@ -298,11 +300,10 @@ class _Padding:
             s.facts.bind(x.var, x.min, by_loop[x.var])
             stmt = x.replace(extent=by_loop[x.var], body=stmt)
         scope = s.scope(b).block
-        new = tuple(self.swap.values())
         changes: dict[Stmt, Change] = {
             self.nest: seq(*self.before, stmt, *self.after),
-            scope: lambda x: x.replace(alloc_buffers=(*x.alloc_buffers, *new)),
-        }  # type: ignore[attr-defined]
+            scope: allocating(*self.swap.values()),
+        }
         s.replace(changes)
 
     def _pad(self, buffer: Buffer, indices: Sequence[Expr], written: bool) -> None:

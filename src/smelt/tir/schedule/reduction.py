@@ -8,7 +8,7 @@ from smelt.ir.expr import Expr, Var, free_vars, substitute
 from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
 from smelt.tir.rewrite import substitute_stmt
 
-from .check import Kind, require_kind
+from .check import Kind, require_around, require_kind
 from .factor import Factoring
 from .facts import conjuncts
 from .handles import BlockRV
@@ -58,12 +58,7 @@ class ReductionPrimitives(Base):
                 legal="a reduction block",
             )
         require_kind(s, b, Kind.REDUCTION)
-        if not s.is_under(b, target) or s.scope(b) is not s.scope(target):
-            s.fail(
-                f"{target.var.name} is not a loop around {b.block.name}",
-                mark={target: "loop", b: "block"},
-                legal=", ".join(x.var.name for x in s.loops_above(b)),
-            )
+        require_around(s, target, b)
         _require_reduction_inside(s, b, target)
         inner = [target, *s.loops_between(b, target)]
         for x in inner:

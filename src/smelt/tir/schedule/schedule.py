@@ -20,6 +20,7 @@ from .padding import PaddingPrimitives
 from .partition import PartitionPrimitives
 from .primitive import primitive
 from .reduction import ReductionPrimitives
+from .reindex import ReindexPrimitives
 from .sample import SamplePrimitives
 from .show import show
 from .state import State
@@ -36,6 +37,7 @@ class Schedule(
     CachePrimitives,
     ReductionPrimitives,
     LayoutPrimitives,
+    ReindexPrimitives,
     BlockizePrimitives,
     BufferPrimitives,
     PaddingPrimitives,

@@ -35,7 +35,7 @@ from .normal import normalized, unique_name
 from .show import show
 from .trace import expr_text
 
-__all__ = ["Call", "Change", "Index", "State"]
+__all__ = ["Call", "Change", "Index", "State", "allocating"]
 
 Change = Stmt | None | Callable[[Stmt], Stmt]
 """What becomes of a statement: another, none, or a function of it when its parts are done."""
@@ -329,6 +329,16 @@ class State:
         present = ", ".join(f"{n} ({e})" if e else n for n, e in names(self.func).items())
         lines.append(f"  {kind}s of {self.func.name}: {present or 'none'}")
         raise ScheduleError("\n".join(lines))
+
+
+def allocating(*buffers: Buffer) -> Callable[[Stmt], Stmt]:
+    """The change that lets a block allocate more buffers."""
+
+    def change(old: Stmt) -> Stmt:
+        assert isinstance(old, Block)
+        return old.replace(alloc_buffers=(*old.alloc_buffers, *buffers))
+
+    return change
 
 
 def loop_names(func: PrimFunc) -> dict[str, str]:
