@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import Expr, Var, all_of, ceildiv, minimum
+from smelt.ir.build import all_of, ceildiv, minimum
+from smelt.ir.expr import Expr, Var
 
 ROUNDS = 300
 

@@ -6,6 +6,17 @@ import pytest
 
 from smelt.arith import Analyzer, Answer
 from smelt.arith.index_map import text_of
+from smelt.ir.build import (
+    all_of,
+    any_of,
+    ceildiv,
+    equal,
+    if_then_else,
+    logical_not,
+    maximum,
+    minimum,
+    select,
+)
 from smelt.ir.expr import (
     EQ,
     Add,
@@ -18,17 +29,8 @@ from smelt.ir.expr import (
     Mul,
     Ramp,
     Var,
-    all_of,
-    any_of,
     cast,
-    ceildiv,
     const,
-    equal,
-    if_then_else,
-    logical_not,
-    maximum,
-    minimum,
-    select,
 )
 
 i, j, k, n, m, x = (Var(name) for name in "ijknmx")

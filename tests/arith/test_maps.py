@@ -18,7 +18,8 @@ from smelt.arith import (
     subspace_divide,
 )
 from smelt.arith.index_map import text_of
-from smelt.ir.expr import Expr, Var, all_of
+from smelt.ir.build import all_of
+from smelt.ir.expr import Expr, Var
 from tests.arith.oracle import evaluate, points
 
 i, j, k, n = (Var(name) for name in "ijkn")

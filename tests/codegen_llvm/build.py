@@ -111,12 +111,14 @@ def same(found: list[Any], expected: list[Any], what: str = "", signs: bool = Tr
         np.testing.assert_array_equal(a, b, err_msg=what)
 
 
-def agree(source: str | PrimFunc, *args: Any, fused: bool = False) -> list[Any]:
+def agree(
+    source: str | PrimFunc, *args: Any, fused: bool = False, signs: bool = True
+) -> list[Any]:
     """Assert that LLVM and the interpreter do the same; the arguments afterwards."""
     func = flat(parse(source) if isinstance(source, str) else source, fused)
     expected = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     found = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     interpret(func, *[a.reshape(-1) if isinstance(a, np.ndarray) else a for a in expected])
     assert run_llvm(func, *found) == 0
-    same(found, expected, str(func.name))
+    same(found, expected, str(func.name), signs)
     return found

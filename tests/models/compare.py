@@ -41,7 +41,7 @@ def check(exe: Executable, model: onnx.ModelProto, feeds: Feeds) -> None:
 
 
 def permuted(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with two output channels exchanged in a weight from its middle."""
+    """The model with the output channels of a layer from its middle turned round by one."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     weights = {t.name: t for t in copy.graph.initializer}
@@ -51,9 +51,7 @@ def permuted(model: onnx.ModelProto) -> onnx.ModelProto:
         if n.op_type in ("Conv", "Gemm", "MatMul") and n.input[1] in weights
     ]
     kind, name = layers[len(layers) // 2]
-    value = numpy_helper.to_array(weights[name]).copy()
-    axis = 1 if kind == "MatMul" else 0
-    order = np.arange(value.shape[axis])
-    order[[0, -1]] = order[[-1, 0]]
-    weights[name].CopyFrom(numpy_helper.from_array(np.take(value, order, axis), name))
+    value = numpy_helper.to_array(weights[name])
+    turned = np.roll(value, 1, axis=1 if kind == "MatMul" else 0)
+    weights[name].CopyFrom(numpy_helper.from_array(turned, name))
     return copy

@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import IntImm, Var, convert, substitute
+from smelt.ir.expr import IntImm, Var, convert
 from smelt.ir.types import TensorType, tensor_type
+from smelt.ir.walk import substitute
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Call, Function, call
 from smelt.relax.nodes import Var as Param

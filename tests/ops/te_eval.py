@@ -13,6 +13,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir import expr as ex
+from smelt.ir.build import is_const
 from smelt.te.tensor import ComputeOp, Tensor, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 
@@ -63,7 +64,7 @@ def _compute(
         first = op.body[0]
         assert isinstance(first, Reduce)
         values = [np.broadcast_to(_eval(s, env, known, True), extents) for s in first.sources]
-        assert ex.is_const(first.condition, 1)
+        assert is_const(first.condition, 1)
         return dict(zip(op.outputs, _fold(first, values, rank, known), strict=True))
     for t, e in zip(op.outputs, op.body, strict=True):
         value = np.asarray(_eval(e, env, known, True))

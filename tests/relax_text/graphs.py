@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from smelt.ir.expr import Expr, maximum, minimum
+from smelt.ir.build import maximum, minimum
+from smelt.ir.expr import Expr
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import tensor_type
 from smelt.relax.nodes import (

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from smelt import tir
 from smelt.ir.errors import ParseError
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.expr import free_vars
 from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
+from smelt.ir.walk import free_vars
 from smelt.relax.equal import structural_equal
 from smelt.relax.nodes import Function, GlobalVar, Tuple, Var, call, call_tir, constant, values
 from smelt.relax.parser import parse

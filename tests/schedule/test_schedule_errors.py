@@ -69,9 +69,11 @@ CASES: dict[str, Case] = {
     "add_unit_loop": (matmul, lambda s: s.add_unit_loop("x")),
     "parallel": (matmul, lambda s: s.parallel("k")),
     "parallel_again": (matmul, then(lambda s: s.parallel("i"), lambda s: s.parallel("i"))),
-    "parallel_stencil": (
-        stencil,
-        then(lambda s: s.compute_at("B", "j"), lambda s: s.parallel("j")),
+    "merge_stencil": (
+        lambda: program(
+            STENCIL.replace("B = T.alloc_buffer((8,))", "").replace("range(7)", "range(8)")
+        ),
+        lambda s: s.parallel(s.merge("i", "j")),
     ),
     "vectorize": (symbolic, lambda s: s.vectorize("j")),
     "unroll": (matmul, then(lambda s: s.vectorize("j"), lambda s: s.unroll("j"))),

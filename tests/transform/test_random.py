@@ -93,7 +93,7 @@ class Maker:
         c, p = shape[1], self.random.randint(0, 1)
         groups = self.random.choice([1, c])
         w = self.weights(c, c // groups, 2, 2)
-        return call("conv2d", x, w, groups=groups, pads=(p, 0, 1, p))
+        return call("conv2d", x, w, groups=groups, pads=(p, 0, p, p))
 
     def make_norm(self, x: RelaxExpr) -> RelaxExpr:
         c = self.shape(x)[1] if len(self.shape(x)) > 1 else 0

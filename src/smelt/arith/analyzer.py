@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
-from smelt.ir.expr import EQ, Expr, ExprLike, IntImm, Var, convert, free_vars
+from smelt.ir.expr import EQ, Expr, ExprLike, IntImm, Var, convert
 from smelt.ir.node import postorder
+from smelt.ir.walk import free_vars
 
 from . import compare as _compare
 from .answer import Answer

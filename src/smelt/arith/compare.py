@@ -5,25 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    And,
-    Compare,
-    Expr,
-    FloorDiv,
-    IntImm,
-    Not,
-    Or,
-    Var,
-    all_of,
-    any_of,
-    logical_not,
-)
+from smelt.ir.build import all_of, any_of, logical_not
+from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorDiv, IntImm, Not, Or, Var
 
 from .answer import Answer
 from .bounds import expr_bounds, poly_bounds, residue

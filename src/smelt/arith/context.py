@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from smelt.ir.expr import Binary as _Binary
-from smelt.ir.expr import Expr, IntImm, Var, rebuild_binary, refold
+from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.walk import rebuild_binary, refold
 
 from .poly import INTS, Order, Poly, atom, constant, dtype_of
 

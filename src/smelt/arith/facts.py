@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    And,
-    Compare,
-    Expr,
-    FloorMod,
-    IntImm,
-    Not,
-    Or,
-    Var,
-    logical_not,
-)
+from smelt.ir.build import logical_not
+from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorMod, IntImm, Not, Or, Var
 
 from .bounds import intersect
 from .context import Context

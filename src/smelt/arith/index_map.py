@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from math import lcm
 from typing import Any
 
+from smelt.ir.build import any_of, ceildiv
 from smelt.ir.expr import (
     Binary,
     Expr,
@@ -17,13 +18,11 @@ from smelt.ir.expr import (
     Max,
     Min,
     Var,
-    any_of,
-    ceildiv,
     const,
     convert,
-    substitute,
 )
 from smelt.ir.node import postorder
+from smelt.ir.walk import substitute
 
 from .analyzer import Analyzer
 from .iter_map import detect_iter_map, inverse_affine_map

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from smelt.ir.build import all_of
 from smelt.ir.expr import (
     INDEX,
     Compare,
@@ -22,11 +23,10 @@ from smelt.ir.expr import (
     IntImm,
     Min,
     Var,
-    all_of,
     const,
     convert,
-    free_vars,
 )
+from smelt.ir.walk import free_vars
 
 from .analyzer import Analyzer, Domain, as_domain
 from .context import Context

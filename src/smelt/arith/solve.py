@@ -22,8 +22,8 @@ from smelt.ir.expr import (
     Min,
     Select,
     Var,
-    free_vars,
 )
+from smelt.ir.walk import free_vars
 
 from .answer import Answer
 from .bounds import atom_bounds, fits

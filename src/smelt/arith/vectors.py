@@ -22,8 +22,8 @@ from smelt.ir.expr import (
     Mul,
     Ramp,
     Sub,
-    rebuild_binary,
 )
+from smelt.ir.walk import rebuild_binary
 
 from .bounds import poly_bounds
 from .context import Context, rebuild, value_rule

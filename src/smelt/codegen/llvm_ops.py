@@ -12,12 +12,14 @@ from smelt.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, Binary, Broadcast, 
                            Sub, TruncDiv, TruncMod, Var)
 from smelt.tir.math import expand
 
+from .llvm_narrow import NarrowFloats, is_bfloat
+
 if TYPE_CHECKING:
     from .llvm_text import ModuleText
 
 __all__ = ["ScalarOps", "llvm_type", "mem_type"]
 
-_FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+_FLOATS = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
 
 
 def llvm_type(dtype: str) -> str:
@@ -39,12 +41,12 @@ _PREDICATES = {EQ: ("oeq", "eq", "eq"), NE: ("une", "ne", "ne"), LT: ("olt", "sl
 _FLOAT_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven",
                      "abs": "fabs", "fma": "fma", "copysign": "copysign"}
 _BIT_OPS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
-_NARROW = ("float16", "bfloat16")
+_COUNTS = {"popcount": "ctpop", "clz": "ctlz"}
 _LIBM = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos",
-         "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow", "atan2", "fmod"}
+         "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow", "atan2", "fmod", "hypot", "nextafter"}
 
 
-class ScalarOps:
+class ScalarOps(NarrowFloats):
     """The part of a function's emitter that knows instructions."""
 
     name: str
@@ -57,6 +59,9 @@ class ScalarOps:
 
     def operation(self, e: Expr, depth: int) -> str:
         """The instruction(s) of one node, whose operands are emitted first."""
+        wide = self.widened(e)
+        if wide is not None:
+            return self.value(wide)
         method = _DISPATCH.get(type(e))
         if method is not None:
             return method(self, e, depth)
@@ -141,14 +146,26 @@ class ScalarOps:
         return self.assign(f"add {t} {remainder}, {fix}", depth)
 
     def integer_division(self, kind: type, dtype: str, a: str, b: str, depth: int) -> str:
-        """Division as the processor does it; a zero divisor becomes one, since it would trap."""
-        t = llvm_type(dtype)
-        if b.startswith("%"):
-            zero, one = ("0", "1") if dt.lanes(dtype) == 1 else ("zeroinitializer", f"splat ({mem_type(dtype)} 1)")
-            trap = self.assign(f"icmp eq {t} {b}, {zero}", depth)
-            b = self.assign(f"select {_bits(dtype)} {trap}, {t} {one}, {t} {b}", depth)
-        name = ("s" if dt.kind(dtype) == "int" else "u") + ("div" if kind is TruncDiv else "rem")
-        return self.assign(f"{name} {t} {a}, {b}", depth)
+        """Division as the processor does it, but for what would trap there: a divisor of zero gives
+        what a divisor of one does, and the lowest value divided by -1 wraps around."""
+        t, bit, signed = llvm_type(dtype), _bits(dtype), dt.kind(dtype) == "int"
+        name = ("s" if signed else "u") + ("div" if kind is TruncDiv else "rem")
+        if not b.startswith("%"):
+            return self.assign(f"{name} {t} {a}, {b}", depth)
+        zero, one, least = ("0", "1", "-1") if dt.lanes(dtype) == 1 else (
+            "zeroinitializer", *(f"splat ({mem_type(dtype)} {i})" for i in (1, -1)))
+        trap = self.assign(f"icmp eq {t} {b}, {zero}", depth)
+        if not signed:
+            safe = self.assign(f"select {bit} {trap}, {t} {one}, {t} {b}", depth)
+            return self.assign(f"{name} {t} {a}, {safe}", depth)
+        minus = self.assign(f"icmp eq {t} {b}, {least}", depth)
+        trap = self.assign(f"or {bit} {trap}, {minus}", depth)
+        safe = self.assign(f"select {bit} {trap}, {t} {one}, {t} {b}", depth)
+        result = self.assign(f"{name} {t} {a}, {safe}", depth)
+        if kind is not TruncDiv:
+            return result
+        negated = self.assign(f"sub {t} {zero}, {a}", depth)
+        return self.assign(f"select {bit} {minus}, {t} {negated}, {t} {result}", depth)
 
     def float_remainder(self, e: Binary, depth: int) -> str:
         """x - floor(x / y) * y, and the truncating form."""
@@ -164,7 +181,9 @@ class ScalarOps:
         differ = self.assign(f"xor {bit} {below}, {negative}", depth)
         both = self.assign(f"and {bit} {inexact}, {differ}", depth)
         moved = self.assign(f"fadd {t} {rest}, {b}", depth)
-        return self.assign(f"select {bit} {both}, {t} {moved}, {t} {rest}", depth)
+        signed = self.intrinsic("copysign", e.dtype, [rest, b], depth)  # a zero has the divisor's sign
+        kept = self.assign(f"select {bit} {inexact}, {t} {rest}, {t} {signed}", depth)
+        return self.assign(f"select {bit} {both}, {t} {moved}, {t} {kept}", depth)
 
     def negation(self, e: Not, depth: int) -> str:
         """not a."""
@@ -186,6 +205,13 @@ class ScalarOps:
 
     def convert(self, value: str, source: str, target: str, depth: int) -> str:
         """The instruction that converts; floats to integers saturate, NaN becomes 0."""
+        lanes = dt.lanes(source)
+        if is_bfloat(source) and not is_bfloat(target):
+            single = self.bfloat_to_single(value, source, depth)
+            return self.convert(single, dt.vector("float32", lanes), target, depth)
+        if is_bfloat(target) and not dt.is_float(source):
+            exact = dt.vector("float64", lanes)
+            return self.float_conversion(self.convert(value, source, exact, depth), exact, target, depth)
         a, b = llvm_type(source), llvm_type(target)
         from_float, to_float = dt.is_float(source), dt.is_float(target)
         signed = dt.kind(source) == "int"
@@ -207,11 +233,16 @@ class ScalarOps:
         return self.assign(f"{step} {a} {value} to {b}", depth)
 
     def float_conversion(self, value: str, source: str, target: str, depth: int) -> str:
-        """Between floating-point types; the two 16-bit ones meet in float32."""
+        """Between floating-point types, rounded once; to and from the 16-bit ones by way of float32."""
+        if source == target or is_bfloat(source) and is_bfloat(target):
+            return value
         narrow, wide = dt.bits(target), dt.bits(source)
-        if narrow == wide:
-            middle = dt.vector("float32", dt.lanes(source))
-            return self.float_conversion(self.float_conversion(value, source, middle, depth), middle, target, depth)
+        middle = dt.vector("float32", dt.lanes(source))
+        if narrow == 16 and wide == 64:
+            return self.float_conversion(self.double_to_odd_single(value, source, depth), middle, target, depth)
+        if is_bfloat(target):
+            single = value if wide == 32 else self.float_conversion(value, source, middle, depth)
+            return self.single_to_bfloat(single, source, depth)
         step = "fptrunc" if narrow < wide else "fpext"
         return self.assign(f"{step} {llvm_type(source)} {value} to {llvm_type(target)}", depth)
 
@@ -272,6 +303,8 @@ class ScalarOps:
             return self._integer_abs(e, depth)
         if op in _FLOAT_INTRINSICS:
             return self.intrinsic(_FLOAT_INTRINSICS[op], e.dtype, [self.value(a) for a in e.args], depth)
+        if op in _COUNTS:
+            return self._count(e, depth)
         if op in _BIT_OPS or op.startswith("shift_") or op == "bitwise_not":
             return self._bits_op(e, depth)
         if op == "reinterpret":
@@ -290,7 +323,7 @@ class ScalarOps:
     def expansion(self, e: Call, scalar: str, depth: int) -> str:
         """A math function written out as arithmetic on all lanes; libm where there is no expansion."""
         lanes = dt.lanes(e.dtype)
-        if scalar in _NARROW:
+        if scalar == "float16":
             wide = dt.vector("float32", lanes)
             args = tuple([Cast(wide, a) for a in e.args])
             return self.convert(self.value(Call(wide, e.op, args)), wide, e.dtype, depth)
@@ -326,12 +359,22 @@ class ScalarOps:
         symbol = f"@llvm.abs.{_mangled(e.dtype)}"
         return self.named(symbol, t, [(t, a), ("i1", "false")], depth)
 
+    def _count(self, e: Call, depth: int) -> str:
+        """The number of bits that are one, or of leading zeros, in the operand's type first."""
+        source = e.args[0].dtype
+        t = llvm_type(source)
+        args = [(t, self.value(e.args[0])), *([("i1", "false")] if e.op == "clz" else [])]
+        count = self.named(f"@llvm.{_COUNTS[e.op]}.{_mangled(source)}", t, args, depth)
+        unsigned = dt.vector(f"uint{dt.bits(source)}", dt.lanes(source))
+        return self.convert(count, unsigned, e.dtype, depth)
+
     def _bits_op(self, e: Call, depth: int) -> str:
         t = llvm_type(e.dtype)
         values = [self.value(a) for a in e.args]
         if e.op == "bitwise_not":
-            ones = "-1" if dt.lanes(e.dtype) == 1 else f"splat ({mem_type(e.dtype)} -1)"
-            return self.assign(f"xor {t} {values[0]}, {ones if dt.scalar(e.dtype) != 'bool' else 'true'}", depth)
+            one = "i1 true" if dt.scalar(e.dtype) == "bool" else f"{mem_type(e.dtype)} -1"
+            ones = one.split()[1] if dt.lanes(e.dtype) == 1 else f"splat ({one})"
+            return self.assign(f"xor {t} {values[0]}, {ones}", depth)
         name = _BIT_OPS.get(e.op) or ("shl" if e.op == "shift_left" else
                                       "ashr" if dt.kind(e.dtype) == "int" else "lshr")
         return self.assign(f"{name} {t} {values[0]}, {values[1]}", depth)
@@ -401,7 +444,7 @@ def _bits(dtype: str) -> str:
 
 def _mangled(dtype: str) -> str:
     scalar, lanes = dt.scalar(dtype), dt.lanes(dtype)
-    name = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}.get(scalar)
+    name = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "i16"}.get(scalar)
     name = name or ("i1" if scalar == "bool" else f"i{dt.bits(scalar)}")
     return name if lanes == 1 else f"v{lanes}{name}"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import (Add, Broadcast, Call, Expr, FloatImm, IntImm, Mul, Ramp, Var, const)
+from smelt.ir.expr import (Add, Binary, Broadcast, Call, Cast, Expr, FloatImm, IntImm, Mul, Ramp, Var, const)
 from smelt.ir.node import Node
 from smelt.tir.nodes import (Allocate, AssertStmt, Buffer, BufferLoad, BufferStore, Evaluate, For, IfThenElse, LetStmt,
                              PrimFunc, Seq, Stmt, While, walk)
@@ -24,6 +24,9 @@ __all__ = ["ModuleText", "emit_module"]
 
 STATUS_ASSERT = 3
 """The status of a failed assertion (smelt.h: SMELT_ASSERTION)."""
+
+_CHAIN = 40
+"""Operations on operations on ... that are emitted by one recursion."""
 
 
 class Scope:
@@ -45,6 +48,7 @@ class ModuleText:
         """An empty module."""
         self.functions: list[str] = []
         self.declared: dict[str, str] = {}
+        self.zeros = 64  # bytes of zeros that loads whose guard fails read
 
     def declare(self, name: str, signature: str) -> str:
         """Note that `name` is used; `signature` is its declaration."""
@@ -53,7 +57,7 @@ class ModuleText:
 
     def text(self) -> str:
         """The whole module."""
-        zero = "@smelt.zero = private constant [256 x i8] zeroinitializer, align 64\n"
+        zero = f"@smelt.zero = private constant [{self.zeros} x i8] zeroinitializer, align 64\n"
         return zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
 
 
@@ -167,6 +171,8 @@ class FunctionText(ScalarOps):
             return self.var_value[e]  # type: ignore[index]
         if kind is FloatImm:
             return float_literal(e.dtype, e.value)  # type: ignore[attr-defined]
+        if e not in self.has_load:
+            self._long_chain(e)
         if self._has_load(e):
             return self._value_of_load(e)
         depth = self.depth(e)
@@ -175,6 +181,16 @@ class FunctionText(ScalarOps):
         if found is None:
             found = known[e] = self.operation(e, depth)
         return found
+
+    def _long_chain(self, e: Expr) -> None:
+        """Emit a long chain of operations from its inner end, so that Python's stack stays low."""
+        chain: list[Expr] = []
+        inner: Expr | None = e
+        while inner is not None and inner not in self.has_load:
+            chain.append(inner)
+            inner = _spine(inner)
+        for link in reversed(chain[_CHAIN::_CHAIN]):
+            self.value(link)
 
     def _value_of_load(self, e: Expr) -> str:
         """A value that depends on memory: cached in the innermost scope until a store."""
@@ -201,8 +217,9 @@ class FunctionText(ScalarOps):
         element = mem_type(buffer.type)
         for d in sorted(steps):
             at = max(at, d)
-            key = ("gep", pointer, steps[d])
-            known = self.scopes[at].values if not self._has_load(steps[d]) else self.scope.loads
+            loaded = self._has_load(steps[d])
+            key = ("gep", pointer, steps[d], self.guard if loaded else None)
+            known = self.scope.loads if loaded else self.scopes[at].values
             found = known.get(key)
             if found is None:
                 offset = self.value(steps[d])
@@ -221,6 +238,12 @@ class FunctionText(ScalarOps):
         """A load, under the guard that is in force."""
         index = _flat(e.indices)
         scalar = dt.scalar(e.dtype)
+        if self.guard is not None and e.buffer.scope == "local" and _is_register(index):
+            # registers can be read unguarded; a guarded load would keep them in memory
+            outer, self.guard = self.guard, None
+            result = self.load(e)
+            self.guard = outer
+            return result
         if isinstance(index, Ramp):
             if isinstance(index.stride, IntImm) and index.stride.value == 1:
                 return self._vector_load(e.buffer, index.base, index.lanes, scalar)
@@ -260,6 +283,8 @@ class FunctionText(ScalarOps):
             loaded = self.assign(f"call {memory} {name}(ptr align {dt.bytes_of(scalar)} {pointer}, "
                                  f"<{lanes} x i1> {self.guard}, {memory} zeroinitializer)")
         else:
+            if self.guard is not None:
+                self.module.zeros = max(self.module.zeros, lanes * dt.bytes_of(scalar))
             pointer = self._guarded(pointer, None)
             loaded = self.assign(f"load {memory}, ptr {pointer}, align {dt.bytes_of(scalar)}")
         if scalar == "bool":
@@ -309,7 +334,7 @@ class FunctionText(ScalarOps):
                                 + (f"<{lanes} x i8>" if lanes > 1 else "i8"))
         kind = f"<{lanes} x {mem_type(scalar)}>" if lanes > 1 else mem_type(scalar)
         if lanes == 1:
-            self.line(f"store {kind} {value}, ptr {self.address(s.buffer, index)}")
+            self._scalar_store(s.buffer, index, value, kind)
         elif isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
             pointer = self.address(s.buffer, index.base)
             if mask is not None and s.buffer.scope == "local":
@@ -328,6 +353,25 @@ class FunctionText(ScalarOps):
             self._scatter(s.buffer, index, value, kind, lanes, mask)
         self._forget(s.buffer)
 
+    def _scalar_store(self, buffer: Buffer, index: Expr, value: str, kind: str) -> None:
+        """One element; under a mask, where any lane takes part."""
+        pointer = self.address(buffer, index)
+        if self.mask is None:
+            self.line(f"store {kind} {value}, ptr {pointer}")
+            return
+        name, mask = f"@llvm.vector.reduce.or.v{self.guard_lanes}i1", f"<{self.guard_lanes} x i1>"
+        self.module.declare(name, f"declare i1 {name}({mask})")
+        self._store_if(self.assign(f"call i1 {name}({mask} {self.mask})"), f"store {kind} {value}, ptr {pointer}")
+
+    def _store_if(self, bit: str, store: str) -> None:
+        """A store behind a branch."""
+        yes, after = self.fresh("L")[1:], self.fresh("L")[1:]
+        self.line(f"br i1 {bit}, label %{yes}, label %{after}")
+        self.line(f"{yes}:")
+        self.line(store)
+        self.line(f"br label %{after}")
+        self.line(f"{after}:")
+
     def _scatter(self, buffer: Buffer, index: Expr, value: str, kind: str, lanes: int, mask: str | None) -> None:
         """Lanes stored one by one; a masked-out lane rewrites what is there."""
         vector = None if isinstance(index, Ramp) else self.value(index)
@@ -343,12 +387,7 @@ class FunctionText(ScalarOps):
                 self.line(f"store {element} {one}, ptr {pointer}")
                 continue
             bit = self.assign(f"extractelement <{lanes} x i1> {mask}, i64 {i}")
-            yes, after = self.fresh("L")[1:], self.fresh("L")[1:]
-            self.line(f"br i1 {bit}, label %{yes}, label %{after}")
-            self.line(f"{yes}:")
-            self.line(f"store {element} {one}, ptr {pointer}")
-            self.line(f"br label %{after}")
-            self.line(f"{after}:")
+            self._store_if(bit, f"store {element} {one}, ptr {pointer}")
 
     def _forget(self, buffer: Buffer) -> None:
         """Loaded values of a buffer that was just written are known no longer."""
@@ -416,8 +455,9 @@ class FunctionText(ScalarOps):
             some = self.fresh()
             parent += [f"{some} = icmp sgt i64 {extent}, 0", f"br i1 {some}, label %{head}, label %{done}"]
         latch, again = self.fresh("L")[1:], self.fresh()
+        up = "nuw nsw" if isinstance(s.min, IntImm) and s.min.value >= 0 else "nsw"
         parent += [f"{head}:", f"{name} = phi i64 [ {low}, %{pre} ], [ {after}, %{latch} ]", *body,
-                   f"br label %{latch}", f"{latch}:", f"{after} = add nuw nsw i64 {name}, 1",
+                   f"br label %{latch}", f"{latch}:", f"{after} = add {up} i64 {name}, 1",
                    f"{again} = icmp slt i64 {after}, {high}", f"br i1 {again}, label %{head}, label %{done}",
                    f"{done}:"]
         self._after(s.body)
@@ -561,12 +601,24 @@ def float_literal(dtype: str, value: float) -> str:
     if scalar in ("float32", "float64"):
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     bits = int(dt.to_numpy(scalar).type(value).view("uint16"))
-    return f"0x{'R' if scalar == 'bfloat16' else 'H'}{bits:04X}"
+    return str(bits) if scalar == "bfloat16" else f"0xH{bits:04X}"
 
 
 def _suffix(scalar: str) -> str:
-    return {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i8"}.get(
+    return {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "i16", "bool": "i8"}.get(
         scalar, f"i{dt.bits(scalar)}")
+
+
+def _spine(e: Expr) -> Expr | None:
+    """The operand that is emitted first, where it is emitted in any case."""
+    match e:
+        case Binary(a, _):
+            return a
+        case Cast(_, value):
+            return value
+        case Call(_, "fma", (_, _, c)):
+            return c
+    return None
 
 
 def _flat(indices: tuple[Expr, ...]) -> Expr:
@@ -660,3 +712,7 @@ def _unpack(name: str, fields: list[str]) -> str:
     lines += [f"%r = call i32 @\"{name}.body\"({args}, i64 %index)", "ret i32 %r", "}"]
     return "\n".join(lines)
 
+
+def _is_register(index: Expr) -> bool:
+    """Whether an index into a local buffer is known at compile time."""
+    return isinstance(index, IntImm) or isinstance(index, Ramp) and isinstance(index.base, IntImm)

@@ -1,0 +1,1 @@
+"""What all levels share: scalar expressions, types, nodes, modules, options, errors."""

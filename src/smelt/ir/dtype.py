@@ -1,21 +1,56 @@
-"""Element types as text: "float32", "int8", "bool", "bfloat16", and vectors such as "float32x16"."""
+"""Element types as text: "float32", "int8", "bool", "bfloat16", vectors such as "float32x16"."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-__all__ = ["DTYPES", "bits", "bytes_of", "from_numpy", "is_float", "is_int", "is_signed", "kind",
-           "lanes", "scalar", "to_numpy", "vector"]
+__all__ = [
+    "DTYPES",
+    "bits",
+    "bytes_of",
+    "from_numpy",
+    "is_float",
+    "is_int",
+    "is_signed",
+    "kind",
+    "lanes",
+    "scalar",
+    "to_numpy",
+    "vector",
+]
 
-_EXTENSION = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
-              "float8_e5m2": ml_dtypes.float8_e5m2, "int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4}
+_EXTENSION: dict[str, np.dtype[Any]] = {
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "int4": np.dtype(ml_dtypes.int4),
+    "uint4": np.dtype(ml_dtypes.uint4),
+}
 
-_BITS = {"bool": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint8": 8, "uint16": 16,
-         "uint32": 32, "uint64": 64, "float16": 16, "bfloat16": 16, "float32": 32, "float64": 64,
-         "float8_e4m3fn": 8, "float8_e5m2": 8, "int4": 4, "uint4": 4, "handle": 64}
+_BITS = {
+    "bool": 8,
+    "int8": 8,
+    "int16": 16,
+    "int32": 32,
+    "int64": 64,
+    "uint8": 8,
+    "uint16": 16,
+    "uint32": 32,
+    "uint64": 64,
+    "float16": 16,
+    "bfloat16": 16,
+    "float32": 32,
+    "float64": 64,
+    "float8_e4m3fn": 8,
+    "float8_e5m2": 8,
+    "int4": 4,
+    "uint4": 4,
+    "handle": 64,
+}
 
 DTYPES = tuple(d for d in _BITS if d != "handle")
 
@@ -82,13 +117,13 @@ def is_signed(dtype: str) -> bool:
 
 
 @cache
-def to_numpy(dtype: str) -> np.dtype:
+def to_numpy(dtype: str) -> np.dtype[Any]:
     """The numpy type of one element."""
     base = scalar(dtype)
-    return np.dtype(_EXTENSION.get(base, base))
+    return _EXTENSION[base] if base in _EXTENSION else np.dtype(base)
 
 
-def from_numpy(dtype: np.dtype) -> str:
+def from_numpy(dtype: np.dtype[Any]) -> str:
     """Our name of a numpy element type."""
     name = np.dtype(dtype).name
     _split(name)

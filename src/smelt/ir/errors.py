@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from smelt.runtime.errors import SmeltError
 
-__all__ = ["CompileError", "ImportFailure", "InternalError", "ParseError", "ScheduleError", "SmeltError",
-           "TargetError", "TypeMismatch", "Unsupported", "VerifyError"]
+__all__ = [
+    "CompileError",
+    "ImportFailure",
+    "InternalError",
+    "ParseError",
+    "ScheduleError",
+    "SmeltError",
+    "TargetError",
+    "TypeMismatch",
+    "Unsupported",
+    "VerifyError",
+]
 
 
 class CompileError(SmeltError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Union
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,12 +16,60 @@ from . import dtype as dt
 from .node import Node
 
 __all__ = [
-    "Add", "And", "Binary", "Broadcast", "Call", "Cast", "Compare", "Div", "EQ", "Expr", "ExprLike",
-    "FloatImm", "FloorDiv", "FloorMod", "GE", "GT", "INDEX", "IntImm", "LE", "LT", "Max", "Min",
-    "Mul", "NE", "Not", "Or", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "TruncDiv", "TruncMod", "Var",
-    "all_of", "any_of", "call", "cast", "ceildiv", "const", "convert", "equal", "free_vars",
-    "if_then_else", "is_const", "logical_not", "maximum", "minimum", "not_equal", "select",
-    "substitute", "truncdiv", "truncmod", "value_of",
+    "EQ",
+    "GE",
+    "GT",
+    "INDEX",
+    "LE",
+    "LT",
+    "NE",
+    "Add",
+    "And",
+    "Binary",
+    "Broadcast",
+    "Call",
+    "Cast",
+    "Compare",
+    "Div",
+    "Expr",
+    "ExprLike",
+    "FloatImm",
+    "FloorDiv",
+    "FloorMod",
+    "IntImm",
+    "Max",
+    "Min",
+    "Mul",
+    "Not",
+    "Or",
+    "Ramp",
+    "Select",
+    "Shuffle",
+    "StringImm",
+    "Sub",
+    "TruncDiv",
+    "TruncMod",
+    "Var",
+    "all_of",
+    "any_of",
+    "call",
+    "cast",
+    "ceildiv",
+    "const",
+    "convert",
+    "equal",
+    "free_vars",
+    "if_then_else",
+    "is_const",
+    "logical_not",
+    "maximum",
+    "minimum",
+    "not_equal",
+    "select",
+    "substitute",
+    "truncdiv",
+    "truncmod",
+    "value_of",
 ]
 
 INDEX = "int64"
@@ -35,6 +83,7 @@ class Expr(Node):
 
     @property
     def dtype(self) -> str:
+        """The type of the value: an element type, or a vector of one."""
         raise TypeError(type(self).__name__)
 
     def __add__(self, other: ExprLike) -> Expr:
@@ -91,15 +140,17 @@ class Expr(Node):
     def __bool__(self) -> bool:
         if isinstance(self, IntImm):
             return bool(self.value)
-        raise TypeError(f"the value of {self} is not known here; use if_then_else, all_of, any_of "
-                        "or equal instead of Python's if, and, or, ==")
+        raise TypeError(
+            f"the value of {self} is not known here; use if_then_else, all_of, any_of "
+            "or equal instead of Python's if, and, or, =="
+        )
 
     def astype(self, dtype: str) -> Expr:
         """This value converted to another element type."""
         return cast(dtype, self)
 
 
-ExprLike = Union[Expr, int, float, bool]
+ExprLike = Expr | int | float | bool
 
 
 class Var(Expr, interned=False):
@@ -376,7 +427,9 @@ class Shuffle(Expr, interned=True):
 def const(value: float | bool, dtype: str | None = None) -> Expr:
     """A constant; without a type bools are bool, ints int64 and floats float32."""
     if dtype is None:
-        dtype = "bool" if isinstance(value, bool) else INDEX if isinstance(value, int) else "float32"
+        dtype = (
+            "bool" if isinstance(value, bool) else INDEX if isinstance(value, int) else "float32"
+        )
     if dt.lanes(dtype) > 1:
         return Broadcast(const(value, dt.scalar(dtype)), dt.lanes(dtype))
     if dt.is_float(dtype):
@@ -399,7 +452,8 @@ def convert(value: ExprLike, dtype: str | None = None) -> Expr:
     if isinstance(value, bool | int | float):
         return const(value, dtype)
     if hasattr(value, "as_expr"):
-        return value.as_expr()  # type: ignore[no-any-return]
+        made: Expr = value.as_expr()
+        return made
     raise TypeError(f"expected a number or an expression, got {type(value).__name__}: {value!r}")
 
 
@@ -418,18 +472,27 @@ def value_of(e: ExprLike) -> int | None:
 
 
 _FOLD: dict[type, Callable[[int, int], int | None]] = {
-    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b,
-    FloorDiv: lambda a, b: a // b if b else None, FloorMod: lambda a, b: a % b if b else None,
+    Add: lambda a, b: a + b,
+    Sub: lambda a, b: a - b,
+    Mul: lambda a, b: a * b,
+    FloorDiv: lambda a, b: a // b if b else None,
+    FloorMod: lambda a, b: a % b if b else None,
     TruncDiv: lambda a, b: int(a / b) if b and abs(a) < 1 << 52 else None,
     TruncMod: lambda a, b: int(math.fmod(a, b)) if b and abs(a) < 1 << 52 else None,
-    Min: min, Max: max,
-    EQ: lambda a, b: a == b, NE: lambda a, b: a != b, LT: lambda a, b: a < b,
-    LE: lambda a, b: a <= b, GT: lambda a, b: a > b, GE: lambda a, b: a >= b,
-    And: lambda a, b: a & b, Or: lambda a, b: a | b,
+    Min: min,
+    Max: max,
+    EQ: lambda a, b: a == b,
+    NE: lambda a, b: a != b,
+    LT: lambda a, b: a < b,
+    LE: lambda a, b: a <= b,
+    GT: lambda a, b: a > b,
+    GE: lambda a, b: a >= b,
+    And: lambda a, b: a & b,
+    Or: lambda a, b: a | b,
 }
 
 
-def _match(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+def matched(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both operands with one type: numbers take the expression's, lanes are broadcast."""
     if not isinstance(a, Expr):
         b = convert(b)
@@ -455,19 +518,20 @@ def _common(a: str, b: str) -> str:
     ka, kb = rank[dt.kind(a)], rank[dt.kind(b)]
     if ka != kb and 3 in (ka, kb):
         return a if ka > kb else b
-    wide = a if dt.bits(a) > dt.bits(b) else b if dt.bits(b) > dt.bits(a) else (a if ka >= kb else b)
-    return wide
+    if dt.bits(a) != dt.bits(b):
+        return a if dt.bits(a) > dt.bits(b) else b
+    return a if ka >= kb else b
 
 
 def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
     """`cls(a, b)` with operands matched and constants folded."""
-    a, b = _match(a, b)
+    a, b = matched(a, b)
     if isinstance(a, IntImm) and isinstance(b, IntImm) and cls in _FOLD:
         folded = _FOLD[cls](a.value, b.value)
         if folded is not None:
             if issubclass(cls, Compare):
                 return const(bool(folded), "bool")
-            if a.type == INDEX or -(1 << 31) <= folded < 1 << 31 and a.type == "int32":
+            if a.type == INDEX or (-(1 << 31) <= folded < 1 << 31 and a.type == "int32"):
                 return IntImm(a.type, int(folded))
             if a.type == "bool":
                 return const(bool(folded), "bool")
@@ -511,7 +575,7 @@ def maximum(a: ExprLike, b: ExprLike) -> Expr:
 
 def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
     """a / b rounded up, for positive b."""
-    a, b = _match(a, b)
+    a, b = matched(a, b)
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return IntImm(a.type, -(-a.value // b.value))
     return (a + (b - 1)) // b
@@ -558,7 +622,7 @@ def all_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
         if is_const(c, 0):
             return c
         if not is_const(c):
-            result = c if is_const(result) else And(*_match(result, c))
+            result = c if is_const(result) else And(*matched(result, c))
     return result
 
 
@@ -570,7 +634,7 @@ def any_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
         if is_const(c, 1):
             return c
         if not is_const(c):
-            result = c if is_const(result) else Or(*_match(result, c))
+            result = c if is_const(result) else Or(*matched(result, c))
     return result
 
 
@@ -590,8 +654,12 @@ def cast(dtype: str, value: ExprLike) -> Expr:
         return value
     if isinstance(value, Broadcast):
         return Broadcast(cast(dt.scalar(target), value.value), value.lanes)
-    if isinstance(value, IntImm) and (dt.is_float(target) or target == "bool" or target == INDEX or
-                                      (target == "int32" and -(1 << 31) <= value.value < 1 << 31)):
+    if isinstance(value, IntImm) and (
+        dt.is_float(target)
+        or target == "bool"
+        or target == INDEX
+        or (target == "int32" and -(1 << 31) <= value.value < 1 << 31)
+    ):
         return const(value.value, target)
     if isinstance(value, FloatImm) and target in ("float32", "float64"):
         return const(value.value, target)
@@ -601,7 +669,7 @@ def cast(dtype: str, value: ExprLike) -> Expr:
 def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
     """One of two values, both of which can be computed safely."""
     condition = convert(condition)
-    a, b = _match(true_value, false_value)
+    a, b = matched(true_value, false_value)
     if isinstance(condition, IntImm):
         return a if condition.value else b
     return a if a is b else Select(condition, a, b)
@@ -610,7 +678,7 @@ def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> 
 def if_then_else(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
     """One of two values; the other is not evaluated, so a load in it may be out of bounds."""
     condition = convert(condition)
-    a, b = _match(true_value, false_value)
+    a, b = matched(true_value, false_value)
     if isinstance(condition, IntImm):
         return a if condition.value else b
     return a if a is b else Call(a.dtype, "if_then_else", (condition, a, b))

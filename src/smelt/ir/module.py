@@ -13,7 +13,9 @@ __all__ = ["IRModule"]
 class IRModule:
     """Functions by name, of both levels. Passes make new modules; the functions are shared."""
 
-    def __init__(self, functions: Mapping[str, Node] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, functions: Mapping[str, Node] | None = None, attrs: Mapping[str, Any] | None = None
+    ) -> None:
         """Start from some functions."""
         self.functions: dict[str, Node] = dict(functions or {})
         self.attrs: dict[str, Any] = dict(attrs or {})
@@ -21,7 +23,9 @@ class IRModule:
     def __getitem__(self, name: Any) -> Any:
         key = name if isinstance(name, str) else name.name
         if key not in self.functions:
-            raise KeyError(f"the module has no function {key!r}; it has: {', '.join(self.functions) or 'none'}")
+            raise KeyError(
+                f"the module has no function {key!r}; it has: {', '.join(self.functions) or 'none'}"
+            )
         return self.functions[key]
 
     def __setitem__(self, name: Any, function: Node) -> None:

@@ -10,6 +10,7 @@ Immutability is promised to the type checker (`frozen_default=True`) and costs n
 
 from __future__ import annotations
 
+import inspect
 import struct
 import weakref
 from collections.abc import Callable, Iterator
@@ -37,25 +38,39 @@ def _key(value: object) -> object:
 class NodeMeta(type):
     """Turns annotations into slots and a constructor."""
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any],
-                interned: bool | None = None) -> NodeMeta:
+    fields: tuple[str, ...]
+    interned: bool
+    __defaults__: dict[str, Any]
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        interned: bool | None = None,
+    ) -> NodeMeta:
         own = [f for f, t in namespace.get("__annotations__", {}).items() if not _is_class_var(t)]
         defaults = {f: namespace.pop(f) for f in own if f in namespace}
         namespace["__slots__"] = (*own, *namespace.pop("__extra_slots__", ()))
-        cls = super().__new__(mcs, name, bases, namespace)
-        parent_fields = [f for b in reversed(cls.__mro__[1:]) for f in b.__dict__.get("__own_fields__", ())]
-        cls.__own_fields__ = tuple(own)
-        cls.__defaults__ = {**getattr(cls, "__defaults__", {}), **defaults}
-        cls.fields = (*parent_fields, *own)
-        cls.__match_args__ = cls.fields
+        parents = [b for b in bases if isinstance(b, NodeMeta)]
+        namespace["fields"] = (*[f for b in parents for f in b.fields], *own)
+        namespace["__match_args__"] = namespace["fields"]
+        namespace["__defaults__"] = {k: v for b in parents for k, v in b.__defaults__.items()}
+        namespace["__defaults__"] |= defaults
         if interned is not None:
-            cls.interned = interned
+            namespace["interned"] = interned
+        cls = super().__new__(mcs, name, bases, namespace)
         if cls.fields or interned is not None:
             _generate(cls)
         return cls
 
-    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any],
-                 interned: bool | None = None) -> None:
+    def __init__(
+        cls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        interned: bool | None = None,
+    ) -> None:
         super().__init__(name, bases, namespace)
 
 
@@ -74,15 +89,18 @@ def _generate(cls: NodeMeta) -> None:
         pool: dict[Any, weakref.ref[Any]] = {}
         scope["pool"] = pool
         plain = {"Expr", "Var", "Buffer", "Expr | None", "str"}
-        annotations = {f: str(c.__annotations__.get(f)) for c in cls.__mro__
-                       for f in c.__dict__.get("__annotations__", {})}
+        annotations = {
+            f: str(t) for c in cls.__mro__ for f, t in inspect.get_annotations(c).items()
+        }
         keys = [f if annotations.get(f) in plain else f"_key({f})" for f in fields]
-        lines += [f"    key = ({''.join(k + ', ' for k in keys)})",
-                  "    entry = pool.get(key)",
-                  "    if entry is not None:",
-                  "        self = entry()",
-                  "        if self is not None:",
-                  "            return self"]
+        lines += [
+            f"    key = ({''.join(k + ', ' for k in keys)})",
+            "    entry = pool.get(key)",
+            "    if entry is not None:",
+            "        self = entry()",
+            "        if self is not None:",
+            "            return self",
+        ]
     lines += ["    self = object_new(cls)"]
     lines += [f"    self.{f} = {f}" for f in fields]
     lines += ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
@@ -91,16 +109,19 @@ def _generate(cls: NodeMeta) -> None:
         lines += ["    pool[key] = ref(self, drop(key))"]
     lines += ["    return self"]
     exec("\n".join(lines), scope)
-    cls.__new__ = scope["__new__"]
+    type.__setattr__(cls, "__new__", scope["__new__"])
 
 
 def _dropper(pool: dict[Any, Any]) -> Callable[[Any], Callable[[Any], None]]:
     """Dead entries leave the pool, unless a newer node has taken the place meanwhile."""
+
     def drop(key: Any) -> Callable[[Any], None]:
         def gone(dead: Any) -> None:
             if pool.get(key) is dead:
                 del pool[key]
+
         return gone
+
     return drop
 
 
@@ -109,8 +130,7 @@ class Node(metaclass=NodeMeta):
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ("__weakref__",)
     interned: ClassVar[bool] = False
-    fields: ClassVar[tuple[str, ...]] = ()
-    __own_fields__: ClassVar[tuple[str, ...]]
+    fields: ClassVar[tuple[str, ...]]
     __defaults__: ClassVar[dict[str, Any]]
 
     def children(self) -> Iterator[Node]:
@@ -131,7 +151,9 @@ class Node(metaclass=NodeMeta):
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
-        return type(self)(*[changes.pop(f) if f in changes else getattr(self, f) for f in self.fields])
+        return type(self)(
+            *[changes.pop(f) if f in changes else getattr(self, f) for f in self.fields]
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), tuple(getattr(self, f) for f in self.fields))

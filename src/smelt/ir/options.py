@@ -14,8 +14,8 @@ __all__ = ["Options"]
 class Options:
     """How to compile. All of it is part of every cache key that it can influence.
 
-    opt_level  0: one plain kernel an operator; 1: fusion and default schedules; 2: constants folded,
-               graph simplified; 3: layouts chosen, weights packed (the default)
+    opt_level  0: one plain kernel an operator; 1: fusion and default schedules; 2: constants
+               folded, graph simplified; 3: layouts chosen, weights packed (the default)
     threads    processors to use; None: all that the process may use, or SMELT_NUM_THREADS
     cache_dir  folder of compiled kernels; None: SMELT_CACHE_DIR or the user's cache folder;
                "" switches the cache off
@@ -37,7 +37,9 @@ class Options:
             if not isinstance(value, int) or not low <= value <= high:
                 raise CompileError(f"Options.{name} is {value!r}; legal: {low} to {high}")
         if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
-            raise CompileError(f"Options.threads is {self.threads!r}; legal: a positive integer, or None for all")
+            raise CompileError(
+                f"Options.threads is {self.threads!r}; legal: a positive integer, or None for all"
+            )
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
             raise CompileError(f"Options.workers is {self.workers!r}; legal: 0 or more, or None")
 
@@ -47,7 +49,11 @@ class Options:
         if self.threads is not None:
             return self.threads
         text = os.environ.get("SMELT_NUM_THREADS", "")
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        available = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         if not text:
             return available
         if not text.isdigit() or int(text) < 1:

@@ -5,10 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smelt.arith import Analyzer
+from smelt.ir.build import all_of, equal, is_const, maximum, minimum
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import INDEX, Expr, IntImm, Var, all_of, const, equal, free_vars, is_const, maximum, minimum
-from smelt.tir.nodes import (Allocate, Block, BlockRealize, Buffer, BufferLoad, BufferStore, For, IfThenElse, PrimFunc,
-                             Seq, Stmt, is_no_op, no_op, seq, sub_statements, walk)
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
+from smelt.ir.walk import free_vars
+from smelt.tir.nodes import (
+    Allocate,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Seq,
+    Stmt,
+    is_no_op,
+    no_op,
+    seq,
+    sub_statements,
+    walk,
+)
 from smelt.tir.rewrite import Rewriter, loads
 
 __all__ = ["lower_blocks"]
@@ -58,8 +76,17 @@ class _Realize(Rewriter):
             self.memo[iter_var.var] = self.analyzer.simplify(self.expr(value))
         body = self.stmt(block.body)
         if block.init is not None:
-            first = [equal(self.memo[i.var], self.expr(i.dom.min)) for i in block.iter_vars if i.kind == "reduce"]
-            body = seq(IfThenElse(all_of(first), self.stmt(block.init)) if first else self.stmt(block.init), body)
+            first = [
+                equal(self.memo[i.var], self.expr(i.dom.min))
+                for i in block.iter_vars
+                if i.kind == "reduce"
+            ]
+            body = seq(
+                IfThenElse(all_of(first), self.stmt(block.init))
+                if first
+                else self.stmt(block.init),
+                body,
+            )
         predicate = self.expr(s.predicate)
         return body if is_const(predicate, 1) else IfThenElse(predicate, body)
 
@@ -103,8 +130,8 @@ def _descend(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
         if not users:
             return s
         first, last = s.stmts.index(users[0]), s.stmts.index(users[-1])
-        middle = seq(*s.stmts[first:last + 1])
-        return seq(*s.stmts[:first], _allocate(middle, buffer, analyzer), *s.stmts[last + 1:])
+        middle = seq(*s.stmts[first : last + 1])
+        return seq(*s.stmts[:first], _allocate(middle, buffer, analyzer), *s.stmts[last + 1 :])
     if isinstance(s, IfThenElse) and s.else_body is None and isinstance(s.then_body, For | Seq):
         return IfThenElse(s.condition, _descend(s.then_body, buffer, analyzer))
     if isinstance(s, Allocate):
@@ -137,7 +164,13 @@ def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
             least = _smaller(least, b[0], analyzer)  # type: ignore[index]
             most = _larger(most, b[1], analyzer)  # type: ignore[index]
         size = analyzer.simplify(most - least + 1)
-        if not isinstance(size, IntImm) and isinstance(extent, IntImm) or analyzer.can_prove(size >= extent):
+        # a ragged tile in registers is kept whole: what is behind its edge may be computed and dropped
+        whole = buffer.scope == "local" and isinstance(size, IntImm)
+        if not whole and (
+            not isinstance(size, IntImm)
+            and isinstance(extent, IntImm)
+            or analyzer.can_prove(size >= extent)
+        ):
             upper = analyzer.bounds(size)[1]
             if upper is not None and isinstance(extent, IntImm) and upper < extent.value:
                 size = const(upper, INDEX)
@@ -145,7 +178,9 @@ def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
                 least, size = const(0, INDEX), extent
         low.append(analyzer.simplify(least))
         shape.append(size)
-    small = Buffer(buffer.name, tuple(shape), buffer.type, buffer.scope, _strides(buffer, shape, analyzer))
+    small = Buffer(
+        buffer.name, tuple(shape), buffer.type, buffer.scope, _strides(buffer, shape, analyzer)
+    )
     return Allocate(small, _Shift(buffer, small, tuple(low), analyzer).stmt(s))
 
 
@@ -158,7 +193,11 @@ def _strides(buffer: Buffer, shape: list[Expr], analyzer: Analyzer) -> tuple[Exp
     at: Expr = const(1, INDEX)
     step: Expr = const(1, INDEX)
     while rest:
-        found = [d for d in reversed(rest) if analyzer.simplify(buffer.strides[d] - at) is const(0, INDEX)]
+        found = [
+            d
+            for d in reversed(rest)
+            if analyzer.simplify(buffer.strides[d] - at) is const(0, INDEX)
+        ]
         d = found[0] if found else rest[-1]
         rest.remove(d)
         strides[d] = step
@@ -179,8 +218,12 @@ def _larger(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
     return b if analyzer.can_prove(b >= a) else maximum(a, b)
 
 
-def _collect(s: Stmt, buffer: Buffer, domains: Mapping[Var, tuple[Expr, Expr]],
-             out: list[tuple[tuple[Expr, ...], dict[Var, tuple[Expr, Expr]]]]) -> None:
+def _collect(
+    s: Stmt,
+    buffer: Buffer,
+    domains: Mapping[Var, tuple[Expr, Expr]],
+    out: list[tuple[tuple[Expr, ...], dict[Var, tuple[Expr, Expr]]]],
+) -> None:
     """All index tuples of a buffer with the loops inside `s` that they stand in."""
     if isinstance(s, For):
         domains = {**domains, s.var: (s.min, s.extent)}
@@ -205,16 +248,26 @@ class _Shift(Rewriter):
         return super().visit_For(s)
 
     def moved(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple([self.analyzer.simplify(i - l) for i, l in zip(indices, self.low, strict=True)])
+        return tuple(
+            [self.analyzer.simplify(i - l) for i, l in zip(indices, self.low, strict=True)]
+        )
 
     def visit_expr(self, e: Expr) -> Expr:
         e = super().visit_expr(e)
-        return BufferLoad(self.new, self.moved(e.indices)) if isinstance(e, BufferLoad) and e.buffer is self.old else e
+        return (
+            BufferLoad(self.new, self.moved(e.indices))
+            if isinstance(e, BufferLoad) and e.buffer is self.old
+            else e
+        )
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         new = super().visit_BufferStore(s)
         assert isinstance(new, BufferStore)
-        return BufferStore(self.new, new.value, self.moved(new.indices)) if new.buffer is self.old else new
+        return (
+            BufferStore(self.new, new.value, self.moved(new.indices))
+            if new.buffer is self.old
+            else new
+        )
 
 
 def drop_empty(s: Stmt) -> Stmt:

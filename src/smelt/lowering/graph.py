@@ -10,9 +10,10 @@ import numpy as np
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import Expr, Var, const, free_vars
+from smelt.ir.expr import Expr, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.walk import free_vars
 from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, TupleGetItem, values
 from smelt.relax.nodes import Tuple as GraphTuple
 from smelt.relax.nodes import Var as GraphVar
@@ -83,7 +84,9 @@ class _Conflict(Exception):
 class _Planner:
     """One pass over the graph with given memory orders; raises _Conflict to ask for another order."""
 
-    def __init__(self, mod: IRModule, main: Function, orders: dict[int, tuple[int, ...]], refused: set[int]) -> None:
+    def __init__(
+        self, mod: IRModule, main: Function, orders: dict[int, tuple[int, ...]], refused: set[int]
+    ) -> None:
         self.mod, self.main, self.orders, self.refused = mod, main, orders, refused
         self.analyzer = Analyzer()
         self.symbols = _symbols(main)
@@ -156,15 +159,27 @@ class _Planner:
     def follow(self, v: Call, source: RelaxExpr) -> None:
         """Remember which kernel result a transposed value comes from, and how its dimensions moved."""
         rank = len(self.place(source).view.shape)
-        origin = self.origin.get(id(source)) if not _is_kernel(source) else (id(source), tuple(range(rank)))
+        origin = (
+            self.origin.get(id(source))
+            if not _is_kernel(source)
+            else (id(source), tuple(range(rank)))
+        )
         if origin is not None and isinstance(v.op, Op) and v.op.name == "transpose":
             self.origin[id(v)] = origin[0], tuple([origin[1][a] for a in v.attrs["axes"]])
 
     def ask(self, v: Call, source: RelaxExpr) -> None:
         """Restart with the source in the order in which this value would be a view, where possible."""
         rank = len(self.place(source).view.shape)
-        origin = self.origin.get(id(source)) if not _is_kernel(source) else (id(source), tuple(range(rank)))
-        if origin is None or isinstance(v.op, GlobalVar) or v.op.name not in ("reshape", "squeeze", "expand_dims"):
+        origin = (
+            self.origin.get(id(source))
+            if not _is_kernel(source)
+            else (id(source), tuple(range(rank)))
+        )
+        if (
+            origin is None
+            or isinstance(v.op, GlobalVar)
+            or v.op.name not in ("reshape", "squeeze", "expand_dims")
+        ):
             return
         if origin[0] in self.refused or origin[0] in self.orders:
             return
@@ -184,12 +199,15 @@ class _Planner:
         types = _types(v.type)
         made = []
         for t in types:
-            order = self.orders.get(id(v)) or kernel_order(group, [p.view for p in inputs],
-                                                           [p.type for p in group.params], t, self.analyzer)
+            order = self.orders.get(id(v)) or kernel_order(
+                group, [p.view for p in inputs], [p.type for p in group.params], t, self.analyzer
+            )
             s = Storage("temporary", t.dtype, t.bytes(), name=v.name)
             self.made_by[s] = id(v)
             made.append(Place(s, dense_in_order(t.shape, order)))
-        self.launches.append(Launch(group, tuple(inputs), tuple(made), str(group.attrs.get("name", "kernel"))))
+        self.launches.append(
+            Launch(group, tuple(inputs), tuple(made), str(group.attrs.get("name", "kernel")))
+        )
         self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
 
     def results(self) -> list[Storage]:
@@ -199,11 +217,22 @@ class _Planner:
         for i, r in enumerate(self.main.results()):
             at = self.place(r)
             s = at.storage
-            good = s.kind == "temporary" and s not in taken and is_dense(at.view, self.analyzer) \
-                and self.analyzer.simplify(at.view.offset) is const(0) \
+            good = (
+                s.kind == "temporary"
+                and s not in taken
+                and is_dense(at.view, self.analyzer)
+                and self.analyzer.simplify(at.view.offset) is const(0)
                 and self.analyzer.can_prove_equal(s.bytes, _bytes(at.view, s.dtype))
-            if not good and s.kind == "temporary" and s not in taken and self.made_by[s] not in self.orders \
-                    and self.made_by[s] not in self.refused and _is_kernel(r) and self.made_by[s] == id(r):
+            )
+            if (
+                not good
+                and s.kind == "temporary"
+                and s not in taken
+                and self.made_by[s] not in self.orders
+                and self.made_by[s] not in self.refused
+                and _is_kernel(r)
+                and self.made_by[s] == id(r)
+            ):
                 raise _Conflict(id(r), tuple(range(len(at.view.shape))))
             if not good:
                 s = self.copied(r, at)
@@ -217,7 +246,11 @@ class _Planner:
         t = r.type  # type: ignore[attr-defined]
         assert isinstance(t, TensorType)
         param = GraphVar("p0", t)
-        group = Function((param,), graph_call("reshape", param, shape=t.shape), {"primitive": True, "name": "copy"})
+        group = Function(
+            (param,),
+            graph_call("reshape", param, shape=t.shape),
+            {"primitive": True, "name": "copy"},
+        )
         s = Storage("temporary", t.dtype, t.bytes())
         self.launches.append(Launch(group, (at,), (Place(s, dense(t.shape)),), "copy"))
         return s
@@ -225,8 +258,10 @@ class _Planner:
 
 def _views_allowed(view: View) -> bool:
     """Views that repeat elements are left to kernels, which broadcast by themselves."""
-    return all(s is not const(0) or getattr(e, "value", None) == 1
-               for e, s in zip(view.shape, view.strides, strict=True))
+    return all(
+        s is not const(0) or getattr(e, "value", None) == 1
+        for e, s in zip(view.shape, view.strides, strict=True)
+    )
 
 
 def _is_kernel(v: RelaxExpr) -> bool:
@@ -278,5 +313,3 @@ def lower_bound(storages: Sequence[Storage], launches: int) -> int:
         for n in range(s.first, s.last + 1):
             at[n] += size
     return max(at, default=0)
-
-

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt import te
+from smelt.arith import Analyzer
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import Expr, Var, const, free_vars
+from smelt.ir.expr import Expr, Var, const
 from smelt.ir.types import TensorType, TupleType
+from smelt.ir.walk import free_vars
 from smelt.relax.nodes import Call, Constant, Function, TupleGetItem, values
 from smelt.relax.nodes import Var as GraphVar
 from smelt.relax.views import View, is_dense
-from smelt.arith import Analyzer
 from smelt.te import Tensor
 from smelt.tir.nodes import Block, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
@@ -21,7 +22,9 @@ from smelt.topi.registry import Op
 __all__ = ["group_to_prim_func"]
 
 
-def group_to_prim_func(group: Function, inputs: Sequence[View], outputs: Sequence[View], name: str) -> PrimFunc:
+def group_to_prim_func(
+    group: Function, inputs: Sequence[View], outputs: Sequence[View], name: str
+) -> PrimFunc:
     """The program of a fused group.
 
     inputs, outputs  where the elements of parameters and results stand; offsets are the caller's
@@ -59,7 +62,7 @@ def _results(group: Function, params: list[Tensor]) -> list[Tensor]:
 def _apply(call: Call, made: Mapping[int, Any]) -> Any:
     assert isinstance(call.op, Op)
     args = [None if a is None else made[id(a)] for a in call.args]
-    missing = [n for n in call.op.operands[len(args):]] if not call.op.variadic else []
+    missing = [n for n in call.op.operands[len(args) :]] if not call.op.variadic else []
     result = call.op(*args, *([None] * len(missing)), **call.attrs)
     if isinstance(call.type, TupleType):
         return result
@@ -107,7 +110,11 @@ def _stride_sizes(func: PrimFunc) -> list[Var]:
     found: dict[Var, None] = {}
     for b in func.buffers:
         for s in b.strides:
-            found.update(dict.fromkeys(sorted((v for v in free_vars(s) if v not in known), key=lambda v: v.name)))
+            found.update(
+                dict.fromkeys(
+                    sorted((v for v in free_vars(s) if v not in known), key=lambda v: v.name)
+                )
+            )
     return list(found)
 
 
@@ -132,5 +139,3 @@ def _in_order(shape: Sequence[Expr], order: Sequence[int]) -> tuple[Expr, ...]:
         strides[d] = step
         step = step * shape[d]
     return tuple(strides)
-
-

@@ -8,7 +8,8 @@ alone becomes that loop's bounds, and the rest is left for loop partitioning.
 from __future__ import annotations
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import (And, Add, Call, Expr, FloatImm, Max, Min, Mul, Var, all_of, free_vars, maximum, minimum)
+from smelt.ir.expr import (GE, LT, Add, And, Call, Expr, FloatImm, Max, Min, Mul, Var, all_of, free_vars, is_const,
+                           maximum, minimum)
 from smelt.tir.nodes import (Allocate, Buffer, BufferLoad, BufferStore, For, IfThenElse, PrimFunc, Seq, Stmt, seq)
 from smelt.tir.rewrite import Rewriter, loads
 
@@ -80,6 +81,7 @@ class _DropSafe(Rewriter):
         for v in sizes:
             self.analyzer.assume_positive(v)
         self.inside: dict[Buffer, set[Var]] = {}
+        self.vectors: dict[Var, tuple[Expr, Expr]] = {}
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
         self.inside[s.buffer] = set()
@@ -89,7 +91,12 @@ class _DropSafe(Rewriter):
         self.analyzer.bind(s.var, s.min, s.extent)
         for variables in self.inside.values():
             variables.add(s.var)
-        return super().visit_For(s)
+        if s.kind != "vectorized":
+            return super().visit_For(s)
+        self.vectors[s.var] = (s.min, s.extent)
+        new = super().visit_For(s)
+        del self.vectors[s.var]
+        return new
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
         conditions, store = _chain(s)
@@ -101,8 +108,19 @@ class _DropSafe(Rewriter):
             if self._spatial(c, store):
                 with self.analyzer.assume(all_of(others)):
                     if self._in_bounds(store.value):
-                        kept = others
+                        whole = self._any_lane(c)
+                        kept = others if whole is None else [*others, whole]
+        kept = [c for c in kept if not is_const(c, 1)]
         return IfThenElse(all_of(kept), store) if kept else store
+
+    def _any_lane(self, c: Expr) -> Expr | None:
+        """The condition that some lane of a vector exists: whole vectors may still go."""
+        if not isinstance(c, LT | GE) or not self.vectors:
+            return None
+        ends = self.analyzer.interval(c.a - c.b, self.vectors)
+        if ends is None:
+            return None
+        return self.analyzer.simplify(ends[0] < 0 if isinstance(c, LT) else ends[1] >= 0)
 
     def _accumulates(self, s: BufferStore) -> bool:
         return not any(load.buffer is not s.buffer and load.buffer.scope == "local" for load in loads(s.value))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import Expr, IntImm, Var, const, maximum
+from smelt.ir.build import maximum
+from smelt.ir.expr import Expr, IntImm, Var, const
 
 from .graph import Storage
 
@@ -47,16 +48,22 @@ def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
     for s in order:
         size = _round(s.bytes.value)  # type: ignore[attr-defined]
         at = 0
-        for _, begin, end in sorted((x for x in placed if x[0].first <= s.last and s.first <= x[0].last),
-                                    key=lambda x: x[1]):
+        for _, begin, end in sorted(
+            (x for x in placed if x[0].first <= s.last and s.first <= x[0].last), key=lambda x: x[1]
+        ):
             if at + size <= begin:
                 break
             at = max(at, end)
         placed.append((s, at, at + size))
         offsets[s] = const(at)
     steps = sorted({s.first for s in storages})
-    live = max((sum(_round(s.bytes.value) for s in storages if s.first <= n <= s.last)  # type: ignore[attr-defined]
-                for n in steps), default=0)
+    live = max(
+        (
+            sum(_round(s.bytes.value) for s in storages if s.first <= n <= s.last)  # type: ignore[attr-defined]
+            for n in steps
+        ),
+        default=0,
+    )
     return MemoryPlan(offsets, const(max((end for _, _, end in placed), default=0)), live)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,11 @@ from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import Expr, IntImm, const
+from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import TensorType
+from smelt.ir.walk import free_vars, substitute
 from smelt.relax.nodes import Call, Constant, Function, values
 from smelt.relax.views import dense
 from smelt.runtime.executable import Executable
@@ -64,7 +65,9 @@ def form_of(group: Function) -> str:
         elif isinstance(v, Constant):
             lines.append(f"{v.type!r} {v.data.tobytes().hex()}")
         else:
-            lines.append(f"{type(v).__name__} {[numbers[id(c)] for c in v.children() if id(c) in numbers]}")
+            lines.append(
+                f"{type(v).__name__} {[numbers[id(c)] for c in v.children() if id(c) in numbers]}"
+            )
     return "\n".join(lines)
 
 
@@ -73,10 +76,19 @@ def spec_of(launch: Launch, target: Target, options: Options) -> KernelSpec:
     inputs = tuple([p.view.replace(offset=const(0)) for p in launch.inputs])
     outputs = tuple([p.view.replace(offset=const(0)) for p in launch.outputs])
     constants = tuple([p.storage.kind == "constant" and _plain(p) for p in launch.inputs])
-    text = "\n".join([form_of(launch.group), repr((inputs, outputs, constants)), str(target), str(options.cores),
-                      str(options.opt_level)])
+    text = "\n".join(
+        [
+            form_of(launch.group),
+            repr((inputs, outputs, constants)),
+            str(target),
+            str(options.cores),
+            str(options.opt_level),
+        ]
+    )
     symbol = "k" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-    return KernelSpec(symbol, launch.group, inputs, outputs, constants, target, options.cores, options.opt_level)
+    return KernelSpec(
+        symbol, launch.group, inputs, outputs, constants, target, options.cores, options.opt_level
+    )
 
 
 def _plain(p: Place) -> bool:
@@ -90,7 +102,9 @@ def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[Kern
     return [spec_of(launch, target, options) for launch in plan.launches]
 
 
-def build_model(mod: IRModule, target: Target, options: Options, progress: Progress | None = None) -> Executable:
+def build_model(
+    mod: IRModule, target: Target, options: Options, progress: Progress | None = None
+) -> Executable:
     """Compile a fused graph for a (resolved) target and load it into this process."""
     model = compile_graph(mod, target, options, progress)
     weights, places = _weights(model)
@@ -101,25 +115,38 @@ def build_model(mod: IRModule, target: Target, options: Options, progress: Progr
     objects = [host, *[a.object for a in model.artifacts.values()]]
     addresses, keep = link_in_process(objects, [ENTRY, PLAN])
     metadata = _metadata(mod, model, target, weights.nbytes)
-    return Executable(addresses[ENTRY], addresses[PLAN], metadata, weights, keep, options.threads, objects)
+    return Executable(
+        addresses[ENTRY], addresses[PLAN], metadata, weights, keep, options.threads, objects
+    )
 
 
-def compile_graph(mod: IRModule, target: Target, options: Options, progress: Progress | None = None) -> Model:
+def compile_graph(
+    mod: IRModule, target: Target, options: Options, progress: Progress | None = None
+) -> Model:
     """All kernels of a fused graph compiled, memory planned."""
     plan = plan_graph(mod)
     specs = kernel_specs(plan, target, options)
     unique = {s.symbol: s for s in specs}
     artifacts = build_kernels(list(unique.values()), options, progress)
-    calls = [_call(launch, artifacts[s.symbol], s.symbol, n)
-             for n, (launch, s) in enumerate(zip(plan.launches, specs, strict=True))]
-    temporaries = {p.storage: None for launch in plan.launches for p in (*launch.inputs, *launch.outputs)
-                   if p.storage.kind == "temporary"}
+    symbols = {v.name: v for v in plan.symbols}
+    calls = [
+        _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
+        for n, (launch, s) in enumerate(zip(plan.launches, specs, strict=True))
+    ]
+    temporaries = {
+        p.storage: None
+        for launch in plan.launches
+        for p in (*launch.inputs, *launch.outputs)
+        if p.storage.kind == "temporary"
+    }
     scratch = [w for c in calls for w in c.workspaces]
     memory = plan_memory([*temporaries, *scratch], plan.symbols)
     return Model(plan, specs, calls, memory, artifacts)
 
 
-def build_kernels(specs: Sequence[KernelSpec], options: Options, progress: Progress | None) -> dict[str, Artifact]:
+def build_kernels(
+    specs: Sequence[KernelSpec], options: Options, progress: Progress | None
+) -> dict[str, Artifact]:
     """Artifacts by symbol: from the cache, or compiled by the workers."""
     cache = None if options.cache_dir == "" else ObjectCache(options.cache_dir)
     done: dict[str, Artifact] = {}
@@ -130,10 +157,19 @@ def build_kernels(specs: Sequence[KernelSpec], options: Options, progress: Progr
             missing.append(s)
         else:
             done[s.symbol] = pickle.loads(data)
-    report = None if progress is None else lambda n, total: progress("kernels", n + len(done), total + len(done))
+    report = (
+        None
+        if progress is None
+        else lambda n, total: progress("kernels", n + len(done), total + len(done))
+    )
     workers = options.workers if options.workers is not None else len(os.sched_getaffinity(0))
     pool = default_pool(workers)
-    built = pool.map(BUILD, [(s,) for s in missing], [str(s.group.attrs.get("name", s.symbol)) for s in missing], report)
+    built = pool.map(
+        BUILD,
+        [(s,) for s in missing],
+        [str(s.group.attrs.get("name", s.symbol)) for s in missing],
+        report,
+    )
     for s, artifact in zip(missing, built, strict=True):
         done[s.symbol] = artifact
         if cache is not None:
@@ -141,16 +177,24 @@ def build_kernels(specs: Sequence[KernelSpec], options: Options, progress: Progr
     return done
 
 
-def _call(launch: Launch, artifact: Artifact, symbol: str, n: int) -> KernelCall:
+def _call(
+    launch: Launch, artifact: Artifact, symbol: str, n: int, symbols: Mapping[str, Var]
+) -> KernelCall:
+    """A launch of a compiled kernel, whose sizes are the kernel's own variables: names connect them."""
     places = []
     for p, pack in zip(launch.inputs, artifact.packs, strict=True):
-        places.append(p if pack is None else Place(_packed(p.storage, pack), p.view.replace(offset=const(0))))
+        places.append(
+            p if pack is None else Place(_packed(p.storage, pack), p.view.replace(offset=const(0)))
+        )
     workspaces = []
     for size in artifact.workspaces:
-        w = Storage("temporary", "uint8", size, name="scratch")
+        own = {v: symbols[v.name] for v in free_vars(size) if v.name in symbols}
+        w = Storage("temporary", "uint8", substitute(size, own), name="scratch")
         w.first = w.last = n
         workspaces.append(w)
-    return KernelCall(launch, symbol, [*places, *launch.outputs], [v.name for v in artifact.scalars], workspaces)
+    return KernelCall(
+        launch, symbol, [*places, *launch.outputs], [v.name for v in artifact.scalars], workspaces
+    )
 
 
 @dataclass(eq=False)
@@ -162,7 +206,14 @@ class PackedStorage(Storage):
 
 def _packed(s: Storage, pack: Pack) -> PackedStorage:
     elements = int(np.prod(pack.shape))
-    return PackedStorage("constant", s.dtype, const(elements * dt.bytes_of(s.dtype)), data=s.data, name=s.name, pack=pack)
+    return PackedStorage(
+        "constant",
+        s.dtype,
+        const(elements * dt.bytes_of(s.dtype)),
+        data=s.data,
+        name=s.name,
+        pack=pack,
+    )
 
 
 def _weights(model: Model) -> tuple[np.ndarray, dict[Storage, int]]:
@@ -183,9 +234,9 @@ def _weights(model: Model) -> tuple[np.ndarray, dict[Storage, int]]:
             offsets[s] = items[key][0]
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    blob = raw[start:start + size]
+    blob = raw[start : start + size]
     for at, s in items.values():
-        _write(s, blob[at:at + s.bytes.value])  # type: ignore[attr-defined]
+        _write(s, blob[at : at + s.bytes.value])  # type: ignore[attr-defined]
     return blob, offsets
 
 
@@ -219,16 +270,28 @@ def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -
         for p in (*launch.inputs, *launch.outputs):
             moved = moved + _size(p)
         ops = [v.op.name for v in values(launch.group.body) if isinstance(v, Call)]
-        kernels.append({"name": launch.name, "ops": ops, "flops": _text(model.artifacts[c.symbol].flops),
-                        "bytes": _text(moved), "symbol": c.symbol})
+        kernels.append(
+            {
+                "name": launch.name,
+                "ops": ops,
+                "flops": _text(model.artifacts[c.symbol].flops),
+                "bytes": _text(moved),
+                "symbol": c.symbol,
+            }
+        )
     total = model.memory.total
     return {
-        "abi": 1, "name": str(mod.attrs.get("name", "model")), "target": str(target),
+        "abi": 1,
+        "name": str(mod.attrs.get("name", "model")),
+        "target": str(target),
         "inputs": [tensor(p.name, p.type) for p in main.params],
         "outputs": [tensor(str(n), r.type) for n, r in zip(names, main.results(), strict=True)],
         "symbols": [v.name for v in model.plan.symbols],
-        "features": needed_features(target), "kernels": kernels, "weights_bytes": weights_bytes,
-        "workspace_bytes": total.value if isinstance(total, IntImm) else None, "live_bytes": model.memory.live,
+        "features": needed_features(target),
+        "kernels": kernels,
+        "weights_bytes": weights_bytes,
+        "workspace_bytes": total.value if isinstance(total, IntImm) else None,
+        "live_bytes": model.memory.live,
     }
 
 
@@ -241,8 +304,21 @@ def _size(p: Place) -> Expr:
 
 def needed_features(target: Target) -> list[str]:
     """The CPU features without which the code must not run."""
-    checked = ("sse4.2", "avx", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl",
-               "avx512vnni", "avx512bf16", "neon", "dotprod")
+    checked = (
+        "sse4.2",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "bmi2",
+        "avx512f",
+        "avx512bw",
+        "avx512dq",
+        "avx512vl",
+        "avx512vnni",
+        "avx512bf16",
+        "neon",
+        "dotprod",
+    )
     on = set(cpu_features(target))
     return [f for f in checked if f in on]
-

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import (GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, all_of,
-                           const, free_vars, maximum, minimum)
 from smelt.ir import dtype as dt
+from smelt.ir.build import all_of, maximum, minimum
+from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements
 from smelt.tir.rewrite import Rewriter, loads
 
@@ -61,7 +62,13 @@ class _Partition(Rewriter):
         middle = self.part(s.body, inside)
         before = self.edge(s.body, v, start, low, all_of(v < low))
         after = self.edge(s.body, v, high, end, all_of(v >= high))
-        rest = after if before is None else before if after is None else IfThenElse(v < low, before, after)
+        rest = (
+            after
+            if before is None
+            else before
+            if after is None
+            else IfThenElse(v < low, before, after)
+        )
         body: Stmt = middle if rest is None else IfThenElse(inside, middle, rest)
         return s.replace(body=body)
 
@@ -131,7 +138,9 @@ def _middle(s: For, analyzer: Analyzer) -> tuple[Expr, Expr] | None:
     return (analyzer.simplify(low), analyzer.simplify(high)) if useful else None
 
 
-def _conditions(s: Stmt, domains: Mapping[Var, tuple[Expr, Expr]]) -> list[tuple[Expr, Mapping[Var, tuple[Expr, Expr]]]]:
+def _conditions(
+    s: Stmt, domains: Mapping[Var, tuple[Expr, Expr]]
+) -> list[tuple[Expr, Mapping[Var, tuple[Expr, Expr]]]]:
     """All comparisons of branches and guarded values, with the inner loops around each."""
     found: list[tuple[Expr, Mapping[Var, tuple[Expr, Expr]]]] = []
     if isinstance(s, For):
@@ -181,5 +190,3 @@ def _worst(e: Expr, domains: Mapping[Var, tuple[Expr, Expr]], analyzer: Analyzer
     if bounds is None:
         return None
     return bounds[0] >= 0
-
-

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import Broadcast, Expr, IntImm, Var, is_const, logical_not
-from smelt.tir.nodes import (Allocate, For, IfThenElse, LetStmt, PrimFunc,
-                             Seq, Stmt, is_no_op, no_op, seq)
+from smelt.ir.build import is_const, logical_not
+from smelt.ir.expr import Broadcast, Expr, IntImm, Var
+from smelt.tir.nodes import (
+    Allocate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Seq,
+    Stmt,
+    is_no_op,
+    no_op,
+    seq,
+)
 from smelt.tir.rewrite import Rewriter
 
 __all__ = ["Simplify", "simplify"]
@@ -50,8 +61,11 @@ class Simplify(Rewriter):
         body = self.stmt(s.body)
         if is_no_op(body):
             return no_op()
-        return s if low is s.min and extent is s.extent and body is s.body else s.replace(
-            min=low, extent=extent, body=body)
+        return (
+            s
+            if low is s.min and extent is s.extent and body is s.body
+            else s.replace(min=low, extent=extent, body=body)
+        )
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
         """Decided branches are taken; an undecided condition is a fact inside."""
@@ -95,5 +109,3 @@ def simplify(func: PrimFunc) -> PrimFunc:
     """A program with its statements simplified."""
     body = Simplify([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
     return func if body is func.body else func.replace(body=body)
-
-

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
+from smelt.ir.build import is_const
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import (INDEX, Binary, Broadcast, Call, Cast, Expr, IntImm, Not, Ramp, Select, Var, const, free_vars,
-                           is_const, rebuild_binary)
-from smelt.tir.nodes import (Allocate, Buffer, BufferLoad, BufferStore, For, IfThenElse, LetStmt, PrimFunc, Stmt)
+from smelt.ir.expr import (
+    INDEX,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Expr,
+    IntImm,
+    Not,
+    Ramp,
+    Select,
+    Var,
+    const,
+)
+from smelt.ir.walk import free_vars, rebuild_binary
+from smelt.tir.nodes import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+)
 from smelt.tir.rewrite import Rewriter, loads
 
 __all__ = ["vectorize_loops"]
@@ -55,8 +79,10 @@ class _Lanes(Rewriter):
         match e:
             case Call(t, op, args):
                 scalar_guard = op == "if_then_else" and dt.lanes(parts[0].dtype) == 1
-                wide = [p if dt.lanes(p.dtype) > 1 or (scalar_guard and i == 0) else Broadcast(p, lanes)
-                        for i, p in enumerate(parts)]
+                wide = [
+                    p if dt.lanes(p.dtype) > 1 or (scalar_guard and i == 0) else Broadcast(p, lanes)
+                    for i, p in enumerate(parts)
+                ]
                 assert len(args) == len(wide)
                 return Call(dt.vector(t, lanes), op, tuple(wide))
             case Select():
@@ -88,7 +114,9 @@ class _Lanes(Rewriter):
         if buffer in self.wide:
             buffer, index = self.wide[buffer], self.lane_index(index)
         elif dt.lanes(index.dtype) == 1 and dt.lanes(value.dtype) > 1:
-            raise InternalError(f"vectorize: all turns of {self.var.name} store to the same element of {buffer.name}")
+            raise InternalError(
+                f"vectorize: all turns of {self.var.name} store to the same element of {buffer.name}"
+            )
         lanes = dt.lanes(index.dtype)
         if lanes > 1 and dt.lanes(value.dtype) == 1:
             value = Broadcast(value, lanes)
@@ -117,7 +145,9 @@ class _Lanes(Rewriter):
         return LetStmt(wide, value, self.stmt(s.body))
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
-        wide = Buffer(s.buffer.name, (s.buffer.shape[0] * self.lanes,), s.buffer.type, s.buffer.scope)
+        wide = Buffer(
+            s.buffer.name, (s.buffer.shape[0] * self.lanes,), s.buffer.type, s.buffer.scope
+        )
         self.wide[s.buffer] = wide
         return Allocate(wide, self.stmt(s.body), s.annotations)
 
@@ -135,7 +165,9 @@ class _Vectorize(Rewriter):
         if s.kind != "vectorized":
             return s
         if not isinstance(s.extent, IntImm):
-            raise InternalError(f"the vectorised loop {s.var.name} has the extent {s.extent}, not a constant")
+            raise InternalError(
+                f"the vectorised loop {s.var.name} has the extent {s.extent}, not a constant"
+            )
         if is_const(s.extent, 1):
             return s.replace(kind="serial")
         return _Lanes(s.var, s.min, s.extent.value, self.analyzer).stmt(s.body)
@@ -143,4 +175,6 @@ class _Vectorize(Rewriter):
 
 def vectorize_loops(func: PrimFunc) -> PrimFunc:
     """Replace loops of kind "vectorized" by vector statements."""
-    return func.replace(body=_Vectorize([p for p in func.params if isinstance(p, Var)]).stmt(func.body))
+    return func.replace(
+        body=_Vectorize([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
+    )

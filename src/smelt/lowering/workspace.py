@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import INDEX, Expr, IntImm, Var, const, free_vars
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import Allocate, Buffer, BufferLoad, BufferStore, For, PrimFunc, Stmt
 from smelt.tir.rewrite import Rewriter
 
@@ -73,4 +74,5 @@ def lift_workspaces(func: PrimFunc) -> PrimFunc:
     if not lift.workspaces:
         return func
     return func.replace(params=(*func.params, *lift.workspaces), body=body).with_attrs(
-        workspaces=len(lift.workspaces))
+        workspaces=len(lift.workspaces)
+    )

@@ -16,11 +16,12 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError, TypeMismatch, Unsupported
-from smelt.ir.expr import Expr, IntImm, const, free_vars, substitute
+from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op

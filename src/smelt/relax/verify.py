@@ -8,11 +8,12 @@ from typing import Any, NoReturn
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError, VerifyError
-from smelt.ir.expr import Expr, IntImm, convert, free_vars, substitute
+from smelt.ir.expr import Expr, IntImm, convert
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Buffer, PrimFunc
 
 from .nodes import (

@@ -10,6 +10,7 @@ from smelt.runtime.native import cpu_features, num_threads, set_num_threads
 from smelt.runtime.ndarray import NDArray, array, empty
 from smelt.runtime.report import BenchmarkResult, KernelTime, MemoryInfo, ProfileReport
 from smelt.runtime.signature import TensorInfo
+from smelt.runtime.support import enabled
 
 __all__ = [
     "BenchmarkResult",
@@ -30,6 +31,7 @@ __all__ = [
     "cpu",
     "cpu_features",
     "empty",
+    "enabled",
     "load_module",
     "num_threads",
     "read_metadata",

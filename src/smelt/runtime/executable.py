@@ -7,7 +7,7 @@ import math
 import os
 import statistics
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -227,6 +227,20 @@ class Executable:
         """Name, inputs and outputs."""
         show = self.signature.listing
         return f"Executable {self.name}: {show(self.inputs)} -> {show(self.outputs)}"
+
+    # ---- the classic way in -------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Callable[[Device], Executable]:
+        """`exe["default"](cpu(0))` is this executable, ready to run on that device."""
+        if name not in ("default", self.name):
+            known = sorted({"default", self.name})
+            raise InputError(f"{self.name}: no function {name!r}; functions: {', '.join(known)}")
+        return self._on
+
+    def _on(self, device: Device) -> Executable:
+        if device != self._device:
+            raise InputError(f"{self.name}: it runs on {self._device}, not on {device}")
+        return self
 
     # ---- calling ------------------------------------------------------------------------------
 

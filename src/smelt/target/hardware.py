@@ -47,11 +47,13 @@ def hardware_of(target: Target, features: Iterable[str]) -> Hardware:
     """
     on = set(features)
     triple = target.mtriple
-    l1, l2, l3 = _caches() if target.mcpu in ("", "native") or not triple else (32 << 10, 512 << 10, 4 << 20)
+    l1, l2, l3 = (
+        _caches() if target.mcpu in ("", "native") or not triple else (32 << 10, 512 << 10, 4 << 20)
+    )
     cores = int(target.attrs.get("num-cores", 0)) or len(os.sched_getaffinity(0))
     if triple.startswith(("aarch64", "arm64")) or "neon" in on:
         return Hardware(16, 32, True, l1, l2, l3, cores)
-    if _AVX512 <= on:
+    if on.issuperset(_AVX512):
         return Hardware(64, 32, True, l1, l2, l3, cores)
     if "avx2" in on or "avx" in on:
         return Hardware(32, 16, "fma" in on, l1, l2, l3, cores)

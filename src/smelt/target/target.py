@@ -1,90 +1,65 @@
-"""Target strings: a kind and its options, e.g. "llvm -mcpu=native"."""
+"""Target strings: a kind and its options, e.g. "llvm -mcpu=native", or a tag of a machine."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar, Token
+from types import TracebackType
 from typing import Any
 
 from smelt.ir.errors import TargetError
 
+from .kinds import FLAGS, KINDS, TargetKind, option_value, option_words
+from .tags import TAGS
+
 __all__ = ["Target", "TargetKind"]
-
-_COMMON = ("keys", "tag", "device", "model", "libs", "host", "from_device", "target_device_type")
-_LLVM = ("mcpu", "mattr", "mtriple", "mabi", "mfloat-abi", "num-cores", "opt-level", "fast-math", "vector-width",
-         "jit", "system-lib", "runtime", "link-params")
-_C = ("mcpu", "march", "mfloat-abi", "mfpu", "mattr", "runtime", "system-lib", "link-params",
-      "workspace-byte-alignment", "constants-byte-alignment")
-_GPU = ("arch", "mcpu", "mattr", "max_num_threads", "thread_warp_size", "max_shared_memory_per_block",
-        "max_threads_per_block", "registers_per_block", "mtriple", "supports_float16", "supports_int8")
-_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    # kind: (its own options, its keys)
-    "llvm": (_LLVM, ("cpu",)),
-    "c": (_C, ("cpu",)),
-    "cuda": (_GPU, ("cuda", "gpu")),
-    "nvptx": (_GPU, ("cuda", "gpu")),
-    "rocm": (_GPU, ("rocm", "gpu")),
-    "opencl": (_GPU, ("opencl", "gpu")),
-    "metal": (_GPU, ("metal", "gpu")),
-    "vulkan": (_GPU, ("vulkan", "gpu")),
-    "webgpu": (_GPU, ("webgpu", "gpu")),
-    "hexagon": (_LLVM + ("vtcm-capacity",), ("hexagon", "cpu")),
-    "ext_dev": ((), ("ext_dev",)),
-    "hybrid": ((), ("hybrid",)),
-    "composite": (("devices",), ("composite",)),
-}
-
-
-class TargetKind:
-    """A family of targets: its name and the keys that rules are chosen by."""
-
-    def __init__(self, name: str, keys: tuple[str, ...]) -> None:
-        """Name a kind."""
-        self.name, self.default_keys = name, keys
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        return f"TargetKind({self.name!r})"
 
 
 class Target:
-    """A kind with options. Attributes read like the options: `target.mcpu`, `target.attrs["mattr"]`."""
+    """A kind with options, which read as they are written: `target.mcpu`, `target.attrs["mattr"]`.
 
-    def __init__(self, spec: str | Mapping[str, Any] | Target, host: str | Mapping[str, Any] | Target | None = None) -> None:
-        """Parse a target string, a dictionary with "kind", or copy a target."""
-        if isinstance(spec, Target):
-            attrs = {"kind": spec.kind.name, **spec.attrs}
-            host = host if host is not None else spec.host
-        elif isinstance(spec, Mapping):
-            attrs = dict(spec)
-        elif isinstance(spec, str):
-            attrs = _parse(spec)
-        else:
-            raise TargetError(f"a target is a string or a dictionary, not {type(spec).__name__}")
+    kind   a TargetKind
+    attrs  the options that were given, each in its type
+    keys   what rules are chosen by: given keys, then the device, then those of the kind
+    host   the target of the code around kernels, None if it is the same machine
+    """
+
+    def __init__(
+        self,
+        spec: str | Mapping[str, Any] | Target,
+        host: str | Mapping[str, Any] | Target | None = None,
+    ) -> None:
+        """Parse a target string, a tag, or a dictionary with "kind"; or copy a target."""
+        attrs = _attributes(spec)
         name = attrs.pop("kind", None)
-        if name not in _KINDS:
-            near = difflib.get_close_matches(str(name), _KINDS, 3)
-            raise TargetError(f"unknown target kind {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
-                              + f"; kinds: {', '.join(_KINDS)}")
-        own, keys = _KINDS[name]
+        if not isinstance(name, str) or name not in KINDS:
+            raise TargetError(
+                f"unknown target kind {name!r}{_nearest(str(name), [*KINDS, *TAGS])}; "
+                f"kinds: {', '.join(KINDS)}"
+            )
+        kind = KINDS[name]
         for option in attrs:
-            if option not in own and option not in _COMMON:
-                near = difflib.get_close_matches(option, (*own, *_COMMON), 3)
-                raise TargetError(f"target kind {name!r} has no option {option!r}"
-                                  + (f"; nearest: {', '.join(near)}" if near else "")
-                                  + f"; options: {', '.join(sorted((*own, *_COMMON)))}")
-        inner_host = attrs.pop("host", None)
-        host = host if host is not None else inner_host
-        self.kind = TargetKind(name, keys)
-        self.attrs: dict[str, Any] = {k: _value(k, v) for k, v in attrs.items()}
+            if option not in kind.options:
+                raise TargetError(
+                    f"target kind {name!r} has no option {option!r}"
+                    f"{_nearest(option, kind.options)}; options: {', '.join(kind.options)}"
+                )
+        inner = attrs.pop("host", None)
+        host = inner if host is None else host
+        self.kind = kind
+        self.attrs: dict[str, Any] = {k: option_value(k, v) for k, v in attrs.items()}
         device = self.attrs.get("device")
-        given = tuple(self.attrs.get("keys", ()))
-        self.keys: tuple[str, ...] = tuple(dict.fromkeys((*given, *((device,) if device else ()), *keys)))
+        given = self.attrs.get("keys", ())
+        self.keys: tuple[str, ...] = tuple(
+            dict.fromkeys((*given, *((device,) if device else ()), *kind.default_keys))
+        )
         self.host: Target | None = None if host is None else Target(host)
+        self._tokens: list[Token[Target | None]] = []
+
+    # ---- what it says -------------------------------------------------------------------------
 
     @property
     def mcpu(self) -> str:
@@ -102,35 +77,94 @@ class Target:
         return str(self.attrs.get("mtriple", ""))
 
     @property
+    def arch(self) -> str:
+        """The architecture of a graphics card, e.g. sm_80 ("" if none was given)."""
+        return str(self.attrs.get("arch", ""))
+
+    @property
+    def libs(self) -> tuple[str, ...]:
+        """Libraries that may be used."""
+        return tuple(self.attrs.get("libs", ()))
+
+    @property
     def device_name(self) -> str:
         """The device option, "" if none."""
         return str(self.attrs.get("device", ""))
 
+    @property
+    def model(self) -> str:
+        """The model option, "unknown" if none."""
+        return str(self.attrs.get("model", "unknown"))
+
+    @property
+    def tag(self) -> str:
+        """The tag it was made from, "" if none."""
+        return str(self.attrs.get("tag", ""))
+
     @staticmethod
     def list_kinds() -> list[str]:
         """The names of all kinds."""
-        return list(_KINDS)
+        return list(KINDS)
+
+    @staticmethod
+    def list_tags() -> list[str]:
+        """The names of all tags."""
+        return list(TAGS)
+
+    # ---- other targets ------------------------------------------------------------------------
 
     def with_attrs(self, **attrs: Any) -> Target:
-        """A copy with some options set."""
-        return Target({"kind": self.kind.name, **self.attrs, **attrs}, self.host)
+        """A copy with some options set; underscores stand for the dashes of an option's name."""
+        renamed = {self._option(k): v for k, v in attrs.items()}
+        return Target({"kind": self.kind.name, **self.attrs, **renamed}, self.host)
+
+    def _option(self, name: str) -> str:
+        dashed = name.replace("_", "-")
+        return dashed if name not in self.kind.options and dashed in self.kind.options else name
+
+    def with_host(self, host: str | Mapping[str, Any] | Target) -> Target:
+        """A copy with another host."""
+        return Target({"kind": self.kind.name, **self.attrs}, host)
 
     def export(self) -> dict[str, Any]:
         """Plain data from which an equal target can be made."""
-        out: dict[str, Any] = {"kind": self.kind.name, **{k: list(v) if isinstance(v, tuple) else v
-                                                         for k, v in self.attrs.items()}}
+        out: dict[str, Any] = {"kind": self.kind.name}
+        for k, v in self.attrs.items():
+            out[k] = list(v) if isinstance(v, tuple) else v
         if self.host is not None:
             out["host"] = self.host.export()
         return out
 
+    # ---- the target of a block ----------------------------------------------------------------
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the innermost `with Target(...)`; read by public functions only."""
+        found = _CURRENT.get()
+        if found is None and not allow_none:
+            raise TargetError("there is no current target: write `with Target(...):` around it")
+        return found
+
+    def __enter__(self) -> Target:
+        self._tokens.append(_CURRENT.set(self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _CURRENT.reset(self._tokens.pop())
+
+    # ---- text and equality --------------------------------------------------------------------
+
     def __str__(self) -> str:
-        parts = [self.kind.name]
-        for k, v in self.attrs.items():
-            parts.append(f"-{k}" if v is True else f"-{k}={','.join(map(str, v)) if isinstance(v, tuple) else v}")
-        return " ".join(parts)
+        words = [shlex.quote(option_words(k, v)) for k, v in self.attrs.items() if k != "devices"]
+        return " ".join([self.kind.name, *words])
 
     def __repr__(self) -> str:
-        return f"Target({str(self)!r})"
+        return f"Target({str(self)!r}{f', host={self.host!r}' if self.host is not None else ''})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Target) and self.export() == other.export()
@@ -142,35 +176,79 @@ class Target:
         return (Target, (self.export(),))
 
 
+_CURRENT: ContextVar[Target | None] = ContextVar("smelt.target.Target", default=None)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), 3)
+    return f"; nearest: {', '.join(near)}" if near else ""
+
+
+def _attributes(spec: object) -> dict[str, Any]:
+    """Kind and options of whatever a target can be made from."""
+    if isinstance(spec, Target):
+        made = {"kind": spec.kind.name, **spec.attrs}
+        return made if spec.host is None else {**made, "host": spec.host}
+    if isinstance(spec, Mapping):
+        if "kind" not in spec and "tag" in spec:
+            return {**_tagged(str(spec["tag"])), **{k: v for k, v in spec.items() if k != "tag"}}
+        return dict(spec)
+    if not isinstance(spec, str):
+        raise TargetError(f"a target is a string or a dictionary, not {_article(spec)}")
+    text = spec.strip()
+    if not text:
+        raise TargetError('the target is empty; e.g. "llvm -mcpu=native"')
+    if text.startswith("{"):
+        return _json(text)
+    return _tagged(text) if "/" in text.split()[0] else _parse(text)
+
+
+def _article(value: object) -> str:
+    name = type(value).__name__
+    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
+
+
+def _tagged(text: str) -> dict[str, Any]:
+    """A tag, and options after it that replace its own."""
+    name, *rest = text.split(maxsplit=1)
+    if name not in TAGS:
+        raise TargetError(
+            f"unknown target tag {name!r}{_nearest(name, TAGS)}; tags: {', '.join(TAGS)}"
+        )
+    more = _parse(f"{TAGS[name]['kind']} {rest[0]}") if rest else {}
+    return {**TAGS[name], "tag": name, **more}
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except json.JSONDecodeError as e:
+        raise TargetError(f"target {text!r}: this is no JSON: {e}") from None
+    assert isinstance(parsed, dict)  # the text begins with a brace
+    return parsed
+
+
 def _parse(text: str) -> dict[str, Any]:
-    words = shlex.split(text)
-    if not words:
-        raise TargetError("the target is empty; e.g. \"llvm -mcpu=native\"")
-    if text.lstrip().startswith("{"):
-        parsed: dict[str, Any] = json.loads(text)
-        return parsed
+    """A kind and words of the form -option=value, -option value, or -flag."""
+    try:
+        words = shlex.split(text)
+    except ValueError as e:
+        raise TargetError(f"target {text!r}: {e}") from None
     attrs: dict[str, Any] = {"kind": words[0]}
     rest = words[1:]
     while rest:
         word = rest.pop(0)
-        if not word.startswith("-"):
+        name = word.lstrip("-").partition("=")[0]
+        if not word.startswith("-") or not name:
             raise TargetError(f"target {text!r}: {word!r} is no option; options start with '-'")
-        name, eq, value = word.lstrip("-").partition("=")
-        if not eq:
-            value = rest.pop(0) if rest and not rest[0].startswith("-") else "1"
-            attrs[name] = True if value == "1" else value
+        if name in attrs:
+            raise TargetError(f"target {text!r}: the option {name!r} is given twice")
+        if "=" in word:
+            attrs[name] = word.partition("=")[2]
+        elif name not in FLAGS and rest and not rest[0].startswith("-"):
+            attrs[name] = rest.pop(0)
+        elif name in FLAGS or words[0] not in KINDS or name not in KINDS[words[0]].options:
+            attrs[name] = True
         else:
-            attrs[name] = value
+            raise TargetError(f"target {text!r}: the option {name!r} needs a value")
     return attrs
-
-
-def _value(name: str, value: Any) -> Any:
-    if name in ("keys", "mattr", "libs"):
-        items = value.split(",") if isinstance(value, str) else list(value)
-        return tuple([i.strip() for i in items if i.strip()])
-    if name in ("num-cores", "opt-level", "max_num_threads", "thread_warp_size", "vector-width"):
-        try:
-            return int(value)
-        except (TypeError, ValueError):
-            raise TargetError(f"target option {name!r} takes an integer, not {value!r}") from None
-    return value

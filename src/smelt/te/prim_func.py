@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import INDEX, Expr, Var, const, free_vars, is_const, substitute
-from smelt.tir.nodes import (Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For, IfThenElse,
-                             IterVar, LetStmt, PrimFunc, Range, Reduce, Stmt, seq)
+from smelt.ir.build import is_const
+from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    IfThenElse,
+    IterVar,
+    LetStmt,
+    PrimFunc,
+    Range,
+    Reduce,
+    Stmt,
+    seq,
+)
 from smelt.tir.rewrite import Rewriter
 
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, topological
@@ -38,7 +55,9 @@ def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFu
     ops = topological(results)
     for tensor in [*params, *[t for op in ops for t in op.outputs]]:
         if tensor not in buffers:
-            buffers[tensor] = Buffer(_unique(tensor.name, names), tensor.shape, tensor.type, tensor.scope)
+            buffers[tensor] = Buffer(
+                _unique(tensor.name, names), tensor.shape, tensor.type, tensor.scope
+            )
     allocated = [buffers[t] for op in ops for t in op.outputs if t not in params]
     body = seq(*[_compute(op, buffers, names) for op in ops if not isinstance(op, PlaceholderOp)])
     root = Block("root", (), (), (), body, None, tuple(allocated))
@@ -71,7 +90,9 @@ def _sizes(tensors: Sequence[Tensor], ops: Sequence[Operation]) -> list[Var]:
         if isinstance(op, ComputeOp):
             bound = {a.var for a in (*op.axis, *op.reduce_axis)}
             for axis in op.reduce_axis:
-                found.update(dict.fromkeys(sorted(free_vars(axis.dom.extent), key=lambda v: v.name)))
+                found.update(
+                    dict.fromkeys(sorted(free_vars(axis.dom.extent), key=lambda v: v.name))
+                )
             for body in op.body:
                 inner = {v for v in _body_vars(body) if v not in bound}
                 found.update(dict.fromkeys(sorted(inner, key=lambda v: v.name)))
@@ -121,10 +142,20 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]
     if op.reduce_axis:
         init, body = _reduction(op.body[0], outs, point, rewrite)
     else:
-        body = seq(*[BufferStore(b, rewrite.expr(e), point) for b, e in zip(outs, op.body, strict=True)])
+        body = seq(
+            *[BufferStore(b, rewrite.expr(e), point) for b, e in zip(outs, op.body, strict=True)]
+        )
     writes = tuple([_point(b, point) for b in outs])
-    block = Block(_block_name(op, names),
-                  tuple(iters), _reads(op, rewrite), writes, body, init, (), dict(op.attrs))
+    block = Block(
+        _block_name(op, names),
+        tuple(iters),
+        _reads(op, rewrite),
+        writes,
+        body,
+        init,
+        (),
+        dict(op.attrs),
+    )
     stmt: Stmt = BlockRealize(tuple([v for v, _ in loops]), const(True), block)
     for v, dom in reversed(loops):
         stmt = For(v, dom.min, dom.extent, stmt)
@@ -183,7 +214,9 @@ def _parts(e: Expr) -> list[Expr]:
     return out
 
 
-def _reduction(e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: _ToBuffers) -> tuple[Stmt, Stmt]:
+def _reduction(
+    e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: _ToBuffers
+) -> tuple[Stmt, Stmt]:
     """The init and the update of a reduction, also of several components at once."""
     assert isinstance(e, Reduce)
     combiner = e.combiner
@@ -201,7 +234,9 @@ def _reduction(e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: _T
     return init, update if is_const(condition) else IfThenElse(condition, update)
 
 
-def _store_together(outs: list[Buffer], results: list[Expr], point: tuple[Expr, ...], condition: Expr) -> Stmt:
+def _store_together(
+    outs: list[Buffer], results: list[Expr], point: tuple[Expr, ...], condition: Expr
+) -> Stmt:
     """All components are computed before any is stored: they read each other's old values."""
     fresh = [Var(f"{b.name}_new", b.type) for b in outs]
     stmt: Stmt = seq(*[BufferStore(b, v, point) for b, v in zip(outs, fresh, strict=True)])

@@ -11,13 +11,30 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import all_of, any_of, maximum, minimum
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import (INDEX, Expr, ExprLike, IntImm, Var, all_of, any_of, const, convert, maximum,
-                           minimum)
+from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.tir.nodes import Buffer, BufferLoad, Combiner, IterVar, Range, Reduce
 
-__all__ = ["ComputeOp", "Operation", "PlaceholderOp", "Tensor", "any", "all", "comm_reducer", "compute", "max",
-           "min", "placeholder", "prod", "reduce_axis", "size_var", "sum", "topological", "var"]
+__all__ = [
+    "ComputeOp",
+    "Operation",
+    "PlaceholderOp",
+    "Tensor",
+    "any",
+    "all",
+    "comm_reducer",
+    "compute",
+    "max",
+    "min",
+    "placeholder",
+    "prod",
+    "reduce_axis",
+    "size_var",
+    "sum",
+    "topological",
+    "var",
+]
 
 
 class Operation:
@@ -48,8 +65,9 @@ class ComputeOp(Operation):
     body         one expression per output
     """
 
-    def __init__(self, name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...],
-                 attrs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...], attrs: Mapping[str, Any]
+    ) -> None:
         """Find the tensors read and the reduction's axes."""
         self.name, self.axis, self.body, self.attrs = name, axis, body, attrs
         self.reduce_axis: tuple[IterVar, ...] = body[0].axis if isinstance(body[0], Reduce) else ()
@@ -74,7 +92,9 @@ class Tensor(Buffer):
     def __getitem__(self, indices: Any) -> BufferLoad:
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
-            raise TypeMismatch(f"{self.name} has {len(self.shape)} dimensions, {len(items)} indices given")
+            raise TypeMismatch(
+                f"{self.name} has {len(self.shape)} dimensions, {len(items)} indices given"
+            )
         return BufferLoad(self, tuple([_index(i) for i in items]))
 
     def __call__(self, *indices: Any) -> BufferLoad:
@@ -98,7 +118,9 @@ def _inputs(body: Sequence[Expr]) -> list[Tensor]:
             seen.add(n)
             if isinstance(n, BufferLoad):
                 if not isinstance(n.buffer, Tensor):
-                    raise TypeMismatch(f"a tensor expression reads {n.buffer.name}, which is no tensor")
+                    raise TypeMismatch(
+                        f"a tensor expression reads {n.buffer.name}, which is no tensor"
+                    )
                 found[n.buffer] = None
                 stack.extend(reversed(n.indices))
                 continue
@@ -125,7 +147,9 @@ def _shape(shape: ExprLike | Sequence[ExprLike]) -> tuple[Expr, ...]:
     return tuple([convert(e, INDEX) for e in items])  # type: ignore[arg-type]
 
 
-def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str = "float32", name: str = "placeholder") -> Tensor:
+def placeholder(
+    shape: ExprLike | Sequence[ExprLike], dtype: str = "float32", name: str = "placeholder"
+) -> Tensor:
     """A tensor that is given from outside."""
     op = PlaceholderOp(name)
     tensor = Tensor(name, _shape(shape), dtype, op=op)
@@ -133,8 +157,13 @@ def placeholder(shape: ExprLike | Sequence[ExprLike], dtype: str = "float32", na
     return tensor
 
 
-def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], name: str = "compute",
-            tag: str = "", attrs: Mapping[str, Any] | None = None) -> Any:
+def compute(
+    shape: ExprLike | Sequence[ExprLike],
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
     """A tensor given by a function of its indices; several tensors where it returns a tuple.
 
     shape     extents
@@ -142,7 +171,9 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
     """
     extents = _shape(shape)
     names = _axis_names(fcompute, len(extents))
-    axis = tuple([IterVar(Var(n), Range(const(0, INDEX), e)) for n, e in zip(names, extents, strict=True)])
+    axis = tuple(
+        [IterVar(Var(n), Range(const(0, INDEX), e)) for n, e in zip(names, extents, strict=True)]
+    )
     result = fcompute(*[a.var for a in axis])
     body = tuple([convert(r) for r in (result if isinstance(result, list | tuple) else (result,))])
     _check_reduce(body, name)
@@ -150,7 +181,9 @@ def compute(shape: ExprLike | Sequence[ExprLike], fcompute: Callable[..., Any], 
         body = tuple([body[0].replace(index=i) for i in range(len(body[0].sources))])
     op = ComputeOp(name, axis, body, {**(attrs or {}), **({"tag": tag} if tag else {})})
     label = [name] if len(body) == 1 else [f"{name}_{i}" for i in range(len(body))]
-    op.outputs = tuple([Tensor(n, extents, e.dtype, op=op) for n, e in zip(label, body, strict=True)])
+    op.outputs = tuple(
+        [Tensor(n, extents, e.dtype, op=op) for n, e in zip(label, body, strict=True)]
+    )
     return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
 
@@ -162,7 +195,9 @@ def _axis_names(fcompute: Callable[..., Any], rank: int) -> list[str]:
     names = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = [p for p in params if p.kind == p.VAR_POSITIONAL]
     if not variadic and params and len(names) != rank:
-        raise TypeMismatch(f"compute: the shape has {rank} dimensions, the function takes {len(names)} indices")
+        raise TypeMismatch(
+            f"compute: the shape has {rank} dimensions, the function takes {len(names)} indices"
+        )
     return names + [f"i{k}" for k in range(len(names), rank)]
 
 
@@ -174,8 +209,10 @@ def _check_reduce(body: tuple[Expr, ...], name: str) -> None:
         while stack:
             n = stack.pop()
             if isinstance(n, Reduce):
-                raise TypeMismatch(f"compute {name}: a reduction must be the whole expression; "
-                                   "give it a compute of its own and use that tensor")
+                raise TypeMismatch(
+                    f"compute {name}: a reduction must be the whole expression; "
+                    "give it a compute of its own and use that tensor"
+                )
             stack.extend(c for c in n.children() if isinstance(c, Expr))
 
 
@@ -187,13 +224,15 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
     return IterVar(Var(name), Range.of(dom), "reduce")
 
 
-def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any],
-                 name: str = "reduce") -> Callable[..., Any]:
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
     """A reduction from a combining function and its identity, for tuples too.
 
     fcombine   (a, b) -> joined value, or two tuples -> tuple
     fidentity  dtype(s) -> start value(s)
     """
+
     def reduce(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
         sources = tuple([convert(e) for e in (expr if isinstance(expr, list | tuple) else (expr,))])
         axes = tuple(axis) if isinstance(axis, list | tuple) else (axis,)
@@ -203,6 +242,7 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any],
         condition = const(True) if where is None else convert(where)
         outs = tuple([Reduce(combiner, sources, axes, condition, i) for i in range(len(sources))])
         return outs if isinstance(expr, list | tuple) else outs[0]
+
     reduce.__name__ = name
     return reduce
 
@@ -210,8 +250,9 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any],
 _COMBINERS: dict[tuple[Any, ...], Combiner] = {}
 
 
-def _combiner(name: str, fcombine: Callable[..., Any], fidentity: Callable[..., Any],
-              dtypes: tuple[str, ...]) -> Combiner:
+def _combiner(
+    name: str, fcombine: Callable[..., Any], fidentity: Callable[..., Any], dtypes: tuple[str, ...]
+) -> Combiner:
     key = (name, fcombine, fidentity, dtypes)
     found = _COMBINERS.get(key)
     if found is None:
@@ -222,8 +263,13 @@ def _combiner(name: str, fcombine: Callable[..., Any], fidentity: Callable[..., 
             identity: Any = (fidentity(dtypes[0]),)
         else:
             result, identity = tuple(fcombine(lhs, rhs)), tuple(fidentity(*dtypes))
-        found = Combiner(name, lhs, rhs, tuple([convert(r) for r in result]),
-                         tuple([convert(e, d) for e, d in zip(identity, dtypes, strict=True)]))
+        found = Combiner(
+            name,
+            lhs,
+            rhs,
+            tuple([convert(r) for r in result]),
+            tuple([convert(e, d) for e, d in zip(identity, dtypes, strict=True)]),
+        )
         _COMBINERS[key] = found
     return found
 
@@ -240,15 +286,17 @@ def max_value(dtype: str) -> Expr:
     if dt.is_float(dtype):
         return const(float("inf"), dtype)
     bits = dt.bits(dtype)
-    return const(1 if dtype == "bool" else (1 << (bits - (1 if dt.is_signed(dtype) else 0))) - 1, dtype)
+    return const(
+        1 if dtype == "bool" else (1 << (bits - (1 if dt.is_signed(dtype) else 0))) - 1, dtype
+    )
 
 
-sum = comm_reducer(lambda a, b: a + b, lambda d: const(0, d), name="sum")  # noqa: A001
+sum = comm_reducer(lambda a, b: a + b, lambda d: const(0, d), name="sum")
 prod = comm_reducer(lambda a, b: a * b, lambda d: const(1, d), name="prod")
-max = comm_reducer(maximum, min_value, name="max")  # noqa: A001
-min = comm_reducer(minimum, max_value, name="min")  # noqa: A001
-all = comm_reducer(lambda a, b: all_of(a, b), lambda d: const(True), name="all")  # noqa: A001
-any = comm_reducer(lambda a, b: any_of(a, b), lambda d: const(False), name="any")  # noqa: A001
+max = comm_reducer(maximum, min_value, name="max")
+min = comm_reducer(minimum, max_value, name="min")
+all = comm_reducer(lambda a, b: all_of(a, b), lambda d: const(True), name="all")
+any = comm_reducer(lambda a, b: any_of(a, b), lambda d: const(False), name="any")
 
 
 def topological(outputs: Sequence[Tensor]) -> list[Operation]:

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import is_const
 from smelt.ir.errors import SmeltError, Unsupported
-from smelt.ir.expr import Expr, Var, is_const
+from smelt.ir.expr import Expr, Var
 
 from . import interpret_math
 from .interpret_expr import ExprEmitter, Storage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import (
     INDEX,
@@ -20,7 +21,6 @@ from smelt.ir.expr import (
     Var,
     cast,
     const,
-    value_of,
 )
 
 from .nodes import (
@@ -30,6 +30,7 @@ from .nodes import (
     BufferStore,
     Evaluate,
     For,
+    IfThenElse,
     LetStmt,
     PrimFunc,
     Seq,
@@ -98,12 +99,17 @@ def _lanes(*exprs: Expr) -> int:
     return max([dt.lanes(e.dtype) for e in exprs], default=1)
 
 
+def _size(mask: Buffer) -> int:
+    return (mask.fixed_shape() or (1,))[0]
+
+
 class _Scalarize(Rewriter):
     """Replaces every vector statement by loops over its lanes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.vectors: dict[Var, Buffer] = {}
+        self.mask: Buffer | None = None  # the lanes that take part, below a vector condition
 
     def expr(self, e: Expr) -> Expr:
         if any(
@@ -114,10 +120,15 @@ class _Scalarize(Rewriter):
 
     def each(self, count: int, exprs: tuple[Expr, ...], body: Callable[[Expr], Stmt]) -> Stmt:
         """`body(lane)` for every lane: a loop, or one after another where lanes are shuffled."""
+        mask = self.mask
+
+        def turn(at: Expr) -> Stmt:
+            return body(at) if mask is None else IfThenElse(mask[at], body(at))
+
         if any(isinstance(n, Shuffle) for e in exprs for n in expr_nodes(e)):
-            return Seq(tuple([body(const(i, INDEX)) for i in range(count)]))
+            return Seq(tuple([turn(const(i, INDEX)) for i in range(count)]))
         var = Var("lane", INDEX)
-        return For(var, const(0, INDEX), const(count, INDEX), body(var))
+        return For(var, const(0, INDEX), const(count, INDEX), turn(var))
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         """All lanes of the value are known before the first is stored."""
@@ -125,7 +136,8 @@ class _Scalarize(Rewriter):
         if count == 1 and not any(
             _lanes(n) > 1 for e in (s.value, *s.indices) for n in expr_nodes(e)
         ):
-            return s
+            # below a vector condition, what every lane would store in the same place
+            return s if self.mask is None else self.each(_size(self.mask), (), lambda _: s)
 
         def pick(e: Expr, at: Expr) -> Expr:
             return lane(e, at, self.vectors)
@@ -168,6 +180,33 @@ class _Scalarize(Rewriter):
         )
         self.vectors[s.var] = own
         return Allocate(own, Seq((fill, self.stmt(s.body))))
+
+    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+        """A vector condition decides for every lane by itself; it is evaluated once."""
+        count, outer = _lanes(s.condition), self.mask
+        if count == 1:
+            return super().visit_IfThenElse(s)
+        mask, rest = (Buffer(n, (const(count, INDEX),), "bool", "local") for n in ("mask", "rest"))
+
+        def decide(at: Expr) -> Stmt:
+            c = lane(s.condition, at, self.vectors)
+            return Seq((BufferStore(mask, c, (at,)), BufferStore(rest, Not(mask[at]), (at,))))
+
+        off = const(False, "bool")
+        self.mask = None
+        empty = self.each(
+            count,
+            (),
+            lambda at: Seq((BufferStore(mask, off, (at,)), BufferStore(rest, off, (at,)))),
+        )
+        self.mask = outer
+        parts = [empty, self.each(count, (s.condition,), decide)]
+        for own, body in ((mask, s.then_body), (rest, s.else_body)):
+            if body is not None:
+                self.mask = own
+                parts.append(self.stmt(body))
+        self.mask = outer
+        return Allocate(mask, Allocate(rest, Seq(tuple(parts))))
 
     def visit_Evaluate(self, s: Evaluate) -> Stmt:
         """A vector that is evaluated for nothing."""

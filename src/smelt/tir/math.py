@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr, call, cast, const, select
+from smelt.ir.build import call, select
+from smelt.ir.expr import Expr, cast, const
 
 from . import math_exp, math_log, math_trig
 from .math_core import FLOAT64, FORMATS, Format, copysign, fabs, fma

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from smelt.ir.expr import Call, Expr, ExprLike, call, const, equal, not_equal, select
+from smelt.ir.build import call, equal, not_equal, select
+from smelt.ir.expr import Call, Expr, ExprLike, const
 
 __all__ = [
     "FLOAT32",

@@ -8,7 +8,8 @@ Elementary Functions (1980).
 
 from __future__ import annotations
 
-from smelt.ir.expr import Expr, select
+from smelt.ir.build import select
+from smelt.ir.expr import Expr
 
 from . import math_tables as tables
 from .math_core import (

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from smelt.ir.expr import Expr, all_of, any_of, call, cast, equal, logical_not, select
+from smelt.ir.build import all_of, any_of, call, equal, logical_not, select
+from smelt.ir.expr import Expr, cast
 
 from . import math_tables as tables
 from .math_core import (

@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from smelt.ir.expr import INDEX, Expr, IntImm, Var, is_const
+from smelt.ir.build import is_const
+from smelt.ir.expr import INDEX, Expr, IntImm, Var
 from smelt.ir.node import Node
 
 from .nodes import (

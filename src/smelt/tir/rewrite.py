@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from smelt.ir.expr import Binary, Expr, Var, rebuild_binary, refold
+from smelt.ir.expr import Binary, Expr, Var
 from smelt.ir.node import Node
+from smelt.ir.walk import rebuild_binary, refold
 
-from .nodes import (Allocate, AssertStmt, Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, Evaluate,
-                    For, IfThenElse, LetStmt, Range, Seq, Stmt, While, seq)
+from .nodes import (
+    Allocate,
+    AssertStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    Range,
+    Seq,
+    Stmt,
+    While,
+    seq,
+)
 
 __all__ = ["Rewriter", "map_exprs", "replace_buffers", "substitute_stmt"]
 
@@ -61,47 +79,49 @@ class Rewriter:
         method: Callable[[Stmt], Stmt] = getattr(self, "visit_" + type(s).__name__)
         return method(s)
 
-    def visit_Seq(self, s: Seq) -> Stmt:  # noqa: D102
+    def visit_Seq(self, s: Seq) -> Stmt:
         new = [self.stmt(x) for x in s.stmts]
         return s if all([a is b for a, b in zip(new, s.stmts, strict=True)]) else seq(*new)
 
-    def visit_For(self, s: For) -> Stmt:  # noqa: D102
+    def visit_For(self, s: For) -> Stmt:
         low, extent, body = self.expr(s.min), self.expr(s.extent), self.stmt(s.body)
         if low is s.min and extent is s.extent and body is s.body:
             return s
         return s.replace(min=low, extent=extent, body=body)
 
-    def visit_While(self, s: While) -> Stmt:  # noqa: D102
+    def visit_While(self, s: While) -> Stmt:
         return While(self.expr(s.condition), self.stmt(s.body))
 
-    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:  # noqa: D102
+    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
         c, a = self.expr(s.condition), self.stmt(s.then_body)
         b = None if s.else_body is None else self.stmt(s.else_body)
-        return s if c is s.condition and a is s.then_body and b is s.else_body else IfThenElse(c, a, b)
+        return (
+            s if c is s.condition and a is s.then_body and b is s.else_body else IfThenElse(c, a, b)
+        )
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:  # noqa: D102
+    def visit_LetStmt(self, s: LetStmt) -> Stmt:
         value, body = self.expr(s.value), self.stmt(s.body)
         return s if value is s.value and body is s.body else LetStmt(s.var, value, body)
 
-    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:  # noqa: D102
+    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
         c = self.expr(s.condition)
         return s if c is s.condition else AssertStmt(c, s.message)
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:  # noqa: D102
+    def visit_Allocate(self, s: Allocate) -> Stmt:
         buffer, body = self.buffer(s.buffer), self.stmt(s.body)
         return s if buffer is s.buffer and body is s.body else Allocate(buffer, body, s.annotations)
 
-    def visit_Evaluate(self, s: Evaluate) -> Stmt:  # noqa: D102
+    def visit_Evaluate(self, s: Evaluate) -> Stmt:
         value = self.expr(s.value)
         return s if value is s.value else Evaluate(value)
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:  # noqa: D102
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
         value, indices, buffer = self.expr(s.value), self.exprs(s.indices), self.buffer(s.buffer)
         if value is s.value and indices is s.indices and buffer is s.buffer:
             return s
         return BufferStore(buffer, value, indices)
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:  # noqa: D102
+    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
         values, predicate = self.exprs(s.values), self.expr(s.predicate)
         block = self.stmt(s.block)
         if values is s.values and predicate is s.predicate and block is s.block:
@@ -109,7 +129,7 @@ class Rewriter:
         assert isinstance(block, Block)
         return BlockRealize(values, predicate, block)
 
-    def visit_Block(self, s: Block) -> Stmt:  # noqa: D102
+    def visit_Block(self, s: Block) -> Stmt:
         reads, writes = self.regions(s.reads), self.regions(s.writes)
         init = None if s.init is None else self.stmt(s.init)
         body = self.stmt(s.body)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from smelt.ir.expr import Expr, cast, const, select
+from smelt.ir.build import select
+from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
 from .common import (

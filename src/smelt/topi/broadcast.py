@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from smelt.ir import build
 from smelt.ir import dtype as dt
-from smelt.ir import expr as ex
-from smelt.ir.expr import NE, And, Expr, Or, call, cast, select
+from smelt.ir.build import call, select
+from smelt.ir.expr import NE, And, Expr, Or, cast
 from smelt.te.tensor import Tensor
 
 from .common import at, broadcast_shapes, require, same_dtype, tensor
@@ -64,7 +65,7 @@ def _unless_zero(fn: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Exp
     def guarded(x: Expr, y: Expr) -> Expr:
         if dt.is_float(x.dtype):
             return fn(x, y)
-        zero = ex.equal(y, 0)
+        zero = build.equal(y, 0)
         return select(zero, 0, fn(x, select(zero, 1, y)))
 
     return guarded
@@ -75,14 +76,14 @@ def divide(a: Tensor, b: Tensor) -> Tensor:
     """a / b; the quotient of integers is rounded toward zero."""
     return _numbers(
         "divide", a, b,
-        _unless_zero(lambda x, y: x / y if dt.is_float(x.dtype) else ex.truncdiv(x, y)),
+        _unless_zero(lambda x, y: x / y if dt.is_float(x.dtype) else build.truncdiv(x, y)),
     )  # fmt: skip
 
 
 def _float_mod(x: Expr, y: Expr) -> Expr:
     r = call("fmod", x, y)
-    other_sign = ex.not_equal(r < 0, y < 0)
-    return select(And(ex.not_equal(r, 0), other_sign), r + y, r)
+    other_sign = build.not_equal(r < 0, y < 0)
+    return select(And(build.not_equal(r, 0), other_sign), r + y, r)
 
 
 @op
@@ -100,7 +101,7 @@ def fmod(a: Tensor, b: Tensor) -> Tensor:
     return _numbers(
         "fmod", a, b,
         _unless_zero(
-            lambda x, y: call("fmod", x, y) if dt.is_float(x.dtype) else ex.truncmod(x, y)
+            lambda x, y: call("fmod", x, y) if dt.is_float(x.dtype) else build.truncmod(x, y)
         ),
     )  # fmt: skip
 
@@ -136,13 +137,13 @@ def power(a: Tensor, b: Tensor) -> Tensor:
 @op
 def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller of both; a NaN wins."""
-    return _numbers("minimum", a, b, ex.minimum)
+    return _numbers("minimum", a, b, build.minimum)
 
 
 @op
 def maximum(a: Tensor, b: Tensor) -> Tensor:
     """The larger of both; a NaN wins."""
-    return _numbers("maximum", a, b, ex.maximum)
+    return _numbers("maximum", a, b, build.maximum)
 
 
 # ---------------------------------------------------------------------------------- comparisons
@@ -151,13 +152,13 @@ def maximum(a: Tensor, b: Tensor) -> Tensor:
 @op
 def equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a == b."""
-    return _zip("equal", a, b, ex.equal)
+    return _zip("equal", a, b, build.equal)
 
 
 @op
 def not_equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a != b."""
-    return _zip("not_equal", a, b, ex.not_equal)
+    return _zip("not_equal", a, b, build.not_equal)
 
 
 @op

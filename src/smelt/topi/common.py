@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Binary, Expr, ExprLike, IntImm, Var, cast, const, convert, value_of
+from smelt.ir.expr import INDEX, Binary, Expr, ExprLike, IntImm, Var, cast, const, convert
 from smelt.te.tensor import Tensor, compute, reduce_axis
 from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import IterVar

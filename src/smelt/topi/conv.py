@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import (
-    INDEX,
-    Expr,
-    all_of,
-    cast,
-    const,
-    equal,
-    if_then_else,
-    is_const,
-    value_of,
-)  # fmt: skip
+from smelt.ir.build import all_of, equal, if_then_else, is_const, value_of
+from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 

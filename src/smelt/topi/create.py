@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr, ExprLike, cast, convert, equal, select
+from smelt.ir.build import equal, select
+from smelt.ir.expr import Expr, ExprLike, cast, convert
 from smelt.te.tensor import Tensor
 
 from .common import extents, number, require, tensor

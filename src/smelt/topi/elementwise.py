@@ -6,21 +6,10 @@ import math
 from collections.abc import Callable
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    Expr,
-    any_of,
-    call,
-    const,
-    equal,
-    maximum,
-    minimum,
-    not_equal,
-    select,
-)  # fmt: skip
+from smelt.ir.build import any_of, call, equal, maximum, minimum, not_equal, select
+from smelt.ir.build import logical_not as negation
+from smelt.ir.expr import Expr, const
 from smelt.ir.expr import cast as convert_to
-from smelt.ir.expr import (
-    logical_not as negation,
-)
 from smelt.te.tensor import Tensor
 
 from .common import at, broadcast_shapes, describe, float_only, number, require, same_dtype, tensor

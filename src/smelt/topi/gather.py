@@ -6,21 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    INDEX,
-    Expr,
-    ExprLike,
-    all_of,
-    any_of,
-    cast,
-    const,
-    convert,
-    equal,
-    maximum,
-    minimum,
-    select,
-    value_of,
-)  # fmt: skip
+from smelt.ir.build import all_of, any_of, equal, maximum, minimum, select, value_of
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor, comm_reducer, compute, reduce_axis
 from smelt.te.tensor import max as te_max
 from smelt.te.tensor import min as te_min

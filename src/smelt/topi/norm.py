@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.expr import INDEX, Expr, all_of, call, cast, const, equal, if_then_else, select
+from smelt.ir.build import all_of, call, equal, if_then_else, select
+from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import INDEX, Expr, cast, ceildiv, const, maximum, minimum
+from smelt.ir.build import ceildiv, maximum, minimum
+from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, min_value, reduce_axis
 from smelt.te.tensor import max as te_max
 from smelt.tir.nodes import IterVar

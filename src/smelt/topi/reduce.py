@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, And, Expr, Or, call, cast, const, convert, equal, select
+from smelt.ir.build import call, equal, select
+from smelt.ir.expr import INDEX, And, Expr, Or, cast, const, convert
 from smelt.te.tensor import Tensor, comm_reducer, compute, max_value, min_value, reduce_axis
 from smelt.te.tensor import all as te_all
 from smelt.te.tensor import any as te_any

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.expr import (
-    INDEX,
-    Expr,
-    all_of,
-    any_of,
-    call,
-    cast,
-    const,
-    maximum,
-    minimum,
-    select,
-    value_of,
-)  # fmt: skip
+from smelt.ir.build import all_of, any_of, call, maximum, minimum, select, value_of
+from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 
 from .common import describe, extents, number, require, stored, tensor

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import (
-    INDEX,
-    Expr,
-    ExprLike,
-    IntImm,
-    Mul,
-    all_of,
-    ceildiv,
-    const,
-    convert,
-    if_then_else,
-    maximum,
-    minimum,
-    value_of,
-)  # fmt: skip
+from smelt.ir.build import all_of, ceildiv, if_then_else, maximum, minimum, value_of
+from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, const, convert
 from smelt.te.tensor import Tensor
 
 from .common import (

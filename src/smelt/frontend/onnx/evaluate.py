@@ -13,21 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import build
 from smelt.ir import dtype as dt
-from smelt.ir import expr as ex
-from smelt.ir.expr import (
-    INDEX,
-    Cast,
-    Div,
-    Expr,
-    FloatImm,
-    Mul,
-    cast,
-    ceildiv,
-    convert,
-    truncdiv,
-    truncmod,
-)
+from smelt.ir.build import ceildiv, truncdiv, truncmod
+from smelt.ir.expr import INDEX, Cast, Div, Expr, FloatImm, Mul, cast, convert
 
 from .build import Build
 from .registry import evaluates
@@ -72,7 +61,7 @@ def _power(a: Any, b: Any) -> Any:
             out = a * out
         return out
     if isinstance(a, Expr) or isinstance(b, Expr):
-        return ex.call("pow", cast("float32", convert(a)), cast("float32", convert(b)))
+        return build.call("pow", cast("float32", convert(a)), cast("float32", convert(b)))
     if isinstance(a, int) and b < 0:
         raise ValueError("an integer to a negative power")
     return a**b
@@ -115,13 +104,13 @@ def _modulo(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
 
 def _smaller(a: Any, b: Any) -> Any:
     if isinstance(a, Expr) or isinstance(b, Expr):
-        return b if at_least(a, b) else a if at_least(b, a) else ex.minimum(a, b)
+        return b if at_least(a, b) else a if at_least(b, a) else build.minimum(a, b)
     return min(a, b)
 
 
 def _larger(a: Any, b: Any) -> Any:
     if isinstance(a, Expr) or isinstance(b, Expr):
-        return a if at_least(a, b) else b if at_least(b, a) else ex.maximum(a, b)
+        return a if at_least(a, b) else b if at_least(b, a) else build.maximum(a, b)
     return max(a, b)
 
 
@@ -138,14 +127,16 @@ def _floor(e: Any) -> Any:
     if not isinstance(e, Expr):
         return float(math.floor(e))
     ratio = _ratio(e)
-    return ratio[0] // ratio[1] if ratio else e if not dt.is_float(e.dtype) else ex.call("floor", e)
+    return (
+        ratio[0] // ratio[1] if ratio else e if not dt.is_float(e.dtype) else build.call("floor", e)
+    )
 
 
 def _ceil(e: Any) -> Any:
     if not isinstance(e, Expr):
         return float(math.ceil(e))
     ratio = _ratio(e)
-    return ceildiv(*ratio) if ratio else e if not dt.is_float(e.dtype) else ex.call("ceil", e)
+    return ceildiv(*ratio) if ratio else e if not dt.is_float(e.dtype) else build.call("ceil", e)
 
 
 def _ratio(e: Expr) -> tuple[Expr, int] | None:
@@ -175,7 +166,7 @@ def _fraction(c: float) -> Fraction | None:
 
 
 def _root(e: Any) -> Any:
-    return ex.call("sqrt", cast("float32", e)) if isinstance(e, Expr) else math.sqrt(e)
+    return build.call("sqrt", cast("float32", e)) if isinstance(e, Expr) else math.sqrt(e)
 
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
@@ -248,12 +239,12 @@ def _same(a: Any, b: Any) -> Any:
         return True
     if at_least(a, convert(b) + 1) or at_least(b, convert(a) + 1):
         return False
-    return ex.equal(a, b)
+    return build.equal(a, b)
 
 
 def _differ(a: Any, b: Any) -> Any:
     same = _same(a, b)
-    return ex.logical_not(same) if isinstance(same, Expr) else not same
+    return build.logical_not(same) if isinstance(same, Expr) else not same
 
 
 def _greater(a: Any, b: Any) -> Any:
@@ -265,7 +256,7 @@ def _greater(a: Any, b: Any) -> Any:
 
 
 def _not(a: Any) -> Any:
-    return ex.logical_not(a) if isinstance(a, Expr) else not a
+    return build.logical_not(a) if isinstance(a, Expr) else not a
 
 
 _CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -274,8 +265,8 @@ _CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
     "Less": lambda a, b: _greater(b, a),
     "GreaterOrEqual": lambda a, b: _not(_greater(b, a)),
     "LessOrEqual": lambda a, b: _not(_greater(a, b)),
-    "And": lambda a, b: _logic(ex.all_of, a, b),
-    "Or": lambda a, b: _logic(ex.any_of, a, b),
+    "And": lambda a, b: _logic(build.all_of, a, b),
+    "Or": lambda a, b: _logic(build.any_of, a, b),
     "Xor": lambda a, b: _differ(a, b),
 }
 
@@ -300,7 +291,7 @@ def _negation(g: Build, operands: Operands, attrs: Attrs) -> Value:
 def _where(g: Build, operands: Operands, attrs: Attrs) -> Value:
     c, a, b = _given(operands)
     return _elementwise(
-        lambda p, x, y: ex.select(p, x, y) if isinstance(p, Expr) else x if p else y,
+        lambda p, x, y: build.select(p, x, y) if isinstance(p, Expr) else x if p else y,
         (c, a, b),
         a.dtype,
     )

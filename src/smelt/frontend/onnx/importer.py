@@ -45,7 +45,13 @@ def from_onnx(model: object, shapes: Shapes | None = None, *, name: str | None =
     name    what messages call the model; the file's name otherwise
     """
     loaded = load(model, name)
-    return IRModule({"main": _Importer(loaded).function(shapes or {})})
+    return IRModule({"main": _Importer(loaded).function(shapes or {})}, {"name": _own_name(loaded)})
+
+
+def _own_name(model: Model) -> str:
+    """What the model is called from here on: as its file, or else as its graph."""
+    name = model.graph.name if model.name.startswith("<") else model.name.removesuffix(".onnx")
+    return name or "model"
 
 
 class _Importer:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.expr import ceildiv, convert, maximum
+from smelt.ir.build import ceildiv, maximum
+from smelt.ir.expr import convert
 
 from .build import Build
 from .values import Value, at_least, clamp_end, quotient, simplify, static

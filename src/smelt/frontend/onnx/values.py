@@ -14,6 +14,7 @@ import numpy as np
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir import dtype as dt
+from smelt.ir.build import minimum, value_of
 from smelt.ir.expr import (
     GE,
     INDEX,
@@ -27,11 +28,9 @@ from smelt.ir.expr import (
     Var,
     binary,
     convert,
-    free_vars,
-    minimum,
-    value_of,
 )
 from smelt.ir.types import TensorType, tensor_type
+from smelt.ir.walk import free_vars
 from smelt.relax import nodes as relax
 
 __all__ = ["SMALL", "Dims", "Value", "at_least", "product", "quotient", "simplify", "static"]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smelt.ir.expr import ceildiv, convert
+from smelt.ir.build import ceildiv
+from smelt.ir.expr import convert
 
 from .build import Build
 from .registry import Ints

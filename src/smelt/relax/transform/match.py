@@ -8,7 +8,8 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr, value_of
+from smelt.ir.build import value_of
+from smelt.ir.expr import Expr
 from smelt.ir.types import TensorType
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 from smelt.topi.registry import Op

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from smelt.ir.expr import value_of
+from smelt.ir.build import value_of
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Var
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.expr import Expr, convert, value_of
+from smelt.ir.build import value_of
+from smelt.ir.expr import Expr, convert
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 
 from .engine import Graph, RuleSet

@@ -1,4 +1,8 @@
-"""Default schedules for processors with vector registers and caches."""
+"""Default schedules for processors with vector registers and caches.
+
+`schedule` looks at a fused group's blocks and tries the rules that may fit, the best first; a rule
+that does not fit says so, and the next one starts from the unscheduled program again.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 
 from .analysis import block_info
-from .contraction import schedule_contraction
-from .elementwise import inline_blocks, schedule_elementwise
-from .fallback import schedule_fallback
+from .elementwise import schedule_elementwise
+from .fallback import is_contraction, schedule_blocks, schedule_fallback
+from .reduce import schedule_reduce
+from .rows import schedule_rows
 from .window import is_window, schedule_windows
 
 __all__ = ["schedule"]
@@ -20,13 +25,15 @@ __all__ = ["schedule"]
 Rule = Callable[[Schedule, Hardware], bool]
 
 
-def schedule(func: PrimFunc, hardware: Hardware, constants: frozenset[str] = frozenset()) -> Schedule:
+def schedule(
+    func: PrimFunc, hardware: Hardware, constants: frozenset[str] = frozenset()
+) -> Schedule:
     """The default schedule of a fused group.
 
     constants  names of parameters whose values are known at compile time, so that they may be
                laid out anew
     """
-    for rule in _rules(func, hardware, constants):
+    for rule in _rules(func, constants):
         sch = Schedule(func)
         try:
             if rule(sch, hardware):
@@ -36,33 +43,23 @@ def schedule(func: PrimFunc, hardware: Hardware, constants: frozenset[str] = fro
     return Schedule(func)
 
 
-def _rules(func: PrimFunc, hardware: Hardware, constants: frozenset[str]) -> list[Rule]:
+def _rules(func: PrimFunc, constants: frozenset[str]) -> list[Rule]:
     """The rules that may fit, the best first."""
     sch = Schedule(func)
-    blocks = sch.get_child_blocks("root")
-    reductions = [b for b in blocks if block_info(sch, b).is_reduction]
+    reductions = [b for b in sch.get_child_blocks("root") if block_info(sch, b).is_reduction]
     if not reductions:
         return [schedule_elementwise, schedule_fallback]
 
-    def one_contraction(s: Schedule, h: Hardware) -> bool:
-        return _contraction(s, h, reductions[0], constants)
+    def contractions(s: Schedule, h: Hardware) -> bool:
+        return schedule_blocks(s, h, constants)
 
     def window(s: Schedule, h: Hardware) -> bool:
         return schedule_windows(s, h, constants)
 
+    rules: list[Rule] = []
+    if any(is_contraction(block_info(sch, b)) for b in reductions):
+        rules.append(contractions)
     if len(reductions) == 1:
-        windows: list[Rule] = [window] if is_window(sch, reductions[0]) else []
-        if block_info(sch, reductions[0]).product() is not None:
-            return [one_contraction, *windows, schedule_fallback]
-        return [*windows, schedule_fallback]
-    return [schedule_fallback]
-
-
-def _contraction(sch: Schedule, hardware: Hardware, name: str, constants: frozenset[str]) -> bool:
-    """A contraction with what is before it inlined, and what is behind it as one epilogue."""
-    inline_blocks(sch)
-    blocks = sch.get_child_blocks("root")
-    behind = blocks[blocks.index(name) + 1 :]
-    if blocks.index(name) or len(behind) > 1:
-        return False
-    return schedule_contraction(sch, name, behind[0] if behind else None, hardware, constants)
+        rules += [window] if is_window(sch, reductions[0]) else []
+        rules.append(schedule_reduce)
+    return [*rules, schedule_rows, schedule_fallback]

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, IntImm, Max, Min, Mul, Var, const, free_vars
-from smelt.tir.nodes import Block, Buffer, BufferLoad, BufferStore, IfThenElse, IterVar, PrimFunc, Stmt
+from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, IntImm, Max, Min, Mul, Var, const
+from smelt.ir.walk import free_vars
+from smelt.tir.nodes import (
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    IfThenElse,
+    IterVar,
+    PrimFunc,
+    Stmt,
+)
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 
@@ -21,7 +31,11 @@ class BlockInfo:
         self.spatial = [i for i in block.iter_vars if i.kind == "spatial"]
         self.reduce = [i for i in block.iter_vars if i.kind == "reduce"]
         self.store = _store(block.body)
-        self.reads = [] if self.store is None else [x for x in loads(self.store.value) if x.buffer is not self.store.buffer]
+        self.reads = (
+            []
+            if self.store is None
+            else [x for x in loads(self.store.value) if x.buffer is not self.store.buffer]
+        )
 
     @property
     def is_reduction(self) -> bool:
@@ -32,7 +46,11 @@ class BlockInfo:
         """The loads of the two factors, where the block sums products."""
         if self.store is None or not self.reduce or not isinstance(self.store.value, Add):
             return None
-        term = self.store.value.b if _reads(self.store.value.a, self.store.buffer) else self.store.value.a
+        term = (
+            self.store.value.b
+            if _reads(self.store.value.a, self.store.buffer)
+            else self.store.value.a
+        )
         term = _unguarded(term)
         if not isinstance(term, Mul):
             return None
@@ -47,8 +65,11 @@ class BlockInfo:
 
     def is_elementwise(self) -> bool:
         """Whether every element depends on others only at indices without reduction."""
-        return not self.reduce and self.store is not None and self.store.indices == tuple(
-            [i.var for i in self.spatial])
+        return (
+            not self.reduce
+            and self.store is not None
+            and self.store.indices == tuple([i.var for i in self.spatial])
+        )
 
 
 def _store(s: Stmt) -> BufferStore | None:

@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import Expr, IntImm, Var, free_vars
+from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.walk import free_vars
 from smelt.target import Hardware
 from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
@@ -86,8 +87,9 @@ def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar | None:
     return info.spatial[-1]
 
 
-def schedule_contraction(sch: Schedule, name: str, epilogue: str | None, hardware: Hardware,
-                         constants: frozenset[str]) -> bool:
+def schedule_contraction(
+    sch: Schedule, name: str, epilogue: str | None, hardware: Hardware, constants: frozenset[str]
+) -> bool:
     """Schedule the block `name` and the elementwise block after it. False where the form does not fit."""
     info = block_info(sch, name)
     roles = roles_of(sch, info)
@@ -97,7 +99,7 @@ def schedule_contraction(sch: Schedule, name: str, epilogue: str | None, hardwar
     row_loop, rows = _row_loop(sch, roles, loops, info)
     mr, nv = _tile(roles, rows, hardware)
     lanes = hardware.lanes(4)
-    _pack(sch, name, roles, nv * lanes, constants, rows)
+    _pack(sch, name, roles, nv * lanes, constants, rows, hardware)
     if epilogue is None:
         epilogue = sch.cache_write(name, 0, "local")
     else:
@@ -118,7 +120,7 @@ def schedule_contraction(sch: Schedule, name: str, epilogue: str | None, hardwar
     _epilogue(sch, epilogue, len(outer), roles, info, lanes)
     if reduce:
         init = sch.decompose_reduction(name, reduce[0])
-        fresh = sch.get_loops(init)[len(outer):]
+        fresh = sch.get_loops(init)[len(outer) :]
         for loop in fresh[:-1]:
             sch.unroll(loop)
         sch.vectorize(fresh[-1])
@@ -134,7 +136,9 @@ def _extent(e: Expr) -> int:
     return e.value if isinstance(e, IntImm) else _UNKNOWN
 
 
-def _row_loop(sch: Schedule, roles: Roles, loops: dict[Var, str], info: BlockInfo) -> tuple[str | None, int]:
+def _row_loop(
+    sch: Schedule, roles: Roles, loops: dict[Var, str], info: BlockInfo
+) -> tuple[str | None, int]:
     """The loop to tile for rows, neighbouring row loops fused where memory allows, and its extent."""
     if not roles.rows:
         return None, 1
@@ -161,13 +165,20 @@ def _row_loop(sch: Schedule, roles: Roles, loops: dict[Var, str], info: BlockInf
 
 def _fusable(outer: IterVar, inner: IterVar, roles: Roles, info: BlockInfo) -> bool:
     """Whether two row variables walk through A and the result like one."""
-    if not isinstance(inner.dom.extent, IntImm) or not isinstance(outer.dom.extent, IntImm) or info.store is None:
+    if (
+        not isinstance(inner.dom.extent, IntImm)
+        or not isinstance(outer.dom.extent, IntImm)
+        or info.store is None
+    ):
         return False
     for access in (roles.a, info.store):
         step = stride_of(access, inner.var, roles.analyzer)
         wide = stride_of(access, outer.var, roles.analyzer)
-        if not isinstance(step, IntImm) or not isinstance(wide, IntImm) \
-                or wide.value != step.value * inner.dom.extent.value:
+        if (
+            not isinstance(step, IntImm)
+            or not isinstance(wide, IntImm)
+            or wide.value != step.value * inner.dom.extent.value
+        ):
             return False
     return not _guarded(info, {outer.var, inner.var})
 
@@ -192,7 +203,15 @@ def _tile(roles: Roles, rows: int, hardware: Hardware) -> tuple[int, int]:
     return register_tile(rows, _extent(roles.vector.dom.extent), hardware, row_bytes)
 
 
-def _pack(sch: Schedule, name: str, roles: Roles, panel: int, constants: frozenset[str], rows: int) -> None:
+def _pack(
+    sch: Schedule,
+    name: str,
+    roles: Roles,
+    panel: int,
+    constants: frozenset[str],
+    rows: int,
+    hardware: Hardware,
+) -> None:
     """Lay B out in panels: [batch, column tile, reduction, columns of a tile]."""
     buffer = roles.b.buffer
     dims = roles.b.indices
@@ -201,19 +220,55 @@ def _pack(sch: Schedule, name: str, roles: Roles, panel: int, constants: frozens
     constant = buffer.name in constants
     if not constant and (rows < _PACK_ROWS or not roles.reduce):
         return
-    target = buffer.name
-    if not constant:
-        sch.cache_read(name, buffer.name, "global")
-        target = _factor(block_info(sch, name), roles)
+    copy = None if constant else sch.cache_read(name, buffer.name, "global")
+    target = buffer.name if constant else _factor(block_info(sch, name), roles)
     kept = [d for d, v in enumerate(dims) if v in {i.var for i in (*roles.batch, *roles.columns)}]
     order = {i.var: n for n, i in enumerate(roles.reduce)}
     inner = sorted([d for d, v in enumerate(dims) if v in order], key=lambda d: order[dims[d]])  # type: ignore[index]
     at = dims.index(roles.vector.var)
 
     def panels(*index: Expr) -> list[Expr]:
-        return [*[index[d] for d in kept], index[at] // panel, *[index[d] for d in inner], index[at] % panel]
+        return [
+            *[index[d] for d in kept],
+            index[at] // panel,
+            *[index[d] for d in inner],
+            index[at] % panel,
+        ]
 
-    sch.transform_layout(name, target, panels, pad_value=0.0)
+    sch.transform_layout(name, target, panels, pad_value=0.0 if constant else "undef")
+    if copy is not None:
+        _copy_panels(sch, copy, [*kept, *inner], at, panel, hardware)
+
+
+def _copy_panels(
+    sch: Schedule, copy: str, others: list[int], at: int, panel: int, hardware: Hardware
+) -> None:
+    """The packing of a B given at run time: panels in parallel, columns in vectors.
+
+    Where B's columns are not neighbours in memory, as many reduction steps as a vector has lanes
+    are written out, so that lowering exchanges rows and columns in registers.
+    """
+    loops = sch.get_loops(copy)
+    lanes = hardware.lanes(4)
+    tile, wide, lane = sch.split(loops[at], [None, panel // lanes, lanes])
+    order = [loops[d] for d in others]
+    info = block_info(sch, copy)
+    stride = stride_of(info.reads[0], info.spatial[at].var, analyzer_for(sch.func, info.block))
+    inner = [wide, lane]
+    last = sch.get(order[-1]).extent if order else None  # type: ignore[union-attr]
+    if (
+        not (isinstance(stride, IntImm) and stride.value == 1)
+        and isinstance(last, IntImm)
+        and last.value % lanes == 0
+    ):
+        outer, steps = sch.split(order[-1], [None, lanes])
+        order[-1] = outer
+        inner = [wide, steps, lane]
+        sch.unroll(steps)
+    sch.reorder(tile, *order, *inner)
+    sch.vectorize(lane)
+    if hardware.cores > 1:
+        sch.parallel(tile)
 
 
 def _factor(info: BlockInfo, roles: Roles) -> str:
@@ -243,7 +298,9 @@ def _unroll_taps(sch: Schedule, roles: Roles, loops: dict[Var, str]) -> None:
         sch.unroll(loops[last.var])
 
 
-def _epilogue(sch: Schedule, epilogue: str, depth: int, roles: Roles, info: BlockInfo, lanes: int) -> None:
+def _epilogue(
+    sch: Schedule, epilogue: str, depth: int, roles: Roles, info: BlockInfo, lanes: int
+) -> None:
     """Rows unrolled, columns in vectors."""
     fresh = sch.get_loops(epilogue)[depth:]
     assert info.store is not None
@@ -278,14 +335,22 @@ def _vector_loop(sch: Schedule, block: str, fresh: list[str]) -> str | None:
     return fresh[-1]
 
 
-def _chunk(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles, tiled: bool) -> list[str]:
+def _chunk(
+    sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles, tiled: bool
+) -> list[str]:
     """Cut the row tiles into blocks where the loops outside give too few tasks."""
     tasks = 1
     for x in outer[:-1]:
         tasks *= _extent(sch.get(x).extent)  # type: ignore[union-attr]
     last = _extent(sch.get(outer[-1]).extent)  # type: ignore[union-attr]
     want = hardware.cores * _TASKS
-    if hardware.cores == 1 or not tiled or tasks >= want // 2 or last < 2 or _flops(sch, outer, roles) < PARALLEL_FLOPS:
+    if (
+        hardware.cores == 1
+        or not tiled
+        or tasks >= want // 2
+        or last < 2
+        or _flops(sch, outer, roles) < PARALLEL_FLOPS
+    ):
         return outer
     need = min(last, -(-want // tasks))
     chunks = next(c for c in range(need, last + 1) if last % c == 0)

@@ -1,13 +1,15 @@
 """Elementwise, broadcast and data-moving groups; the nests that the other rules build on.
 
-    for outer dimensions, in the order of the result's memory: parallel
-        for the longest run of dimensions that every operand walks alike:
-            vectors, unrolled, masked at the end
+for outer dimensions, in the order of the result's memory: parallel
+    for the longest run of dimensions that every operand walks alike:
+        vectors, unrolled, masked at the end
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
@@ -19,7 +21,7 @@ from smelt.ir.expr import (
     LE,
     LT,
     Call,
-    Cast,
+    Div,
     Expr,
     IntImm,
     Var,
@@ -37,12 +39,21 @@ from .analysis import BlockInfo, analyzer_for, block_info, flat_offset
 __all__ = [
     "Axis",
     "Nest",
+    "constant",
+    "guess",
+    "heavy",
     "inline_blocks",
+    "is_one",
+    "is_zero",
+    "memory_order",
     "nest_of",
     "output_blocks",
     "schedule_elementwise",
     "schedule_nest",
     "share_out",
+    "vector_axis",
+    "vectorize",
+    "widest",
 ]
 
 TASK_BYTES = 64 << 10
@@ -60,6 +71,7 @@ _HEAVY = {
     "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh",
     "atanh", "pow", "power", "fmod", "lgamma",
 }  # fmt: skip
+_SLOW = {"sqrt", "rsqrt"}
 _HEAVY_BYTES = 8
 """A transcendental costs as much time as moving its element so many times."""
 
@@ -148,6 +160,22 @@ def heavy(e: Expr) -> int:
     return found
 
 
+def costly(e: Expr) -> bool:
+    """Whether an expression takes longer to compute than to load."""
+    stack, seen = [e], set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if isinstance(n, Div) and loads(n):
+            return True
+        if isinstance(n, Call) and n.op in _HEAVY | _SLOW:
+            return True
+        stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return False
+
+
 # ------------------------------------------------------------------------------------- reading
 
 
@@ -187,12 +215,10 @@ def nest_of(sch: Schedule, name: str) -> Nest | None:
 def _stores(block: Block, analyzer: Analyzer) -> tuple[list[BufferStore], list[Expr]]:
     """All stores of a block and what they store, where its variables' ranges decide guards."""
     stores = [s for s in walk(block.body) if isinstance(s, BufferStore)]
-    values: list[Expr] = []
-    for s in stores:
-        values.append(analyzer.simplify(s.value))
-    for s in walk(block.body):
-        if not isinstance(s, BufferStore):
-            values += [c for c in s.children() if isinstance(c, Expr) and loads(c)]
+    values = [analyzer.simplify(s.value) for s in stores]
+    for x in walk(block.body):
+        if not isinstance(x, BufferStore):
+            values += [c for c in x.children() if isinstance(c, Expr) and loads(c)]
     return stores, values
 
 
@@ -253,7 +279,7 @@ def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
     """Whether computing each element where it is used costs no more than storing it."""
     if info.store is None:
         return False
-    if not heavy(info.store.value):
+    if not costly(info.store.value):
         return True
     made = _iterations(info.block)
     used = 0.0
@@ -289,7 +315,7 @@ def schedule_nest(sch: Schedule, name: str, hardware: Hardware) -> bool:
     if nest is None or nest.reduce or not nest.axes:
         return False
     nest = _flattened(sch, name, nest)
-    axes = _memory_order(nest)
+    axes = memory_order(nest)
     pieces = _joined(nest, axes)
     if pieces is None:
         _schedule_piece(sch, nest, axes, hardware)
@@ -301,18 +327,18 @@ def schedule_nest(sch: Schedule, name: str, hardware: Hardware) -> bool:
         for block in sch.get_child_blocks(part):
             inner = nest_of(sch, block)
             if inner is not None:
-                _schedule_piece(sch, inner, _memory_order(inner), hardware)
+                _schedule_piece(sch, inner, memory_order(inner), hardware)
     return True
 
 
 def _flattened(sch: Schedule, name: str, nest: Nest) -> Nest:
     """The nest with dimensions that every operand walks like one made one."""
-    axes = _memory_order(nest)
+    axes = memory_order(nest)
     joined = _joined(nest, axes)
     rest = [a for a in axes if joined is None or a is not joined[0]]
     if not rest:
         return nest
-    vector = _vector_axis(rest)
+    vector = vector_axis(rest)
     run = _run(nest, rest, vector)
     if len(run) == 1 or _turned_axis(nest, rest, vector) is not None:
         return nest
@@ -332,7 +358,7 @@ def _flattened(sch: Schedule, name: str, nest: Nest) -> Nest:
     return found
 
 
-def _memory_order(nest: Nest) -> list[Axis]:
+def memory_order(nest: Nest) -> list[Axis]:
     """The axes, those that move furthest in the result first."""
 
     def key(a: Axis) -> tuple[bool, int]:
@@ -360,7 +386,7 @@ def _joined(nest: Nest, axes: list[Axis]) -> tuple[Axis, list[int | None]] | Non
     if len(cuts[var]) >= _PIECES:
         return None
     edges = [0, *sorted(cuts[var])]
-    sizes: list[int | None] = [b - a for a, b in zip(edges, edges[1:], strict=False)]
+    sizes: list[int | None] = [b - a for a, b in pairwise(edges)]
     return by_var[var], [*sizes, None]
 
 
@@ -381,7 +407,7 @@ def _guards(values: list[Expr]) -> list[Expr]:
 
 def _schedule_piece(sch: Schedule, nest: Nest, axes: list[Axis], hardware: Hardware) -> None:
     """Vectors along the contiguous axis, tiles where an operand is turned, tasks outside."""
-    vector = _vector_axis(axes)
+    vector = vector_axis(axes)
     turned = _turned_axis(nest, axes, vector)
     order = [a.loop for a in axes if a is not vector and a is not turned]
     lanes = hardware.lanes(widest(nest))
@@ -405,7 +431,8 @@ def widest(nest: Nest) -> int:
     return max([1, *sizes])
 
 
-def _vector_axis(axes: list[Axis]) -> Axis:
+def vector_axis(axes: list[Axis]) -> Axis:
+    """The axis along which the result is contiguous; the last one where there is none."""
     for a in reversed(axes):
         if is_one(a.steps[0]) and a.size > 1:
             return a
@@ -483,7 +510,7 @@ def vectorize(sch: Schedule, loop: str, size: int, lanes: int, unroll: int) -> s
     return outer
 
 
-def share_out(sch: Schedule, loops: list[str], cost: float, hardware: Hardware) -> None:
+def share_out(sch: Schedule, loops: Sequence[str], cost: float, hardware: Hardware) -> None:
     """Make the outermost loops (a perfect nest) parallel, in tasks that are worth starting."""
     want = min(hardware.cores * _TASKS, int(cost / TASK_BYTES))
     if hardware.cores == 1 or want < 2:
@@ -505,10 +532,3 @@ def share_out(sch: Schedule, loops: list[str], cost: float, hardware: Hardware) 
 
 def _adjacent(sch: Schedule, outer: str, inner: str) -> bool:
     return sch.get(outer).body is sch.get(inner)  # type: ignore[union-attr]
-
-
-def is_cast_only(e: Expr) -> bool:
-    """Whether a value is an element, converted at most."""
-    while isinstance(e, Cast):
-        e = e.value
-    return isinstance(e, BufferLoad)

@@ -1,31 +1,143 @@
-"""What no other rule fits: every block in loops of its own, parallel and vectorised where legal."""
+"""Programs that no single rule fits: block by block, the best rule for each.
+
+Contractions get theirs, with the elementwise block behind each as its epilogue; what stands between
+them is taken row by row where its reductions allow, otherwise every block by itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import Expr
 from smelt.target import Hardware
+from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 
-from .analysis import block_info
+from .analysis import BlockInfo, block_info
+from .contraction import schedule_contraction
 from .elementwise import inline_blocks, nest_of, schedule_nest, share_out
+from .reduce import reduce_block
+from .rows import schedule_rows_of
+from .window import accumulate, is_window
 
-__all__ = ["schedule_fallback"]
+__all__ = ["is_contraction", "schedule_blocks", "schedule_fallback"]
 
 
 def schedule_fallback(sch: Schedule, hardware: Hardware) -> bool:
     """Inline what can be, then schedule block by block."""
     inline_blocks(sch)
     for b in sch.get_child_blocks("root"):
-        if block_info(sch, b).is_reduction or not schedule_nest(sch, b, hardware):
-            _parallel_only(sch, b, hardware)
+        _block(sch, b, hardware)
     return True
 
 
-def _parallel_only(sch: Schedule, name: str, hardware: Hardware) -> None:
+def is_contraction(info: BlockInfo) -> bool:
+    """Whether a block sums products of two different operands, neither of which slides alone."""
+    product = info.product()
+    if product is None:
+        return False
+    left, right = product[0][0], product[1][0]
+    return left is not right
+
+
+def schedule_blocks(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
+    """A program with contractions in it; False where there is but one and its rule does not fit."""
+    names = [b for b in sch.get_child_blocks("root") if is_contraction(block_info(sch, b))]
+    inline_blocks(sch, frozenset(_operands(sch, names)))
+    blocks = [str(b) for b in sch.get_child_blocks("root")]
+    between: list[str] = []
+    done = 0
+    while blocks:
+        name = blocks.pop(0)
+        if name not in names:
+            between.append(name)
+            continue
+        _between(sch, between, hardware)
+        between = []
+        epilogue = blocks[0] if blocks and _is_epilogue(sch, name, blocks[0]) else None
+        if _contract(sch, name, epilogue, hardware, constants):
+            done += 1
+            if epilogue is not None:
+                blocks.pop(0)
+        elif len(names) == 1:
+            return False
+        else:
+            _block(sch, name, hardware)
+    _between(sch, between, hardware)
+    return bool(done)
+
+
+def _operands(sch: Schedule, names: Sequence[str]) -> list[str]:
+    """The blocks that compute an operand of a contraction from several values."""
+    found = []
+    for name in names:
+        for p in sch.get_producers(name):
+            info = block_info(sch, p)
+            if info.store is not None and not info.reduce and len(loads(info.store.value)) > 1:
+                found.append(str(p))
+    return found
+
+
+def _is_epilogue(sch: Schedule, name: str, behind: str) -> bool:
+    """Whether a block is the only one that uses a contraction's result, element by element."""
+    if [str(c) for c in sch.get_consumers(name)] != [behind]:
+        return False
+    info, made = block_info(sch, behind), block_info(sch, name)
+    if not info.is_elementwise() or made.store is None:
+        return False
+    reads: list[tuple[Expr, ...]] = [x.indices for x in info.reads if x.buffer is made.store.buffer]
+    ranks = [i.var for i in info.spatial]
+    return len(reads) == 1 and list(reads[0]) == ranks
+
+
+def _contract(
+    sch: Schedule, name: str, epilogue: str | None, hardware: Hardware, constants: frozenset[str]
+) -> bool:
+    def contraction(s: Schedule) -> bool:
+        return schedule_contraction(s, name, epilogue, hardware, constants)
+
+    return contraction(sch) if epilogue is None else _attempt(sch, contraction)
+
+
+def _between(sch: Schedule, names: list[str], hardware: Hardware) -> None:
+    """Blocks that follow one another."""
+    reductions = [b for b in names if block_info(sch, b).is_reduction]
+
+    def rows(s: Schedule) -> bool:
+        return schedule_rows_of(s, names, hardware)
+
+    if reductions and len(names) > 1 and _attempt(sch, rows):
+        return
+    for b in names:
+        _block(sch, b, hardware)
+
+
+def _block(sch: Schedule, name: str, hardware: Hardware) -> None:
+    """The best that a block at the root allows; what every rule refuses stays as it is."""
+    rules: list[Callable[[Schedule], bool]] = [lambda s: schedule_nest(s, name, hardware)]
+    if block_info(sch, name).is_reduction:
+        rules = [lambda s: reduce_block(s, name, None, hardware)]
+        if is_window(sch, name):
+            rules.insert(0, lambda s: accumulate(s, name, None, hardware))
+    for rule in [*rules, lambda s: _parallel_only(s, name, hardware)]:
+        if _attempt(sch, rule):
+            return
+
+
+def _attempt(sch: Schedule, rule: Callable[[Schedule], bool]) -> bool:
+    """Apply a rule if it works: it is tried on a copy, since it may fail half way."""
+    try:
+        if not rule(sch.copy()):
+            return False
+    except ScheduleError:
+        return False
+    return rule(sch)
+
+
+def _parallel_only(sch: Schedule, name: str, hardware: Hardware) -> bool:
     nest = nest_of(sch, name)
     if nest is None:
-        return
-    try:
-        share_out(sch, [a.loop for a in nest.spatial], nest.cost(), hardware)
-    except ScheduleError:
-        return
+        return False
+    share_out(sch, [a.loop for a in nest.spatial], nest.cost(), hardware)
+    return True

@@ -42,8 +42,8 @@ def register_tile(rows: int, columns: int, hardware: Hardware, row_bytes: int = 
             cycles += _tile(tail_r, tail_v) if tail_r and tail_v else 0
             if row_bytes and row_bytes % 4096 == 0 and r > 8:
                 cycles *= 1.1
-            key = (cycles, -r * vectors, -vectors)
-            if best is None or key < (best[0], -best[1] * best[2], -best[2]):
+            # of equals, about eight rows: fewer passes over B, and few enough streams of A
+            if best is None or (cycles, abs(r - 8)) < (best[0], abs(best[1] - 8)):
                 best = (cycles, r, vectors)
     assert best is not None
     return best[1], best[2]

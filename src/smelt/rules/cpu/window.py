@@ -1,27 +1,38 @@
 """Sliding windows without a contraction: depthwise convolutions and pooling.
 
-    for batch, rows, channel vectors, column tiles: parallel
-        acc[columns, vectors] = 0                     in registers
-        for kernel rows:                              only those inside the image
-            acc[j] += x[j + k] * w[k]                 columns and kernel columns unrolled
-        epilogue: the elementwise work after it, from registers to memory
+for batch, rows, channel vectors, column tiles: parallel
+    acc[columns, vectors] = 0                     in registers
+    for kernel rows:                              only those inside the image
+        acc[j] += x[j + k] * w[k]                 columns and kernel columns unrolled
+    epilogue: the elementwise work after it, from registers to memory
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, IntImm, Var, free_vars
 from smelt.target import Hardware
-from smelt.tir.nodes import BufferLoad
+from smelt.tir.nodes import BlockRealize, BufferLoad
 from smelt.tir.schedule import Schedule
 
 from .analysis import analyzer_for, block_info, stride_of
-from .elementwise import Axis, Nest, guess, inline_blocks, is_one, is_zero, nest_of, schedule_nest, share_out
+from .elementwise import (
+    Axis,
+    Nest,
+    guess,
+    inline_blocks,
+    is_one,
+    is_zero,
+    nest_of,
+    schedule_nest,
+    share_out,
+)
 
-__all__ = ["is_window", "schedule_window"]
+__all__ = ["accumulate", "is_window", "schedule_window"]
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
@@ -74,14 +85,31 @@ def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str
         return False
     name = anchors[0]
     behind = blocks[blocks.index(name) + 1 :]
-    nest = nest_of(sch, name)
-    roles = None if nest is None else _roles(nest)
-    if nest is None or roles is None or len(block_info(sch, name).block.writes) != 1:
+    if not accumulate(sch, name, behind[0] if behind else None, hardware, constants):
         return False
     for b in blocks[: blocks.index(name)]:
         schedule_nest(sch, b, hardware)
-    if behind:
-        epilogue = behind[0]
+    return True
+
+
+def accumulate(
+    sch: Schedule,
+    name: str,
+    epilogue: str | None,
+    hardware: Hardware,
+    constants: frozenset[str] = frozenset(),
+) -> bool:
+    """A reduction with its results in registers, and the elementwise block after it."""
+    nest = nest_of(sch, name)
+    roles = None if nest is None else _roles(nest)
+    if (
+        nest is None
+        or roles is None
+        or len(nest.info.block.writes) != 1
+        or nest.info.block.init is None
+    ):
+        return False
+    if epilogue is not None:
         sch.set_scope(name, 0, "local")
     else:
         epilogue = sch.cache_write(name, 0, "local")
@@ -95,7 +123,11 @@ def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str
         sch.unroll(loop)
     sch.vectorize(fresh[-1])
     sch.vectorize(inner[-1])
-    if roles.tap is not None and roles.tap.size <= _UNROLLED and isinstance(roles.tap.extent, IntImm):
+    if (
+        roles.tap is not None
+        and roles.tap.size <= _UNROLLED
+        and isinstance(roles.tap.extent, IntImm)
+    ):
         sch.unroll(roles.tap.loop)
     if len(outer) > 1 and guess(sch.get(at).extent) <= _EDGES:  # type: ignore[union-attr]
         sch.unroll(outer.pop())
@@ -118,7 +150,9 @@ def _roles(nest: Nest) -> Roles | None:
     spatial = [a for a in nest.spatial if a.size > 1] or nest.spatial
     if not spatial:
         return None
-    ordered = sorted(spatial, key=lambda a: guess(a.steps[0]) if a.steps[0] is not None else 1 << 40)
+    ordered = sorted(
+        spatial, key=lambda a: guess(a.steps[0]) if a.steps[0] is not None else 1 << 40
+    )
     vector = next((a for a in ordered if is_one(a.steps[0])), ordered[0])
     taps = {a.var: a for a in nest.reduce}
     found: tuple[Axis, Axis | None] | None = None
@@ -172,13 +206,21 @@ def _tile(
     for a in nest.reduce:
         rows *= 1 if a is roles.tap else a.size
     weights = len(nest.accesses) > 2
+    jumps = _jumps(nest, roles)
     width, vectors = window_tile(
-        columns, -(-roles.vector.size // lanes), rows, taps, step, weights, hardware.vector_registers
+        columns,
+        -(-roles.vector.size // lanes),
+        rows,
+        taps,
+        step,
+        weights,
+        hardware.vector_registers,
+        taps if jumps else max(_CODE, 8 * taps),
     )
     _pack(sch, name, nest, roles, vectors * lanes, constants)
     v_o, v_i, v_l = sch.split(roles.vector.loop, [None, vectors, lanes])
-    outer = [a.loop for a in _outer_axes(nest, roles)]
-    inner = [v_i, v_l]
+    outer: list[str] = [a.loop for a in _outer_axes(nest, roles)]
+    inner: list[str] = [v_i, v_l]
     if roles.columns is not None:
         c_o, c_i = sch.split(roles.columns.loop, [None, width])
         inner = [c_i, *inner]
@@ -202,7 +244,7 @@ def _pack(
         if x.buffer.name in constants:
             target = x.buffer.name
         elif any(a.size > 4 for a in nest.spatial if a is not roles.vector):
-            target = sch.get(sch.cache_read(name, x.buffer.name, "global")).block.writes[0].buffer.name  # type: ignore[union-attr]
+            target = _written(sch, sch.cache_read(name, x.buffer.name, "global"))
         else:
             continue
         at = x.indices.index(roles.vector.var)
@@ -214,9 +256,28 @@ def _pack(
         sch.transform_layout(name, target, panels, pad_value=0.0)
 
 
+def _written(sch: Schedule, block: str) -> str:
+    realize = sch.get(block)
+    assert isinstance(realize, BlockRealize)
+    return realize.block.writes[0].buffer.name
+
+
+def _jumps(nest: Nest, roles: Roles) -> bool:
+    """Whether neighbours along the vector axis are not neighbours in memory."""
+    for k, step in enumerate(roles.vector.steps):
+        window = k == 0 or any(
+            not is_zero(a.steps[k]) for a in nest.spatial if a is not roles.vector
+        )
+        if window and not (is_zero(step) or is_one(step)):
+            return True
+    return False
+
+
 def _outer_axes(nest: Nest, roles: Roles) -> list[Axis]:
     rest = [a for a in nest.spatial if a is not roles.vector and a is not roles.columns]
-    return sorted(rest, key=lambda a: (a.size > 1, -guess(a.steps[0]) if a.steps[0] is not None else 0))
+    return sorted(
+        rest, key=lambda a: (a.size > 1, -guess(a.steps[0]) if a.steps[0] is not None else 0)
+    )
 
 
 def _stride(nest: Nest, roles: Roles) -> int:
@@ -232,7 +293,14 @@ def _stride(nest: Nest, roles: Roles) -> int:
 
 @cache
 def window_tile(
-    columns: int, vectors: int, rows: int, taps: int, step: int, weights: bool, registers: int
+    columns: int,
+    vectors: int,
+    rows: int,
+    taps: int,
+    step: int,
+    weights: bool,
+    registers: int,
+    code: int = _CODE,
 ) -> tuple[int, int]:
     """Columns and vectors of the tile with the least cycles for a row of the result.
 
@@ -240,12 +308,13 @@ def window_tile(
     rows, taps        extents of the kernel
     step              columns of the operand from one result to the next, in taps
     weights           whether the taps have factors
+    code              operations that may be written out
     """
     found: list[tuple[float, int, int]] = []
     for v in [v for v in range(1, min(vectors, 8) + 1) if vectors % v == 0]:
         for w in range(1, min(columns, 14) + 1):
             held = w * v + (taps * v if weights and taps <= _UNROLLED else 0)
-            if held + 3 > registers or w * v * taps > max(_CODE, 8 * taps):
+            if held + 3 > registers or w * v * taps > code:
                 continue
             full, tail = divmod(columns, w)
             cycles = full * _cycles(w, v, rows, taps, step, weights)
@@ -253,7 +322,7 @@ def window_tile(
             found.append((cycles * (vectors // v), w, v))
     least = min([f[0] for f in found], default=0.0)
     near = [f for f in found if f[0] <= least * 1.04]
-    _, width, wide = min(near, key=lambda f: (f[1] * f[2], f[0]), default=(0.0, 1, 1))
+    _, width, wide = min(near, key=lambda f: (f[2], f[1]), default=(0.0, 1, 1))
     return width, wide
 
 
@@ -281,7 +350,7 @@ def _epilogue(sch: Schedule, name: str, depth: int, lanes: int) -> None:
     sch.vectorize(vector)
 
 
-def _contiguous_loop(sch: Schedule, name: str, fresh: list[str]) -> str | None:
+def _contiguous_loop(sch: Schedule, name: str, fresh: Sequence[str]) -> str | None:
     """The loop among the innermost ones along which a block's result is contiguous."""
     info = block_info(sch, name)
     realize = sch.get(name)

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smelt.ir.expr import (
-    INDEX,
-    Add,
-    Binary,
-    Expr,
-    Mul,
-    Var,
-    all_of,
-    ceildiv,
-    const,
-    free_vars,
-    is_const,
-    substitute,
-)
+from smelt.ir.build import all_of, ceildiv, is_const
+from smelt.ir.expr import INDEX, Add, Binary, Expr, Mul, Var, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,

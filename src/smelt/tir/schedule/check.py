@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from smelt.ir.expr import (
-    Add,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Mul,
-    Var,
-    convert,
-    free_vars,
-    is_const,
-)
+from smelt.ir.build import is_const
+from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Var, convert
 from smelt.ir.node import Node
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For, Stmt
 
 from .region import merge_digits, touched
@@ -204,8 +195,33 @@ def check_reorder(state: State, loops: Sequence[For]) -> None:
                     mark={b: "an opaque variable"},
                     legal="loops of spatial and reduce variables",
                 )
+        if any(i.kind == "reduce" for i in b.block.iter_vars):
+            _check_accumulation(state, b, loops)
     if len(blocks) > 1:
         _check_covered(state, blocks, loops, "run in another order")
+
+
+def _check_accumulation(state: State, b: BlockRealize, loops: Sequence[For]) -> None:
+    """Each element is added to once a value of the reduce variables, its initial value first."""
+    if not is_injective(state, b, [*loops, *state.loops_between(b, loops[-1])]):
+        names = ", ".join(x.var.name for x in loops)
+        state.cannot_prove(
+            f"{b.block.name} adds each term once in the loops {names}",
+            mark={b: "a reduction"},
+            legal="loops of which each is seen in a variable of the block",
+        )
+    if b.block.init is None:
+        return
+    used: dict[str, set[Var]] = {"spatial": set(), "reduce": set()}
+    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        used.setdefault(i.kind, set()).update(free_vars(value))
+    for x in loops:
+        if x.var in used["spatial"] & used["reduce"]:
+            state.cannot_prove(
+                f"{b.block.name} sets its initial values before it adds to them",
+                mark={x: "binds spatial and reduce variables", b: "has initial values"},
+                legal="the same after decompose_reduction",
+            )
 
 
 def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = False) -> None:
@@ -340,7 +356,7 @@ def _check_private(state: State, b: BlockRealize, loop: For, how: str, uses: boo
             for x in state.blocks_in(scope.block)
             if any(r.buffer is w.buffer for r in (*x.block.reads, *x.block.writes))
         ]
-        if w.buffer in params or any(u not in inside for u in users):
+        if w.buffer in params or how == "vectorized" or any(u not in inside for u in users):
             text = (
                 f"{b.block.name} writes the same elements of {w.buffer.name} in "
                 f"several iterations of "

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from smelt.ir.expr import (
-    INDEX,
-    Add,
-    And,
-    Binary,
-    Expr,
-    Max,
-    Min,
-    Mul,
-    Or,
-    Var,
-    all_of,
-    const,
-    free_vars,
-    substitute,
-)
+from smelt.ir.build import all_of
+from smelt.ir.expr import INDEX, Add, And, Binary, Expr, Max, Min, Mul, Or, Var, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -27,6 +14,7 @@ from smelt.tir.nodes import (
     BufferLoad,
     BufferStore,
     For,
+    IfThenElse,
     IterVar,
     Range,
     Stmt,
@@ -166,18 +154,30 @@ class Factoring:
         at = [substitute(e, own) for e in self.update.indices]
         at.insert(self.axis, s.facts.simplify(factor.var - x.min))
         point = tuple(at)
+        body = self._joined(partial, point, substitute(self._value(), own))
+        # a guard that tells which terms there are belongs to the update: the initial value is
+        # needed even where a partial result has no term, and the loops may be made anew
+        terms, others = [], []
+        for c in conjuncts(b.predicate):
+            (terms if free_vars(c) <= set(to_own) | self._sizes() else others).append(c)
+        if terms:
+            body = IfThenElse(substitute(all_of(terms), to_own), body)
         block = Block(
             name,
             tuple(iters),
             (),
             (),
-            self._joined(partial, point, substitute(self._value(), own)),
+            body,
             BufferStore(partial, substitute(self.init.value, own), point),
         )
         reads, writes = accesses(s.facts, block)
-        guard = all_of(conjuncts(b.predicate))
+        guard = all_of(others)
         self._check_guard(guard, reduced)
         return BlockRealize(tuple(values), guard, block.replace(reads=reads, writes=writes))
+
+    def _sizes(self) -> set[Var]:
+        """The function's scalars: what an index may mention anywhere."""
+        return {p for p in self.s.func.params if isinstance(p, Var)}
 
     def _check_guard(self, guard: Expr, reduced: set[Var]) -> None:
         """A guard must not skip the initial value of a partial result that is read later."""

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.arith import Analyzer, Answer
-from smelt.ir.expr import (
-    INDEX,
-    And,
-    Expr,
-    IntImm,
-    Var,
-    all_of,
-    const,
-    free_vars,
-    is_const,
-    maximum,
-    minimum,
-    substitute,
-)
+from smelt.ir.build import all_of, is_const, maximum, minimum
+from smelt.ir.expr import INDEX, And, Expr, IntImm, Var, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Block, For, PrimFunc, Range, walk
 
 __all__ = ["Box", "Facts", "conjuncts"]

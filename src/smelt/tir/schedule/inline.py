@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from smelt.ir.expr import INDEX, Expr, Var, const, is_const, substitute
+from smelt.ir.build import all_of, is_const
+from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.walk import substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -84,8 +86,17 @@ class InlinePrimitives(Base):
         inverse = _inverse(s, b, store.indices)
         bound = {i.var for i in b.block.iter_vars}
 
+        whole = _covers(s, b, store.buffer)
+
         def value(indices: tuple[Expr, ...]) -> Expr:
             values = inverse(indices)
+            for i in b.block.iter_vars:
+                inside = all_of(_inside(i.var, i.dom.min, i.dom.extent, values))
+                if not whole and not s.facts.prove(inside):
+                    s.cannot_prove(
+                        f"only elements of {store.buffer.name} that {b.block.name} makes are read",
+                        mark={b: f"does not make all of {store.buffer.name}"},
+                    )
             new = substitute(store.value, values)
             return new if not bound & set(values) else simplify_indices(s.facts, new)
 
@@ -168,6 +179,17 @@ def _require_only_consumer(s: State, p: BlockRealize, c: BlockRealize, buffer: B
         )
     if s.index.order[p] > s.index.order[c]:
         s.fail(f"{p.block.name} stands behind {c.block.name}", mark={p: "producer"})
+
+
+def _covers(s: State, b: BlockRealize, buffer: Buffer) -> bool:
+    """Whether a block has as many iterations as its buffer elements."""
+    size: Expr = const(1, INDEX)
+    runs: Expr = const(1, INDEX)
+    for e in buffer.shape:
+        size = size * e
+    for i in b.block.iter_vars:
+        runs = runs * i.dom.extent
+    return s.facts.equal(size, runs)
 
 
 def _onto(s: State, p: BlockRealize, c: BlockRealize, values: Mapping[Var, Expr]) -> bool:

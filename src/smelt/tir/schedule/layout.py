@@ -6,20 +6,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from smelt.ir.build import all_of, is_const, logical_not, value_of
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import (
-    INDEX,
-    Expr,
-    ExprLike,
-    Var,
-    all_of,
-    const,
-    convert,
-    is_const,
-    logical_not,
-    substitute,
-    value_of,
-)
+from smelt.ir.expr import INDEX, Expr, ExprLike, FloorMod, IntImm, Var, const, convert
+from smelt.ir.walk import substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -60,14 +50,15 @@ class LayoutPrimitives(Base):
         block: str,
         buffer: tuple[str, int] | str,
         index_map: IndexFunction,
-        pad_value: ExprLike | None = None,
+        pad_value: ExprLike | str | None = None,
     ) -> None:
         """Store a buffer, a parameter too, in another physical order.
 
         buffer     ("read", i), ("write", i), or the buffer's name
         index_map  from the old indices to the new ones
         pad_value  what the padding holds where the new shape has more elements: written behind
-                   the buffer's writer, and promised of a parameter that is only read
+                   the buffer's writer, and promised of a parameter that is only read; "undef"
+                   where nobody looks at it
 
         Before
             for i in range(16):
@@ -93,7 +84,9 @@ class LayoutPrimitives(Base):
                 f"{old.name} has strides; only dense buffers have a layout to transform",
                 mark={b: "this block"},
             )
-        shape = _image(s, variables, results, old.shape, f"buffer {old.name}")
+        shape = _image(
+            s, variables, results, old.shape, f"buffer {old.name}", padded=pad_value is not None
+        )
         new = Buffer(old.name, shape, old.type, old.scope)
         padded = not s.facts.equal(_product(shape), _product(old.shape))
 
@@ -103,7 +96,7 @@ class LayoutPrimitives(Base):
 
         writers = s.writers(s.scope(b), old)
         transform_accesses(s, old, new, Relayout(old, new, at))
-        if padded and pad_value is not None and writers:
+        if padded and writers and pad_value is not None and pad_value != "undef":
             last = max((s.realize(w.block.name) for w in writers), key=lambda w: s.index.order[w])
             _fill_padding(s, last, old, new, variables, convert(pad_value, old.type), results)
 
@@ -206,9 +199,17 @@ def _text(variables: Sequence[Var], results: Sequence[Expr]) -> Formula:
 
 
 def _image(
-    s: State, variables: Sequence[Var], results: Sequence[Expr], extents: Sequence[Expr], what: str
+    s: State,
+    variables: Sequence[Var],
+    results: Sequence[Expr],
+    extents: Sequence[Expr],
+    what: str,
+    padded: bool = False,
 ) -> tuple[Expr, ...]:
-    """The shape of the results; refuses a map that sends two elements to one place."""
+    """The shape of the results; refuses a map that sends two elements to one place.
+
+    padded  a remainder's dimension has the whole divisor's extent, however few elements there are
+    """
     loops = [For(v, const(0, INDEX), e, no_op()) for v, e in zip(variables, extents, strict=True)]
     if not injective(s, results, loops):
         s.cannot_prove(
@@ -220,7 +221,10 @@ def _image(
         ends = s.facts.relax(r, loops)
         if ends is None or not s.facts.prove(ends[0] >= 0):
             s.cannot_prove(f"the index map of {what} is never negative", legal="indices >= 0")
-        shape.append(s.facts.simplify(ends[1] + 1))
+        whole = (
+            padded and isinstance(r, FloorMod) and isinstance(r.a, Var) and isinstance(r.b, IntImm)
+        )
+        shape.append(r.b if whole else s.facts.simplify(ends[1] + 1))  # type: ignore[attr-defined]
     return tuple(shape)
 
 

@@ -6,19 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.ir.expr import (
-    INDEX,
-    Expr,
-    ExprLike,
-    IntImm,
-    Var,
-    all_of,
-    ceildiv,
-    const,
-    convert,
-    free_vars,
-    value_of,
-)
+from smelt.ir.build import all_of, ceildiv, value_of
+from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import Block, BlockRealize, BufferStore, Evaluate, For, IfThenElse, Stmt
 from smelt.tir.rewrite import Rewriter
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.ir.expr import INDEX, Expr, Var, all_of, const, free_vars, is_const, value_of
+from smelt.ir.build import all_of, is_const, value_of
+from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, For, Stmt, seq
 
 from .check import Kind, recheck, require_kind

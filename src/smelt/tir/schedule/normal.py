@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Var, free_vars
+from smelt.ir.expr import Var
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import Block, BlockRealize, Buffer, For, IterVar, LetStmt, PrimFunc, Stmt, walk
 from smelt.tir.rewrite import Rewriter
 

@@ -4,24 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import (
-    INDEX,
-    Add,
-    Call,
-    Expr,
-    FloatImm,
-    IntImm,
-    Mul,
-    Var,
-    all_of,
-    cast,
-    ceildiv,
-    const,
-    free_vars,
-    if_then_else,
-    is_const,
-    substitute,
-)
+from smelt.ir.build import all_of, ceildiv, if_then_else, is_const
+from smelt.ir.expr import INDEX, Add, Call, Expr, FloatImm, IntImm, Mul, Var, cast, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,

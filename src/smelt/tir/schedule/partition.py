@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import INDEX, Expr, ExprLike, const, convert, is_const
+from smelt.ir.build import is_const
+from smelt.ir.expr import INDEX, Expr, ExprLike, const, convert
 from smelt.tir.nodes import For, Seq, Stmt, seq
 
 from .check import check_merged

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import Expr, Var, free_vars, substitute
+from smelt.ir.expr import Expr, Var
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
 from smelt.tir.rewrite import substitute_stmt
 

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from smelt.ir.expr import (
-    INDEX,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    Var,
-    const,
-    free_vars,
-    is_const,
-    substitute,
-)
+from smelt.ir.build import is_const
+from smelt.ir.expr import INDEX, Expr, FloorDiv, FloorMod, Var, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,

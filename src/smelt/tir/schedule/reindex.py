@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.expr import Expr, Var, const, is_const, substitute
+from smelt.ir.build import is_const
+from smelt.ir.expr import Expr, Var, const
+from smelt.ir.walk import substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,

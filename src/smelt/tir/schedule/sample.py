@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.ir.build import value_of
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import value_of
 
 from .handles import ExprRV, LoopRV
 from .primitive import Base, primitive

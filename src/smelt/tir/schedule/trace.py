@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from smelt.ir.build import maximum, minimum
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Binary, Expr, IntImm, Max, Min, Var, maximum, minimum
+from smelt.ir.expr import Binary, Expr, IntImm, Max, Min, Var
 from smelt.tir.nodes import PrimFunc
 
 from .handles import BlockRV, ExprRV, LoopRV

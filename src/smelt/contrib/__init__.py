@@ -1,0 +1,1 @@
+"""Classic names for running compiled models."""

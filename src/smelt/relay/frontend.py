@@ -1,0 +1,104 @@
+"""Trained models as Relay modules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from smelt.frontend.onnx import from_onnx as import_onnx
+from smelt.frontend.onnx.read import load
+from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.runtime import NDArray, array
+
+from .module import IRModule
+
+__all__ = ["from_onnx"]
+
+# Operators whose small float operands are settings that the importer has to know.
+_SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape")
+
+
+def from_onnx(
+    model: Any,
+    shape: Mapping[str, Sequence[int | str]] | None = None,
+    dtype: str | Mapping[str, str] = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+    convert_config: Mapping[str, Any] | None = None,
+    export_node_renamed_model_path: str | None = None,
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """A module whose function "main" is the model, and its weights.
+
+    model          an onnx.ModelProto, its bytes, or a path
+    shape          input name -> extents that replace those of the file: numbers or names
+    dtype          there for the classic signature: the file's types count, and others are refused
+    opset          the same: the file says it
+    freeze_params  True: weights are constants of the function, and the dictionary is empty; False:
+                   they are its parameters, which `relay.build(params=...)` binds
+    """
+    if convert_config:
+        raise Unsupported(f"from_onnx: convert_config has no key {next(iter(convert_config))!r}; "
+                          "it has none yet")  # fmt: skip
+    if export_node_renamed_model_path is not None:
+        raise Unsupported("from_onnx: export_node_renamed_model_path cannot be given; "
+                          "smelt does not rename nodes")  # fmt: skip
+    read = load(model)
+    _check_opset(opset, read)
+    given = {i.name: i.dtype for i in read.graph.inputs}
+    _check_dtypes(dtype, given)
+    if freeze_params:
+        return IRModule.of(import_onnx(model, shape)), {}
+    proto, names = _thawed(model)
+    params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
+    return IRModule.of(import_onnx(proto, shape)), params
+
+
+def _check_opset(opset: int | None, read: Any) -> None:
+    have = read.opsets.get("")
+    if opset is not None and opset != have:
+        raise ImportFailure(f"from_onnx: opset={opset} given, but the model is of opset {have}; "
+                            "convert it with onnx.version_converter")  # fmt: skip
+
+
+def _check_dtypes(dtype: str | Mapping[str, str], given: Mapping[str, str]) -> None:
+    wanted = dtype if isinstance(dtype, Mapping) else {}
+    if isinstance(dtype, str) and dtype != "float32":
+        wanted = {n: dtype for n, have in given.items() if have.startswith("float")}
+    for name, want in wanted.items():
+        if name not in given:
+            raise ImportFailure(f"from_onnx: dtype: the model has no input {name!r}; "
+                                f"inputs: {', '.join(given)}")  # fmt: skip
+        if want != given[name]:
+            raise ImportFailure(f"from_onnx: dtype of input {name!r}: {want} given, "
+                                f"{given[name]} in the file")  # fmt: skip
+
+
+def _thawed(model: Any) -> tuple[Any, set[str]]:
+    """A copy of the model with its weights as inputs, and their names."""
+    import onnx  # noqa: PLC0415  (heavy)
+
+    made = onnx.ModelProto()
+    if isinstance(model, bytes):
+        made.ParseFromString(model)
+    elif isinstance(model, onnx.ModelProto):
+        made.CopyFrom(model)
+    else:
+        made = onnx.load(os.fspath(model))
+    graph = made.graph
+    fixed = {name for n in graph.node if n.op_type in _SETTINGS for name in n.input}
+    floats = {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16}
+    names, kept = set(), []
+    declared = {i.name for i in graph.input}
+    for t in graph.initializer:
+        if t.data_type not in floats or not t.dims or t.name in fixed:
+            kept.append(t)
+            continue
+        names.add(t.name)
+        if t.name not in declared:
+            info = onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
+            graph.input.append(info)
+    remaining = [onnx.TensorProto.FromString(t.SerializeToString()) for t in kept]
+    del graph.initializer[:]
+    graph.initializer.extend(remaining)
+    return made, names

@@ -1,0 +1,242 @@
+"""Graph programs in the words of Relay. The text is for people: it is not parsed back.
+
+    fn (%x: Tensor[(1, 3, 8, 8), float32]) -> Tensor[(1, 4, 8, 8), float32] {
+      %0 = nn.conv2d(%x, meta[relay.Constant][0], padding=[1, 1, 1, 1], ...);
+      nn.relu(%0)
+    }
+
+Fused functions stand where they are first called; weights are references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from smelt.ir.expr import Expr, IntImm
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from smelt.tir.nodes import PrimFunc
+from smelt.tir.printer import script
+
+from .table import DEFAULTS, describe
+
+__all__ = ["expression_text", "function_text", "module_text", "type_text"]
+
+_SUFFIX = {"float32": "f", "float64": "f64", "float16": "f16", "int64": "i64", "int32": ""}
+
+
+def type_text(t: Type) -> str:
+    """A type in Relay's words: Tensor[(1, 3), float32]."""
+    if isinstance(t, TupleType):
+        return f"({', '.join([type_text(i) for i in t.items])}{',' * (len(t.items) == 1)})"
+    assert isinstance(t, TensorType)
+    extents = [size_text(e) for e in t.shape]
+    return f"Tensor[({', '.join(extents)}{',' * (len(extents) == 1)}), {t.dtype}]"
+
+
+def size_text(e: Expr) -> str:
+    """A number, the name of a symbolic size, or an expression over such."""
+    return str(e.value) if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
+
+
+def value_text(value: Any) -> str:
+    """An attribute as Relay writes it: lists in brackets, strings in double quotes."""
+    if isinstance(value, tuple):
+        return f"[{', '.join([value_text(v) for v in value])}]"
+    if isinstance(value, Expr):
+        return size_text(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, float):
+        return f"{value:g}f"
+    return repr(value)
+
+
+def function_text(f: Function, scope: Mapping[str, Node] | None = None) -> str:
+    """A function: `fn (...) { ... }`. scope: the functions of its module."""
+    return "\n".join(_Printer(scope or {}).function(f, "fn ", {}))
+
+
+def expression_text(e: RelaxExpr, scope: Mapping[str, Node] | None = None) -> str:
+    """A value with everything it is computed from."""
+    printer = _Printer(scope or {})
+    return "\n".join(printer.body(e, {}))
+
+
+def module_text(mod: IRModule, show_meta_data: bool = True) -> str:
+    """All functions of a module but those that stand where they are called.
+
+    show_meta_data  list the constants behind meta[relay.Constant][...]
+    """
+    printer = _Printer(mod.functions)
+    parts = []
+    for name, f in mod.functions.items():
+        if isinstance(f, PrimFunc):
+            parts.append(script(f).rstrip())
+        elif isinstance(f, Function) and not f.attrs.get("primitive"):
+            parts.append("\n".join(printer.function(f, f"def @{name}", {})))
+    if show_meta_data and printer.constants:
+        parts.append("\n".join(printer.meta()))
+    return "\n\n".join(parts) + "\n"
+
+
+Names = dict[Node, str]
+
+
+class _Printer:
+    """The text of functions that share a table of constants."""
+
+    def __init__(self, scope: Mapping[str, Node]) -> None:
+        self.scope = scope
+        self.constants: dict[Constant, int] = {}
+
+    def meta(self) -> list[str]:
+        """The table of constants."""
+        lines = ["#[metadata]"]
+        for c, i in self.constants.items():
+            known = f'  /* "{c.name}" */' if c.name else ""
+            lines.append(f"meta[relay.Constant][{i}]: {type_text(c.type)}{known}")
+        return lines
+
+    def function(self, f: Function, head: str, names: Names) -> list[str]:
+        """The lines of a function; names: those of the values around it."""
+        names = {**names, **{p: f"%{p.name}" for p in f.params}}
+        params = [f"{names[p]}: {type_text(p.type)}" for p in f.params]
+        if f.attrs.get("primitive"):
+            params.append("Primitive=1")
+        result = type_text(f.body.type)  # type: ignore[attr-defined]
+        body = [f"  {line}" for line in self.body(f.body, names)]
+        return [f"{head}({', '.join(params)}) -> {result} {{", *body, "}"]
+
+    def body(self, result: RelaxExpr, names: Names, count: int = 0) -> list[str]:
+        """One line a value, the result last and without a name."""
+        names = dict(names)
+        lines: list[str] = []
+        for node in _order(result, names):
+            if isinstance(node, Call) and isinstance(node.op, GlobalVar):
+                count = self.called(node.op, names, lines, count)
+            made = self.value(node, names, count)
+            note = f" /* ty={type_text(node.type)} */"  # type: ignore[attr-defined]
+            if node is result:
+                made[-1] += note
+            else:
+                names[node] = f"%{count}"
+                count += 1
+                made[0] = f"{names[node]} = {made[0]}"
+                made[-1] += f"{note};"
+            lines += made
+        return lines or [self.operand(result, names)]
+
+    def called(self, name: GlobalVar, names: Names, lines: list[str], count: int) -> int:
+        """A fused function, in front of its first call."""
+        f = self.scope.get(name.name)
+        if not isinstance(f, Function) or not f.attrs.get("primitive") or f in names:
+            return count
+        made = self.function(f, "fn ", {})
+        names[f] = f"%{count}"
+        made[0] = f"{names[f]} = {made[0]}"
+        made[-1] += f" /* {name.name} */;"
+        lines += made
+        return count + 1
+
+    def value(self, node: RelaxExpr, names: Names, count: int) -> list[str]:
+        """What stands for a value that is computed."""
+        match node:
+            case Call(GlobalVar(name), args):
+                f = self.scope.get(name)
+                callee = names.get(f, f"@{name}") if f is not None else f"@{name}"
+                return [f"{callee}({self.operands(args, names)})"]
+            case Call(op, args):
+                text, attrs = describe(node)
+                given = self.operands(args, names)
+                if op.variadic:  # type: ignore[union-attr]
+                    given = f"({given}{',' * (len(args) == 1)})"
+                words = [f"{k}={value_text(v)}" for k, v in attrs.items() if not _default(k, v)]
+                return [f"{text}({', '.join([given, *words] if given else words)})"]
+            case Tuple(items):
+                return [f"({self.operands(items, names)}{',' * (len(items) == 1)})"]
+            case TupleGetItem(value, index):
+                return [f"{self.operand(value, names)}.{index}"]
+            case If(condition, yes, no):
+                return [
+                    f"if ({self.operand(condition, names)}) {{",
+                    *[f"  {line}" for line in self.body(yes.body, names, count)],
+                    "} else {",
+                    *[f"  {line}" for line in self.body(no.body, names, count)],
+                    "}",
+                ]
+        return [self.operand(node, names)]
+
+    def operands(self, args: tuple[RelaxExpr | None, ...], names: Names) -> str:
+        """Operands; those left out at the end are not shown."""
+        known = list(args)
+        while known and known[-1] is None:
+            known.pop()
+        return ", ".join(["()" if a is None else self.operand(a, names) for a in known])
+
+    def operand(self, e: RelaxExpr, names: Names) -> str:
+        """The name of a value; scalars are written out."""
+        if e in names:
+            return names[e]
+        if isinstance(e, Constant):
+            if e.data.ndim == 0:
+                return _scalar(e.data)
+            index = self.constants.setdefault(e, len(self.constants))
+            return f"meta[relay.Constant][{index}]"
+        return f"%{e.name}" if isinstance(e, Var) else "\n".join(self.value(e, names, 0))
+
+
+def _scalar(data: np.ndarray) -> str:
+    value = data.item()
+    if isinstance(value, bool):
+        return str(value)
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text + _SUFFIX.get(str(data.dtype), f" /* {data.dtype} */")
+
+
+def _default(name: str, value: Any) -> bool:
+    return any(type(value) is type(d) and value == d for d in DEFAULTS.get(name, ()))
+
+
+def _order(result: RelaxExpr, known: Names) -> list[RelaxExpr]:
+    """Computed values that have no name yet, operands first; branches keep their own."""
+    found: list[RelaxExpr] = []
+    seen: set[Node] = set()
+    stack: list[tuple[RelaxExpr, bool]] = [(result, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            found.append(node)
+        elif node not in seen and node not in known and not isinstance(node, Constant | Var):
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(c, False) for c in reversed(_operands(node))]
+    return found
+
+
+def _operands(node: RelaxExpr) -> list[RelaxExpr]:
+    match node:
+        case Call(_, args):
+            return [a for a in args if a is not None]
+        case Tuple(items):
+            return list(items)
+        case TupleGetItem(value):
+            return [value]
+        case If(condition):
+            return [condition]
+    return []

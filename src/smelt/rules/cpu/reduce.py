@@ -1,0 +1,300 @@
+"""Reductions: sums, extremes, products, logical ones and tuples such as argmax.
+
+Where the result's contiguous dimension is kept, vectors run along it and accumulate in registers.
+Where the contiguous dimension is reduced, every lane of some vectors accumulates for itself:
+
+    for rows: parallel
+        partial[vectors, lanes] = 0
+        for k: partial += x                 the tail masked
+        lanes[l] = sum of the vectors, then the sum of the lanes in two steps
+"""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import Add, And, Expr, IntImm, Max, Min, Mul, Or, free_vars
+from smelt.target import Hardware
+from smelt.tir.nodes import BlockRealize, BufferStore
+from smelt.tir.schedule import Schedule
+
+from .analysis import block_info
+from .elementwise import (
+    TASK_BYTES,
+    Axis,
+    Nest,
+    constant,
+    guess,
+    inline_blocks,
+    is_one,
+    is_zero,
+    nest_of,
+    schedule_nest,
+    share_out,
+    widest,
+)
+from .window import accumulate
+
+__all__ = ["finish_lanes", "inner_loops", "into_lanes", "reduce_block", "schedule_reduce"]
+
+_VECTORS = 4
+"""Vectors that accumulate side by side, so that latency does not matter."""
+_STEP = 4
+"""Lanes that are joined in one step."""
+
+
+def schedule_reduce(sch: Schedule, hardware: Hardware) -> bool:
+    """One reduction with elementwise work around it."""
+    inline_blocks(sch)
+    blocks = sch.get_child_blocks("root")
+    anchors = [b for b in blocks if block_info(sch, b).is_reduction]
+    if len(anchors) != 1:
+        return False
+    at = blocks.index(anchors[0])
+    behind = blocks[at + 1 :]
+    if len(behind) > 1:
+        return False
+    for b in blocks[:at]:
+        schedule_nest(sch, b, hardware)
+    return reduce_block(sch, anchors[0], behind[0] if behind else None, hardware)
+
+
+def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardware) -> bool:
+    """One reduction at the root, and the elementwise block that follows it."""
+    name = _chunks(sch, name, hardware) or name
+    nest = nest_of(sch, name)
+    if nest is None:
+        return False
+    if epilogue is not None and block_info(sch, name).store is None:
+        return False
+    if len(nest.info.block.writes) > 1 or not _joins(nest):
+        _serial(sch, name, nest, hardware)
+        if epilogue is not None:
+            schedule_nest(sch, epilogue, hardware)
+        return True
+    if not _contiguous(nest.reduce, nest) and _contiguous(nest.spatial, nest):
+        return accumulate(sch, name, epilogue, hardware)
+    return _rows(sch, name, nest, epilogue, hardware)
+
+
+def _joins(nest: Nest) -> bool:
+    """Whether the reduction is one that rfactor takes apart."""
+    body = nest.info.block.body
+    return isinstance(body, BufferStore) and isinstance(
+        body.value, Add | Mul | Min | Max | And | Or
+    )
+
+
+def _contiguous(axes: list[Axis], nest: Nest) -> bool:
+    """Whether operands are contiguous along one of some axes."""
+    for a in axes:
+        moves = [s for s in a.steps[1:] if not is_zero(s)]
+        if a.size > 1 and moves and all(is_one(s) for s in moves):
+            return True
+    return False
+
+
+def _chunks(sch: Schedule, name: str, hardware: Hardware) -> str | None:
+    """Cut the reduction into chunks for the cores where the result alone gives too few tasks."""
+    nest = nest_of(sch, name)
+    if nest is None or hardware.cores == 1 or not _joins(nest) or not nest.reduce:
+        return None
+    tasks = min(hardware.cores * 4, int(nest.cost() / TASK_BYTES))
+    rows = 1
+    for a in nest.spatial:
+        rows *= a.size
+    first = max(nest.reduce, key=lambda a: a.size)
+    if rows * 2 > tasks or tasks < 2 or first.size < tasks or len(nest.info.block.writes) > 1:
+        return None
+    outer, _ = sch.split(first.loop, [tasks, None])
+    partial = sch.rfactor(outer, 0)
+    reduce_block(sch, partial, None, hardware)
+    return None
+
+
+def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: Hardware) -> bool:
+    """Reduce along the contiguous axis: lanes first, row by row."""
+    cost = nest.cost()
+    blocks = into_lanes(sch, name, hardware)
+    last = epilogue or name
+    realize = sch.get(last)
+    assert isinstance(realize, BlockRealize)
+    _, reduce = inner_loops(sch, last, 0)
+    rows = [x for x in sch.get_loops(last) if x not in reduce]
+    if reduce and rows:
+        sch.reorder(*rows, *reduce)
+    before = [*blocks, name][: len(blocks) + (1 if epilogue is not None else 0)]
+    if rows:
+        for b in reversed(before):
+            sch.compute_at(b, rows[-1])
+    for b in (*blocks, name):
+        finish_lanes(sch, b, len(rows), hardware)
+    share_out(sch, rows, cost, hardware)
+    return True
+
+
+def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
+    """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
+    axes = sorted(nest.spatial, key=lambda a: (a.size > 1, -guess(a.steps[0]) if a.steps[0] else 0))
+    if not axes or nest.info.block.init is None:
+        return
+    vector = next((a for a in reversed(axes) if _contiguous([a], nest)), axes[-1])
+    outer = [a.loop for a in axes if a is not vector]
+    reduce = [a.loop for a in nest.reduce]
+    params = set(sch.func.buffers)
+    copies = []
+    for b in [w.buffer for w in nest.info.block.writes]:
+        if b in params or sch.get_consumers(name):
+            copies.append(sch.cache_write(name, b.name, "local"))
+        else:
+            sch.set_scope(name, b.name, "local")
+    lanes = min(hardware.lanes(widest(nest)), 1 << max(0, vector.size.bit_length() - 1))
+    vectors = max(1, min(_VECTORS, vector.size // lanes))
+    tiles, several, lane = sch.split(vector.loop, [None, vectors, lanes])
+    sch.reorder(*outer, tiles, *reduce, several, lane)
+    for c in copies:
+        sch.reverse_compute_at(c, tiles, preserve_unit_loops=True)
+        loops = sch.get_loops(c)[len(outer) + 1 :]
+        long = max(loops, key=lambda x: guess(sch.get(x).extent))  # type: ignore[union-attr]
+        sch.reorder(*[x for x in loops if x != long], long)
+        _vectors(sch, long, lanes)
+    init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))
+    for one, two in ((init[-2], init[-1]), (several, lane)):
+        sch.unroll(one)
+        sch.vectorize(two)
+    share_out(sch, [*outer, tiles], nest.cost() * 4, hardware)
+
+
+# --------------------------------------------------------------------------------------- lanes
+
+
+def into_lanes(sch: Schedule, name: str, hardware: Hardware) -> list[str]:
+    """Take a reduction along contiguous elements apart: partial results a lane, joined in steps.
+
+    Returns the new blocks in order; the block itself joins the last of them. None are made where
+    the axis is short or not contiguous.
+    """
+    nest = _merged(sch, name)
+    if nest is None or not _joins(nest) or not nest.reduce or len(nest.info.block.writes) > 1:
+        return []
+    k = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
+    if k is None:
+        return []
+    lanes = hardware.lanes(widest(nest))
+    fixed = constant(k)
+    while fixed is not None and lanes > fixed:
+        lanes //= 2
+    if lanes < _STEP:
+        return []
+    vectors = _VECTORS
+    while fixed is not None and vectors > 1 and fixed < 2 * vectors * lanes:
+        vectors //= 2
+    _, lane = sch.split(k.loop, [None, vectors * lanes])
+    found = [_factored(sch, lane)]
+    if vectors > 1:
+        found.append(_joined(sch, name, vectors, lanes))
+    if lanes > _STEP:
+        found.append(_joined(sch, name, lanes // _STEP, _STEP))
+    return found
+
+
+def _factored(sch: Schedule, loop: str) -> str:
+    partial = sch.rfactor(loop, -1)
+    sch.set_scope(partial, 0, "local")
+    return partial
+
+
+def _joined(sch: Schedule, name: str, count: int, width: int) -> str:
+    """Join `count` vectors of `width` partial results into one."""
+    loop = sch.get_loops(name)[-1]
+    _, lane = sch.split(loop, [count, width])
+    return _factored(sch, lane)
+
+
+def _merged(sch: Schedule, name: str) -> Nest | None:
+    """The nest with reduced axes that follow one another in memory made one."""
+    nest = nest_of(sch, name)
+    if nest is None or len(nest.reduce) < 2:
+        return nest
+    inner = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
+    if inner is None:
+        return nest
+    run, extent = [inner], constant(inner)
+    rest = [a for a in nest.reduce if a is not inner and constant(a) != 1]
+    for a in sorted(
+        rest, key=lambda a: min([guess(s) for s in a.steps[1:] if s is not None], default=0)
+    ):
+        if extent is None or not _follows(a, inner, extent):
+            break
+        run.insert(0, a)
+        size = constant(a)
+        extent = None if size is None else extent * size
+    if len(run) == 1:
+        return nest
+    own = [i.var for i in nest.info.block.iter_vars]
+    kept = [n for n, v in enumerate(own) if v not in {a.var for a in run}]
+    flat = [(own.index(a.var), guess(a.extent)) for a in run]
+
+    def index(*i: Expr) -> list[Expr]:
+        whole: Expr = i[flat[0][0]]
+        for d, e in flat[1:]:
+            whole = whole * e + i[d]
+        return [*[i[d] for d in kept], whole]
+
+    try:
+        sch.transform_block_layout(name, index)
+    except ScheduleError:
+        return nest
+    return nest_of(sch, name)
+
+
+def _follows(outer: Axis, inner: Axis, extent: int) -> bool:
+    for wide, step in zip(outer.steps[1:], inner.steps[1:], strict=True):
+        if not isinstance(wide, IntImm) or not isinstance(step, IntImm):
+            return False
+        if wide.value != step.value * extent:
+            return False
+    return True
+
+
+def inner_loops(sch: Schedule, name: str, depth: int) -> tuple[list[str], list[str]]:
+    """The loops around a block below some depth: those of spatial variables, those of reduced."""
+    realize = sch.get(name)
+    assert isinstance(realize, BlockRealize)
+    reduced: set[str] = set()
+    for i, value in zip(realize.block.iter_vars, realize.values, strict=True):
+        if i.kind != "spatial":
+            reduced |= {v.name for v in free_vars(value)}
+    loops = sch.get_loops(name)[depth:]
+    return [x for x in loops if x not in reduced], [x for x in loops if x in reduced]
+
+
+def finish_lanes(sch: Schedule, name: str, depth: int, hardware: Hardware) -> None:
+    """Vectors along the lanes inside the reduction, short loops written out."""
+    spatial, reduce = inner_loops(sch, name, depth)
+    if not reduce:
+        return
+    if spatial:
+        sch.reorder(*reduce, *spatial)
+    init = sch.decompose_reduction(name, reduce[0])
+    fresh = sch.get_loops(init)[depth:]
+    buffer = sch.get(name).block.writes[0].buffer  # type: ignore[union-attr]
+    lanes = hardware.lanes(dt.bytes_of(buffer.type))
+    for loops in ([fresh] if fresh else []) + ([spatial] if spatial else []):
+        _vectors(sch, loops[-1], lanes)
+    for x in reduce:
+        if guess(sch.get(x).extent) <= 2 * _STEP and constant_loop(sch, x):  # type: ignore[union-attr]
+            sch.unroll(x)
+
+
+def constant_loop(sch: Schedule, loop: str) -> bool:
+    """Whether a loop's extent is a number."""
+    return isinstance(sch.get(loop).extent, IntImm)  # type: ignore[union-attr]
+
+
+def _vectors(sch: Schedule, loop: str, lanes: int) -> None:
+    extent = guess(sch.get(loop).extent)  # type: ignore[union-attr]
+    if extent > lanes:
+        several, loop = sch.split(loop, [None, lanes])
+        sch.unroll(several)
+    sch.vectorize(loop)

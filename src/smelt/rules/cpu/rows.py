@@ -1,0 +1,212 @@
+"""Several reductions over the same dimensions: softmax, layer_norm, instance_norm.
+
+Along the contiguous dimension, row by row:
+
+    for rows: parallel
+        maximum of the row              lanes first
+        powers[k] = exp(x[k] - maximum) in a buffer of one row
+        sum of the powers               lanes first
+        result[k] = powers[k] / sum
+
+Along another one, the same for as many neighbouring rows as a vector has lanes.
+"""
+
+from __future__ import annotations
+
+from smelt.arith import Analyzer
+from smelt.ir.expr import IntImm, Var
+from smelt.ir.walk import free_vars
+from smelt.target import Hardware
+from smelt.tir.nodes import BlockRealize, BufferLoad
+from smelt.tir.schedule import Schedule
+
+from .analysis import analyzer_for, block_info, stride_of
+from .elementwise import (
+    Axis,
+    Nest,
+    guess,
+    inline_blocks,
+    memory_order,
+    nest_of,
+    output_blocks,
+    schedule_nest,
+    share_out,
+    vector_axis,
+    vectorize,
+    widest,
+)
+from .reduce import finish_lanes, inner_loops, into_lanes, reduce_block
+
+__all__ = ["schedule_rows", "schedule_rows_of"]
+
+
+def schedule_rows(sch: Schedule, hardware: Hardware) -> bool:
+    """Several reductions over the same dimensions, with elementwise work around them."""
+    inline_blocks(sch)
+    blocks = [str(b) for b in sch.get_child_blocks("root")]
+    if len(output_blocks(sch)) != 1 or output_blocks(sch)[0] != blocks[-1]:
+        return False
+    return schedule_rows_of(sch, blocks, hardware)
+
+
+def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bool:
+    """The same for blocks that follow one another, of which the last makes what others read."""
+    last = blocks[-1]
+    nest = nest_of(sch, last)
+    if nest is None or nest.reduce:
+        return False
+    before = blocks[:-1]
+    made = {w.buffer for b in before for w in sch.get(b).block.writes}  # type: ignore[union-attr]
+    rows = _rows(nest, made)
+    if rows is None:
+        return False
+    inside = [b for b in before if _follows_rows(sch, b, made, rows)]
+    for b in [b for b in before if b not in inside]:
+        _at_root(sch, b, hardware)
+    axes = memory_order(nest)
+    columns = [a for a in axes if a not in rows]
+    vector = vector_axis(axes)
+    ordered = [a for a in axes if a in rows]
+    if vector in rows:
+        _beside(sch, inside, last, nest, ordered, columns, hardware)
+    else:
+        _along(sch, inside, last, nest, ordered, columns, hardware)
+    return True
+
+
+def _rows(nest: Nest, made: set[object]) -> list[Axis] | None:
+    """The axes that the results of the reductions have; None where they are not simply those."""
+    by_var = {a.var: a for a in nest.spatial}
+    real = {a.var for a in nest.spatial if a.size > 1}
+    found: set[Var] | None = None
+    for x in nest.accesses[1:]:
+        if x.buffer not in made or not isinstance(x, BufferLoad):
+            continue
+        used = {v for i in x.indices for v in free_vars(i)}
+        if used >= real:
+            continue
+        if any(not isinstance(i, Var | IntImm) for i in x.indices):
+            return None
+        found = used if found is None else found | used
+    if found is None or not real - found:
+        return None
+    return [a for v, a in by_var.items() if v in found]
+
+
+def _follows_rows(sch: Schedule, name: str, made: set[object], rows: list[Axis]) -> bool:
+    """Whether a block is computed row by row: everything that is made from what was loaded."""
+    del made
+    info = block_info(sch, name)
+    wanted = 1
+    for a in rows:
+        wanted *= a.size
+    have = 1
+    for i in info.spatial:
+        have *= guess(i.dom.extent)
+    return have >= wanted
+
+
+def _at_root(sch: Schedule, name: str, hardware: Hardware) -> None:
+    if block_info(sch, name).is_reduction:
+        reduce_block(sch, name, None, hardware)
+    else:
+        schedule_nest(sch, name, hardware)
+
+
+def _along(
+    sch: Schedule,
+    before: list[str],
+    last: str,
+    nest: Nest,
+    rows: list[Axis],
+    columns: list[Axis],
+    hardware: Hardware,
+) -> None:
+    """Row by row, vectors along the row."""
+    blocks: list[str] = []
+    for b in before:
+        if block_info(sch, b).is_reduction:
+            blocks += into_lanes(sch, b, hardware)
+        blocks.append(b)
+    outer = [a.loop for a in rows]
+    if len(rows) + len(columns) > 1:
+        sch.reorder(*outer, *[a.loop for a in columns])
+    if outer:
+        for b in reversed(blocks):
+            sch.compute_at(b, outer[-1])
+    cost = nest.cost() * (1 + len(before))
+    lanes = hardware.lanes(widest(nest))
+    for b in [*blocks, last]:
+        spatial, reduce = inner_loops(sch, b, len(outer))
+        if reduce:
+            finish_lanes(sch, b, len(outer), hardware)
+        elif spatial:
+            size = guess(sch.get(spatial[-1]).extent)  # type: ignore[union-attr]
+            vectorize(sch, spatial[-1], size, lanes, 2)
+    share_out(sch, outer, cost, hardware)
+
+
+def _beside(
+    sch: Schedule,
+    before: list[str],
+    last: str,
+    nest: Nest,
+    rows: list[Axis],
+    columns: list[Axis],
+    hardware: Hardware,
+) -> None:
+    """Neighbouring rows in the lanes of vectors."""
+    vector = rows[-1]
+    lanes = min(hardware.lanes(widest(nest)), 1 << max(0, vector.size - 1).bit_length())
+    several = max(1, min(4, vector.size // lanes))
+    tile, lane = sch.split(vector.loop, [None, several * lanes])
+    outer = [*[a.loop for a in rows[:-1]], tile]
+    sch.reorder(*outer, *[a.loop for a in columns], lane)
+    for b in reversed(before):
+        sch.compute_at(b, tile)
+    for b in [*before, last]:
+        _lanes_inside(sch, b, len(outer), vector, several * lanes, lanes)
+    share_out(sch, outer, nest.cost() * (1 + len(before)), hardware)
+
+
+def _lanes_inside(
+    sch: Schedule, name: str, depth: int, vector: Axis, width: int, lanes: int
+) -> None:
+    """Vectors along the rows of a tile, inside everything else."""
+    spatial, reduce = inner_loops(sch, name, depth)
+    lane = next((x for x in reversed(_by_step(sch, name, spatial)) if _size(sch, x) <= width), None)
+    if lane is None:
+        return
+    others = [x for x in spatial if x != lane]
+    sch.reorder(*others, *reduce, lane)
+    if reduce:
+        init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))[depth:]
+        _cut(sch, init[-1], lanes)
+    _cut(sch, lane, lanes)
+
+
+def _cut(sch: Schedule, loop: str, lanes: int) -> None:
+    if _size(sch, loop) > lanes:
+        wide, loop = sch.split(loop, [None, lanes])
+        sch.unroll(wide)
+    sch.vectorize(loop)
+
+
+def _size(sch: Schedule, loop: str) -> int:
+    return guess(sch.get(loop).extent)  # type: ignore[union-attr]
+
+
+def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
+    """Loops in the order of the result's memory, the contiguous one last."""
+    realize = sch.get(name)
+    assert isinstance(realize, BlockRealize)
+    info = block_info(sch, name)
+    if info.store is None:
+        return loops
+    analyzer: Analyzer = analyzer_for(sch.func, info.block)
+    step: dict[str, int] = {}
+    for i, value in zip(info.block.iter_vars, realize.values, strict=True):
+        stride = stride_of(info.store, i.var, analyzer)
+        for v in free_vars(value):
+            step[v.name] = guess(stride) if stride is not None else 1 << 40
+    return sorted(loops, key=lambda x: -step.get(x, 0))

@@ -1,0 +1,159 @@
+"""Every pass from scheduled programs to flat loops keeps the interpreter's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import Var
+from smelt.lowering.kernel import hardware_for
+from smelt.codegen.llvm import resolve
+from smelt.rules.cpu import schedule
+from smelt.target import Target
+from smelt.tir.schedule import Schedule
+
+from .programs import BUILDERS, argmax, concat, every_pass_keeps_the_result, matmul, softmax, transposed
+from tests.codegen_llvm.build import run_llvm
+
+LAW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+SIZES = {
+    "matmul": (37, 51, 29),
+    "dense": (5, 33, 8),
+    "conv": (1, 3, 6, 7, 5),
+    "pool": (3, 7, 9),
+    "softmax": (5, 13),
+    "argmax": (4, 11),
+    "concat": (5, 3, 6),
+    "elementwise": (6, 7),
+    "transposed": (6, 7),
+}
+HARDWARE = hardware_for(resolve(Target("llvm -mcpu=x86-64-v3")), 2)
+
+
+@pytest.mark.parametrize("name", list(BUILDERS))
+def test_plain_programs(name: str) -> None:
+    func = BUILDERS[name](*SIZES[name])
+    every_pass_keeps_the_result(func, {}, func)
+
+
+@pytest.mark.parametrize("name", list(BUILDERS))
+def test_default_schedules(name: str) -> None:
+    func = BUILDERS[name](*SIZES[name])
+    every_pass_keeps_the_result(schedule(func, HARDWARE).func, {}, func)
+
+
+@settings(LAW, max_examples=25)
+@given(st.data())
+def test_default_schedules_of_any_size(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(BUILDERS)))
+    sizes = [data.draw(st.integers(1, 19)) for _ in SIZES[name]]
+    if name == "conv":
+        sizes = [1, sizes[1] % 5 + 1, sizes[2] % 7 + 3, sizes[3] % 7 + 3, sizes[4]]
+    func = BUILDERS[name](*sizes)
+    every_pass_keeps_the_result(schedule(func, HARDWARE).func, {}, func)
+
+
+@pytest.mark.parametrize("n", [1, 7, 16, 35])
+@pytest.mark.parametrize("name", ["matmul", "dense", "softmax", "argmax", "concat", "transposed"])
+def test_sizes_known_at_run_time(name: str, n: int) -> None:
+    size = Var("n", "int64")
+    rest = SIZES[name][1:]
+    func = BUILDERS[name](size, *rest)
+    every_pass_keeps_the_result(schedule(func, HARDWARE).func, {"n": n}, func)
+    every_pass_keeps_the_result(func, {"n": n}, func)
+
+
+# ------------------------------------------------------------------------------ random schedules
+
+
+@st.composite
+def scheduled(draw: Any) -> tuple[Schedule, Any]:
+    """A program and a schedule made of what rules are made of."""
+    name = draw(st.sampled_from(sorted(BUILDERS)))
+    func = BUILDERS[name](*SIZES[name]) if name != "matmul" else matmul(9, 11, 6)
+    s = Schedule(func)
+    for _ in range(draw(st.integers(1, 6))):
+        try:
+            _step(draw, s)
+        except ScheduleError:
+            continue
+    return s, func
+
+
+def _step(draw: Any, s: Schedule) -> None:
+    blocks = [b for b in s.state.index.blocks if b != "root"]
+    block = draw(st.sampled_from(blocks))
+    nest = s.get_loops(block)
+    if not nest:
+        return
+    loop = draw(st.sampled_from(nest))
+    kind = draw(st.sampled_from(["split", "split", "reorder", "compute_at", "reverse_compute_at",
+                                 "vectorize", "unroll", "parallel", "inline", "local",
+                                 "decompose"]))  # fmt: skip
+    match kind:
+        case "split":
+            s.split(loop, [None, draw(st.integers(2, 5))])
+        case "reorder":
+            s.reorder(*draw(st.permutations(nest)))
+        case "compute_at" | "reverse_compute_at":
+            getattr(s, kind)(draw(st.sampled_from(blocks)), loop)
+        case "vectorize" | "unroll":
+            getattr(s, kind)(nest[-1])
+        case "parallel":
+            s.parallel(nest[0])
+        case "inline":
+            s.compute_inline(block)
+        case "local":
+            s.set_scope(block, 0, "local")
+        case "decompose":
+            s.decompose_reduction(block, loop)
+
+
+@LAW
+@given(scheduled())
+def test_random_schedules(pair: Any) -> None:
+    s, func = pair
+    every_pass_keeps_the_result(s.func, {}, func)
+
+
+# ------------------------------------------------------------------------------- known past bugs
+
+
+def test_the_second_buffer_of_a_tuple_reduction_keeps_what_its_block_carries() -> None:
+    """Nothing but the block itself uses the values of argmax: they live as long as the places."""
+    func = argmax(3, 20)
+    s = Schedule(func)
+    block = s.get_child_blocks("root")[0]
+    s.split(s.get_loops(block)[1], [None, 6])
+    flat = every_pass_keeps_the_result(s.func, {}, func)
+    assert "best" in str(flat.body)
+
+
+def test_a_vectorised_loop_around_a_serial_reduction() -> None:
+    func = matmul(5, 16, 7)
+    s = Schedule(func)
+    i, j, k = s.get_loops("C")
+    j_o, j_i = s.split(j, [None, 8])
+    s.reorder(i, j_o, k, j_i)
+    s.vectorize(j_i)
+    every_pass_keeps_the_result(s.func, {}, func)
+
+
+def test_large_intermediates_are_handed_in() -> None:
+    func = softmax(3, 9000)
+    flat = every_pass_keeps_the_result(Schedule(func).func, {}, func)
+    assert flat.attrs["workspaces"] >= 1
+
+
+def test_views_are_read_through_their_strides() -> None:
+    func = transposed(4, 6)
+    x = func.buffers[0]
+    assert concat(2, 2, 2).name == "concat"
+    assert x.strides == ()
+
+
+_ = run_llvm

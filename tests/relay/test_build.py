@@ -1,0 +1,278 @@
+"""relay.build: what it gives, and what it refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smelt import relay
+from smelt.contrib import graph_executor
+from smelt.ir.errors import CompileError, ImportFailure, SmeltError, TargetError, TypeMismatch
+from smelt.ir.errors import Unsupported
+from smelt.runtime import cpu
+from smelt.target import Target
+from smelt.transform import PassContext, Sequential
+
+from .support import close, says, small
+
+X = np.ones((1, 2, 4, 4), "float32")
+
+
+def run(lib: Any) -> Any:
+    m = graph_executor.GraphModule(lib["default"](cpu(0)))
+    m.run(x=X)
+    return m.get_output(0).numpy()
+
+
+def test_the_graph_is_told_as_json() -> None:
+    lib = relay.build(small())
+    graph = json.loads(lib.get_graph_json())
+    nodes = graph["nodes"]
+    assert [n["name"] for n in nodes] == ["x", "p0", "p1", *lib.function_metadata]
+    assert graph["arg_nodes"] == [0, 1, 2]
+    assert nodes[-1]["inputs"] == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
+    assert nodes[-1]["attrs"]["func_name"] == lib.lib.metadata["kernels"][-1]["name"]
+    assert graph["heads"] == [[3, 0, 0]]
+    assert graph["attrs"]["shape"][1] == [[1, 2, 4, 4], [3, 2, 3, 3], [3, 1, 1], [1, 3, 4, 4]]
+    assert graph["attrs"]["storage_id"][1] == [0, 1, 2, 3]
+    assert graph["node_row_ptr"] == [0, 1, 2, 3, 4]
+    params = lib.get_params()
+    assert {n: p.shape for n, p in params.items()} == {"p0": (3, 2, 3, 3), "p1": (3, 1, 1)}
+    shown, module, again = lib
+    assert json.loads(shown) == graph
+    assert module is lib.get_lib() is lib.lib
+    assert again.keys() == params.keys()
+
+
+def test_a_module_may_have_a_name(tmp_path: Path) -> None:
+    lib = relay.build(small(), mod_name="net")
+    assert lib["net"](cpu(0)) is lib["default"](cpu(0))
+    with pytest.raises(SmeltError) as caught:
+        lib["nett"]
+    says(caught, "net: no function 'nett'; functions: default, net")
+
+
+def test_the_target_of_the_block_counts() -> None:
+    with Target("llvm -mcpu=x86-64-v2"):
+        lib = relay.build(small())
+    assert lib.target == Target("llvm -mcpu=x86-64-v2")
+    assert Target.current() is None
+    assert relay.build(small(), target={"cpu": "llvm"}).target == Target("llvm")
+
+
+def test_options_come_with_the_context() -> None:
+    with PassContext(config={"smelt.threads": 1}) as context:
+        assert PassContext.current() is context
+        assert context.options.threads == 1
+        assert context.options.opt_level == 2
+        lib = relay.build(small())
+    assert lib.lib.threads == 1
+    assert PassContext.current().opt_level == 3
+
+
+def test_instruments_see_the_passes() -> None:
+    class Watch:
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def enter_pass_ctx(self) -> None:
+            self.seen.append("enter")
+
+        def run_before_pass(self, mod: Any, info: Any) -> None:
+            self.seen.append(info.name)
+
+        def exit_pass_ctx(self) -> None:
+            self.seen.append("exit")
+
+    watch = Watch()
+    with PassContext(opt_level=3, instruments=[watch]):
+        made = run(relay.build(small()))
+    assert watch.seen == ["enter", "InferType", "SimplifyExpr", "FuseOps", "exit"]
+    close(made, run(relay.build(small())))
+
+
+def test_a_sequence_follows_the_context() -> None:
+    passes = Sequential([relay.transform.FoldConstant(), relay.transform.FuseOps(2)])
+    with PassContext(opt_level=3, disabled_pass=["FuseOps"]):
+        assert "Primitive" not in str(passes(small())["main"])
+    with PassContext(opt_level=3):
+        assert "Primitive" in str(passes(small())["main"])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        relay.transform.InferType,
+        relay.transform.FoldConstant,
+        relay.transform.SimplifyInference,
+        relay.transform.FoldScaleAxis,
+        relay.transform.SimplifyExpr,
+        relay.transform.CanonicalizeOps,
+        relay.transform.EliminateCommonSubexpr,
+        relay.transform.DeadCodeElimination,
+        relay.transform.RemoveUnusedFunctions,
+    ],
+)
+def test_a_pass_gives_a_relay_module(made: Callable[[], Any]) -> None:
+    mod = made()(small())
+    assert isinstance(mod, relay.IRModule)
+    assert "nn.conv2d" in str(mod["main"])
+
+
+def test_required_passes_run_at_any_level() -> None:
+    with PassContext(opt_level=0, required_pass=["FoldScaleAxis"]):
+        lib = relay.build(small())
+    close(run(lib), run(relay.build(small())))
+
+
+LEVELS = (
+    "InferType, SimplifyInference, FoldConstant, FoldScaleAxis, SimplifyExpr, CanonicalizeOps, "
+    "EliminateCommonSubexpr, DeadCodeElimination, RemoveUnusedFunctions, FuseOps"
+)
+
+
+def build_disabled() -> Any:
+    with PassContext(disabled_pass=["FuseOp"]):
+        return relay.build(small())
+
+
+ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
+    (
+        lambda: relay.build(small(), target="cuda"),
+        CompileError,
+        "target kind 'cuda' cannot be compiled yet; today: llvm",
+    ),
+    (
+        lambda: relay.build(small(), target=["llvm", "llvm"]),
+        CompileError,
+        "relay.build: 2 targets given; a model is compiled for one today",
+    ),
+    (
+        lambda: relay.build(small(), target="llvm -mpcu=native"),
+        TargetError,
+        "target kind 'llvm' has no option 'mpcu'; nearest: mcpu, mfpu; options: "
+        + ", ".join(Target("llvm").kind.options),
+    ),
+    (
+        lambda: relay.build(small(), executor=relay.backend.Executor("aot")),
+        CompileError,
+        "relay.build: Executor('aot') cannot be built yet; today: graph",
+    ),
+    (
+        lambda: relay.build(small(), runtime="crt"),
+        CompileError,
+        "relay.build: Runtime('crt') cannot be built yet; today: cpp",
+    ),
+    (
+        lambda: relay.backend.Executor("graph", {"link-param": True}),
+        CompileError,
+        "Executor('graph') has no option 'link-param'; nearest: link-params; options: link-params",
+    ),
+    (
+        lambda: relay.backend.Runtime("c++"),
+        CompileError,
+        "Runtime: no 'c++'; there are: cpp, crt",
+    ),
+    (
+        lambda: relay.build(small(), workspace_memory_pools=object()),
+        CompileError,
+        "relay.build: memory pools cannot be given yet; leave them out",
+    ),
+    (
+        lambda: relay.build("model.onnx"),
+        TypeMismatch,
+        "relay.build: ir_mod is a str; give an IRModule, e.g. from relay.frontend.from_onnx",
+    ),
+    (
+        lambda: relay.build(relay.IRModule({"f": small()["main"]})),
+        CompileError,
+        'relay.build: the module has no function "main"; it has: f',
+    ),
+    (
+        lambda: relay.build(small(), params={"X": X}),
+        TypeMismatch,
+        "params: \"main\" has no parameter 'X'; parameters: x",
+    ),
+    (
+        lambda: relay.build(small(), params={"x": X.astype("float64")}),
+        TypeMismatch,
+        "params['x'] is float64[1, 2, 4, 4]; the parameter is Tensor[(1, 2, 4, 4), float32]",
+    ),
+    (
+        build_disabled,
+        Unsupported,
+        f"PassContext: no pass 'FuseOp'; nearest: FuseOps; passes: {LEVELS}",
+    ),
+    (
+        lambda: PassContext(opt_level=4),
+        CompileError,
+        "Options.opt_level is 4; legal: 0 to 3",
+    ),
+    (
+        lambda: PassContext(config={"smelt.thread": 1}),
+        CompileError,
+        "PassContext has no config 'smelt.thread'; nearest: smelt.threads; configs: ",
+    ),
+    (
+        lambda: PassContext(disabled_pass="FuseOps"),
+        CompileError,
+        "PassContext: disabled_pass is a list of names, e.g. ['FuseOps']",
+    ),
+    (
+        lambda: relay.transform.AlterOpLayout(),
+        Unsupported,
+        "relay.transform has no pass 'AlterOpLayout' (layouts are chosen by relay.build when "
+        f"memory is planned); passes: {LEVELS}",
+    ),
+    (
+        lambda: relay.transform.FuseOps()(3),
+        TypeMismatch,
+        "relay.transform.FuseOps takes an IRModule, not a int",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fn", "kind", "text"), ERRORS, ids=[t[2][:40] for t in ERRORS])
+def test_errors(fn: Callable[[], Any], kind: type[SmeltError], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        fn()
+    found = str(caught.value)
+    assert found == text or (text.endswith("configs: ") and found.startswith(text))
+
+
+def test_a_pass_that_is_absent_is_no_attribute() -> None:
+    assert not hasattr(relay.transform, "AlterOpLayout")
+    assert hasattr(relay.transform, "FuseOps")
+
+
+def test_exporting_what_cannot_be_exported(tmp_path: Path) -> None:
+    lib = relay.build(small())
+    with pytest.raises(SmeltError) as caught:
+        lib.export_library("m.tar")
+    says(caught, "cannot write m.tar: .tar files cannot be written yet; "
+                 "today: a shared library, e.g. model.so")  # fmt: skip
+    with pytest.raises(SmeltError) as caught:
+        lib.export_library(tmp_path / "m.so", fcompile=print)
+    says(caught, "export_library: fcompile and addons cannot be given; "
+                 "cc names the compiler to link with")  # fmt: skip
+
+
+def test_importing_what_cannot_be_imported(model: Any) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"opset": 11}, "from_onnx: opset=11 given, but the model is of opset 18; "
+                        "convert it with onnx.version_converter"),
+        ({"dtype": "float16"}, "from_onnx: dtype of input 'input': float16 given, "
+                               "float32 in the file"),
+        ({"dtype": {"data": "float32"}}, "from_onnx: dtype: the model has no input 'data'; "
+                                         "inputs: input"),
+    ]  # fmt: skip
+    for options, text in cases:
+        with pytest.raises(ImportFailure) as caught:
+            relay.frontend.from_onnx(model, **options)
+        says(caught, text)
+    with pytest.raises(Unsupported) as refused:
+        relay.frontend.from_onnx(model, convert_config={"use_nt_batch_matmul": True})
+    says(refused, "from_onnx: convert_config has no key 'use_nt_batch_matmul'; it has none yet")
