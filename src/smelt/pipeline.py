@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,9 @@ from smelt.lowering.group import group_to_prim_func
 from smelt.lowering.kernel import scheduled
 from smelt.lowering.lower import LOWER, lower
 from smelt.lowering.model import Progress, build_model, kernel_specs
+from smelt.lowering.watch import dump_folder, write_text
 from smelt.relax.printer import script as graph_script
-from smelt.relax.transform import simplify_graph
+from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.verify import verify as verify_graph
 from smelt.runtime.executable import Executable
@@ -34,6 +34,7 @@ GraphPass = Callable[[IRModule], IRModule]
 GRAPH: tuple[tuple[int, GraphPass], ...] = (
     # (lowest opt_level, pass)
     (2, simplify_graph),                    # constants folded, BatchNorm into weights, composed operators recognised
+    (3, recognize_attention),               # softmax(q k^T) v becomes one operator
     (0, lambda mod: fuse_ops(mod, 1)),      # an anchor and the elementwise work after it become one kernel
 )
 
@@ -103,14 +104,9 @@ class Dump:
 
     def __init__(self, options: Options) -> None:
         """Options.dump_dir, or SMELT_DUMP."""
-        folder = options.dump_dir or os.environ.get("SMELT_DUMP", "")
+        folder = dump_folder(options)
         self.folder = Path(folder) if folder else None
         self.count = 0
-        if self.folder is not None:
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-            except OSError as e:
-                raise CompileError(f"cannot write dumps to {self.folder}: {e.strerror}") from e
 
     def graph(self, name: str, mod: IRModule) -> None:
         """Write a module of graph functions."""
@@ -119,7 +115,7 @@ class Dump:
     def text(self, name: str, text: str) -> None:
         """Write one stage."""
         if self.folder is not None:
-            (self.folder / f"{self.count:03d}_{name}.txt").write_text(text)
+            write_text(self.folder / f"{self.count:03d}_{name}.txt", text)
             self.count += 1
 
 

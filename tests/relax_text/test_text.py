@@ -67,7 +67,7 @@ def test_text_is_faithful(f: Function) -> None:
     assert [p.name for p in g.params] == [p.name for p in f.params]
     assert script(g) == script(f)
     sized = set().union(*[free_vars(p.type) for p in f.params])
-    used = [free_vars(v.type) for v in values(f.body)]  # type: ignore[attr-defined]
+    used = [free_vars(v.type) for v in values(f.body)]
     if all(u <= sized for u in used):
         verify(g)
 

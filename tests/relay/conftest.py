@@ -36,4 +36,4 @@ def mod(model: Any) -> relay.IRModule:
 
 @pytest.fixture(scope="session")
 def lib(mod: relay.IRModule) -> relay.GraphExecutorFactoryModule:
-    return relay.build(mod, target="llvm -mcpu=native")
+    return relay.build(mod, target="llvm -mcpu=native", mod_name="net")

@@ -28,5 +28,5 @@ def small() -> relay.IRModule:
     w = constant(np.ones((3, 2, 3, 3), "float32"), "w")
     b = constant(np.ones((3, 1, 1), "float32"), "b")
     y = call("relu", call("add", call("conv2d", x, w, pads=(1, 1, 1, 1)), b))
-    two = constant(np.float32(2).reshape(()))
+    two = constant(np.array(2, "float32"))
     return relay.IRModule({"main": relay.Function((x,), call("multiply", y, two))})

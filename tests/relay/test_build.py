@@ -10,8 +10,14 @@ import pytest
 
 from smelt import relay
 from smelt.contrib import graph_executor
-from smelt.ir.errors import CompileError, ImportFailure, SmeltError, TargetError, TypeMismatch
-from smelt.ir.errors import Unsupported
+from smelt.ir.errors import (
+    CompileError,
+    ImportFailure,
+    SmeltError,
+    TargetError,
+    TypeMismatch,
+    Unsupported,
+)
 from smelt.runtime import cpu
 from smelt.target import Target
 from smelt.transform import PassContext, Sequential
@@ -153,7 +159,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.build(small(), target="llvm -mpcu=native"),
         TargetError,
-        "target kind 'llvm' has no option 'mpcu'; nearest: mcpu, mfpu; options: "
+        "target kind 'llvm' has no option 'mpcu'; nearest: mfpu, mcpu; options: "
         + ", ".join(Target("llvm").kind.options),
     ),
     (
@@ -214,7 +220,8 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: PassContext(config={"smelt.thread": 1}),
         CompileError,
-        "PassContext has no config 'smelt.thread'; nearest: smelt.threads; configs: ",
+        "PassContext has no config 'smelt.thread'; nearest: smelt.threads, "
+        "smelt.workers; configs: ",
     ),
     (
         lambda: PassContext(disabled_pass="FuseOps"),
@@ -230,7 +237,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.transform.FuseOps()(3),
         TypeMismatch,
-        "relay.transform.FuseOps takes an IRModule, not a int",
+        "relay.transform.FuseOps takes an IRModule, not int",
     ),
 ]
 

@@ -96,10 +96,10 @@ def test_two_modules_do_not_meet(lib: Any, image: Array, expected: Array) -> Non
 
 def test_shapes_may_change_where_they_are_open() -> None:
     mod, _ = relay.frontend.from_onnx(resnet18(batch="n", width=8, image=32, classes=10))
-    module = GraphModule(relay.build(mod)["default"](cpu(0)))
+    module = GraphModule(relay.build(mod, mod_name="net")["default"](cpu(0)))
     with pytest.raises(InputError) as caught:
         module.get_input(0)
-    says(caught, "model: input 'input' has no fixed size; set it first")
+    says(caught, "net: input 'input' has no fixed size; set it first")
     x = np.random.default_rng(1).standard_normal((3, 3, 32, 32)).astype("float32")
     module.run(input=x)
     three = module.get_output(0).numpy().copy()
@@ -109,8 +109,9 @@ def test_shapes_may_change_where_they_are_open() -> None:
 
 def test_benchmarks(module: GraphModule, image: Array) -> None:
     module.set_input("input", image)
-    for options in ({}, {"end_to_end": True}, {"min_repeat_ms": 1}):
-        result = module.benchmark(cpu(0), repeat=3, number=2, **options)  # type: ignore[arg-type]
+    ways: list[dict[str, Any]] = [{}, {"end_to_end": True}, {"min_repeat_ms": 1}]
+    for options in ways:
+        result = module.benchmark(cpu(0), repeat=3, number=2, **options)
         assert len(result.results) == 3
         assert 0 < result.min <= result.median <= result.max < 1
         assert result.min <= result.mean <= result.max
@@ -131,13 +132,17 @@ def test_parameters_are_shared(model: Any, image: Array, expected: Array) -> Non
 
 
 def test_parameter_files() -> None:
-    given = {"a": np.arange(6, dtype="float32").reshape(2, 3), "é": np.int8(3), "t": np.array(True)}
+    given: dict[str, Any] = {
+        "a": np.arange(6, dtype="float32").reshape(2, 3),
+        "é": np.int8(3),
+        "t": np.array(True),
+    }
     data = bytes(relay.save_param_dict(given))
     found = relay.load_param_dict(data)
     assert list(found) == list(given)
     for name, value in given.items():
         assert found[name].dtype == np.asarray(value).dtype
-        assert np.array_equal(found[name].numpy(), value)
+        assert np.array_equal(found[name].numpy(), np.asarray(value))
     for cut in range(len(data)):
         with pytest.raises(ImportFailure):
             relay.load_param_dict(data[:cut])
@@ -149,34 +154,34 @@ def test_parameter_files() -> None:
 ERRORS: list[tuple[Callable[[GraphModule], Any], str]] = [
     (
         lambda m: m.set_input("inputs", np.zeros(3)),
-        "model: no input 'inputs'; nearest: input\n  inputs: input float32[1, 3, 32, 32]",
+        "net: no input 'inputs'; nearest: input\n  inputs: input float32[1, 3, 32, 32]",
     ),
-    (lambda m: m.set_input(1, 0), "model: no input 1\n  inputs: input float32[1, 3, 32, 32]"),
+    (lambda m: m.set_input(1, 0), "net: no input 1\n  inputs: input float32[1, 3, 32, 32]"),
     (
         lambda m: m.set_input("input", np.zeros((1, 3, 32, 31), "float32")),
-        "model: input 'input': shape [1, 3, 32, 31] given\n  expected: input float32[1, 3, 32, 32]",
+        "net: input 'input': shape [1, 3, 32, 31] given\n  expected: input float32[1, 3, 32, 32]",
     ),
     (
         lambda m: m.set_input("input", np.zeros((1, 3, 32, 32))),
-        "model: input 'input': dtype float64 given, float32 needed\n"
+        "net: input 'input': dtype float64 given, float32 needed\n"
         "  expected: input float32[1, 3, 32, 32]",
     ),
     (
         lambda m: m.run(),
-        "model: run: these inputs were never set: input float32[1, 3, 32, 32]",
+        "net: run: these inputs were never set: input float32[1, 3, 32, 32]",
     ),
-    (lambda m: m.get_output(0), "model: get_output before run()"),
-    (lambda m: m.get_output(2), "model: no output 2\n  outputs: output float32[1, 10]"),
+    (lambda m: m.get_output(0), "net: get_output before run()"),
+    (lambda m: m.get_output(2), "net: no output 2\n  outputs: output float32[1, 10]"),
     (
         lambda m: m.benchmark(cpu(0), func_name="main"),
         "benchmark: func_name='main'; only 'run' can be timed",
     ),
     (
         lambda m: m.load_params(relay.save_param_dict({"fc.weight": np.zeros(3)})),
-        "model: no input 'fc.weight'\n  inputs: input float32[1, 3, 32, 32]\n"
+        "net: no input 'fc.weight'\n  inputs: input float32[1, 3, 32, 32]\n"
         "  weights that relay.build bound are in the library and cannot be replaced",
     ),
-    (lambda m: m["walk"], "model: a graph executor has no function 'walk'"),
+    (lambda m: m["walk"], "net: a graph executor has no function 'walk'"),
 ]
 
 
@@ -196,12 +201,12 @@ def test_results_inside_are_not_kept(module: GraphModule, image: Array, expected
             module.debug_get_output(key)
         says(
             caught,
-            f"model: the result of kernel {name!r} is not kept: its memory is used again\n"
+            f"net: the result of kernel {name!r} is not kept: its memory is used again\n"
             "  make it an output of the model to see it",
         )
     with pytest.raises(InputError) as caught:
         module.debug_get_output(name + "x")
-    assert str(caught.value).startswith(f"model: no kernel '{name}x'; nearest: ")
+    assert str(caught.value).startswith(f"net: no kernel '{name}x'; nearest: ")
 
 
 def test_only_compiled_models_are_taken(lib: relay.GraphExecutorFactoryModule) -> None:

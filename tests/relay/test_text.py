@@ -7,6 +7,7 @@ import pytest
 
 from smelt import relay
 from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import tensor_type
 from smelt.relax.nodes import Function, If, TupleGetItem, Var, call, constant
 from smelt.topi.registry import ops
@@ -59,25 +60,21 @@ def test_a_fused_function() -> None:
 
 
 def test_tuples_branches_and_symbolic_sizes() -> None:
-    n = relay.frontend.import_onnx.__module__ and Var("c", tensor_type((), "bool"))
-    x = Var("x", tensor_type((2, 6)))
+    flag = Var("c", tensor_type((), "bool"))
+    x = Var("x", tensor_type((SizeVar("n", "int64"), 6)))
     top = call("topk", call("concat", x, x, axis=0), k=2, axis=0)
     value = TupleGetItem(top, 0)
     yes, no = (Function((), call(op, value)) for op in ("exp", "gelu"))
-    f = relay.Function((n, x), If(n, yes, no, value.type))
+    f = relay.Function((flag, x), If(flag, yes, no, value.type))
     assert str(f) == (
-        "fn (%c: Tensor[(), bool], %x: Tensor[(2, 6), float32]) -> Tensor[(2, 6), float32] {\n"
-        "  if (%c) {\n"
-        "    %0 = concatenate((%x, %x), axis=0) /* ty=Tensor[(4, 6), float32] */;\n"
-        '    %1 = topk(%0, k=2, axis=0, ret_type="both", is_ascend=False, dtype="int64")'
+        "fn (%c: Tensor[(), bool], %x: Tensor[(n, 6), float32]) -> Tensor[(2, 6), float32] {\n"
+        "  %0 = concatenate((%x, %x), axis=0) /* ty=Tensor[(n + n, 6), float32] */;\n"
+        '  %1 = topk(%0, k=2, axis=0, ret_type="both", is_ascend=False, dtype="int64")'
         " /* ty=(Tensor[(2, 6), float32], Tensor[(2, 6), int64]) */;\n"
-        "    %2 = %1.0 /* ty=Tensor[(2, 6), float32] */;\n"
+        "  %2 = %1.0 /* ty=Tensor[(2, 6), float32] */;\n"
+        "  if (%c) {\n"
         "    exp(%2) /* ty=Tensor[(2, 6), float32] */\n"
         "  } else {\n"
-        "    %0 = concatenate((%x, %x), axis=0) /* ty=Tensor[(4, 6), float32] */;\n"
-        '    %1 = topk(%0, k=2, axis=0, ret_type="both", is_ascend=False, dtype="int64")'
-        " /* ty=(Tensor[(2, 6), float32], Tensor[(2, 6), int64]) */;\n"
-        "    %2 = %1.0 /* ty=Tensor[(2, 6), float32] */;\n"
         '    smelt.gelu(%2, approximate="none") /* ty=Tensor[(2, 6), float32] */\n'
         "  } /* ty=Tensor[(2, 6), float32] */\n"
         "}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
@@ -140,8 +141,6 @@ def test_what_a_call_left_in_memory_does_not_matter(case: Case, exe: Executable)
     call = exe.bind(case.x)
     memory = call._frame.workspace
     assert memory is not None
-    import ctypes
-
     ctypes.memset(memory.address, 0xFF, memory.size)
     call()
     agree([np.asarray(call.outputs[0].numpy())], [case.y])

@@ -30,6 +30,8 @@ int main(int argc, char **argv) {
     memcpy(shape, in->shape, (size_t)in->rank * sizeof *shape);
     smelt_tensor input = {x, in->rank, shape, SMELT_FLOAT32};
     smelt_tensor output = {y, out->rank, found, SMELT_FLOAT32};
+    if (smelt_model_output_shapes(model, &input, found) != SMELT_OK)
+        return fail("shapes");
     for (int threads = 1; threads <= 2; threads++) {
         if (smelt_model_set_threads(model, threads) != SMELT_OK)
             return fail("threads");

@@ -187,7 +187,7 @@ class _Planner:
 
     def copy(self, v: Call) -> None:
         """An operator that could not be a view, as a kernel of its own."""
-        params = [GraphVar(f"p{i}", a.type) for i, a in enumerate(v.args) if a is not None]  # type: ignore[attr-defined]
+        params = [GraphVar(f"p{i}", a.type) for i, a in enumerate(v.args) if a is not None]
         found = iter(params)
         body = v.replace(args=tuple([None if a is None else next(found) for a in v.args]))
         assert isinstance(v.op, Op)
@@ -243,7 +243,7 @@ class _Planner:
 
     def copied(self, r: RelaxExpr, at: Place) -> Storage:
         """A result copied into memory of its own."""
-        t = r.type  # type: ignore[attr-defined]
+        t = r.type
         assert isinstance(t, TensorType)
         param = GraphVar("p0", t)
         group = Function(

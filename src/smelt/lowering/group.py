@@ -53,7 +53,7 @@ def _results(group: Function, params: list[Tensor]) -> list[Tensor]:
     out = []
     for t in tensors:
         if id(t) in {id(p) for p in params} or id(t) in seen:
-            t = te.compute(t.shape, lambda *i, t=t: t[i], name=t.name + "_copy")  # type: ignore[misc]
+            t = te.compute(t.shape, lambda *i, t=t: t[i], name=t.name + "_copy")
         seen.add(id(t))
         out.append(t)
     return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from smelt.codegen.llvm import ObjectCompiler, cpu_features
@@ -19,6 +18,7 @@ from smelt.tir.schedule import Schedule
 from .group import group_to_prim_func
 from .lower import lower
 from .packing import Pack, pack_of
+from .watch import Check, Observer, StageWriter
 
 __all__ = ["Artifact", "KernelSpec", "build_kernel", "scheduled"]
 
@@ -80,13 +80,32 @@ def scheduled(spec: KernelSpec) -> Schedule:
 _compilers: dict[str, ObjectCompiler] = {}
 
 
-def build_kernel(spec: KernelSpec, observe: Callable[[str, PrimFunc], None] | None = None) -> Artifact:
-    """Schedule, lower and compile a fused group."""
+def build_kernel(spec: KernelSpec, dump: str = "", check: bool = False) -> Artifact:
+    """Schedule, lower and compile a fused group.
+
+    dump   folder for the stages' texts, or ""
+    check  whether the interpreter judges every lowering pass
+    """
     sch = scheduled(spec)
-    if observe is not None:
-        observe("scheduled", sch.func)
-    flat = lower(sch.func, observe)
+    watchers: list[Observer] = []
+    writer = StageWriter(dump, str(spec.group.attrs.get("name", spec.symbol)))
+    if dump:
+        plain = group_to_prim_func(spec.group, spec.inputs, spec.outputs, spec.symbol)
+        writer("tir", plain)
+        writer.text("trace", str(sch.trace))
+        writer("scheduled", sch.func)
+        watchers.append(writer)
+    if check:
+        watchers.append(Check(sch.func))
+
+    def observe(name: str, func: PrimFunc) -> None:
+        for watcher in watchers:
+            watcher(name, func)
+
+    flat = lower(sch.func, observe if watchers else None)
     ir = emit_module([flat])
+    if dump:
+        writer.text("llvm", ir)
     key = str(spec.target)
     if key not in _compilers:
         _compilers[key] = ObjectCompiler(spec.target)

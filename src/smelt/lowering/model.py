@@ -33,6 +33,7 @@ from .host import ENTRY, PLAN, KernelCall, entry_program, plan_program
 from .kernel import Artifact, KernelSpec
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
+from .watch import check_wanted, dump_folder
 
 __all__ = ["Model", "build_model", "kernel_specs"]
 
@@ -147,8 +148,9 @@ def compile_graph(
 def build_kernels(
     specs: Sequence[KernelSpec], options: Options, progress: Progress | None
 ) -> dict[str, Artifact]:
-    """Artifacts by symbol: from the cache, or compiled by the workers."""
-    cache = None if options.cache_dir == "" else ObjectCache(options.cache_dir)
+    """Artifacts by symbol: from the cache, or compiled by the workers (all, where they are watched)."""
+    dump, check = dump_folder(options), check_wanted()
+    cache = None if options.cache_dir == "" or dump or check else ObjectCache(options.cache_dir)
     done: dict[str, Artifact] = {}
     missing: list[KernelSpec] = []
     for s in specs:

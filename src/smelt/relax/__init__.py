@@ -1,0 +1,1 @@
+"""Graph programs: nodes, text form, verifier, interpreter, passes."""

@@ -14,14 +14,33 @@ from smelt.ir.types import TensorType, TupleType, Type, tensor_type
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op, get_op
 
-__all__ = ["Call", "Constant", "Function", "GlobalVar", "If", "RelaxExpr", "Tuple", "TupleGetItem", "Var", "call",
-           "call_tir", "constant", "rewrite", "values"]
+__all__ = [
+    "Call",
+    "Constant",
+    "Function",
+    "GlobalVar",
+    "If",
+    "RelaxExpr",
+    "Tuple",
+    "TupleGetItem",
+    "Var",
+    "call",
+    "call_tir",
+    "constant",
+    "rewrite",
+    "values",
+]
 
 
 class RelaxExpr(Node):
     """A value of a graph program. Has identity; `type` is what is known of it."""
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def type(self) -> Type:
+        """What is known of the value."""
+        raise AttributeError(f"a {type(self).__name__} has no type of its own")
 
 
 class Var(RelaxExpr):

@@ -144,7 +144,7 @@ class _Function:
         if body is None:
             self.fail(node, "the function returns nothing")
             raise AssertionError
-        if node.returns is not None and self.type(node.returns) is not body.type:  # type: ignore[attr-defined]
+        if node.returns is not None and self.type(node.returns) is not body.type:
             self.fail(node.returns, "the result has another type than the function says")
         return Function(tuple(params), body, self.attrs)
 

@@ -184,7 +184,7 @@ class _Printer:
         if self.constants:
             params += ["*", *[self.parameter(c, "Constant") for c in self.constants]]
         head = f"def {self.globals.get(name, name)}("
-        result = f") -> {self.type(self.f.body.type)}:"  # type: ignore[attr-defined]
+        result = f") -> {self.type(self.f.body.type)}:"
         line = head + ", ".join(params) + result
         lines = ["@R.function"]
         if len(line) <= 100:

@@ -141,7 +141,7 @@ class _Verifier:
             case Call():
                 self.call(node)
             case TupleGetItem(value, index):
-                t = value.type  # type: ignore[attr-defined]
+                t = value.type
                 if not isinstance(t, TupleType) or not 0 <= index < len(t.items):
                     self.fail(node, f"item {index} of a value of type {show_type(t)}")
             case If():
@@ -149,7 +149,7 @@ class _Verifier:
 
     def check_sizes(self, node: RelaxExpr, sizes: set[Any]) -> None:
         """Symbolic sizes come from the parameters."""
-        used = free_vars(node.type)  # type: ignore[attr-defined]
+        used = free_vars(node.type)
         if isinstance(node, Call):
             used = used | {v for e in _exprs(tuple(node.attrs.values())) for v in free_vars(e)}
         strange = sorted([v.name for v in used - sizes])
@@ -171,7 +171,7 @@ class _Verifier:
         assert not isinstance(op, GlobalVar)
         types = []
         for k, a in enumerate(node.args):
-            t = None if a is None else a.type  # type: ignore[attr-defined]
+            t = None if a is None else a.type
             if isinstance(t, TupleType):
                 self.fail(node, f"operand {k} is a tuple")
             types.append(t)
@@ -195,11 +195,11 @@ class _Verifier:
 
     def branch(self, node: If, variables: set[Var]) -> None:
         """Both branches have the type of the whole, the condition is a bool."""
-        t = node.condition.type  # type: ignore[attr-defined]
+        t = node.condition.type
         if not isinstance(t, TensorType) or t.dtype != "bool" or t.rank != 0:
             self.fail(node, f"the condition is {show_type(t)}, it has to be bool[]")
         for side in (node.then_branch, node.else_branch):
-            found = side.body.type  # type: ignore[attr-defined]
+            found = side.body.type
             if found is not node.type:
                 self.fail(
                     node, f"a branch gives {show_type(found)}, the type is {show_type(node.type)}"
@@ -215,7 +215,7 @@ class _Verifier:
             self.fail(node, f"the module has no function {target.name!r}; it has: {known}")
         callee = self.module[target.name]
         results = node.type.items if isinstance(node.type, TupleType) else (node.type,)
-        given = [a.type for a in node.args if a is not None]  # type: ignore[attr-defined]
+        given = [a.type for a in node.args if a is not None]
         if isinstance(callee, Function):
             self.graph_call(node, callee, given)
             return

@@ -44,7 +44,9 @@ def dense_in_order(shape: Sequence[Expr], order: Sequence[int]) -> View:
 
 def same(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
     """Whether two sizes are equal for sure."""
-    return a is b or isinstance(analyzer.simplify(a - b), IntImm) and analyzer.simplify(a - b) is const(0, INDEX)
+    return a is b or (
+        isinstance(analyzer.simplify(a - b), IntImm) and analyzer.simplify(a - b) is const(0, INDEX)
+    )
 
 
 def is_dense(view: View, analyzer: Analyzer) -> bool:
@@ -72,7 +74,9 @@ def _reshape(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
         return None
     strides: list[Expr] = []
     for begin, end, parts in groups:
-        for (_, outer), (extent, inner) in zip(old[begin:end - 1], old[begin + 1:end], strict=True):
+        for (_, outer), (extent, inner) in zip(
+            old[begin : end - 1], old[begin + 1 : end], strict=True
+        ):
             if not same(outer, inner * extent, analyzer):
                 return None
         step = old[end - 1][1]
@@ -82,16 +86,20 @@ def _reshape(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
             step = step * e
         strides += inner_strides
     found = iter(strides)
-    return View(shape, tuple([const(0, INDEX) if _one(e) else analyzer.simplify(next(found)) for e in shape]),
-                view.offset)
+    return View(
+        shape,
+        tuple([const(0, INDEX) if _one(e) else analyzer.simplify(next(found)) for e in shape]),
+        view.offset,
+    )
 
 
 def _one(e: Expr) -> bool:
     return isinstance(e, IntImm) and e.value == 1
 
 
-def _match(old: tuple[Expr, ...], new: tuple[Expr, ...],
-           analyzer: Analyzer) -> list[tuple[int, int, tuple[Expr, ...]]] | None:
+def _match(
+    old: tuple[Expr, ...], new: tuple[Expr, ...], analyzer: Analyzer
+) -> list[tuple[int, int, tuple[Expr, ...]]] | None:
     """Runs of old dimensions beside runs of new ones with the same number of elements."""
     groups = []
     i = j = 0
@@ -123,12 +131,16 @@ def _smaller(a: Expr, b: Expr, more_old: bool, more_new: bool) -> bool | None:
 
 def _transpose(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
     axes = attrs["axes"]
-    return View(tuple([view.shape[a] for a in axes]), tuple([view.strides[a] for a in axes]), view.offset)
+    return View(
+        tuple([view.shape[a] for a in axes]), tuple([view.strides[a] for a in axes]), view.offset
+    )
 
 
 def _slice(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
     shape, strides, offset = list(view.shape), list(view.strides), view.offset
-    for axis, begin, end, step in zip(attrs["axes"], attrs["begin"], attrs["end"], attrs["strides"], strict=True):
+    for axis, begin, end, step in zip(
+        attrs["axes"], attrs["begin"], attrs["end"], attrs["strides"], strict=True
+    ):
         if not isinstance(step, int) or step < 1:
             return None
         low, high = convert(begin, INDEX), convert(end, INDEX)
@@ -148,11 +160,16 @@ def _broadcast(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
 
 
 VIEW_OPS: dict[str, Callable[[View, Any, Analyzer], View | None]] = {
-    "reshape": _reshape, "transpose": _transpose, "strided_slice": _slice, "broadcast_to": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "strided_slice": _slice,
+    "broadcast_to": _broadcast,
 }
 
 
-def view_of(name: str, attrs: Any, view: View, shape: Sequence[Expr], analyzer: Analyzer) -> View | None:
+def view_of(
+    name: str, attrs: Any, view: View, shape: Sequence[Expr], analyzer: Analyzer
+) -> View | None:
     """The view that an operator makes of its operand's, or None where it needs a kernel."""
     if name in ("squeeze", "expand_dims"):
         return _reshape(view, {"shape": tuple(shape)}, analyzer)

@@ -143,7 +143,7 @@ class Call(Expr):
         return f if fused else GlobalVar(callee, self.scope)
 
     @property
-    def args(self) -> tuple[Expr, ...]:
+    def args(self) -> tuple[Any, ...]:
         """The operands; those left out are not counted, those of concatenate are one tuple."""
         given = [a for a in self.node.args if a is not None]
         if getattr(self.node.op, "variadic", False):
@@ -168,7 +168,7 @@ class Tuple(Expr):
     __slots__ = ()
 
     @property
-    def fields(self) -> tuple[Expr, ...]:
+    def fields(self) -> tuple[Any, ...]:
         """The values."""
         return tuple([view(i, self.scope) for i in self.node.items])
 

@@ -40,7 +40,7 @@ class Function(relax.Function):
     @property
     def ret_type(self) -> Any:
         """The type of the result."""
-        return self.body.type  # type: ignore[attr-defined]
+        return self.body.type
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The text; show_meta_data is there for the classic signature."""

@@ -29,6 +29,7 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    values,
 )
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
@@ -119,7 +120,7 @@ class _Printer:
         params = [f"{names[p]}: {type_text(p.type)}" for p in f.params]
         if f.attrs.get("primitive"):
             params.append("Primitive=1")
-        result = type_text(f.body.type)  # type: ignore[attr-defined]
+        result = type_text(f.body.type)
         body = [f"  {line}" for line in self.body(f.body, names)]
         return [f"{head}({', '.join(params)}) -> {result} {{", *body, "}"]
 
@@ -214,7 +215,7 @@ def _default(name: str, value: Any) -> bool:
 
 
 def _order(result: RelaxExpr, known: Names) -> list[RelaxExpr]:
-    """Computed values that have no name yet, operands first; branches keep their own."""
+    """Computed values that have no name yet, operands first; a branch keeps what only it uses."""
     found: list[RelaxExpr] = []
     seen: set[Node] = set()
     stack: list[tuple[RelaxExpr, bool]] = [(result, False)]
@@ -237,6 +238,7 @@ def _operands(node: RelaxExpr) -> list[RelaxExpr]:
             return list(items)
         case TupleGetItem(value):
             return [value]
-        case If(condition):
-            return [condition]
+        case If(condition, yes, no):
+            inside = set(values(no.body))
+            return [condition, *[v for v in values(yes.body) if v in inside]]
     return []

@@ -64,14 +64,12 @@ _BATCH_NORM = RuleSet({op: SIMPLIFY_RULES.table.get(op, ()) for op in _INFERENCE
 def _pass(name: str, fn: GraphPass) -> Pass:
     def run(mod: Any) -> IRModule:
         if not isinstance(mod, ir_module.IRModule):
-            raise TypeMismatch(f"relay.transform.{name} takes an IRModule, not {_a(mod)}")
+            raise TypeMismatch(
+                f"relay.transform.{name} takes an IRModule, not {type(mod).__name__}"
+            )
         return IRModule.of(fn(mod))
 
     return Pass(run, PassInfo(name, LEVELS[name]))
-
-
-def _a(value: object) -> str:
-    return f"a {type(value).__name__}"
 
 
 def InferType() -> Pass:

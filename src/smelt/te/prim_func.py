@@ -106,7 +106,7 @@ def _body_vars(e: Expr) -> set[Var]:
         for s in e.sources:
             out |= _body_vars(s)
         return out
-    return {v for v in _plain_vars(e)}
+    return _plain_vars(e)
 
 
 def _plain_vars(e: Expr) -> set[Var]:
@@ -199,7 +199,7 @@ def _region(load: BufferLoad) -> BufferRegion:
     one, zero = const(1, INDEX), const(0, INDEX)
     dims = []
     for i, extent in zip(load.indices, load.buffer.shape, strict=True):
-        opaque = any([isinstance(c, BufferLoad) for c in _parts(i)])
+        opaque = any(isinstance(c, BufferLoad) for c in _parts(i))
         dims.append(Range(zero, extent) if opaque else Range(i, one))
     return BufferRegion(load.buffer, tuple(dims))
 

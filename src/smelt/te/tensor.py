@@ -13,7 +13,7 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, maximum, minimum
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.tir.nodes import Buffer, BufferLoad, Combiner, IterVar, Range, Reduce
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "Operation",
     "PlaceholderOp",
     "Tensor",
-    "any",
     "all",
+    "any",
     "comm_reducer",
     "compute",
     "max",
@@ -98,6 +98,7 @@ class Tensor(Buffer):
         return BufferLoad(self, tuple([_index(i) for i in items]))
 
     def __call__(self, *indices: Any) -> BufferLoad:
+        """A[i, j] written A(i, j)."""
         return self[indices]
 
 
@@ -144,7 +145,7 @@ def size_var(name: str = "size", dtype: str = INDEX) -> Var:
 
 def _shape(shape: ExprLike | Sequence[ExprLike]) -> tuple[Expr, ...]:
     items = shape if isinstance(shape, list | tuple) else (shape,)
-    return tuple([convert(e, INDEX) for e in items])  # type: ignore[arg-type]
+    return tuple([convert(e, INDEX) for e in items])
 
 
 def placeholder(
@@ -313,11 +314,3 @@ def topological(outputs: Sequence[Tensor]) -> list[Operation]:
             stack.append((op, True))
             stack.extend((t.op, False) for t in reversed(op.inputs) if id(t.op) not in done)
     return order
-
-
-def is_fixed(shape: Sequence[Expr]) -> bool:
-    """Whether every extent is a constant."""
-    for e in shape:
-        if not isinstance(e, IntImm):
-            return False
-    return True

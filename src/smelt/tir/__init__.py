@@ -1,0 +1,1 @@
+"""Tensor programs: nodes, text form, verifier, interpreter, schedules."""

@@ -11,13 +11,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Call, Expr, ExprLike, INDEX, IntImm, Var, const, convert
+from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.node import Node
 
 __all__ = [
-    "Allocate", "AssertStmt", "Block", "BlockRealize", "Buffer", "BufferLoad", "BufferRegion", "BufferStore",
-    "Evaluate", "For", "IfThenElse", "IterVar", "LetStmt", "LOOP_KINDS", "PrimFunc", "Range", "Reduce", "Combiner",
-    "Seq", "Stmt", "While", "seq",
+    "LOOP_KINDS",
+    "Allocate",
+    "AssertStmt",
+    "Block",
+    "BlockRealize",
+    "Buffer",
+    "BufferLoad",
+    "BufferRegion",
+    "BufferStore",
+    "Combiner",
+    "Evaluate",
+    "For",
+    "IfThenElse",
+    "IterVar",
+    "LetStmt",
+    "PrimFunc",
+    "Range",
+    "Reduce",
+    "Seq",
+    "Stmt",
+    "While",
+    "seq",
 ]
 
 LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
@@ -264,7 +283,7 @@ class Block(Stmt):
     """A computation over its own iteration variables.
 
     reads, writes   the regions touched, in terms of the iteration variables
-    init            what starts a reduction: runs where all reduce variables are at their first value
+    init            what starts a reduction: runs where every reduce variable is at its first value
     alloc_buffers   intermediate buffers that live in this block
     """
 
@@ -331,8 +350,9 @@ def no_op() -> Stmt:
 
 def is_no_op(stmt: Stmt) -> bool:
     """Whether a statement does nothing."""
-    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm) or (
-        isinstance(stmt, Seq) and not stmt.stmts)
+    return (isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)) or (
+        isinstance(stmt, Seq) and not stmt.stmts
+    )
 
 
 def intrinsic(op: str, *args: ExprLike) -> Stmt:

@@ -51,9 +51,9 @@ from smelt.ir.expr import (
     TruncDiv,
     TruncMod,
     Var,
-    _match,
     const,
     convert,
+    matched,
 )
 
 from .nodes import Buffer, BufferLoad, IterVar, Range
@@ -233,7 +233,7 @@ class ExprParser:
             if not (_is_number(x) or isinstance(x, Expr | IterVar)):
                 self.fail(node, f"expected a value, got {_describe(x)}")
         try:
-            x, y = _match(_plain(a), _plain(b))
+            x, y = matched(_plain(a), _plain(b))
         except (TypeError, KeyError):
             self.fail(node, f"no operation on {_type_of(a)} and {_type_of(b)}")
         if cls is FloorDiv and dt.is_float(x.dtype):
@@ -321,7 +321,7 @@ class ExprParser:
         """The Range low:high; `low + x` as the upper end gives the extent x."""
         if _is_number(low) and _is_number(high):
             return Range(const(low), const(high - low))
-        begin, end = _match(_plain(low), _plain(high))
+        begin, end = matched(_plain(low), _plain(high))
         if isinstance(end, Add) and end.a is begin:
             return Range(begin, end.b)
         return Range(begin, end - begin)

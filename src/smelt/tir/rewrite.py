@@ -66,7 +66,7 @@ class Rewriter:
     def exprs(self, items: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Several expressions; the same tuple where nothing changed."""
         new = tuple([self.expr(e) for e in items])
-        return items if all([a is b for a, b in zip(new, items, strict=True)]) else new
+        return items if all(a is b for a, b in zip(new, items, strict=True)) else new
 
     def buffer(self, b: Buffer) -> Buffer:
         """What stands for a buffer."""
@@ -80,19 +80,23 @@ class Rewriter:
         return method(s)
 
     def visit_Seq(self, s: Seq) -> Stmt:
+        """Statements one after another, flattened again where something changed."""
         new = [self.stmt(x) for x in s.stmts]
-        return s if all([a is b for a, b in zip(new, s.stmts, strict=True)]) else seq(*new)
+        return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
 
     def visit_For(self, s: For) -> Stmt:
+        """A loop; its variable stays."""
         low, extent, body = self.expr(s.min), self.expr(s.extent), self.stmt(s.body)
         if low is s.min and extent is s.extent and body is s.body:
             return s
         return s.replace(min=low, extent=extent, body=body)
 
     def visit_While(self, s: While) -> Stmt:
+        """A loop with a condition."""
         return While(self.expr(s.condition), self.stmt(s.body))
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+        """A branch."""
         c, a = self.expr(s.condition), self.stmt(s.then_body)
         b = None if s.else_body is None else self.stmt(s.else_body)
         return (
@@ -100,28 +104,34 @@ class Rewriter:
         )
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
+        """A binding; its variable stays."""
         value, body = self.expr(s.value), self.stmt(s.body)
         return s if value is s.value and body is s.body else LetStmt(s.var, value, body)
 
     def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
+        """A check."""
         c = self.expr(s.condition)
         return s if c is s.condition else AssertStmt(c, s.message)
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
+        """A buffer and where it lives."""
         buffer, body = self.buffer(s.buffer), self.stmt(s.body)
         return s if buffer is s.buffer and body is s.body else Allocate(buffer, body, s.annotations)
 
     def visit_Evaluate(self, s: Evaluate) -> Stmt:
+        """An effect."""
         value = self.expr(s.value)
         return s if value is s.value else Evaluate(value)
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        """A store."""
         value, indices, buffer = self.expr(s.value), self.exprs(s.indices), self.buffer(s.buffer)
         if value is s.value and indices is s.indices and buffer is s.buffer:
             return s
         return BufferStore(buffer, value, indices)
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+        """A block and its bindings."""
         values, predicate = self.exprs(s.values), self.expr(s.predicate)
         block = self.stmt(s.block)
         if values is s.values and predicate is s.predicate and block is s.block:
@@ -130,11 +140,12 @@ class Rewriter:
         return BlockRealize(values, predicate, block)
 
     def visit_Block(self, s: Block) -> Stmt:
+        """A block, its regions included."""
         reads, writes = self.regions(s.reads), self.regions(s.writes)
         init = None if s.init is None else self.stmt(s.init)
         body = self.stmt(s.body)
         allocs = tuple([self.buffer(b) for b in s.alloc_buffers])
-        same = all([a is b for a, b in zip(allocs, s.alloc_buffers, strict=True)])
+        same = all(a is b for a, b in zip(allocs, s.alloc_buffers, strict=True))
         if reads is s.reads and writes is s.writes and init is s.init and body is s.body and same:
             return s
         return s.replace(reads=reads, writes=writes, init=init, body=body, alloc_buffers=allocs)
@@ -142,7 +153,7 @@ class Rewriter:
     def regions(self, items: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
         """Regions with buffers and bounds rewritten."""
         new = tuple([self.region(r) for r in items])
-        return items if all([a is b for a, b in zip(new, items, strict=True)]) else new
+        return items if all(a is b for a, b in zip(new, items, strict=True)) else new
 
     def region(self, r: BufferRegion) -> BufferRegion:
         """One region."""
@@ -151,7 +162,7 @@ class Rewriter:
         for d in r.region:
             low, extent = self.expr(d.min), self.expr(d.extent)
             ranges.append(d if low is d.min and extent is d.extent else Range(low, extent))
-        if buffer is r.buffer and all([a is b for a, b in zip(ranges, r.region, strict=True)]):
+        if buffer is r.buffer and all(a is b for a, b in zip(ranges, r.region, strict=True)):
             return r
         return BufferRegion(buffer, tuple(ranges))
 
@@ -159,7 +170,7 @@ class Rewriter:
 class _Substitute(Rewriter):
     def __init__(self, values: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer]) -> None:
         super().__init__()
-        self.memo.update(values)
+        self.memo.update(values.items())
         self.buffers = buffers
 
     def buffer(self, b: Buffer) -> Buffer:

@@ -31,7 +31,9 @@ _OPS: dict[str, Op] = {}
 class OpInstance:
     """An operator on operands of certain types: its tensor expression and what follows from it."""
 
-    def __init__(self, inputs: tuple[Tensor | None, ...], outputs: tuple[Tensor, ...], kind: str) -> None:
+    def __init__(
+        self, inputs: tuple[Tensor | None, ...], outputs: tuple[Tensor, ...], kind: str
+    ) -> None:
         """Keep the traced body."""
         self.inputs, self.outputs, self.kind = inputs, outputs, kind
         self.types = tuple([TensorType(t.shape, t.type) for t in outputs])
@@ -73,9 +75,11 @@ class Op:
         for name in attrs:
             if name not in self.attributes:
                 near = difflib.get_close_matches(name, self.attributes, 3)
-                raise TypeMismatch(f"{self.name} has no attribute {name!r}"
-                                   + (f"; nearest: {', '.join(near)}" if near else "")
-                                   + f"; attributes: {', '.join(self.attributes) or 'none'}")
+                raise TypeMismatch(
+                    f"{self.name} has no attribute {name!r}"
+                    + (f"; nearest: {', '.join(near)}" if near else "")
+                    + f"; attributes: {', '.join(self.attributes) or 'none'}"
+                )
         full = {}
         for name, p in self.attributes.items():
             if name in attrs:
@@ -100,9 +104,17 @@ class Op:
 
     def _trace(self, types: Sequence[TensorType | None], attrs: Attrs) -> OpInstance:
         self._check_count(types)
-        names = self.operands if not self.variadic else [f"{self.operands[-1]}{i}" for i in range(len(types))]
-        args = tuple([None if t is None else placeholder(t.shape, t.dtype, n)
-                      for t, n in zip(types, names, strict=False)])
+        names = (
+            self.operands
+            if not self.variadic
+            else [f"{self.operands[-1]}{i}" for i in range(len(types))]
+        )
+        args = tuple(
+            [
+                None if t is None else placeholder(t.shape, t.dtype, n)
+                for t, n in zip(types, names, strict=False)
+            ]
+        )
         try:
             result = self.fn(*args, **attrs)
         except SmeltError as e:
@@ -117,8 +129,10 @@ class Op:
             return
         need = [o for o in self.operands if o not in self.optional]
         if not len(need) <= len(types) <= len(self.operands):
-            raise TypeMismatch(f"{self.name} takes {len(self.operands)} operands "
-                               f"({', '.join(self.operands)}), {len(types)} given")
+            raise TypeMismatch(
+                f"{self.name} takes {len(self.operands)} operands "
+                f"({', '.join(self.operands)}), {len(types)} given"
+            )
         for name, t in zip(self.operands, types, strict=False):
             if t is None and name not in self.optional:
                 raise TypeMismatch(f"{self.name}: the operand {name!r} is missing")
@@ -155,7 +169,11 @@ def _kind(outputs: Sequence[Tensor]) -> str:
     if reductions:
         e = reductions[0].body[0]
         assert isinstance(e, Reduce)
-        return "contraction" if e.combiner.name == "sum" and len(_tensors(e.sources[0])) >= 2 else "reduce"
+        return (
+            "contraction"
+            if e.combiner.name == "sum" and len(_tensors(e.sources[0])) >= 2
+            else "reduce"
+        )
     worst = "elementwise"
     for o in computes:
         point = tuple([a.var for a in o.axis])
@@ -163,7 +181,9 @@ def _kind(outputs: Sequence[Tensor]) -> str:
             if load.indices == point:
                 continue
             used = [i for i in load.indices if i in point]
-            plain = all(i in point or isinstance(i, IntImm) for i in load.indices) and len(set(used)) == len(used)
+            plain = all(i in point or isinstance(i, IntImm) for i in load.indices) and len(
+                set(used)
+            ) == len(used)
             ordered = [point.index(i) for i in used] == sorted(point.index(i) for i in used)
             if not (plain and ordered):
                 return "injective"
@@ -194,17 +214,23 @@ def op(fn: Callable[..., Any]) -> Op: ...
 
 
 @overload
-def op(*, name: str | None = None, kind: str | None = None) -> Callable[[Callable[..., Any]], Op]: ...
+def op(
+    *, name: str | None = None, kind: str | None = None
+) -> Callable[[Callable[..., Any]], Op]: ...
 
 
-def op(fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None) -> Any:
+def op(
+    fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None
+) -> Any:
     """Make a function an operator. kind overrides the derived fusion kind."""
+
     def make(f: Callable[..., Any]) -> Op:
         made = Op(f, name or f.__name__.rstrip("_"), kind)
         if made.name in _OPS:
             raise ValueError(f"the operator {made.name!r} exists already")
         _OPS[made.name] = made
         return made
+
     return make if fn is None else make(fn)
 
 
@@ -212,7 +238,9 @@ def get_op(name: str) -> Op:
     """The operator of this name."""
     if name not in _OPS:
         near = difflib.get_close_matches(name, _OPS, 3)
-        raise TypeMismatch(f"no operator {name!r}" + (f"; nearest: {', '.join(near)}" if near else ""))
+        raise TypeMismatch(
+            f"no operator {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
+        )
     return _OPS[name]
 
 

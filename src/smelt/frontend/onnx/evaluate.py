@@ -16,7 +16,7 @@ import numpy as np
 from smelt.ir import build
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv, truncdiv, truncmod
-from smelt.ir.expr import INDEX, Cast, Div, Expr, FloatImm, Mul, cast, convert
+from smelt.ir.expr import GT, INDEX, Cast, Div, Expr, FloatImm, IntImm, Mul, binary, cast, convert
 
 from .build import Build
 from .registry import evaluates
@@ -252,7 +252,7 @@ def _greater(a: Any, b: Any) -> Any:
         return a > b
     if at_least(a, convert(b) + 1):
         return True
-    return False if at_least(b, a) else ex.binary(ex.GT, a, b)
+    return False if at_least(b, a) else binary(GT, a, b)
 
 
 def _not(a: Any) -> Any:
@@ -273,7 +273,7 @@ _CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 def _logic(fn: Callable[..., Expr], a: Any, b: Any) -> Any:
     joined = fn(a, b)
-    return bool(joined.value) if isinstance(joined, ex.IntImm) else joined
+    return bool(joined.value) if isinstance(joined, IntImm) else joined
 
 
 @evaluates(*_CONDITIONS)

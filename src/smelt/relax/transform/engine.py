@@ -250,7 +250,7 @@ class Graph:
             rules = self._by_op[n.op.name] = self.rules.of(n.op.name)
         for rule in rules:
             new = rule(self, n)
-            if new is not None and new is not n and new.type is n.type:  # type: ignore[attr-defined]
+            if new is not None and new is not n and new.type is n.type:
                 self.fired[rule.__name__] += 1
                 return new
         return None

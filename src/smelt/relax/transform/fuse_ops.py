@@ -85,16 +85,25 @@ class _Groups:
             return its != "injective" or kind != "broadcast" or _same_shape(arg, consumer)
         if kind == "reduce":
             return True
-        return kind == "opaque" and its in ("elementwise", "broadcast") and _reads_whole(consumer, arg)
+        return (
+            kind == "opaque" and its in ("elementwise", "broadcast") and _reads_whole(consumer, arg)
+        )
 
 
 def _reads_whole(consumer: Call, arg: Call) -> bool:
     """Row kernels (softmax, norms) take elementwise work on their first operand."""
-    return consumer.op.name in ("softmax", "log_softmax", "layer_norm", "rms_norm") and consumer.args[0] is arg  # type: ignore[union-attr]
+    return (
+        consumer.op.name in ("softmax", "log_softmax", "layer_norm", "rms_norm")
+        and consumer.args[0] is arg
+    )  # type: ignore[union-attr]
 
 
 def _same_shape(a: Call, b: Call) -> bool:
-    return isinstance(a.type, TensorType) and isinstance(b.type, TensorType) and a.type.shape == b.type.shape
+    return (
+        isinstance(a.type, TensorType)
+        and isinstance(b.type, TensorType)
+        and a.type.shape == b.type.shape
+    )
 
 
 def _by_position(c: Call) -> list[Call]:
@@ -125,7 +134,9 @@ def fuse_ops(mod: IRModule, opt_level: int = 3) -> IRModule:
 class _Builder:
     """Rebuilds "main" as calls of groups."""
 
-    def __init__(self, mod: IRModule, main: Function, groups: _Groups, members: dict[int, list[Call]]) -> None:
+    def __init__(
+        self, mod: IRModule, main: Function, groups: _Groups, members: dict[int, list[Call]]
+    ) -> None:
         self.mod, self.main, self.groups, self.members = mod, main, groups, members
         self.new: dict[int, RelaxExpr] = {}
         self.functions: dict[str, Function] = {}
@@ -159,7 +170,9 @@ class _Builder:
                 elif id(a) in inside:
                     args.append(inner[id(a)])
                     form.append(f"v{list(inner).index(id(a))}")
-                elif isinstance(a, Constant) and a.data.nbytes <= _INLINE_BYTES and a.data.size == 1:
+                elif (
+                    isinstance(a, Constant) and a.data.nbytes <= _INLINE_BYTES and a.data.size == 1
+                ):
                     args.append(a)
                     form.append(f"c{a.data.tobytes().hex()}{a.type!r}")
                 else:
@@ -174,7 +187,9 @@ class _Builder:
         name = self.name_of(group, "|".join(form), tuple(params.values()), inner[id(result)])
         return Call(GlobalVar(name), tuple(outer), {}, result.type, result.name)
 
-    def name_of(self, group: Sequence[Call], form: str, params: tuple[Var, ...], body: RelaxExpr) -> str:
+    def name_of(
+        self, group: Sequence[Call], form: str, params: tuple[Var, ...], body: RelaxExpr
+    ) -> str:
         found = self.by_form.get(form)
         if found is not None:
             return found
@@ -187,5 +202,3 @@ class _Builder:
         self.by_form[form] = name
         self.functions[name] = Function(params, body, {"primitive": True, "name": name})
         return name
-
-

@@ -40,6 +40,8 @@ def register_tile(rows: int, columns: int, hardware: Hardware, row_bytes: int = 
             cycles = full_r * full_v * _tile(r, vectors)
             cycles += (full_v * _tile(tail_r, vectors) if tail_r else 0) + (full_r * _tile(r, tail_v) if tail_v else 0)
             cycles += _tile(tail_r, tail_v) if tail_r and tail_v else 0
+            # ragged edges cost code, branches and half-used vectors
+            cycles *= 1 + (0.02 if tail_r else 0) + (0.01 if tail_v else 0)
             if row_bytes and row_bytes % 4096 == 0 and r > 8:
                 cycles *= 1.1
             # of equals, about eight rows: fewer passes over B, and few enough streams of A

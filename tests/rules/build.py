@@ -1,0 +1,177 @@
+"""Runs the default schedule of a program on numpy arrays, whatever the layout of its buffers."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt.codegen.llvm import link_in_process
+from smelt.codegen.llvm_text import emit_module
+from smelt.ir import dtype as dt
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, const, free_vars, substitute
+from smelt.lowering.lower import lower
+from smelt.rules.cpu import schedule
+from smelt.target import Hardware
+from smelt.te import Tensor, create_prim_func
+from smelt.tir.nodes import Block, Buffer, PrimFunc, walk
+from smelt.tir.printer import script
+from smelt.tir.rewrite import replace_buffers
+from smelt.tir.schedule import Schedule, Trace
+from tests.codegen_llvm.build import BACKWARDS, Host, compiler
+
+Array = np.ndarray[Any, Any]
+Order = Sequence[int]
+
+ONE = Hardware(64, 32, True, 48 << 10, 1 << 20, 32 << 20, 1)
+TWO = ONE.replace(cores=2)
+NARROW = Hardware(32, 16, True, 32 << 10, 512 << 10, 8 << 20, 2)
+NHWC = (0, 2, 3, 1)
+
+
+def laid_out(func: PrimFunc, orders: dict[str, Order], between: Order = ()) -> PrimFunc:
+    """A program whose parameters have other layouts: `orders` lists dimensions, outermost first.
+
+    between  the layout of the intermediate buffers of that rank
+    """
+    new: dict[Buffer, Buffer] = {}
+    assert isinstance(func.body.block, Block)  # type: ignore[attr-defined]
+    for b in func.buffers:
+        if b.name in orders:
+            new[b] = _strided(b, orders[b.name])
+    for b in func.body.block.alloc_buffers:  # type: ignore[attr-defined]
+        if between and b.rank == len(between):
+            new[b] = _strided(b, between)
+    params = tuple([new.get(p, p) if isinstance(p, Buffer) else p for p in func.params])
+    return func.replace(params=params, body=replace_buffers(func.body, new))
+
+
+def _strided(b: Buffer, order: Order) -> Buffer:
+    strides: list[Expr] = [const(1, INDEX)] * b.rank
+    step: Expr = const(1, INDEX)
+    for d in reversed(order):
+        strides[d] = step
+        step = step * b.shape[d]
+    return b.replace(strides=tuple(strides))
+
+
+def number(e: Expr, sizes: dict[str, int]) -> int:
+    """An extent with the symbolic sizes known."""
+    if isinstance(e, IntImm):
+        return e.value
+    known: dict[Var, Expr] = {v: const(sizes[v.name], INDEX) for v in free_vars(e)}
+    found = substitute(e, known)
+    assert isinstance(found, IntImm)
+    return found.value
+
+
+class Memory:
+    """A buffer's memory with guard bytes behind it, and the logical view of it."""
+
+    def __init__(self, b: Buffer, sizes: dict[str, int], align: bool) -> None:
+        shape = [number(e, sizes) for e in b.shape]
+        strides = [number(e, sizes) for e in b.strides]
+        if not strides:
+            strides = [int(np.prod(shape[d + 1 :])) for d in range(len(shape))]
+        count = 1 + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
+        dtype = dt.to_numpy(b.type)
+        size = dtype.itemsize
+        self.raw = np.full(count * size + 256, 0x55, np.uint8)
+        start = -self.raw.ctypes.data % 64 + (0 if align else size)
+        self.flat = self.raw[start : start + count * size].view(dtype)
+        self.end = start + count * size
+        self.view = np.lib.stride_tricks.as_strided(self.flat, shape, [s * size for s in strides])
+
+    def check(self) -> None:
+        assert (self.raw[self.end :] == 0x55).all(), "written behind the end"
+
+
+def written(func: PrimFunc) -> list[Buffer]:
+    """The parameters that a program writes, in order."""
+    found = {w.buffer for s in walk(func.body) if isinstance(s, Block) for w in s.writes}
+    return [b for b in func.buffers if b in found]
+
+
+def run(
+    func: PrimFunc, *inputs: Array, hardware: Hardware = TWO, sizes: dict[str, int] | None = None,
+    constants: frozenset[str] = frozenset(), align: bool = True,
+) -> list[Array]:  # fmt: skip
+    """The results of a program under its default schedule, whose trace is replayed on the way."""
+    sizes = sizes or {}
+    sch = schedule(func, hardware, constants)
+    _replays(func, sch)
+    flat = lower(sch.func)
+    outputs = written(func)
+    given = iter(inputs)
+    args: list[Any] = [ctypes.byref(Host(None, BACKWARDS, None, None))]
+    held: dict[Buffer, Memory] = {}
+    for p, q in zip(func.params, sch.func.params, strict=True):
+        if not isinstance(p, Buffer) or not isinstance(q, Buffer):
+            args.append(ctypes.c_int64(sizes[p.name]))
+            continue
+        held[p] = Memory(q, sizes, align)
+        if p not in outputs:
+            x = next(given)
+            held[p].view[...] = x if p.rank == q.rank else packed(x, q)
+        args.append(ctypes.c_void_p(held[p].flat.ctypes.data))
+    spare = [
+        Memory(p, sizes, True) for p in flat.params[len(func.params) :] if isinstance(p, Buffer)
+    ]
+    args += [ctypes.c_void_p(m.flat.ctypes.data) for m in spare]
+    _call(flat, args)
+    for m in (*held.values(), *spare):
+        m.check()
+    return [held[b].view.copy() for b in outputs]
+
+
+def _replays(func: PrimFunc, sch: Schedule) -> None:
+    again = Schedule(func)
+    Trace.from_text(str(sch.trace)).apply(again)
+    assert script(again.func) == script(sch.func)
+
+
+def packed(x: Array, q: Buffer) -> Array:
+    """Depthwise weights as the window rule packs them: panels of channels."""
+    panels, lanes = number(q.shape[0], {}), number(q.shape[-1], {})
+    wide = np.zeros((panels * lanes, *x.shape[1:]), x.dtype)
+    wide[: len(x)] = x
+    return np.moveaxis(wide.reshape(panels, lanes, *x.shape[1:]), 1, -1)
+
+
+def _call(flat: PrimFunc, args: list[Any]) -> None:
+    code = compiler().object(emit_module([flat]), flat.name)
+    addresses, keep = link_in_process([code], [flat.name])
+    entry = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[flat.name])
+    entry.argtypes = None
+    assert int(entry(*args)) == 0
+    del keep
+
+
+def made(*tensors: Tensor) -> PrimFunc:
+    """The program of some tensors, parameters first."""
+    return create_prim_func(list(tensors), name="kernel")
+
+
+def data(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
+    """Random values of a type."""
+    rng = np.random.default_rng([seed, *shape])
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dt.is_float(dtype):
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(-9, 10, shape).astype(dtype)
+
+
+def close(found: Array, expected: Array, tolerance: float = 1e-5) -> None:
+    """Assert that two arrays agree, relative to the largest value."""
+    assert found.shape == expected.shape
+    if found.dtype.kind in "biu":
+        np.testing.assert_array_equal(found, expected)
+        return
+    scale = float(np.abs(expected).max()) if expected.size else 1.0
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * max(scale, 1e-30))
+
+
+Reference = Callable[..., Array]
