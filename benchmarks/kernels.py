@@ -22,8 +22,8 @@ import smelt
 from benchmarks.peak import probe
 from benchmarks.processes import give_back, worker
 from benchmarks.report import Results, table, write
-from smelt.cli.faces import Executable
 from smelt.codegen.peak import Peak
+from smelt.runtime import Executable
 from smelt.runtime.errors import SmeltError
 
 ROUNDS = 7
@@ -178,7 +178,7 @@ def random_cases(seed: int = 1) -> list[Case]:
 
 def share(case: Case, threads: int, peak: Peak) -> Results:
     """How near one case comes to the limit."""
-    exe: Executable = smelt.compile(case.model(), options=smelt.Options(threads=threads))
+    exe = smelt.compile(case.model(), options=smelt.Options(threads=threads))
     shapes = [[int(str(n)) for n in tensor.shape] for tensor in exe.inputs]
     inputs = [normal(*shape) for shape in shapes]
     exe(*inputs)

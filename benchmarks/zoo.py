@@ -15,8 +15,8 @@ import smelt
 from benchmarks import models
 from benchmarks.processes import Foreign, give_back, worker
 from benchmarks.report import Results, table, write
-from smelt.cli.faces import arrays, largest_error
 from smelt.cli.peer import Peer
+from smelt.cli.results import arrays, largest_error
 from smelt.cli.timing import interleave, summary
 
 THREADS = (1, 2)
@@ -45,8 +45,8 @@ def time_model(path: Path, threads: int) -> Results:
         "onnxruntime": b,
         "ratio": a["median_ms"] / b["median_ms"],
         "foreign_cores": foreign.cores(),
-        "planned_bytes": exe.memory.planned_bytes,
-        "live_bytes": exe.memory.live_bytes,
+        "planned_bytes": exe.memory.workspace,
+        "live_bytes": exe.memory.live,
     }
 
 

@@ -13,12 +13,13 @@ import pytest
 import smelt
 from smelt.cli import main as command_line
 from smelt.cli.console import UsageError
-from smelt.cli.faces import largest_error
 from smelt.cli.inputs import read_inputs, read_shapes, write_outputs
 from smelt.cli.peer import Peer
 from smelt.cli.resnet import resnet18
+from smelt.cli.results import largest_error
 from smelt.cli.timing import interleave, summary
 from smelt.ir.errors import InternalError
+from smelt.runtime import MemoryInfo, TensorInfo
 from smelt.runtime.errors import SmeltError
 
 Smelt = Callable[..., int]
@@ -37,21 +38,12 @@ def fixture_cli(monkeypatch: pytest.MonkeyPatch) -> Smelt:
     return run
 
 
-class Tensor:
-    def __init__(self, name: str, dtype: str, shape: tuple[object, ...]) -> None:
-        self.name, self.dtype, self.shape = name, dtype, shape
-
-
-class Memory:
-    planned_bytes, live_bytes, weights_bytes = 2_000_000, 1_500_000, 3_000_000
-
-
 class Doubler:
     """Stands for a compiled model: one input, twice its value as output."""
 
-    inputs: tuple[Tensor, ...] = (Tensor("x", "float32", (2, 3)),)
-    outputs: tuple[Tensor, ...] = (Tensor("y", "float32", (2, 3)),)
-    memory = Memory()
+    inputs: tuple[TensorInfo, ...] = (TensorInfo("x", "float32", (2, 3)),)
+    outputs: tuple[TensorInfo, ...] = (TensorInfo("y", "float32", (2, 3)),)
+    memory = MemoryInfo(weights=3_000_000, workspace=2_000_000, live=1_500_000)
 
     class Value:
         def __init__(self, value: Any) -> None:
@@ -183,23 +175,23 @@ def test_shapes() -> None:
 
 
 def test_inputs_have_to_fit_the_model(tmp_path: Path) -> None:
-    model = Doubler()
+    tensors = Doubler.inputs
     np.savez(tmp_path / "z.npz", z=np.zeros(2))
     with pytest.raises(UsageError, match=r"holds z; the inputs are x"):
-        read_inputs(str(tmp_path / "z.npz"), model)
+        read_inputs(str(tmp_path / "z.npz"), tensors)
     (tmp_path / "text.npy").write_text("no array")
     with pytest.raises(UsageError, match=r"neither a [.]npy nor a [.]npz"):
-        read_inputs(str(tmp_path / "text.npy"), model)
+        read_inputs(str(tmp_path / "text.npy"), tensors)
     with pytest.raises(UsageError, match="no such file"):
-        read_inputs(str(tmp_path / "none.npy"), model)
-    model.inputs = (Tensor("x", "float32", ("n", 3)),)
+        read_inputs(str(tmp_path / "none.npy"), tensors)
+    open_size = (TensorInfo("x", "float32", ("n", 3)),)
     with pytest.raises(UsageError, match=r"input 'x' has the shape \(n, 3\)"):
-        read_inputs(None, model)
+        read_inputs(None, open_size)
 
 
 def test_nothing_is_left_half_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="2 outputs"):
-        write_outputs(str(tmp_path / "y.npy"), Doubler(), [np.zeros(1), np.zeros(1)])
+        write_outputs(str(tmp_path / "y.npy"), Doubler.outputs, [np.zeros(1), np.zeros(1)])
     assert not list(tmp_path.iterdir())
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
     from smelt.ir.options import Options
-    from smelt.pipeline import compile, optimize, show
+    from smelt.pipeline import compile, machine_limits, optimize, show
     from smelt.runtime import NDArray, cpu
     from smelt.target import Target
 
@@ -26,6 +26,7 @@ __version__ = "0.1.0"
 _NAMES = {
     # the main job
     "compile": "smelt.pipeline", "optimize": "smelt.pipeline", "show": "smelt.pipeline",
+    "machine_limits": "smelt.pipeline",
     "Options": "smelt.ir.options", "Target": "smelt.target",
     # values and modules
     "NDArray": "smelt.runtime", "cpu": "smelt.runtime", "IRModule": "smelt.ir.module",

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from smelt.codegen.llvm import ObjectCompiler, resolve
+from smelt.codegen.llvm import ObjectCompiler, cpu_features, link_in_process, resolve
 from smelt.codegen.llvm_text import emit_module
+from smelt.codegen.peak import Peak, Registers
 from smelt.frontend.onnx import from_onnx
 from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.module import IRModule
@@ -23,11 +24,12 @@ from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.verify import verify as verify_graph
 from smelt.runtime.executable import Executable
-from smelt.target import Target
+from smelt.runtime.report import MachineLimits
+from smelt.target import Target, hardware_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 
-__all__ = ["GRAPH", "LOWER", "STAGES", "compile", "optimize", "show"]
+__all__ = ["GRAPH", "LOWER", "STAGES", "compile", "machine_limits", "optimize", "show"]
 
 GraphPass = Callable[[IRModule], IRModule]
 
@@ -99,6 +101,23 @@ def optimize(mod: IRModule, options: Options | None = None, progress: Progress |
     return mod
 
 
+def machine_limits(threads: int | None = None) -> MachineLimits:
+    """This machine's multiply-add and memory limits on some threads (None: all), measured now."""
+    target = resolve(as_target(None))
+    hardware = hardware_of(target, cpu_features(target))
+    compiler = ObjectCompiler(target)
+    alive: list[Any] = []
+
+    def load(text: str, symbol: str) -> int:
+        addresses, keep = link_in_process([compiler.object(text, symbol)], [symbol])
+        alive.append(keep)
+        return addresses[symbol]
+
+    registers = Registers(hardware.vector_bytes * 8, hardware.vector_registers)
+    peak = Peak(threads or Options().cores, load, registers)
+    return MachineLimits(peak.gflops(), peak.gigabytes())
+
+
 class Dump:
     """Writes each stage that changed something as a numbered text file, where a folder is given."""
 
@@ -106,17 +125,16 @@ class Dump:
         """Options.dump_dir, or SMELT_DUMP."""
         folder = dump_folder(options)
         self.folder = Path(folder) if folder else None
-        self.count = 0
+        self.count, self.last = 0, ""
 
     def graph(self, name: str, mod: IRModule) -> None:
-        """Write a module of graph functions."""
-        self.text(name, graph_script(mod))
-
-    def text(self, name: str, text: str) -> None:
-        """Write one stage."""
-        if self.folder is not None:
+        """Write a module of graph functions, where it is another one than before."""
+        if self.folder is None:
+            return
+        text = graph_script(mod)
+        if text != self.last:
             write_text(self.folder / f"{self.count:03d}_{name}.txt", text)
-            self.count += 1
+            self.count, self.last = self.count + 1, text
 
 
 def show(model: Any, stage: str = "graph", kernel: str | None = None, target: str | Target | None = None,

@@ -9,7 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 import smelt
-from smelt.cli.faces import arrays, largest_error
+from smelt.cli.results import arrays, largest_error
 from smelt.runtime import Executable
 from tests.frontend.models import reference
 from tests.models.net import Array, Feeds

@@ -121,7 +121,7 @@ def test_integers(dtype: str, cache: str) -> None:
         m.ask("ReduceSum", "a", "last", keepdims=0)
         m.ask("ReduceMax", "a", "last", keepdims=1)
         m.ask("ReduceMin", "a", "last", keepdims=1)
-        m.ask("ReduceProd", "b", "last", keepdims=0)
+        m.ask("ReduceProd", m.ask("Sign", "b"), "last", keepdims=0)
     m.check(cache)
 
 
@@ -160,7 +160,7 @@ def test_floats(dtype: str, cache: str) -> None:
         m.ask(op, "a", "b")
     absolute = m.ask("Abs", "a")
     for op in ("Neg", "Exp", "Tanh", "Sigmoid", "Erf", "Floor", "Ceil", "Round", "Relu"):
-        if dtype == "float32" or op not in ("Erf",):
+        if dtype == "float32" or op != "Erf":  # of which onnxruntime has no other
             m.ask(op, "a")
     for op in ("Sqrt", "Log"):
         m.ask(op, absolute)
@@ -195,7 +195,6 @@ def test_bool(cache: str) -> None:
         m.ask(op, "a", "b")
     m.ask("Not", "a")
     m.ask("Where", "a", "x", m.ask("Cast", "b", to=tensor_type("float32")))
-    m.ask("Where", "a", "b", m.ask("Not", "b"))
     m.ask("Cast", "a", to=tensor_type("int64"))
     m.ask("Cast", "a", to=tensor_type("int32"))
     m.ask("Gather", "a", "picks", axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from smelt.cli.faces import largest_error
+from smelt.cli.results import largest_error
 from tests.frontend.models import reference
 from tests.models.compare import TOLERANCE, agree, compiled, permuted, run
 from tests.models.light import NAMES, feeds_of, light

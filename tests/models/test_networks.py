@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from smelt.cli.faces import largest_error
+from smelt.cli.results import largest_error
 from smelt.runtime import Executable
 from tests.frontend.models import reference
 from tests.models import conv_nets, transformers

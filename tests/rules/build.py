@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ NARROW = Hardware(32, 16, True, 32 << 10, 512 << 10, 8 << 20, 2)
 NHWC = (0, 2, 3, 1)
 
 
-def laid_out(func: PrimFunc, orders: dict[str, Order], between: Order = ()) -> PrimFunc:
+def laid_out(func: PrimFunc, orders: Mapping[str, Order], between: Order = ()) -> PrimFunc:
     """A program whose parameters have other layouts: `orders` lists dimensions, outermost first.
 
     between  the layout of the intermediate buffers of that rank
@@ -144,7 +144,7 @@ def _call(flat: PrimFunc, args: list[Any]) -> None:
     code = compiler().object(emit_module([flat]), flat.name)
     addresses, keep = link_in_process([code], [flat.name])
     entry = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[flat.name])
-    entry.argtypes = None
+    entry.argtypes = None  # type: ignore[assignment]
     assert int(entry(*args)) == 0
     del keep
 
@@ -172,6 +172,3 @@ def close(found: Array, expected: Array, tolerance: float = 1e-5) -> None:
         return
     scale = float(np.abs(expected).max()) if expected.size else 1.0
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * max(scale, 1e-30))
-
-
-Reference = Callable[..., Array]

@@ -55,6 +55,6 @@ def progress() -> Iterator[Report]:
         yield report
 
 
-def megabytes(count: int) -> str:
-    """Bytes for people."""
-    return f"{count / 1e6:.2f} MB"
+def megabytes(count: int | None) -> str:
+    """Bytes for people; None where they depend on sizes."""
+    return "depending on sizes" if count is None else f"{count / 1e6:.2f} MB"

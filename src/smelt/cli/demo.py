@@ -10,10 +10,11 @@ from rich.table import Table
 
 import smelt
 from smelt.cli.console import megabytes, out, progress, say, say_json
-from smelt.cli.faces import Array, Executable, arrays, largest_error
 from smelt.cli.peer import Peer, installed
 from smelt.cli.resnet import resnet18
+from smelt.cli.results import Array, arrays, largest_error, memory_bytes
 from smelt.cli.timing import cores, interleave, summary
+from smelt.runtime import Executable
 
 TOLERANCE = 1e-4  # of max |a - b| / max |b|
 
@@ -50,7 +51,8 @@ def demo(
             exe = smelt.compile(model, options=smelt.Options(threads=threads), progress=report)
         rows.append(measure(exe, model.SerializeToString(), x, threads, start, seconds))
     if json:
-        say_json({"rows": [asdict(row) | {"ratio": row.ratio} for row in rows], **_memory(exe)})
+        shown = [asdict(row) | {"ratio": row.ratio} for row in rows]
+        say_json({"rows": shown, **memory_bytes(exe.memory)})
     else:
         _print(rows, exe)
     if any(row.error is not None and not row.error <= TOLERANCE for row in rows):
@@ -74,15 +76,6 @@ def measure(
     return Row(threads, compile_s, summary(a)["median_ms"], summary(b)["median_ms"], error)
 
 
-def _memory(exe: Executable) -> dict[str, int]:
-    memory = exe.memory
-    return {
-        "planned_bytes": memory.planned_bytes,
-        "live_bytes": memory.live_bytes,
-        "weights_bytes": memory.weights_bytes,
-    }
-
-
 def _print(rows: list[Row], exe: Executable) -> None:
     def cell(value: float | None, form: str) -> str:
         return "–" if value is None else format(value, form)
@@ -104,9 +97,9 @@ def _print(rows: list[Row], exe: Executable) -> None:
     out.print(table)
     memory = exe.memory
     say(
-        f"planned memory {megabytes(memory.planned_bytes)} "
-        f"(live bytes, the lower bound: {megabytes(memory.live_bytes)}), "
-        f"weights {megabytes(memory.weights_bytes)}"
+        f"planned memory {megabytes(memory.workspace)} "
+        f"(live bytes, the lower bound: {megabytes(memory.live)}), "
+        f"weights {megabytes(memory.weights)}"
     )
     if not installed():
         say("onnxruntime is not installed, so nothing was compared: pip install onnxruntime")

@@ -8,8 +8,9 @@ import numpy as np
 
 import smelt
 from smelt.cli.console import UsageError, progress
-from smelt.cli.faces import Array, Executable
+from smelt.cli.results import Array
 from smelt.ir.dtype import to_numpy
+from smelt.runtime import Executable, TensorInfo
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -48,11 +49,11 @@ def load(
         )
 
 
-def random_inputs(model: Executable, seed: int = 0) -> list[Array]:
+def random_inputs(tensors: Sequence[TensorInfo], seed: int = 0) -> list[Array]:
     """Reproducible inputs: normal floats; 0 or 1 as integers, which masks and tables allow."""
     random = np.random.default_rng(seed)
     made = []
-    for tensor in model.inputs:
+    for tensor in tensors:
         shape = [size for size in tensor.shape if isinstance(size, int)]
         if len(shape) != len(tensor.shape):
             sizes = ", ".join(str(size) for size in tensor.shape)
@@ -60,7 +61,7 @@ def random_inputs(model: Executable, seed: int = 0) -> list[Array]:
                 f"input {tensor.name!r} has the shape ({sizes}), which leaves sizes open: "
                 f"give them with --shape {tensor.name}=… or give the input with --input"
             )
-        dtype = to_numpy(str(tensor.dtype))
+        dtype = to_numpy(tensor.dtype)
         if dtype.kind in "iub":
             made.append(random.integers(0, 2, shape).astype(dtype))
         else:
@@ -68,11 +69,11 @@ def random_inputs(model: Executable, seed: int = 0) -> list[Array]:
     return made
 
 
-def read_inputs(path: str | None, model: Executable) -> list[Array]:
+def read_inputs(path: str | None, tensors: Sequence[TensorInfo]) -> list[Array]:
     """The inputs out of a .npy or .npz file, in the model's order; random without a file."""
     if path is None:
-        return random_inputs(model)
-    names = [tensor.name for tensor in model.inputs]
+        return random_inputs(tensors)
+    names = [tensor.name for tensor in tensors]
     try:
         content = np.load(path, allow_pickle=False)
         if isinstance(content, np.ndarray):
@@ -104,14 +105,14 @@ def check_output_name(path: str, *, outputs: int = 1) -> None:
         raise UsageError(f"--output {path}: the model has {outputs} outputs, which need a .npz")
 
 
-def write_outputs(path: str, model: Executable, values: Sequence[Array]) -> None:
+def write_outputs(path: str, tensors: Sequence[TensorInfo], values: Sequence[Array]) -> None:
     """Write one output as .npy, several as .npz; nothing is left half written."""
     check_output_name(path, outputs=len(values))
     partial = f"{path}.{os.getpid()}.partial"
     try:
         with open(partial, "wb") as file:
             if path.endswith(".npz"):
-                named = {t.name: value for t, value in zip(model.outputs, values, strict=True)}
+                named = {t.name: value for t, value in zip(tensors, values, strict=True)}
                 np.savez(file, allow_pickle=False, **named)
             else:
                 np.save(file, values[0])

@@ -10,10 +10,11 @@ from rich.table import Table
 
 import smelt
 from smelt.cli.console import UsageError, megabytes, out, say, say_json
-from smelt.cli.faces import Array, Executable, arrays, largest_error
 from smelt.cli.inputs import check_output_name, load, read_inputs, read_shapes, write_outputs
 from smelt.cli.peer import Peer
+from smelt.cli.results import Array, arrays, largest_error, memory_bytes
 from smelt.cli.timing import cores, interleave, summary
+from smelt.runtime import Executable
 
 
 class Stage(StrEnum):
@@ -65,17 +66,15 @@ def compile_model(
             {
                 "model": model,
                 "seconds": seconds,
-                "planned_bytes": memory.planned_bytes,
-                "live_bytes": memory.live_bytes,
-                "weights_bytes": memory.weights_bytes,
+                **memory_bytes(memory),
                 "output": output,
             }
         )
         return
     say(
-        f"{model}: compiled in {seconds:.2f} s; weights {megabytes(memory.weights_bytes)}, "
-        f"workspace {megabytes(memory.planned_bytes)} "
-        f"(at least {megabytes(memory.live_bytes)} is alive at once)"
+        f"{model}: compiled in {seconds:.2f} s; weights {megabytes(memory.weights)}, "
+        f"workspace {megabytes(memory.workspace)} "
+        f"(at least {megabytes(memory.live)} is alive at once)"
     )
     say(f"written to {output}" if output else "nothing written: -o FILE.so writes a library")
 
@@ -95,9 +94,9 @@ def run(
     if output is not None:
         check_output_name(output)
     exe = load(model, target, shape or (), threads)
-    values = arrays(exe(*read_inputs(input_file, exe)))
+    values = arrays(exe(*read_inputs(input_file, exe.inputs)))
     if output is not None:
-        write_outputs(output, exe, values)
+        write_outputs(output, exe.outputs, values)
     rows = [
         (tensor.name, str(value.dtype), list(value.shape), *_extremes(value))
         for tensor, value in zip(exe.outputs, values, strict=True)
@@ -127,7 +126,7 @@ def check(
     _needs_source(model)
     exe = load(model, target, shape or (), threads)
     peer = Peer(model, threads or cores())
-    inputs = read_inputs(input_file, exe)
+    inputs = read_inputs(input_file, exe.inputs)
     error = largest_error(arrays(exe(*inputs)), peer(_feeds(exe, inputs)))
     passed = error <= tolerance
     if json:
@@ -157,7 +156,7 @@ def bench(
     if against:
         _needs_source(model)
     exe = load(model, target, shape or (), threads)
-    inputs = read_inputs(input_file, exe)
+    inputs = read_inputs(input_file, exe.inputs)
     calls = {"smelt": lambda: exe(*inputs)}
     if against:
         peer, feeds = Peer(model, threads or cores()), _feeds(exe, inputs)
@@ -189,11 +188,16 @@ def profile(
 ) -> None:
     """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
     exe = load(model, target, shape or (), threads)
-    report = exe.profile(*read_inputs(input_file, exe))
+    report = exe.profile(*read_inputs(input_file, exe.inputs))
+    limits = smelt.machine_limits(threads)
     if json:
-        say_json(_json.loads(report.json()))
-    else:
-        say(report.table())
+        say_json(_json.loads(report.json(limits)))
+        return
+    say(report.table(limits=limits))
+    say(
+        f"this machine, measured: {limits.gflops:.0f} GFLOP/s, {limits.gbytes:.0f} GB/s from memory; "
+        "what stays in the caches can exceed the latter"
+    )
 
 
 def show(

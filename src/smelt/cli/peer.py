@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 
 from smelt.cli.console import UsageError
-from smelt.cli.faces import Array
+from smelt.cli.results import Array
 
 
 def installed() -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.cli.faces import Array
+from smelt.cli.results import Array
 
 if TYPE_CHECKING:
     from onnx import ModelProto

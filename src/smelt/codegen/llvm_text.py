@@ -23,7 +23,7 @@ from .llvm_ops import ScalarOps, llvm_type, mem_type
 __all__ = ["ModuleText", "emit_module"]
 
 STATUS_ASSERT = 3
-"""The status of a failed assertion (smelt.h: SMELT_ASSERTION)."""
+"""The status of a failed assertion (smelt.h: SMELT_BAD_SHAPE; programs assert shapes)."""
 
 _CHAIN = 40
 """Operations on operations on ... that are emitted by one recursion."""

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Add, Broadcast, Call, Expr, FloorDiv, FloorMod, Mul, TruncDiv, TruncMod, Var
+from smelt.ir.expr import (
+    Add,
+    Broadcast,
+    Call,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Mul,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 from smelt.tir.nodes import For, PrimFunc, Stmt
 from smelt.tir.rewrite import Rewriter
 
@@ -39,11 +50,16 @@ def _fused(e: Add) -> Expr:
     for product, other in ((e.b, e.a), (e.a, e.b)):
         if isinstance(product, Mul):
             lanes = dt.lanes(e.dtype)
-            a, b, c = (x if dt.lanes(x.dtype) == lanes else Broadcast(x, lanes) for x in (product.a, product.b, other))
+            a, b, c = (
+                x if dt.lanes(x.dtype) == lanes else Broadcast(x, lanes)
+                for x in (product.a, product.b, other)
+            )
             return Call(e.dtype, "fma", (a, b, c))
     return e
 
 
 def finish(func: PrimFunc) -> PrimFunc:
     """a * b + c as fma; floor divisions of what is never negative as the processor's own."""
-    return func.replace(body=_Finish([p for p in func.params if isinstance(p, Var)]).stmt(func.body))
+    return func.replace(
+        body=_Finish([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
+    )

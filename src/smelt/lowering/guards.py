@@ -8,9 +8,36 @@ alone becomes that loop's bounds, and the rest is left for loop partitioning.
 from __future__ import annotations
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import (GE, LT, Add, And, Call, Expr, FloatImm, Max, Min, Mul, Var, all_of, free_vars, is_const,
-                           maximum, minimum)
-from smelt.tir.nodes import (Allocate, Buffer, BufferLoad, BufferStore, For, IfThenElse, PrimFunc, Seq, Stmt, seq)
+from smelt.ir.expr import (
+    GE,
+    LT,
+    Add,
+    And,
+    Call,
+    Expr,
+    FloatImm,
+    Max,
+    Min,
+    Mul,
+    Var,
+    all_of,
+    free_vars,
+    is_const,
+    maximum,
+    minimum,
+)
+from smelt.tir.nodes import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Seq,
+    Stmt,
+    seq,
+)
 from smelt.tir.rewrite import Rewriter, loads
 
 __all__ = ["drop_safe_guards", "guard_reductions", "hoist_guards", "tighten_loops"]
@@ -123,7 +150,9 @@ class _DropSafe(Rewriter):
         return self.analyzer.simplify(ends[0] < 0 if isinstance(c, LT) else ends[1] >= 0)
 
     def _accumulates(self, s: BufferStore) -> bool:
-        return not any(load.buffer is not s.buffer and load.buffer.scope == "local" for load in loads(s.value))
+        return not any(
+            load.buffer is not s.buffer and load.buffer.scope == "local" for load in loads(s.value)
+        )
 
     def _spatial(self, condition: Expr, s: BufferStore) -> bool:
         """Whether the guard only tells which elements exist, not which terms they have."""
@@ -132,8 +161,11 @@ class _DropSafe(Rewriter):
 
     def _in_bounds(self, e: Expr) -> bool:
         prove = self.analyzer.can_prove
-        return all(prove(i >= 0) and prove(i < n) for load in loads(e)
-                   for i, n in zip(load.indices, load.buffer.shape, strict=True))
+        return all(
+            prove(i >= 0) and prove(i < n)
+            for load in loads(e)
+            for i, n in zip(load.indices, load.buffer.shape, strict=True)
+        )
 
 
 def _chain(s: Stmt) -> tuple[list[Expr], BufferStore | None]:

@@ -11,6 +11,7 @@ from smelt.ir.types import TensorType, TupleType
 from smelt.relax.nodes import Function
 from smelt.relax.views import View
 from smelt.rules.cpu import schedule
+from smelt.rules.cpu.fallback import schedule_fallback
 from smelt.target import Hardware, Target, hardware_of
 from smelt.tir.nodes import Block, Buffer, PrimFunc
 from smelt.tir.schedule import Schedule
@@ -73,7 +74,9 @@ def scheduled(spec: KernelSpec) -> Schedule:
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
     hardware = hardware_for(spec.target, spec.cores)
     if spec.opt_level == 0:
-        return Schedule(func)
+        sch = Schedule(func)
+        schedule_fallback(sch, hardware)
+        return sch
     return schedule(func, hardware, names)
 
 

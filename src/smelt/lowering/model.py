@@ -7,6 +7,7 @@ import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from .host import ENTRY, PLAN, KernelCall, entry_program, plan_program
 from .kernel import Artifact, KernelSpec
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
-from .watch import check_wanted, dump_folder
+from .watch import check_wanted, dump_folder, write_text
 
 __all__ = ["Model", "build_model", "kernel_specs"]
 
@@ -112,6 +113,8 @@ def build_model(
     entry = entry_program(model.plan, model.calls, model.memory, places)
     outputs = [x for r in mod["main"].results() for x in r.type.shape]
     plan = plan_program(model.plan, model.memory, outputs)
+    if folder := dump_folder(options):
+        write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
     host = ObjectCompiler(target).object(emit_module([entry, plan]), "host")
     objects = [host, *[a.object for a in model.artifacts.values()]]
     addresses, keep = link_in_process(objects, [ENTRY, PLAN])
@@ -148,7 +151,7 @@ def compile_graph(
 def build_kernels(
     specs: Sequence[KernelSpec], options: Options, progress: Progress | None
 ) -> dict[str, Artifact]:
-    """Artifacts by symbol: from the cache, or compiled by the workers (all, where they are watched)."""
+    """Artifacts by symbol: from the cache, or compiled by the workers; all, where one watches."""
     dump, check = dump_folder(options), check_wanted()
     cache = None if options.cache_dir == "" or dump or check else ObjectCache(options.cache_dir)
     done: dict[str, Artifact] = {}
@@ -168,7 +171,7 @@ def build_kernels(
     pool = default_pool(workers)
     built = pool.map(
         BUILD,
-        [(s,) for s in missing],
+        [(s, dump, check) for s in missing],
         [str(s.group.attrs.get("name", s.symbol)) for s in missing],
         report,
     )

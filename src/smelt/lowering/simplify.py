@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir.build import is_const, logical_not
-from smelt.ir.expr import Broadcast, Expr, IntImm, Var
+from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
 from smelt.tir.nodes import (
     Allocate,
     For,
@@ -69,7 +69,7 @@ class Simplify(Rewriter):
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
         """Decided branches are taken; an undecided condition is a fact inside."""
-        c = self.expr(s.condition)
+        c = _decided_lanes(self.expr(s.condition))
         c = c.value if isinstance(c, Broadcast) else c
         if isinstance(c, IntImm):
             if c.value:
@@ -109,3 +109,14 @@ def simplify(func: PrimFunc) -> PrimFunc:
     """A program with its statements simplified."""
     body = Simplify([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
     return func if body is func.body else func.replace(body=body)
+
+
+def _decided_lanes(c: Expr) -> Expr:
+    """A condition without those parts that are true, or false, in every lane."""
+    if not isinstance(c, And):
+        return c
+    a, b = _decided_lanes(c.a), _decided_lanes(c.b)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Broadcast) and isinstance(one.value, IntImm):
+            return other if one.value.value else one
+    return c if a is c.a and b is c.b else And(a, b)

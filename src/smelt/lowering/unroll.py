@@ -27,7 +27,15 @@ class _Rename(Rewriter):
 
     def visit_For(self, s: For) -> Stmt:
         fresh = self.memo[s.var] = Var(s.var.name, s.var.type)
-        return For(fresh, self.expr(s.min), self.expr(s.extent), self.stmt(s.body), s.kind, s.thread, s.annotations)
+        return For(
+            fresh,
+            self.expr(s.min),
+            self.expr(s.extent),
+            self.stmt(s.body),
+            s.kind,
+            s.thread,
+            s.annotations,
+        )
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         value = self.expr(s.value)
@@ -53,7 +61,9 @@ class _Unroll(Simplify):
             return super().visit_For(s)
         low, extent = self.expr(s.min), self.expr(s.extent)
         if not isinstance(extent, IntImm):
-            raise InternalError(f"the unrolled loop {s.var.name} has the extent {extent}, not a constant")
+            raise InternalError(
+                f"the unrolled loop {s.var.name} has the extent {extent}, not a constant"
+            )
         if extent.value > _LARGE:
             raise InternalError(f"the unrolled loop {s.var.name} has {extent.value} turns")
         copies = []
@@ -78,5 +88,6 @@ def _defines(s: Stmt) -> bool:
 
 def unroll_loops(func: PrimFunc) -> PrimFunc:
     """Write out the loops of kind "unrolled"."""
-    return func.replace(body=_Unroll([p for p in func.params if isinstance(p, Var)]).stmt(func.body))
-
+    return func.replace(
+        body=_Unroll([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
+    )

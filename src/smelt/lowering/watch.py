@@ -58,7 +58,7 @@ class StageWriter:
 
     def __init__(self, folder: str, kernel: str) -> None:
         """Start anew: stages that an earlier compilation has left there are removed."""
-        self.folder, self.count = Path(folder, kernel), 0
+        self.folder, self.count, self.last = Path(folder, kernel), 0, ""
         if folder:
             for old in self.folder.glob("[0-9][0-9][0-9]_*.txt"):
                 old.unlink(missing_ok=True)
@@ -68,9 +68,10 @@ class StageWriter:
         self.text(name, script(func))
 
     def text(self, name: str, text: str) -> None:
-        """Write any stage."""
-        write_text(self.folder / f"{self.count:03d}_{name}.txt", text.rstrip("\n") + "\n")
-        self.count += 1
+        """Write any stage, where it is another text than the last one."""
+        if text != self.last:
+            write_text(self.folder / f"{self.count:03d}_{name}.txt", text.rstrip("\n") + "\n")
+            self.count, self.last = self.count + 1, text
 
 
 class Check:

@@ -132,7 +132,7 @@ class _Printer:
             if isinstance(node, Call) and isinstance(node.op, GlobalVar):
                 count = self.called(node.op, names, lines, count)
             made = self.value(node, names, count)
-            note = f" /* ty={type_text(node.type)} */"  # type: ignore[attr-defined]
+            note = f" /* ty={type_text(_type(node))} */"
             if node is result:
                 made[-1] += note
             else:
@@ -165,7 +165,7 @@ class _Printer:
             case Call(op, args):
                 text, attrs = describe(node)
                 given = self.operands(args, names)
-                if op.variadic:  # type: ignore[union-attr]
+                if getattr(op, "variadic", False):
                     given = f"({given}{',' * (len(args) == 1)})"
                 words = [f"{k}={value_text(v)}" for k, v in attrs.items() if not _default(k, v)]
                 return [f"{text}({', '.join([given, *words] if given else words)})"]
@@ -200,6 +200,11 @@ class _Printer:
             index = self.constants.setdefault(e, len(self.constants))
             return f"meta[relay.Constant][{index}]"
         return f"%{e.name}" if isinstance(e, Var) else "\n".join(self.value(e, names, 0))
+
+
+def _type(e: RelaxExpr) -> Type:
+    found: Type = e.type
+    return found
 
 
 def _scalar(data: np.ndarray) -> str:

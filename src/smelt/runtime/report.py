@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-__all__ = ["BenchmarkResult", "KernelTime", "MemoryInfo", "ProfileReport"]
+__all__ = ["BenchmarkResult", "KernelTime", "MachineLimits", "MemoryInfo", "ProfileReport"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,20 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
+class MachineLimits:
+    """What the machine can do at most, measured: billions of operations and bytes a second."""
+
+    gflops: float
+    gbytes: float
+
+    def share(self, kernel: KernelTime) -> float:
+        """Percent of the nearer limit that a kernel reaches."""
+        arithmetic = 100 * (kernel.gflops or 0.0) / self.gflops
+        memory = 100 * (kernel.gbytes or 0.0) / self.gbytes
+        return max(arithmetic, memory)
+
+
+@dataclass(frozen=True)
 class ProfileReport:
     """Times of the kernels of one run (medians over several), in the order of the model."""
 
@@ -94,13 +108,22 @@ class ProfileReport:
     kernels: tuple[KernelTime, ...]
     total: float
 
-    def table(self, top: int | None = None) -> str:
-        """The kernels that take longest first; `top` limits how many."""
+    def table(self, top: int | None = None, limits: MachineLimits | None = None) -> str:
+        """The kernels that take longest first; `top` limits how many.
+
+        limits  adds a column: percent of the machine's arithmetic or memory limit, the nearer one
+                (over 100 for what stays in the caches)
+        """
         rows = sorted(self.kernels, key=lambda k: -k.milliseconds)[:top]
         spent = sum(k.milliseconds for k in self.kernels)
         width = max([len(k.name) for k in rows] + [len("(between kernels)")])
         lines = [f"{'kernel':<{width}} {'ms':>10} {'%':>6} {'calls':>6} {'GFLOP/s':>9} {'GB/s':>8}"]
         lines += [self._row(k.name, k, width) for k in rows]
+        if limits is not None:
+            lines[0] += f" {'limit %':>8}"
+            lines[1:] = [
+                f"{line} {limits.share(k):>8.1f}" for line, k in zip(lines[1:], rows, strict=True)
+            ]
         if len(rows) < len(self.kernels):
             rest = spent - sum(k.milliseconds for k in rows)
             lines.append(self._short(f"({len(self.kernels) - len(rows)} more)", rest, width))
@@ -120,10 +143,16 @@ class ProfileReport:
     def _short(self, name: str, milliseconds: float, width: int) -> str:
         return f"{name:<{width}} {milliseconds:>10.4f} {self._share(milliseconds):>6.1f}"
 
-    def json(self) -> str:
+    def json(self, limits: MachineLimits | None = None) -> str:
         """The same for programs."""
         kernels: Sequence[dict[str, object]] = [
-            {**asdict(k), "gflops": k.gflops} for k in self.kernels
+            {
+                **asdict(k),
+                "gflops": k.gflops,
+                "gbytes": k.gbytes,
+                "limit_percent": None if limits is None else limits.share(k),
+            }
+            for k in self.kernels
         ]
         return json.dumps({"model": self.model, "total_ms": self.total, "kernels": kernels})
 

@@ -158,10 +158,12 @@ def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
         long = max(loops, key=lambda x: guess(sch.get(x).extent))  # type: ignore[union-attr]
         sch.reorder(*[x for x in loops if x != long], long)
         _vectors(sch, long, lanes)
-    init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))
-    for one, two in ((init[-2], init[-1]), (several, lane)):
-        sch.unroll(one)
-        sch.vectorize(two)
+    init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))[len(outer) + 1 :]
+    for loops in (init, [several, lane]):
+        for x in loops[:-1]:
+            sch.unroll(x)
+        if loops:
+            sch.vectorize(loops[-1])
     share_out(sch, [*outer, tiles], nest.cost() * 4, hardware)
 
 

@@ -119,10 +119,11 @@ def accumulate(
     reduce = [a.loop for a in _tap_order(nest, roles)]
     init = sch.decompose_reduction(name, reduce[0])
     fresh = sch.get_loops(init)[len(outer) :]
-    for loop in (*fresh[:-1], *inner[:-1]):
-        sch.unroll(loop)
-    sch.vectorize(fresh[-1])
-    sch.vectorize(inner[-1])
+    for loops in (fresh, inner):
+        for x in loops[:-1]:
+            sch.unroll(x)
+        if loops:
+            sch.vectorize(loops[-1])
     if (
         roles.tap is not None
         and roles.tap.size <= _UNROLLED
