@@ -20,7 +20,7 @@ import smelt
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 BLOCK = re.compile(r"<!-- stage: (\w+)(?: (\d+)-(\d+))? -->\n\n```text\n.*?^```\n", re.S | re.M)
-WIDTH = 118
+WIDTH = 240
 
 
 def model() -> onnx.ModelProto:
@@ -44,7 +44,7 @@ def stages() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         options = smelt.Options(dump_dir=folder, threads=1, workers=0)
         smelt.compile(model(), target="llvm -mcpu=x86-64-v3", options=options)
-        files = [*sorted(Path(folder).glob("*_*.txt")), *sorted(Path(folder).glob("*/*.txt"))]
+        files = [*sorted(Path(folder).glob("*_*.txt")), *sorted(Path(folder).glob("*conv*/*.txt"))]
         files.append(Path(folder, "host.txt"))
         texts: dict[str, str] = {}
         for file in files:

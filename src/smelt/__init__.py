@@ -25,18 +25,59 @@ __version__ = "0.1.0"
 
 _NAMES = {
     # the main job
-    "compile": "smelt.pipeline", "optimize": "smelt.pipeline", "show": "smelt.pipeline",
+    "compile": "smelt.pipeline",
+    "optimize": "smelt.pipeline",
+    "show": "smelt.pipeline",
     "machine_limits": "smelt.pipeline",
-    "Options": "smelt.ir.options", "Target": "smelt.target",
+    "Options": "smelt.ir.options",
+    "Target": "smelt.target",
     # values and modules
-    "NDArray": "smelt.runtime", "cpu": "smelt.runtime", "IRModule": "smelt.ir.module",
+    "NDArray": "smelt.runtime",
+    "cpu": "smelt.runtime",
+    "IRModule": "smelt.ir.module",
     "SmeltError": "smelt.ir.errors",
 }
-_ROOMS = ("runtime", "target", "ir", "arith", "tir", "te", "topi", "relax", "rules", "lowering", "codegen", "frontend",
-          "pipeline", "relay", "contrib", "transform", "nd")
+_ROOMS = (
+    "runtime",
+    "target",
+    "ir",
+    "arith",
+    "tir",
+    "te",
+    "topi",
+    "relax",
+    "rules",
+    "lowering",
+    "codegen",
+    "frontend",
+    "pipeline",
+    "relay",
+    "contrib",
+    "transform",
+    "nd",
+)
 
-__all__ = ["IRModule", "NDArray", "Options", "SmeltError", "Target", "__version__", "arith", "compile", "cpu", "ir",
-           "optimize", "relax", "runtime", "show", "target", "te", "tir", "topi"]
+__all__ = [
+    "IRModule",
+    "NDArray",
+    "Options",
+    "SmeltError",
+    "Target",
+    "__version__",
+    "arith",
+    "compile",
+    "cpu",
+    "ir",
+    "machine_limits",
+    "optimize",
+    "relax",
+    "runtime",
+    "show",
+    "target",
+    "te",
+    "tir",
+    "topi",
+]
 
 
 def __getattr__(name: str) -> Any:

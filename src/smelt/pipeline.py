@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from smelt.codegen.llvm import ObjectCompiler, cpu_features, link_in_process, resolve
+from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.peak import Peak, Registers
 from smelt.frontend.onnx import from_onnx
@@ -35,17 +35,26 @@ GraphPass = Callable[[IRModule], IRModule]
 
 GRAPH: tuple[tuple[int, GraphPass], ...] = (
     # (lowest opt_level, pass)
-    (2, simplify_graph),                    # constants folded, BatchNorm into weights, composed operators recognised
-    (3, recognize_attention),               # softmax(q k^T) v becomes one operator
-    (0, lambda mod: fuse_ops(mod, 1)),      # an anchor and the elementwise work after it become one kernel
+    (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
+    (3, recognize_attention),  # softmax(q k^T) v becomes one operator
+    (
+        0,
+        lambda mod: fuse_ops(mod, 1),
+    ),  # an anchor and the elementwise work after it become one kernel
 )
 
 STAGES = ("graph", "fused", "tir", "scheduled", "lowered", "llvm", "asm")
 """What `show` can print, from the imported graph to machine code."""
 
 
-def compile(model: Any, target: str | Target | None = None, *, shapes: Mapping[str, Sequence[int | str]] | None = None,
-            options: Options | None = None, progress: Progress | None = None) -> Executable:
+def compile(
+    model: Any,
+    target: str | Target | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Executable:
     """A trained model as an executable for this machine.
 
     model     path of an ONNX file, its bytes, an onnx.ModelProto, or an IRModule
@@ -56,6 +65,11 @@ def compile(model: Any, target: str | Target | None = None, *, shapes: Mapping[s
     """
     options = options or Options()
     resolved = resolve(as_target(target))
+    if not is_native(resolved):
+        raise CompileError(
+            f"code for {resolved.mtriple} cannot run on this machine; "
+            'smelt.show(..., "asm") prints it'
+        )
     mod = optimize(import_model(model, shapes), options, progress)
     return build_model(mod, resolved, options, progress)
 
@@ -77,7 +91,9 @@ def import_model(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = 
     return from_onnx(model, shapes)
 
 
-def optimize(mod: IRModule, options: Options | None = None, progress: Progress | None = None) -> IRModule:
+def optimize(
+    mod: IRModule, options: Options | None = None, progress: Progress | None = None
+) -> IRModule:
     """The graph passes that the optimisation level asks for."""
     options = options or Options()
     dump = Dump(options)
@@ -137,8 +153,14 @@ class Dump:
             self.count, self.last = self.count + 1, text
 
 
-def show(model: Any, stage: str = "graph", kernel: str | None = None, target: str | Target | None = None,
-         shapes: Mapping[str, Sequence[int | str]] | None = None, options: Options | None = None) -> str:
+def show(
+    model: Any,
+    stage: str = "graph",
+    kernel: str | None = None,
+    target: str | Target | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    options: Options | None = None,
+) -> str:
     """The text of a stage of a model's compilation.
 
     stage   one of STAGES

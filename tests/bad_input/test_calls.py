@@ -29,9 +29,7 @@ def test_counts(exe: Executable) -> None:
 def test_names(exe: Executable) -> None:
     assert refused(exe, X, b=A) == "test: no input is named 'b'" + INPUTS
     assert refused(exe, x=X) == "test: missing inputs: a float32[2, 3]" + INPUTS
-    assert refused(exe, X, A, a=A) == (
-        "test: input 'a' is given twice, as argument 2 and by name"
-    )
+    assert refused(exe, X, A, a=A) == ("test: input 'a' is given twice, as argument 2 and by name")
 
 
 def test_shapes(exe: Executable) -> None:

@@ -64,7 +64,10 @@ ARGUMENTS: dict[str, tuple[list[str], str]] = {
     "unmade": (["--target", "cuda"], "target kind 'cuda' cannot be compiled yet; today: llvm"),
     "cpu": (["--target", "llvm -mcpu=pentium9"], "unknown CPU 'pentium9' for x86_64-"),
     "option": (["--target", "llvm -mcpuu=x"], "target kind 'llvm' has no option 'mcpuu'; nearest"),
-    "name": (["--shape", "z=1,3"], "good.onnx: shapes names 'z', which is no input\n  inputs: x"),
+    "name": (
+        ["--shape", "z=1,3"],
+        "good.onnx: shapes names 'z', which is no input\n  inputs: a, x",
+    ),
     "rank": (["--shape", "x=1"], "good.onnx: shapes gives the input 'x' 1 dimensions, the file 2"),
     "extent": (["--shape", "x=0,3"], "good.onnx: shapes gives the input 'x' the extent 0; legal:"),
     "form": (["--shape", "x"], "--shape 'x' is not of the form NAME=SIZE,SIZE,…; an example: "),

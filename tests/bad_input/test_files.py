@@ -44,8 +44,10 @@ def test_a_truncated_file(tmp_path: Path) -> None:
             "m.onnx: not an ONNX model, or a truncated one (7 bytes that do not "
             "parse as ModelProto)",
         ),
-        (onnx.ModelProto(ir_version=8).SerializeToString(), "m.onnx: not an ONNX model "
-         "(it has no graph)"),
+        (
+            onnx.ModelProto(ir_version=8).SerializeToString(),
+            "m.onnx: not an ONNX model (it has no graph)",
+        ),
     ],
 )
 def test_another_file(data: bytes, text: str, tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_wrong_shapes() -> None:
     def text(shapes: dict[str, tuple[int | str, ...]]) -> str:
         return message(TypeMismatch, lambda: smelt.compile(tiny(), shapes=shapes))
 
-    assert text({"z": (1,)}) == "test: shapes names 'z', which is no input\n  inputs: x, a"
+    assert text({"z": (1,)}) == "test: shapes names 'z', which is no input\n  inputs: a, x"
     assert text({"x": (1,)}) == (
         "test: shapes gives the input 'x' 1 dimensions, the file 2: (2, 3)"
     )

@@ -31,7 +31,7 @@ def test_unknown_kinds() -> None:
         'the target is empty; e.g. "llvm -mcpu=native"'
     )
     assert message(TargetError, lambda: compile_for(7)) == (
-        "a target is a string or a dictionary, not int"
+        "a target is a string or a dictionary, not an int"
     )
 
 
@@ -43,21 +43,28 @@ def test_unknown_cpus() -> None:
 
 def test_unknown_options_of_a_target() -> None:
     text = message(TargetError, lambda: compile_for("llvm -mcpuu=native"))
-    assert text.startswith(
-        "target kind 'llvm' has no option 'mcpuu'; nearest: mcpu"
-    )
+    assert text.startswith("target kind 'llvm' has no option 'mcpuu'; nearest: mcpu")
     assert message(TargetError, lambda: compile_for("llvm native")) == (
         "target 'llvm native': 'native' is no option; options start with '-'"
     )
     assert message(TargetError, lambda: compile_for("llvm -num-cores=many")) == (
         "target option 'num-cores' takes an integer, not 'many'"
     )
-    assert message(TargetError, lambda: compile_for("llvm -mcpu=native -mattr=+avx1024")) == (
-        "unknown CPU feature 'avx1024' in -mattr=+avx1024"
+    text = message(TargetError, lambda: compile_for("llvm -mcpu=native -mattr=+avx1024"))
+    assert text.startswith("unknown CPU feature '+avx1024' for x86_64-")
+
+
+def test_targets_of_other_machines() -> None:
+    arm = "llvm -mtriple=aarch64-linux-gnu"
+    assert message(CompileError, lambda: compile_for(arm)) == (
+        'code for aarch64-linux-gnu cannot run on this machine; smelt.show(..., "asm") prints it'
     )
-    assert message(TargetError, lambda: compile_for("llvm -mtriple=z80-none-elf")) == (
-        "LLVM has no target 'z80-none-elf'"
+    assert "fadd" in smelt.show(tiny(), "asm", target=arm)
+    assert message(TargetError, lambda: compile_for(f"{arm} -mcpu=native")) == (
+        "-mcpu=native is this machine's CPU, which is none of aarch64-linux-gnu; name another"
     )
+    text = message(TargetError, lambda: smelt.show(tiny(), "asm", target="llvm -mtriple=z80"))
+    assert text.startswith("LLVM has no target 'z80'")
 
 
 @pytest.mark.parametrize(
@@ -70,8 +77,10 @@ def test_unknown_options_of_a_target() -> None:
         ({"threads": 0}, "Options.threads is 0; legal: a positive integer, or None for all"),
         ({"threads": 1.5}, "Options.threads is 1.5; legal: a positive integer, or None for all"),
         ({"workers": -1}, "Options.workers is -1; legal: 0 or more, or None"),
-        ({"cache_dir": 3}, "Options.cache_dir is 3; legal: the path of a folder, '' for no cache, "
-         "or None"),
+        (
+            {"cache_dir": 3},
+            "Options.cache_dir is 3; legal: the path of a folder, '' for no cache, or None",
+        ),
     ],
 )
 def test_wrong_options(options: dict[str, Any], text: str) -> None:
@@ -130,8 +139,7 @@ def test_a_cache_folder_without_room(
     with monkeypatch.context() as patched:
         patched.setattr(disk, "write_all", fail)
         assert message(CompileError, lambda: cached(tmp_path)) == (
-            f"cannot write to the cache folder {tmp_path}: {os.strerror(number)}\n"
-            f"  {cure}, {CURES}"
+            f"cannot write to the cache folder {tmp_path}: {os.strerror(number)}\n  {cure}, {CURES}"
         )
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
     x = np.ones((2, 3), np.float32)

@@ -9,7 +9,9 @@ import numpy as np
 
 from smelt import te
 from smelt.ir import dtype as dt
-from smelt.ir.expr import IntImm, Var, call, const, select, substitute, value_of
+from smelt.ir.build import call, select, value_of
+from smelt.ir.expr import IntImm, Var, const
+from smelt.ir.walk import substitute
 from smelt.lowering.lower import LOWER
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import Buffer, PrimFunc
@@ -55,9 +57,7 @@ def argmax(m: Any = 4, n: Any = 11) -> PrimFunc:
 def concat(m: Any = 5, a: Any = 3, b: Any = 6) -> PrimFunc:
     """Two matrices side by side, then something elementwise."""
     x, y = te.placeholder((m, a), name="X"), te.placeholder((m, b), name="Y")
-    z = te.compute(
-        (m, a + b), lambda i, j: te.if_then_else(j < a, x[i, j], y[i, j - a]), name="Z"
-    )
+    z = te.compute((m, a + b), lambda i, j: te.if_then_else(j < a, x[i, j], y[i, j - a]), name="Z")
     out = te.compute((m, a + b), lambda i, j: te.maximum(z[i, j] * 0.5, -1.0), name="out")
     return te.create_prim_func([x, y, out], "concat")
 
@@ -66,7 +66,9 @@ def elementwise(m: Any = 6, n: Any = 7) -> PrimFunc:
     """Mixed types: a quotient that rounds down, a conversion, a function."""
     x, y = te.placeholder((m, n), name="X"), te.placeholder((n,), "int32", name="Y")
     q = te.compute((m, n), lambda i, j: (y[j] * 3 - 7) // 4 + y[j] % 3, name="Q")
-    out = te.compute((m, n), lambda i, j: call("abs", x[i, j]) + q[i, j].astype("float32"), name="O")
+    out = te.compute(
+        (m, n), lambda i, j: call("abs", x[i, j]) + q[i, j].astype("float32"), name="O"
+    )
     return te.create_prim_func([x, y, out], "elementwise")
 
 
@@ -133,7 +135,9 @@ def close(found: list[Array], expected: list[Array], what: str) -> None:
             np.testing.assert_array_equal(a, b, err_msg=what)
 
 
-def every_pass_keeps_the_result(func: PrimFunc, sizes: dict[str, int], original: PrimFunc) -> PrimFunc:
+def every_pass_keeps_the_result(
+    func: PrimFunc, sizes: dict[str, int], original: PrimFunc
+) -> PrimFunc:
     """The flat program; asserts that no pass of LOWER changes what comes out."""
     given = arrays(original, sizes)
     expected = result(original, given)

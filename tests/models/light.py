@@ -87,7 +87,9 @@ def _value(kind: str, shape: tuple[int, ...], square: float, random: np.random.G
     match kind:
         case "Conv 1" | "Gemm 1":
             fan_in = int(np.prod(shape[1:]))
-            return random.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / fan_in))
+            filters: Array = random.standard_normal(shape, np.float32)
+            filters *= np.float32(np.sqrt(2 / fan_in))
+            return filters
         case "BatchNormalization 1" | "Mul 0" | "Mul 1":
             return random.uniform(0.7, 1.3, shape)
         case "BatchNormalization 3":

@@ -64,9 +64,7 @@ def close(a: Array, b: Array, bound: float) -> bool:
         return bool(np.array_equal(a, b, equal_nan=b.dtype.kind == "f"))
     wide = b.astype(np.float64)
     scale = float(np.abs(wide[np.isfinite(wide)]).max(initial=1e-30))
-    return bool(
-        np.allclose(a.astype(np.float64), wide, rtol=0, atol=bound * scale, equal_nan=True)
-    )
+    return bool(np.allclose(a.astype(np.float64), wide, rtol=0, atol=bound * scale, equal_nan=True))
 
 
 def integers(dtype: str, seed: int) -> Array:

@@ -70,9 +70,7 @@ def vit(batch: Dim) -> onnx.ModelProto:
         y = net.layer_norm(t, WIDTH)
         qkv = net.reshape(net.dense(y, (WIDTH, 3 * WIDTH)), 0, -1, 3, HEADS, DEPTH)
         qkv = net.op("Transpose", qkv, perm=[2, 0, 3, 1, 4])
-        q, k, v = (
-            net.op("Gather", qkv, net.const(i, np.int64), axis=0) for i in range(3)
-        )
+        q, k, v = (net.op("Gather", qkv, net.const(i, np.int64), axis=0) for i in range(3))
         t = net.op("Add", t, net.dense(attend(net, q, k, v), (WIDTH, WIDTH)))
         y = gelu(net, net.dense(net.layer_norm(t, WIDTH), (WIDTH, 2 * WIDTH)))
         t = net.op("Add", t, net.dense(y, (2 * WIDTH, WIDTH)))
@@ -162,14 +160,16 @@ def llama(batch: Dim, tokens: int = 9) -> onnx.ModelProto:
     wide = net.op("Concat", count, net.ints(groups, HEADS // groups, tokens, DEPTH), axis=0)
     for _ in range(2):
         y = rms_norm(net, x)
-        q = rotated(net, heads(net, net.op("MatMul", y, net.he((WIDTH, WIDTH), WIDTH, 1))), cos, sin)
+        q = rotated(
+            net, heads(net, net.op("MatMul", y, net.he((WIDTH, WIDTH), WIDTH, 1))), cos, sin
+        )
         small = (WIDTH, groups * DEPTH)
         k, v = (heads(net, net.op("MatMul", y, net.he(small, WIDTH, 1)), groups) for _ in range(2))
         repeated = []
         for one in (rotated(net, k, cos, sin), v):
             full = net.op("Expand", net.op("Unsqueeze", one, net.ints(2)), wide)
             repeated.append(net.reshape(full, -1, HEADS, tokens, DEPTH))
-        y = attend(net, q, *repeated, net.const(future))
+        y = attend(net, q, repeated[0], repeated[1], net.const(future))
         x = net.op("Add", x, net.op("MatMul", y, net.he((WIDTH, WIDTH), WIDTH, 1)))
         y = rms_norm(net, x)
         gate = net.op("MatMul", y, net.he((WIDTH, 88), WIDTH, 1))

@@ -11,7 +11,8 @@ import numpy as np
 from smelt.codegen.llvm import link_in_process
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, Expr, IntImm, Var, const, free_vars, substitute
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.lowering.lower import lower
 from smelt.rules.cpu import schedule
 from smelt.target import Hardware

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smelt import te
-from smelt.ir.expr import call, cast
+from smelt.ir.build import call
+from smelt.ir.expr import cast
 from smelt.target import Hardware
 from smelt.topi.registry import get_op
 

@@ -46,7 +46,9 @@ def test_the_second_compilation_has_no_work(case: Case, tmp_path: Path, jobs: Jo
     assert len(entries(tmp_path)) == jobs[0]
 
 
-def test_other_options_are_other_entries(cases: dict[str, Case], tmp_path: Path, jobs: Jobs) -> None:
+def test_other_options_are_other_entries(
+    cases: dict[str, Case], tmp_path: Path, jobs: Jobs
+) -> None:
     case, cache = cases["mlp"], str(tmp_path)
     compiled(case.model, cache, 1)
     compiled(case.model, cache, 2)

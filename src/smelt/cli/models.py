@@ -195,8 +195,8 @@ def profile(
         return
     say(report.table(limits=limits))
     say(
-        f"this machine, measured: {limits.gflops:.0f} GFLOP/s, {limits.gbytes:.0f} GB/s from memory; "
-        "what stays in the caches can exceed the latter"
+        f"this machine, measured: {limits.gflops:.0f} GFLOP/s, {limits.gbytes:.0f} GB/s from "
+        "memory; what stays in the caches can exceed the latter"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import platform
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -12,7 +13,7 @@ import llvmlite.binding as llvm
 from smelt.ir.errors import InternalError, TargetError
 from smelt.target import Target
 
-__all__ = ["ObjectCompiler", "cpu_features", "host_cpu", "link_in_process", "resolve"]
+__all__ = ["ObjectCompiler", "cpu_features", "host_cpu", "is_native", "link_in_process", "resolve"]
 
 
 @cache
@@ -62,7 +63,12 @@ def resolve(target: Target) -> Target:
     if target.kind.name != "llvm":
         return target
     triple = target.mtriple or llvm.get_process_triple()
+    _check_features(target.mattr, triple)
     if target.mcpu == "native":
+        if not is_native(target.with_attrs(mtriple=triple)):
+            raise TargetError(
+                f"-mcpu=native is this machine's CPU, which is none of {triple}; name another"
+            )
         name, features = host_cpu()
         own = tuple([f"+{f}" for f in features])
         return target.with_attrs(mcpu=name, mattr=(*own, *target.mattr), mtriple=triple)
@@ -79,6 +85,28 @@ def _check_cpu(cpu: str, triple: str) -> None:
         raise TargetError(f"unknown CPU {cpu!r} for {triple}; known: {known}")
 
 
+def _check_features(features: Iterable[str], triple: str) -> None:
+    """LLVM ignores features that it does not know; we do not, where it lists them."""
+    if _machine_of(triple) != "x86_64" or _machine_of(llvm.get_process_triple()) != "x86_64":
+        return
+    known = {*llvm.get_host_cpu_features(), *_TUNING}
+    for f in features:
+        if f.lstrip("+-") not in known:
+            near = difflib.get_close_matches(f.lstrip("+-"), sorted(known), 3)
+            nearest = f"; nearest: {', '.join(near)}" if near else ""
+            raise TargetError(f"unknown CPU feature {f!r} for {triple}{nearest}")
+
+
+def is_native(target: Target) -> bool:
+    """Whether code for a (resolved) target is code for this kind of machine."""
+    return _machine_of(target.mtriple) == _machine_of(llvm.get_process_triple())
+
+
+def _machine_of(triple: str) -> str:
+    return triple.split("-")[0].replace("arm64", "aarch64")
+
+
+_TUNING = ("prefer-128-bit", "prefer-256-bit", "fast-gather", "soft-float", "x87")
 _OTHERS = {"nehalem", "westmere", "sandybridge", "ivybridge", "goldmont", "tremont", "gracemont", "bdver4", "btver2",
            "corei7", "corei7-avx", "core2", "penryn", "atom", "silvermont", "lunarlake", "arrowlake", "meteorlake"}
 

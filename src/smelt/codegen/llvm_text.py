@@ -29,6 +29,10 @@ _CHAIN = 40
 """Operations on operations on ... that are emitted by one recursion."""
 
 
+REUSE = 64
+"""Loaded values remembered at a time: more would not stay in registers anyway."""
+
+
 class Scope:
     """Straight-line code under construction, and the values known in it."""
 
@@ -198,7 +202,10 @@ class FunctionText(ScalarOps):
         found = self.scope.loads.get(key)
         if found is None:
             found = self.load(e) if isinstance(e, BufferLoad) else self.operation(e, -1)
-            self.scope.loads[key] = found
+            known = self.scope.loads
+            known[key] = found
+            if len(known) > REUSE:
+                del known[next(iter(known))]
         return found
 
     # ------------------------------------------------------------------------------ memory

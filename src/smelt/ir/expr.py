@@ -1,13 +1,13 @@
 """Scalar expressions: what indices, loop bounds, predicates and element values are made of.
 
 All but Var are interned. Python's operators build them and fold constants on the way; `==` stays
-identity (use `equal`), so that expressions can be keys.
+identity (use `equal` of ir/build.py), so that expressions can be keys.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -50,26 +50,11 @@ __all__ = [
     "TruncDiv",
     "TruncMod",
     "Var",
-    "all_of",
-    "any_of",
-    "call",
+    "binary",
     "cast",
-    "ceildiv",
     "const",
     "convert",
-    "equal",
-    "free_vars",
-    "if_then_else",
-    "is_const",
-    "logical_not",
-    "maximum",
-    "minimum",
-    "not_equal",
-    "select",
-    "substitute",
-    "truncdiv",
-    "truncmod",
-    "value_of",
+    "matched",
 ]
 
 INDEX = "int64"
@@ -457,20 +442,6 @@ def convert(value: ExprLike, dtype: str | None = None) -> Expr:
     raise TypeError(f"expected a number or an expression, got {type(value).__name__}: {value!r}")
 
 
-def is_const(e: ExprLike, value: float | None = None) -> bool:
-    """Whether this is a scalar constant (of this value)."""
-    if isinstance(e, int | float):
-        return value is None or e == value
-    return isinstance(e, IntImm | FloatImm) and (value is None or e.value == value)
-
-
-def value_of(e: ExprLike) -> int | None:
-    """The integer behind a constant, or None."""
-    if isinstance(e, int):
-        return int(e)
-    return e.value if isinstance(e, IntImm) else None
-
-
 _FOLD: dict[type, Callable[[int, int], int | None]] = {
     Add: lambda a, b: a + b,
     Sub: lambda a, b: a - b,
@@ -563,89 +534,6 @@ def _identity(cls: type[Binary], a: Expr, b: Expr) -> Expr | None:
     return a if a is b and cls in (Min, Max) else None
 
 
-def minimum(a: ExprLike, b: ExprLike) -> Expr:
-    """The smaller of two values."""
-    return binary(Min, a, b)
-
-
-def maximum(a: ExprLike, b: ExprLike) -> Expr:
-    """The larger of two values."""
-    return binary(Max, a, b)
-
-
-def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
-    """a / b rounded up, for positive b."""
-    a, b = matched(a, b)
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
-        return IntImm(a.type, -(-a.value // b.value))
-    return (a + (b - 1)) // b
-
-
-def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
-    """The integer quotient rounded toward zero."""
-    return binary(TruncDiv, a, b)
-
-
-def truncmod(a: ExprLike, b: ExprLike) -> Expr:
-    """The remainder with the sign of `a`."""
-    return binary(TruncMod, a, b)
-
-
-def equal(a: ExprLike, b: ExprLike) -> Expr:
-    """a == b as an expression."""
-    return binary(EQ, a, b)
-
-
-def not_equal(a: ExprLike, b: ExprLike) -> Expr:
-    """a != b as an expression."""
-    return binary(NE, a, b)
-
-
-def logical_not(a: ExprLike) -> Expr:
-    """The negation; comparisons of integers are turned round."""
-    a = convert(a)
-    if isinstance(a, IntImm):
-        return const(not a.value, "bool")
-    if isinstance(a, Not):
-        return a.a
-    flipped = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}.get(type(a))
-    if flipped is not None and not dt.is_float(a.a.dtype):  # type: ignore[attr-defined]
-        return flipped(a.a, a.b)  # type: ignore[attr-defined]
-    return Not(a)
-
-
-def all_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
-    """The conjunction; the empty one is true."""
-    result: Expr = const(True)
-    for c in _flat(conditions):
-        c = convert(c)
-        if is_const(c, 0):
-            return c
-        if not is_const(c):
-            result = c if is_const(result) else And(*matched(result, c))
-    return result
-
-
-def any_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
-    """The disjunction; the empty one is false."""
-    result: Expr = const(False)
-    for c in _flat(conditions):
-        c = convert(c)
-        if is_const(c, 1):
-            return c
-        if not is_const(c):
-            result = c if is_const(result) else Or(*matched(result, c))
-    return result
-
-
-def _flat(conditions: Iterable[object]) -> Iterable[ExprLike]:
-    for c in conditions:
-        if isinstance(c, list | tuple):
-            yield from c
-        else:
-            yield c  # type: ignore[misc]
-
-
 def cast(dtype: str, value: ExprLike) -> Expr:
     """`value` as another type; integer constants are converted at once."""
     value = convert(value)
@@ -664,94 +552,3 @@ def cast(dtype: str, value: ExprLike) -> Expr:
     if isinstance(value, FloatImm) and target in ("float32", "float64"):
         return const(value.value, target)
     return Cast(target, value)
-
-
-def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
-    """One of two values, both of which can be computed safely."""
-    condition = convert(condition)
-    a, b = matched(true_value, false_value)
-    if isinstance(condition, IntImm):
-        return a if condition.value else b
-    return a if a is b else Select(condition, a, b)
-
-
-def if_then_else(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
-    """One of two values; the other is not evaluated, so a load in it may be out of bounds."""
-    condition = convert(condition)
-    a, b = matched(true_value, false_value)
-    if isinstance(condition, IntImm):
-        return a if condition.value else b
-    return a if a is b else Call(a.dtype, "if_then_else", (condition, a, b))
-
-
-def call(op: str, *args: ExprLike, dtype: str | None = None) -> Expr:
-    """A pure intrinsic on matched operands; its type is the first operand's unless given."""
-    exprs = [convert(a) for a in args]
-    return Call(dtype or exprs[0].dtype, op, tuple(exprs))
-
-
-# ------------------------------------------------------------------------------------- walking
-
-
-def substitute(e: Expr, values: dict[Var, Expr]) -> Expr:
-    """`e` with variables replaced; constants fold again on the way up."""
-    memo: dict[Expr, Expr] = dict(values)  # type: ignore[arg-type]
-    return _rebuild(e, memo)
-
-
-def _rebuild(e: Expr, memo: dict[Expr, Expr]) -> Expr:
-    found = memo.get(e)
-    if found is not None:
-        return found
-    new: Expr
-    if isinstance(e, Binary):
-        a, b = _rebuild(e.a, memo), _rebuild(e.b, memo)
-        new = e if a is e.a and b is e.b else rebuild_binary(type(e), a, b)
-    elif isinstance(e, IntImm | FloatImm | Var):
-        new = e
-    else:
-        new = e.with_children(lambda c: _rebuild(c, memo) if isinstance(c, Expr) else c)
-        if new is not e:
-            new = refold(new)
-    memo[e] = new
-    return new
-
-
-def rebuild_binary(cls: type[Binary], a: Expr, b: Expr) -> Expr:
-    """A binary operation after its operands changed, folded where they became constant."""
-    if cls is And:
-        return all_of(a, b)
-    if cls is Or:
-        return any_of(a, b)
-    return binary(cls, a, b)
-
-
-def refold(e: Expr) -> Expr:
-    """Fold one node whose children have become constant."""
-    match e:
-        case Not(a):
-            return logical_not(a)
-        case Select(c, a, b):
-            return select(c, a, b)
-        case Cast(t, v):
-            return cast(t, v)
-        case Call(_, "if_then_else", (c, a, b)):
-            return if_then_else(c.value if isinstance(c, Broadcast) else c, a, b)
-        case Broadcast(v, 1):
-            return v
-    return e
-
-
-def free_vars(e: Node) -> set[Var]:
-    """The variables that occur in an expression."""
-    found: set[Var] = set()
-    seen: set[Node] = set()
-    stack: list[Node] = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Var):
-            found.add(n)
-        elif n not in seen:
-            seen.add(n)
-            stack.extend(n.children())
-    return found

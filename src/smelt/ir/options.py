@@ -26,22 +26,28 @@ class Options:
 
     opt_level: int = 3
     threads: int | None = None
-    cache_dir: str | None = None
+    cache_dir: str | os.PathLike[str] | None = None
     workers: int | None = None
     verify: int = 1
-    dump_dir: str | None = None
+    dump_dir: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         for name, low, high in (("opt_level", 0, 3), ("verify", 0, 2)):
             value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
+            if not _is_number(value) or not low <= value <= high:
                 raise CompileError(f"Options.{name} is {value!r}; legal: {low} to {high}")
-        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
+        if self.threads is not None and (not _is_number(self.threads) or self.threads < 1):
             raise CompileError(
                 f"Options.threads is {self.threads!r}; legal: a positive integer, or None for all"
             )
-        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 0):
+        if self.workers is not None and (not _is_number(self.workers) or self.workers < 0):
             raise CompileError(f"Options.workers is {self.workers!r}; legal: 0 or more, or None")
+        for name, none in (("cache_dir", "'' for no cache, "), ("dump_dir", "")):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str | os.PathLike):
+                raise CompileError(
+                    f"Options.{name} is {value!r}; legal: the path of a folder, {none}or None"
+                )
 
     @property
     def cores(self) -> int:
@@ -63,3 +69,7 @@ class Options:
     def describe(self) -> str:
         """One line per option, for `smelt options` and dumps."""
         return "\n".join(f"{f.name} = {getattr(self, f.name)!r}" for f in fields(self))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -29,21 +29,18 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter, loads
 
+from .ranges import RangeRewriter, sizes_of
+
 __all__ = ["lower_blocks"]
 
 
 def lower_blocks(func: PrimFunc) -> PrimFunc:
     """The program without blocks: inits explicit, predicates as branches, buffers compacted."""
-    body = _Realize(_sizes(func)).stmt(func.body)
+    body = _Realize(sizes_of(func)).stmt(func.body)
     allocated = _allocations(func.body)
     for buffer in allocated:
-        body = _place(body, buffer, _sizes(func))
+        body = _place(body, buffer, sizes_of(func))
     return func.replace(body=body)
-
-
-def _sizes(func: PrimFunc) -> list[Var]:
-    """The symbolic sizes: they are at least 1."""
-    return [p for p in func.params if isinstance(p, Var)]
 
 
 def _allocations(body: Stmt) -> list[Buffer]:
@@ -57,18 +54,8 @@ def _allocations(body: Stmt) -> list[Buffer]:
     return found
 
 
-class _Realize(Rewriter):
+class _Realize(RangeRewriter):
     """Replaces block variables by their values."""
-
-    def __init__(self, sizes: list[Var]) -> None:
-        super().__init__()
-        self.analyzer = Analyzer()
-        for v in sizes:
-            self.analyzer.assume_positive(v)
-
-    def visit_For(self, s: For) -> Stmt:
-        self.analyzer.bind(s.var, s.min, s.extent)
-        return super().visit_For(s)
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
         block = s.block
@@ -154,21 +141,22 @@ def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
     low: list[Expr] = []
     shape: list[Expr] = []
     for d, extent in enumerate(buffer.shape):
-        bounds = [analyzer.interval(indices[d], domains) for indices, domains in accesses]
-        if any(b is None for b in bounds):
+        found = [analyzer.interval(indices[d], domains) for indices, domains in accesses]
+        bounds = [b for b in found if b is not None]
+        if len(bounds) < len(found):
             low.append(const(0, INDEX))
             shape.append(extent)
             continue
-        least, most = bounds[0]  # type: ignore[misc]
+        least, most = bounds[0]
         for b in bounds[1:]:
-            least = _smaller(least, b[0], analyzer)  # type: ignore[index]
-            most = _larger(most, b[1], analyzer)  # type: ignore[index]
+            least = _smaller(least, b[0], analyzer)
+            most = _larger(most, b[1], analyzer)
         size = analyzer.simplify(most - least + 1)
-        # a ragged tile in registers is kept whole: what is behind its edge may be computed and dropped
+        # a ragged tile in registers is kept whole: what is behind its edge may be computed, and
+        # dropped
         whole = buffer.scope == "local" and isinstance(size, IntImm)
         if not whole and (
-            not isinstance(size, IntImm)
-            and isinstance(extent, IntImm)
+            (not isinstance(size, IntImm) and isinstance(extent, IntImm))
             or analyzer.can_prove(size >= extent)
         ):
             upper = analyzer.bounds(size)[1]
@@ -249,7 +237,7 @@ class _Shift(Rewriter):
 
     def moved(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(
-            [self.analyzer.simplify(i - l) for i, l in zip(indices, self.low, strict=True)]
+            [self.analyzer.simplify(i - low) for i, low in zip(indices, self.low, strict=True)]
         )
 
     def visit_expr(self, e: Expr) -> Expr:

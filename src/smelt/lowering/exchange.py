@@ -45,10 +45,18 @@ class _Exchange(Rewriter):
 
 def _strided(s: Stmt) -> tuple[BufferStore, BufferLoad, Ramp] | None:
     """A vector copy from elements that are not neighbours."""
-    if not isinstance(s, BufferStore) or not isinstance(s.value, BufferLoad) or s.value.buffer is s.buffer:
+    if (
+        not isinstance(s, BufferStore)
+        or not isinstance(s.value, BufferLoad)
+        or s.value.buffer is s.buffer
+    ):
         return None
     source, target = s.value.indices[0], s.indices[0]
-    if not isinstance(source, Ramp) or not isinstance(target, Ramp) or dt.scalar(s.value.dtype) == "bool":
+    if (
+        not isinstance(source, Ramp)
+        or not isinstance(target, Ramp)
+        or dt.scalar(s.value.dtype) == "bool"
+    ):
         return None
     if not isinstance(target.stride, IntImm) or target.stride.value != 1:
         return None
@@ -68,8 +76,12 @@ def _run(stmts: Sequence[Stmt], at: int, analyzer: Analyzer) -> list[BufferStore
     run = [first[0]]
     for n in range(1, lanes):
         found = _strided(stmts[at + n])
-        if found is None or found[1].buffer is not first[1].buffer or found[2].stride is not first[2].stride \
-                or found[2].lanes != lanes:
+        if (
+            found is None
+            or found[1].buffer is not first[1].buffer
+            or found[2].stride is not first[2].stride
+            or found[2].lanes != lanes
+        ):
             return None
         if analyzer.simplify(found[2].base - first[2].base) is not const(n, INDEX):
             return None
@@ -85,7 +97,10 @@ def _exchanged(run: list[BufferStore]) -> Stmt:
     assert isinstance(source, Ramp)
     lanes = source.lanes
     one = const(1, INDEX)
-    rows: list[Expr] = [BufferLoad(load.buffer, (Ramp(source.base + source.stride * i, one, lanes),)) for i in range(lanes)]
+    rows: list[Expr] = [
+        BufferLoad(load.buffer, (Ramp(source.base + source.stride * i, one, lanes),))
+        for i in range(lanes)
+    ]
     bindings: list[tuple[Var, Expr]] = []
 
     def name(e: Expr) -> Var:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.expr import (
     Add,
@@ -14,25 +13,15 @@ from smelt.ir.expr import (
     Mul,
     TruncDiv,
     TruncMod,
-    Var,
 )
-from smelt.tir.nodes import For, PrimFunc, Stmt
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.nodes import PrimFunc
+
+from .ranges import RangeRewriter, sizes_of
 
 __all__ = ["finish"]
 
 
-class _Finish(Rewriter):
-    def __init__(self, sizes: list[Var]) -> None:
-        super().__init__()
-        self.analyzer = Analyzer()
-        for v in sizes:
-            self.analyzer.assume_positive(v)
-
-    def visit_For(self, s: For) -> Stmt:
-        self.analyzer.bind(s.var, s.min, s.extent)
-        return super().visit_For(s)
-
+class _Finish(RangeRewriter):
     def visit_expr(self, e: Expr) -> Expr:
         e = super().visit_expr(e)
         if isinstance(e, Add) and dt.scalar(e.dtype) in ("float32", "float64"):
@@ -60,6 +49,4 @@ def _fused(e: Add) -> Expr:
 
 def finish(func: PrimFunc) -> PrimFunc:
     """a * b + c as fma; floor divisions of what is never negative as the processor's own."""
-    return func.replace(
-        body=_Finish([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
-    )
+    return func.replace(body=_Finish(sizes_of(func)).stmt(func.body))

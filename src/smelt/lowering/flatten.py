@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.tir.nodes import Allocate, Buffer, BufferLoad, BufferStore, PrimFunc, Stmt
 from smelt.tir.rewrite import Rewriter
 
+from .ranges import sizes_of
 from .simplify import Simplify
 
 __all__ = ["flatten_buffers"]
@@ -22,7 +25,9 @@ class _Offsets(Rewriter):
 
     def visit_expr(self, e: Expr) -> Expr:
         if isinstance(e, BufferLoad):
-            return BufferLoad(self.buffer(e.buffer), (self.offset(e.buffer, self.exprs(e.indices)),))
+            return BufferLoad(
+                self.buffer(e.buffer), (self.offset(e.buffer, self.exprs(e.indices)),)
+            )
         return super().visit_expr(e)
 
     def buffer(self, b: Buffer) -> Buffer:
@@ -45,7 +50,7 @@ class _Offsets(Rewriter):
 
 
 class _Flatten(Simplify):
-    def __init__(self, sizes: list[Var]) -> None:
+    def __init__(self, sizes: Iterable[Var]) -> None:
         super().__init__(sizes)
         self.plain: _Offsets = _Offsets(self.analyzer)
 
@@ -54,7 +59,9 @@ class _Flatten(Simplify):
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         offset = self.plain.offset(s.buffer, self.plain.exprs(s.indices))
-        return BufferStore(self.plain.buffer(s.buffer), self.expr(s.value), (self.analyzer.simplify(offset),))
+        return BufferStore(
+            self.plain.buffer(s.buffer), self.expr(s.value), (self.analyzer.simplify(offset),)
+        )
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
         return Allocate(self.plain.buffer(s.buffer), self.stmt(s.body), s.annotations)
@@ -62,6 +69,6 @@ class _Flatten(Simplify):
 
 def flatten_buffers(func: PrimFunc) -> PrimFunc:
     """A program whose buffers have one dimension each, parameters included."""
-    flatten = _Flatten([p for p in func.params if isinstance(p, Var)])
+    flatten = _Flatten(sizes_of(func))
     params = tuple([flatten.plain.buffer(p) if isinstance(p, Buffer) else p for p in func.params])
     return func.replace(params=params, body=flatten.stmt(func.body))

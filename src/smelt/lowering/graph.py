@@ -10,7 +10,7 @@ import numpy as np
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import Expr, Var, const
+from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars
@@ -21,7 +21,7 @@ from smelt.relax.nodes import call as graph_call
 from smelt.relax.views import VIEW_NAMES, View, dense, dense_in_order, is_dense, view_of
 from smelt.topi.registry import Op
 
-from .layout import kernel_order
+from .layout import channel_operands, keeps_channels_last, kernel_order
 
 __all__ = ["GraphPlan", "Launch", "Place", "Storage", "plan_graph"]
 
@@ -43,6 +43,12 @@ class Storage:
     name: str = ""
     first: int = -1
     last: int = -1
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Its size, where that is a number."""
+        assert isinstance(self.bytes, IntImm)
+        return self.bytes.value
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class _Conflict(Exception):
 
 
 class _Planner:
-    """One pass over the graph with given memory orders; raises _Conflict to ask for another order."""
+    """One pass over the graph with given memory orders; raises _Conflict to ask for others."""
 
     def __init__(
         self, mod: IRModule, main: Function, orders: dict[int, tuple[int, ...]], refused: set[int]
@@ -96,6 +102,7 @@ class _Planner:
         self.origin: dict[int, tuple[int, tuple[int, ...]]] = {}
         self.made_by: dict[Storage, int] = {}
         self.launches: list[Launch] = []
+        self.turned: dict[Place, Place] = {}
 
     def plan(self) -> GraphPlan:
         """Walk the graph, operands first."""
@@ -146,7 +153,8 @@ class _Planner:
             return
         if v.op.name in VIEW_NAMES:
             source = v.args[0]
-            assert source is not None and isinstance(v.type, TensorType)
+            assert source is not None
+            assert isinstance(v.type, TensorType)
             at = self.place(source)
             made = view_of(v.op.name, v.attrs, at.view, v.type.shape, self.analyzer)
             if made is not None and _views_allowed(made):
@@ -157,7 +165,7 @@ class _Planner:
         self.copy(v)
 
     def follow(self, v: Call, source: RelaxExpr) -> None:
-        """Remember which kernel result a transposed value comes from, and how its dimensions moved."""
+        """Remember from which kernel result a transposed value comes, and how dimensions moved."""
         rank = len(self.place(source).view.shape)
         origin = (
             self.origin.get(id(source))
@@ -168,7 +176,7 @@ class _Planner:
             self.origin[id(v)] = origin[0], tuple([origin[1][a] for a in v.attrs["axes"]])
 
     def ask(self, v: Call, source: RelaxExpr) -> None:
-        """Restart with the source in the order in which this value would be a view, where possible."""
+        """Restart with the source in the order that makes this value a view, where possible."""
         rank = len(self.place(source).view.shape)
         origin = (
             self.origin.get(id(source))
@@ -197,6 +205,8 @@ class _Planner:
     def launch(self, v: Call, group: Function, inputs: list[Place]) -> None:
         """A kernel with fresh storages for its results."""
         types = _types(v.type)
+        for i in channel_operands(group):
+            inputs[i] = self.channels_last(inputs[i])
         made = []
         for t in types:
             order = self.orders.get(id(v)) or kernel_order(
@@ -209,6 +219,20 @@ class _Planner:
             Launch(group, tuple(inputs), tuple(made), str(group.attrs.get("name", "kernel")))
         )
         self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
+
+    def channels_last(self, at: Place) -> Place:
+        """A value with its channels next to each other in memory, copied where they are not."""
+        shape, strides = at.view.shape, at.view.strides
+        if len(shape) < 3 or shape[1] is const(1) or self.analyzer.simplify(strides[1]) is const(1):
+            return at
+        found = self.turned.get(at)
+        if found is None:
+            view = dense_in_order(shape, (0, *range(2, len(shape)), 1))
+            s = Storage("temporary", at.storage.dtype, _bytes(view, at.storage.dtype))
+            found = self.turned[at] = Place(s, view)
+            t = TensorType(shape, at.storage.dtype)
+            self.launches.append(Launch(_copy_group(t), (at,), (found,), "copy"))
+        return found
 
     def results(self) -> list[Storage]:
         """Make each result of the model stand alone in memory, row-major."""
@@ -224,15 +248,7 @@ class _Planner:
                 and self.analyzer.simplify(at.view.offset) is const(0)
                 and self.analyzer.can_prove_equal(s.bytes, _bytes(at.view, s.dtype))
             )
-            if (
-                not good
-                and s.kind == "temporary"
-                and s not in taken
-                and self.made_by[s] not in self.orders
-                and self.made_by[s] not in self.refused
-                and _is_kernel(r)
-                and self.made_by[s] == id(r)
-            ):
+            if not good and s.kind == "temporary" and s not in taken and self.may_reorder(r, s):
                 raise _Conflict(id(r), tuple(range(len(at.view.shape))))
             if not good:
                 s = self.copied(r, at)
@@ -241,19 +257,32 @@ class _Planner:
             outputs.append(s)
         return outputs
 
+    def may_reorder(self, r: RelaxExpr, s: Storage) -> bool:
+        """Whether the kernel behind a result should write it row-major itself.
+
+        Cheap ones do; convolutions and their like would lose more than a copy costs.
+        """
+        made = self.made_by.get(s)
+        if made != id(r) or made in self.orders or made in self.refused:
+            return False
+        if not isinstance(r, Call) or not isinstance(r.op, GlobalVar):
+            return False
+        return not keeps_channels_last(self.mod[r.op.name])
+
     def copied(self, r: RelaxExpr, at: Place) -> Storage:
         """A result copied into memory of its own."""
         t = r.type
         assert isinstance(t, TensorType)
-        param = GraphVar("p0", t)
-        group = Function(
-            (param,),
-            graph_call("reshape", param, shape=t.shape),
-            {"primitive": True, "name": "copy"},
-        )
         s = Storage("temporary", t.dtype, t.bytes())
-        self.launches.append(Launch(group, (at,), (Place(s, dense(t.shape)),), "copy"))
+        self.launches.append(Launch(_copy_group(t), (at,), (Place(s, dense(t.shape)),), "copy"))
         return s
+
+
+def _copy_group(t: TensorType) -> Function:
+    """A kernel that only moves a value to other memory."""
+    param = GraphVar("p0", t)
+    body = graph_call("reshape", param, shape=t.shape)
+    return Function((param,), body, {"primitive": True, "name": "copy"})
 
 
 def _views_allowed(view: View) -> bool:

@@ -11,11 +11,11 @@ from smelt.ir.errors import InternalError
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.types import TensorType, TupleType
 from smelt.ir.walk import free_vars
-from smelt.relax.nodes import Call, Constant, Function, TupleGetItem, values
+from smelt.relax.nodes import Call, Constant, Function, TupleGetItem, tensor_type_of, values
 from smelt.relax.nodes import Var as GraphVar
 from smelt.relax.views import View, is_dense
 from smelt.te import Tensor
-from smelt.tir.nodes import Block, Buffer, PrimFunc
+from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
 from smelt.topi.registry import Op
 
@@ -29,7 +29,10 @@ def group_to_prim_func(
 
     inputs, outputs  where the elements of parameters and results stand; offsets are the caller's
     """
-    params = [te.placeholder(p.type.shape, p.type.dtype, p.name) for p in group.params]  # type: ignore[attr-defined]
+    types = [tensor_type_of(p) for p in group.params]
+    params = [
+        te.placeholder(t.shape, t.dtype, p.name) for p, t in zip(group.params, types, strict=True)
+    ]
     results = _results(group, params)
     func = te.create_prim_func([*params, *results], name)
     return _strided(func, [*inputs, *outputs], len(params))
@@ -62,7 +65,7 @@ def _results(group: Function, params: list[Tensor]) -> list[Tensor]:
 def _apply(call: Call, made: Mapping[int, Any]) -> Any:
     assert isinstance(call.op, Op)
     args = [None if a is None else made[id(a)] for a in call.args]
-    missing = [n for n in call.op.operands[len(args) :]] if not call.op.variadic else []
+    missing = [] if call.op.variadic else call.op.operands[len(args) :]
     result = call.op(*args, *([None] * len(missing)), **call.attrs)
     if isinstance(call.type, TupleType):
         return result
@@ -90,8 +93,8 @@ def _strided(func: PrimFunc, views: Sequence[View], inputs: int) -> PrimFunc:
             changes[b] = b.replace(strides=v.strides)
     result = views[inputs]
     if not is_dense(result, analyzer):
-        root = func.body.block  # type: ignore[attr-defined]
-        assert isinstance(root, Block)
+        assert isinstance(func.body, BlockRealize)
+        root = func.body.block
         order = _order(result, analyzer)
         for b in root.alloc_buffers:
             if len(b.shape) == len(order):

@@ -7,25 +7,11 @@ alone becomes that loop's bounds, and the rest is left for loop partitioning.
 
 from __future__ import annotations
 
-from smelt.arith import Analyzer
-from smelt.ir.expr import (
-    GE,
-    LT,
-    Add,
-    And,
-    Call,
-    Expr,
-    FloatImm,
-    Max,
-    Min,
-    Mul,
-    Var,
-    all_of,
-    free_vars,
-    is_const,
-    maximum,
-    minimum,
-)
+from collections.abc import Iterable
+
+from smelt.ir.build import all_of, is_const, maximum, minimum
+from smelt.ir.expr import GE, LT, Add, And, Call, Expr, FloatImm, Max, Min, Mul, Var
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import (
     Allocate,
     Buffer,
@@ -39,6 +25,8 @@ from smelt.tir.nodes import (
     seq,
 )
 from smelt.tir.rewrite import Rewriter, loads
+
+from .ranges import RangeRewriter, sizes_of
 
 __all__ = ["drop_safe_guards", "guard_reductions", "hoist_guards", "tighten_loops"]
 
@@ -99,14 +87,11 @@ def guard_reductions(func: PrimFunc) -> PrimFunc:
 # ------------------------------------------------------------------------ safe guards vanish
 
 
-class _DropSafe(Rewriter):
+class _DropSafe(RangeRewriter):
     """Guards on stores into registers whose value is loaded in bounds anyway."""
 
-    def __init__(self, sizes: list[Var]) -> None:
-        super().__init__()
-        self.analyzer = Analyzer()
-        for v in sizes:
-            self.analyzer.assume_positive(v)
+    def __init__(self, sizes: Iterable[Var]) -> None:
+        super().__init__(sizes)
         self.inside: dict[Buffer, set[Var]] = {}
         self.vectors: dict[Var, tuple[Expr, Expr]] = {}
 
@@ -114,14 +99,13 @@ class _DropSafe(Rewriter):
         self.inside[s.buffer] = set()
         return super().visit_Allocate(s)
 
-    def visit_For(self, s: For) -> Stmt:
-        self.analyzer.bind(s.var, s.min, s.extent)
+    def loop(self, s: For) -> Stmt:
         for variables in self.inside.values():
             variables.add(s.var)
         if s.kind != "vectorized":
-            return super().visit_For(s)
+            return super().loop(s)
         self.vectors[s.var] = (s.min, s.extent)
-        new = super().visit_For(s)
+        new = super().loop(s)
         del self.vectors[s.var]
         return new
 
@@ -179,8 +163,7 @@ def _chain(s: Stmt) -> tuple[list[Expr], BufferStore | None]:
 
 def drop_safe_guards(func: PrimFunc) -> PrimFunc:
     """The guard of a ragged tile goes where it only keeps unused register elements from a value."""
-    sizes = [p for p in func.params if isinstance(p, Var)]
-    return func.replace(body=_DropSafe(sizes).stmt(func.body))
+    return func.replace(body=_DropSafe(sizes_of(func)).stmt(func.body))
 
 
 # ------------------------------------------------------------------------------ hoisting
@@ -226,17 +209,11 @@ def conjuncts(e: Expr) -> list[Expr]:
 # ------------------------------------------------------------------------------ loop bounds
 
 
-class _Tighten(Rewriter):
-    def __init__(self, sizes: list[Var]) -> None:
-        super().__init__()
-        self.analyzer = Analyzer()
-        for v in sizes:
-            self.analyzer.assume_positive(v)
-
-    def visit_For(self, s: For) -> Stmt:
-        self.analyzer.bind(s.var, s.min, s.extent)
-        s = super().visit_For(s)  # type: ignore[assignment]
-        body = s.body
+class _Tighten(RangeRewriter):
+    def loop(self, s: For) -> Stmt:
+        new = super().loop(s)
+        assert isinstance(new, For)
+        s, body = new, new.body
         if s.kind != "serial" or not isinstance(body, IfThenElse) or body.else_body is not None:
             return s
         low, high = s.min, s.min + s.extent
@@ -257,5 +234,4 @@ class _Tighten(Rewriter):
 
 def tighten_loops(func: PrimFunc) -> PrimFunc:
     """for k in range(n): if a <= k < b: S   ->   for k in range(max(0, a), min(n, b)): S."""
-    sizes = [p for p in func.params if isinstance(p, Var)]
-    return func.replace(body=_Tighten(sizes).stmt(func.body))
+    return func.replace(body=_Tighten(sizes_of(func)).stmt(func.body))

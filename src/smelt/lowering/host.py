@@ -1,7 +1,7 @@
 """The host program: a tensor program that calls the kernels in order, on places in memory.
 
-    smelt_entry(tensors, sizes, weights, workspace)   runs the model
-    smelt_plan(sizes, extents, workspace_bytes)       evaluates the shapes of the results
+smelt_entry(tensors, sizes, weights, workspace)   runs the model
+smelt_plan(sizes, extents, workspace_bytes)       evaluates the shapes of the results
 """
 
 from __future__ import annotations
@@ -30,19 +30,30 @@ class KernelCall:
     workspaces  its scratch buffers
     """
 
-    def __init__(self, launch: Launch, symbol: str, places: Sequence[Place], scalars: Sequence[str],
-                 workspaces: Sequence[Storage]) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        symbol: str,
+        places: Sequence[Place],
+        scalars: Sequence[str],
+        workspaces: Sequence[Storage],
+    ) -> None:
         """Put the parts together."""
         self.launch, self.symbol = launch, symbol
-        self.places, self.scalars, self.workspaces = tuple(places), tuple(scalars), tuple(workspaces)
+        self.places, self.scalars, self.workspaces = (
+            tuple(places),
+            tuple(scalars),
+            tuple(workspaces),
+        )
 
 
 def _array(name: str, size: int, dtype: str) -> Buffer:
     return Buffer(name, (const(max(size, 1), INDEX),), dtype)
 
 
-def entry_program(plan: GraphPlan, calls: Sequence[KernelCall], memory: MemoryPlan,
-                  weights: Mapping[Storage, int]) -> PrimFunc:
+def entry_program(
+    plan: GraphPlan, calls: Sequence[KernelCall], memory: MemoryPlan, weights: Mapping[Storage, int]
+) -> PrimFunc:
     """The program that runs the model once."""
     tensors = _array("tensors", len(plan.inputs) + len(plan.outputs), "handle")
     sizes = _array("sizes", len(plan.symbols), INDEX)
@@ -59,7 +70,11 @@ def entry_program(plan: GraphPlan, calls: Sequence[KernelCall], memory: MemoryPl
 
     def pointer(p: Place) -> Expr:
         start, offset = base(p.storage)
-        return Call("handle", "smelt.tensor_view", (start, offset + p.view.offset * dt.bytes_of(p.storage.dtype)))
+        return Call(
+            "handle",
+            "smelt.tensor_view",
+            (start, offset + p.view.offset * dt.bytes_of(p.storage.dtype)),
+        )
 
     by_name = {v.name: v for v in plan.symbols}
     body: list[Stmt] = []
@@ -69,12 +84,17 @@ def entry_program(plan: GraphPlan, calls: Sequence[KernelCall], memory: MemoryPl
         for w in c.workspaces:
             start, offset = base(w)
             args.append(Call("handle", "smelt.tensor_view", (start, offset)))
-        body += [_call("smelt.probe", const(n), const(0, "int32")), _call("smelt.call_kernel", *args),
-                 _call("smelt.probe", const(n), const(1, "int32"))]
+        body += [
+            _call("smelt.probe", const(n), const(0, "int32")),
+            _call("smelt.call_kernel", *args),
+            _call("smelt.probe", const(n), const(1, "int32")),
+        ]
     stmt = seq(*body) if body else Evaluate(const(0))
     for i, v in reversed(list(enumerate(outside))):
         stmt = LetStmt(v, BufferLoad(tensors, (const(i),)), stmt)
-    return PrimFunc((tensors, sizes, blob, arena), _with_sizes(stmt, plan.symbols, sizes), {"name": ENTRY})
+    return PrimFunc(
+        (tensors, sizes, blob, arena), _with_sizes(stmt, plan.symbols, sizes), {"name": ENTRY}
+    )
 
 
 def plan_program(plan: GraphPlan, memory: MemoryPlan, extents: Sequence[Expr]) -> PrimFunc:
@@ -84,7 +104,11 @@ def plan_program(plan: GraphPlan, memory: MemoryPlan, extents: Sequence[Expr]) -
     total = _array("workspace_bytes", 1, INDEX)
     body = [BufferStore(out, e, (const(i),)) for i, e in enumerate(extents)]
     body.append(BufferStore(total, memory.total, (const(0),)))
-    return PrimFunc((sizes, out, total), _with_sizes(seq(*body), plan.symbols, sizes), {"name": PLAN, "plain": True})
+    return PrimFunc(
+        (sizes, out, total),
+        _with_sizes(seq(*body), plan.symbols, sizes),
+        {"name": PLAN, "plain": True},
+    )
 
 
 def _with_sizes(stmt: Stmt, symbols: Sequence[Var], sizes: Buffer) -> Stmt:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from smelt.codegen.llvm import ObjectCompiler, cpu_features
 from smelt.codegen.llvm_text import emit_module
+from smelt.ir.dtype import bytes_of
 from smelt.ir.expr import Expr, Var, const
-from smelt.ir.types import TensorType, TupleType
-from smelt.relax.nodes import Function
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.relax.nodes import Function, tensor_type_of
 from smelt.relax.views import View
 from smelt.rules.cpu import schedule
 from smelt.rules.cpu.fallback import schedule_fallback
 from smelt.target import Hardware, Target, hardware_of
-from smelt.tir.nodes import Block, Buffer, PrimFunc
+from smelt.tir.nodes import Block, Buffer, PrimFunc, walk
 from smelt.tir.schedule import Schedule
 
 from .group import group_to_prim_func
@@ -114,45 +115,55 @@ def build_kernel(spec: KernelSpec, dump: str = "", check: bool = False) -> Artif
         _compilers[key] = ObjectCompiler(spec.target)
     code = _compilers[key].object(ir, spec.symbol)
     scratch = int(flat.attrs.get("workspaces", 0))
-    workspaces = tuple([b.shape[0] * _bytes(b) for b in flat.params[len(flat.params) - scratch:]
-                        if isinstance(b, Buffer)])
+    workspaces = tuple(
+        [
+            b.shape[0] * _bytes(b)
+            for b in flat.params[len(flat.params) - scratch :]
+            if isinstance(b, Buffer)
+        ]
+    )
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
-    return Artifact(code, scalars, workspaces, _packs(spec, sch), _flops(sch.func, spec), str(sch.trace))
+    return Artifact(
+        code, scalars, workspaces, _packs(spec, sch), _flops(sch.func, spec), str(sch.trace)
+    )
 
 
 def _bytes(b: Buffer) -> int:
-    return TensorType((), b.type).bytes().value  # type: ignore[attr-defined,no-any-return]
+    return bytes_of(b.type)
 
 
 def _packs(spec: KernelSpec, sch: Schedule) -> tuple[Pack | None, ...]:
     """What `transform_layout` did to the parameters, read off the trace."""
-    maps = {str(i.args["buffer"]): i.args["index_map"] for i in sch.trace.insts if i.name == "transform_layout"}
+    maps = {
+        str(i.args["buffer"]): i.args["index_map"]
+        for i in sch.trace.insts
+        if i.name == "transform_layout"
+    }
     packs: list[Pack | None] = []
     for before, after in zip(spec.group.params, sch.func.buffers, strict=False):
         shape = after.fixed_shape()
-        old = before.type.fixed_shape()  # type: ignore[attr-defined]
+        old = tensor_type_of(before).fixed_shape()
         text = maps.get(after.name)
-        packs.append(None if text is None or shape is None or old is None else pack_of(str(text), old, shape))
+        packs.append(
+            None if text is None or shape is None or old is None else pack_of(str(text), old, shape)
+        )
     return tuple(packs)
 
 
 def _flops(func: PrimFunc, spec: KernelSpec) -> Expr:
     """Multiply-adds count two; elementwise work one a result element."""
     total: Expr = const(0)
-    for out in _types(spec.group.body.type):  # type: ignore[attr-defined]
+    for out in _types(spec.group.body.type):
         total = total + out.elements()
-    stack = [func.body]
-    while stack:
-        s = stack.pop()
+    for s in walk(func.body):
         if isinstance(s, Block) and any(i.kind == "reduce" for i in s.iter_vars):
             count: Expr = const(2)
             for i in s.iter_vars:
                 count = count * i.dom.extent
             total = total + count
-        stack.extend(c for c in s.children() if not isinstance(c, Expr))  # type: ignore[misc]
     return total
 
 
-def _types(t: TensorType | TupleType) -> list[TensorType]:
-    return [t] if isinstance(t, TensorType) else [x for x in t.items if isinstance(x, TensorType)]
-
+def _types(t: Type) -> list[TensorType]:
+    items = t.items if isinstance(t, TupleType) else (t,)
+    return [x for x in items if isinstance(x, TensorType)]

@@ -16,19 +16,60 @@ from smelt.relax.nodes import Call, Function, values
 from smelt.relax.views import View
 from smelt.topi.registry import Op
 
-__all__ = ["kernel_order", "memory_order"]
+__all__ = ["channel_operands", "keeps_channels_last", "kernel_order", "memory_order"]
 
-_SPATIAL = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose", "max_pool", "avg_pool", "batch_norm",
-                      "instance_norm", "lrn", "resize", "depth_to_space", "space_to_depth"})
+_SPATIAL = frozenset(
+    {
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose",
+        "max_pool",
+        "avg_pool",
+        "batch_norm",
+        "instance_norm",
+        "lrn",
+        "resize",
+        "depth_to_space",
+        "space_to_depth",
+    }
+)
 
 
-def kernel_order(group: Function, inputs: Sequence[View | None], types: Sequence[Type], out: Type,
-                 analyzer: Analyzer) -> tuple[int, ...]:
+def keeps_channels_last(group: Function) -> bool:
+    """Whether a kernel is one that runs over channels: convolution, pooling and their like."""
+    return any(
+        isinstance(v, Call) and isinstance(v.op, Op) and v.op.name in _SPATIAL
+        for v in values(group.body)
+    )
+
+
+def channel_operands(group: Function) -> list[int]:
+    """Parameters that a kernel reads along channels, a vector at a time.
+
+    Windows that slide over each channel alone: pooling and depthwise convolution.
+    """
+    found = []
+    for v in values(group.body):
+        if not isinstance(v, Call) or not isinstance(v.op, Op):
+            continue
+        pool = v.op.name in ("max_pool", "avg_pool")
+        if (pool or v.attrs.get("groups", 1) != 1) and v.args[0] in group.params:
+            found += [i for i, p in enumerate(group.params) if p is v.args[0]]
+    return found
+
+
+def kernel_order(
+    group: Function,
+    inputs: Sequence[View | None],
+    types: Sequence[Type],
+    out: Type,
+    analyzer: Analyzer,
+) -> tuple[int, ...]:
     """The dimensions of a kernel's result, outermost in memory first."""
     assert isinstance(out, TensorType)
     rank = out.rank
-    if rank >= 3 and any(isinstance(v, Call) and isinstance(v.op, Op) and v.op.name in _SPATIAL
-                         for v in values(group.body)):
+    if rank >= 3 and keeps_channels_last(group):
         return (0, *range(2, rank), 1)
     for view, t in zip(inputs, types, strict=True):
         if view is not None and isinstance(t, TensorType) and t.rank == rank and rank >= 3:

@@ -23,20 +23,20 @@ __all__ = ["LOWER", "lower"]
 Pass = Callable[[PrimFunc], PrimFunc]
 
 LOWER: tuple[Pass, ...] = (
-    lower_blocks,       # block variables become loop expressions; buffers shrink to what a tile touches
-    simplify,           # decided branches and loops of one turn go
-    guard_reductions,   # a guarded operand of a sum becomes a guard of the update
+    lower_blocks,  # block variables become loop expressions; buffers shrink to what a tile touches
+    simplify,  # decided branches and loops of one turn go
+    guard_reductions,  # a guarded operand of a sum becomes a guard of the update
     simplify,
-    drop_safe_guards,   # what only protects unused register elements goes
-    hoist_guards,       # conditions leave the loops that they do not mention
-    tighten_loops,      # a condition on a loop's own variable becomes its bounds
-    partition_loops,    # the middle of a tiled loop runs without the conditions of its edges
-    flatten_buffers,    # a[i, j] -> a[i * 64 + j]
-    lift_workspaces,    # large intermediate buffers are handed in by the caller
-    vectorize_loops,    # before unrolling, so that it is done once
-    unroll_loops,       # constant indices into local buffers are registers from here on
-    exchange_gathers,   # strided copies of neighbouring columns: loads of rows, shuffles
-    finish,             # fused multiply-adds, cheap divisions
+    drop_safe_guards,  # what only protects unused register elements goes
+    hoist_guards,  # conditions leave the loops that they do not mention
+    tighten_loops,  # a condition on a loop's own variable becomes its bounds
+    partition_loops,  # the middle of a tiled loop runs without the conditions of its edges
+    flatten_buffers,  # a[i, j] -> a[i * 64 + j]
+    lift_workspaces,  # large intermediate buffers are handed in by the caller
+    vectorize_loops,  # before unrolling, so that it is done once
+    unroll_loops,  # constant indices into local buffers are registers from here on
+    exchange_gathers,  # strided copies of neighbouring columns: loads of rows, shuffles
+    finish,  # fused multiply-adds, cheap divisions
 )
 
 
@@ -51,7 +51,9 @@ def lower(func: PrimFunc, observe: Callable[[str, PrimFunc], None] | None = None
         except SmeltError:
             raise
         except Exception as e:
-            raise InternalError(f"{func.name}: the pass {step.__name__} failed: {type(e).__name__}: {e}") from e
+            raise InternalError(
+                f"{func.name}: the pass {step.__name__} failed: {type(e).__name__}: {e}"
+            ) from e
         if observe is not None and result is not func:
             observe(step.__name__, result)
         func = result

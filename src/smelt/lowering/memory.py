@@ -44,9 +44,9 @@ def _round(size: int) -> int:
 def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
     placed: list[tuple[Storage, int, int]] = []
     offsets: dict[Storage, Expr] = {}
-    order = sorted(storages, key=lambda s: (-s.bytes.value, s.first))  # type: ignore[attr-defined]
+    order = sorted(storages, key=lambda s: (-s.fixed_bytes, s.first))
     for s in order:
-        size = _round(s.bytes.value)  # type: ignore[attr-defined]
+        size = _round(s.fixed_bytes)
         at = 0
         for _, begin, end in sorted(
             (x for x in placed if x[0].first <= s.last and s.first <= x[0].last), key=lambda x: x[1]
@@ -58,17 +58,14 @@ def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
         offsets[s] = const(at)
     steps = sorted({s.first for s in storages})
     live = max(
-        (
-            sum(_round(s.bytes.value) for s in storages if s.first <= n <= s.last)  # type: ignore[attr-defined]
-            for n in steps
-        ),
+        (sum(_round(s.fixed_bytes) for s in storages if s.first <= n <= s.last) for n in steps),
         default=0,
     )
     return MemoryPlan(offsets, const(max((end for _, _, end in placed), default=0)), live)
 
 
 def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:
-    """Slots that grow to the largest of their users; a slot whose size surely suffices is preferred."""
+    """Slots that grow to their largest user; one whose size surely suffices is preferred."""
     analyzer = Analyzer()
     for v in symbols:
         analyzer.assume_positive(v)

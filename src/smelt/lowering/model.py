@@ -185,7 +185,7 @@ def build_kernels(
 def _call(
     launch: Launch, artifact: Artifact, symbol: str, n: int, symbols: Mapping[str, Var]
 ) -> KernelCall:
-    """A launch of a compiled kernel, whose sizes are the kernel's own variables: names connect them."""
+    """A launch of a compiled kernel; its sizes are variables of its own, connected by name."""
     places = []
     for p, pack in zip(launch.inputs, artifact.packs, strict=True):
         places.append(
@@ -234,14 +234,13 @@ def _weights(model: Model) -> tuple[np.ndarray, dict[Storage, int]]:
             key = (id(s.data), getattr(s, "pack", None))
             if key not in items:
                 items[key] = (size, s)
-                assert isinstance(s.bytes, IntImm)
-                size += -(-s.bytes.value // ALIGNMENT) * ALIGNMENT
+                size += -(-s.fixed_bytes // ALIGNMENT) * ALIGNMENT
             offsets[s] = items[key][0]
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     blob = raw[start : start + size]
     for at, s in items.values():
-        _write(s, blob[at : at + s.bytes.value])  # type: ignore[attr-defined]
+        _write(s, blob[at : at + s.fixed_bytes])
     return blob, offsets
 
 

@@ -61,7 +61,10 @@ def pack_array(data: np.ndarray, pack: Pack, out: np.ndarray) -> None:
     axes: list[tuple[int, str]] = []
     for d in range(data.ndim):
         axes += [(d, "outer"), (d, "inner")] if d in splits else [(d, "whole")]
-    wanted = [(-1, "unit") if d < 0 else (d, "outer" if v else "inner" if m else "whole") for d, v, m in pack.parts]
+    wanted = [
+        (-1, "unit") if d < 0 else (d, "outer" if v else "inner" if m else "whole")
+        for d, v, m in pack.parts
+    ]
     missing = [a for a in axes if a not in wanted]
     if missing:
         # a dimension that the map drops has one element
@@ -74,5 +77,7 @@ def pack_array(data: np.ndarray, pack: Pack, out: np.ndarray) -> None:
         opened = np.pad(data, padding).reshape([extents[a] for a in axes])
     target = out.reshape(pack.shape)
     order = [axes.index(a) for a in wanted if a != (-1, "unit")]
-    np.copyto(target.reshape([e for e, a in zip(pack.shape, wanted, strict=True) if a != (-1, "unit")]),
-              opened.transpose(order))
+    np.copyto(
+        target.reshape([e for e, a in zip(pack.shape, wanted, strict=True) if a != (-1, "unit")]),
+        opened.transpose(order),
+    )

@@ -19,8 +19,9 @@ from smelt.ir.build import all_of, maximum, minimum
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import loads
 
+from .ranges import RangeRewriter, sizes_of
 from .simplify import Simplify
 from .unroll import renamed
 
@@ -32,31 +33,22 @@ _EDGES = 4
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
     """Partition every tile loop (one that holds vectorised or unrolled loops) by its conditions."""
-    sizes = [p for p in func.params if isinstance(p, Var)]
-    return func.replace(body=_Partition(sizes).stmt(func.body))
+    return func.replace(body=_Partition(sizes_of(func)).stmt(func.body))
 
 
-class _Partition(Rewriter):
-    def __init__(self, sizes: list[Var]) -> None:
-        super().__init__()
-        self.sizes = sizes
-        self.analyzer = Analyzer()
-        for v in sizes:
-            self.analyzer.assume_positive(v)
-
-    def visit_For(self, s: For) -> Stmt:
-        self.analyzer.bind(s.var, s.min, s.extent)
+class _Partition(RangeRewriter):
+    def loop(self, s: For) -> Stmt:
         if s.kind in ("vectorized", "unrolled", "thread_binding") or not _holds_tile(s.body):
-            return super().visit_For(s)
+            return super().loop(s)
         found = _middle(s, self.analyzer)
         if found is None:
-            return super().visit_For(s)
+            return super().loop(s)
         low, high = found
         start, end = s.min, self.analyzer.simplify(s.min + s.extent)
         low = self.analyzer.simplify(maximum(low, start))
         high = self.analyzer.simplify(minimum(high, end))
         if self.analyzer.can_prove(low >= high):
-            return super().visit_For(s)
+            return super().loop(s)
         v = s.var
         inside = all_of(v >= low, v < high)
         middle = self.part(s.body, inside)
@@ -79,7 +71,7 @@ class _Partition(Rewriter):
             return self.stmt(renamed(simplified))
 
     def edge(self, body: Stmt, v: Var, low: Expr, high: Expr, condition: Expr) -> Stmt | None:
-        """The turns of one edge: a constant where there is one, one copy each where there are few."""
+        """The turns of one edge: a constant where there is one, a copy each where there are few."""
         size = self.analyzer.simplify(high - low)
         if self.analyzer.can_prove(size <= 0):
             return None

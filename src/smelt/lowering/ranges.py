@@ -23,8 +23,12 @@ class RangeRewriter(Rewriter):
             self.analyzer.assume_positive(v)
 
     def visit_For(self, s: For) -> Stmt:
-        """A loop, whose range is known inside."""
+        """A loop, whose range is known from here on; override `loop` instead of this."""
         self.analyzer.bind(s.var, s.min, s.extent)
+        return self.loop(s)
+
+    def loop(self, s: For) -> Stmt:
+        """A loop whose range is known."""
         return super().visit_For(s)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from smelt.arith import Analyzer
+from collections.abc import Iterable
+
 from smelt.ir.build import is_const, logical_not
 from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
 from smelt.tir.nodes import (
@@ -19,20 +20,19 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter
 
+from .ranges import RangeRewriter, sizes_of
+
 __all__ = ["Simplify", "simplify"]
 
 
-class Simplify(Rewriter):
+class Simplify(RangeRewriter):
     """Rewrites expressions by an Analyzer that knows the ranges of the loops around."""
 
-    def __init__(self, sizes: list[Var]) -> None:
+    def __init__(self, sizes: Iterable[Var]) -> None:
         """Symbolic sizes are at least 1."""
-        super().__init__()
-        self.analyzer = Analyzer()
+        super().__init__(sizes)
         self.values: dict[Var, Expr] = {}
         self.plain = Rewriter()  # substitutes; its memory holds no facts of a scope
-        for v in sizes:
-            self.analyzer.assume_positive(v)
 
     def expr(self, e: Expr) -> Expr:
         """Substituted, then simplified."""
@@ -47,7 +47,7 @@ class Simplify(Rewriter):
         else:
             self.values[v] = value
         self.plain.memo.clear()
-        self.plain.memo.update(self.values)
+        self.plain.memo.update(self.values.items())
 
     def visit_For(self, s: For) -> Stmt:
         """Loops without turns vanish; those of one turn become their body."""
@@ -107,7 +107,7 @@ class Simplify(Rewriter):
 
 def simplify(func: PrimFunc) -> PrimFunc:
     """A program with its statements simplified."""
-    body = Simplify([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
+    body = Simplify(sizes_of(func)).stmt(func.body)
     return func if body is func.body else func.replace(body=body)
 
 

@@ -7,6 +7,7 @@ from smelt.ir.expr import IntImm, Var, const
 from smelt.tir.nodes import Allocate, Buffer, For, LetStmt, PrimFunc, Stmt, no_op, seq
 from smelt.tir.rewrite import Rewriter
 
+from .ranges import sizes_of
 from .simplify import Simplify
 
 __all__ = ["renamed", "unroll_loops"]
@@ -88,6 +89,4 @@ def _defines(s: Stmt) -> bool:
 
 def unroll_loops(func: PrimFunc) -> PrimFunc:
     """Write out the loops of kind "unrolled"."""
-    return func.replace(
-        body=_Unroll([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
-    )
+    return func.replace(body=_Unroll(sizes_of(func)).stmt(func.body))

@@ -34,6 +34,8 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter, loads
 
+from .ranges import RangeRewriter, sizes_of
+
 __all__ = ["vectorize_loops"]
 
 
@@ -115,7 +117,7 @@ class _Lanes(Rewriter):
             buffer, index = self.wide[buffer], self.lane_index(index)
         elif dt.lanes(index.dtype) == 1 and dt.lanes(value.dtype) > 1:
             raise InternalError(
-                f"vectorize: all turns of {self.var.name} store to the same element of {buffer.name}"
+                f"vectorize: all turns of {self.var.name} store to one element of {buffer.name}"
             )
         lanes = dt.lanes(index.dtype)
         if lanes > 1 and dt.lanes(value.dtype) == 1:
@@ -152,16 +154,11 @@ class _Lanes(Rewriter):
         return Allocate(wide, self.stmt(s.body), s.annotations)
 
 
-class _Vectorize(Rewriter):
-    def __init__(self, sizes: list[Var]) -> None:
-        super().__init__()
-        self.analyzer = Analyzer()
-        for v in sizes:
-            self.analyzer.assume_positive(v)
-
-    def visit_For(self, s: For) -> Stmt:
-        self.analyzer.bind(s.var, s.min, s.extent)
-        s = super().visit_For(s)  # type: ignore[assignment]
+class _Vectorize(RangeRewriter):
+    def loop(self, s: For) -> Stmt:
+        new = super().loop(s)
+        assert isinstance(new, For)
+        s = new
         if s.kind != "vectorized":
             return s
         if not isinstance(s.extent, IntImm):
@@ -175,6 +172,4 @@ class _Vectorize(Rewriter):
 
 def vectorize_loops(func: PrimFunc) -> PrimFunc:
     """Replace loops of kind "vectorized" by vector statements."""
-    return func.replace(
-        body=_Vectorize([p for p in func.params if isinstance(p, Var)]).stmt(func.body)
-    )
+    return func.replace(body=_Vectorize(sizes_of(func)).stmt(func.body))

@@ -1,4 +1,4 @@
-"""Looking at a kernel while it is lowered: SMELT_DUMP writes its stages, SMELT_CHECK judges them."""
+"""Looking at a kernel as it is lowered: SMELT_DUMP writes its stages, SMELT_CHECK judges them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
 from smelt.ir.errors import CompileError, InternalError
-from smelt.ir.expr import Expr, IntImm, Var, substitute, value_of
+from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.options import Options
+from smelt.ir.walk import substitute
 from smelt.tir.interpret import InterpretError, interpret
 from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc, Stmt, While, sub_statements
 from smelt.tir.printer import script
@@ -106,8 +108,8 @@ class Check:
             if worst := _difference(a, b):
                 buffer = func.buffers[n].name
                 raise InternalError(
-                    f"{self.name}: the pass {name} changed what {buffer} holds (by {worst:.3g} of its"
-                    f" largest value)\n{script(func)}"
+                    f"{self.name}: the pass {name} changed what {buffer} holds "
+                    f"(by {worst:.3g} of its largest value)\n{script(func)}"
                 )
 
     def run(self, func: PrimFunc) -> list[Array]:
@@ -186,7 +188,7 @@ def _epsilon(a: Array) -> float:
 
 
 def _stores(s: Stmt, sizes: Mapping[Var, Expr], turns: int = 1) -> int:
-    """About how many elements a program stores; a loop whose bounds are no constants counts as few."""
+    """About how many elements a program stores; a loop without constant bounds counts as few."""
     if turns > _STORES:
         return turns
     if isinstance(s, BufferStore):

@@ -28,6 +28,7 @@ __all__ = [
     "call_tir",
     "constant",
     "rewrite",
+    "tensor_type_of",
     "values",
 ]
 
@@ -88,7 +89,7 @@ class Tuple(RelaxExpr):
     @property
     def type(self) -> Type:
         """The tuple of the items' types."""
-        return TupleType(tuple([i.type for i in self.items]))  # type: ignore[attr-defined]
+        return TupleType(tuple([i.type for i in self.items]))
 
 
 class TupleGetItem(RelaxExpr):
@@ -100,7 +101,7 @@ class TupleGetItem(RelaxExpr):
     @property
     def type(self) -> Type:
         """The item's type."""
-        t = self.value.type  # type: ignore[attr-defined]
+        t = self.value.type
         assert isinstance(t, TupleType)
         return t.items[self.index]
 
@@ -129,6 +130,14 @@ class If(RelaxExpr):
     type: Type
 
 
+def tensor_type_of(x: RelaxExpr | None) -> TensorType:
+    """The type of a value that is one tensor."""
+    assert x is not None
+    t = x.type
+    assert isinstance(t, TensorType)
+    return t
+
+
 def constant(data: np.ndarray, name: str = "") -> Constant:
     """A constant from an array, which is referred to and not copied."""
     return Constant(data, tensor_type(data.shape, dt.from_numpy(data.dtype)), name)
@@ -144,7 +153,7 @@ def call(op: Op | str, *args: RelaxExpr | None, name: str = "", **attrs: Any) ->
 
 
 def _tensor_type(op: Op, index: int, arg: RelaxExpr) -> TensorType:
-    t = arg.type  # type: ignore[attr-defined]
+    t = arg.type
     if not isinstance(t, TensorType):
         raise TypeMismatch(f"{op.name}: operand {index} is a tuple; take one of its items")
     return t

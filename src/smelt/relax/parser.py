@@ -293,7 +293,7 @@ class _Function:
                 return Tuple(tuple([self.value(e) for e in elts]))
             case ast.Subscript(of, ast.Constant(int() as index)):
                 whole = self.value(of)
-                t = whole.type  # type: ignore[attr-defined]
+                t = whole.type
                 if not isinstance(t, TupleType) or not 0 <= index < len(t.items):
                     self.fail(node, "only items of tuples can be taken")
                 return TupleGetItem(whole, index)

@@ -169,10 +169,10 @@ class _Verifier:
         """Attributes are complete and the type is the inferred one."""
         op = node.op
         assert not isinstance(op, GlobalVar)
-        types = []
+        types: list[TensorType | None] = []
         for k, a in enumerate(node.args):
             t = None if a is None else a.type
-            if isinstance(t, TupleType):
+            if t is not None and not isinstance(t, TensorType):
                 self.fail(node, f"operand {k} is a tuple")
             types.append(t)
         try:

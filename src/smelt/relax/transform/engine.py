@@ -343,7 +343,7 @@ def apply_rules(
 
 def _check(name: str, old: Function, new: Function) -> None:
     """A pass never changes a function's type."""
-    before = [r.type for r in old.results()]  # type: ignore[attr-defined]
-    after = [r.type for r in new.results()]  # type: ignore[attr-defined]
+    before = [r.type for r in old.results()]
+    after = [r.type for r in new.results()]
     if before != after or not all(isinstance(t, TensorType | TupleType) for t in after):
         raise InternalError(f"a graph pass changed the results of {name}: {before} to {after}")

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
-from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, Var, values
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    RelaxExpr,
+    Var,
+    tensor_type_of,
+    values,
+)
 from smelt.relax.views import VIEW_NAMES
 from smelt.topi.registry import Op
 
@@ -93,9 +102,10 @@ class _Groups:
 def _reads_whole(consumer: Call, arg: Call) -> bool:
     """Row kernels (softmax, norms) take elementwise work on their first operand."""
     return (
-        consumer.op.name in ("softmax", "log_softmax", "layer_norm", "rms_norm")
+        isinstance(consumer.op, Op)
+        and consumer.op.name in ("softmax", "log_softmax", "layer_norm", "rms_norm")
         and consumer.args[0] is arg
-    )  # type: ignore[union-attr]
+    )
 
 
 def _same_shape(a: Call, b: Call) -> bool:
@@ -116,7 +126,7 @@ def _kind(c: Call) -> str:
         return "none"
     if c.op.name in VIEW_NAMES:
         return "view"
-    types = [None if a is None else a.type for a in c.args]  # type: ignore[attr-defined]
+    types = [None if a is None else tensor_type_of(a) for a in c.args]
     return c.op.instance(types, c.attrs).kind
 
 
@@ -177,9 +187,9 @@ class _Builder:
                     form.append(f"c{a.data.tobytes().hex()}{a.type!r}")
                 else:
                     if id(a) not in params:
-                        params[id(a)] = Var(f"p{len(params)}", a.type)  # type: ignore[attr-defined]
+                        params[id(a)] = Var(f"p{len(params)}", a.type)
                         outer.append(self.new.get(id(a), a))
-                        form.append(f"{a.type!r}{isinstance(a, Constant)}")  # type: ignore[attr-defined]
+                        form.append(f"{a.type!r}{isinstance(a, Constant)}")
                     args.append(params[id(a)])
                     form.append(params[id(a)].name)
             inner[id(c)] = c.replace(args=tuple(args))

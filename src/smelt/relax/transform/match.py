@@ -10,8 +10,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
-from smelt.ir.types import TensorType
-from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
 from smelt.topi.registry import Op
 
 __all__ = [
@@ -42,13 +41,6 @@ def is_op(x: RelaxExpr | None, *names: str) -> TypeGuard[Call]:
 def op_name(x: RelaxExpr | None) -> str:
     """The operator's name; empty for what is no call of one."""
     return x.op.name if isinstance(x, Call) and isinstance(x.op, Op) else ""
-
-
-def tensor_type_of(x: RelaxExpr | None) -> TensorType:
-    """The type of a value that is one tensor."""
-    t = x.type  # type: ignore[union-attr]
-    assert isinstance(t, TensorType)
-    return t
 
 
 def shape_of(x: RelaxExpr | None) -> tuple[Expr, ...]:

@@ -14,21 +14,8 @@ from itertools import pairwise
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import (
-    GE,
-    GT,
-    INDEX,
-    LE,
-    LT,
-    Call,
-    Div,
-    Expr,
-    IntImm,
-    Var,
-    const,
-    free_vars,
-    substitute,
-)
+from smelt.ir.expr import GE, GT, INDEX, LE, LT, Call, Div, Expr, IntImm, Var, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.target import Hardware
 from smelt.tir.nodes import Block, BlockRealize, BufferLoad, BufferStore, walk
 from smelt.tir.rewrite import loads

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Add, And, Expr, IntImm, Max, Min, Mul, Or, free_vars
+from smelt.ir.expr import Add, And, Expr, IntImm, Max, Min, Mul, Or
+from smelt.ir.walk import free_vars
 from smelt.target import Hardware
 from smelt.tir.nodes import BlockRealize, BufferStore
 from smelt.tir.schedule import Schedule

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr, IntImm, Var, free_vars
+from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.walk import free_vars
 from smelt.target import Hardware
 from smelt.tir.nodes import BlockRealize, BufferLoad
 from smelt.tir.schedule import Schedule
@@ -38,10 +39,10 @@ _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
 _EDGES = 3
 """So few tiles of columns are written out: each has edges of its own."""
-_CODE = 48
-"""Operations that are written out in a tile at most, so that compiling stays cheap."""
 _PORTS = 2
 _LATENCY = 4
+_MOST = _PORTS * _LATENCY
+"""Accumulators that hide the latency; more would only make more code."""
 
 
 @dataclass
@@ -216,7 +217,7 @@ def _tile(
         step,
         weights,
         hardware.vector_registers,
-        taps if jumps else max(_CODE, 8 * taps),
+        1 if jumps else _MOST,
     )
     _pack(sch, name, nest, roles, vectors * lanes, constants)
     v_o, v_i, v_l = sch.split(roles.vector.loop, [None, vectors, lanes])
@@ -301,7 +302,7 @@ def window_tile(
     step: int,
     weights: bool,
     registers: int,
-    code: int = _CODE,
+    most: int = _MOST,
 ) -> tuple[int, int]:
     """Columns and vectors of the tile with the least cycles for a row of the result.
 
@@ -309,13 +310,13 @@ def window_tile(
     rows, taps        extents of the kernel
     step              columns of the operand from one result to the next, in taps
     weights           whether the taps have factors
-    code              operations that may be written out
+    most              accumulators of a tile
     """
     found: list[tuple[float, int, int]] = []
     for v in [v for v in range(1, min(vectors, 8) + 1) if vectors % v == 0]:
         for w in range(1, min(columns, 14) + 1):
             held = w * v + (taps * v if weights and taps <= _UNROLLED else 0)
-            if held + 3 > registers or w * v * taps > code:
+            if held + 3 > registers or w * v > most:
                 continue
             full, tail = divmod(columns, w)
             cycles = full * _cycles(w, v, rows, taps, step, weights)

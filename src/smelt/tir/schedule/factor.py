@@ -157,7 +157,8 @@ class Factoring:
         body = self._joined(partial, point, substitute(self._value(), own))
         # a guard that tells which terms there are belongs to the update: the initial value is
         # needed even where a partial result has no term, and the loops may be made anew
-        terms, others = [], []
+        terms: list[Expr] = []
+        others: list[Expr] = []
         for c in conjuncts(b.predicate):
             (terms if free_vars(c) <= set(to_own) | self._sizes() else others).append(c)
         if terms:

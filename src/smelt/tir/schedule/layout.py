@@ -76,6 +76,8 @@ class LayoutPrimitives(Base):
         """
         s = self.state
         b = s.realize(block)
+        if isinstance(pad_value, str) and pad_value != "undef":
+            s.fail(f'pad_value is {pad_value!r}; legal: a number, an expression, "undef"')
         old = named_buffer(s, b, buffer)
         variables, results = _mapped(s, index_map, old.shape)
         s.call.args["index_map"] = _text(variables, results)
@@ -96,7 +98,7 @@ class LayoutPrimitives(Base):
 
         writers = s.writers(s.scope(b), old)
         transform_accesses(s, old, new, Relayout(old, new, at))
-        if padded and writers and pad_value is not None and pad_value != "undef":
+        if padded and writers and pad_value is not None and not isinstance(pad_value, str):
             last = max((s.realize(w.block.name) for w in writers), key=lambda w: s.index.order[w])
             _fill_padding(s, last, old, new, variables, convert(pad_value, old.type), results)
 
