@@ -1,6 +1,6 @@
 """An ONNX model made on the fly, compiled, run and compared with numpy.
 
-    python examples/compile_onnx.py
+python examples/compile_onnx.py
 """
 
 import numpy as np

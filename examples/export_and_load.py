@@ -1,6 +1,6 @@
 """Compile, export a shared library, and run it with the runtime alone.
 
-    python examples/export_and_load.py
+python examples/export_and_load.py
 """
 
 import tempfile

@@ -1,6 +1,6 @@
 """A matrix product scheduled by hand: tensor expression, trace, flat loops, interpreter.
 
-    python examples/schedule_matmul.py
+python examples/schedule_matmul.py
 """
 
 import numpy as np

@@ -50,7 +50,11 @@ def stages() -> dict[str, str]:
         for file in files:
             name = re.sub(r"^\d+_", "", file.stem)
             texts[name if name not in texts else f"{name}_again"] = file.read_text()
-    return {name: re.sub(r"\bk[0-9a-f]{24}\b", "conv", text) for name, text in texts.items()}
+    symbol = re.compile(r"\bk[0-9a-f]{24}\b")
+    own = symbol.findall(texts["tir"])[0]
+    return {
+        name: symbol.sub("copy", text.replace(own, "conv_kernel")) for name, text in texts.items()
+    }
 
 
 def refreshed(page: str, texts: dict[str, str]) -> str:

@@ -88,7 +88,7 @@ def run_llvm(func: PrimFunc, *args: Any, ordered: bool = False) -> int:
             given.append(ctypes.c_void_p(a.ctypes.data))
         else:
             given.append(_C[p.type](a))
-    entry = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[func.name])
+    entry: Any = ctypes.CFUNCTYPE(ctypes.c_int32)(addresses[func.name])
     entry.argtypes = None
     status = int(entry(*given))
     del keep
@@ -111,9 +111,7 @@ def same(found: list[Any], expected: list[Any], what: str = "", signs: bool = Tr
         np.testing.assert_array_equal(a, b, err_msg=what)
 
 
-def agree(
-    source: str | PrimFunc, *args: Any, fused: bool = False, signs: bool = True
-) -> list[Any]:
+def agree(source: str | PrimFunc, *args: Any, fused: bool = False, signs: bool = True) -> list[Any]:
     """Assert that LLVM and the interpreter do the same; the arguments afterwards."""
     func = flat(parse(source) if isinstance(source, str) else source, fused)
     expected = [a.copy() if isinstance(a, np.ndarray) else a for a in args]

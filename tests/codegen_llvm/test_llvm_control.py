@@ -55,7 +55,8 @@ def test_while_loops() -> None:
 
 def test_values_are_forgotten_when_memory_changes() -> None:
     agree(
-        HEAD + "    B[0] = A[0]\n    A[0] = A[0] + 1.0\n    B[1] = A[0]\n"
+        HEAD
+        + "    B[0] = A[0]\n    A[0] = A[0] + 1.0\n    B[1] = A[0]\n"
         "    for i in range(n):\n        A[0] = A[0] + A[i]\n    B[2] = A[0]\n"
         "    if A[0] > 0.0:\n        A[0] = 5.0\n    else:\n        A[0] = 6.0\n    B[3] = A[0]\n"
         "    x: T.float32 = A[0]\n    A[0] = 1.0\n    B[4] = x + A[0]\n"
@@ -68,7 +69,8 @@ def test_values_are_forgotten_when_memory_changes() -> None:
 
 def test_local_memory() -> None:
     agree(
-        HEAD + "    t = T.allocate((8,), scope='local')\n    for i in range(8):\n"
+        HEAD
+        + "    t = T.allocate((8,), scope='local')\n    for i in range(8):\n"
         "        t[i] = A[i] * 2.0\n    for i in range(n):\n        u = T.allocate((2, 3))\n"
         "        for j, k in T.grid(2, 3):\n            u[j, k] = A[i + j * 3 + k]\n"
         "        B[i] = u[1, 2] + t[7 - i]\n".replace("'", '"'),

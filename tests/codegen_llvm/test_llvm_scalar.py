@@ -97,7 +97,12 @@ def test_float_operators(dtype: str) -> None:
     values = np.array(EDGES).astype(dt.to_numpy(dtype))
     with np.errstate(all="ignore"):
         check(values, _cases(_FLOAT), dtype)
-    check(values, _cases("T.min(x, y) | T.max(x, y) | T.min(x, 0.0) | T.max(1.0, x)"), dtype, signs=False)
+    check(
+        values,
+        _cases("T.min(x, y) | T.max(x, y) | T.min(x, 0.0) | T.max(1.0, x)"),
+        dtype,
+        signs=False,
+    )
     check(values, _cases("T.isnan(x) | T.isinf(x) | T.isfinite(x)"), "bool")
 
 

@@ -49,7 +49,7 @@ def argmax(m: Any = 4, n: Any = 11) -> PrimFunc:
         return te.min_value(t), const(1 << 40, u)
 
     best = te.comm_reducer(join, start, name="argmax")
-    value, place = te.compute((m,), lambda i: best((x[i, k], k.var + 0), axis=k), name="best")
+    _, place = te.compute((m,), lambda i: best((x[i, k], k.var + 0), axis=k), name="best")
     out = te.compute((m,), lambda i: place[i] + 1, name="out")
     return te.create_prim_func([x, out], "argmax")
 
@@ -82,7 +82,7 @@ def transposed(m: Any = 6, n: Any = 7) -> PrimFunc:
 
 BUILDERS: dict[str, Build] = {
     "matmul": matmul,
-    "dense": lambda *sizes: matmul(*sizes, relu=True),
+    "dense": lambda m, n, k: matmul(m, n, k, relu=True),
     "conv": conv,
     "pool": pool,
     "softmax": softmax,
@@ -110,7 +110,7 @@ def arrays(func: PrimFunc, sizes: dict[str, int], seed: int = 0) -> list[Any]:
 def result(func: PrimFunc, given: list[Any]) -> list[Array]:
     """What the buffers hold afterwards; workspaces are handed in."""
     mine = [a.copy() if isinstance(a, np.ndarray) else a for a in given]
-    sizes = {p: IntImm(p.type, a) for p, a in zip(func.params, mine, strict=False)
+    sizes = {p: IntImm(p.type, int(a)) for p, a in zip(func.params, mine, strict=False)
              if isinstance(p, Var)}  # fmt: skip
     for p in func.params[len(mine) :]:
         assert isinstance(p, Buffer)

@@ -8,16 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from smelt.codegen.llvm import resolve
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Var
 from smelt.lowering.kernel import hardware_for
-from smelt.codegen.llvm import resolve
 from smelt.rules.cpu import schedule
 from smelt.target import Target
 from smelt.tir.schedule import Schedule
+from tests.schedule.support import matmul, softmax
 
-from .programs import BUILDERS, argmax, concat, every_pass_keeps_the_result, matmul, softmax, transposed
-from tests.codegen_llvm.build import run_llvm
+from .programs import (
+    BUILDERS,
+    argmax,
+    every_pass_keeps_the_result,
+)
 
 LAW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 SIZES = {
@@ -147,13 +151,3 @@ def test_large_intermediates_are_handed_in() -> None:
     func = softmax(3, 9000)
     flat = every_pass_keeps_the_result(Schedule(func).func, {}, func)
     assert flat.attrs["workspaces"] >= 1
-
-
-def test_views_are_read_through_their_strides() -> None:
-    func = transposed(4, 6)
-    x = func.buffers[0]
-    assert concat(2, 2, 2).name == "concat"
-    assert x.strides == ()
-
-
-_ = run_llvm

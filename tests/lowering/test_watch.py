@@ -17,8 +17,9 @@ from smelt.lowering.watch import Check, StageWriter, check_wanted
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
 from smelt.tir.printer import script
+from tests.schedule.support import matmul
 
-from .programs import BUILDERS, concat, matmul
+from .programs import BUILDERS, concat
 
 MODEL = """<ir_version: 8, opset_import: ["": 17]>
 net (float[n, 8] x, float[8, 3] w) => (float[n, 3] y) { a = MatMul(x, w)  y = Relu(a) }"""

@@ -93,7 +93,7 @@ def _value(kind: str, shape: tuple[int, ...], square: float, random: np.random.G
         case "BatchNormalization 1" | "Mul 0" | "Mul 1":
             return random.uniform(0.7, 1.3, shape)
         case "BatchNormalization 3":
-            return random.uniform(-0.2, 0.2, shape) * np.sqrt(square)
+            return random.uniform(-0.2, 0.2, shape) * float(np.sqrt(square))
         case "BatchNormalization 4":
             return random.uniform(0.8, 1.2, shape) * square
     return random.uniform(-0.2, 0.2, shape)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 
 import numpy as np
 import onnx
 import pytest
 
+import smelt
 from smelt.cli.results import largest_error
 from smelt.runtime import Executable
 from tests.frontend.models import reference
@@ -86,3 +88,28 @@ def test_exchanged_channels_are_noticed(name: str, cache: str) -> None:
     exe: Executable = compiled(model, cache, 2)
     error = largest_error(run(exe, feeds(2)), reference(permuted(model), feeds(2)))
     assert error > 10 * TOLERANCE
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_step_of_the_graph_verifies(name: str) -> None:
+    for batch in (2, "n"):
+        mod = smelt.pipeline.import_model(NETWORKS[name][0](batch))
+        smelt.optimize(mod, smelt.Options(verify=2))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet", "densenet", "bert", "llama"])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_lower_levels_of_optimisation(name: str, level: int, cache: str) -> None:
+    build, feeds = NETWORKS[name]
+    model = build("n")
+    exe = smelt.compile(model, options=smelt.Options(cache_dir=cache, opt_level=level))
+    check(exe, model, feeds(3))
+
+
+@pytest.mark.parametrize("name", ["mobilenet", "inception", "gpt2"])
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="targets of x86-64")
+def test_other_cpus(name: str, cache: str) -> None:
+    build, feeds = NETWORKS[name]
+    for cpu in ("x86-64", "x86-64-v3"):
+        model = build(2)
+        check(compiled(model, cache, target=f"llvm -mcpu={cpu}"), model, feeds(2))

@@ -1,4 +1,4 @@
-"""LLVM through llvmlite: the only file that imports it. IR text to objects, objects to addresses."""
+"""LLVM through llvmlite, imported here only: IR text to objects, objects to addresses."""
 
 from __future__ import annotations
 
@@ -34,15 +34,48 @@ def host_cpu() -> tuple[str, tuple[str, ...]]:
     return llvm.get_host_cpu_name(), tuple(sorted(f for f, on in features.items() if on))
 
 
-_LEVELS = {
-    "x86-64": (), "x86-64-v2": ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"),
-    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "sse3", "ssse3", "sse4.1", "sse4.2",
-                  "popcnt"),
+_LEVELS: dict[str, tuple[str, ...]] = {
+    "x86-64": (),
+    "x86-64-v2": ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"),
+    "x86-64-v3": (
+        "avx",
+        "avx2",
+        "bmi",
+        "bmi2",
+        "f16c",
+        "fma",
+        "lzcnt",
+        "movbe",
+        "sse3",
+        "ssse3",
+        "sse4.1",
+        "sse4.2",
+        "popcnt",
+    ),
 }
-_LEVELS["x86-64-v4"] = (*_LEVELS["x86-64-v3"], "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_LEVELS["x86-64-v4"] = (
+    *_LEVELS["x86-64-v3"],
+    "avx512f",
+    "avx512bw",
+    "avx512cd",
+    "avx512dq",
+    "avx512vl",
+)
 _V3 = {"haswell", "broadwell", "skylake", "alderlake", "znver1", "znver2", "znver3", "core-avx2"}
-_V4 = {"skylake-avx512", "cascadelake", "icelake-server", "icelake-client", "sapphirerapids", "znver4", "znver5",
-       "tigerlake", "rocketlake", "cooperlake", "emeraldrapids", "graniterapids"}
+_V4 = {
+    "skylake-avx512",
+    "cascadelake",
+    "icelake-server",
+    "icelake-client",
+    "sapphirerapids",
+    "znver4",
+    "znver5",
+    "tigerlake",
+    "rocketlake",
+    "cooperlake",
+    "emeraldrapids",
+    "graniterapids",
+}
 
 
 def cpu_features(target: Target) -> tuple[str, ...]:
@@ -79,8 +112,8 @@ def resolve(target: Target) -> Target:
 
 def _check_cpu(cpu: str, triple: str) -> None:
     """LLVM falls back silently on names that it does not know; we do not."""
-    if triple.split("-")[0] == "x86_64" and cpu not in {*_LEVELS, *_V3, *_V4, "generic", *_OTHERS} \
-            and cpu != llvm.get_host_cpu_name():
+    known_cpus = {*_LEVELS, *_V3, *_V4, *_OTHERS, "generic", llvm.get_host_cpu_name()}
+    if triple.split("-")[0] == "x86_64" and cpu not in known_cpus:
         known = ", ".join(["native", *_LEVELS, *sorted(_V3 | _V4)])
         raise TargetError(f"unknown CPU {cpu!r} for {triple}; known: {known}")
 
@@ -107,8 +140,26 @@ def _machine_of(triple: str) -> str:
 
 
 _TUNING = ("prefer-128-bit", "prefer-256-bit", "fast-gather", "soft-float", "x87")
-_OTHERS = {"nehalem", "westmere", "sandybridge", "ivybridge", "goldmont", "tremont", "gracemont", "bdver4", "btver2",
-           "corei7", "corei7-avx", "core2", "penryn", "atom", "silvermont", "lunarlake", "arrowlake", "meteorlake"}
+_OTHERS = {
+    "nehalem",
+    "westmere",
+    "sandybridge",
+    "ivybridge",
+    "goldmont",
+    "tremont",
+    "gracemont",
+    "bdver4",
+    "btver2",
+    "corei7",
+    "corei7-avx",
+    "core2",
+    "penryn",
+    "atom",
+    "silvermont",
+    "lunarlake",
+    "arrowlake",
+    "meteorlake",
+}
 
 
 class ObjectCompiler:
@@ -117,7 +168,7 @@ class ObjectCompiler:
     def __init__(self, target: Target) -> None:
         """Make LLVM's machine for the target."""
         triple = target.mtriple or llvm.get_process_triple()
-        if triple.split("-")[0] in (platform.machine(), "x86_64" if platform.machine() == "x86_64" else ""):
+        if triple.split("-")[0] == platform.machine():
             _initialize()
         else:
             _initialize_all()
@@ -128,8 +179,9 @@ class ObjectCompiler:
     def _make(self) -> Any:
         try:
             backend = llvm.Target.from_triple(self.triple)
-            return backend.create_target_machine(cpu=self._cpu, features=self._features, opt=2, reloc="pic",
-                                                 codemodel="default")
+            return backend.create_target_machine(
+                cpu=self._cpu, features=self._features, opt=2, reloc="pic", codemodel="default"
+            )
         except RuntimeError as e:
             raise TargetError(f"LLVM has no target {self.triple!r}: {e}") from None
 
@@ -145,7 +197,8 @@ class ObjectCompiler:
         return text
 
     def _module(self, ir: str, name: str) -> Any:
-        head = f'target triple = "{self.triple}"\ntarget datalayout = "{self._machine.target_data}"\n'
+        layout = self._machine.target_data
+        head = f'target triple = "{self.triple}"\ntarget datalayout = "{layout}"\n'
         try:
             module = llvm.parse_assembly(head + ir + "\nattributes #0 = { nounwind }\n")
         except RuntimeError as e:
@@ -162,8 +215,9 @@ class ObjectCompiler:
         return module
 
 
-def link_in_process(objects: Iterable[bytes], symbols: Iterable[str],
-                    imports: Mapping[str, int] | None = None) -> tuple[dict[str, int], Any]:
+def link_in_process(
+    objects: Iterable[bytes], symbols: Iterable[str], imports: Mapping[str, int] | None = None
+) -> tuple[dict[str, int], Any]:
     """Load objects into this process; the addresses of some symbols, and what keeps them alive."""
     _initialize()
     jit = llvm.create_lljit_compiler(use_jit_link=True)

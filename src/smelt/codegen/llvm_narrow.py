@@ -40,7 +40,7 @@ class NarrowFloats:
 
     def widened(self, e: Expr) -> Expr | None:
         """An operation on bfloat16 as one on float32; None where it only moves values."""
-        if isinstance(e, Select | Not) or isinstance(e, Call) and e.op in _MOVES:
+        if isinstance(e, Select | Not) or (isinstance(e, Call) and e.op in _MOVES):
             return None
         if not isinstance(e, Binary | Call) or not any(
             isinstance(c, Expr) and is_bfloat(c.dtype) for c in e.children()

@@ -7,9 +7,39 @@ from typing import TYPE_CHECKING
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, Binary, Broadcast, Call, Cast, Compare, Div, Expr,
-                           FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Not, Or, Ramp, Select, Shuffle,
-                           Sub, TruncDiv, TruncMod, Var)
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Compare,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 from smelt.tir.math import expand
 
 from .llvm_narrow import NarrowFloats, is_bfloat
@@ -25,7 +55,9 @@ _FLOATS = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": 
 def llvm_type(dtype: str) -> str:
     """The type of a value in registers (a bool is one bit)."""
     scalar, lanes = dt.scalar(dtype), dt.lanes(dtype)
-    name = _FLOATS.get(scalar) or ("i1" if scalar == "bool" else "ptr" if scalar == "handle" else f"i{dt.bits(scalar)}")
+    name = _FLOATS.get(scalar) or (
+        "i1" if scalar == "bool" else "ptr" if scalar == "handle" else f"i{dt.bits(scalar)}"
+    )
     return name if lanes == 1 else f"<{lanes} x {name}>"
 
 
@@ -36,14 +68,55 @@ def mem_type(dtype: str) -> str:
 
 _FLOAT_OPS = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv"}
 _INT_OPS = {Add: "add", Sub: "sub", Mul: "mul", And: "and", Or: "or"}
-_PREDICATES = {EQ: ("oeq", "eq", "eq"), NE: ("une", "ne", "ne"), LT: ("olt", "slt", "ult"),
-               LE: ("ole", "sle", "ule"), GT: ("ogt", "sgt", "ugt"), GE: ("oge", "sge", "uge")}
-_FLOAT_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "roundeven",
-                     "abs": "fabs", "fma": "fma", "copysign": "copysign"}
+_PREDICATES = {
+    EQ: ("oeq", "eq", "eq"),
+    NE: ("une", "ne", "ne"),
+    LT: ("olt", "slt", "ult"),
+    LE: ("ole", "sle", "ule"),
+    GT: ("ogt", "sgt", "ugt"),
+    GE: ("oge", "sge", "uge"),
+}
+_FLOAT_INTRINSICS = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "roundeven",
+    "abs": "fabs",
+    "fma": "fma",
+    "copysign": "copysign",
+}
 _BIT_OPS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 _COUNTS = {"popcount": "ctpop", "clz": "ctlz"}
-_LIBM = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos",
-         "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow", "atan2", "fmod", "hypot", "nextafter"}
+_LIBM = {
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "erf",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "pow",
+    "atan2",
+    "fmod",
+    "hypot",
+    "nextafter",
+}
+_EXPANSIONS: dict[tuple[str, tuple[str, ...]], tuple[tuple[Var, ...], Expr | None]] = {}
+"""Functions written out, by name and operand types."""
 
 
 class ScalarOps(NarrowFloats):
@@ -55,7 +128,6 @@ class ScalarOps(NarrowFloats):
     guard_lanes: int
     value: Callable[[Expr], str]
     assign: Callable[..., str]
-    _expansions: dict[tuple[str, tuple[str, ...]], tuple[tuple[Var, ...], Expr | None]] = {}
 
     def operation(self, e: Expr, depth: int) -> str:
         """The instruction(s) of one node, whose operands are emitted first."""
@@ -152,8 +224,11 @@ class ScalarOps(NarrowFloats):
         name = ("s" if signed else "u") + ("div" if kind is TruncDiv else "rem")
         if not b.startswith("%"):
             return self.assign(f"{name} {t} {a}, {b}", depth)
-        zero, one, least = ("0", "1", "-1") if dt.lanes(dtype) == 1 else (
-            "zeroinitializer", *(f"splat ({mem_type(dtype)} {i})" for i in (1, -1)))
+        zero, one, least = (
+            ("0", "1", "-1")
+            if dt.lanes(dtype) == 1
+            else ("zeroinitializer", *(f"splat ({mem_type(dtype)} {i})" for i in (1, -1)))
+        )
         trap = self.assign(f"icmp eq {t} {b}, {zero}", depth)
         if not signed:
             safe = self.assign(f"select {bit} {trap}, {t} {one}, {t} {b}", depth)
@@ -181,7 +256,9 @@ class ScalarOps(NarrowFloats):
         differ = self.assign(f"xor {bit} {below}, {negative}", depth)
         both = self.assign(f"and {bit} {inexact}, {differ}", depth)
         moved = self.assign(f"fadd {t} {rest}, {b}", depth)
-        signed = self.intrinsic("copysign", e.dtype, [rest, b], depth)  # a zero has the divisor's sign
+        signed = self.intrinsic(
+            "copysign", e.dtype, [rest, b], depth
+        )  # a zero has the divisor's sign
         kept = self.assign(f"select {bit} {inexact}, {t} {rest}, {t} {signed}", depth)
         return self.assign(f"select {bit} {both}, {t} {moved}, {t} {kept}", depth)
 
@@ -195,7 +272,9 @@ class ScalarOps(NarrowFloats):
         """One of two values."""
         c, a, b = self.value(e.condition), self.value(e.true_value), self.value(e.false_value)
         lanes, t = dt.lanes(e.dtype), llvm_type(e.dtype)
-        return self.assign(f"select {_bits(e.condition.dtype) if lanes > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth)
+        return self.assign(
+            f"select {_bits(e.condition.dtype) if lanes > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth
+        )
 
     # ------------------------------------------------------------------------- casts
 
@@ -211,18 +290,24 @@ class ScalarOps(NarrowFloats):
             return self.convert(single, dt.vector("float32", lanes), target, depth)
         if is_bfloat(target) and not dt.is_float(source):
             exact = dt.vector("float64", lanes)
-            return self.float_conversion(self.convert(value, source, exact, depth), exact, target, depth)
+            return self.float_conversion(
+                self.convert(value, source, exact, depth), exact, target, depth
+            )
         a, b = llvm_type(source), llvm_type(target)
         from_float, to_float = dt.is_float(source), dt.is_float(target)
         signed = dt.kind(source) == "int"
         if dt.scalar(target) == "bool":
             zero = "zeroinitializer" if dt.lanes(source) > 1 else "0.0" if from_float else "0"
-            return self.assign(f"{'fcmp une' if from_float else 'icmp ne'} {a} {value}, {zero}", depth)
+            return self.assign(
+                f"{'fcmp une' if from_float else 'icmp ne'} {a} {value}, {zero}", depth
+            )
         if from_float and to_float:
             return self.float_conversion(value, source, target, depth)
         if from_float:
             name = f"llvm.fpto{'s' if dt.kind(target) == 'int' else 'u'}i.sat"
-            return self.named(f"@{name}.{_mangled(target)}.{_mangled(source)}", b, [(a, value)], depth)
+            return self.named(
+                f"@{name}.{_mangled(target)}.{_mangled(source)}", b, [(a, value)], depth
+            )
         if to_float:
             return self.assign(f"{'sitofp' if signed else 'uitofp'} {a} {value} to {b}", depth)
         narrow = dt.bits(target) if dt.scalar(target) != "bool" else 1
@@ -233,13 +318,15 @@ class ScalarOps(NarrowFloats):
         return self.assign(f"{step} {a} {value} to {b}", depth)
 
     def float_conversion(self, value: str, source: str, target: str, depth: int) -> str:
-        """Between floating-point types, rounded once; to and from the 16-bit ones by way of float32."""
-        if source == target or is_bfloat(source) and is_bfloat(target):
+        """Between floating-point types, rounded once; 16-bit ones meet in float32."""
+        if source == target or (is_bfloat(source) and is_bfloat(target)):
             return value
         narrow, wide = dt.bits(target), dt.bits(source)
         middle = dt.vector("float32", dt.lanes(source))
         if narrow == 16 and wide == 64:
-            return self.float_conversion(self.double_to_odd_single(value, source, depth), middle, target, depth)
+            return self.float_conversion(
+                self.double_to_odd_single(value, source, depth), middle, target, depth
+            )
         if is_bfloat(target):
             single = value if wide == 32 else self.float_conversion(value, source, middle, depth)
             return self.single_to_bfloat(single, source, depth)
@@ -253,9 +340,14 @@ class ScalarOps(NarrowFloats):
         element = llvm_type(scalar)
         if not value.startswith("%"):
             return f"splat ({element} {value})"
-        one = self.assign(f"insertelement <{lanes} x {element}> poison, {element} {value}, i64 0", depth)
-        return self.assign(f"shufflevector <{lanes} x {element}> {one}, <{lanes} x {element}> poison, "
-                           f"<{lanes} x i32> zeroinitializer", depth)
+        one = self.assign(
+            f"insertelement <{lanes} x {element}> poison, {element} {value}, i64 0", depth
+        )
+        return self.assign(
+            f"shufflevector <{lanes} x {element}> {one}, <{lanes} x {element}> poison, "
+            f"<{lanes} x i32> zeroinitializer",
+            depth,
+        )
 
     def broadcast(self, e: Broadcast, depth: int) -> str:
         """A scalar in every lane."""
@@ -277,8 +369,11 @@ class ScalarOps(NarrowFloats):
         """Lanes picked from two vectors."""
         t = llvm_type(e.a.dtype)
         mask = ", ".join(f"i32 {i}" for i in e.indices)
-        return self.assign(f"shufflevector {t} {self.value(e.a)}, {t} {self.value(e.b)}, "
-                           f"<{len(e.indices)} x i32> <{mask}>", depth)
+        return self.assign(
+            f"shufflevector {t} {self.value(e.a)}, {t} {self.value(e.b)}, "
+            f"<{len(e.indices)} x i32> <{mask}>",
+            depth,
+        )
 
     # ------------------------------------------------------------------------- intrinsics
 
@@ -290,7 +385,9 @@ class ScalarOps(NarrowFloats):
     def named(self, symbol: str, result: str, args: list[tuple[str, str]], depth: int) -> str:
         """A call of a function that is declared on the way."""
         self.module.declare(symbol, f"declare {result} {symbol}({', '.join(t for t, _ in args)})")
-        return self.assign(f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})", depth)
+        return self.assign(
+            f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})", depth
+        )
 
     def intrinsic_call(self, e: Call, depth: int) -> str:
         """A Call: LLVM's own intrinsics, bits, guards, or an expansion into arithmetic."""
@@ -302,36 +399,41 @@ class ScalarOps(NarrowFloats):
         if op == "abs" and not dt.is_float(e.dtype):
             return self._integer_abs(e, depth)
         if op in _FLOAT_INTRINSICS:
-            return self.intrinsic(_FLOAT_INTRINSICS[op], e.dtype, [self.value(a) for a in e.args], depth)
+            return self.intrinsic(
+                _FLOAT_INTRINSICS[op], e.dtype, [self.value(a) for a in e.args], depth
+            )
         if op in _COUNTS:
             return self._count(e, depth)
         if op in _BIT_OPS or op.startswith("shift_") or op == "bitwise_not":
             return self._bits_op(e, depth)
         if op == "reinterpret":
-            return self.assign(f"bitcast {llvm_type(e.args[0].dtype)} {self.value(e.args[0])} to "
-                               f"{llvm_type(e.dtype)}", depth)
+            return self.assign(
+                f"bitcast {llvm_type(e.args[0].dtype)} {self.value(e.args[0])} to "
+                f"{llvm_type(e.dtype)}",
+                depth,
+            )
         if op in ("isnan", "isinf", "isfinite"):
             return self._classify(e, depth)
         if op == "smelt.tensor_view":
-            return self.assign(f"getelementptr inbounds i8, ptr {self.value(e.args[0])}, i64 {self.value(e.args[1])}",
-                               depth)
+            start, offset = (self.value(a) for a in e.args)
+            return self.assign(f"getelementptr inbounds i8, ptr {start}, i64 {offset}", depth)
         if op == "smelt.address_of":
             load = e.args[0]
             return self.pointer[load.buffer]  # type: ignore[attr-defined,no-any-return]
         return self.expansion(e, scalar, depth)
 
     def expansion(self, e: Call, scalar: str, depth: int) -> str:
-        """A math function written out as arithmetic on all lanes; libm where there is no expansion."""
+        """A math function written out as arithmetic on all lanes, or a call of libm."""
         lanes = dt.lanes(e.dtype)
         if scalar == "float16":
             wide = dt.vector("float32", lanes)
             args = tuple([Cast(wide, a) for a in e.args])
             return self.convert(self.value(Call(wide, e.op, args)), wide, e.dtype, depth)
         key = (e.op, tuple([dt.scalar(a.dtype) for a in e.args]))
-        if key not in self._expansions:
+        if key not in _EXPANSIONS:
             params = tuple([Var(f"x{i}", t) for i, t in enumerate(key[1])])
-            self._expansions[key] = params, expand(e.op, params)
-        params, tree = self._expansions[key]
+            _EXPANSIONS[key] = params, expand(e.op, params)
+        params, tree = _EXPANSIONS[key]
         if tree is not None:
             return self.value(_widen(tree, dict(zip(params, e.args, strict=True)), lanes))
         return self._libm(e, scalar, lanes, depth)
@@ -375,8 +477,9 @@ class ScalarOps(NarrowFloats):
             one = "i1 true" if dt.scalar(e.dtype) == "bool" else f"{mem_type(e.dtype)} -1"
             ones = one.split()[1] if dt.lanes(e.dtype) == 1 else f"splat ({one})"
             return self.assign(f"xor {t} {values[0]}, {ones}", depth)
-        name = _BIT_OPS.get(e.op) or ("shl" if e.op == "shift_left" else
-                                      "ashr" if dt.kind(e.dtype) == "int" else "lshr")
+        name = _BIT_OPS.get(e.op) or (
+            "shl" if e.op == "shift_left" else "ashr" if dt.kind(e.dtype) == "int" else "lshr"
+        )
         return self.assign(f"{name} {t} {values[0]}, {values[1]}", depth)
 
     def _classify(self, e: Call, depth: int) -> str:
@@ -384,12 +487,18 @@ class ScalarOps(NarrowFloats):
         if e.op == "isnan":
             return self.assign(f"fcmp uno {t} {a}, {a}", depth)
         size = self.intrinsic("fabs", e.args[0].dtype, [a], depth)
-        infinity = self.value(_splat(FloatImm(dt.scalar(e.args[0].dtype), float("inf")), dt.lanes(e.args[0].dtype)))
-        return self.assign(f"fcmp {'oeq' if e.op == 'isinf' else 'one'} {t} {size}, {infinity}"
-                           if e.op == "isinf" else f"fcmp olt {t} {size}, {infinity}", depth)
+        infinity = self.value(
+            _splat(FloatImm(dt.scalar(e.args[0].dtype), float("inf")), dt.lanes(e.args[0].dtype))
+        )
+        return self.assign(
+            f"fcmp {'oeq' if e.op == 'isinf' else 'one'} {t} {size}, {infinity}"
+            if e.op == "isinf"
+            else f"fcmp olt {t} {size}, {infinity}",
+            depth,
+        )
 
     def guarded_choice(self, e: Call, depth: int) -> str:
-        """if_then_else: each side is evaluated under its guard, so that its loads stay in bounds."""
+        """if_then_else: each side is evaluated under its guard; loads stay in bounds."""
         condition, yes, no = e.args
         c = self.value(condition)
         lanes, bit = dt.lanes(condition.dtype), _bits(condition.dtype)
@@ -400,7 +509,9 @@ class ScalarOps(NarrowFloats):
         else:
             b = self.value(no)
         t = llvm_type(e.dtype)
-        return self.assign(f"select {bit if dt.lanes(e.dtype) > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth)
+        return self.assign(
+            f"select {bit if dt.lanes(e.dtype) > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth
+        )
 
     def _under(self, guard: str, lanes: int, bit: str, e: Expr) -> str:
         outer = self.guard, self.guard_lanes
@@ -471,8 +582,17 @@ def _widen(e: Expr, memo: dict[Expr, Expr], lanes: int) -> Expr:
 
 
 _DISPATCH: dict[type, Callable[..., str]] = {
-    Min: ScalarOps.min_max, Max: ScalarOps.min_max, FloorDiv: ScalarOps.division, FloorMod: ScalarOps.division,
-    TruncDiv: ScalarOps.division, TruncMod: ScalarOps.division, Not: ScalarOps.negation, Select: ScalarOps.choice,
-    Cast: ScalarOps.conversion, Broadcast: ScalarOps.broadcast, Ramp: ScalarOps.ramp, Shuffle: ScalarOps.shuffle,
+    Min: ScalarOps.min_max,
+    Max: ScalarOps.min_max,
+    FloorDiv: ScalarOps.division,
+    FloorMod: ScalarOps.division,
+    TruncDiv: ScalarOps.division,
+    TruncMod: ScalarOps.division,
+    Not: ScalarOps.negation,
+    Select: ScalarOps.choice,
+    Cast: ScalarOps.conversion,
+    Broadcast: ScalarOps.broadcast,
+    Ramp: ScalarOps.ramp,
+    Shuffle: ScalarOps.shuffle,
     Call: ScalarOps.intrinsic_call,
 }

@@ -13,12 +13,35 @@ from collections.abc import Iterable, Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import (Add, Binary, Broadcast, Call, Cast, Expr, FloatImm, IntImm, Mul, Ramp, Var, const)
-from smelt.ir.node import Node
-from smelt.tir.nodes import (Allocate, AssertStmt, Buffer, BufferLoad, BufferStore, Evaluate, For, IfThenElse, LetStmt,
-                             PrimFunc, Seq, Stmt, While, walk)
+from smelt.ir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IntImm,
+    StringImm,
+    Var,
+)
+from smelt.tir.nodes import (
+    Allocate,
+    AssertStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Seq,
+    Stmt,
+    While,
+    walk,
+)
 
-from .llvm_ops import ScalarOps, llvm_type, mem_type
+from .llvm_memory import MemoryOps, Scope
+from .llvm_ops import llvm_type, mem_type
 
 __all__ = ["ModuleText", "emit_module"]
 
@@ -31,18 +54,6 @@ _CHAIN = 40
 
 REUSE = 64
 """Loaded values remembered at a time: more would not stay in registers anyway."""
-
-
-class Scope:
-    """Straight-line code under construction, and the values known in it."""
-
-    __slots__ = ("lines", "loads", "values")
-
-    def __init__(self) -> None:
-        """An empty scope."""
-        self.lines: list[str] = []
-        self.values: dict[object, str] = {}
-        self.loads: dict[object, str] = {}
 
 
 class ModuleText:
@@ -69,15 +80,23 @@ def emit_module(funcs: Iterable[PrimFunc]) -> str:
     """The IR text of a module holding some flat programs, one exported function each."""
     module = ModuleText()
     for f in funcs:
-        FunctionText(module, f.name, f.params, exported=True).finish(f.body, plain=bool(f.attrs.get("plain")))
+        FunctionText(module, f.name, f.params, exported=True).finish(
+            f.body, plain=bool(f.attrs.get("plain"))
+        )
     return module.text()
 
 
-class FunctionText(ScalarOps):
+class FunctionText(MemoryOps):
     """One function. Parameters: the host services, then buffers and scalars in order."""
 
-    def __init__(self, module: ModuleText, name: str, params: Sequence[Buffer | Var], exported: bool,
-                 in_task: bool = False) -> None:
+    def __init__(
+        self,
+        module: ModuleText,
+        name: str,
+        params: Sequence[Buffer | Var],
+        exported: bool,
+        in_task: bool = False,
+    ) -> None:
         """Name the parameters; `in_task` makes parallel loops serial."""
         self.module, self.name, self.exported, self.in_task = module, name, exported, in_task
         self.params = tuple(params)
@@ -101,11 +120,6 @@ class FunctionText(ScalarOps):
 
     # ------------------------------------------------------------------------------ plumbing
 
-    @property
-    def scope(self) -> Scope:
-        """The innermost scope."""
-        return self.scopes[-1]
-
     def fresh(self, stem: str = "v") -> str:
         """A new local name."""
         self.count += 1
@@ -122,7 +136,7 @@ class FunctionText(ScalarOps):
         return name
 
     def finish(self, body: Stmt, plain: bool = False) -> None:
-        """Emit the body and put the function into the module; a plain one takes no host services."""
+        """Emit the body and put the function into the module; a plain one takes no host."""
         self.stmt(body)
         params = [] if plain else ["ptr %host"]
         for i, p in enumerate(self.params):
@@ -131,8 +145,14 @@ class FunctionText(ScalarOps):
             else:
                 params.append(f"{llvm_type(p.dtype)} %s{i}")
         linkage = "" if self.exported else "internal "
-        text = [f"define {linkage}i32 @\"{self.name}\"({', '.join(params)}) #0 {{", "entry:",
-                *self.allocas, *self.scopes[0].lines, "ret i32 0", "}"]
+        text = [
+            f'define {linkage}i32 @"{self.name}"({", ".join(params)}) #0 {{',
+            "entry:",
+            *self.allocas,
+            *self.scopes[0].lines,
+            "ret i32 0",
+            "}",
+        ]
         self.module.functions.append("\n".join(text))
 
     # ------------------------------------------------------------------------------ depth
@@ -153,28 +173,30 @@ class FunctionText(ScalarOps):
         found = self.has_load.get(e)
         if found is None:
             address = isinstance(e, Call) and e.op == "smelt.address_of"
-            found = self.has_load[e] = isinstance(e, BufferLoad) or not address and any(
-                self._has_load(c) for c in e.children() if isinstance(c, Expr))
+            found = self.has_load[e] = isinstance(e, BufferLoad) or (
+                not address and any(self._has_load(c) for c in e.children() if isinstance(c, Expr))
+            )
         return found
 
     def _depth_of_var(self, v: Var) -> int:
         if v not in self.var_depth:
-            raise InternalError(f"{self.name}: the variable {v.name} is used where it is not defined")
+            raise InternalError(
+                f"{self.name}: the variable {v.name} is used where it is not defined"
+            )
         return self.var_depth[v]
 
     # ------------------------------------------------------------------------------ values
 
     def value(self, e: Expr) -> str:
         """The name or literal of an expression's value, emitted where it belongs."""
-        kind = type(e)
-        if kind is IntImm:
-            return str(e.value) if e.dtype != "bool" else ("true" if e.value else "false")  # type: ignore[attr-defined]
-        if kind is Var:
+        if isinstance(e, IntImm):
+            return str(e.value) if e.type != "bool" else ("true" if e.value else "false")
+        if isinstance(e, Var):
             if e not in self.var_value:
-                self._depth_of_var(e)  # type: ignore[arg-type]
-            return self.var_value[e]  # type: ignore[index]
-        if kind is FloatImm:
-            return float_literal(e.dtype, e.value)  # type: ignore[attr-defined]
+                self._depth_of_var(e)
+            return self.var_value[e]
+        if isinstance(e, FloatImm):
+            return float_literal(e.type, e.value)
         if e not in self.has_load:
             self._long_chain(e)
         if self._has_load(e):
@@ -208,200 +230,6 @@ class FunctionText(ScalarOps):
                 del known[next(iter(known))]
         return found
 
-    # ------------------------------------------------------------------------------ memory
-
-    def address(self, buffer: Buffer, index: Expr) -> str:
-        """The pointer to an element: steps by scope depth, the constant last."""
-        steps: dict[int, Expr] = {}
-        constant = 0
-        for term in _terms(index):
-            if isinstance(term, IntImm):
-                constant += term.value
-                continue
-            d = len(self.scopes) - 1 if self._has_load(term) else self.depth(term)
-            steps[d] = term if d not in steps else Add(steps[d], term)
-        pointer, at = self.pointer[buffer], self.pointer_depth[buffer]
-        element = mem_type(buffer.type)
-        for d in sorted(steps):
-            at = max(at, d)
-            loaded = self._has_load(steps[d])
-            key = ("gep", pointer, steps[d], self.guard if loaded else None)
-            known = self.scope.loads if loaded else self.scopes[at].values
-            found = known.get(key)
-            if found is None:
-                offset = self.value(steps[d])
-                found = known[key] = self.assign(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}", at)
-            pointer = found
-        if constant:
-            key = ("gep", pointer, constant)
-            found = self.scope.values.get(key)
-            if found is None:
-                found = self.scope.values[key] = self.assign(
-                    f"getelementptr inbounds {element}, ptr {pointer}, i64 {constant}")
-            pointer = found
-        return pointer
-
-    def load(self, e: BufferLoad) -> str:
-        """A load, under the guard that is in force."""
-        index = _flat(e.indices)
-        scalar = dt.scalar(e.dtype)
-        if self.guard is not None and e.buffer.scope == "local" and _is_register(index):
-            # registers can be read unguarded; a guarded load would keep them in memory
-            outer, self.guard = self.guard, None
-            result = self.load(e)
-            self.guard = outer
-            return result
-        if isinstance(index, Ramp):
-            if isinstance(index.stride, IntImm) and index.stride.value == 1:
-                return self._vector_load(e.buffer, index.base, index.lanes, scalar)
-            return self._gather(e.buffer, [index.base + index.stride * i for i in range(index.lanes)], scalar)
-        if isinstance(index, Broadcast):
-            return self.splat(self._scalar_load(e.buffer, index.value, scalar), scalar, index.lanes)
-        if dt.lanes(index.dtype) > 1:
-            return self._gather_vector(e.buffer, index, scalar)
-        return self._scalar_load(e.buffer, index, scalar)
-
-    def _scalar_load(self, buffer: Buffer, index: Expr, scalar: str) -> str:
-        pointer = self._guarded(self.address(buffer, index), None)
-        name = self.assign(f"load {mem_type(scalar)}, ptr {pointer}")
-        return self.assign(f"trunc i8 {name} to i1") if scalar == "bool" else name
-
-    def _guarded(self, pointer: str, lane: int | None) -> str:
-        """The pointer where the guard holds, else one to zeros."""
-        if self.guard is None:
-            return pointer
-        guard = self.guard
-        if self.guard_lanes > 1:
-            mask = f"<{self.guard_lanes} x i1>"
-            if lane is not None:
-                guard = self.assign(f"extractelement {mask} {guard}, i64 {lane}")
-            else:
-                name = f"@llvm.vector.reduce.or.v{self.guard_lanes}i1"
-                self.module.declare(name, f"declare i1 {name}({mask})")
-                guard = self.assign(f"call i1 {name}({mask} {guard})")
-        return self.assign(f"select i1 {guard}, ptr {pointer}, ptr @smelt.zero")
-
-    def _vector_load(self, buffer: Buffer, base: Expr, lanes: int, scalar: str) -> str:
-        memory = f"<{lanes} x {mem_type(scalar)}>"
-        pointer = self.address(buffer, base)
-        if self.guard is not None and self.guard_lanes > 1:
-            name = f"@llvm.masked.load.v{lanes}{_suffix(scalar)}.p0"
-            self.module.declare(name, f"declare {memory} {name}(ptr, <{lanes} x i1>, {memory})")
-            loaded = self.assign(f"call {memory} {name}(ptr align {dt.bytes_of(scalar)} {pointer}, "
-                                 f"<{lanes} x i1> {self.guard}, {memory} zeroinitializer)")
-        else:
-            if self.guard is not None:
-                self.module.zeros = max(self.module.zeros, lanes * dt.bytes_of(scalar))
-            pointer = self._guarded(pointer, None)
-            loaded = self.assign(f"load {memory}, ptr {pointer}, align {dt.bytes_of(scalar)}")
-        if scalar == "bool":
-            return self.assign(f"trunc {memory} {loaded} to <{lanes} x i1>")
-        return loaded
-
-    def _gather(self, buffer: Buffer, indices: list[Expr], scalar: str) -> str:
-        """Lanes loaded one by one."""
-        lanes = len(indices)
-        guard, guard_lanes = self.guard, self.guard_lanes
-        result = "poison"
-        element = llvm_type(scalar)
-        for i, index in enumerate(indices):
-            pointer = self._guarded(self.address(buffer, index), i)
-            one = self.assign(f"load {mem_type(scalar)}, ptr {pointer}")
-            if scalar == "bool":
-                one = self.assign(f"trunc i8 {one} to i1")
-            result = self.assign(f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}")
-        self.guard, self.guard_lanes = guard, guard_lanes
-        return result
-
-    def _gather_vector(self, buffer: Buffer, index: Expr, scalar: str) -> str:
-        """Lanes loaded from a vector of indices that is no ramp."""
-        lanes = dt.lanes(index.dtype)
-        vector = self.value(index)
-        result, element = "poison", llvm_type(scalar)
-        for i in range(lanes):
-            offset = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
-            pointer = self.assign(
-                f"getelementptr inbounds {mem_type(scalar)}, ptr {self.pointer[buffer]}, i64 {offset}")
-            one = self.assign(f"load {mem_type(scalar)}, ptr {self._guarded(pointer, i)}")
-            if scalar == "bool":
-                one = self.assign(f"trunc i8 {one} to i1")
-            result = self.assign(f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}")
-        return result
-
-    def store(self, s: BufferStore) -> None:
-        """A store, of the lanes where the mask in force holds."""
-        mask = self.mask
-        index, scalar = _flat(s.indices), s.buffer.type
-        value = self.value(s.value)
-        lanes = max(dt.lanes(s.value.dtype), dt.lanes(index.dtype))
-        if dt.lanes(s.value.dtype) < lanes:
-            value = self.splat(value, scalar, lanes)
-        if scalar == "bool":
-            value = self.assign(f"zext {llvm_type(dt.vector('bool', lanes))} {value} to "
-                                + (f"<{lanes} x i8>" if lanes > 1 else "i8"))
-        kind = f"<{lanes} x {mem_type(scalar)}>" if lanes > 1 else mem_type(scalar)
-        if lanes == 1:
-            self._scalar_store(s.buffer, index, value, kind)
-        elif isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
-            pointer = self.address(s.buffer, index.base)
-            if mask is not None and s.buffer.scope == "local":
-                # a masked store would keep the buffer out of registers
-                old = self.assign(f"load {kind}, ptr {pointer}, align {dt.bytes_of(scalar)}")
-                value = self.assign(f"select <{lanes} x i1> {mask}, {kind} {value}, {kind} {old}")
-                mask = None
-            if mask is None:
-                self.line(f"store {kind} {value}, ptr {pointer}, align {dt.bytes_of(scalar)}")
-            else:
-                name = f"@llvm.masked.store.v{lanes}{_suffix(scalar)}.p0"
-                self.module.declare(name, f"declare void {name}({kind}, ptr, <{lanes} x i1>)")
-                self.line(f"call void {name}({kind} {value}, ptr align {dt.bytes_of(scalar)} {pointer}, "
-                          f"<{lanes} x i1> {mask})")
-        else:
-            self._scatter(s.buffer, index, value, kind, lanes, mask)
-        self._forget(s.buffer)
-
-    def _scalar_store(self, buffer: Buffer, index: Expr, value: str, kind: str) -> None:
-        """One element; under a mask, where any lane takes part."""
-        pointer = self.address(buffer, index)
-        if self.mask is None:
-            self.line(f"store {kind} {value}, ptr {pointer}")
-            return
-        name, mask = f"@llvm.vector.reduce.or.v{self.guard_lanes}i1", f"<{self.guard_lanes} x i1>"
-        self.module.declare(name, f"declare i1 {name}({mask})")
-        self._store_if(self.assign(f"call i1 {name}({mask} {self.mask})"), f"store {kind} {value}, ptr {pointer}")
-
-    def _store_if(self, bit: str, store: str) -> None:
-        """A store behind a branch."""
-        yes, after = self.fresh("L")[1:], self.fresh("L")[1:]
-        self.line(f"br i1 {bit}, label %{yes}, label %{after}")
-        self.line(f"{yes}:")
-        self.line(store)
-        self.line(f"br label %{after}")
-        self.line(f"{after}:")
-
-    def _scatter(self, buffer: Buffer, index: Expr, value: str, kind: str, lanes: int, mask: str | None) -> None:
-        """Lanes stored one by one; a masked-out lane rewrites what is there."""
-        vector = None if isinstance(index, Ramp) else self.value(index)
-        element = mem_type(buffer.type)
-        for i in range(lanes):
-            if isinstance(index, Ramp):
-                pointer = self.address(buffer, index.base + index.stride * i)
-            else:
-                offset = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
-                pointer = self.assign(f"getelementptr inbounds {element}, ptr {self.pointer[buffer]}, i64 {offset}")
-            one = self.assign(f"extractelement {kind} {value}, i64 {i}")
-            if mask is None:
-                self.line(f"store {element} {one}, ptr {pointer}")
-                continue
-            bit = self.assign(f"extractelement <{lanes} x i1> {mask}, i64 {i}")
-            self._store_if(bit, f"store {element} {one}, ptr {pointer}")
-
-    def _forget(self, buffer: Buffer) -> None:
-        """Loaded values of a buffer that was just written are known no longer."""
-        for scope in self.scopes:
-            if scope.loads:
-                scope.loads = {k: v for k, v in scope.loads.items() if not _mentions(k, buffer)}
-
     # ------------------------------------------------------------------------------ statements
 
     def stmt(self, s: Stmt) -> None:
@@ -433,23 +261,29 @@ class FunctionText(ScalarOps):
     def check(self, condition: str, status: str = str(STATUS_ASSERT)) -> None:
         """Leave the function with a status where the condition is false."""
         good, bad = self.fresh("L")[1:], self.fresh("L")[1:]
-        for text in (f"br i1 {condition}, label %{good}, label %{bad}", f"{bad}:", f"ret i32 {status}", f"{good}:"):
+        for text in (
+            f"br i1 {condition}, label %{good}, label %{bad}",
+            f"{bad}:",
+            f"ret i32 {status}",
+            f"{good}:",
+        ):
             self.line(text)
 
     def loop(self, s: For) -> None:
         """A loop; an outermost parallel one becomes a task function."""
-        if s.kind == "parallel" and not self.in_task and not (
-                isinstance(s.extent, IntImm) and s.extent.value == 1):
+        if (
+            s.kind == "parallel"
+            and not self.in_task
+            and not (isinstance(s.extent, IntImm) and s.extent.value == 1)
+        ):
             self.parallel(s)
             return
         low, extent = self.value(s.min), self.value(s.extent)
-        fixed = isinstance(s.extent, IntImm) and isinstance(s.min, IntImm)
-        if fixed and s.extent.value == 1:  # type: ignore[attr-defined]
+        if isinstance(s.min, IntImm) and isinstance(s.extent, IntImm) and s.extent.value == 1:
             self.var_value[s.var], self.var_depth[s.var] = low, len(self.scopes) - 1
             self.stmt(s.body)
             return
-        high = str(s.min.value + s.extent.value) if fixed else (  # type: ignore[attr-defined]
-            self.value(s.min + s.extent))
+        high = self.value(s.min + s.extent)
         name, after = self.fresh("i"), self.fresh("n")
         pre, head, done = (self.fresh("L")[1:] for _ in range(3))
         self.var_value[s.var], self.var_depth[s.var] = name, len(self.scopes)
@@ -460,13 +294,23 @@ class FunctionText(ScalarOps):
             parent += [f"br label %{head}"]
         else:
             some = self.fresh()
-            parent += [f"{some} = icmp sgt i64 {extent}, 0", f"br i1 {some}, label %{head}, label %{done}"]
+            parent += [
+                f"{some} = icmp sgt i64 {extent}, 0",
+                f"br i1 {some}, label %{head}, label %{done}",
+            ]
         latch, again = self.fresh("L")[1:], self.fresh()
         up = "nuw nsw" if isinstance(s.min, IntImm) and s.min.value >= 0 else "nsw"
-        parent += [f"{head}:", f"{name} = phi i64 [ {low}, %{pre} ], [ {after}, %{latch} ]", *body,
-                   f"br label %{latch}", f"{latch}:", f"{after} = add {up} i64 {name}, 1",
-                   f"{again} = icmp slt i64 {after}, {high}", f"br i1 {again}, label %{head}, label %{done}",
-                   f"{done}:"]
+        parent += [
+            f"{head}:",
+            f"{name} = phi i64 [ {low}, %{pre} ], [ {after}, %{latch} ]",
+            *body,
+            f"br label %{latch}",
+            f"{latch}:",
+            f"{after} = add {up} i64 {name}, 1",
+            f"{again} = icmp slt i64 {after}, {high}",
+            f"br i1 {again}, label %{head}, label %{done}",
+            f"{done}:",
+        ]
         self._after(s.body)
 
     def nested(self, body: Stmt) -> list[str]:
@@ -489,8 +333,16 @@ class FunctionText(ScalarOps):
         yes, no, done = (self.fresh("L")[1:] for _ in range(3))
         first = self.nested(s.then_body)
         second = [] if s.else_body is None else self.nested(s.else_body)
-        self.scope.lines += [f"br i1 {condition}, label %{yes}, label %{no}", f"{yes}:", *first,
-                             f"br label %{done}", f"{no}:", *second, f"br label %{done}", f"{done}:"]
+        self.scope.lines += [
+            f"br i1 {condition}, label %{yes}, label %{no}",
+            f"{yes}:",
+            *first,
+            f"br label %{done}",
+            f"{no}:",
+            *second,
+            f"br label %{done}",
+            f"{done}:",
+        ]
         self._after(s)
 
     def masked(self, s: IfThenElse) -> None:
@@ -501,7 +353,11 @@ class FunctionText(ScalarOps):
         for stmt, negated in ((s.then_body, False), (s.else_body, True)):
             if stmt is None:
                 continue
-            bits = self.assign(f"xor <{lanes} x i1> {condition}, splat (i1 true)") if negated else condition
+            bits = (
+                self.assign(f"xor <{lanes} x i1> {condition}, splat (i1 true)")
+                if negated
+                else condition
+            )
             if outer[0] is not None:
                 bits = self.assign(f"and <{lanes} x i1> {outer[0]}, {bits}")
             self.mask, self.guard, self.guard_lanes = bits, bits, lanes
@@ -525,7 +381,9 @@ class FunctionText(ScalarOps):
         count = 1
         for e in s.buffer.shape:
             if not isinstance(e, IntImm):
-                raise InternalError(f"{self.name}: the size of {s.buffer.name} is not known at compile time")
+                raise InternalError(
+                    f"{self.name}: the size of {s.buffer.name} is not known at compile time"
+                )
             count *= e.value
         name = self.fresh("a")
         self.allocas.append(f"{name} = alloca [{count} x {mem_type(s.buffer.type)}], align 64")
@@ -540,14 +398,20 @@ class FunctionText(ScalarOps):
         index = Var("task")
         body: Stmt = LetStmt(s.var, s.min + index, s.body)
         name = f"{self.name}.{self.fresh('task')[1:]}"
-        params = (*[c for c in captured if isinstance(c, Buffer)], *[c for c in captured if isinstance(c, Var)])
-        FunctionText(self.module, name + ".body", (*params, index), exported=False, in_task=True).finish(body)
+        params: list[Buffer | Var] = [c for c in captured if isinstance(c, Buffer)]
+        params += [c for c in captured if isinstance(c, Var)]
+        FunctionText(
+            self.module, name + ".body", [*params, index], exported=False, in_task=True
+        ).finish(body)
         fields = ["ptr", *["ptr" if isinstance(p, Buffer) else llvm_type(p.dtype) for p in params]]
         self.module.functions.append(_unpack(name, fields))
         kind = "{ " + ", ".join(fields) + " }"
         closure = self.fresh("c")
         self.allocas.append(f"{closure} = alloca {kind}, align 16")
-        held = ["%host", *[self.pointer[p] if isinstance(p, Buffer) else self.value(p) for p in params]]
+        held = [
+            "%host",
+            *[self.pointer[p] if isinstance(p, Buffer) else self.value(p) for p in params],
+        ]
         for i, (field, v) in enumerate(zip(fields, held, strict=True)):
             slot = self.assign(f"getelementptr inbounds {kind}, ptr {closure}, i32 0, i32 {i}")
             self.line(f"store {field} {v}, ptr {slot}")
@@ -555,7 +419,9 @@ class FunctionText(ScalarOps):
         entry = self.assign("getelementptr inbounds i8, ptr %host, i64 8")
         run = self.assign(f"load ptr, ptr {entry}")
         count = self.value(s.extent)
-        status = self.assign(f"call i32 {run}(ptr {pool}, ptr @\"{name}\", ptr {closure}, i64 {count})")
+        status = self.assign(
+            f'call i32 {run}(ptr {pool}, ptr @"{name}", ptr {closure}, i64 {count})'
+        )
         self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
         self._after(s.body)
 
@@ -581,9 +447,11 @@ class FunctionText(ScalarOps):
         for a in args:
             kinds.append("ptr" if a.dtype == "handle" else llvm_type(a.dtype))
             values.append(self.value(a))
-        symbol = f"@\"{name.value}\""  # type: ignore[attr-defined]
+        assert isinstance(name, StringImm)
+        symbol = f'@"{name.value}"'
         self.module.declare(symbol, f"declare i32 {symbol}({', '.join(kinds)})")
-        status = self.assign(f"call i32 {symbol}({', '.join(f'{k} {v}' for k, v in zip(kinds, values, strict=True))})")
+        given = ", ".join([f"{k} {v}" for k, v in zip(kinds, values, strict=True)])
+        status = self.assign(f"call i32 {symbol}({given})")
         self.check(self.assign(f"icmp eq i32 {status}, 0"), status)
 
     def probe(self, e: Call) -> None:
@@ -611,11 +479,6 @@ def float_literal(dtype: str, value: float) -> str:
     return str(bits) if scalar == "bfloat16" else f"0xH{bits:04X}"
 
 
-def _suffix(scalar: str) -> str:
-    return {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "i16", "bool": "i8"}.get(
-        scalar, f"i{dt.bits(scalar)}")
-
-
 def _spine(e: Expr) -> Expr | None:
     """The operand that is emitted first, where it is emitted in any case."""
     match e:
@@ -626,46 +489,6 @@ def _spine(e: Expr) -> Expr | None:
         case Call(_, "fma", (_, _, c)):
             return c
     return None
-
-
-def _flat(indices: tuple[Expr, ...]) -> Expr:
-    if len(indices) != 1:
-        if not indices:
-            return const(0)
-        raise InternalError("a buffer of a flat program has one index")
-    return indices[0]
-
-
-def _terms(e: Expr) -> list[Expr]:
-    """The summands of an index; a constant factor is spread over a sum."""
-    out: list[Expr] = []
-    stack = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Add):
-            stack += [n.b, n.a]
-        elif isinstance(n, Mul) and isinstance(n.b, IntImm) and isinstance(n.a, Add):
-            stack += [n.a.b * n.b, n.a.a * n.b]
-        else:
-            out.append(n)
-    return out
-
-
-def _mentions(key: object, buffer: Buffer) -> bool:
-    stack: list[Node] = [k for k in key if isinstance(k, Node)] if isinstance(key, tuple) else []
-    seen: set[Node] = set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, BufferLoad):
-            if n.buffer is buffer:
-                return True
-            stack.extend(n.indices)
-        else:
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
 
 
 def _captured(s: For) -> list[Buffer | Var]:
@@ -701,25 +524,20 @@ def _captured(s: For) -> list[Buffer | Var]:
             case BufferStore():
                 found[x.buffer] = None
         for c in x.children():
-            if isinstance(c, Expr) and not isinstance(c, Var):
-                expr(c)
-            elif isinstance(c, Var):
+            if isinstance(c, Expr):
                 expr(c)
     return [f for f in found if f not in inner]
 
 
 def _unpack(name: str, fields: list[str]) -> str:
-    """The task function: takes the closure apart and calls the body, whose pointers do not alias."""
+    """The task function: takes the closure apart; the body's pointers do not alias."""
     kind = "{ " + ", ".join(fields) + " }"
-    lines = [f"define internal i32 @\"{name}\"(ptr %closure, i64 %index) #0 {{", "entry:"]
+    lines = [f'define internal i32 @"{name}"(ptr %closure, i64 %index) #0 {{', "entry:"]
     for i, f in enumerate(fields):
-        lines += [f"%q{i} = getelementptr inbounds {kind}, ptr %closure, i32 0, i32 {i}",
-                  f"%f{i} = load {f}, ptr %q{i}"]
+        lines += [
+            f"%q{i} = getelementptr inbounds {kind}, ptr %closure, i32 0, i32 {i}",
+            f"%f{i} = load {f}, ptr %q{i}",
+        ]
     args = ", ".join(f"{f} %f{i}" for i, f in enumerate(fields))
-    lines += [f"%r = call i32 @\"{name}.body\"({args}, i64 %index)", "ret i32 %r", "}"]
+    lines += [f'%r = call i32 @"{name}.body"({args}, i64 %index)', "ret i32 %r", "}"]
     return "\n".join(lines)
-
-
-def _is_register(index: Expr) -> bool:
-    """Whether an index into a local buffer is known at compile time."""
-    return isinstance(index, IntImm) or isinstance(index, Ramp) and isinstance(index.base, IntImm)

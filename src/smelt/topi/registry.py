@@ -210,13 +210,13 @@ def _tensors(e: Expr) -> set[Any]:
 
 
 @overload
-def op(fn: Callable[..., Any]) -> Op: ...
+def op(fn: Callable[..., Any]) -> Op:
+    """`@op`: the name is the function's, the kind is derived."""
 
 
 @overload
-def op(
-    *, name: str | None = None, kind: str | None = None
-) -> Callable[[Callable[..., Any]], Op]: ...
+def op(*, name: str | None = None, kind: str | None = None) -> Callable[[Callable[..., Any]], Op]:
+    """`@op(...)`: with a name or a kind of its own."""
 
 
 def op(

@@ -20,6 +20,8 @@ from smelt.tir.schedule import Schedule
 
 __all__ = ["BlockInfo", "block_info", "constant_extent", "stride_of"]
 
+_COMBINERS: dict[type[Expr], str] = {Add: "sum", Max: "max", Min: "min"}
+
 
 class BlockInfo:
     """A block with its store, its operands and its iteration variables by role."""
@@ -61,7 +63,7 @@ class BlockInfo:
         """The reduction's operator: "sum", "max", "min" or "other"."""
         if self.store is None:
             return "other"
-        return {Add: "sum", Max: "max", Min: "min"}.get(type(self.store.value), "other")
+        return _COMBINERS.get(type(self.store.value), "other")
 
     def is_elementwise(self) -> bool:
         """Whether every element depends on others only at indices without reduction."""
@@ -95,8 +97,8 @@ def _unguarded(e: Expr) -> Expr:
 
 def block_info(sch: Schedule, name: str) -> BlockInfo:
     """What is known of a block of a schedule."""
-    realize = sch.get(name)
-    return BlockInfo(realize.block)  # type: ignore[union-attr]
+    realize = sch.state.realize(name)
+    return BlockInfo(realize.block)
 
 
 def constant_extent(i: IterVar) -> int | None:

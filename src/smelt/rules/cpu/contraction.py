@@ -13,6 +13,7 @@ the kernel where enough rows use it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from smelt.arith import Analyzer
@@ -90,12 +91,13 @@ def _vector_var(info: BlockInfo, analyzer: Analyzer) -> IterVar | None:
 def schedule_contraction(
     sch: Schedule, name: str, epilogue: str | None, hardware: Hardware, constants: frozenset[str]
 ) -> bool:
-    """Schedule the block `name` and the elementwise block after it. False where the form does not fit."""
+    """Schedule the block `name` and the elementwise block after it. False where it does not fit."""
     info = block_info(sch, name)
     roles = roles_of(sch, info)
     if roles is None:
         return False
-    loops = dict(zip([i.var for i in info.block.iter_vars], sch.get_loops(name), strict=True))
+    variables = [i.var for i in info.block.iter_vars]
+    loops: dict[Var, str] = dict(zip(variables, sch.get_loops(name), strict=True))
     row_loop, rows = _row_loop(sch, roles, loops, info)
     mr, nv = _tile(roles, rows, hardware)
     lanes = hardware.lanes(4)
@@ -105,8 +107,11 @@ def schedule_contraction(
     else:
         sch.set_scope(name, 0, "local")
     j_o, j_v, j_l = sch.split(loops[roles.vector.var], [None, nv, lanes])
-    tiled = row_loop is not None and mr > 1
-    i_o, i_i = sch.split(row_loop, [None, mr]) if tiled else (row_loop, None)
+    i_o: str | None = row_loop
+    i_i: str | None = None
+    if row_loop is not None and mr > 1:
+        i_o, i_i = sch.split(row_loop, [None, mr])
+    tiled = i_i is not None
     batch = [loops[i.var] for i in roles.batch]
     columns = [loops[i.var] for i in roles.columns]
     other_rows = [loops[i.var] for i in roles.rows if i.var in loops and loops[i.var] != row_loop]
@@ -120,16 +125,18 @@ def schedule_contraction(
     _epilogue(sch, epilogue, len(outer), roles, info, lanes)
     if reduce:
         init = sch.decompose_reduction(name, reduce[0])
-        fresh = sch.get_loops(init)[len(outer) :]
-        for loop in fresh[:-1]:
-            sch.unroll(loop)
-        sch.vectorize(fresh[-1])
-    for loop in inner[:-1]:
-        sch.unroll(loop)
-    sch.vectorize(inner[-1])
+        _write_out(sch, sch.get_loops(init)[len(outer) :])
+    _write_out(sch, inner)
     _unroll_taps(sch, roles, loops)
     _parallel(sch, outer, hardware, roles)
     return True
+
+
+def _write_out(sch: Schedule, tile: Sequence[str]) -> None:
+    """The loops of a register tile: the last one in vectors, the others unrolled."""
+    for loop in tile[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(tile[-1])
 
 
 def _extent(e: Expr) -> int:
@@ -139,7 +146,7 @@ def _extent(e: Expr) -> int:
 def _row_loop(
     sch: Schedule, roles: Roles, loops: dict[Var, str], info: BlockInfo
 ) -> tuple[str | None, int]:
-    """The loop to tile for rows, neighbouring row loops fused where memory allows, and its extent."""
+    """The loop to tile for rows, neighbours fused where memory allows, and its extent."""
     if not roles.rows:
         return None, 1
     group = [roles.rows[-1]]
@@ -255,7 +262,7 @@ def _copy_panels(
     info = block_info(sch, copy)
     stride = stride_of(info.reads[0], info.spatial[at].var, analyzer_for(sch.func, info.block))
     inner = [wide, lane]
-    last = sch.get(order[-1]).extent if order else None  # type: ignore[union-attr]
+    last = sch.state.loop(order[-1]).extent if order else None
     if (
         not (isinstance(stride, IntImm) and stride.value == 1)
         and isinstance(last, IntImm)
@@ -279,7 +286,7 @@ def _factor(info: BlockInfo, roles: Roles) -> str:
     return next(n for n in names if n != roles.a.buffer.name)
 
 
-def _reduce_order(roles: Roles, loops: dict[Var, str]) -> list[str]:
+def _reduce_order(roles: Roles, loops: Mapping[Var, str]) -> list[str]:
     """Few input channels go outside the kernel's window, many inside."""
     order = [loops[i.var] for i in roles.reduce]
     last = roles.reduce[-1] if roles.reduce else None
@@ -288,7 +295,7 @@ def _reduce_order(roles: Roles, loops: dict[Var, str]) -> list[str]:
     return order
 
 
-def _unroll_taps(sch: Schedule, roles: Roles, loops: dict[Var, str]) -> None:
+def _unroll_taps(sch: Schedule, roles: Roles, loops: Mapping[Var, str]) -> None:
     """The kernel's columns are written out, so that the edges' conditions are known per tap."""
     if len(roles.reduce) < 2:
         return
@@ -310,7 +317,7 @@ def _epilogue(
     others = [x for x in fresh if x != vector]
     if others:
         sch.reorder(*others, vector)
-    extent = sch.get(vector).extent  # type: ignore[union-attr]
+    extent = sch.state.loop(vector).extent
     if isinstance(extent, IntImm) and extent.value > lanes:
         wide, vector = sch.split(vector, [None, lanes])
         others.append(wide)
@@ -319,14 +326,14 @@ def _epilogue(
     sch.vectorize(vector)
 
 
-def _vector_loop(sch: Schedule, block: str, fresh: list[str]) -> str | None:
+def _vector_loop(sch: Schedule, block: str, fresh: Sequence[str]) -> str | None:
     """The loop along which the block's result is contiguous."""
     info = block_info(sch, block)
     if info.store is None or not fresh:
         return None
-    realize = sch.get(block)
+    realize = sch.state.realize(block)
     analyzer = analyzer_for(sch.func, info.block)
-    for i, value in zip(info.block.iter_vars, realize.values, strict=True):  # type: ignore[union-attr]
+    for i, value in zip(info.block.iter_vars, realize.values, strict=True):
         stride = stride_of(info.store, i.var, analyzer)
         if isinstance(stride, IntImm) and stride.value == 1:
             used = [x for x in fresh if x in {v.name for v in free_vars(value)}]
@@ -341,8 +348,8 @@ def _chunk(
     """Cut the row tiles into blocks where the loops outside give too few tasks."""
     tasks = 1
     for x in outer[:-1]:
-        tasks *= _extent(sch.get(x).extent)  # type: ignore[union-attr]
-    last = _extent(sch.get(outer[-1]).extent)  # type: ignore[union-attr]
+        tasks *= _extent(sch.state.loop(x).extent)
+    last = _extent(sch.state.loop(outer[-1]).extent)
     want = hardware.cores * _TASKS
     if (
         hardware.cores == 1
@@ -372,6 +379,6 @@ def _parallel(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles)
     tasks = 1
     for x in outer[:-1] if len(outer) > 1 else outer:
         sch.parallel(x)
-        tasks *= _extent(sch.get(x).extent)  # type: ignore[union-attr]
+        tasks *= _extent(sch.state.loop(x).extent)
         if tasks >= hardware.cores * _TASKS:
             break

@@ -17,7 +17,7 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, Call, Div, Expr, IntImm, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.target import Hardware
-from smelt.tir.nodes import Block, BlockRealize, BufferLoad, BufferStore, walk
+from smelt.tir.nodes import Block, BufferLoad, BufferStore, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 
@@ -168,8 +168,7 @@ def costly(e: Expr) -> bool:
 
 def nest_of(sch: Schedule, name: str) -> Nest | None:
     """What is known of a block; None where its loops are not its variables one by one."""
-    realize = sch.get(name)
-    assert isinstance(realize, BlockRealize)
+    realize = sch.state.realize(name)
     loops = sch.get_loops(name)
     info = BlockInfo(realize.block)
     analyzer = analyzer_for(sch.func, info.block)
@@ -194,7 +193,7 @@ def nest_of(sch: Schedule, name: str) -> Nest | None:
     axes = []
     for x in loops:
         var = by_loop[str(x)]
-        extent = sch.get(x).extent  # type: ignore[union-attr]
+        extent = sch.state.loop(x).extent
         axes.append(Axis(var, x, extent, kinds[var], [s.get(var) for s in steps]))
     return Nest(info, axes, accesses, values)
 
@@ -243,7 +242,7 @@ def output_blocks(sch: Schedule) -> list[str]:
     return [
         b
         for b in sch.get_child_blocks("root")
-        if any(w.buffer in params for w in sch.get(b).block.writes)  # type: ignore[union-attr]
+        if any(w.buffer in params for w in sch.state.realize(b).block.writes)
     ]
 
 
@@ -271,7 +270,7 @@ def _worth_inlining(sch: Schedule, name: str, info: BlockInfo) -> bool:
     made = _iterations(info.block)
     used = 0.0
     for c in sch.get_consumers(name):
-        block = sch.get(c).block  # type: ignore[union-attr]
+        block = sch.state.realize(c).block
         places = sum([x.buffer is info.store.buffer for x in loads(block.body)])
         used += _iterations(block) * places
     return used <= made * 1.5
@@ -502,7 +501,7 @@ def share_out(sch: Schedule, loops: Sequence[str], cost: float, hardware: Hardwa
     want = min(hardware.cores * _TASKS, int(cost / TASK_BYTES))
     if hardware.cores == 1 or want < 2:
         return
-    sizes = [guess(sch.get(x).extent) for x in loops]  # type: ignore[union-attr]
+    sizes = [guess(sch.state.loop(x).extent) for x in loops]
     real = [x for x, n in zip(loops, sizes, strict=True) if n > 1]
     sizes = [n for n in sizes if n > 1]
     if not real:
@@ -518,4 +517,4 @@ def share_out(sch: Schedule, loops: Sequence[str], cost: float, hardware: Hardwa
 
 
 def _adjacent(sch: Schedule, outer: str, inner: str) -> bool:
-    return sch.get(outer).body is sch.get(inner)  # type: ignore[union-attr]
+    return sch.state.loop(outer).body is sch.state.loop(inner)

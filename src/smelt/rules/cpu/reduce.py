@@ -16,7 +16,7 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Add, And, Expr, IntImm, Max, Min, Mul, Or
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
-from smelt.tir.nodes import BlockRealize, BufferStore
+from smelt.tir.nodes import BufferStore
 from smelt.tir.schedule import Schedule
 
 from .analysis import block_info
@@ -118,8 +118,7 @@ def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: 
     cost = nest.cost()
     blocks = into_lanes(sch, name, hardware)
     last = epilogue or name
-    realize = sch.get(last)
-    assert isinstance(realize, BlockRealize)
+    realize = sch.state.realize(last)
     _, reduce = inner_loops(sch, last, 0)
     rows = [x for x in sch.get_loops(last) if x not in reduce]
     if reduce and rows:
@@ -156,7 +155,7 @@ def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
     for c in copies:
         sch.reverse_compute_at(c, tiles, preserve_unit_loops=True)
         loops = sch.get_loops(c)[len(outer) + 1 :]
-        long = max(loops, key=lambda x: guess(sch.get(x).extent))  # type: ignore[union-attr]
+        long = max(loops, key=lambda x: guess(sch.state.loop(x).extent))
         sch.reorder(*[x for x in loops if x != long], long)
         _vectors(sch, long, lanes)
     init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))[len(outer) + 1 :]
@@ -262,8 +261,7 @@ def _follows(outer: Axis, inner: Axis, extent: int) -> bool:
 
 def inner_loops(sch: Schedule, name: str, depth: int) -> tuple[list[str], list[str]]:
     """The loops around a block below some depth: those of spatial variables, those of reduced."""
-    realize = sch.get(name)
-    assert isinstance(realize, BlockRealize)
+    realize = sch.state.realize(name)
     reduced: set[str] = set()
     for i, value in zip(realize.block.iter_vars, realize.values, strict=True):
         if i.kind != "spatial":
@@ -281,22 +279,22 @@ def finish_lanes(sch: Schedule, name: str, depth: int, hardware: Hardware) -> No
         sch.reorder(*reduce, *spatial)
     init = sch.decompose_reduction(name, reduce[0])
     fresh = sch.get_loops(init)[depth:]
-    buffer = sch.get(name).block.writes[0].buffer  # type: ignore[union-attr]
+    buffer = sch.state.realize(name).block.writes[0].buffer
     lanes = hardware.lanes(dt.bytes_of(buffer.type))
     for loops in ([fresh] if fresh else []) + ([spatial] if spatial else []):
         _vectors(sch, loops[-1], lanes)
     for x in reduce:
-        if guess(sch.get(x).extent) <= 2 * _STEP and constant_loop(sch, x):  # type: ignore[union-attr]
+        if guess(sch.state.loop(x).extent) <= 2 * _STEP and constant_loop(sch, x):
             sch.unroll(x)
 
 
 def constant_loop(sch: Schedule, loop: str) -> bool:
     """Whether a loop's extent is a number."""
-    return isinstance(sch.get(loop).extent, IntImm)  # type: ignore[union-attr]
+    return isinstance(sch.state.loop(loop).extent, IntImm)
 
 
 def _vectors(sch: Schedule, loop: str, lanes: int) -> None:
-    extent = guess(sch.get(loop).extent)  # type: ignore[union-attr]
+    extent = guess(sch.state.loop(loop).extent)
     if extent > lanes:
         several, loop = sch.split(loop, [None, lanes])
         sch.unroll(several)

@@ -17,7 +17,7 @@ from smelt.arith import Analyzer
 from smelt.ir.expr import IntImm, Var
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
-from smelt.tir.nodes import BlockRealize, BufferLoad
+from smelt.tir.nodes import Buffer, BufferLoad
 from smelt.tir.schedule import Schedule
 
 from .analysis import analyzer_for, block_info, stride_of
@@ -56,7 +56,7 @@ def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bo
     if nest is None or nest.reduce:
         return False
     before = blocks[:-1]
-    made = {w.buffer for b in before for w in sch.get(b).block.writes}  # type: ignore[union-attr]
+    made = {w.buffer for b in before for w in sch.state.realize(b).block.writes}
     rows = _rows(nest, made)
     if rows is None:
         return False
@@ -74,7 +74,7 @@ def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bo
     return True
 
 
-def _rows(nest: Nest, made: set[object]) -> list[Axis] | None:
+def _rows(nest: Nest, made: set[Buffer]) -> list[Axis] | None:
     """The axes that the results of the reductions have; None where they are not simply those."""
     by_var = {a.var: a for a in nest.spatial}
     real = {a.var for a in nest.spatial if a.size > 1}
@@ -93,7 +93,7 @@ def _rows(nest: Nest, made: set[object]) -> list[Axis] | None:
     return [a for v, a in by_var.items() if v in found]
 
 
-def _follows_rows(sch: Schedule, name: str, made: set[object], rows: list[Axis]) -> bool:
+def _follows_rows(sch: Schedule, name: str, made: set[Buffer], rows: list[Axis]) -> bool:
     """Whether a block is computed row by row: everything that is made from what was loaded."""
     del made
     info = block_info(sch, name)
@@ -141,7 +141,7 @@ def _along(
         if reduce:
             finish_lanes(sch, b, len(outer), hardware)
         elif spatial:
-            size = guess(sch.get(spatial[-1]).extent)  # type: ignore[union-attr]
+            size = guess(sch.state.loop(spatial[-1]).extent)
             vectorize(sch, spatial[-1], size, lanes, 2)
     share_out(sch, outer, cost, hardware)
 
@@ -193,13 +193,12 @@ def _cut(sch: Schedule, loop: str, lanes: int) -> None:
 
 
 def _size(sch: Schedule, loop: str) -> int:
-    return guess(sch.get(loop).extent)  # type: ignore[union-attr]
+    return guess(sch.state.loop(loop).extent)
 
 
 def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
     """Loops in the order of the result's memory, the contiguous one last."""
-    realize = sch.get(name)
-    assert isinstance(realize, BlockRealize)
+    realize = sch.state.realize(name)
     info = block_info(sch, name)
     if info.store is None:
         return loops

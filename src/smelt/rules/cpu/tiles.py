@@ -15,12 +15,14 @@ _LATENCY = 4
 
 
 def step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one reduction step: multiply-adds, loads, or the latency of too few accumulators."""
+    """Cycles of one reduction step: multiply-adds, loads, or latency with few accumulators."""
     return max(rows * vectors / _PORTS, (rows + vectors) / _PORTS, float(_LATENCY))
 
 
 @cache
-def register_tile(rows: int, columns: int, hardware: Hardware, row_bytes: int = 0) -> tuple[int, int]:
+def register_tile(
+    rows: int, columns: int, hardware: Hardware, row_bytes: int = 0
+) -> tuple[int, int]:
     """Rows and vectors of the accumulator tile with the least cycles for a whole matrix.
 
     rows, columns  extents of the result (rows: of the dimension that is tiled)
@@ -33,12 +35,15 @@ def register_tile(rows: int, columns: int, hardware: Hardware, row_bytes: int = 
     best: tuple[float, int, int] | None = None
     for vectors in range(1, min(need, 8) + 1):
         for r in range(1, min(rows, 14) + 1):
-            if r * vectors > limit or r * vectors + vectors + 1 > hardware.vector_registers - (1 if r > 1 else 0):
+            spare = hardware.vector_registers - (1 if r > 1 else 0)
+            if r * vectors > limit or r * vectors + vectors + 1 > spare:
                 continue
             full_r, tail_r = divmod(rows, r)
             full_v, tail_v = divmod(need, vectors)
             cycles = full_r * full_v * _tile(r, vectors)
-            cycles += (full_v * _tile(tail_r, vectors) if tail_r else 0) + (full_r * _tile(r, tail_v) if tail_v else 0)
+            ragged_rows = full_v * _tile(tail_r, vectors) if tail_r else 0
+            ragged_columns = full_r * _tile(r, tail_v) if tail_v else 0
+            cycles += ragged_rows + ragged_columns
             cycles += _tile(tail_r, tail_v) if tail_r and tail_v else 0
             # ragged edges cost code, branches and half-used vectors
             cycles *= 1 + (0.02 if tail_r else 0) + (0.01 if tail_v else 0)

@@ -17,7 +17,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
-from smelt.tir.nodes import BlockRealize, BufferLoad
+from smelt.tir.nodes import BufferLoad
 from smelt.tir.schedule import Schedule
 
 from .analysis import analyzer_for, block_info, stride_of
@@ -131,7 +131,7 @@ def accumulate(
         and isinstance(roles.tap.extent, IntImm)
     ):
         sch.unroll(roles.tap.loop)
-    if len(outer) > 1 and guess(sch.get(at).extent) <= _EDGES:  # type: ignore[union-attr]
+    if len(outer) > 1 and guess(sch.state.loop(at).extent) <= _EDGES:
         sch.unroll(outer.pop())
     share_out(sch, outer, _work(nest), hardware)
     return True
@@ -259,8 +259,7 @@ def _pack(
 
 
 def _written(sch: Schedule, block: str) -> str:
-    realize = sch.get(block)
-    assert isinstance(realize, BlockRealize)
+    realize = sch.state.realize(block)
     return realize.block.writes[0].buffer.name
 
 
@@ -343,7 +342,7 @@ def _epilogue(sch: Schedule, name: str, depth: int, lanes: int) -> None:
     others = [x for x in fresh if x != vector]
     if others:
         sch.reorder(*others, vector)
-    extent = sch.get(vector).extent  # type: ignore[union-attr]
+    extent = sch.state.loop(vector).extent
     if isinstance(extent, IntImm) and extent.value > lanes:
         wide, vector = sch.split(vector, [None, lanes])
         others.append(wide)
@@ -355,14 +354,14 @@ def _epilogue(sch: Schedule, name: str, depth: int, lanes: int) -> None:
 def _contiguous_loop(sch: Schedule, name: str, fresh: Sequence[str]) -> str | None:
     """The loop among the innermost ones along which a block's result is contiguous."""
     info = block_info(sch, name)
-    realize = sch.get(name)
+    realize = sch.state.realize(name)
     if info.store is None:
         return None
     analyzer = analyzer_for(sch.func, info.block)
-    for i, value in zip(info.block.iter_vars, realize.values, strict=True):  # type: ignore[union-attr]
+    for i, value in zip(info.block.iter_vars, realize.values, strict=True):
         if is_one(stride_of(info.store, i.var, analyzer)):
             used = [x for x in fresh if x in {v.name for v in free_vars(value)}]
-            real = [x for x in used if guess(sch.get(x).extent) > 1]  # type: ignore[union-attr]
+            real = [x for x in used if guess(sch.state.loop(x).extent) > 1]
             if real or used:
                 return (real or used)[-1]
     return None

@@ -1,0 +1,316 @@
+"""LLVM instructions for memory: addresses, loads under guards, stores under masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import InternalError
+from smelt.ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, const
+from smelt.ir.node import Node
+from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
+
+from .llvm_ops import ScalarOps, llvm_type, mem_type
+
+__all__ = ["MemoryOps", "Scope"]
+
+
+class Scope:
+    """Straight-line code under construction, and the values known in it."""
+
+    __slots__ = ("lines", "loads", "values")
+
+    def __init__(self) -> None:
+        """An empty scope."""
+        self.lines: list[str] = []
+        self.values: dict[object, str] = {}
+        self.loads: dict[object, str] = {}
+
+
+class MemoryOps(ScalarOps):
+    """The part of a function's emitter that knows memory."""
+
+    scopes: list[Scope]
+    pointer: dict[Buffer, str]
+    pointer_depth: dict[Buffer, int]
+    mask: str | None
+    line: Callable[..., None]
+    fresh: Callable[..., str]
+    depth: Callable[[Expr], int]
+    _has_load: Callable[[Expr], bool]
+
+    @property
+    def scope(self) -> Scope:
+        """The innermost scope."""
+        return self.scopes[-1]
+
+    def address(self, buffer: Buffer, index: Expr) -> str:
+        """The pointer to an element: steps by scope depth, the constant last."""
+        steps: dict[int, Expr] = {}
+        constant = 0
+        for term in _terms(index):
+            if isinstance(term, IntImm):
+                constant += term.value
+                continue
+            d = len(self.scopes) - 1 if self._has_load(term) else self.depth(term)
+            steps[d] = term if d not in steps else Add(steps[d], term)
+        pointer, at = self.pointer[buffer], self.pointer_depth[buffer]
+        element = mem_type(buffer.type)
+        for d in sorted(steps):
+            at = max(at, d)
+            loaded = self._has_load(steps[d])
+            key: tuple[object, ...] = ("gep", pointer, steps[d], self.guard if loaded else None)
+            known = self.scope.loads if loaded else self.scopes[at].values
+            found = known.get(key)
+            if found is None:
+                offset = self.value(steps[d])
+                found = known[key] = self.assign(
+                    f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}", at
+                )
+            pointer = found
+        if constant:
+            key = ("gep", pointer, constant)
+            found = self.scope.values.get(key)
+            if found is None:
+                found = self.scope.values[key] = self.assign(
+                    f"getelementptr inbounds {element}, ptr {pointer}, i64 {constant}"
+                )
+            pointer = found
+        return pointer
+
+    def load(self, e: BufferLoad) -> str:
+        """A load, under the guard that is in force."""
+        index = _flat(e.indices)
+        scalar = dt.scalar(e.dtype)
+        if self.guard is not None and e.buffer.scope == "local" and _is_register(index):
+            # registers can be read unguarded; a guarded load would keep them in memory
+            outer, self.guard = self.guard, None
+            result = self.load(e)
+            self.guard = outer
+            return result
+        if isinstance(index, Ramp):
+            if isinstance(index.stride, IntImm) and index.stride.value == 1:
+                return self._vector_load(e.buffer, index.base, index.lanes, scalar)
+            return self._gather(
+                e.buffer, [index.base + index.stride * i for i in range(index.lanes)], scalar
+            )
+        if isinstance(index, Broadcast):
+            return self.splat(self._scalar_load(e.buffer, index.value, scalar), scalar, index.lanes)
+        if dt.lanes(index.dtype) > 1:
+            return self._gather_vector(e.buffer, index, scalar)
+        return self._scalar_load(e.buffer, index, scalar)
+
+    def _scalar_load(self, buffer: Buffer, index: Expr, scalar: str) -> str:
+        pointer = self._guarded(self.address(buffer, index), None)
+        name = self.assign(f"load {mem_type(scalar)}, ptr {pointer}")
+        return self.assign(f"trunc i8 {name} to i1") if scalar == "bool" else name
+
+    def _guarded(self, pointer: str, lane: int | None) -> str:
+        """The pointer where the guard holds, else one to zeros."""
+        if self.guard is None:
+            return pointer
+        guard = self.guard
+        if self.guard_lanes > 1:
+            mask = f"<{self.guard_lanes} x i1>"
+            if lane is not None:
+                guard = self.assign(f"extractelement {mask} {guard}, i64 {lane}")
+            else:
+                name = f"@llvm.vector.reduce.or.v{self.guard_lanes}i1"
+                self.module.declare(name, f"declare i1 {name}({mask})")
+                guard = self.assign(f"call i1 {name}({mask} {guard})")
+        return self.assign(f"select i1 {guard}, ptr {pointer}, ptr @smelt.zero")
+
+    def _vector_load(self, buffer: Buffer, base: Expr, lanes: int, scalar: str) -> str:
+        memory = f"<{lanes} x {mem_type(scalar)}>"
+        pointer = self.address(buffer, base)
+        if self.guard is not None and self.guard_lanes > 1:
+            name = f"@llvm.masked.load.v{lanes}{_suffix(scalar)}.p0"
+            self.module.declare(name, f"declare {memory} {name}(ptr, <{lanes} x i1>, {memory})")
+            loaded = self.assign(
+                f"call {memory} {name}(ptr align {dt.bytes_of(scalar)} {pointer}, "
+                f"<{lanes} x i1> {self.guard}, {memory} zeroinitializer)"
+            )
+        else:
+            if self.guard is not None:
+                self.module.zeros = max(self.module.zeros, lanes * dt.bytes_of(scalar))
+            pointer = self._guarded(pointer, None)
+            loaded = self.assign(f"load {memory}, ptr {pointer}, align {dt.bytes_of(scalar)}")
+        if scalar == "bool":
+            return self.assign(f"trunc {memory} {loaded} to <{lanes} x i1>")
+        return loaded
+
+    def _gather(self, buffer: Buffer, indices: list[Expr], scalar: str) -> str:
+        """Lanes loaded one by one."""
+        lanes = len(indices)
+        guard, guard_lanes = self.guard, self.guard_lanes
+        result = "poison"
+        element = llvm_type(scalar)
+        for i, index in enumerate(indices):
+            pointer = self._guarded(self.address(buffer, index), i)
+            one = self.assign(f"load {mem_type(scalar)}, ptr {pointer}")
+            if scalar == "bool":
+                one = self.assign(f"trunc i8 {one} to i1")
+            result = self.assign(
+                f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}"
+            )
+        self.guard, self.guard_lanes = guard, guard_lanes
+        return result
+
+    def _gather_vector(self, buffer: Buffer, index: Expr, scalar: str) -> str:
+        """Lanes loaded from a vector of indices that is no ramp."""
+        lanes = dt.lanes(index.dtype)
+        vector = self.value(index)
+        result, element = "poison", llvm_type(scalar)
+        for i in range(lanes):
+            offset = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
+            kind, start = mem_type(scalar), self.pointer[buffer]
+            pointer = self.assign(f"getelementptr inbounds {kind}, ptr {start}, i64 {offset}")
+            one = self.assign(f"load {kind}, ptr {self._guarded(pointer, i)}")
+            if scalar == "bool":
+                one = self.assign(f"trunc i8 {one} to i1")
+            result = self.assign(
+                f"insertelement <{lanes} x {element}> {result}, {element} {one}, i64 {i}"
+            )
+        return result
+
+    def store(self, s: BufferStore) -> None:
+        """A store, of the lanes where the mask in force holds."""
+        mask = self.mask
+        index, scalar = _flat(s.indices), s.buffer.type
+        value = self.value(s.value)
+        lanes = max(dt.lanes(s.value.dtype), dt.lanes(index.dtype))
+        if dt.lanes(s.value.dtype) < lanes:
+            value = self.splat(value, scalar, lanes)
+        if scalar == "bool":
+            value = self.assign(
+                f"zext {llvm_type(dt.vector('bool', lanes))} {value} to "
+                + (f"<{lanes} x i8>" if lanes > 1 else "i8")
+            )
+        kind = f"<{lanes} x {mem_type(scalar)}>" if lanes > 1 else mem_type(scalar)
+        if lanes == 1:
+            self._scalar_store(s.buffer, index, value, kind)
+        elif (
+            isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1
+        ):
+            pointer = self.address(s.buffer, index.base)
+            if mask is not None and s.buffer.scope == "local":
+                # a masked store would keep the buffer out of registers
+                old = self.assign(f"load {kind}, ptr {pointer}, align {dt.bytes_of(scalar)}")
+                value = self.assign(f"select <{lanes} x i1> {mask}, {kind} {value}, {kind} {old}")
+                mask = None
+            if mask is None:
+                self.line(f"store {kind} {value}, ptr {pointer}, align {dt.bytes_of(scalar)}")
+            else:
+                name = f"@llvm.masked.store.v{lanes}{_suffix(scalar)}.p0"
+                self.module.declare(name, f"declare void {name}({kind}, ptr, <{lanes} x i1>)")
+                self.line(
+                    f"call void {name}({kind} {value}, ptr align {dt.bytes_of(scalar)} {pointer}, "
+                    f"<{lanes} x i1> {mask})"
+                )
+        else:
+            self._scatter(s.buffer, index, value, kind, lanes, mask)
+        self._forget(s.buffer)
+
+    def _scalar_store(self, buffer: Buffer, index: Expr, value: str, kind: str) -> None:
+        """One element; under a mask, where any lane takes part."""
+        pointer = self.address(buffer, index)
+        if self.mask is None:
+            self.line(f"store {kind} {value}, ptr {pointer}")
+            return
+        name, mask = f"@llvm.vector.reduce.or.v{self.guard_lanes}i1", f"<{self.guard_lanes} x i1>"
+        self.module.declare(name, f"declare i1 {name}({mask})")
+        self._store_if(
+            self.assign(f"call i1 {name}({mask} {self.mask})"),
+            f"store {kind} {value}, ptr {pointer}",
+        )
+
+    def _store_if(self, bit: str, store: str) -> None:
+        """A store behind a branch."""
+        yes, after = self.fresh("L")[1:], self.fresh("L")[1:]
+        self.line(f"br i1 {bit}, label %{yes}, label %{after}")
+        self.line(f"{yes}:")
+        self.line(store)
+        self.line(f"br label %{after}")
+        self.line(f"{after}:")
+
+    def _scatter(
+        self, buffer: Buffer, index: Expr, value: str, kind: str, lanes: int, mask: str | None
+    ) -> None:
+        """Lanes stored one by one; a masked-out lane rewrites what is there."""
+        vector = None if isinstance(index, Ramp) else self.value(index)
+        element = mem_type(buffer.type)
+        for i in range(lanes):
+            if isinstance(index, Ramp):
+                pointer = self.address(buffer, index.base + index.stride * i)
+            else:
+                offset = self.assign(f"extractelement <{lanes} x i64> {vector}, i64 {i}")
+                pointer = self.assign(
+                    f"getelementptr inbounds {element}, ptr {self.pointer[buffer]}, i64 {offset}"
+                )
+            one = self.assign(f"extractelement {kind} {value}, i64 {i}")
+            if mask is None:
+                self.line(f"store {element} {one}, ptr {pointer}")
+                continue
+            bit = self.assign(f"extractelement <{lanes} x i1> {mask}, i64 {i}")
+            self._store_if(bit, f"store {element} {one}, ptr {pointer}")
+
+    def _forget(self, buffer: Buffer) -> None:
+        """Loaded values of a buffer that was just written are known no longer."""
+        for scope in self.scopes:
+            if scope.loads:
+                scope.loads = {k: v for k, v in scope.loads.items() if not _mentions(k, buffer)}
+
+
+def _suffix(scalar: str) -> str:
+    return {
+        "float32": "f32",
+        "float64": "f64",
+        "float16": "f16",
+        "bfloat16": "i16",
+        "bool": "i8",
+    }.get(scalar, f"i{dt.bits(scalar)}")
+
+
+def _flat(indices: tuple[Expr, ...]) -> Expr:
+    if len(indices) != 1:
+        if not indices:
+            return const(0)
+        raise InternalError("a buffer of a flat program has one index")
+    return indices[0]
+
+
+def _terms(e: Expr) -> list[Expr]:
+    """The summands of an index; a constant factor is spread over a sum."""
+    out: list[Expr] = []
+    stack = [e]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, Add):
+            stack += [n.b, n.a]
+        elif isinstance(n, Mul) and isinstance(n.b, IntImm) and isinstance(n.a, Add):
+            stack += [n.a.b * n.b, n.a.a * n.b]
+        else:
+            out.append(n)
+    return out
+
+
+def _mentions(key: object, buffer: Buffer) -> bool:
+    stack: list[Node] = [k for k in key if isinstance(k, Node)] if isinstance(key, tuple) else []
+    seen: set[Node] = set()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if isinstance(n, BufferLoad):
+            if n.buffer is buffer:
+                return True
+            stack.extend(n.indices)
+        else:
+            stack.extend(c for c in n.children() if isinstance(c, Expr))
+    return False
+
+
+def _is_register(index: Expr) -> bool:
+    """Whether an index into a local buffer is known at compile time."""
+    return isinstance(index, IntImm) or (isinstance(index, Ramp) and isinstance(index.base, IntImm))
