@@ -151,3 +151,13 @@ def test_large_intermediates_are_handed_in() -> None:
     func = softmax(3, 9000)
     flat = every_pass_keeps_the_result(Schedule(func).func, {}, func)
     assert flat.attrs["workspaces"] >= 1
+
+
+def test_of_two_vectorised_loops_the_inner_one_is_the_vector() -> None:
+    func = matmul(4, 8, 3, relu=True)
+    s = Schedule(func)
+    i, _ = s.get_loops("D")
+    s.compute_at("C", i)
+    s.vectorize(s.get_loops("D")[-1])
+    s.vectorize(i)
+    every_pass_keeps_the_result(s.func, {}, func)

@@ -10,7 +10,8 @@ from smelt.ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, const
 from smelt.ir.node import Node
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
 
-from .llvm_ops import ScalarOps, llvm_type, mem_type
+from .llvm_ops import ScalarOps
+from .llvm_types import llvm_type, mem_type
 
 __all__ = ["MemoryOps", "Scope"]
 

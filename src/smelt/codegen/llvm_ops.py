@@ -41,30 +41,16 @@ from smelt.ir.expr import (
     Var,
 )
 from smelt.tir.math import expand
+from smelt.tir.nodes import Buffer, BufferLoad
+from smelt.tir.rewrite import loads
 
 from .llvm_narrow import NarrowFloats, is_bfloat
+from .llvm_types import llvm_type, mem_type
 
 if TYPE_CHECKING:
     from .llvm_text import ModuleText
 
-__all__ = ["ScalarOps", "llvm_type", "mem_type"]
-
-_FLOATS = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
-
-
-def llvm_type(dtype: str) -> str:
-    """The type of a value in registers (a bool is one bit)."""
-    scalar, lanes = dt.scalar(dtype), dt.lanes(dtype)
-    name = _FLOATS.get(scalar) or (
-        "i1" if scalar == "bool" else "ptr" if scalar == "handle" else f"i{dt.bits(scalar)}"
-    )
-    return name if lanes == 1 else f"<{lanes} x {name}>"
-
-
-def mem_type(dtype: str) -> str:
-    """The type of an element in memory (a bool is a byte)."""
-    return "i8" if dt.scalar(dtype) == "bool" else llvm_type(dt.scalar(dtype))
-
+__all__ = ["ScalarOps"]
 
 _FLOAT_OPS = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv"}
 _INT_OPS = {Add: "add", Sub: "sub", Mul: "mul", And: "and", Or: "or"}
@@ -126,6 +112,7 @@ class ScalarOps(NarrowFloats):
     module: ModuleText
     guard: str | None
     guard_lanes: int
+    pointer: dict[Buffer, str]
     value: Callable[[Expr], str]
     assign: Callable[..., str]
 
@@ -419,7 +406,8 @@ class ScalarOps(NarrowFloats):
             return self.assign(f"getelementptr inbounds i8, ptr {start}, i64 {offset}", depth)
         if op == "smelt.address_of":
             load = e.args[0]
-            return self.pointer[load.buffer]  # type: ignore[attr-defined,no-any-return]
+            assert isinstance(load, BufferLoad)
+            return self.pointer[load.buffer]
         return self.expansion(e, scalar, depth)
 
     def expansion(self, e: Call, scalar: str, depth: int) -> str:
@@ -503,7 +491,7 @@ class ScalarOps(NarrowFloats):
         c = self.value(condition)
         lanes, bit = dt.lanes(condition.dtype), _bits(condition.dtype)
         a = self._under(c, lanes, bit, yes)
-        if _loads(no):
+        if loads(no):
             ones = "true" if lanes == 1 else "splat (i1 true)"
             b = self._under(self.assign(f"xor {bit} {c}, {ones}"), lanes, bit, no)
         else:
@@ -529,16 +517,6 @@ class ScalarOps(NarrowFloats):
         result = self.value(e)
         self.guard, self.guard_lanes = outer
         return result
-
-
-def _loads(e: Expr) -> bool:
-    stack = [e]
-    while stack:
-        n = stack.pop()
-        if type(n).__name__ == "BufferLoad":
-            return True
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
 
 
 def _is_number(e: Expr) -> bool:

@@ -8,7 +8,6 @@ steps, outermost loop first, with the constant last, where it folds into the ins
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 
 from smelt.ir import dtype as dt
@@ -41,7 +40,7 @@ from smelt.tir.nodes import (
 )
 
 from .llvm_memory import MemoryOps, Scope
-from .llvm_ops import llvm_type, mem_type
+from .llvm_types import float_literal, llvm_type, mem_type
 
 __all__ = ["ModuleText", "emit_module"]
 
@@ -468,15 +467,6 @@ class FunctionText(MemoryOps):
         self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
         self.line(f"br label %{done}")
         self.line(f"{done}:")
-
-
-def float_literal(dtype: str, value: float) -> str:
-    """A floating-point constant in LLVM's hexadecimal form."""
-    scalar = dt.scalar(dtype)
-    if scalar in ("float32", "float64"):
-        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-    bits = int(dt.to_numpy(scalar).type(value).view("uint16"))
-    return str(bits) if scalar == "bfloat16" else f"0xH{bits:04X}"
 
 
 def _spine(e: Expr) -> Expr | None:

@@ -31,6 +31,7 @@ from smelt.tir.nodes import (
     LetStmt,
     PrimFunc,
     Stmt,
+    walk,
 )
 from smelt.tir.rewrite import Rewriter, loads
 
@@ -156,6 +157,8 @@ class _Lanes(Rewriter):
 
 class _Vectorize(RangeRewriter):
     def loop(self, s: For) -> Stmt:
+        if s.kind == "vectorized" and any(_is_vector(x) for x in walk(s.body)):
+            s = s.replace(kind="serial")  # the inner loop is the vector
         new = super().loop(s)
         assert isinstance(new, For)
         s = new
@@ -168,6 +171,10 @@ class _Vectorize(RangeRewriter):
         if is_const(s.extent, 1):
             return s.replace(kind="serial")
         return _Lanes(s.var, s.min, s.extent.value, self.analyzer).stmt(s.body)
+
+
+def _is_vector(s: Stmt) -> bool:
+    return isinstance(s, For) and s.kind == "vectorized" and not is_const(s.extent, 1)
 
 
 def vectorize_loops(func: PrimFunc) -> PrimFunc:

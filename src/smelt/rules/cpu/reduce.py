@@ -118,7 +118,6 @@ def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: 
     cost = nest.cost()
     blocks = into_lanes(sch, name, hardware)
     last = epilogue or name
-    realize = sch.state.realize(last)
     _, reduce = inner_loops(sch, last, 0)
     rows = [x for x in sch.get_loops(last) if x not in reduce]
     if reduce and rows:
