@@ -8,6 +8,7 @@ from smelt.ir.errors import InternalError, SmeltError
 from smelt.tir.nodes import PrimFunc
 
 from .blocks import lower_blocks
+from .collapse import collapse_parallel
 from .exchange import exchange_gathers
 from .finish import finish
 from .flatten import flatten_buffers
@@ -35,6 +36,7 @@ LOWER: tuple[Pass, ...] = (
     lift_workspaces,  # large intermediate buffers are handed in by the caller
     vectorize_loops,  # before unrolling, so that it is done once
     unroll_loops,  # constant indices into local buffers are registers from here on
+    collapse_parallel,  # nested parallel loops are shared out together
     exchange_gathers,  # strided copies of neighbouring columns: loads of rows, shuffles
     finish,  # fused multiply-adds, cheap divisions
 )

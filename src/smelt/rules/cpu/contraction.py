@@ -34,6 +34,8 @@ _TASKS = 8
 """Tasks a core, so that claiming them evens out."""
 _PACK_ROWS = 24
 """Rows from which packing B at run time pays."""
+_MANY_ROWS = 512
+"""Rows from which the panels' better locality pays in any case."""
 _UNKNOWN = 64
 """The extent assumed where it is symbolic."""
 
@@ -225,7 +227,7 @@ def _pack(
     if not all(isinstance(i, Var) for i in dims):
         return
     constant = buffer.name in constants
-    if not constant and (rows < _PACK_ROWS or not roles.reduce):
+    if not constant and not _worth_packing(roles, rows, panel, hardware):
         return
     copy = None if constant else sch.cache_read(name, buffer.name, "global")
     target = buffer.name if constant else _factor(block_info(sch, name), roles)
@@ -245,6 +247,26 @@ def _pack(
     sch.transform_layout(name, target, panels, pad_value=0.0 if constant else "undef")
     if copy is not None:
         _copy_panels(sch, copy, [*kept, *inner], at, panel, hardware)
+
+
+def _worth_packing(roles: Roles, rows: int, panel: int, hardware: Hardware) -> bool:
+    """Whether enough rows use a B given at run time that laying it out in panels pays.
+
+    Columns that are no neighbours in memory always cost more. Otherwise a panel is read in place
+    unless it outgrows the second-level cache, or many rows of A pass over it.
+    """
+    if rows < _PACK_ROWS or not roles.reduce:
+        return False
+    stride = stride_of(roles.b, roles.vector.var, roles.analyzer)
+    if not (isinstance(stride, IntImm) and stride.value == 1) or rows >= _MANY_ROWS:
+        return True
+    step = stride_of(roles.b, roles.reduce[-1].var, roles.analyzer)
+    steps = 1
+    for i in roles.reduce:
+        steps *= _extent(i.dom.extent)
+    # rows of B that lie multiples of 4 KiB apart share a few cache sets
+    conflicts = isinstance(step, IntImm) and step.value * 4 % 4096 == 0 and rows >= _MANY_ROWS // 2
+    return conflicts or steps * panel * 4 > hardware.l2 // 4
 
 
 def _copy_panels(
@@ -272,10 +294,18 @@ def _copy_panels(
         order[-1] = outer
         inner = [wide, steps, lane]
         sch.unroll(steps)
-    sch.reorder(tile, *order, *inner)
+    neighbours = len(inner) == 2
+    if neighbours and order:
+        # a row of B is read from end to end, its pieces go to the panels
+        sch.reorder(*order, tile, *inner)
+        shared = order
+    else:
+        sch.reorder(*order[:-1], tile, *order[-1:], *inner)
+        shared = [*order[:-1], tile]
     sch.vectorize(lane)
     if hardware.cores > 1:
-        sch.parallel(tile)
+        for loop in shared:
+            sch.parallel(loop)
 
 
 def _factor(info: BlockInfo, roles: Roles) -> str:
