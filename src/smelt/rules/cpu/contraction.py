@@ -28,8 +28,10 @@ from .tiles import register_tile
 
 __all__ = ["schedule_contraction"]
 
-PARALLEL_FLOPS = 1_000_000
+PARALLEL_SECONDS = 4e-6
 """Below this, starting threads costs more than they save."""
+_FLOPS, _BYTES = 256e9, 100e9
+"""What a core does in a second, roughly: multiply-adds, bytes from outside its own caches."""
 _TASKS = 8
 """Tasks a core, so that claiming them evens out."""
 _PACK_ROWS = 24
@@ -386,7 +388,7 @@ def _chunk(
         or not tiled
         or tasks >= want // 2
         or last < 2
-        or _flops(sch, outer, roles) < PARALLEL_FLOPS
+        or _seconds(roles) < PARALLEL_SECONDS
     ):
         return outer
     need = min(last, -(-want // tasks))
@@ -395,16 +397,20 @@ def _chunk(
     return [*outer[:-1], block, tile]
 
 
-def _flops(sch: Schedule, outer: list[str], roles: Roles) -> float:
-    total = 2.0
+def _seconds(roles: Roles) -> float:
+    """About how long one core takes: multiply-adds, or the bytes of B from beyond its caches."""
+    flops = 2.0
     for i in (*roles.batch, *roles.rows, *roles.columns, roles.vector, *roles.reduce):
-        total *= _extent(i.dom.extent)
-    return total
+        flops *= _extent(i.dom.extent)
+    moved = 4.0
+    for e in roles.b.buffer.shape:
+        moved *= _extent(e)
+    return max(flops / _FLOPS, moved / _BYTES)
 
 
 def _parallel(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles) -> None:
     """Outer loops become parallel until there are tasks enough."""
-    if hardware.cores == 1 or _flops(sch, outer, roles) < PARALLEL_FLOPS:
+    if hardware.cores == 1 or _seconds(roles) < PARALLEL_SECONDS:
         return
     tasks = 1
     for x in outer[:-1] if len(outer) > 1 else outer:
