@@ -188,7 +188,7 @@ def share(case: Case, threads: int, peak: Peak) -> Results:
         limit = peak.gflops()
         model.append(case.flops / _seconds(exe, inputs) / 1e9 / limit)
         kernels = json.loads(exe.profile(*inputs).json())["kernels"]
-        spent = sum(row["ms"] for row in kernels if row["flops"] > 0.01 * case.flops)
+        spent = sum(row["milliseconds"] for row in kernels if row["flops"] > 0.01 * case.flops)
         kernel.append(case.flops / spent / 1e6 / limit)
     return {"model": statistics.median(model), "kernel": statistics.median(kernel)}
 
