@@ -1,6 +1,6 @@
 """Runs every benchmark, and writes RESULTS.md."""
 
-from benchmarks import compile_time, kernels, models, peak, zoo
+from benchmarks import agreement, compile_time, kernels, models, peak, zoo
 from benchmarks.report import write
 
 
@@ -11,6 +11,7 @@ def main() -> None:
     write("kernels", kernels.measure())
     write("compile_time", compile_time.measure(folder))
     write("zoo", zoo.measure(folder))
+    write("agreement", agreement.measure([folder]))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -47,9 +48,8 @@ def hardware_of(target: Target, features: Iterable[str]) -> Hardware:
     """
     on = set(features)
     triple = target.mtriple
-    l1, l2, l3 = (
-        _caches() if target.mcpu in ("", "native") or not triple else (32 << 10, 512 << 10, 4 << 20)
-    )
+    here = not triple or triple.split("-")[0] == platform.machine()
+    l1, l2, l3 = _caches() if here else (32 << 10, 512 << 10, 4 << 20)
     cores = int(target.attrs.get("num-cores", 0)) or len(os.sched_getaffinity(0))
     if triple.startswith(("aarch64", "arm64")) or "neon" in on:
         return Hardware(16, 32, True, l1, l2, l3, cores)

@@ -36,8 +36,11 @@ _TASKS = 8
 """Tasks a core, so that claiming them evens out."""
 _PACK_ROWS = 24
 """Rows from which packing B at run time pays."""
-_MANY_ROWS = 512
-"""Rows from which the panels' better locality pays in any case."""
+_PACK_STEPS = 16
+"""Rows of B that one task packs."""
+_MANY_ROWS, _MANY_ROWS_UNALIGNED = 256, 48
+"""Rows from which panels pay in any case: B's rows start at cache lines, or do not."""
+_LINE = 64
 _UNKNOWN = 64
 """The extent assumed where it is symbolic."""
 
@@ -254,21 +257,22 @@ def _pack(
 def _worth_packing(roles: Roles, rows: int, panel: int, hardware: Hardware) -> bool:
     """Whether enough rows use a B given at run time that laying it out in panels pays.
 
-    Columns that are no neighbours in memory always cost more. Otherwise a panel is read in place
-    unless it outgrows the second-level cache, or many rows of A pass over it.
+    Columns that are no neighbours in memory always cost more. Otherwise panels are read in place,
+    unless many rows of A pass over them, or their vectors straddle cache lines, or a panel outgrows
+    the second-level cache.
     """
     if rows < _PACK_ROWS or not roles.reduce:
         return False
     stride = stride_of(roles.b, roles.vector.var, roles.analyzer)
-    if not (isinstance(stride, IntImm) and stride.value == 1) or rows >= _MANY_ROWS:
+    if not (isinstance(stride, IntImm) and stride.value == 1):
         return True
     step = stride_of(roles.b, roles.reduce[-1].var, roles.analyzer)
+    straddles = not isinstance(step, IntImm) or step.value * 4 % _LINE != 0
     steps = 1
     for i in roles.reduce:
         steps *= _extent(i.dom.extent)
-    # rows of B that lie multiples of 4 KiB apart share a few cache sets
-    conflicts = isinstance(step, IntImm) and step.value * 4 % 4096 == 0 and rows >= _MANY_ROWS // 2
-    return conflicts or steps * panel * 4 > hardware.l2 // 4
+    many = _MANY_ROWS_UNALIGNED if straddles else _MANY_ROWS
+    return rows >= many or steps * panel * 4 > hardware.l2 // 2
 
 
 def _copy_panels(
@@ -298,9 +302,10 @@ def _copy_panels(
         sch.unroll(steps)
     neighbours = len(inner) == 2
     if neighbours and order:
-        # a row of B is read from end to end, its pieces go to the panels
-        sch.reorder(*order, tile, *inner)
-        shared = order
+        # rows of B are read from end to end, their pieces go to the panels; a task has several
+        block, row = sch.split(order[-1], [None, _PACK_STEPS])
+        sch.reorder(*order[:-1], block, row, tile, *inner)
+        shared = [*order[:-1], block]
     else:
         sch.reorder(*order[:-1], tile, *order[-1:], *inner)
         shared = [*order[:-1], tile]
