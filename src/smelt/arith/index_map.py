@@ -110,7 +110,7 @@ class IndexMap:
         if back is None:
             sizes = ", ".join(text_of(convert(n)) for n in shape)
             raise ValueError(
-                f"{self} is not a bijection on ({sizes}); "
+                f"{self} cannot be shown to be a bijection on ({sizes}); "
                 "use non_surjective_inverse where padding is meant"
             )
         return back

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +116,7 @@ def build_model(
     plan = plan_program(model.plan, model.memory, outputs)
     if folder := dump_folder(options):
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
-    host = ObjectCompiler(target).object(emit_module([entry, plan]), "host")
+    host = _host_object(emit_module([entry, plan]), target, cache_of(options))
     objects = [host, *[a.object for a in model.artifacts.values()]]
     addresses, keep = link_in_process(objects, [ENTRY, PLAN])
     metadata = _metadata(mod, model, target, weights.nbytes)
@@ -148,20 +149,68 @@ def compile_graph(
     return Model(plan, specs, calls, memory, artifacts)
 
 
+def cache_of(options: Options) -> ObjectCache | None:
+    """The cache of compiled code; none where it is switched off, or somebody watches the passes."""
+    if options.cache_dir == "" or dump_folder(options) or check_wanted():
+        return None
+    return ObjectCache(options.cache_dir)
+
+
+def _host_object(ir: str, target: Target, cache: ObjectCache | None) -> bytes:
+    """The host program's object code: every model has its own, so its text is the key."""
+    key = cache_key("host", ir, str(target))
+    found = None if cache is None else cache.get(key)
+    if found is not None:
+        return found
+    code = ObjectCompiler(target).object(ir, "host")
+    if cache is not None:
+        cache.put(key, code)
+    return code
+
+
+class _ArtifactReader(pickle.Unpickler):
+    """Reads what the cache holds; makes nothing but smelt's own data."""
+
+    def find_class(self, module: str, name: str) -> type:
+        """Only classes of the rooms whose data an artifact consists of."""
+        found = super().find_class(module, name) if module.startswith(_ARTIFACT_ROOMS) else None
+        if not isinstance(found, type):
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a compiled kernel")
+        return found
+
+
+_ARTIFACT_ROOMS = (
+    "smelt.lowering.kernel",
+    "smelt.lowering.packing",
+    "smelt.ir.",
+    "smelt.tir.nodes",
+)
+
+
+def _read_artifact(data: bytes) -> Artifact | None:
+    """A cached kernel, or None where the entry is something else: it is then compiled anew."""
+    try:
+        found = _ArtifactReader(io.BytesIO(data)).load()
+    except (pickle.UnpicklingError, AttributeError, EOFError, ImportError, TypeError, ValueError):
+        return None
+    return found if isinstance(found, Artifact) else None
+
+
 def build_kernels(
     specs: Sequence[KernelSpec], options: Options, progress: Progress | None
 ) -> dict[str, Artifact]:
     """Artifacts by symbol: from the cache, or compiled by the workers; all, where one watches."""
     dump, check = dump_folder(options), check_wanted()
-    cache = None if options.cache_dir == "" or dump or check else ObjectCache(options.cache_dir)
+    cache = cache_of(options)
     done: dict[str, Artifact] = {}
     missing: list[KernelSpec] = []
     for s in specs:
         data = None if cache is None else cache.get(cache_key("kernel", s.symbol))
-        if data is None:
+        artifact = None if data is None else _read_artifact(data)
+        if artifact is None:
             missing.append(s)
         else:
-            done[s.symbol] = pickle.loads(data)
+            done[s.symbol] = artifact
     report = (
         None
         if progress is None

@@ -1,0 +1,37 @@
+"""What lies in the cache is data: nothing in it is executed before it is checked."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+from smelt.ir.expr import const
+from smelt.lowering.kernel import Artifact
+from smelt.lowering.model import _read_artifact
+from smelt.lowering.packing import Pack
+
+
+class Evil:
+    """Would make a folder when it is read by a plain unpickler."""
+
+    def __init__(self, path: str) -> None:
+        """Keep the path."""
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (os.mkdir, (self.path,))
+
+
+def test_a_compiled_kernel_is_read() -> None:
+    pack = Pack((1, 8, 16), ((1, 16, 0), (0, 0, 0), (1, 0, 16)))
+    made = Artifact(b"code", (), (const(64),), (pack, None), const(7), "trace")
+    assert _read_artifact(pickle.dumps(made)) == made
+
+
+def test_foreign_code_is_not_run(tmp_path: Path) -> None:
+    target = tmp_path / "made"
+    assert _read_artifact(pickle.dumps(Evil(str(target)))) is None
+    assert not target.exists()
+    assert _read_artifact(pickle.dumps({"no": "artifact"})) is None
+    assert _read_artifact(b"damaged") is None
