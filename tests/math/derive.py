@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-import mpmath  # type: ignore[import-untyped]
+import mpmath
 import numpy as np
 from mpmath import mp, mpf
 
