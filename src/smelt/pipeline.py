@@ -31,16 +31,13 @@ from smelt.tir.printer import script
 
 __all__ = ["GRAPH", "LOWER", "STAGES", "compile", "machine_limits", "optimize", "show"]
 
-GraphPass = Callable[[IRModule], IRModule]
+GraphPass = Callable[..., IRModule]
 
 GRAPH: tuple[tuple[int, GraphPass], ...] = (
     # (lowest opt_level, pass)
     (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator
-    (
-        0,
-        lambda mod: fuse_ops(mod, 1),
-    ),  # an anchor and the elementwise work after it become one kernel
+    (0, fuse_ops),  # an anchor and the elementwise work after it become one kernel (level 0: alone)
 )
 
 STAGES = ("graph", "fused", "tir", "scheduled", "lowered", "llvm", "asm")
@@ -104,9 +101,9 @@ def optimize(
     for n, step in enumerate(steps):
         if progress is not None:
             progress("graph", n, len(steps))
-        name = getattr(step, "__name__", "pass").replace("<lambda>", "fuse_ops")
+        name = step.__name__
         try:
-            mod = fuse_ops(mod, options.opt_level) if name == "fuse_ops" else step(mod)
+            mod = fuse_ops(mod, options.opt_level) if step is fuse_ops else step(mod)
             if options.verify > 1:
                 verify_graph(mod)
         except SmeltError:

@@ -182,11 +182,3 @@ class Peak:
         for worker in workers:
             worker.join()
         return max(end for _, end in spans) - min(start for start, _ in spans)
-
-
-def measure_peak(
-    threads: int, load: Load, registers: Registers | None = None, batches: int = 9
-) -> float:
-    """The multiply-add limit of `threads` cores in GFLOP/s: the best of some short batches."""
-    peak = Peak(threads, load, registers)
-    return max(peak.gflops() for _ in range(batches))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -332,13 +331,3 @@ def plan_graph(mod: IRModule) -> GraphPlan:
         except _Conflict as c:
             orders[c.source] = c.order
     raise InternalError("the memory orders of the graph do not settle")
-
-
-def lower_bound(storages: Sequence[Storage], launches: int) -> int:
-    """The most bytes alive at one launch: no plan needs less."""
-    at = [0] * (launches + 1)
-    for s in storages:
-        size = getattr(s.bytes, "value", 0)
-        for n in range(s.first, s.last + 1):
-            at[n] += size
-    return max(at, default=0)

@@ -11,7 +11,6 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
-from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op, get_op
 
 __all__ = [
@@ -184,8 +183,3 @@ def rewrite(f: Function, fn: Callable[[Any], RelaxExpr | None]) -> Function:
             memo[id(node)] = new if replaced is None else replaced
     body = memo[id(f.body)]
     return f if body is f.body else f.replace(body=body)
-
-
-def is_program(f: object) -> bool:
-    """Whether a function of a module is a tensor program."""
-    return isinstance(f, PrimFunc)
