@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
     from smelt.ir.options import Options
-    from smelt.pipeline import compile, machine_limits, optimize, show
+    from smelt.pipeline import build, compile, lower, machine_limits, optimize, show
     from smelt.runtime import NDArray, cpu
     from smelt.target import Target
 
@@ -26,6 +26,8 @@ __version__ = "0.1.0"
 _NAMES = {
     # the main job
     "compile": "smelt.pipeline",
+    "build": "smelt.pipeline",
+    "lower": "smelt.pipeline",
     "optimize": "smelt.pipeline",
     "show": "smelt.pipeline",
     "machine_limits": "smelt.pipeline",
@@ -65,9 +67,11 @@ __all__ = [
     "Target",
     "__version__",
     "arith",
+    "build",
     "compile",
     "cpu",
     "ir",
+    "lower",
     "machine_limits",
     "optimize",
     "relax",

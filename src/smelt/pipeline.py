@@ -6,30 +6,46 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt import te
 from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.peak import Peak, Registers
 from smelt.frontend.onnx import from_onnx
 from smelt.ir.errors import CompileError, InternalError, SmeltError
+from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.lowering.graph import plan_graph
 from smelt.lowering.group import group_to_prim_func
 from smelt.lowering.kernel import scheduled
-from smelt.lowering.lower import LOWER, lower
+from smelt.lowering.lower import LOWER
+from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
+from smelt.lowering.program import build_program
 from smelt.lowering.watch import dump_folder, write_text
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.verify import verify as verify_graph
 from smelt.runtime.executable import Executable
+from smelt.runtime.program import Module
 from smelt.runtime.report import MachineLimits
 from smelt.target import Target, hardware_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
+from smelt.tir.schedule import Schedule
 
-__all__ = ["GRAPH", "LOWER", "STAGES", "compile", "machine_limits", "optimize", "show"]
+__all__ = [
+    "GRAPH",
+    "LOWER",
+    "STAGES",
+    "build",
+    "compile",
+    "lower",
+    "machine_limits",
+    "optimize",
+    "show",
+]
 
 GraphPass = Callable[..., IRModule]
 
@@ -39,6 +55,9 @@ GRAPH: tuple[tuple[int, GraphPass], ...] = (
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator
     (0, fuse_ops),  # an anchor and the elementwise work after it become one kernel (level 0: alone)
 )
+
+READABLE = LOWER[:2]
+"""As far as a person wants to read: loops, branches, buffers with their shapes."""
 
 STAGES = ("graph", "fused", "tir", "scheduled", "lowered", "llvm", "asm")
 """What `show` can print, from the imported graph to machine code."""
@@ -69,6 +88,77 @@ def compile(
         )
     mod = optimize(import_model(model, shapes), options, progress)
     return build_model(mod, resolved, options, progress)
+
+
+def lower(
+    inputs: Any,
+    args: Sequence[te.Tensor | Var] | None = None,
+    name: str = "main",
+    *,
+    simple_mode: bool = False,
+) -> IRModule:
+    """Scheduled tensor programs as loops. The result prints as script.
+
+    inputs       te.Schedule (with `args`), tir Schedule, PrimFunc, or an IRModule of PrimFuncs
+    args         a te.Schedule's parameters in order: placeholders, results, sizes
+    name         the function's name, where `inputs` has none of its own
+    simple_mode  stop where loops are explicit but buffers keep their shapes, for reading
+    """
+    steps = READABLE if simple_mode else LOWER
+    functions = tensor_functions(inputs, args, name)
+    return IRModule({n: lower_program(f, steps=steps) for n, f in functions.items()})
+
+
+def build(
+    inputs: Any,
+    args: Sequence[te.Tensor | Var] | None = None,
+    target: str | Target | None = None,
+    target_host: str | Target | None = None,
+    name: str = "main",
+    *,
+    options: Options | None = None,
+) -> Module:
+    """Tensor programs compiled for this machine; the module's functions work on arrays in place.
+
+    inputs, args, name  as for `lower`
+    target_host         the same as `target`, or None: the host is the target
+    """
+    options = options or Options()
+    resolved = resolve(as_target(target if target is not None else Target.current()))
+    if target_host is not None and resolve(as_target(target_host)) != resolved:
+        raise CompileError(
+            f"target_host is {target_host}, but host and target are one machine here"
+        )
+    if not is_native(resolved):
+        raise CompileError(f"code for {resolved.mtriple} cannot run on this machine")
+    functions = tensor_functions(inputs, args, name)
+    return build_program(functions, resolved, options)
+
+
+def tensor_functions(
+    inputs: Any, args: Sequence[te.Tensor | Var] | None, name: str
+) -> dict[str, PrimFunc]:
+    """The scheduled programs behind what `lower` and `build` take, by name."""
+    if isinstance(inputs, getattr(te, "Schedule", ())):
+        if args is None:
+            raise CompileError("a te.Schedule needs args: its parameters in order")
+        return {name: te.lower_schedule(inputs, args, name).func}
+    if args is not None:
+        raise CompileError(f"args belong to a te.Schedule; {type(inputs).__name__} has parameters")
+    if isinstance(inputs, PrimFunc):
+        return {inputs.name: inputs}
+    mod = inputs.mod if isinstance(inputs, Schedule) else inputs
+    if not isinstance(mod, IRModule):
+        raise CompileError(
+            f"cannot build {type(inputs).__name__}; legal: te.Schedule with args, tir Schedule, "
+            "PrimFunc, IRModule"
+        )
+    programs = {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
+    if others := [n for n in mod.functions if n not in programs]:
+        raise CompileError(
+            f"{', '.join(others)}: no tensor program; smelt.compile(mod) compiles graph functions"
+        )
+    return programs
 
 
 def as_target(target: str | Target | None) -> Target:
@@ -193,7 +283,7 @@ def show(
 def _lowered(func: PrimFunc, stage: str, target: Target) -> str:
     if stage == "scheduled":
         return script(func)
-    flat = lower(func)
+    flat = lower_program(func)
     if stage == "lowered":
         return script(flat)
     ir = emit_module([flat])

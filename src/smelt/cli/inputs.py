@@ -41,7 +41,10 @@ def load(
             raise UsageError(
                 f"{model} is compiled already: --target, --shape and --threads cannot change it"
             )
-        return smelt.runtime.load_module(model)
+        loaded = smelt.runtime.load_module(model)
+        if not isinstance(loaded, Executable):
+            raise UsageError(f"{model} holds a tensor program, not a model: {loaded}")
+        return loaded
     options = smelt.Options() if threads is None else smelt.Options(threads=threads)
     with progress() as report:
         return smelt.compile(

@@ -13,7 +13,17 @@ import llvmlite.binding as llvm
 from smelt.ir.errors import InternalError, TargetError
 from smelt.target import Target
 
-__all__ = ["ObjectCompiler", "cpu_features", "host_cpu", "is_native", "link_in_process", "resolve"]
+from .features import check_needs, features_of
+
+__all__ = [
+    "ObjectCompiler",
+    "cpu_features",
+    "host_cpu",
+    "is_native",
+    "link_in_process",
+    "object_code",
+    "resolve",
+]
 
 
 @cache
@@ -86,6 +96,7 @@ def cpu_features(target: Target) -> tuple[str, ...]:
         on |= set(_LEVELS["x86-64-v3"])
     if cpu in _V4:
         on |= set(_LEVELS["x86-64-v4"])
+    on |= features_of(target)
     for f in target.mattr:
         (on.discard if f.startswith("-") else on.add)(f.lstrip("+-"))
     return tuple(sorted(on))
@@ -173,7 +184,11 @@ class ObjectCompiler:
         else:
             _initialize_all()
         self.triple = triple
+        self._target, self._on = target, frozenset(cpu_features(target))
         self._cpu, self._features = target.mcpu, ",".join(target.mattr)
+        self._level = int(target.attrs.get("opt-level", 0))
+        if not 0 <= self._level <= 3:
+            raise TargetError(f"opt-level is {self._level}; legal: 0 (our own text) to 3")
         self._machine = self._make()
 
     def _make(self) -> Any:
@@ -197,22 +212,40 @@ class ObjectCompiler:
         return text
 
     def _module(self, ir: str, name: str) -> Any:
+        check_needs(ir, self._target, self._on, name)
         layout = self._machine.target_data
         head = f'target triple = "{self.triple}"\ntarget datalayout = "{layout}"\n'
         try:
             module = llvm.parse_assembly(head + ir + "\nattributes #0 = { nounwind }\n")
         except RuntimeError as e:
             raise InternalError(f"kernel {name}: LLVM refuses the generated code: {e}") from None
-        if "alloca" in ir:
-            passes = llvm.create_new_module_pass_manager()
+        if self._level:
+            self._optimize(module)
+        elif "alloca" in ir:
             functions = llvm.create_new_function_pass_manager()
             functions.add_sroa_pass()
             builder = llvm.create_pass_builder(self._machine, llvm.PipelineTuningOptions())
             for f in module.functions:
                 if not f.is_declaration:
                     functions.run(f, builder)
-            del passes
         return module
+
+    def _optimize(self, module: Any) -> None:
+        """LLVM's own pipeline, where the target asks for it: our texts come out without need."""
+        tuning = llvm.create_pipeline_tuning_options(speed_level=self._level)
+        builder = llvm.create_pass_builder(self._machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+
+
+_compilers: dict[str, ObjectCompiler] = {}
+
+
+def object_code(target: Target, ir: str, name: str) -> bytes:
+    """The object of an IR text for a resolved target; `name` is for messages."""
+    key = str(target)
+    if key not in _compilers:
+        _compilers[key] = ObjectCompiler(target)
+    return _compilers[key].object(ir, name)
 
 
 def link_in_process(

@@ -9,10 +9,8 @@ y = m.get_output(0).numpy()
 from __future__ import annotations
 
 import difflib
-import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,44 +26,9 @@ from smelt.runtime import (
     array,
     empty,
 )
-from smelt.runtime.report import BenchmarkResult as Milliseconds
+from smelt.runtime.report import TimeEvaluation as BenchmarkResult
 
 __all__ = ["BenchmarkResult", "GraphModule", "create"]
-
-
-@dataclass(frozen=True)
-class BenchmarkResult:
-    """Times of one run in seconds, as classic programs expect; `str` is a table in ms."""
-
-    results: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """The mean in seconds."""
-        return statistics.fmean(self.results)
-
-    @property
-    def median(self) -> float:
-        """The median in seconds."""
-        return statistics.median(self.results)
-
-    @property
-    def min(self) -> float:
-        """The fastest repetition in seconds."""
-        return min(self.results)
-
-    @property
-    def max(self) -> float:
-        """The slowest repetition in seconds."""
-        return max(self.results)
-
-    @property
-    def std(self) -> float:
-        """The standard deviation in seconds."""
-        return statistics.pstdev(self.results)
-
-    def __str__(self) -> str:
-        return str(Milliseconds(tuple([1e3 * r for r in self.results]), 1))
 
 
 def create(graph_json_str: str, libmod: Any, device: Device) -> GraphModule:

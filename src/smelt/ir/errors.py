@@ -5,6 +5,7 @@ from __future__ import annotations
 from smelt.runtime.errors import SmeltError
 
 __all__ = [
+    "Absent",
     "CompileError",
     "ImportFailure",
     "InternalError",
@@ -28,6 +29,10 @@ class ImportFailure(SmeltError):
 
 class Unsupported(SmeltError):
     """A model asks for something that smelt does not do (yet)."""
+
+
+class Absent(Unsupported, AttributeError):
+    """A name of the classic stack that smelt does not have; the text says what replaces it."""
 
 
 class TypeMismatch(SmeltError):

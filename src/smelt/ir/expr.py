@@ -1,7 +1,8 @@
 """Scalar expressions: what indices, loop bounds, predicates and element values are made of.
 
-All but Var are interned. Python's operators build them and fold constants on the way; `==` stays
-identity (use `equal` of ir/build.py), so that expressions can be keys.
+All but Var are interned. Python's operators build them and fold constants on the way. `==` and
+`!=` give an `Equality`, whose truth value is identity, so that expressions can be keys; the
+compiler itself writes `is` and `equal` (ir/build.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from . import dtype as dt
 from .node import Node
+from .operators import Equality, Operators, unknown
 
 __all__ = [
     "EQ",
@@ -31,6 +33,7 @@ __all__ = [
     "Cast",
     "Compare",
     "Div",
+    "Equality",
     "Expr",
     "ExprLike",
     "FloatImm",
@@ -61,7 +64,7 @@ INDEX = "int64"
 """The type of loop variables and indices."""
 
 
-class Expr(Node):
+class Expr(Operators, Node):
     """A scalar (or, after vectorisation, a vector) value. `dtype` is its type."""
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ()
@@ -71,64 +74,16 @@ class Expr(Node):
         """The type of the value: an element type, or a vector of one."""
         raise TypeError(type(self).__name__)
 
-    def __add__(self, other: ExprLike) -> Expr:
-        return binary(Add, self, other)
-
-    def __radd__(self, other: ExprLike) -> Expr:
-        return binary(Add, other, self)
-
-    def __sub__(self, other: ExprLike) -> Expr:
-        return binary(Sub, self, other)
-
-    def __rsub__(self, other: ExprLike) -> Expr:
-        return binary(Sub, other, self)
-
-    def __mul__(self, other: ExprLike) -> Expr:
-        return binary(Mul, self, other)
-
-    def __rmul__(self, other: ExprLike) -> Expr:
-        return binary(Mul, other, self)
-
-    def __truediv__(self, other: ExprLike) -> Expr:
-        return binary(Div, self, other)
-
-    def __rtruediv__(self, other: ExprLike) -> Expr:
-        return binary(Div, other, self)
-
-    def __floordiv__(self, other: ExprLike) -> Expr:
-        return binary(FloorDiv, self, other)
-
-    def __rfloordiv__(self, other: ExprLike) -> Expr:
-        return binary(FloorDiv, other, self)
-
-    def __mod__(self, other: ExprLike) -> Expr:
-        return binary(FloorMod, self, other)
-
-    def __rmod__(self, other: ExprLike) -> Expr:
-        return binary(FloorMod, other, self)
-
-    def __neg__(self) -> Expr:
-        return binary(Sub, const(0, self.dtype), self)
-
-    def __lt__(self, other: ExprLike) -> Expr:
-        return binary(LT, self, other)
-
-    def __le__(self, other: ExprLike) -> Expr:
-        return binary(LE, self, other)
-
-    def __gt__(self, other: ExprLike) -> Expr:
-        return binary(GT, self, other)
-
-    def __ge__(self, other: ExprLike) -> Expr:
-        return binary(GE, self, other)
+    @staticmethod
+    def apply(op: str, a: ExprLike, b: ExprLike) -> Expr:
+        """The operation of a name in `Operators`: a node class's, or a bitwise intrinsic's."""
+        cls = _CLASSES.get(op)
+        return _bitwise(op, a, b) if cls is None else binary(cls, a, b)
 
     def __bool__(self) -> bool:
         if isinstance(self, IntImm):
             return bool(self.value)
-        raise TypeError(
-            f"the value of {self} is not known here; use if_then_else, all_of, any_of "
-            "or equal instead of Python's if, and, or, =="
-        )
+        raise TypeError(unknown(self))
 
     def astype(self, dtype: str) -> Expr:
         """This value converted to another element type."""
@@ -159,6 +114,8 @@ class IntImm(Expr, interned=True):
     type: str
     value: int
 
+    constant: ClassVar[bool] = True
+
     @property
     def dtype(self) -> str:
         """The constant's type."""
@@ -170,6 +127,8 @@ class FloatImm(Expr, interned=True):
 
     type: str
     value: float
+
+    constant: ClassVar[bool] = True
 
     @property
     def dtype(self) -> str:
@@ -513,6 +472,22 @@ def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
     if cls is FloorDiv and dt.is_float(a.dtype):
         return Call(a.dtype, "floor", (Div(a, b),))
     return cls(a, b)
+
+
+_CLASSES: dict[str, type[Binary]] = {
+    c.__name__: c for c in (Add, Sub, Mul, Div, FloorDiv, FloorMod, LT, LE, GT, GE, EQ, NE)
+}
+_LOGICAL: dict[str, type[Binary]] = {"bitwise_and": And, "bitwise_or": Or, "bitwise_xor": NE}
+
+
+def _bitwise(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """A bitwise operation on integers; on truth values the logical one."""
+    x, y = matched(a, b)
+    if dt.kind(x.dtype) == "bool" and op in _LOGICAL:
+        return binary(_LOGICAL[op], x, y)
+    if not dt.is_int(x.dtype):
+        raise TypeError(f"{op} takes integers, not {x.dtype}")
+    return Call(x.dtype, op, (x, y))
 
 
 def _identity(cls: type[Binary], a: Expr, b: Expr) -> Expr | None:

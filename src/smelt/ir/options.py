@@ -50,16 +50,17 @@ class Options:
                 )
 
     @property
+    def worker_count(self) -> int:
+        """The worker processes that compile."""
+        return self.workers if self.workers is not None else _processors()
+
+    @property
     def cores(self) -> int:
         """The processors that the code will use."""
         if self.threads is not None:
             return self.threads
         text = os.environ.get("SMELT_NUM_THREADS", "")
-        available = (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
+        available = _processors()
         if not text:
             return available
         if not text.isdigit() or int(text) < 1:
@@ -69,6 +70,13 @@ class Options:
     def describe(self) -> str:
         """One line per option, for `smelt options` and dumps."""
         return "\n".join(f"{f.name} = {getattr(self, f.name)!r}" for f in fields(self))
+
+
+def _processors() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _is_number(value: object) -> bool:

@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, const
+from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, cast, const
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, Evaluate, LetStmt, PrimFunc, Stmt, seq
 
 from .graph import GraphPlan, Launch, Place, Storage
 from .memory import MemoryPlan
 
-__all__ = ["ENTRY", "PLAN", "KernelCall", "entry_program", "plan_program"]
+__all__ = [
+    "ENTRY",
+    "PLAN",
+    "KernelCall",
+    "address_of",
+    "array_of",
+    "entry_program",
+    "plan_program",
+    "with_sizes",
+]
 
 ENTRY = "smelt_entry"
 PLAN = "smelt_plan"
@@ -47,7 +56,8 @@ class KernelCall:
         )
 
 
-def _array(name: str, size: int, dtype: str) -> Buffer:
+def array_of(name: str, size: int, dtype: str) -> Buffer:
+    """A parameter of the host program: an array of at least one element."""
     return Buffer(name, (const(max(size, 1), INDEX),), dtype)
 
 
@@ -55,17 +65,17 @@ def entry_program(
     plan: GraphPlan, calls: Sequence[KernelCall], memory: MemoryPlan, weights: Mapping[Storage, int]
 ) -> PrimFunc:
     """The program that runs the model once."""
-    tensors = _array("tensors", len(plan.inputs) + len(plan.outputs), "handle")
-    sizes = _array("sizes", len(plan.symbols), INDEX)
-    blob = _array("weights", 1, "uint8")
-    arena = _array("workspace", 1, "uint8")
+    tensors = array_of("tensors", len(plan.inputs) + len(plan.outputs), "handle")
+    sizes = array_of("sizes", len(plan.symbols), INDEX)
+    blob = array_of("weights", 1, "uint8")
+    arena = array_of("workspace", 1, "uint8")
     outside = [Var(f"tensor{i}", "handle") for i in range(len(plan.inputs) + len(plan.outputs))]
 
     def base(s: Storage) -> tuple[Expr, Expr]:
         if s.kind == "constant":
-            return _address(blob), const(weights[s])
+            return address_of(blob), const(weights[s])
         if s.kind == "temporary":
-            return _address(arena), memory.offsets[s]
+            return address_of(arena), memory.offsets[s]
         return outside[s.index + (len(plan.inputs) if s.kind == "output" else 0)], const(0)
 
     def pointer(p: Place) -> Expr:
@@ -93,31 +103,33 @@ def entry_program(
     for i, v in reversed(list(enumerate(outside))):
         stmt = LetStmt(v, BufferLoad(tensors, (const(i),)), stmt)
     return PrimFunc(
-        (tensors, sizes, blob, arena), _with_sizes(stmt, plan.symbols, sizes), {"name": ENTRY}
+        (tensors, sizes, blob, arena), with_sizes(stmt, plan.symbols, sizes), {"name": ENTRY}
     )
 
 
-def plan_program(plan: GraphPlan, memory: MemoryPlan, extents: Sequence[Expr]) -> PrimFunc:
-    """The program that evaluates the results' extents and the workspace's size."""
-    sizes = _array("sizes", len(plan.symbols), INDEX)
-    out = _array("extents", len(extents), INDEX)
-    total = _array("workspace_bytes", 1, INDEX)
+def plan_program(symbols: Sequence[Var], workspace: Expr, extents: Sequence[Expr]) -> PrimFunc:
+    """The program that evaluates the results' extents and the workspace's size in bytes."""
+    sizes = array_of("sizes", len(symbols), INDEX)
+    out = array_of("extents", len(extents), INDEX)
+    total = array_of("workspace_bytes", 1, INDEX)
     body = [BufferStore(out, e, (const(i),)) for i, e in enumerate(extents)]
-    body.append(BufferStore(total, memory.total, (const(0),)))
+    body.append(BufferStore(total, workspace, (const(0),)))
     return PrimFunc(
         (sizes, out, total),
-        _with_sizes(seq(*body), plan.symbols, sizes),
+        with_sizes(seq(*body), symbols, sizes),
         {"name": PLAN, "plain": True},
     )
 
 
-def _with_sizes(stmt: Stmt, symbols: Sequence[Var], sizes: Buffer) -> Stmt:
+def with_sizes(stmt: Stmt, symbols: Sequence[Var], sizes: Buffer) -> Stmt:
+    """A statement with the symbolic sizes read from their array."""
     for i, v in reversed(list(enumerate(symbols))):
-        stmt = LetStmt(v, BufferLoad(sizes, (const(i),)), stmt)
+        stmt = LetStmt(v, cast(v.type, BufferLoad(sizes, (const(i),))), stmt)
     return stmt
 
 
-def _address(b: Buffer) -> Expr:
+def address_of(b: Buffer) -> Expr:
+    """The address of a buffer's first element."""
     return Call("handle", "smelt.address_of", (BufferLoad(b, (const(0),)),))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.codegen.llvm import ObjectCompiler, cpu_features
+from smelt.codegen.llvm import cpu_features, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.dtype import bytes_of
 from smelt.ir.expr import Expr, Var, const
@@ -81,9 +81,6 @@ def scheduled(spec: KernelSpec) -> Schedule:
     return schedule(func, hardware, names)
 
 
-_compilers: dict[str, ObjectCompiler] = {}
-
-
 def build_kernel(spec: KernelSpec, dump: str = "", check: bool = False) -> Artifact:
     """Schedule, lower and compile a fused group.
 
@@ -110,10 +107,7 @@ def build_kernel(spec: KernelSpec, dump: str = "", check: bool = False) -> Artif
     ir = emit_module([flat])
     if dump:
         writer.text("llvm", ir)
-    key = str(spec.target)
-    if key not in _compilers:
-        _compilers[key] = ObjectCompiler(spec.target)
-    code = _compilers[key].object(ir, spec.symbol)
+    code = object_code(spec.target, ir, spec.symbol)
     scratch = int(flat.attrs.get("workspaces", 0))
     workspaces = tuple(
         [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from smelt.ir.errors import InternalError, SmeltError
 from smelt.tir.nodes import PrimFunc
@@ -42,12 +42,17 @@ LOWER: tuple[Pass, ...] = (
 )
 
 
-def lower(func: PrimFunc, observe: Callable[[str, PrimFunc], None] | None = None) -> PrimFunc:
+def lower(
+    func: PrimFunc,
+    observe: Callable[[str, PrimFunc], None] | None = None,
+    steps: Sequence[Pass] = LOWER,
+) -> PrimFunc:
     """A scheduled program as flat loops.
 
     observe  called with each pass's name and result, e.g. to dump them
+    steps    the passes, in order
     """
-    for step in LOWER:
+    for step in steps:
         try:
             result = step(func)
         except SmeltError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .watch import check_wanted, dump_folder, write_text
 
-__all__ = ["Model", "build_model", "kernel_specs"]
+__all__ = ["Model", "build_model", "cache_of", "kernel_specs", "needed_features", "size_text"]
 
 Progress = Callable[[str, int, int], None]
 BUILD = "smelt.lowering.kernel:build_kernel"
@@ -113,7 +112,7 @@ def build_model(
     weights, places = _weights(model)
     entry = entry_program(model.plan, model.calls, model.memory, places)
     outputs = [x for r in mod["main"].results() for x in r.type.shape]
-    plan = plan_program(model.plan, model.memory, outputs)
+    plan = plan_program(model.plan.symbols, model.memory.total, outputs)
     if folder := dump_folder(options):
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
     host = _host_object(emit_module([entry, plan]), target, cache_of(options))
@@ -216,8 +215,7 @@ def build_kernels(
         if progress is None
         else lambda n, total: progress("kernels", n + len(done), total + len(done))
     )
-    workers = options.workers if options.workers is not None else len(os.sched_getaffinity(0))
-    pool = default_pool(workers)
+    pool = default_pool(options.worker_count)
     built = pool.map(
         BUILD,
         [(s, dump, check) for s in missing],
@@ -305,7 +303,8 @@ def _write(s: Storage, out: np.ndarray) -> None:
         pack_array(data, pack, target)
 
 
-def _text(e: Expr) -> int | str:
+def size_text(e: Expr) -> int | str:
+    """An extent as metadata hold it: a number, or an expression as text."""
     return e.value if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
 
 
@@ -314,7 +313,7 @@ def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -
     names = main.attrs.get("output_names") or [f"output{i}" for i in range(len(main.results()))]
 
     def tensor(name: str, t: TensorType) -> dict[str, Any]:
-        return {"name": name, "dtype": t.dtype, "shape": [_text(e) for e in t.shape]}
+        return {"name": name, "dtype": t.dtype, "shape": [size_text(e) for e in t.shape]}
 
     kernels = []
     for c in model.calls:
@@ -327,8 +326,8 @@ def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -
             {
                 "name": launch.name,
                 "ops": ops,
-                "flops": _text(model.artifacts[c.symbol].flops),
-                "bytes": _text(moved),
+                "flops": size_text(model.artifacts[c.symbol].flops),
+                "bytes": size_text(moved),
                 "symbol": c.symbol,
             }
         )

@@ -8,6 +8,7 @@ from smelt.runtime.executable import BoundCall, Executable
 from smelt.runtime.module import load_module, read_metadata
 from smelt.runtime.native import cpu_features, num_threads, set_num_threads
 from smelt.runtime.ndarray import NDArray, array, empty
+from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.report import BenchmarkResult, KernelTime, MemoryInfo, ProfileReport
 from smelt.runtime.signature import TensorInfo
 from smelt.runtime.support import enabled
@@ -22,10 +23,12 @@ __all__ = [
     "KernelTime",
     "LoadError",
     "MemoryInfo",
+    "Module",
     "NDArray",
     "ProfileReport",
     "RuntimeFailure",
     "SmeltError",
+    "TensorFunction",
     "TensorInfo",
     "array",
     "cpu",

@@ -19,6 +19,7 @@ from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import Executable
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG
 from smelt.runtime.native import ABI_VERSION, ModelInfo, missing_features
+from smelt.runtime.program import Module, TensorFunction
 
 __all__ = ["load_module", "read_metadata"]
 
@@ -159,9 +160,10 @@ def _map_weights(path: Path, footer: _Footer) -> npt.NDArray[np.uint8] | None:
     return np.frombuffer(mapping, np.uint8)
 
 
-def load_module(path: str | os.PathLike[str], *, threads: int | None = None) -> Executable:
-    """Loads a library written by `Executable.export_library`; nothing is compiled.
+def load_module(path: str | os.PathLike[str], *, threads: int | None = None) -> Any:
+    """Loads a library written by `export_library`; nothing is compiled.
 
+    Gives an Executable for a model, a Module for a tensor program.
     threads: at most this many, the caller's included; None for all of the process's pool.
     """
     place = Path(path)
@@ -170,4 +172,5 @@ def load_module(path: str | os.PathLike[str], *, threads: int | None = None) -> 
     _check_machine(place, metadata)
     code, info = _load_code(place, footer)
     weights = _map_weights(place, footer)
-    return Executable(info.entry, info.plan, metadata, weights, code, threads)
+    exe = Executable(info.entry, info.plan, metadata, weights, code, threads)
+    return Module([TensorFunction(exe, {})]) if metadata.get("kind") == "program" else exe

@@ -61,6 +61,41 @@ class BenchmarkResult:
 
 
 @dataclass(frozen=True)
+class TimeEvaluation:
+    """Times of one run in seconds, as classic programs expect; `str` is a table in ms."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean in seconds."""
+        return statistics.fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        """The median in seconds."""
+        return statistics.median(self.results)
+
+    @property
+    def min(self) -> float:
+        """The fastest repetition in seconds."""
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        """The slowest repetition in seconds."""
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        """The standard deviation in seconds."""
+        return statistics.pstdev(self.results)
+
+    def __str__(self) -> str:
+        return str(BenchmarkResult(tuple([1e3 * r for r in self.results]), 1))
+
+
+@dataclass(frozen=True)
 class KernelTime:
     """One kernel's share of a run. Costs are None where the model does not state them."""
 

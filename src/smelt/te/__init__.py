@@ -1,18 +1,64 @@
 """Tensor expressions: `placeholder`, `compute`, `reduce_axis`, reductions, `create_prim_func`."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from smelt.ir.build import all_of, any_of, if_then_else, maximum, minimum, select
+from smelt.ir.errors import Absent
 from smelt.ir.expr import const
 
+from .intrin import (
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    ceil,
+    ceildiv,
+    cos,
+    cosh,
+    div,
+    erf,
+    exp,
+    floor,
+    floordiv,
+    floormod,
+    fmod,
+    indexdiv,
+    indexmod,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    power,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+    truncdiv,
+    truncmod,
+)
 from .prim_func import create_prim_func
 from .tensor import (
     ComputeOp,
+    ExternOp,
     Operation,
     PlaceholderOp,
     Tensor,
-    all,
-    any,
     comm_reducer,
     compute,
+    extern,
+    extern_primfunc,
     max,
     max_value,
     min,
@@ -28,18 +74,47 @@ from .tensor import (
 
 __all__ = [
     "ComputeOp",
+    "ExternOp",
     "Operation",
     "PlaceholderOp",
     "Tensor",
+    "abs",
+    "acos",
+    "acosh",
     "all",
     "all_of",
     "any",
     "any_of",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "ceildiv",
     "comm_reducer",
     "compute",
     "const",
+    "cos",
+    "cosh",
     "create_prim_func",
+    "div",
+    "erf",
+    "exp",
+    "extern",
+    "extern_primfunc",
+    "floor",
+    "floordiv",
+    "floormod",
+    "fmod",
     "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "isinf",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
     "max",
     "max_value",
     "maximum",
@@ -47,11 +122,43 @@ __all__ = [
     "min_value",
     "minimum",
     "placeholder",
+    "power",
     "prod",
     "reduce_axis",
+    "round",
+    "rsqrt",
     "select",
+    "sigmoid",
+    "sin",
+    "sinh",
     "size_var",
+    "sqrt",
     "sum",
+    "tan",
+    "tanh",
     "topological",
+    "trunc",
+    "truncdiv",
+    "truncmod",
     "var",
 ]
+
+all = all_of
+"""The conjunction of conditions."""
+any = any_of
+"""The disjunction of conditions."""
+
+_ABSENT = {
+    "scan": "a recurrence: write its loop as a script program (@T.prim_func) and take its result "
+    "with te.extern_primfunc(inputs, program)",
+    "gradient": "derivatives: smelt compiles trained models; take gradients in the framework that "
+    "trains them, and import the graph that results",
+    "hybrid": "programs in Python syntax: @T.prim_func of smelt.script.tir is that language",
+    "tag_scope": "tags by scope: compute(..., tag=...) gives each operation its own",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ABSENT:
+        raise Absent(f"te.{name}: {_ABSENT[name]}")
+    raise AttributeError(f"module 'smelt.te' has no attribute {name!r}")

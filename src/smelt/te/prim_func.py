@@ -26,7 +26,7 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter
 
-from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, topological
+from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topological
 
 __all__ = ["create_prim_func"]
 
@@ -51,7 +51,7 @@ def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFu
     params = [a for a in args if isinstance(a, Tensor)]
     names: dict[str, int] = {}
     buffers: dict[Tensor, Buffer] = {}
-    results = [a for a in params if isinstance(a.op, ComputeOp)]
+    results = [a for a in params if not isinstance(a.op, PlaceholderOp)]
     ops = topological(results)
     for tensor in [*params, *[t for op in ops for t in op.outputs]]:
         if tensor not in buffers:
@@ -59,7 +59,8 @@ def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFu
                 _unique(tensor.name, names), tensor.shape, tensor.type, tensor.scope
             )
     allocated = [buffers[t] for op in ops for t in op.outputs if t not in params]
-    body = seq(*[_compute(op, buffers, names) for op in ops if not isinstance(op, PlaceholderOp)])
+    stages = {ComputeOp: _compute, ExternOp: _extern}
+    body = seq(*[stages[type(op)](op, buffers, names) for op in ops if type(op) in stages])
     root = Block("root", (), (), (), body, None, tuple(allocated))
     sizes = _sizes([*params, *[t for op in ops for t in op.outputs]], ops)
     scalars = [a for a in args if isinstance(a, Var)]
@@ -103,7 +104,7 @@ def _body_vars(e: Expr) -> set[Var]:
     """Free variables of a body, without those that a combiner binds."""
     if isinstance(e, Reduce):
         out = free_vars(e.condition)
-        for s in e.sources:
+        for s in (*e.sources, *e.init):
             out |= _body_vars(s)
         return out
     return _plain_vars(e)
@@ -162,7 +163,23 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]
     return stmt
 
 
-def _block_name(op: ComputeOp, names: dict[str, int]) -> str:
+def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
+    """A block that reads and writes whole tensors."""
+    assert isinstance(op, ExternOp)
+    body = _ToBuffers(buffers).stmt(op.body)
+    alloc: tuple[Buffer, ...] = ()
+    if isinstance(body, BlockRealize) and not body.block.iter_vars:
+        alloc, body = body.block.alloc_buffers, body.block.body
+    name, attrs = _block_name(op, names), dict(op.attrs)
+    ins, outs = (tuple([_whole(buffers[t]) for t in x]) for x in (op.inputs, op.outputs))
+    return BlockRealize((), const(True), Block(name, (), ins, outs, body, None, alloc, attrs))
+
+
+def _whole(b: Buffer) -> BufferRegion:
+    return BufferRegion(b, tuple([Range(const(0, INDEX), e) for e in b.shape]))
+
+
+def _block_name(op: Operation, names: dict[str, int]) -> str:
     """Blocks have a name space of their own, told apart by a prefix in the table."""
     fresh = _unique("block:" + op.name, names)
     return fresh.removeprefix("block:")
@@ -178,7 +195,7 @@ def _reads(op: ComputeOp, rewrite: _ToBuffers) -> tuple[BufferRegion, ...]:
     found: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
     stack: list[Expr] = []
     for e in op.body:
-        stack.extend((*e.sources, e.condition) if isinstance(e, Reduce) else (e,))
+        stack.extend((*e.sources, e.condition, *e.init) if isinstance(e, Reduce) else (e,))
     seen: set[Expr] = set()
     while stack:
         n = stack.pop()
@@ -220,7 +237,8 @@ def _reduction(
     """The init and the update of a reduction, also of several components at once."""
     assert isinstance(e, Reduce)
     combiner = e.combiner
-    init = seq(*[BufferStore(b, v, point) for b, v in zip(outs, combiner.identity, strict=True)])
+    start = [rewrite.expr(v) for v in e.init] if e.init else combiner.identity
+    init = seq(*[BufferStore(b, v, point) for b, v in zip(outs, start, strict=True)])
     values: dict[Var, Expr] = {}
     for v, b in zip(combiner.lhs, outs, strict=True):
         values[v] = BufferLoad(b, point)

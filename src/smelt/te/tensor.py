@@ -14,21 +14,38 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, maximum, minimum
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
-from smelt.tir.nodes import Buffer, BufferLoad, Combiner, IterVar, Range, Reduce
+from smelt.ir.operators import INDICES, Arithmetic
+from smelt.tir.nodes import (
+    Buffer,
+    BufferLoad,
+    Combiner,
+    IterVar,
+    PrimFunc,
+    Range,
+    Reduce,
+    Stmt,
+    seq,
+)
+from smelt.tir.rewrite import replace_buffers
+
+from .broadcast import at, broadcast_shapes, describe
 
 __all__ = [
     "ComputeOp",
+    "ExternOp",
     "Operation",
     "PlaceholderOp",
     "Tensor",
-    "all",
-    "any",
     "comm_reducer",
     "compute",
+    "extern",
+    "extern_primfunc",
     "max",
     "min",
     "placeholder",
     "prod",
+    "reduce_all",
+    "reduce_any",
     "reduce_axis",
     "size_var",
     "sum",
@@ -74,10 +91,38 @@ class ComputeOp(Operation):
         self.inputs = tuple(_inputs(body))
 
 
-class Tensor(Buffer):
-    """A buffer with the operation that makes it."""
+class ExternOp(Operation):
+    """Tensors that a statement writes, which no schedule looks into.
+
+    body  made by a function of the input and output buffers
+    """
+
+    def __init__(self, name: str, inputs: tuple[Tensor, ...], attrs: Mapping[str, Any]) -> None:
+        """Outputs and body are attached by `extern`."""
+        self.name, self.inputs, self.attrs = name, inputs, attrs
+        self.body: Stmt = seq()
+
+
+class Tensor(Arithmetic["Tensor"], Buffer):
+    """A buffer with the operation that makes it. A + B and the like make elementwise tensors."""
 
     op: Any = None
+
+    @staticmethod
+    def apply(op: str, a: Any, b: Any) -> Tensor:
+        """A tensor of `op` on all elements, with numpy's broadcasting; numbers stand for all."""
+        shape = broadcast_shapes(**{n: x.shape for n, x in (("a", a), ("b", b)) if _is_tensor(x)})
+
+        def element(*i: Expr) -> Expr:
+            return Expr.apply(op, *[at(x, shape, i) if _is_tensor(x) else x for x in (a, b)])
+
+        made: Tensor = compute(shape, element, name="T_" + op.lower())
+        return made
+
+    def astype(self, dtype: str) -> Tensor:
+        """All elements converted."""
+        made: Tensor = compute(self.shape, lambda *i: self[i].astype(dtype), name=self.name)
+        return made
 
     @property
     def value_index(self) -> int:
@@ -100,6 +145,10 @@ class Tensor(Buffer):
     def __call__(self, *indices: Any) -> BufferLoad:
         """A[i, j] written A(i, j)."""
         return self[indices]
+
+
+def _is_tensor(x: object) -> bool:
+    return isinstance(x, Tensor)
 
 
 def _index(i: Any) -> Expr:
@@ -164,16 +213,21 @@ def compute(
     name: str = "compute",
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
 ) -> Any:
     """A tensor given by a function of its indices; several tensors where it returns a tuple.
 
-    shape     extents
-    fcompute  called with one index variable per dimension (or `*i`)
+    shape          extents
+    fcompute       called with one index variable per dimension (or `*i`)
+    varargs_names  the names of the variables that `*i` takes
     """
     extents = _shape(shape)
-    names = _axis_names(fcompute, len(extents))
+    names = _axis_names(fcompute, len(extents), varargs_names or ())
     axis = tuple(
-        [IterVar(Var(n), Range(const(0, INDEX), e)) for n, e in zip(names, extents, strict=True)]
+        [
+            IterVar(_index_var(n), Range(const(0, INDEX), e))
+            for n, e in zip(names, extents, strict=True)
+        ]
     )
     result = fcompute(*[a.var for a in axis])
     body = tuple([convert(r) for r in (result if isinstance(result, list | tuple) else (result,))])
@@ -188,7 +242,16 @@ def compute(
     return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
 
-def _axis_names(fcompute: Callable[..., Any], rank: int) -> list[str]:
+def _index_var(name: str) -> Var:
+    """A variable whose comparisons have no truth value while the expression is written."""
+    v = Var(name)
+    INDICES.add(v)
+    return v
+
+
+def _axis_names(
+    fcompute: Callable[..., Any], rank: int, variadic_names: Sequence[str]
+) -> list[str]:
     try:
         params = list(inspect.signature(fcompute).parameters.values())
     except (TypeError, ValueError):
@@ -199,7 +262,12 @@ def _axis_names(fcompute: Callable[..., Any], rank: int) -> list[str]:
         raise TypeMismatch(
             f"compute: the shape has {rank} dimensions, the function takes {len(names)} indices"
         )
-    return names + [f"i{k}" for k in range(len(names), rank)]
+    rest = rank - len(names)
+    if variadic_names and (not variadic or len(variadic_names) != rest):
+        raise TypeMismatch(
+            f"compute: {len(variadic_names)} varargs_names for {rest if variadic else 0} indices"
+        )
+    return names + list(variadic_names or [f"i{k}" for k in range(len(names), rank)])
 
 
 def _check_reduce(body: tuple[Expr, ...], name: str) -> None:
@@ -217,12 +285,77 @@ def _check_reduce(body: tuple[Expr, ...], name: str) -> None:
             stack.extend(c for c in n.children() if isinstance(c, Expr))
 
 
+def extern(
+    shape: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[[list[Tensor], list[Tensor]], Stmt],
+    name: str = "extern",
+    dtype: str | Sequence[str] | None = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Tensors that a statement writes: what `compute` cannot say, such as a sort.
+
+    shape     extents of the result, or a list of them for several results
+    fcompute  (inputs, outputs) -> the statement that reads and writes them
+    dtype     of the results; None: that of the inputs
+    """
+    several = bool(shape) and isinstance(shape, list | tuple) and isinstance(shape[0], list | tuple)
+    shapes = [_shape(s) for s in (shape if several else [shape])]
+    types = (
+        {t.dtype for t in inputs} if dtype is None else {dtype} if isinstance(dtype, str) else ()
+    )
+    if len(types) > 1 or (dtype is None and not inputs):
+        raise TypeMismatch(f"extern {name}: dtype is needed, the inputs have {sorted(types)}")
+    each = list(dtype) if dtype is not None and not types else [*types] * len(shapes)
+    if len(each) != len(shapes):
+        raise TypeMismatch(f"extern {name}: {len(shapes)} shapes, {len(each)} dtypes")
+    op = ExternOp(name, tuple(inputs), {**(attrs or {}), **({"tag": tag} if tag else {})})
+    label = [name] if len(shapes) == 1 else [f"{name}_{i}" for i in range(len(shapes))]
+    op.outputs = tuple(
+        [Tensor(n, s, d, op=op) for n, s, d in zip(label, shapes, each, strict=True)]
+    )
+    body = fcompute(list(inputs), list(op.outputs))
+    if not isinstance(body, Stmt):
+        raise TypeMismatch(
+            f"extern {name}: the function gave {type(body).__name__}; legal: a statement"
+        )
+    op.body = body
+    return op.outputs if several else op.outputs[0]
+
+
+def extern_primfunc(inputs: Sequence[Tensor], func: PrimFunc) -> Any:
+    """The results of a tensor program as tensors.
+
+    func  takes the inputs' buffers first, then those that it writes
+    """
+    ins, outs = func.buffers[: len(inputs)], func.buffers[len(inputs) :]
+    if len(ins) < len(inputs) or not outs or len(func.params) != len(func.buffers):
+        raise TypeMismatch(
+            f"extern_primfunc: {func.name} takes {len(func.params)} parameters, "
+            f"{len(func.buffers)} of them buffers; legal: {len(inputs)} inputs and at least "
+            "one result, all of them buffers"
+        )
+    for t, b in zip(inputs, ins, strict=True):
+        if t.dtype != b.dtype or (t.shape != b.shape and list(t.shape) != list(b.shape)):
+            raise TypeMismatch(
+                f"extern_primfunc: {func.name} takes {b.name} as {b.dtype}{describe(b.shape)}, "
+                f"{t.name} is {t.dtype}{describe(t.shape)}"
+            )
+
+    def body(given: list[Tensor], made: list[Tensor]) -> Stmt:
+        return replace_buffers(func.body, dict(zip(func.buffers, (*given, *made), strict=True)))
+
+    made = extern([list(b.shape) for b in outs], inputs, body, func.name, [b.dtype for b in outs])
+    return made if len(outs) > 1 else made[0]
+
+
 # ----------------------------------------------------------------------------------- reductions
 
 
 def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> IterVar:
     """An index that a reduction runs over, from begin to end (exclusive)."""
-    return IterVar(Var(name), Range.of(dom), "reduce")
+    return IterVar(_index_var(name), Range.of(dom), "reduce")
 
 
 def comm_reducer(
@@ -241,7 +374,15 @@ def comm_reducer(
             raise TypeMismatch(f"{name}: a reduction needs at least one axis")
         combiner = _combiner(name, fcombine, fidentity, tuple([s.dtype for s in sources]))
         condition = const(True) if where is None else convert(where)
-        outs = tuple([Reduce(combiner, sources, axes, condition, i) for i in range(len(sources))])
+        start = () if init is None else init if isinstance(init, list | tuple) else (init,)
+        first = (
+            tuple([convert(v, s.dtype) for v, s in zip(start, sources, strict=True)])
+            if start
+            else ()
+        )
+        outs = tuple(
+            [Reduce(combiner, sources, axes, condition, i, first) for i in range(len(sources))]
+        )
         return outs if isinstance(expr, list | tuple) else outs[0]
 
     reduce.__name__ = name
@@ -296,8 +437,8 @@ sum = comm_reducer(lambda a, b: a + b, lambda d: const(0, d), name="sum")
 prod = comm_reducer(lambda a, b: a * b, lambda d: const(1, d), name="prod")
 max = comm_reducer(maximum, min_value, name="max")
 min = comm_reducer(minimum, max_value, name="min")
-all = comm_reducer(lambda a, b: all_of(a, b), lambda d: const(True), name="all")
-any = comm_reducer(lambda a, b: any_of(a, b), lambda d: const(False), name="any")
+reduce_all = comm_reducer(lambda a, b: all_of(a, b), lambda d: const(True), name="all")
+reduce_any = comm_reducer(lambda a, b: any_of(a, b), lambda d: const(False), name="any")
 
 
 def topological(outputs: Sequence[Tensor]) -> list[Operation]:

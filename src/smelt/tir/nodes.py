@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.node import Node
+from smelt.ir.operators import Operators
 
 __all__ = [
     "LOOP_KINDS",
@@ -127,6 +128,7 @@ class Reduce(Expr, interned=True):
     axis       the reduction's IterVars
     condition  elements where it is false do not take part
     index      which component this expression stands for
+    init       values to start from in place of the combiner's identity
     """
 
     combiner: Combiner
@@ -134,6 +136,7 @@ class Reduce(Expr, interned=True):
     axis: tuple[IterVar, ...]
     condition: Expr
     index: int = 0
+    init: tuple[Expr, ...] = ()
 
     @property
     def dtype(self) -> str:
@@ -141,7 +144,7 @@ class Reduce(Expr, interned=True):
         return self.sources[self.index].dtype
 
 
-class IterVar(Node):
+class IterVar(Operators, Node):
     """An iteration variable of a block. kind: "spatial", "reduce" or "opaque"."""
 
     var: Var
@@ -152,45 +155,19 @@ class IterVar(Node):
         """The variable, so that an IterVar can stand in an index."""
         return self.var
 
-    def _arith(self, op: str, other: Any) -> Expr:
-        result: Expr = getattr(self.var, op)(other.var if isinstance(other, IterVar) else other)
-        return result
+    @property
+    def dtype(self) -> str:
+        """The type of the variable."""
+        return self.var.dtype
 
-    def __add__(self, other: Any) -> Expr:
-        return self._arith("__add__", other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return self._arith("__radd__", other)
-
-    def __sub__(self, other: Any) -> Expr:
-        return self._arith("__sub__", other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return self._arith("__rsub__", other)
-
-    def __mul__(self, other: Any) -> Expr:
-        return self._arith("__mul__", other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return self._arith("__rmul__", other)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return self._arith("__floordiv__", other)
-
-    def __mod__(self, other: Any) -> Expr:
-        return self._arith("__mod__", other)
-
-    def __lt__(self, other: Any) -> Expr:
-        return self._arith("__lt__", other)
-
-    def __le__(self, other: Any) -> Expr:
-        return self._arith("__le__", other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return self._arith("__gt__", other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return self._arith("__ge__", other)
+    @staticmethod
+    def apply(op: str, a: Any, b: Any) -> Expr:
+        """An operation with the variables in place of the IterVars."""
+        return Expr.apply(
+            op,
+            a.var if isinstance(a, IterVar) else a,
+            b.var if isinstance(b, IterVar) else b,
+        )
 
 
 class BufferRegion(Node):

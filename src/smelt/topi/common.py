@@ -8,7 +8,8 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Binary, Expr, ExprLike, IntImm, Var, cast, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
+from smelt.te.broadcast import at, broadcast_shapes, describe, show
 from smelt.te.tensor import Tensor, compute, reduce_axis
 from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import IterVar
@@ -23,22 +24,6 @@ def tensor(shape: Sequence[ExprLike], body: Callable[..., Any], name: str) -> Te
     """`compute` with one result."""
     made: Tensor = compute(tuple(shape), body, name)
     return made
-
-
-def show(e: ExprLike) -> str:
-    """An extent as people write it."""
-    if isinstance(e, IntImm):
-        return str(e.value)
-    if isinstance(e, Var):
-        return e.name
-    if isinstance(e, Binary):
-        return f"({show(e.a)} {e.symbol} {show(e.b)})"
-    return str(e)
-
-
-def describe(shape: Sequence[ExprLike]) -> str:
-    """A shape as people write it."""
-    return f"[{', '.join([show(e) for e in shape])}]"
 
 
 def require(condition: bool, message: str) -> None:
@@ -88,6 +73,22 @@ def number(value: float | bool, dtype: str) -> Expr:
     return const(value if dt.is_float(dtype) else int(value), dtype)
 
 
+class Number(Tensor):
+    """A number in place of a tensor without dimensions: its element is the constant itself."""
+
+    value: Any = None
+
+    def __getitem__(self, indices: Any) -> Any:
+        return self.value
+
+
+def operand(x: Any, dtype: str) -> Any:
+    """What stands for a tensor in a call: a Python number has the other operands' type."""
+    if isinstance(x, bool | int | float):
+        return Number("number", (), dtype, value=number(x, dtype))
+    return x
+
+
 def stored(x: Tensor, dtype: str, name: str | None = None) -> Tensor:
     """`x` in the element type of the result: itself where it has it already."""
     if x.dtype == dtype:
@@ -115,39 +116,6 @@ def axes_of(axes: Sequence[int] | None, rank: int, name: str = "axes") -> tuple[
     found = sorted([axis_of(a, rank, name) for a in axes])
     require(len(set(found)) == len(found), f"{name}={tuple(axes)} names a dimension twice")
     return tuple(found)
-
-
-def broadcast_shapes(**shapes: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The common shape by numpy's rule: aligned at the end, an extent 1 repeats.
-
-    Extents that are not both known are taken to be equal.
-    """
-    rank = max([len(s) for s in shapes.values()])
-    out: list[Expr] = [const(1, INDEX)] * rank
-    for shape in shapes.values():
-        for d, e in enumerate(shape, rank - len(shape)):
-            have, new = value_of(out[d]), value_of(e)
-            if have == 1:
-                out[d] = e
-            elif new is not None and new != 1:
-                if have is not None and have != new:
-                    text = " and ".join([f"{n} {describe(s)}" for n, s in shapes.items()])
-                    raise TypeMismatch(
-                        f"{text} do not broadcast: extents {have} and {new} of dimension "
-                        f"{d - rank} have to be equal or 1"
-                    )
-                out[d] = e
-    return tuple(out)
-
-
-def at(x: Tensor, shape: Sequence[Expr], point: Sequence[Expr]) -> Expr:
-    """The element of `x` that broadcasting puts at `point` of a result of that shape."""
-    skip = len(shape) - len(x.shape)
-    zero = const(0, INDEX)
-    index = []
-    for e, out, i in zip(x.shape, shape[skip:], point[skip:], strict=True):
-        index.append(zero if value_of(e) == 1 and value_of(out) != 1 else i)
-    return x[tuple(index)]
 
 
 # ------------------------------------------------------------------------------------ reductions

@@ -9,9 +9,16 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.build import call, equal, select
 from smelt.ir.expr import INDEX, And, Expr, Or, cast, const, convert
-from smelt.te.tensor import Tensor, comm_reducer, compute, max_value, min_value, reduce_axis
-from smelt.te.tensor import all as te_all
-from smelt.te.tensor import any as te_any
+from smelt.te.tensor import (
+    Tensor,
+    comm_reducer,
+    compute,
+    max_value,
+    min_value,
+    reduce_all,
+    reduce_any,
+    reduce_axis,
+)
 from smelt.te.tensor import max as te_max
 from smelt.te.tensor import min as te_min
 from smelt.te.tensor import prod as te_prod
@@ -121,27 +128,27 @@ def prod(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
 @op
 def max_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The largest element along `axes` (None: all)."""
-    return _reduce(x, axes, keepdims, "max", te_any if x.dtype == "bool" else te_max)
+    return _reduce(x, axes, keepdims, "max", reduce_any if x.dtype == "bool" else te_max)
 
 
 @op
 def min_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The smallest element along `axes` (None: all)."""
-    return _reduce(x, axes, keepdims, "min", te_all if x.dtype == "bool" else te_min)
+    return _reduce(x, axes, keepdims, "min", reduce_all if x.dtype == "bool" else te_min)
 
 
 @op
 def all_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether all elements along `axes` are true."""
     require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
-    return _reduce(x, axes, keepdims, "all", te_all)
+    return _reduce(x, axes, keepdims, "all", reduce_all)
 
 
 @op
 def any_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether some element along `axes` is true."""
     require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
-    return _reduce(x, axes, keepdims, "any", te_any)
+    return _reduce(x, axes, keepdims, "any", reduce_any)
 
 
 def _through_float(name: str, x: Tensor, dtype: str) -> Tensor:

@@ -21,6 +21,8 @@ from smelt.ir.types import TensorType
 from smelt.te.tensor import ComputeOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 
+from .common import operand
+
 __all__ = ["Attrs", "Op", "OpInstance", "get_op", "op", "ops"]
 
 Attrs = Mapping[str, Any]
@@ -67,8 +69,9 @@ class Op:
         return (get_op, (self.name,))
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
-        """The tensor expression of this operator on te tensors."""
-        return self.fn(*args, **attrs)
+        """The tensor expression of this operator on te tensors, and numbers beside them."""
+        dtype = next((a.dtype for a in args if isinstance(a, Tensor)), "float32")
+        return self.fn(*[operand(a, dtype) for a in args], **attrs)
 
     def normalize(self, attrs: Attrs) -> dict[str, Any]:
         """All attributes in declared order, defaults filled in, lists as tuples."""

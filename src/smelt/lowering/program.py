@@ -1,0 +1,179 @@
+"""Tensor programs to a module that can be called: lowered, compiled, linked into this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from smelt.codegen.cache import cache_key
+from smelt.codegen.llvm import ObjectCompiler, link_in_process
+from smelt.codegen.llvm_text import emit_module
+from smelt.codegen.workers import default_pool
+from smelt.ir import dtype as dt
+from smelt.ir.build import ceildiv
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, const
+from smelt.ir.options import Options
+from smelt.ir.walk import free_vars
+from smelt.runtime.executable import Executable
+from smelt.runtime.program import Module, TensorFunction
+from smelt.target import Target
+from smelt.tir.nodes import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+    walk,
+)
+from smelt.tir.printer import script
+from smelt.tir.verify import verify
+
+from .host import ENTRY, PLAN, address_of, array_of, plan_program, with_sizes
+from .lower import lower
+from .memory import ALIGNMENT
+from .model import cache_of, needed_features, size_text
+from .watch import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
+
+__all__ = ["build_program"]
+
+OBJECT = "smelt.codegen.llvm:object_code"
+KERNEL = "smelt_kernel"
+
+
+def build_program(funcs: Mapping[str, PrimFunc], target: Target, options: Options) -> Module:
+    """Compile scheduled tensor programs for a (resolved) target and load them."""
+    return Module([_build(f.with_attrs(name=n), target, options) for n, f in funcs.items()])
+
+
+def _build(func: PrimFunc, target: Target, options: Options) -> TensorFunction:
+    verify(func)
+    _check(func)
+    symbols, scalars = _scalar_parameters(func)
+    watchers: list[Observer] = [Check(func)] if check_wanted() else []
+    if folder := dump_folder(options):
+        watchers.append(StageWriter(folder, func.name))
+
+    def observe(name: str, stage: PrimFunc) -> None:
+        for watcher in watchers:
+            watcher(name, stage)
+
+    flat = _scalars_in_memory(lower(func, observe if watchers else None), scalars)
+    workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
+    entry, total = _entry(flat, symbols, workspaces)
+    host = emit_module([entry, plan_program(symbols, total, ())])
+    ir = emit_module([flat.with_attrs(name=KERNEL)])
+    if folder:
+        write_text(Path(folder, func.name, "llvm.txt"), ir)
+    objects = _objects({f"the host program of {func.name}": host, func.name: ir}, target, options)
+    addresses, keep = link_in_process(objects, [ENTRY, PLAN])
+    metadata = {
+        "abi": 1,
+        "kind": "program",
+        "name": func.name,
+        "target": str(target),
+        "inputs": [_tensor(p) for p in func.params if p not in symbols],
+        "outputs": [],
+        "parameters": [p.name for p in func.params],
+        "written": sorted({s.buffer.name for s in walk(flat.body) if isinstance(s, BufferStore)}),
+        "symbols": [v.name for v in symbols],
+        "features": needed_features(target),
+        "workspace_bytes": total.value if isinstance(total, IntImm) else None,
+    }
+    start, plan = addresses[ENTRY], addresses[PLAN]
+    exe = Executable(start, plan, metadata, None, keep, options.threads, objects)
+    sources: dict[str, Callable[[], str]] = {
+        "tir": lambda: script(flat),
+        "ll": lambda: ir,
+        "asm": lambda: ObjectCompiler(target).assembly(ir),
+    }
+    return TensorFunction(exe, sources)
+
+
+def _check(func: PrimFunc) -> None:
+    for p in func.buffers:
+        if p.strides:
+            raise CompileError(
+                f"{func.name}: the parameter {p.name} has strides; "
+                "build takes dense row-major parameters (transform_layout changes the order)"
+            )
+    for s in walk(func.body):
+        if isinstance(s, For) and s.kind == "thread_binding":
+            raise CompileError(
+                f"{func.name}: the loop {s.var.name} is bound to {s.thread}, and the target llvm "
+                "has no such threads; legal: parallel, vectorized, unrolled or serial loops"
+            )
+
+
+def _scalar_parameters(func: PrimFunc) -> tuple[list[Var], set[Var]]:
+    """The parameters that are extents of buffers, which shapes tell; the other scalars."""
+    extents = {e for b in func.buffers for e in b.shape}
+    scalars = [p for p in func.params if isinstance(p, Var)]
+    return [v for v in scalars if v in extents], {v for v in scalars if v not in extents}
+
+
+def _scalars_in_memory(flat: PrimFunc, scalars: set[Var]) -> PrimFunc:
+    """Scalars that no shape tells are handed over as arrays of one element."""
+    boxes = {v: Buffer(v.name, (const(1, INDEX),), v.type) for v in scalars}
+    body = flat.body
+    for v, box in boxes.items():
+        body = LetStmt(v, BufferLoad(box, (const(0, INDEX),)), body)
+    params = tuple([boxes.get(p, p) if isinstance(p, Var) else p for p in flat.params])
+    return flat.replace(params=params, body=body)
+
+
+def _entry(
+    flat: PrimFunc, symbols: list[Var], workspaces: tuple[Buffer, ...]
+) -> tuple[PrimFunc, Expr]:
+    """The host program that calls the one kernel, and the bytes of workspace that it needs."""
+    tensors = [p for p in flat.buffers if p not in workspaces]
+    outside = {b: Var(f"tensor{i}", "handle") for i, b in enumerate(tensors)}
+    table, blob = array_of("tensors", len(tensors), "handle"), array_of("weights", 1, "uint8")
+    sizes, arena = array_of("sizes", len(symbols), INDEX), array_of("workspace", 1, "uint8")
+    total: Expr = const(0, INDEX)
+    args: list[Expr] = [StringImm(KERNEL)]
+    for p in flat.params:
+        if isinstance(p, Var):
+            args.append(p)
+        elif p in outside:
+            args.append(outside[p])
+        else:
+            args.append(Call("handle", "smelt.tensor_view", (address_of(arena), total)))
+            size = p.shape[0] * dt.bytes_of(p.type)
+            if unknown := free_vars(size) - set(symbols):
+                names = ", ".join(sorted(v.name for v in unknown))
+                raise CompileError(
+                    f"{flat.name}: the size of the buffer {p.name} depends on {names}, which is "
+                    "no extent of a parameter"
+                )
+            total = total + ceildiv(size, ALIGNMENT) * ALIGNMENT
+    stmt: Stmt = Evaluate(Call("int32", "smelt.call_kernel", tuple(args)))
+    for i, v in reversed(list(enumerate(outside.values()))):
+        stmt = LetStmt(v, BufferLoad(table, (const(i, INDEX),)), stmt)
+    body = with_sizes(stmt, symbols, sizes)
+    return PrimFunc((table, sizes, blob, arena), body, {"name": ENTRY}), total
+
+
+def _tensor(p: Buffer | Var) -> dict[str, Any]:
+    shape = [size_text(e) for e in p.shape] if isinstance(p, Buffer) else []
+    return {"name": p.name, "dtype": p.dtype, "shape": shape}
+
+
+def _objects(texts: Mapping[str, str], target: Target, options: Options) -> list[bytes]:
+    """Object code by the workers, or from the cache: the texts are the keys."""
+    cache = cache_of(options)
+    keys = {name: cache_key("program", ir, str(target)) for name, ir in texts.items()}
+    found = {name: None if cache is None else cache.get(key) for name, key in keys.items()}
+    missing = [name for name, code in found.items() if code is None]
+    if missing:
+        pool = default_pool(options.worker_count)
+        made = pool.map(OBJECT, [(target, texts[n], n) for n in missing], missing)
+        for name, code in zip(missing, made, strict=True):
+            found[name] = code
+            if cache is not None:
+                cache.put(keys[name], code)
+    return [code for code in found.values() if code is not None]
