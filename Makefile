@@ -7,10 +7,10 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h)
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench clean setup-edge
 
 help:            ## Say what can be made
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(VENV)/.test          ## Compile a ResNet-18, check it and time it against onnxruntime
 	$(BIN)/smelt demo
@@ -31,6 +31,9 @@ format: $(VENV)/.test        ## Format the source, and mend what the linter can 
 
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+setup-edge: $(VENV)/.test    ## Install emulators and zig, for the tests of other processors
+	scripts/setup-edge.sh $(BIN)/python
 
 clean:           ## Remove what was made here, the virtual environment too
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \

@@ -1,6 +1,6 @@
 """Runs every benchmark, and writes RESULTS.md."""
 
-from benchmarks import agreement, compile_time, kernels, models, peak, zoo
+from benchmarks import agreement, compile_time, intrinsics, kernels, models, peak, tensor_level, zoo
 from benchmarks.report import write
 
 
@@ -9,6 +9,8 @@ def main() -> None:
     folder = models.zoo()
     write("peak", peak.measure())
     write("kernels", kernels.measure())
+    write("intrinsics", intrinsics.measure())
+    write("tensor_level", tensor_level.measure())
     write("compile_time", compile_time.measure(folder))
     write("zoo", zoo.measure(folder))
     write("agreement", agreement.measure([folder]))

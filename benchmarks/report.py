@@ -19,6 +19,8 @@ SECTIONS = {
     "zoo": "Models, against onnxruntime",
     "agreement": "Agreement with onnxruntime",
     "kernels": "Kernels, as shares of the machine's multiply-add limit",
+    "intrinsics": "Instructions against plain code",
+    "tensor_level": "Schedules by hand, and the scheduler's speed",
     "compile_time": "Compile time, import and call",
     "peak": "The machine's limits",
 }

@@ -13,11 +13,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smelt import arith, ir, relax, runtime, target, te, tir, topi
+    from smelt import arith, display, ir, relax, runtime, target, te, tir, topi
+    from smelt.display import show
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
     from smelt.ir.options import Options
-    from smelt.pipeline import build, compile, lower, machine_limits, optimize, show
+    from smelt.pipeline import build, compile, lower, machine_limits, optimize, stage_text
     from smelt.runtime import NDArray, cpu
     from smelt.target import Target
 
@@ -28,8 +29,10 @@ _NAMES = {
     "compile": "smelt.pipeline",
     "build": "smelt.pipeline",
     "lower": "smelt.pipeline",
+    "default_schedule": "smelt.pipeline",
     "optimize": "smelt.pipeline",
-    "show": "smelt.pipeline",
+    "show": "smelt.display",
+    "stage_text": "smelt.pipeline",
     "machine_limits": "smelt.pipeline",
     "Options": "smelt.ir.options",
     "Target": "smelt.target",
@@ -53,10 +56,13 @@ _ROOMS = (
     "codegen",
     "frontend",
     "pipeline",
+    "display",
     "relay",
     "contrib",
     "transform",
+    "instrument",
     "nd",
+    "script",
 )
 
 __all__ = [
@@ -70,6 +76,7 @@ __all__ = [
     "build",
     "compile",
     "cpu",
+    "display",
     "ir",
     "lower",
     "machine_limits",
@@ -77,6 +84,7 @@ __all__ = [
     "relax",
     "runtime",
     "show",
+    "stage_text",
     "target",
     "te",
     "tir",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
+from smelt.ir.transform import PassContext
 from smelt.lowering.graph import plan_graph
 from smelt.lowering.group import group_to_prim_func
-from smelt.lowering.kernel import scheduled
-from smelt.lowering.lower import LOWER
+from smelt.lowering.kernel import KernelSpec, hardware_for, scheduled
+from smelt.lowering.lower import LOWER, LowerPass
 from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
@@ -27,6 +28,7 @@ from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.verify import verify as verify_graph
+from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
 from smelt.runtime.program import Module
 from smelt.runtime.report import MachineLimits
@@ -34,6 +36,7 @@ from smelt.target import Target, hardware_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
+from smelt.tir.transform.steps import lowering_steps
 
 __all__ = [
     "GRAPH",
@@ -44,7 +47,8 @@ __all__ = [
     "lower",
     "machine_limits",
     "optimize",
-    "show",
+    "stage_module",
+    "stage_text",
 ]
 
 GraphPass = Callable[..., IRModule]
@@ -60,7 +64,10 @@ READABLE = LOWER[:2]
 """As far as a person wants to read: loops, branches, buffers with their shapes."""
 
 STAGES = ("graph", "fused", "tir", "scheduled", "lowered", "llvm", "asm")
-"""What `show` can print, from the imported graph to machine code."""
+"""What `stage_text` knows, from the imported graph to machine code."""
+
+CODE = ("llvm", "asm")
+"""The stages that are text and nothing else."""
 
 
 def compile(
@@ -104,9 +111,16 @@ def lower(
     name         the function's name, where `inputs` has none of its own
     simple_mode  stop where loops are explicit but buffers keep their shapes, for reading
     """
-    steps = READABLE if simple_mode else LOWER
+    steps = _steps(PassContext.current(), READABLE if simple_mode else LOWER)
     functions = tensor_functions(inputs, args, name)
     return IRModule({n: lower_program(f, steps=steps) for n, f in functions.items()})
+
+
+def _steps(context: PassContext, steps: Sequence[LowerPass]) -> Sequence[LowerPass]:
+    """The lowering passes that a context asks for."""
+    if context.plain and not context.config:
+        return steps
+    return [step.fn for step in lowering_steps(context, steps)]
 
 
 def build(
@@ -122,8 +136,10 @@ def build(
 
     inputs, args, name  as for `lower`
     target_host         the same as `target`, or None: the host is the target
+    options             None: those of the PassContext around the call
     """
-    options = options or Options()
+    context = PassContext.current()
+    options = options or context.options
     resolved = resolve(as_target(target if target is not None else Target.current()))
     if target_host is not None and resolve(as_target(target_host)) != resolved:
         raise CompileError(
@@ -132,14 +148,30 @@ def build(
     if not is_native(resolved):
         raise CompileError(f"code for {resolved.mtriple} cannot run on this machine")
     functions = tensor_functions(inputs, args, name)
-    return build_program(functions, resolved, options)
+    return build_program(functions, resolved, options, _steps(context, LOWER))
+
+
+def default_schedule(
+    func: PrimFunc,
+    target: str | Target | None = None,
+    *,
+    constants: Collection[str] = (),
+    options: Options | None = None,
+) -> Schedule:
+    """The schedule that the rules give a tensor program; its trace can be printed and edited.
+
+    constants  names of parameters that are known at compile time, so that they may be laid out anew
+    """
+    resolved = resolve(as_target(target))
+    hardware = hardware_for(resolved, (options or Options()).cores)
+    return apply_rules(func, hardware, frozenset(constants))
 
 
 def tensor_functions(
     inputs: Any, args: Sequence[te.Tensor | Var] | None, name: str
 ) -> dict[str, PrimFunc]:
     """The scheduled programs behind what `lower` and `build` take, by name."""
-    if isinstance(inputs, getattr(te, "Schedule", ())):
+    if isinstance(inputs, te.Schedule):
         if args is None:
             raise CompileError("a te.Schedule needs args: its parameters in order")
         return {name: te.lower_schedule(inputs, args, name).func}
@@ -240,7 +272,7 @@ class Dump:
             self.count, self.last = self.count + 1, text
 
 
-def show(
+def stage_text(
     model: Any,
     stage: str = "graph",
     kernel: str | None = None,
@@ -253,38 +285,56 @@ def show(
     stage   one of STAGES
     kernel  the name of one kernel; None: all
     """
-    if stage not in STAGES:
-        raise CompileError(f"unknown stage {stage!r}; stages: {', '.join(STAGES)}")
+    if stage in CODE:
+        resolved = resolve(as_target(target))
+        functions = stage_module(model, "lowered", kernel, target, shapes, options).functions
+        return "\n\n".join([_code(f, stage, resolved) for f in functions.values()])
+    mod = stage_module(model, stage, kernel, target, shapes, options)
+    if stage in ("graph", "fused"):
+        return graph_script(mod)
+    return "\n\n".join([script(f) for f in mod.functions.values() if isinstance(f, PrimFunc)])
+
+
+def stage_module(
+    model: Any,
+    stage: str = "graph",
+    kernel: str | None = None,
+    target: str | Target | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    options: Options | None = None,
+) -> IRModule:
+    """The functions of a stage of a model's compilation: the graph, or one program a kernel.
+
+    stage   one of STAGES but those of CODE, whose results are texts
+    kernel  the name of one kernel; None: all
+    """
+    if stage not in STAGES or stage in CODE:
+        legal = [s for s in STAGES if stage not in STAGES or s not in CODE]
+        what = "unknown stage" if stage not in STAGES else "no functions, but text, at stage"
+        raise CompileError(f"{what} {stage!r}; stages: {', '.join(legal)}")
     options = options or Options()
     mod = import_model(model, shapes)
     if stage == "graph":
-        return graph_script(mod)
+        return mod
     mod = optimize(mod, options)
     if stage == "fused":
-        return graph_script(mod)
+        return mod
     resolved = resolve(as_target(target))
-    texts = []
-    names = []
-    for spec in {s.symbol: s for s in kernel_specs(plan_graph(mod), resolved, options)}.values():
-        name = str(spec.group.attrs.get("name", spec.symbol))
-        names.append(name)
-        if kernel is not None and kernel != name:
-            continue
-        if stage == "tir":
-            texts.append(script(group_to_prim_func(spec.group, spec.inputs, spec.outputs, name)))
-            continue
-        func = scheduled(spec).func.with_attrs(name=name)
-        texts.append(_lowered(func, stage, resolved))
-    if not texts:
-        raise CompileError(f"the model has no kernel {kernel!r}; kernels: {', '.join(names)}")
-    return "\n\n".join(texts)
+    specs = {s.symbol: s for s in kernel_specs(plan_graph(mod), resolved, options)}
+    named = {str(s.group.attrs.get("name", s.symbol)): s for s in specs.values()}
+    if kernel is not None and kernel not in named:
+        raise CompileError(f"the model has no kernel {kernel!r}; kernels: {', '.join(named)}")
+    wanted = named if kernel is None else {kernel: named[kernel]}
+    return IRModule({n: _program(s, stage, n) for n, s in wanted.items()})
 
 
-def _lowered(func: PrimFunc, stage: str, target: Target) -> str:
-    if stage == "scheduled":
-        return script(func)
-    flat = lower_program(func)
-    if stage == "lowered":
-        return script(flat)
+def _program(spec: KernelSpec, stage: str, name: str) -> PrimFunc:
+    if stage == "tir":
+        return group_to_prim_func(spec.group, spec.inputs, spec.outputs, name)
+    func = scheduled(spec).func.with_attrs(name=name)
+    return func if stage == "scheduled" else lower_program(func)
+
+
+def _code(flat: Any, stage: str, target: Target) -> str:
     ir = emit_module([flat])
     return ir if stage == "llvm" else ObjectCompiler(target).assembly(ir)

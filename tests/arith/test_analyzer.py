@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from smelt.arith import Analyzer, Answer
-from smelt.arith.index_map import text_of
+from smelt.arith.text import text_of
 from smelt.ir.build import (
     all_of,
     any_of,
@@ -164,7 +164,7 @@ def test_binding_again_forgets(an: Analyzer) -> None:
     assert an.can_prove(i < 64)
     an.bind(i, 0, 100)
     assert an.prove(i < 64) is Answer.UNKNOWN
-    an.bind_value(i, j + 1)
+    an.bind(i, j + 1)
     assert text_of(an.simplify(i * 2)) == "j * 2 + 2"
 
 

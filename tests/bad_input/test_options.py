@@ -59,11 +59,11 @@ def test_targets_of_other_machines() -> None:
     assert message(CompileError, lambda: compile_for(arm)) == (
         'code for aarch64-linux-gnu cannot run on this machine; smelt.show(..., "asm") prints it'
     )
-    assert "fadd" in smelt.show(tiny(), "asm", target=arm)
+    assert "fadd" in smelt.stage_text(tiny(), "asm", target=arm)
     assert message(TargetError, lambda: compile_for(f"{arm} -mcpu=native")) == (
         "-mcpu=native is this machine's CPU, which is none of aarch64-linux-gnu; name another"
     )
-    text = message(TargetError, lambda: smelt.show(tiny(), "asm", target="llvm -mtriple=z80"))
+    text = message(TargetError, lambda: smelt.stage_text(tiny(), "asm", target="llvm -mtriple=z80"))
     assert text.startswith("LLVM has no target 'z80'")
 
 
@@ -155,8 +155,8 @@ def test_a_dump_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_unknown_stages_and_kernels() -> None:
-    assert message(CompileError, lambda: smelt.show(tiny(), "machine")) == (
+    assert message(CompileError, lambda: smelt.stage_text(tiny(), "machine")) == (
         "unknown stage 'machine'; stages: graph, fused, tir, scheduled, lowered, llvm, asm"
     )
-    text = message(CompileError, lambda: smelt.show(tiny(), "tir", kernel="conv"))
+    text = message(CompileError, lambda: smelt.stage_text(tiny(), "tir", kernel="conv"))
     assert text == "the model has no kernel 'conv'; kernels: fused_relu_add"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -13,9 +14,12 @@ import pytest
 
 import smelt
 from smelt import te
-from smelt.ir.errors import CompileError, InternalError
+from smelt.ir.errors import CompileError, InternalError, VerifyError
+from smelt.ir.transform import PassContext
 from smelt.runtime import ExportError, InputError, Module, load_module
 from smelt.tir.nodes import Allocate, Block, For, PrimFunc, walk
+from smelt.tir.parser import parse
+from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
 
 RNG = np.random.default_rng(0)
@@ -121,6 +125,15 @@ def test_time_evaluator_measures_seconds() -> None:
         mod.time_evaluator("matmul", number=0)
 
 
+def test_a_bound_call_keeps_the_code_it_calls() -> None:
+    c = np.zeros((7, 5), np.float32)
+    call = smelt.build(affine())["affine"].bind(2.0, A, B, c)  # nobody else holds the module
+    gc.collect()
+    call()
+    assert call.time(100) > 0
+    np.testing.assert_allclose(c, A * 2 + B, rtol=1e-6)
+
+
 def test_sources_can_be_read() -> None:
     mod = smelt.build(matmul())
     assert "@T.prim_func" in mod.get_source()
@@ -157,7 +170,7 @@ def test_a_library_holds_one_function(tmp_path: Path) -> None:
         mod.export_library(tmp_path / "two.so")
 
 
-# --------------------------------------------------------------------------------------------- lower
+# ------------------------------------------------------------------------------------------ lower
 
 
 def test_lower_gives_flat_loops_and_simple_mode_readable_ones() -> None:
@@ -190,12 +203,12 @@ def test_smelt_check_names_the_pass_that_breaks_a_program(monkeypatch: pytest.Mo
     monkeypatch.setenv("SMELT_CHECK", "1")
     smelt.build(affine())
     steps = (*lowering.LOWER[:2], halve)
-    monkeypatch.setattr(lowering.lower, "__defaults__", (None, steps))
+    monkeypatch.setattr(sys.modules["smelt.pipeline"], "LOWER", steps)
     with pytest.raises(InternalError, match="the pass halve changed what C holds"):
         smelt.build(affine())
 
 
-# -------------------------------------------------------------------------------------------- errors
+# ----------------------------------------------------------------------------------------- errors
 
 
 def _bound() -> PrimFunc:
@@ -252,3 +265,35 @@ def test_wrong_arguments_are_named() -> None:
 def test_workspaces_are_not_parameters() -> None:
     flat = smelt.lower(affine())["affine"]
     assert not any(isinstance(s, Allocate) for s in walk(flat.body))
+
+
+def test_a_pass_context_is_obeyed() -> None:
+    seen: list[str] = []
+
+    class Watch:
+        def run_before_pass(self, mod: Any, info: Any) -> None:
+            seen.append(info.name)
+
+    with PassContext(config={"tir.disable_vectorize": True}, instruments=[Watch()]):
+        flat = smelt.lower(matmul())["matmul"]
+        mod = smelt.build(matmul())
+    assert "T.ramp" not in script(flat)
+    assert "VectorizeLoop" in seen
+    a, b = (RNG.standard_normal((48, 48), np.float32) for _ in range(2))
+    c = np.zeros_like(a)
+    mod(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_program_with_a_race_is_refused() -> None:
+    func = parse(
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((1,), "float32")):
+    for i in T.parallel(8):
+        C[0] = C[0] + A[i]
+"""
+    )
+    with pytest.raises(VerifyError, match="race"):
+        smelt.build(func)
+    smelt.build(func, options=smelt.Options(verify=0))

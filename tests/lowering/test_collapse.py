@@ -34,7 +34,7 @@ def test_branches_between_parallel_loops_are_shared_out() -> None:
     for n in range(4):
         a, b = np.zeros(60, np.float32), np.zeros(60, np.float32)
         interpret(f, a, n)
-        interpret(g, b, n, shuffle=True)
+        interpret(g, b, n, order="random")
         assert np.array_equal(a, b)
         assert set(a) <= {1.0, 2.0}
 
@@ -59,5 +59,5 @@ def test_a_scheduled_matmul_has_one_parallel_loop() -> None:
     x = np.random.default_rng(0).standard_normal((37, 8), np.float32)
     y = np.random.default_rng(1).standard_normal((8, 51), np.float32)
     out = np.zeros((37, 51), np.float32)
-    interpret(flat, x.reshape(-1), y.reshape(-1), out.reshape(-1), shuffle=True)
+    interpret(flat, x.reshape(-1), y.reshape(-1), out.reshape(-1), order="random")
     assert np.allclose(out, x @ y, atol=1e-5)

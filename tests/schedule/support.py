@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import textwrap
@@ -12,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from smelt import te
+from smelt.ir.build import value_of
+from smelt.ir.expr import Expr, Var, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
@@ -79,28 +83,60 @@ def conv(
     return te.create_prim_func([x, f, bias, rest, out])
 
 
-def run(func: PrimFunc, sizes: dict[str, int] | None = None, seed: int = 0) -> np.ndarray[Any, Any]:
-    """The last buffer parameter after the function has run on small random integers."""
+def results(
+    func: PrimFunc, sizes: dict[str, int] | None = None, seed: int = 0
+) -> list[np.ndarray[Any, Any]]:
+    """The buffer parameters after the function has run on small random integers."""
     rng = np.random.default_rng(seed)
     sizes = sizes or {}
     arrays: list[np.ndarray[Any, Any]] = []
     args: list[Any] = []
     for p in func.params:
         if p in func.buffers:
-            shape = tuple(
-                int(getattr(e, "value", sizes.get(getattr(e, "name", ""), 0))) for e in p.shape
-            )
+            shape = tuple([extent(e, sizes) for e in p.shape])
             arrays.append(rng.integers(-4, 5, shape).astype(p.dtype))
             args.append(arrays[-1])
         else:
             args.append(sizes[p.name])
-    interpret(func, *args, shuffle=True, seed=seed)
-    return arrays[-1]
+    interpret(func, *args, order="random", seed=seed)
+    return arrays
+
+
+def extent(e: Expr, sizes: dict[str, int]) -> int:
+    """An extent with the symbolic sizes known."""
+    known: dict[Var, Expr] = {v: const(sizes[v.name]) for v in free_vars(e)}
+    value = value_of(substitute(e, known))
+    assert value is not None
+    return value
+
+
+def run(func: PrimFunc, sizes: dict[str, int] | None = None, seed: int = 0) -> np.ndarray[Any, Any]:
+    """The last buffer parameter after the function has run on small random integers."""
+    return results(func, sizes, seed)[-1]
 
 
 def same(sch: Schedule, func: PrimFunc, sizes: dict[str, int] | None = None) -> None:
     """Assert that the scheduled program computes what the first one does."""
-    np.testing.assert_allclose(run(sch.func, sizes), run(func, sizes), rtol=1e-5, atol=1e-5)
+    for a, b in zip(results(sch.func, sizes), results(func, sizes), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@functools.cache
+def axpy() -> tuple[PrimFunc, PrimFunc]:
+    """C[0:8] = C[0:8] + A[0] * B[0:8], described element by element and written with vectors."""
+    head = (
+        '@T.prim_func\ndef axpy(A: T.Buffer((1,), "float32"), B: T.Buffer((8,), "float32"), '
+        'C: T.Buffer((8,), "float32")):\n'
+    )
+    described = """
+    for j in range(8):
+        with T.block("axpy"):
+            v = T.axis.spatial(8, j)
+            C[v] = C[v] + A[0] * B[v]
+"""
+    every = "T.ramp(0, 1, 8)"
+    done = f"    C[{every}] = C[{every}] + T.broadcast(A[0], 8) * B[{every}]\n"
+    return parse(head + described), parse(head + done)
 
 
 # ------------------------------------------------------------------------------------ docstrings
@@ -169,6 +205,8 @@ def _measure(nodes: list[Any], ranges: dict[str, int], shapes: dict[str, tuple[i
 def _use(n: Any, ranges: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> None:
     indices = n.slice.elts if isinstance(n.slice, ast.Tuple) else [n.slice]
     used = sorted({x.id for x in ast.walk(n.slice) if isinstance(x, ast.Name)})
+    if not ranges.keys() >= set(used):
+        return  # an index that is data; `like` knows the shape
     code = [compile(ast.Expression(i), "", "eval") for i in indices]
     sizes = [
         1

@@ -7,7 +7,12 @@ import pytest
 from smelt.tir.equal import assert_structural_equal
 from smelt.tir.schedule import Schedule, Trace
 
-from .support import documented, program, same
+from .moves import PRIMITIVES
+from .support import axpy, documented, program, same
+
+
+def test_every_primitive_is_documented() -> None:
+    assert {name for name, *_ in documented()} == PRIMITIVES
 
 
 @pytest.mark.parametrize("case", list(documented()), ids=lambda c: c[0])
@@ -15,7 +20,7 @@ def test_docstring(case: tuple[str, str, str, str]) -> None:
     _, before, step, after = case
     func = program(before)
     sch = Schedule(func)
-    eval(f"sch.{step}", {"sch": sch})
+    eval(f"sch.{step}", {"sch": sch, "axpy": axpy()})
     expected = Schedule(program(after, None if step.startswith("transform_layout") else func)).func
     assert_structural_equal(sch.func, expected)
     if not step.startswith(("transform_layout", "unsafe", "annotate_buffer")):

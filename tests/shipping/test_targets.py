@@ -24,7 +24,7 @@ def test_code_uses_the_features_of_its_target_and_says_so(case: Case, cache: str
     for cpu in ("x86-64", "x86-64-v3"):
         target = f"llvm -mcpu={cpu}"
         features[cpu] = set(compiled(case.model, cache, target=target).metadata["features"])
-        text = smelt.show(case.model, "asm", target=target)
+        text = smelt.stage_text(case.model, "asm", target=target)
         wide[cpu] = "%ymm" in text, "vfmadd" in text, "%zmm" in text
     assert features["x86-64"] == set()
     assert features["x86-64-v3"] >= {"avx", "avx2", "fma", "bmi2", "f16c"}

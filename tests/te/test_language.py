@@ -94,6 +94,15 @@ def test_asking_whether_an_unknown_is_a_number_is_an_error() -> None:
         te.compute((5,), lambda i: 1.0 if i == 2 else 0.0)
 
 
+def test_constants_are_numbers_where_python_wants_one() -> None:
+    a = a_tensor()
+    assert [int(e) for e in a.shape] == [3, 4]
+    assert list(range(a.shape[0])) == [0, 1, 2]
+    assert float(const(1.5)) == 1.5
+    with pytest.raises(TypeError):
+        int(te.var("n"))
+
+
 def test_comparisons_join() -> None:
     n = te.var("n")
     assert isinstance((n == 1) | (n == 2), Or)

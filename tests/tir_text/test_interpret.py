@@ -4,14 +4,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Var, const
 from smelt.tir.interpret import InterpretError, interpret
-from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc, Stmt
+from smelt.tir.interpret_threads import Order
+from smelt.tir.nodes import Buffer, BufferStore, For, IfThenElse, PrimFunc, Stmt, walk
 from smelt.tir.parser import parse
+from smelt.tir.printer import script
+from smelt.tir.script_ops import INTRINSICS
 
 FLOATS = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -161,7 +168,7 @@ def test_a_race_shows_when_shuffled() -> None:
     )
     plain, shuffled = np.zeros(64, "int64"), np.zeros(64, "int64")
     interpret(func, plain)
-    interpret(func, shuffled, shuffle=True, seed=1)
+    interpret(func, shuffled, order="random", seed=1)
     assert plain[-1] == 63
     assert shuffled[-1] != 63
 
@@ -203,3 +210,271 @@ def test_host_intrinsics_are_given() -> None:
     assert seen == [("k", "tensor")]
     with pytest.raises(InterpretError, match="nobody says"):
         interpret(func, "tensor")
+
+
+# ------------------------------------------------------------------------------------ intrinsics
+
+_REFERENCE: dict[str, Any] = {
+    **{n: getattr(np, n) for n in ["exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "sqrt", "tanh", "sin", "cos", "tan", "sinh", "cosh", "floor", "ceil", "trunc", "abs", "isnan", "isinf", "isfinite", "sign"]},
+    **{n: getattr(np, "arc" + n[1:]) for n in ["asin", "acos", "atan", "asinh", "acosh", "atanh"]},
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": np.vectorize(math.erf),
+    "round": np.round,
+    "likely": lambda x: x,
+    "atan2": np.arctan2, "pow": np.power, "fmod": np.fmod, "copysign": np.copysign,
+    "nextafter": np.nextafter, "hypot": np.hypot,
+    "fma": lambda x, y, z: x * y + z,
+    "if_then_else": lambda x, y, z: np.where(x > y, y, z),
+    "ldexp": lambda x, y: np.ldexp(x, y.astype("int32")),
+}  # fmt: skip
+_INTEGERS: dict[str, Any] = {
+    "bitwise_not": np.invert,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "shift_left": lambda x, y: x << (y & 7),
+    "shift_right": lambda x, y: x >> (y & 7),
+    "popcount": lambda x: np.bitwise_count(x.view("uint32")),
+    "clz": np.vectorize(lambda x: 32 - (int(x) & 0xFFFFFFFF).bit_length()),
+    "reinterpret": lambda x: x.view("uint32"),
+}
+
+
+@pytest.mark.parametrize("op", [op for op in INTRINSICS if op in _REFERENCE])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_every_intrinsic_of_floats(op: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    kind = dt.to_numpy(dtype)
+    a, b, c = (rng.uniform(-2, 2, 40).astype(kind) for _ in range(3))
+    names = "xyz"[: INTRINSICS[op].arity]
+    out = "bool" if op in ("isnan", "isinf", "isfinite") else dtype
+    if op == "if_then_else":
+        text = "T.if_then_else($x > $y, $y, $z)"
+    elif op == "ldexp":
+        text = 'T.ldexp($x, T.cast("int32", $y))'
+    else:
+        text = f"T.{op}({', '.join(['$' + n for n in names])})"
+    wide = [x.astype("f8") for x in (a, b, c)][: INTRINSICS[op].arity]
+    with np.errstate(all="ignore"):
+        found = _run(text, dtype, a, b, c, out=out)
+        expected = np.asarray(_REFERENCE[op](*wide))
+    tolerance = {"float64": 1e-12, "float32": 3e-6, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
+    np.testing.assert_allclose(
+        found.astype("f8"), expected.astype("f8"), rtol=tolerance, atol=tolerance
+    )
+
+
+@pytest.mark.parametrize("op", list(_INTEGERS))
+def test_every_intrinsic_of_integers(op: str) -> None:
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-(1 << 31), 1 << 31, 50, dtype="int32") for _ in range(2))
+    text, out = f"T.{op}($x)", "int32"
+    if op in ("shift_left", "shift_right"):
+        text = f"T.{op}($x, T.bitwise_and($y, 7))"
+    elif INTRINSICS[op].arity == 2:
+        text = f"T.{op}($x, $y)"
+    elif op == "reinterpret":
+        text, out = 'T.call("uint32", "reinterpret", $x)', "uint32"
+    expected = _INTEGERS[op](*[a, b][: INTRINSICS[op].arity])
+    np.testing.assert_array_equal(_run(text, "int32", a, b, out=out), expected.astype(out))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_next_value_is_one_of_the_type(dtype: str) -> None:
+    a, b = _floats(dtype)
+    with np.errstate(all="ignore"):
+        found = _run("T.nextafter($x, $y)", dtype, a, b)
+        np.testing.assert_array_equal(found.view("u1"), np.nextafter(a, b).view("u1"))
+
+
+def test_no_intrinsic_is_left_out() -> None:
+    assert set(INTRINSICS) == set(_REFERENCE) | set(_INTEGERS)
+
+
+def test_powers_of_integers_wrap_and_are_quick() -> None:
+    a, b = np.array([3, -7, 2], "int64"), np.array([1 << 40, 3, 63], "int64")
+    found = _run("T.pow($x, $y)", "int64", a, b)
+    assert found[0] == (pow(3, 1 << 40, 1 << 64) ^ (1 << 63)) - (1 << 63)
+    np.testing.assert_array_equal(found[1:], [-343, -(1 << 63)])
+
+
+# --------------------------------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("strides", [(1, 4), (12, 2), (0, 1), (7, 1), (3, 3)])
+def test_strides_of_parameters(strides: tuple[int, int]) -> None:
+    """Elements that share a place share their value; the others do not."""
+    func = parse(
+        f'def f(A: T.Buffer((4, 5), "int32", strides={strides}), B: T.Buffer((4, 5), "int32")):\n'
+        "    for i, j in T.grid(4, 5):\n"
+        '        A[i, j] = A[i, j] + T.cast("int32", i * 10 + j + 1)\n'
+        "    for i, j in T.grid(4, 5):\n        B[i, j] = A[i, j]\n"
+    )
+    memory = np.zeros(64, "int32")
+    expected = np.zeros(64, "int32")
+    for i, j in np.ndindex(4, 5):
+        expected[i * strides[0] + j * strides[1]] += i * 10 + j + 1
+    view = np.lib.stride_tricks.as_strided(memory, (4, 5), [4 * s for s in strides])
+    b = np.zeros((4, 5), "int32")
+    interpret(func, view, b)
+    np.testing.assert_array_equal(memory, expected)
+    np.testing.assert_array_equal(b, view)
+
+
+def test_an_array_of_another_layout_is_as_good() -> None:
+    func = parse(
+        'def f(A: T.Buffer((4, 5), "float32", strides=(1, 4)), B: T.Buffer((20,), "float32")):\n'
+        "    for i, j in T.grid(4, 5):\n        B[i * 5 + j] = A[i, j]\n        A[i, j] = 0.0\n"
+    )
+    a, b = np.arange(20, dtype="float32").reshape(4, 5), np.zeros(20, "float32")
+    interpret(func, a, b)
+    np.testing.assert_array_equal(b, np.arange(20))
+    assert not a.any()
+
+
+def test_strides_of_intermediate_buffers() -> None:
+    func = parse("""
+def f(B: T.Buffer((6,), "int32")):
+    t = T.allocate((3, 4), "int32", strides=(2, 1))
+    for i, j in T.grid(3, 4):
+        t[i, j] = T.cast("int32", i * 10 + j)
+    for i in range(3):
+        B[i] = t[i, 0]
+        B[i + 3] = t[i, 3]
+""")
+    b = np.zeros(6, "int32")
+    interpret(func, b)
+    np.testing.assert_array_equal(b, [0, 10, 20, 11, 21, 23])
+
+
+def test_buffers_whose_size_changes_while_the_program_runs() -> None:
+    func = parse("""
+def f(A: T.Buffer((6,), "int32")):
+    for n in range(6):
+        t = T.allocate((n + 1, 2), "int32")
+        for i, j in T.grid(n + 1, 2):
+            t[i, j] = T.cast("int32", i + j)
+        A[n] = t[n, 1]
+""")
+    a = np.zeros(6, "int32")
+    interpret(func, a)
+    np.testing.assert_array_equal(a, np.arange(6) + 1)
+    wrong = parse(script(func).replace("t[n, 1]", "t[n + 1, 1]"))
+    with pytest.raises(
+        InterpretError, match=r"t\[1, 1\] is outside of its shape \(1, 2\), where n = 0"
+    ):
+        interpret(wrong, a)
+
+
+def test_read_only_arrays() -> None:
+    func = parse(
+        'def f(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):\n'
+        "    for i in range(4):\n        B[i] = A[i]\n"
+    )
+    a, b = np.arange(4, dtype="float32"), np.zeros(4, "float32")
+    a.flags.writeable = False
+    interpret(func, a, b)
+    np.testing.assert_array_equal(a, b)
+    with pytest.raises(InterpretError, match="f stores in B, whose array is read-only"):
+        interpret(func, b + 1, a)
+
+
+# ---------------------------------------------------------------------------------------- orders
+
+
+@pytest.mark.parametrize(("order", "last"), [("forward", 63), ("reverse", 1)])
+def test_orders_of_a_parallel_loop(order: Order, last: int) -> None:
+    func = parse(
+        'def f(A: T.Buffer((64,), "int64")):\n    for i in T.parallel(1, 64):\n'
+        "        A[i] = A[i - 1] + 1\n"
+    )
+    a = np.zeros(64, "int64")
+    interpret(func, a, order=order)
+    assert a[-1] == last
+    results = set()
+    for seed in range(4):
+        b = np.zeros(64, "int64")
+        interpret(func, b, order="random", seed=seed)
+        again = np.zeros(64, "int64")
+        interpret(func, again, order="random", seed=seed)
+        np.testing.assert_array_equal(b, again)
+        results.add(tuple(b))
+    assert len(results) > 1
+
+
+# ---------------------------------------------------------------------------------------- faults
+
+FAULTS = {
+    "division": """
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = 1
+        B[i] = 100 // A[i]
+""",
+    "shift": """
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = T.shift_left(1, A[i] + 31)
+""",
+    "assertion": """
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        for j in range(2):
+            assert A[i] * T.cast("int32", j) < 4, "small"
+            B[i] = 1
+""",
+    "domain": """
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("b"):
+            v = T.axis.spatial(4, T.cast("int64", A[i]))
+            T.reads(A[0:8])
+            T.writes(B[v])
+            B[v] = 1
+""",
+    "vector": """
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(3):
+        B[T.ramp(i * 3, 1, 4)] = A[T.ramp(i * 3, 1, 4)] + T.broadcast(T.int32(1), 4)
+""",
+    "endless_size": """
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    while A[0] < 3:
+        A[0] = A[0] + 1
+        B[A[0] * 4] = 1
+""",
+    "unknown_intrinsic": """
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = T.call("int32", "rotate", A[i])
+""",
+    "nobody_says": """
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        T.smelt.call_packed("print", i)
+""",
+}
+
+
+@pytest.mark.parametrize("case", list(FAULTS))
+def test_faults_say_where(case: str, golden: Callable[[str], None]) -> None:
+    a = np.arange(8, dtype="int32")
+    if case == "division":
+        a = np.array([3, 2, 0, 1, 1, 1, 1, 1], "int32")
+    with pytest.raises(InterpretError) as caught:
+        interpret(parse(FAULTS[case]), a, np.zeros(8, "int32"))
+    golden(str(caught.value))
+
+
+def test_nesting_without_end_is_refused() -> None:
+    stmt: Stmt = BufferStore(Buffer("A", (const(1),), "int64"), const(1), (const(0),))
+    n = Var("n")
+    for _ in range(400):
+        stmt = IfThenElse(n > 0, stmt)
+    with pytest.raises(InterpretError, match="too deeply nested to be interpreted"):
+        interpret(PrimFunc((stmt_buffer(stmt), n), stmt, {"name": "deep"}), np.zeros(1, "int64"), 1)
+
+
+def stmt_buffer(s: Stmt) -> Buffer:
+    return next(x.buffer for x in walk(s) if isinstance(x, BufferStore))

@@ -61,10 +61,10 @@ def flat(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "int8", strides=(2,))
     with T.allocate((16,), "float32", scope="local", annotations={"align": 64}) as tmp:
         tmp[T.ramp(0, 1, 8)] = T.broadcast(eps, 8) * A[T.ramp(8, 1, 8)]
         tmp[T.ramp(8, 1, 8)] = T.shuffle(tmp[T.ramp(0, 1, 8)], T.broadcast(1.5, 8), (0, 8, 1, 9, 2, 10, 3, 11))
-    assert m > T.int32(0), "m is positive"
+    assert m > 0, "m is positive"
     for i in T.unroll(4):
         x: T.float32 = T.exp(-1.0 * A[i])
-        if x < 0.5 and not B[i] == T.int8(3) or T.isnan(x):
+        if x < 0.5 and not B[i] == 3 or T.isnan(x):
             A[i] = T.if_then_else(i + 1 < 64, A[i + 1], -0.0)
         else:
             while A[i] > x:

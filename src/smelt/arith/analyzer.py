@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeAlias
 
-from smelt.ir.expr import EQ, Expr, ExprLike, IntImm, Var, convert
-from smelt.ir.node import postorder
+from smelt.ir.expr import EQ, INDEX, Expr, ExprLike, IntImm, Var, convert
 from smelt.ir.walk import free_vars
 
 from . import compare as _compare
-from .answer import Answer
-from .bounds import expr_bounds, poly_bounds, residue
+from .answer import Answer, ConstIntBound, ModularSet
+from .bounds import deep, expr_bounds, poly_bounds, residue, settle
 from .context import Bounds, Context
 from .facts import learn
-from .poly import INTS, Poly, add, dtype_of, subtract
+from .interval_set import IntervalSet
+from .poly import INTS, Poly, add, constant, subtract
 from .simplify import merge
 from .solve import Interval, interval, linear, solve_bounds
 
@@ -34,17 +34,23 @@ class RangeLike(Protocol):
         """How many values."""
 
 
-Domain: TypeAlias = tuple[ExprLike, ExprLike] | RangeLike | Expr | int
-"""(low, extent), a Range, or an extent from 0."""
+Domain: TypeAlias = tuple[ExprLike, ExprLike | None] | RangeLike | IntervalSet | Expr | int
+"""(low, extent), a Range, an interval, or an extent from 0; extent None: upwards without end."""
 
 
-def as_domain(domain: Domain) -> tuple[Expr, Expr]:
-    """(low, extent) of any way to write a range."""
+def as_domain(domain: Domain, dtype: str = INDEX) -> tuple[Expr, Expr | None]:
+    """(low, extent) of any way to write a range; numbers become constants of a type."""
     if isinstance(domain, int | Expr):
-        return convert(0), convert(domain)
-    if isinstance(domain, tuple):
-        return convert(domain[0]), convert(domain[1])
-    return domain.min, domain.extent
+        return convert(0, dtype), convert(domain, dtype)
+    if isinstance(domain, IntervalSet):
+        low, high = domain.min_value, domain.max_value
+        if low is None:
+            raise ValueError(
+                f"the interval up to {high} has no beginning; legal: one with a first value"
+            )
+        return low, None if high is None else high - low + 1
+    low, extent = domain if isinstance(domain, tuple) else (domain.min, domain.extent)
+    return convert(low, dtype), None if extent is None else convert(extent, dtype)
 
 
 class Analyzer:
@@ -60,46 +66,42 @@ class Analyzer:
         self.context = self._stack[0]
         self._shared = False
         for v, d in (domains or {}).items():
-            self.bind(v, *as_domain(d))
+            _bind(self.context, v, *_ends(self.context, v, d))
 
     # ------------------------------------------------------------------------------- facts
 
-    def bind(self, var: Var, low: ExprLike, extent: ExprLike | None = None) -> None:
-        """`var` runs over low, ..., low + extent - 1; upwards without end where extent is None."""
-        first = convert(low, var.dtype)
-        count = None if extent is None else convert(extent, var.dtype)
-        for cx in self._own():
-            _bind(cx, var, first, count)
+    def bind(self, var: Var, what: ExprLike | Domain, extent: ExprLike | None = None) -> None:
+        """`var` runs over a range, or stands for a value; what was known of it is forgotten.
 
-    def bind_range(self, var: Var, rng: Domain) -> None:
-        """`var` runs over a Range, a pair (low, extent), or 0 ... extent - 1."""
-        self.bind(var, *as_domain(rng))
-
-    def bind_value(self, var: Var, value: ExprLike) -> None:
-        """`var` stands for a value."""
-        e = convert(value, var.dtype)
+        bind(v, low, extent)    v is low, ..., low + extent - 1
+        bind(v, range)          likewise, for a Range or a pair (low, extent); an extent None has
+                                no end
+        bind(v, value)          v is that number or expression
+        """
+        if extent is not None:
+            what = (what, extent)  # type: ignore[assignment]
+        ranged = isinstance(what, tuple | IntervalSet) or hasattr(what, "extent")
         for cx in self._own():
-            known = var in cx.polys or var in cx.simple or var in cx.values
-            cx.values[var] = cx.simplify(e)
-            cx.children.clear()
-            if known:
-                cx.forget()
+            if ranged:
+                _bind(cx, var, *_ends(cx, var, what))  # type: ignore[arg-type]
+            else:
+                _bind_value(cx, var, convert(what, var.dtype))  # type: ignore[arg-type]
 
     def assume_positive(self, var: Var) -> None:
         """`var` is a size: at least 1."""
-        self.bind(var, 1)
+        self.bind(var, (1, None))
 
     @contextmanager
     def assume(self, condition: ExprLike) -> Iterator[Analyzer]:
         """Inside the `with` block the condition is true."""
-        c = self.context.simplify(convert(condition))
+        c = self.simplify(condition)
         if isinstance(c, IntImm):
             yield self
             return
         child = self.context.children.get((c, True))
         if child is None:
-            child = self.context.extended()
-            learn(child, c)
+            child = new = self.context.extended()
+            deep(new, lambda: learn(new, c), c)
             self.context.children[c, True] = child
         self._stack.append(child)
         self.context = child
@@ -108,6 +110,10 @@ class Analyzer:
         finally:
             self._stack.pop()
             self.context = self._stack[-1]
+
+    def constraint_scope(self, condition: ExprLike) -> AbstractContextManager[Analyzer]:
+        """The same as `assume`."""
+        return self.assume(condition)
 
     # ---------------------------------------------------------------------- simplification
 
@@ -120,26 +126,32 @@ class Analyzer:
         try:
             return self.context.simplify(x)
         except RecursionError:
-            for part in postorder(x):
-                if isinstance(part, Expr):
-                    self.context.simplify(part)
+            settle(self.context, x)
             return self.context.simplify(x)
+
+    def rewrite_simplify(self, e: ExprLike) -> Expr:
+        """The same as `simplify`: there is one normal form."""
+        return self.simplify(e)
+
+    def canonical_simplify(self, e: ExprLike) -> Expr:
+        """The same as `simplify`: there is one normal form."""
+        return self.simplify(e)
 
     def bounds(self, e: ExprLike) -> Bounds:
         """Constant inclusive bounds; None where there is none."""
-        return expr_bounds(self.context, self._known(e))
-
-    def modular(self, e: ExprLike) -> tuple[int, int]:
-        """(coefficient, base): e = coefficient * q + base; coefficient 0 for a constant."""
-        x = self._known(e)
-        return residue(self.context, self.context.poly(x)) if dtype_of(x) in INTS else (1, 0)
-
-    def _known(self, e: ExprLike) -> Expr:
-        """The expression; a deep one is simplified first, so that later walks are shallow."""
         x = convert(e)
-        if x not in self.context.polys:
-            self.simplify(x)
-        return x
+        return deep(self.context, lambda: expr_bounds(self.context, x), x)
+
+    def const_int_bound(self, e: ExprLike) -> ConstIntBound:
+        """The same as `bounds`, with numbers for the ends without bound."""
+        return ConstIntBound.of(*self.bounds(e))
+
+    def modular_set(self, e: ExprLike) -> ModularSet:
+        """What is known of the remainders of an int32 or int64 expression."""
+        x, cx = convert(e), self.context
+        if x.dtype not in INTS:
+            return ModularSet(1, 0)
+        return ModularSet(*deep(cx, lambda: residue(cx, cx.poly(x)), x))
 
     # ------------------------------------------------------------------------------ proofs
 
@@ -152,8 +164,8 @@ class Analyzer:
         try:
             return _compare.prove(self.context, c)
         except RecursionError:
-            self.simplify(c)
-            return _compare.prove(self.context, c)
+            simple = self.simplify(c)
+            return Answer.of(simple.value) if isinstance(simple, IntImm) else Answer.UNKNOWN
 
     def can_prove(self, condition: ExprLike) -> bool:
         """Whether the condition is shown to be always true."""
@@ -168,12 +180,16 @@ class Analyzer:
         x = convert(a, y.dtype)
         if x is y:
             return True
-        if dtype_of(x) not in INTS or dtype_of(y) not in INTS:
+        if x.dtype not in INTS or y.dtype not in INTS:
             return self.simplify(x) is self.simplify(y)
-        if dtype_of(x) != dtype_of(y):
+        if x.dtype != y.dtype:
             return self.can_prove(EQ(x.astype("int64"), y.astype("int64")))
-        d = subtract(self.context.poly(x), self.context.poly(y))
-        return _compare.equals_zero(self.context, d) is Answer.YES
+        cx = self.context
+
+        def equal() -> bool:
+            return _compare.equals_zero(cx, subtract(cx.poly(x), cx.poly(y))) is Answer.YES
+
+        return deep(cx, equal, x, y)
 
     # ----------------------------------------------------------------------- symbolic forms
 
@@ -183,15 +199,26 @@ class Analyzer:
         Other variables stay symbolic. Exact for linear and monotone expressions, possibly wider
         otherwise; None where an end is unknown. A domain may mention variables of other domains.
         """
+        found = self.int_set(e, domains)
+        if found.min_value is None or found.max_value is None:
+            return None
+        return found.min_value, found.max_value
+
+    def int_set(self, e: ExprLike, domains: Mapping[Var, Domain] | None = None) -> IntervalSet:
+        """An interval that holds `e` while the variables run over their domains; see `interval`.
+
+        domains  None: all variables that are bound to a range run over it
+        """
         x = convert(e)
-        if dtype_of(x) not in INTS:
-            return None
-        cx, ends = self._inside(domains)
-        low, high = interval(cx, x, ends)
-        if low is None or high is None:
-            return None
-        dtype = dtype_of(x)
-        return self.simplify(cx.build(low, dtype)), self.simplify(cx.build(high, dtype))
+        dtype = x.dtype
+        if dtype not in INTS:
+            return IntervalSet.everything()
+        cx, ends = (
+            (self.context, _bound(self.context, x)) if domains is None else self._inside(domains)
+        )
+        found = deep(cx, lambda: interval(cx, x, ends), x)
+        low, high = (None if p is None else self.simplify(cx.build(p, dtype)) for p in found)
+        return IntervalSet(low, high)
 
     def inside(self, domains: Mapping[Var, Domain]) -> Analyzer:
         """Another Analyzer that knows this one's facts, with these variables bound (anew).
@@ -213,30 +240,27 @@ class Analyzer:
         return self._stack
 
     def _inside(self, domains: Mapping[Var, Domain]) -> tuple[Context, dict[Var, Interval]]:
-        pairs = tuple([(v, *as_domain(d)) for v, d in domains.items()])
-        key = ("domains", pairs)
-        child = self.context.children.get(key)
-        if child is None:
+        given = tuple([(v, *_written(d, v.dtype)) for v, d in domains.items()])
+        key = ("domains", given)
+        found = self.context.children.get(key)
+        if found is None:
             child = self.context.extended()
-            for v, low, extent in pairs:
+            for v, d in domains.items():
                 child.values.pop(v, None)
-                _bind(child, v, convert(low, v.dtype), convert(extent, v.dtype))
-            self.context.children[key] = child
-        ends: dict[Var, Interval] = {}
-        for v, low, extent in pairs:
-            first = child.poly(low)
-            ends[v] = (first, _last(child, first, child.poly(extent), v.dtype))
-        return child, ends
+                _bind(child, v, *_ends(child, v, d))
+            self.context.children[key] = found = child
+        return found, {v: _ends(found, v, d) for v, d in domains.items()}
 
     def linear(self, e: ExprLike, variables: Iterable[Var]) -> tuple[dict[Var, Expr], Expr] | None:
         """Coefficients (of the variables that occur) and rest; None where `e` is not linear."""
         x = convert(e)
-        if dtype_of(x) not in INTS:
+        if x.dtype not in INTS:
             return None
-        form = linear(self.context, self.context.poly(x), variables)
+        cx, wanted = self.context, tuple(variables)
+        form = deep(cx, lambda: linear(cx, cx.poly(x), wanted), x)
         if form is None:
             return None
-        build, dtype = self.context.build, dtype_of(x)
+        build, dtype = cx.build, x.dtype
         return {v: build(c, dtype) for v, c in form[0].items()}, build(form[1], dtype)
 
     def solve_bounds(self, condition: ExprLike, var: Var) -> tuple[Expr | None, Expr | None] | None:
@@ -245,8 +269,8 @@ class Analyzer:
         For conjunctions of comparisons linear in `var`. None for an end without constraint; None
         as result where the condition cannot be expressed so. An empty interval has high <= low.
         """
-        cx = self._unbound(var)
-        ends = solve_bounds(cx, convert(condition), var)
+        cx, c = self._unbound(var), convert(condition)
+        ends = deep(cx, lambda: solve_bounds(cx, c, var), c)
         if ends is None:
             return None
         low, high = (None if p is None else self.simplify(cx.build(p, var.dtype)) for p in ends)
@@ -258,39 +282,66 @@ class Analyzer:
         child = self.context.children.get(key)
         if child is None:
             child = self.context.children[key] = self.context.extended()
-            child.ranges = {t: b for t, b in child.ranges.items() if var not in free_vars(t)}
-            child.moduli = {t: m for t, m in child.moduli.items() if var not in free_vars(t)}
-            child.truths = {c: x for c, x in child.truths.items() if var not in free_vars(c)}
-            child.facts = [f for f in child.facts if not any(var in free_vars(t) for t in f.terms)]
-            child.symbolic.pop(var, None)
-            child.values.pop(var, None)
+            child.drop(var)
+            child.forget()
         return child
 
 
-def _last(cx: Context, first: Poly, count: Poly, dtype: str) -> Poly:
-    end = merge(cx, add(first, count), dtype)
-    return Poly(end.terms, end.const - 1)
+def _bound(cx: Context, e: Expr) -> dict[Var, Interval]:
+    """The ends of the variables behind an expression that have a range with two ends."""
+    out: dict[Var, Interval] = {}
+    open_vars = list(free_vars(e))
+    while open_vars:
+        v = open_vars.pop()
+        low, high = cx.ranges.get(v, (None, None))
+        if v in out or (v not in cx.symbolic and (low is None or high is None)):
+            continue
+        ends = cx.symbolic.get(v)
+        out[v] = (constant(low), constant(high)) if ends is None else ends  # type: ignore[arg-type]
+        open_vars += [x for p in ends or () for t in p.terms for x in free_vars(t)]
+    return out
 
 
-def _bind(cx: Context, var: Var, low: Expr, extent: Expr | None) -> None:
+def _written(domain: Domain, dtype: str) -> tuple[object, ...]:
+    """What tells domains apart."""
+    if isinstance(domain, IntervalSet):
+        return "interval", domain.min_value, domain.max_value
+    return as_domain(domain, dtype)
+
+
+def _ends(cx: Context, var: Var, domain: Domain) -> Interval:
+    """The first and the last value of a domain."""
+    if isinstance(domain, IntervalSet):
+        low, high = domain.min_value, domain.max_value
+        return None if low is None else cx.poly(low), None if high is None else cx.poly(high)
+    low, extent = as_domain(domain, var.dtype)
+    first = cx.poly(low)
+    if extent is None:
+        return first, None
+    end = merge(cx, add(first, cx.poly(extent)), var.dtype)
+    return first, Poly(end.terms, end.const - 1)
+
+
+def _bind_value(cx: Context, var: Var, value: Expr) -> None:
+    known = var in cx.polys or var in cx.simple or var in cx.values
+    cx.values[var] = cx.simplify(value)
+    cx.children.clear()
+    if known:
+        cx.forget()
+
+
+def _bind(cx: Context, var: Var, first: Poly | None, last: Poly | None) -> None:
     """Record a range; forget what was derived if the variable has been met before."""
     met = var in cx.polys or var in cx.ranges or var in cx.symbolic or var in cx.values
-    first = cx.poly(low)
-    lowest = poly_bounds(cx, first)[0]
-    highest: int | None = None
-    symbolic = bool(first.terms)
-    last = None
-    if extent is not None:
-        count = cx.poly(extent)
-        last = _last(cx, first, count, var.dtype)
-        highest = poly_bounds(cx, last)[1]
-        symbolic = symbolic or bool(count.terms)
-    ends = (first, last) if symbolic and last is not None else None
+    lowest = None if first is None else poly_bounds(cx, first)[0]
+    highest = None if last is None else poly_bounds(cx, last)[1]
+    ends = None
+    if first is not None and last is not None and (first.terms or last.terms):
+        ends = (first, last)
     if met:
         if cx.ranges.get(var) == (lowest, highest) and _same(cx.symbolic.get(var), ends):
             return
-        cx.symbolic.pop(var, None)
-        cx.values.pop(var, None)
+        cx.drop(var)
     cx.ranges[var] = (lowest, highest)
     if ends is not None:
         cx.symbolic[var] = ends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from typing import Any
+from typing import Any, TypeVar
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import (
@@ -21,11 +21,21 @@ from smelt.ir.expr import (
     TruncDiv,
     TruncMod,
 )
+from smelt.ir.node import postorder
 
 from .context import Bounds, Context
-from .poly import INTS, Poly, dtype_of, factors
+from .poly import INTS, Poly, factors
 
-__all__ = ["atom_bounds", "atom_residue", "expr_bounds", "poly_bounds", "residue", "type_bounds"]
+__all__ = [
+    "atom_bounds",
+    "atom_residue",
+    "deep",
+    "expr_bounds",
+    "poly_bounds",
+    "residue",
+    "settle",
+    "type_bounds",
+]
 
 
 def type_bounds(dtype: str) -> Bounds:
@@ -93,7 +103,7 @@ def poly_bounds(cx: Context, p: Poly) -> Bounds:
 
 def expr_bounds(cx: Context, e: Expr) -> Bounds:
     """Inclusive constant bounds of any integer or bool expression."""
-    if dtype_of(e) in INTS:
+    if e.dtype in INTS:
         p = cx.poly(e)
         return intersect(poly_bounds(cx, p), _stated(cx, p)) if cx.facts else poly_bounds(cx, p)
     if isinstance(e, IntImm):
@@ -140,18 +150,33 @@ def _constant(cx: Context, e: IntImm) -> Bounds:
 def _product(cx: Context, e: Mul) -> Bounds:
     if e.dtype not in INTS:
         return type_bounds(e.dtype)
-    result: Bounds = (1, 1)
-    items = factors(e)
-    for x in items:
-        result = multiply(result, expr_bounds(cx, x) if type(x) is Mul else _of(cx, x))
-    if len(items) == 2 and items[0] is items[1]:
-        result = intersect(result, (0, None))
-    return result
+    chain = [e]  # products lean to the left, and may do so for long
+    while type(e.a) is Mul and e.a not in cx.known:
+        e = e.a
+        chain.append(e)
+    found: Bounds = None, None
+    for m in reversed(chain):
+        if m.a is m.b:
+            found = _square(*_of(cx, m.a))
+        else:
+            first = cx.known[m.a] if type(m.a) is Mul else _of(cx, m.a)
+            found = multiply(first, _of(cx, m.b))
+        cx.known[m] = found
+    return found
+
+
+def _square(low: int | None, high: int | None) -> Bounds:
+    least = 0
+    if low is not None and low > 0:
+        least = low * low
+    elif high is not None and high < 0:
+        least = high * high
+    return least, None if low is None or high is None else max(low * low, high * high)
 
 
 def _of(cx: Context, e: Expr) -> Bounds:
     """Bounds of an operand of an atom, by its normal form where it has one."""
-    return poly_bounds(cx, cx.poly(e)) if dtype_of(e) in INTS else atom_bounds(cx, e)
+    return poly_bounds(cx, cx.poly(e)) if e.dtype in INTS else atom_bounds(cx, e)
 
 
 def _floor_div(cx: Context, e: FloorDiv) -> Bounds:
@@ -283,26 +308,68 @@ def residue(cx: Context, p: Poly) -> tuple[int, int]:
 
 def atom_residue(cx: Context, e: Expr) -> tuple[int, int]:
     """The residue of one simplified term."""
-    stated = cx.moduli.get(e)
-    if stated is not None:
-        return stated
-    kind = type(e)
-    if kind is Mul:
-        coefficient, base = 0, 1
-        for x in factors(e):
-            m, r = residue(cx, cx.poly(x))
-            coefficient, base = gcd(coefficient * m, coefficient * r, base * m), base * r
-            if coefficient == 1:
-                return 1, 0
-        return (coefficient, base % coefficient) if coefficient else (0, base)
-    if kind is FloorMod:
-        m, r = residue(cx, cx.poly(e.a))  # type: ignore[attr-defined]
-        d, s = residue(cx, cx.poly(e.b))  # type: ignore[attr-defined]
-        c = gcd(m, d, s)
-        return (c, r % c) if c > 1 else (1, 0)
-    if kind in (Min, Max, Select):
-        a, b = (e.true_value, e.false_value) if isinstance(e, Select) else (e.a, e.b)  # type: ignore[attr-defined]
-        (ma, ra), (mb, rb) = residue(cx, cx.poly(a)), residue(cx, cx.poly(b))
-        c = gcd(ma, mb, ra - rb)
-        return (c, ra % c) if c else (0, ra)
-    return 1, 0
+    found = cx.moduli.get(e) or cx.residues.get(e)
+    if found is None:
+        rule = _RESIDUES.get(type(e))
+        found = cx.residues[e] = (1, 0) if rule is None else rule(cx, e)
+    return found
+
+
+def _product_residue(cx: Context, e: Mul) -> tuple[int, int]:
+    coefficient, base = 0, 1
+    for x in factors(e):
+        m, r = residue(cx, cx.poly(x))
+        coefficient, base = gcd(coefficient * m, coefficient * r, base * m), base * r
+        if coefficient == 1:
+            return 1, 0
+    return (coefficient, base % coefficient) if coefficient else (0, base)
+
+
+def _remainder_residue(cx: Context, e: FloorMod) -> tuple[int, int]:
+    """x % d = x - k*d: what divides both moduli divides the difference from x."""
+    m, r = residue(cx, cx.poly(e.a))
+    d, s = residue(cx, cx.poly(e.b))
+    c = gcd(m, d, s)
+    return (c, r % c) if c > 1 and (d or s) else (1, 0)
+
+
+def _either_residue(cx: Context, e: Min | Max | Select) -> tuple[int, int]:
+    a, b = (e.true_value, e.false_value) if isinstance(e, Select) else (e.a, e.b)
+    (ma, ra), (mb, rb) = residue(cx, cx.poly(a)), residue(cx, cx.poly(b))
+    c = gcd(ma, mb, ra - rb)
+    return (c, ra % c) if c else (0, ra)
+
+
+_RESIDUES: dict[type, Callable[[Context, Any], tuple[int, int]]] = {
+    Mul: _product_residue,
+    FloorMod: _remainder_residue,
+    Min: _either_residue,
+    Max: _either_residue,
+    Select: _either_residue,
+}
+
+
+# -------------------------------------------------------------------------------------- depth
+
+_T = TypeVar("_T")
+
+
+def deep(cx: Context, run: Callable[[], _T], *exprs: Expr) -> _T:
+    """The result of a function; where expressions are nested too deeply, after settling them."""
+    try:
+        return run()
+    except RecursionError:
+        for e in exprs:
+            settle(cx, e)
+        return run()
+
+
+def settle(cx: Context, e: Expr) -> None:
+    """Derives what is known of each part, the operands first: each step is a short one then."""
+    for part in postorder(e):
+        if isinstance(part, Expr):
+            cx.simplify(part)
+            if part.dtype in INTS:
+                for t in cx.poly(part).terms:
+                    atom_bounds(cx, t)
+                    atom_residue(cx, t)

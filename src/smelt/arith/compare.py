@@ -12,7 +12,7 @@ from .answer import Answer
 from .bounds import expr_bounds, poly_bounds, residue
 from .context import Context, rebuild, value_rule
 from .facts import conjuncts
-from .poly import INTS, Poly, dtype_of, scale, subtract
+from .poly import INTS, Poly, scale, subtract
 from .prove import nonnegative
 from .vectors import compare_lanes
 
@@ -67,7 +67,7 @@ def _negative_form(kind: type, d: Poly) -> tuple[Poly, bool]:
 
 @value_rule(LT, LE, GT, GE, EQ, NE)
 def _compare(cx: Context, e: Compare) -> Expr:
-    dtype = dtype_of(e.a)
+    dtype = e.a.dtype
     if dtype not in INTS:
         return _compare_other(cx, e)
     d = subtract(cx.poly(e.a), cx.poly(e.b))
@@ -229,7 +229,7 @@ def _and(cx: Context, e: And) -> Expr:
 
 
 def _linear_bound(cx: Context, c: Expr) -> Poly | None:
-    if type(c) in (LT, LE, GT, GE) and dtype_of(c.a) in INTS:  # type: ignore[attr-defined]
+    if type(c) in (LT, LE, GT, GE) and c.a.dtype in INTS:  # type: ignore[attr-defined]
         d = subtract(cx.poly(c.a), cx.poly(c.b))  # type: ignore[attr-defined]
         p, positive = _negative_form(type(c), d)
         return p if positive else _negated(p)
@@ -295,15 +295,15 @@ def prove(cx: Context, condition: Expr) -> Answer:
     if isinstance(condition, IntImm):
         return Answer.of(condition.value)
     if kind is And or kind is Or:
-        a, b = prove(cx, condition.a), prove(cx, condition.b)  # type: ignore[attr-defined]
+        answers = {prove(cx, c) for c in _operands(condition, kind)}
         decisive = Answer.NO if kind is And else Answer.YES
-        if decisive in (a, b):
+        if decisive in answers:
             return decisive
-        if a is b and a is not Answer.UNKNOWN:
-            return a
+        if Answer.UNKNOWN not in answers:
+            return decisive.negate()
     elif kind is Not:
         return prove(cx, condition.a).negate()  # type: ignore[attr-defined]
-    elif isinstance(condition, Compare) and dtype_of(condition.a) in INTS:
+    elif isinstance(condition, Compare) and condition.a.dtype in INTS:
         d = subtract(cx.poly(condition.a), cx.poly(condition.b))
         if kind in (EQ, NE):
             answer = equals_zero(cx, d)
@@ -313,3 +313,16 @@ def prove(cx: Context, condition: Expr) -> Answer:
         return answer if positive else answer.negate()
     simple = cx.simplify(condition)
     return Answer.of(simple.value) if isinstance(simple, IntImm) else Answer.UNKNOWN
+
+
+def _operands(e: Expr, kind: type) -> list[Expr]:
+    """What a chain of `and` (or `or`) joins."""
+    out: list[Expr] = []
+    stack = [e]
+    while stack:
+        c = stack.pop()
+        if type(c) is kind:
+            stack += (c.b, c.a)  # type: ignore[attr-defined]
+        else:
+            out.append(c)
+    return out

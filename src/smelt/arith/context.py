@@ -11,9 +11,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from smelt.ir.expr import Binary as _Binary
 from smelt.ir.expr import Expr, IntImm, Var
-from smelt.ir.walk import rebuild_binary, refold
+from smelt.ir.walk import free_vars, rebuild_binary, refold
 
-from .poly import INTS, Order, Poly, atom, constant, dtype_of
+from .poly import INTS, Order, Poly, atom, constant
 
 __all__ = ["Bounds", "Context", "integer_rule", "opaque", "rebuild", "value_rule"]
 
@@ -87,8 +87,18 @@ class Context:
         self.polys: dict[Expr, Poly] = {}
         self.simple: dict[Expr, Expr] = {}
         self.known: dict[Expr, Bounds] = {}
+        self.residues: dict[Expr, tuple[int, int]] = {}
         self.proofs: dict[tuple[object, ...], bool] = {}
         self.children: dict[object, Context] = {}
+
+    def drop(self, var: Var) -> None:
+        """Forget the facts about a variable; what was derived from them has to go too."""
+        for table in (self.ranges, self.moduli, self.truths):
+            for e in [e for e in table if e is var or (type(e) is not Var and var in free_vars(e))]:
+                del table[e]  # type: ignore[attr-defined]
+        self.facts = [f for f in self.facts if not any(var in free_vars(t) for t in f.terms)]
+        self.symbolic.pop(var, None)
+        self.values.pop(var, None)
 
     def extended(self) -> Context:
         """A copy of the facts, with an empty memory."""
@@ -130,8 +140,8 @@ class Context:
         """The simplest form known of any expression."""
         found = self.simple.get(e)
         if found is None:
-            if dtype_of(e) in INTS:
-                found = self.build(self.poly(e), dtype_of(e))
+            if e.dtype in INTS:
+                found = self.build(self.poly(e), e.dtype)
             else:
                 found = _VALUE.get(type(e), rebuild)(self, e)
                 self.simple[found] = found

@@ -8,7 +8,7 @@ from smelt.ir.expr import Expr, FloorDiv, FloorMod, IntImm, TruncDiv, TruncMod
 
 from .bounds import poly_bounds, residue
 from .context import Context, integer_rule, opaque
-from .poly import ZERO, Poly, add, atom, dtype_of, factors, scale, subtract
+from .poly import ZERO, Poly, add, atom, factors, scale, subtract
 from .prove import nonnegative, positive
 
 __all__ = ["quotient", "remainder"]
@@ -16,12 +16,12 @@ __all__ = ["quotient", "remainder"]
 
 @integer_rule(FloorDiv)
 def _floor_div(cx: Context, e: FloorDiv) -> Poly:
-    return quotient(cx, cx.poly(e.a), cx.poly(e.b), dtype_of(e))
+    return quotient(cx, cx.poly(e.a), cx.poly(e.b), e.dtype)
 
 
 @integer_rule(FloorMod)
 def _floor_mod(cx: Context, e: FloorMod) -> Poly:
-    return remainder(cx, cx.poly(e.a), cx.poly(e.b), dtype_of(e))
+    return remainder(cx, cx.poly(e.a), cx.poly(e.b), e.dtype)
 
 
 @integer_rule(TruncDiv)
@@ -30,9 +30,9 @@ def _trunc_div(cx: Context, e: TruncDiv) -> Poly:
     a, b = cx.poly(e.a), cx.poly(e.b)
     if positive(cx, b):
         if nonnegative(cx, a):
-            return quotient(cx, a, b, dtype_of(e))
+            return quotient(cx, a, b, e.dtype)
         if nonnegative(cx, scale(a, -1)):
-            return scale(quotient(cx, scale(a, -1), b, dtype_of(e)), -1)
+            return scale(quotient(cx, scale(a, -1), b, e.dtype), -1)
     return opaque(cx, e)
 
 
@@ -41,7 +41,7 @@ def _trunc_mod(cx: Context, e: TruncMod) -> Poly:
     """truncmod(a, b) = a % b  where a >= 0, b > 0."""
     a, b = cx.poly(e.a), cx.poly(e.b)
     if positive(cx, b) and nonnegative(cx, a):
-        return remainder(cx, a, b, dtype_of(e))
+        return remainder(cx, a, b, e.dtype)
     return opaque(cx, e)
 
 

@@ -7,7 +7,7 @@ from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorMod, 
 
 from .bounds import intersect
 from .context import Context
-from .poly import INTS, Poly, dtype_of, scale, subtract
+from .poly import INTS, Poly, scale, subtract
 
 __all__ = ["conjuncts", "learn", "under"]
 
@@ -48,7 +48,7 @@ def learn(cx: Context, condition: Expr) -> None:
 
 
 def _difference(cx: Context, c: Expr) -> Poly | None:
-    if isinstance(c, Compare) and dtype_of(c.a) in INTS and type(c) is not NE:
+    if isinstance(c, Compare) and c.a.dtype in INTS and type(c) is not NE:
         return subtract(cx.poly(c.a), cx.poly(c.b))
     return None
 

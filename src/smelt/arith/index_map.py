@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from math import lcm
-from typing import Any
+from typing import Any, Final
 
-from smelt.ir.build import any_of, ceildiv
-from smelt.ir.expr import (
-    Binary,
-    Expr,
-    ExprLike,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Var,
-    const,
-    convert,
-)
-from smelt.ir.node import postorder
+from smelt.ir.build import any_of
+from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.walk import substitute
 
 from .analyzer import Analyzer
-from .iter_map import detect_iter_map, inverse_affine_map
+from .answer import Answer
+from .iter_inverse import inverse_affine_iter_map
+from .iter_map import Detection, IterMapLevel
+from .iter_nodes import NotAffine
+from .refute import refute_bijection
+from .text import text_of
 
-__all__ = ["IndexMap", "text_of"]
+__all__ = ["AXIS_SEPARATOR", "IndexMap"]
+
+
+class _AxisSeparator:
+    """Stands between the outputs of an index map that belong to different physical axes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "AXIS_SEPARATOR"
+
+    def __reduce__(self) -> str:
+        return "AXIS_SEPARATOR"
+
+
+AXIS_SEPARATOR: Final = _AxisSeparator()
+"""Among the outputs of an index map: the dimensions before and after it are flattened apart."""
 
 _CANONICAL: list[Var] = []
 
@@ -42,42 +49,66 @@ def _canonical(count: int) -> tuple[Var, ...]:
 class IndexMap:
     """outputs[k](inputs): the indices in the new layout, from those in the old one.
 
-    Two maps are equal where they are the same expressions of their inputs.
+    Two maps are equal where they are the same expressions of their inputs; `is_equivalent_to` looks
+    at what the expressions mean. `axis_separators` are the outputs, by position, before which a new
+    physical axis begins.
     """
 
-    __slots__ = ("_key", "inputs", "outputs")
+    __slots__ = ("_key", "axis_separators", "inputs", "outputs")
 
-    def __init__(self, inputs: tuple[Var, ...], outputs: tuple[Expr, ...]) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Var],
+        outputs: Sequence[ExprLike],
+        axis_separators: Sequence[int] = (),
+    ) -> None:
         """Variables, and expressions of these variables."""
         self.inputs = tuple(inputs)
         self.outputs = tuple([convert(o) for o in outputs])
+        self.axis_separators = tuple(axis_separators)
         names: dict[Var, Expr] = dict(zip(self.inputs, _canonical(len(self.inputs)), strict=True))
-        self._key = (len(self.inputs), tuple([substitute(o, names) for o in self.outputs]))
+        self._key = (
+            len(self.inputs),
+            tuple([substitute(o, names) for o in self.outputs]),
+            self.axis_separators,
+        )
 
     @staticmethod
-    def from_func(fn: Callable[..., Any], rank: int | None = None) -> IndexMap:
+    def from_func(fn: Callable[..., Any], ndim: int | None = None) -> IndexMap:
         """The map of a Python function: `lambda n, c, h, w: (n, c // 16, h, w, c % 16)`.
 
-        With *args in the signature `rank` says how many inputs there are.
+        ndim  the number of inputs; needed where the function takes *args. The function may return
+              AXIS_SEPARATOR among its outputs.
         """
-        names: list[str] = []
-        for p in inspect.signature(fn).parameters.values():
-            if p.kind is p.VAR_POSITIONAL:
-                names += [f"{p.name}{k}" for k in range((rank or 0) - len(names))]
-            else:
-                names.append(p.name)
-        if rank is not None and len(names) != rank:
-            raise ValueError(f"the index map takes {len(names)} indices, the buffer has {rank}")
-        inputs = tuple([Var(name) for name in names])
+        names = _parameter_names(fn, ndim)
+        inputs = [Var(name) for name in names]
         out = fn(*inputs)
-        items = out if isinstance(out, tuple | list) else (out,)
-        return IndexMap(inputs, tuple([convert(o) for o in items]))
+        outputs: list[ExprLike] = []
+        separators: list[int] = []
+        for item in out if isinstance(out, tuple | list) else (out,):
+            if item is AXIS_SEPARATOR:
+                separators.append(len(outputs))
+            else:
+                outputs.append(item)
+        return IndexMap(inputs, outputs, separators)
 
     @staticmethod
-    def identity(rank: int) -> IndexMap:
+    def identity(ndim: int) -> IndexMap:
         """The map that changes nothing."""
-        inputs = tuple([Var(f"i{k}") for k in range(rank)])
+        inputs = [Var(f"i{k}") for k in range(ndim)]
         return IndexMap(inputs, inputs)
+
+    @property
+    def initial_indices(self) -> tuple[Var, ...]:
+        """The inputs."""
+        return self.inputs
+
+    @property
+    def final_indices(self) -> tuple[Expr, ...]:
+        """The outputs."""
+        return self.outputs
+
+    # ----------------------------------------------------------------------------- forwards
 
     def map_indices(
         self, indices: Sequence[ExprLike], analyzer: Analyzer | None = None
@@ -94,7 +125,7 @@ class IndexMap:
         """The extents that hold every element: the largest index plus 1."""
         self._check(len(shape))
         an = analyzer or Analyzer()
-        domains = {v: (const(0), convert(n)) for v, n in zip(self.inputs, shape, strict=True)}
+        domains = {v: convert(n) for v, n in zip(self.inputs, shape, strict=True)}
         out = []
         for o in self.outputs:
             ends = an.interval(o, domains)
@@ -103,66 +134,105 @@ class IndexMap:
             out.append(an.simplify(ends[1] + 1))
         return tuple(out)
 
+    def is_equivalent_to(self, other: IndexMap, analyzer: Analyzer | None = None) -> bool:
+        """Whether both maps are shown to send every element to the same place."""
+        if len(self.inputs) != len(other.inputs) or len(self.outputs) != len(other.outputs):
+            return False
+        if self.axis_separators != other.axis_separators:
+            return False
+        an = analyzer or Analyzer()
+        mine = self.map_indices(other.inputs, an)
+        return all(an.can_prove_equal(a, b) for a, b in zip(mine, other.outputs, strict=True))
+
+    # ---------------------------------------------------------------------------- backwards
+
     def inverse(self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None) -> IndexMap:
         """The map back; the map must be a bijection on a buffer of this shape."""
-        self._check(len(shape))
-        back = self._inverse([convert(n) for n in shape], analyzer)
-        if back is None:
-            sizes = ", ".join(text_of(convert(n)) for n in shape)
-            raise ValueError(
-                f"{self} cannot be shown to be a bijection on ({sizes}); "
-                "use non_surjective_inverse where padding is meant"
-            )
-        return back
+        try:
+            return self._inverse(shape, analyzer, IterMapLevel.BIJECTIVE, whole=False)[0]
+        except NotAffine as e:
+            witness = refute_bijection(self.inputs, self.outputs, shape)
+            sure = "is no" if witness is not None else "cannot be shown to be a"
+            message = f"{self} {sure} bijection on {_tuple(shape)}: {witness or e}"
+        try:
+            self._inverse(shape, analyzer, IterMapLevel.SURJECTIVE, whole=True)
+            message += "; legal with padding: non_surjective_inverse"
+        except NotAffine:
+            pass
+        raise ValueError(message)
 
     def non_surjective_inverse(
         self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None
     ) -> tuple[IndexMap, Expr]:
-        """The map back, and the condition on its inputs under which they are padding."""
-        self._check(len(shape))
+        """The map back, and the condition on its inputs under which they are padding.
+
+        Remainders keep all their values: 5 channels in blocks of 16 take a whole block, see
+        `padded_shape`.
+        """
+        try:
+            back, padding, _ = self._inverse(shape, analyzer, IterMapLevel.SURJECTIVE, whole=True)
+        except NotAffine as e:
+            raise ValueError(f"{self} has no inverse, not even with padding: {e}") from None
+        return back, padding
+
+    def padded_shape(
+        self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None
+    ) -> tuple[Expr, ...]:
+        """The shape that `non_surjective_inverse` is about: that of `map_shape`, blocks whole."""
+        try:
+            return self._inverse(shape, analyzer, IterMapLevel.SURJECTIVE, whole=True)[2]
+        except NotAffine as e:
+            raise ValueError(f"{self} has no inverse, not even with padding: {e}") from None
+
+    def bijective(self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None) -> Answer:
+        """Whether the map is a bijection, without padding, on a buffer of this shape."""
+        try:
+            self._inverse(shape, analyzer, IterMapLevel.BIJECTIVE, whole=False)
+        except NotAffine:
+            no = refute_bijection(self.inputs, self.outputs, shape)
+            return Answer.UNKNOWN if no is None else Answer.NO
+        return Answer.YES
+
+    def _inverse(
+        self,
+        shape: Sequence[ExprLike],
+        analyzer: Analyzer | None,
+        level: IterMapLevel,
+        whole: bool,
+    ) -> tuple[IndexMap, Expr, tuple[Expr, ...]]:
+        """The map back, its padding and the shape that it starts from; else NotAffine."""
         an = analyzer or Analyzer()
-        sizes = [an.simplify(n) for n in shape]
-        padded = [
-            an.simplify(ceildiv(n, m) * m) for n, m in zip(sizes, self._multiples(), strict=True)
-        ]
-        back = self._inverse(padded, analyzer)
-        if back is None:
-            raise ValueError(f"{self} has no inverse, not even with padding")
-        extents = self.map_shape(padded, analyzer)
-        inside = an.inside({v: (const(0), n) for v, n in zip(back.inputs, extents, strict=True)})
-        return back, inside.simplify(
-            any_of([o >= n for o, n in zip(back.outputs, sizes, strict=True)])
-        )
+        domains = self._domains(shape)
+        d = Detection(an, domains, True, whole)
+        sums, padding = d.find(self.outputs, level)
+        z = d.sizes
+        if not whole and any(s.base is not z.zero for s in sums):
+            raise NotAffine("an output does not begin at 0")
+        extents = [z.plus(s.base, d.parser.reach(s.args)) for s in sums]
+        names = [Var(f"i{k}") for k in range(len(sums))]
+        inside = an.inside(dict(zip(names, extents, strict=True)))
+        found = inverse_affine_iter_map(sums, names, inside)
+        lost = [v for v, n in domains.items() if v not in found and not an.can_prove_equal(n, 1)]
+        if lost:
+            raise NotAffine(f"the outputs do not determine {', '.join(v.name for v in lost)}")
+        values = {v: found.get(v, const(0, INDEX)) for v in self.inputs}
+        back = IndexMap(names, [values[v] for v in self.inputs])
+        before = [v < s.base for v, s in zip(names, sums, strict=True) if s.base is not z.zero]
+        outside = any_of(substitute(padding, values), *before)
+        return back, inside.simplify(outside), tuple(extents)
 
-    def is_bijective(self, shape: Sequence[ExprLike], analyzer: Analyzer | None = None) -> bool:
-        """Whether the map is shown to be a bijection without padding on this shape."""
-        return self._inverse([convert(n) for n in shape], analyzer) is not None
-
-    def _inverse(self, shape: Sequence[Expr], analyzer: Analyzer | None) -> IndexMap | None:
-        domains = {v: (const(0), n) for v, n in zip(self.inputs, shape, strict=True)}
-        found = detect_iter_map(self.outputs, domains, bijective=True, analyzer=analyzer)
-        if found is None:
-            return None
-        extents = self.map_shape(shape, analyzer)
-        names = tuple([Var(f"i{k}") for k in range(len(self.outputs))])
-        found.analyzer = (analyzer or Analyzer()).inside(
-            {v: (const(0), n) for v, n in zip(names, extents, strict=True)}
-        )
-        values = inverse_affine_map(found, names)
-        return IndexMap(names, tuple([values[v] for v in self.inputs]))
-
-    def _multiples(self) -> list[int]:
-        """What each input's extent must be a multiple of, from the constants it is divided by."""
-        an = Analyzer()
-        out = []
-        for v in self.inputs:
-            m = 1
-            for o in self.outputs:
-                for e in postorder(an.simplify(o)):
-                    if isinstance(e, FloorDiv | FloorMod) and isinstance(e.b, IntImm) and e.a is v:
-                        m = lcm(m, e.b.value)
-            out.append(m)
-        return out
+    def _domains(self, shape: Sequence[ExprLike]) -> dict[Var, Expr]:
+        """The extents of the inputs; an empty one has the maps of one with an element."""
+        self._check(len(shape))
+        sizes = [convert(n) for n in shape]
+        for n in sizes:
+            if isinstance(n, IntImm) and n.value < 0:
+                raise ValueError(f"{self} on a shape with the extent {n.value}; legal: 0 or more")
+        one = const(1, INDEX)
+        return {
+            v: one if isinstance(n, IntImm) and n.value == 0 else n
+            for v, n in zip(self.inputs, sizes, strict=True)
+        }
 
     def _check(self, rank: int) -> None:
         if rank != len(self.inputs):
@@ -178,22 +248,25 @@ class IndexMap:
         """The Python lambda that `from_func` takes."""
         names = ", ".join(v.name for v in self.inputs)
         items = [text_of(o) for o in self.outputs]
+        for at in reversed(self.axis_separators):
+            items.insert(at, repr(AXIS_SEPARATOR))
         return f"lambda {names}: ({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
-_LEVEL = {"*": 5, "//": 5, "%": 5, "+": 4, "-": 4, "and": 2, "or": 1}
+def _tuple(items: Sequence[ExprLike]) -> str:
+    texts = [text_of(convert(e)) for e in items]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
-def text_of(e: Expr, level: int = 0) -> str:
-    """Index arithmetic as Python text."""
-    if isinstance(e, Var):
-        return e.name
-    if isinstance(e, IntImm):
-        return str(e.value) if e.value >= 0 or level < 4 else f"({e.value})"
-    if isinstance(e, Min | Max):
-        return f"{'min' if isinstance(e, Min) else 'max'}({text_of(e.a)}, {text_of(e.b)})"
-    if isinstance(e, Binary):
-        own = _LEVEL.get(e.symbol, 3)
-        text = f"{text_of(e.a, own + (own == 3))} {e.symbol} {text_of(e.b, own + 1)}"
-        return f"({text})" if own < level else text
-    return repr(e)
+def _parameter_names(fn: Callable[..., Any], ndim: int | None) -> list[str]:
+    names: list[str] = []
+    for p in inspect.signature(fn).parameters.values():
+        if p.kind is p.VAR_POSITIONAL:
+            if ndim is None:
+                raise ValueError(f"the index map takes *{p.name}: say with ndim how many indices")
+            names += [f"{p.name}{k}" for k in range(ndim - len(names))]
+        else:
+            names.append(p.name)
+    if ndim is not None and len(names) != ndim:
+        raise ValueError(f"the index map takes {len(names)} indices, the buffer has {ndim}")
+    return names

@@ -12,21 +12,10 @@ from typing import Final
 
 from smelt.ir.expr import Add, Expr, IntImm, Mul, Sub, Var
 
-__all__ = ["INTS", "Order", "Poly", "add", "constant", "dtype_of", "factors", "scale", "subtract"]
+__all__ = ["INTS", "Order", "Poly", "add", "constant", "factors", "scale", "subtract"]
 
 INTS: Final = frozenset({"int64", "int32"})
 """The types computed with as mathematical integers: signed overflow does not happen in them."""
-
-_UNARY_TYPE: Final = frozenset(
-    {"Add", "Sub", "Mul", "FloorDiv", "FloorMod", "Min", "Max", "TruncDiv", "TruncMod"}
-)
-
-
-def dtype_of(e: Expr) -> str:
-    """The type of an expression, without recursion along chains of arithmetic."""
-    while type(e).__name__ in _UNARY_TYPE:
-        e = e.a  # type: ignore[attr-defined]
-    return e.dtype
 
 
 class Poly:
@@ -160,6 +149,14 @@ class Order:
             result = Mul(result, x)
         return result
 
+    def times(self, a: Expr, b: Expr) -> Expr:
+        """The product of two monomials."""
+        for x, y in ((a, b), (b, a)):
+            last = x.b if type(x) is Mul else x
+            if type(y) is not Mul and self.key(last) <= self.key(y):
+                return Mul(x, y)
+        return self.product(factors(a) + factors(b))
+
     def multiply(self, a: Poly, b: Poly) -> Poly:
         """a * b, multiplied out."""
         if not b.terms:
@@ -171,10 +168,10 @@ class Order:
         right = [*b.terms.items(), (None, b.const)] if b.const else list(b.terms.items())
         for ta, ca in left:
             for tb, cb in right:
-                if ta is None or tb is None:
-                    t = ta if tb is None else tb
+                if ta is not None and tb is not None:
+                    t: Expr | None = self.times(ta, tb)
                 else:
-                    t = self.product(factors(ta) + factors(tb))
+                    t = ta if tb is None else tb
                 if t is not None:
                     terms[t] = terms.get(t, 0) + ca * cb
         return Poly({t: c for t, c in terms.items() if c}, a.const * b.const)
@@ -190,20 +187,38 @@ class Order:
 
     def build(self, p: Poly, dtype: str) -> Expr:
         """The expression of a polynomial."""
-        const = p.const
+        const, most = p.const, _LARGEST[dtype]
         result: Expr | None = None
         for t, c in self.sorted_terms(p):
-            if result is None and c < 0 and const > 0:
+            if result is None and c < 0 and 0 < const <= most:
                 result, const = IntImm(dtype, const), 0
             if result is None:
-                result = t if c == 1 else Mul(t, IntImm(dtype, c))
+                result = _multiple(t, c, dtype)
             elif c > 0:
-                result = Add(result, t if c == 1 else Mul(t, IntImm(dtype, c)))
+                result = Add(result, _multiple(t, c, dtype))
             else:
-                result = Sub(result, t if c == -1 else Mul(t, IntImm(dtype, -c)))
+                result = Sub(result, _multiple(t, -c, dtype))
         if result is None:
             return IntImm(dtype, const)
+        while most < abs(const) <= 4 * most:
+            step = most if const > 0 else -most
+            result, const = Add(result, IntImm(dtype, step)), const - step
         if const:
-            positive = const > 0
-            result = (Add if positive else Sub)(result, IntImm(dtype, abs(const)))
+            result = (Add if const > 0 else Sub)(result, IntImm(dtype, abs(const)))
         return result
+
+
+_LARGEST: Final = {"int64": (1 << 63) - 1, "int32": (1 << 31) - 1}
+"""Larger constants are put together from several: what is not reached must not be unwritable."""
+
+
+def _multiple(t: Expr, c: int, dtype: str) -> Expr:
+    """A monomial times a constant."""
+    if c == 1:
+        return t
+    if abs(c) <= _LARGEST[dtype]:
+        return Mul(t, IntImm(dtype, c))
+    part = 1 << 30
+    high, low = divmod(c, part)
+    whole = Mul(_multiple(t, high, dtype), IntImm(dtype, part))
+    return Add(whole, _multiple(t, low, dtype)) if low else whole

@@ -8,7 +8,7 @@ from smelt.ir.expr import Expr, FloorDiv, FloorMod, IntImm, Max, Min, Select
 
 from .bounds import atom_bounds, poly_bounds
 from .context import Context
-from .poly import INTS, ZERO, Poly, add, atom, dtype_of, factors, scale, subtract
+from .poly import INTS, ZERO, Poly, add, atom, factors, scale, subtract
 
 __all__ = ["nonnegative", "positive"]
 
@@ -173,7 +173,7 @@ def _by_parts(cx: Context, p: Poly, fuel: int) -> bool:
             proofs = (nonnegative(cx, x, fuel - 1) for x in cases)
             if any(proofs) if either else all(proofs):
                 return True
-        elif kind is Select and dtype_of(t) in INTS:
+        elif kind is Select and t.dtype in INTS:
             rest = subtract(p, atom(t, c))
             branches = [cx.poly(t.true_value), cx.poly(t.false_value)]  # type: ignore[attr-defined]
             if all(nonnegative(cx, add(rest, x, c), fuel - 1) for x in branches):

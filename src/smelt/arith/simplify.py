@@ -22,10 +22,10 @@ from smelt.ir.expr import (
     cast,
 )
 
-from .bounds import expr_bounds, fits, poly_bounds, residue
+from .bounds import deep, expr_bounds, fits, poly_bounds, residue
 from .context import Context, integer_rule, opaque, rebuild, value_rule
 from .facts import under
-from .poly import INTS, Poly, add, atom, constant, dtype_of, factors, scale, subtract
+from .poly import INTS, Poly, add, atom, constant, factors, scale, subtract
 from .prove import nonnegative
 
 __all__ = ["merge"]
@@ -53,12 +53,12 @@ def _var(cx: Context, e: Var) -> Poly:
 
 @integer_rule(Add, plain=True)
 def _add(cx: Context, e: Add) -> Poly:
-    return merge(cx, add(cx.poly(e.a), cx.poly(e.b)), dtype_of(e))
+    return merge(cx, add(cx.poly(e.a), cx.poly(e.b)), e.dtype)
 
 
 @integer_rule(Sub, plain=True)
 def _sub(cx: Context, e: Sub) -> Poly:
-    return merge(cx, subtract(cx.poly(e.a), cx.poly(e.b)), dtype_of(e))
+    return merge(cx, subtract(cx.poly(e.a), cx.poly(e.b)), e.dtype)
 
 
 @integer_rule(Mul, plain=True)
@@ -66,8 +66,8 @@ def _mul(cx: Context, e: Mul) -> Poly:
     a, b = cx.poly(e.a), cx.poly(e.b)
     if len(a.terms) * len(b.terms) <= _DISTRIBUTE:
         product = cx.order.multiply(a, b)
-        return merge(cx, product, dtype_of(e))
-    dtype = dtype_of(e)
+        return merge(cx, product, e.dtype)
+    dtype = e.dtype
     return atom(cx.order.product([cx.build(a, dtype), cx.build(b, dtype)]))
 
 
@@ -166,7 +166,7 @@ _MERGE: dict[type, Any] = {
 @integer_rule(Min, Max)
 def _extreme(cx: Context, e: Min | Max) -> Poly:
     """min(a, b) = a where a <= b; what all operands share stands outside."""
-    dtype, cls = dtype_of(e), type(e)
+    dtype, cls = e.dtype, type(e)
     operands = _flatten(cx, cls, cx.poly(e.a)) + _flatten(cx, cls, cx.poly(e.b))
     kept: list[Poly] = []
     for x in operands:
@@ -191,12 +191,16 @@ def _extreme(cx: Context, e: Min | Max) -> Poly:
 
 def _flatten(cx: Context, cls: type, p: Poly) -> list[Poly]:
     """The operands of a nested min (or max), a constant added to each."""
-    if len(p.terms) == 1:
-        ((t, c),) = p.terms.items()
-        if type(t) is cls and c == 1:
-            inner = [*_flatten(cx, cls, cx.poly(t.a)), *_flatten(cx, cls, cx.poly(t.b))]  # type: ignore[attr-defined]
-            return [add(x, Poly({}, p.const)) for x in inner] if p.const else inner
-    return [p]
+    out: list[Poly] = []
+    stack = [p]
+    while stack:
+        q = stack.pop()
+        t = next(iter(q.terms)) if len(q.terms) == 1 else None
+        if t is not None and type(t) is cls and q.terms[t] == 1:
+            stack += [add(cx.poly(x), constant(q.const)) for x in (t.b, t.a)]  # type: ignore[attr-defined]
+        else:
+            out.append(q)
+    return out
 
 
 def _wins(cx: Context, cls: type, x: Poly, y: Poly) -> bool:
@@ -217,13 +221,17 @@ def decided(cx: Context, e: Expr, c: Expr, a: Expr, b: Expr) -> Expr:
         c = cx.simplify(c)
         if isinstance(c, IntImm):
             return cx.simplify(a if c.value else b)
-        a = under(cx, c, True).simplify(a)
-        b = under(cx, c, False).simplify(b)
+        a = _simplified(under(cx, c, True), a)
+        b = _simplified(under(cx, c, False), b)
     finally:
         cx.pending.discard(e)
     if a is b:
         return a
-    return Select(c, a, b) if type(e) is Select else Call(dtype_of(a), "if_then_else", (c, a, b))
+    return Select(c, a, b) if type(e) is Select else Call(a.dtype, "if_then_else", (c, a, b))
+
+
+def _simplified(cx: Context, e: Expr) -> Expr:
+    return deep(cx, lambda: cx.simplify(e), e)
 
 
 @integer_rule(Select)
@@ -260,7 +268,7 @@ def _call_value(cx: Context, e: Call) -> Expr:
 @integer_rule(Cast)
 def _cast(cx: Context, e: Cast) -> Poly:
     """int64(x + c*y) = int64(x) + c*int64(y) where x + c*y fits both types."""
-    inner = dtype_of(e.value)
+    inner = e.value.dtype
     if inner not in INTS:
         return _cast_other(cx, e)
     p = cx.poly(e.value)
@@ -283,7 +291,7 @@ def _cast_atom(cx: Context, dtype: str, x: Expr) -> Poly:
     """int64(int32(x)) = x where x fits int32; int32(int64(x)) = x."""
     if (
         type(x) is Cast
-        and dtype_of(x.value) == dtype
+        and x.value.dtype == dtype
         and (dtype == "int32" or fits(expr_bounds(cx, x.value), x.type))
     ):
         return cx.poly(x.value)
@@ -296,7 +304,7 @@ def _cast_other(cx: Context, e: Cast) -> Poly:
         return constant(value.value)
     if (
         isinstance(value, Cast)
-        and dtype_of(value.value) in INTS
+        and value.value.dtype in INTS
         and (fits(expr_bounds(cx, value.value), value.type))
     ):
         return cx.poly(cast(e.type, value.value))

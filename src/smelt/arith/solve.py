@@ -23,15 +23,17 @@ from smelt.ir.expr import (
     Select,
     Var,
 )
+from smelt.ir.node import postorder
 from smelt.ir.walk import free_vars
 
 from .answer import Answer
 from .bounds import atom_bounds, fits
 from .compare import below_zero
 from .context import Context
+from .depend import Dependence
 from .divide import quotient, remainder
 from .facts import conjuncts
-from .poly import INTS, ZERO, Poly, add, atom, constant, dtype_of, factors, scale, subtract
+from .poly import INTS, ZERO, Poly, add, atom, constant, factors, scale, subtract
 from .prove import nonnegative, positive, split_by
 
 __all__ = ["Interval", "interval", "linear", "solve_bounds"]
@@ -50,10 +52,8 @@ class _Walk:
         self.cx = cx
         self.domains = domains
         self.dtype = dtype
+        self.varies = Dependence(domains)
         self.memo: dict[Expr, Interval] = {}
-
-    def varies(self, e: Expr) -> bool:
-        return any(v in self.domains for v in free_vars(e))
 
     def poly(self, p: Poly) -> Interval:
         """Term by term: the ends of c*t are those of t, swapped where c < 0."""
@@ -68,6 +68,16 @@ class _Walk:
             if low is None and high is None:
                 break
         return low, high
+
+    def ends(self, p: Poly) -> Interval:
+        """The interval of a polynomial, whose terms may be nested deeply."""
+        try:
+            return self.poly(p)
+        except RecursionError:
+            for part in postorder(self.expr(p)):
+                if isinstance(part, Expr) and part.dtype == self.dtype:
+                    self.poly(self.cx.poly(part))
+            return self.poly(p)
 
     def monomial(self, t: Expr) -> Interval:
         found = self.memo.get(t)
@@ -185,7 +195,7 @@ def _call(w: _Walk, e: Call) -> Interval:
 
 def _cast(w: _Walk, e: Cast) -> Interval:
     """Widening keeps order; narrowing keeps it where the value fits (then it is not an atom)."""
-    inner = dtype_of(e.value)
+    inner = e.value.dtype
     if inner not in INTS or not (e.type == "int64" or fits(atom_bounds(w.cx, e.value), e.type)):
         return None, None
     below = _Walk(w.cx, w.domains, inner)
@@ -209,17 +219,25 @@ _INTERVALS: dict[type, Callable[[_Walk, Any], Interval]] = {
 
 def interval(cx: Context, e: Expr, domains: Mapping[Var, Interval]) -> Interval:
     """Symbolic inclusive ends of `e`; ends of domains that mention other domains are resolved."""
-    dtype = dtype_of(e)
+    dtype = e.dtype
     low: Poly | None = cx.poly(e)
     high = low
     for _ in range(len(domains) + 1):
-        names = {v for p in (low, high) if p is not None for t in p.terms for v in free_vars(t)}
-        if not any(v in domains for v in names):
+        open_low, open_high = (p is not None and _mentions(p, domains) for p in (low, high))
+        if not open_low and not open_high:
             return low, high
         w = _Walk(cx, domains, dtype)
-        low = None if low is None else w.poly(low)[0]
-        high = None if high is None else w.poly(high)[1]
-    return None, None
+        low = w.ends(low)[0] if low is not None and open_low else low
+        high = w.ends(high)[1] if high is not None and open_high else high
+    # what still mentions a domain is caught in a circle
+    return (
+        None if low is None or _mentions(low, domains) else low,
+        None if high is None or _mentions(high, domains) else high,
+    )
+
+
+def _mentions(p: Poly, domains: Mapping[Var, Interval]) -> bool:
+    return any(v in domains for t in p.terms for v in free_vars(t))
 
 
 # ---------------------------------------------------------------------------------- linear forms
@@ -270,11 +288,7 @@ def _solve_one(cx: Context, c: Expr, v: Var) -> Interval | None:
     parts = conjuncts(simple)
     if len(parts) > 1:
         return _conjunction(cx, parts, v)
-    if (
-        not isinstance(simple, Compare)
-        or dtype_of(simple.a) not in INTS
-        or dtype_of(simple.a) != v.dtype
-    ):
+    if not isinstance(simple, Compare) or simple.a.dtype not in INTS or simple.a.dtype != v.dtype:
         return None
     kind = type(simple)
     d = subtract(cx.poly(simple.a), cx.poly(simple.b))

@@ -3,6 +3,7 @@
 import json as _json
 import time
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,6 +27,7 @@ class Stage(StrEnum):
     scheduled = "scheduled"
     lowered = "lowered"
     llvm = "llvm"
+    asm = "asm"
 
 
 Model = Annotated[str, typer.Argument(help="A model file (.onnx).", show_default=False)]
@@ -206,11 +208,17 @@ def show(
     kernel: Annotated[str | None, typer.Option(help="This kernel only.")] = None,
     target: Target = None,
     shape: Shape = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page: loops, text, memory footprint."),
+    ] = None,
 ) -> None:
     """Print a model as it stands at some stage of the compiler."""
     _needs_source(model)
     shapes = read_shapes(shape or ()) or None
-    print(smelt.show(model, stage=stage.value, kernel=kernel, target=target, shapes=shapes))
+    smelt.show(model, stage.value, kernel=kernel, target=target, shapes=shapes, html=html)
+    if html is not None:
+        say(f"wrote {html}")
 
 
 def _needs_source(model: str) -> None:

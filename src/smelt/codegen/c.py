@@ -3,7 +3,7 @@
     int32_t NAME(float *restrict A, const int64_t n) { ... return 0; }
 
 Parallel loops run serially, vectors as loops over lanes. A failed assertion returns -1, memory that
-cannot be had -2.
+cannot be had -2. Instructions are written as what they mean, or, for a target, as their C text.
 """
 
 # ruff: noqa: E701 (one case a line)
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
@@ -47,8 +47,10 @@ from smelt.ir.expr import (
     Var,
     const,
 )
+from smelt.target import Target
 from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.interpret_math import rounder
+from smelt.tir.intrin.registry import Instruction
 from smelt.tir.nodes import (
     Allocate,
     AssertStmt,
@@ -68,6 +70,7 @@ from smelt.tir.printer import script
 from smelt.tir.script_ops import expr_nodes, shape_vars
 
 from .c_helpers import C_TYPE, MATH, STORED, Helpers, suffix
+from .features import require
 
 __all__ = ["c_source"]
 
@@ -115,19 +118,28 @@ _BITS = {
     "bitwise_xor": ("^", _BIT_XOR),
 }
 _Text = tuple[str, int]
+_DIRECT = "smelt.instruction"
 
 
-def c_source(func: PrimFunc) -> str:
-    """The C99 source of one flat program, as `int32_t NAME(params...)`."""
-    return _CPrinter(func).source()
+def c_source(funcs: PrimFunc | Sequence[PrimFunc], target: Target | None = None) -> str:
+    """The C99 source of flat programs, each as `int32_t NAME(params...)`.
+
+    target  the processor whose instructions may be used; None: portable C
+    """
+    helpers = Helpers()
+    several = [funcs] if isinstance(funcs, PrimFunc) else funcs
+    functions = [_CPrinter(f, target, helpers).function() for f in several]
+    names = ["math.h", "stdint.h", "stdlib.h", "string.h", *helpers.headers]
+    head = "".join([f"#include <{h}>\n" for h in names])
+    return "\n".join([p for p in (head, "".join(helpers.texts.values()), *functions) if p])
 
 
 class _CPrinter:
     """Prints one program."""
 
-    def __init__(self, func: PrimFunc) -> None:
-        self.func = scalarize(func)
-        self.helpers = Helpers()
+    def __init__(self, func: PrimFunc, target: Target | None, helpers: Helpers) -> None:
+        self.target, self.kernel, self.helpers = target, func.name, helpers
+        self.func = scalarize(func, None if target is None else self.instruction)
         self.names: dict[Var | Buffer, str] = {}
         self.taken = set(_KEYWORDS) | {func.name}
         self.heap: list[str] = []
@@ -158,8 +170,8 @@ class _CPrinter:
 
     # --------------------------------------------------------------------------- functions
 
-    def source(self) -> str:
-        """The whole file."""
+    def function(self) -> str:
+        """The function; what it calls is in the helpers."""
         free = shape_vars(self.func.params)
         if free:
             raise self.fail(f"the size {free[0].name} must be a parameter")
@@ -170,13 +182,8 @@ class _CPrinter:
             else:
                 params.append(f"{self.kind(p.type)} {self.name(p)}".replace("* ", "*"))
         body = "".join([f"    {line}\n" for line in self.stmt(self.func.body)])
-        head = (
-            "".join([f"#include <{h}.h>\n" for h in ("math", "stdint", "stdlib", "string")]) + "\n"
-        )
-        helpers = "".join(self.helpers.texts.values())
-        gap = "\n" if helpers else ""
         signature = f"int32_t {self.func.name}({', '.join(params) or 'void'})"
-        return f"{head}{helpers}{gap}{signature} {{\n{body}    return 0;\n}}\n"
+        return f"{signature} {{\n{body}    return 0;\n}}\n"
 
     # -------------------------------------------------------------------------- statements
 
@@ -260,6 +267,15 @@ class _CPrinter:
             yield f"    free({name});"
         yield "}"
 
+    def instruction(self, made: Instruction, places: Sequence[Expr], target: BufferLoad) -> Stmt:
+        """An instruction on operands in memory, as a statement that `effect` prints."""
+        assert self.target is not None
+        require(made.name, made.arch, made.features, self.target, self.kernel)
+        if not made.c:
+            raise CompileError(f"{self.kernel}: the instruction {made.name} has no C text")
+        args = [_address(p) if isinstance(p, BufferLoad) else p for p in places]
+        return Evaluate(Call("int32", _DIRECT, (StringImm(made.name), *args, _address(target))))
+
     def effect(self, e: Expr) -> Iterator[str]:
         """A call for its effect: the static part of host programs."""
         match e:
@@ -272,6 +288,11 @@ class _CPrinter:
                 yield f"    const int32_t status = {name}({given});"
                 yield f"    if (status) {{ {frees}return status; }}"
                 yield "}"
+            case Call(_, op, (StringImm(name), *args)) if op == _DIRECT:
+                made = Instruction.get(name)
+                fixed = [a for p, a in zip(made.operands, args, strict=False) if isinstance(p, Var)]
+                texts = [self.text(a) for a in args if not isinstance(a, IntImm)]
+                yield f"{self.helpers.instruction(made, fixed)}({', '.join(texts)});"
             case Call(_, "smelt.free_storage", (Var() as storage,)):
                 yield f"free({self.name(storage)});"
             case Call(_, op) if op.startswith("smelt."):
@@ -303,6 +324,7 @@ class _CPrinter:
             case Max(a, b):                     return self.two(self.extreme("max", a), a, b)
             case FloorDiv() | FloorMod():       return self.floor(e)
             case Binary():                      return self.binary(e)
+            case Call(_, "smelt.address_of", (BufferLoad(b, ix),)): return self.address(b, ix)
             case Call():                        return self.call(e)
         # fmt: on
         raise self.fail(f"C has no form for {type(e).__name__}")
@@ -351,6 +373,10 @@ class _CPrinter:
             term = i * step
             offset = term if offset is None else offset + term
         return f"{self.name(b)}[{'0' if offset is None else self.text(offset)}]"
+
+    def address(self, b: Buffer, indices: tuple[Expr, ...]) -> _Text:
+        """Where an element is."""
+        return f"&{self.element(b, indices)}", _UNARY
 
     def load(self, b: Buffer, indices: tuple[Expr, ...]) -> str:
         """One element as a value."""
@@ -472,6 +498,10 @@ class _CPrinter:
             case "smelt.alloc_storage":
                 return f"malloc((size_t)({args[0]}))", _ATOM
         raise self.fail(f"C has no form for the intrinsic {e.op}")
+
+
+def _address(element: BufferLoad) -> Call:
+    return Call("handle", "smelt.address_of", (element,))
 
 
 def _c_text(value: str) -> str:

@@ -5,7 +5,13 @@ Narrow floats (float16, bfloat16) compute as float and are rounded after every o
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from smelt.ir import dtype as dt
+from smelt.ir.expr import Expr, IntImm
+from smelt.tir.intrin.registry import Instruction
+from smelt.tir.nodes import Buffer
 
 __all__ = ["C_TYPE", "MATH", "STORED", "Helpers", "suffix"]
 
@@ -113,6 +119,28 @@ class Helpers:
     def __init__(self) -> None:
         """Start with none."""
         self.texts: dict[str, str] = {}
+        self.headers: dict[str, None] = {}
+
+    def instruction(self, made: Instruction, immediates: Sequence[Expr]) -> str:
+        """The function of an instruction's C text: pointers to operands, one to the result."""
+        text, name = made.c, "smelt_" + re.sub(r"\W", "_", made.name)
+        params = []
+        values = iter(immediates)
+        for p in made.operands:
+            if isinstance(p, Buffer):
+                params.append(f"const {STORED[p.type]} *{p.name}")
+                continue
+            value = next(values)
+            assert isinstance(value, IntImm)
+            text, name = text.replace(f"{{{p.name}}}", str(value.value)), f"{name}_{value.value}"
+        params.append(f"{STORED[made.result.type]} *{made.result.name}")
+        if made.header:
+            self.headers[made.header] = None
+        body = f"({', '.join(params)}) {{\n    {text}\n}}\n"
+        while not self.texts.get(name, body).endswith(body):
+            name += "_"  # this is the name of another instruction, spelt otherwise
+        self.texts[name] = f"static inline void {name}{body}"
+        return name
 
     def fixed(self, name: str) -> None:
         """Ask for one of the helpers above."""

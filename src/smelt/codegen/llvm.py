@@ -10,10 +10,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from smelt.ir.errors import InternalError, TargetError
+from smelt.ir.errors import CompileError, InternalError, TargetError
 from smelt.target import Target
 
-from .features import check_needs, features_of
+from .features import LEVELS, V3, V4, check_needs, features_of, unknown_calls
 
 __all__ = [
     "ObjectCompiler",
@@ -44,62 +44,9 @@ def host_cpu() -> tuple[str, tuple[str, ...]]:
     return llvm.get_host_cpu_name(), tuple(sorted(f for f, on in features.items() if on))
 
 
-_LEVELS: dict[str, tuple[str, ...]] = {
-    "x86-64": (),
-    "x86-64-v2": ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"),
-    "x86-64-v3": (
-        "avx",
-        "avx2",
-        "bmi",
-        "bmi2",
-        "f16c",
-        "fma",
-        "lzcnt",
-        "movbe",
-        "sse3",
-        "ssse3",
-        "sse4.1",
-        "sse4.2",
-        "popcnt",
-    ),
-}
-_LEVELS["x86-64-v4"] = (
-    *_LEVELS["x86-64-v3"],
-    "avx512f",
-    "avx512bw",
-    "avx512cd",
-    "avx512dq",
-    "avx512vl",
-)
-_V3 = {"haswell", "broadwell", "skylake", "alderlake", "znver1", "znver2", "znver3", "core-avx2"}
-_V4 = {
-    "skylake-avx512",
-    "cascadelake",
-    "icelake-server",
-    "icelake-client",
-    "sapphirerapids",
-    "znver4",
-    "znver5",
-    "tigerlake",
-    "rocketlake",
-    "cooperlake",
-    "emeraldrapids",
-    "graniterapids",
-}
-
-
 def cpu_features(target: Target) -> tuple[str, ...]:
     """The features that code for a (resolved) target may use, as far as rules need to know."""
-    cpu = target.mcpu
-    on: set[str] = set(_LEVELS.get(cpu, ()))
-    if cpu in _V3:
-        on |= set(_LEVELS["x86-64-v3"])
-    if cpu in _V4:
-        on |= set(_LEVELS["x86-64-v4"])
-    on |= features_of(target)
-    for f in target.mattr:
-        (on.discard if f.startswith("-") else on.add)(f.lstrip("+-"))
-    return tuple(sorted(on))
+    return tuple(sorted(features_of(target)))
 
 
 def resolve(target: Target) -> Target:
@@ -123,9 +70,9 @@ def resolve(target: Target) -> Target:
 
 def _check_cpu(cpu: str, triple: str) -> None:
     """LLVM falls back silently on names that it does not know; we do not."""
-    known_cpus = {*_LEVELS, *_V3, *_V4, *_OTHERS, "generic", llvm.get_host_cpu_name()}
+    known_cpus = {*LEVELS, *V3, *V4, *_OTHERS, "generic", llvm.get_host_cpu_name()}
     if triple.split("-")[0] == "x86_64" and cpu not in known_cpus:
-        known = ", ".join(["native", *_LEVELS, *sorted(_V3 | _V4)])
+        known = ", ".join(["native", *LEVELS, *sorted(V3 | V4)])
         raise TargetError(f"unknown CPU {cpu!r} for {triple}; known: {known}")
 
 
@@ -184,7 +131,7 @@ class ObjectCompiler:
         else:
             _initialize_all()
         self.triple = triple
-        self._target, self._on = target, frozenset(cpu_features(target))
+        self._target = target
         self._cpu, self._features = target.mcpu, ",".join(target.mattr)
         self._level = int(target.attrs.get("opt-level", 0))
         if not 0 <= self._level <= 3:
@@ -195,7 +142,12 @@ class ObjectCompiler:
         try:
             backend = llvm.Target.from_triple(self.triple)
             return backend.create_target_machine(
-                cpu=self._cpu, features=self._features, opt=2, reloc="pic", codemodel="default"
+                cpu=self._cpu,
+                features=self._features,
+                opt=2,
+                reloc="pic",
+                codemodel="default",
+                abiname=str(self._target.attrs.get("mabi", "")),
             )
         except RuntimeError as e:
             raise TargetError(f"LLVM has no target {self.triple!r}: {e}") from None
@@ -204,6 +156,8 @@ class ObjectCompiler:
         """Object code of a module."""
         module = self._module(ir, name)
         data: bytes = self._machine.emit_object(module)
+        for unknown in unknown_calls(ir, data):
+            raise CompileError(f"{name}: LLVM knows no intrinsic {unknown}")
         return data
 
     def assembly(self, ir: str) -> str:
@@ -212,7 +166,7 @@ class ObjectCompiler:
         return text
 
     def _module(self, ir: str, name: str) -> Any:
-        check_needs(ir, self._target, self._on, name)
+        check_needs(ir, self._target, name)
         layout = self._machine.target_data
         head = f'target triple = "{self.triple}"\ntarget datalayout = "{layout}"\n'
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Binary, Call, Cast, Compare, Expr, Not, Select
+from smelt.tir.named_calls import NAMED_CALLS
 
 __all__ = ["NarrowFloats", "is_bfloat"]
 
@@ -40,7 +41,7 @@ class NarrowFloats:
 
     def widened(self, e: Expr) -> Expr | None:
         """An operation on bfloat16 as one on float32; None where it only moves values."""
-        if isinstance(e, Select | Not) or (isinstance(e, Call) and e.op in _MOVES):
+        if isinstance(e, Select | Not) or (isinstance(e, Call) and e.op in (*_MOVES, *NAMED_CALLS)):
             return None
         if not isinstance(e, Binary | Call) or not any(
             isinstance(c, Expr) and is_bfloat(c.dtype) for c in e.children()

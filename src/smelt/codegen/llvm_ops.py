@@ -41,10 +41,12 @@ from smelt.ir.expr import (
     Var,
 )
 from smelt.tir.math import expand
+from smelt.tir.named_calls import NAMED_CALLS
 from smelt.tir.nodes import Buffer, BufferLoad
 from smelt.tir.rewrite import loads
 
-from .llvm_narrow import NarrowFloats, is_bfloat
+from .llvm_instructions import InstructionOps
+from .llvm_narrow import is_bfloat
 from .llvm_types import llvm_type, mem_type
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ _EXPANSIONS: dict[tuple[str, tuple[str, ...]], tuple[tuple[Var, ...], Expr | Non
 """Functions written out, by name and operand types."""
 
 
-class ScalarOps(NarrowFloats):
+class ScalarOps(InstructionOps):
     """The part of a function's emitter that knows instructions."""
 
     name: str
@@ -379,6 +381,8 @@ class ScalarOps(NarrowFloats):
     def intrinsic_call(self, e: Call, depth: int) -> str:
         """A Call: LLVM's own intrinsics, bits, guards, or an expansion into arithmetic."""
         op, scalar = e.op, dt.scalar(e.dtype)
+        if op in NAMED_CALLS:
+            return self.named_call(e, depth)
         if op == "if_then_else":
             return self.guarded_choice(e, depth)
         if op == "likely":

@@ -21,7 +21,9 @@ from smelt.ir.expr import (
     IntImm,
     StringImm,
     Var,
+    cast,
 )
+from smelt.tir.named_calls import NAMED_CALLS
 from smelt.tir.nodes import (
     Allocate,
     AssertStmt,
@@ -62,6 +64,7 @@ class ModuleText:
         """An empty module."""
         self.functions: list[str] = []
         self.declared: dict[str, str] = {}
+        self.needs: dict[str, None] = {}  # comments about the processor, see features.py
         self.zeros = 64  # bytes of zeros that loads whose guard fails read
 
     def declare(self, name: str, signature: str) -> str:
@@ -72,7 +75,8 @@ class ModuleText:
     def text(self) -> str:
         """The whole module."""
         zero = f"@smelt.zero = private constant [{self.zeros} x i8] zeroinitializer, align 64\n"
-        return zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
+        head = "".join([f"{line}\n" for line in self.needs])
+        return head + zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
 
 
 def emit_module(funcs: Iterable[PrimFunc]) -> str:
@@ -108,6 +112,7 @@ class FunctionText(MemoryOps):
         self.pointer_depth: dict[Buffer, int] = {}
         self.depths: dict[Expr, int] = {}
         self.has_load: dict[Expr, bool] = {}
+        self.effects = 0  # calls emitted so far that do something besides computing a value
         self.guard: str | None = None
         self.guard_lanes = 1
         self.mask: str | None = None
@@ -172,7 +177,8 @@ class FunctionText(MemoryOps):
         found = self.has_load.get(e)
         if found is None:
             address = isinstance(e, Call) and e.op == "smelt.address_of"
-            found = self.has_load[e] = isinstance(e, BufferLoad) or (
+            stays = isinstance(e, BufferLoad) or _has_effect(e)
+            found = self.has_load[e] = stays or (
                 not address and any(self._has_load(c) for c in e.children() if isinstance(c, Expr))
             )
         return found
@@ -222,7 +228,10 @@ class FunctionText(MemoryOps):
         key = (e, self.guard)
         found = self.scope.loads.get(key)
         if found is None:
+            before = self.effects
             found = self.load(e) if isinstance(e, BufferLoad) else self.operation(e, -1)
+            if self.effects > before:
+                return found  # it has to happen again where it stands again
             known = self.scope.loads
             known[key] = found
             if len(known) > REUSE:
@@ -282,7 +291,8 @@ class FunctionText(MemoryOps):
             self.var_value[s.var], self.var_depth[s.var] = low, len(self.scopes) - 1
             self.stmt(s.body)
             return
-        high = self.value(s.min + s.extent)
+        high, kind = self.value(s.min + s.extent), llvm_type(s.var.type)
+        sign = "u" if dt.kind(s.var.type) == "uint" else "s"
         name, after = self.fresh("i"), self.fresh("n")
         pre, head, done = (self.fresh("L")[1:] for _ in range(3))
         self.var_value[s.var], self.var_depth[s.var] = name, len(self.scopes)
@@ -294,19 +304,19 @@ class FunctionText(MemoryOps):
         else:
             some = self.fresh()
             parent += [
-                f"{some} = icmp sgt i64 {extent}, 0",
+                f"{some} = icmp {sign}gt {kind} {extent}, 0",
                 f"br i1 {some}, label %{head}, label %{done}",
             ]
         latch, again = self.fresh("L")[1:], self.fresh()
-        up = "nuw nsw" if isinstance(s.min, IntImm) and s.min.value >= 0 else "nsw"
+        up = "nuw nsw" if isinstance(s.min, IntImm) and s.min.value >= 0 else f"n{sign}w"
         parent += [
             f"{head}:",
-            f"{name} = phi i64 [ {low}, %{pre} ], [ {after}, %{latch} ]",
+            f"{name} = phi {kind} [ {low}, %{pre} ], [ {after}, %{latch} ]",
             *body,
             f"br label %{latch}",
             f"{latch}:",
-            f"{after} = add {up} i64 {name}, 1",
-            f"{again} = icmp slt i64 {after}, {high}",
+            f"{after} = add {up} {kind} {name}, 1",
+            f"{again} = icmp {sign}lt {kind} {after}, {high}",
             f"br i1 {again}, label %{head}, label %{done}",
             f"{done}:",
         ]
@@ -395,7 +405,7 @@ class FunctionText(MemoryOps):
         """Outline the body as a task: `host->parallel_for(pool, task, closure, extent)`."""
         captured = _captured(s)
         index = Var("task")
-        body: Stmt = LetStmt(s.var, s.min + index, s.body)
+        body: Stmt = LetStmt(s.var, s.min + cast(s.var.type, index), s.body)
         name = f"{self.name}.{self.fresh('task')[1:]}"
         params: list[Buffer | Var] = [c for c in captured if isinstance(c, Buffer)]
         params += [c for c in captured if isinstance(c, Var)]
@@ -417,7 +427,7 @@ class FunctionText(MemoryOps):
         pool = self.assign("load ptr, ptr %host")
         entry = self.assign("getelementptr inbounds i8, ptr %host, i64 8")
         run = self.assign(f"load ptr, ptr {entry}")
-        count = self.value(s.extent)
+        count = self.value(cast(index.type, s.extent))
         status = self.assign(
             f'call i32 {run}(ptr {pool}, ptr @"{name}", ptr {closure}, i64 {count})'
         )
@@ -436,6 +446,8 @@ class FunctionText(MemoryOps):
             self.call_kernel(e)
         elif e.op == "smelt.probe":
             self.probe(e)
+        elif e.op in NAMED_CALLS:
+            self.named_call(e, -1)
         else:
             raise InternalError(f"{self.name}: no code for the intrinsic {e.op}")
 
@@ -467,6 +479,11 @@ class FunctionText(MemoryOps):
         self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
         self.line(f"br label %{done}")
         self.line(f"{done}:")
+
+
+def _has_effect(e: Expr) -> bool:
+    """Whether a node does something besides computing its value."""
+    return isinstance(e, Call) and e.op == "call_llvm_intrin"
 
 
 def _spine(e: Expr) -> Expr | None:

@@ -121,6 +121,11 @@ class IntImm(Expr, interned=True):
         """The constant's type."""
         return self.type
 
+    def __int__(self) -> int:
+        return self.value
+
+    __index__ = __int__
+
 
 class FloatImm(Expr, interned=True):
     """A floating-point constant, kept as a double and rounded where it is used."""
@@ -134,6 +139,9 @@ class FloatImm(Expr, interned=True):
     def dtype(self) -> str:
         """The constant's type."""
         return self.type
+
+    def __float__(self) -> float:
+        return self.value
 
 
 class StringImm(Expr, interned=True):
@@ -155,10 +163,16 @@ class Binary(Expr, interned=True):
 
     symbol: ClassVar[str] = "?"
 
+    # The type is kept: a chain of operations may be longer than the stack.
+    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
+
+    def __post_init__(self) -> None:
+        self._dtype = self.a.dtype  # type: ignore[misc]
+
     @property
     def dtype(self) -> str:
         """The operands' type."""
-        return self.a.dtype
+        return self._dtype
 
 
 class Add(Binary, interned=True):
@@ -227,7 +241,7 @@ class Compare(Binary, interned=True):
     @property
     def dtype(self) -> str:
         """Bool, with the operands' lanes."""
-        return dt.vector("bool", dt.lanes(self.a.dtype))
+        return dt.vector("bool", dt.lanes(self._dtype))
 
 
 class EQ(Compare, interned=True):
@@ -283,10 +297,15 @@ class Not(Expr, interned=True):
 
     a: Expr
 
+    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
+
+    def __post_init__(self) -> None:
+        self._dtype = self.a.dtype  # type: ignore[misc]
+
     @property
     def dtype(self) -> str:
         """Bool."""
-        return self.a.dtype
+        return self._dtype
 
 
 class Select(Expr, interned=True):
@@ -296,10 +315,15 @@ class Select(Expr, interned=True):
     true_value: Expr
     false_value: Expr
 
+    __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
+
+    def __post_init__(self) -> None:
+        self._dtype = self.true_value.dtype  # type: ignore[misc]
+
     @property
     def dtype(self) -> str:
         """The values' type."""
-        return self.true_value.dtype
+        return self._dtype
 
 
 class Cast(Expr, interned=True):

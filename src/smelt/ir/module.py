@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .node import Node
+from .text import Scripted, module_text, printed
 
 __all__ = ["IRModule"]
 
 
-class IRModule:
+class IRModule(Scripted):
     """Functions by name, of both levels. Passes make new modules; the functions are shared."""
 
     def __init__(
@@ -40,3 +41,8 @@ class IRModule:
     def with_functions(self, functions: Mapping[str, Node]) -> IRModule:
         """A copy with some functions added or replaced."""
         return IRModule({**self.functions, **functions}, self.attrs)
+
+
+@printed.register
+def _(m: IRModule, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
+    return module_text(m.functions, m.attrs, mark)

@@ -21,7 +21,7 @@ from .expr import (
     binary,
     cast,
 )
-from .node import Node
+from .node import Node, postorder
 
 __all__ = ["free_vars", "rebuild_binary", "refold", "substitute"]
 
@@ -29,7 +29,13 @@ __all__ = ["free_vars", "rebuild_binary", "refold", "substitute"]
 def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
     """`e` with variables replaced; constants fold again on the way up."""
     memo: dict[Expr, Expr] = dict(values.items())
-    return _rebuild(e, memo)
+    try:
+        return _rebuild(e, memo)
+    except RecursionError:
+        for part in postorder(e):  # the operands first: then each step is a short one
+            if isinstance(part, Expr):
+                _rebuild(part, memo)
+        return memo[e]
 
 
 def _rebuild(e: Expr, memo: dict[Expr, Expr]) -> Expr:

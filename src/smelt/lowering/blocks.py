@@ -8,7 +8,6 @@ from smelt.arith import Analyzer
 from smelt.ir.build import all_of, equal, is_const, maximum, minimum
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
-from smelt.ir.walk import free_vars
 from smelt.tir.nodes import (
     Allocate,
     Block,
@@ -25,25 +24,27 @@ from smelt.tir.nodes import (
     no_op,
     seq,
     sub_statements,
-    walk,
 )
 from smelt.tir.rewrite import Rewriter, loads
 
+from .carried import carries
+from .lanes import every_lane
 from .ranges import RangeRewriter, sizes_of
 
-__all__ = ["lower_blocks"]
+__all__ = ["Realize", "Shift", "allocations", "lower_blocks", "shrunk", "uses"]
 
 
 def lower_blocks(func: PrimFunc) -> PrimFunc:
     """The program without blocks: inits explicit, predicates as branches, buffers compacted."""
-    body = _Realize(sizes_of(func)).stmt(func.body)
-    allocated = _allocations(func.body)
+    body = Realize(sizes_of(func)).stmt(func.body)
+    allocated = allocations(func.body)
     for buffer in allocated:
         body = _place(body, buffer, sizes_of(func))
     return func.replace(body=body)
 
 
-def _allocations(body: Stmt) -> list[Buffer]:
+def allocations(body: Stmt) -> list[Buffer]:
+    """The buffers that blocks allocate, outside in."""
     found: list[Buffer] = []
     stack = [body]
     while stack:
@@ -54,10 +55,11 @@ def _allocations(body: Stmt) -> list[Buffer]:
     return found
 
 
-class _Realize(RangeRewriter):
+class Realize(RangeRewriter):
     """Replaces block variables by their values."""
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+        """The block's body, under its predicate, behind its init."""
         block = s.block
         for iter_var, value in zip(block.iter_vars, s.values, strict=True):
             self.memo[iter_var.var] = self.analyzer.simplify(self.expr(value))
@@ -78,13 +80,14 @@ class _Realize(RangeRewriter):
         return body if is_const(predicate, 1) else IfThenElse(predicate, body)
 
     def visit_Block(self, s: Block) -> Stmt:
+        """Blocks stand in a BlockRealize only."""
         raise InternalError(f"the block {s.name} stands outside a BlockRealize")
 
 
 # ------------------------------------------------------------------------------- placement
 
 
-def _uses(s: Stmt, buffer: Buffer) -> bool:
+def uses(s: Stmt, buffer: Buffer) -> bool:
     """Whether a statement touches a buffer."""
     stack = [s]
     while stack:
@@ -107,11 +110,12 @@ def _place(s: Stmt, buffer: Buffer, sizes: list[Var]) -> Stmt:
 
 
 def _descend(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
-    if isinstance(s, For) and s.kind not in ("vectorized", "unrolled") and not _carried(s, buffer):
+    if isinstance(s, For) and s.kind not in ("vectorized", "unrolled"):
         analyzer.bind(s.var, s.min, s.extent)
-        return s.replace(body=_descend(s.body, buffer, analyzer))
+        if not carries(s, buffer, analyzer):
+            return s.replace(body=_descend(s.body, buffer, analyzer))
     if isinstance(s, Seq):
-        users = [x for x in s.stmts if _uses(x, buffer)]
+        users = [x for x in s.stmts if uses(x, buffer)]
         if len(users) == 1:
             return seq(*[_descend(x, buffer, analyzer) if x is users[0] else x for x in s.stmts])
         if not users:
@@ -123,19 +127,17 @@ def _descend(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
         return IfThenElse(s.condition, _descend(s.then_body, buffer, analyzer))
     if isinstance(s, Allocate):
         return s.replace(body=_descend(s.body, buffer, analyzer))
-    return _allocate(s, buffer, analyzer) if _uses(s, buffer) else s
-
-
-def _carried(s: For, buffer: Buffer) -> bool:
-    """Whether the loop may carry values in the buffer from turn to turn: no store depends on it."""
-    if s.kind == "parallel" or is_const(s.extent, 1):
-        return False
-    stores = [x for x in walk(s.body) if isinstance(x, BufferStore) and x.buffer is buffer]
-    return not any(s.var in free_vars(i) for x in stores for i in x.indices)
+    return _allocate(s, buffer, analyzer) if uses(s, buffer) else s
 
 
 def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
     """The buffer shrunk to what `s` touches, with indices counted from there."""
+    small, low = shrunk(s, buffer, analyzer)
+    return Allocate(small, Shift(buffer, small, low, analyzer).stmt(s))
+
+
+def shrunk(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> tuple[Buffer, tuple[Expr, ...]]:
+    """A buffer of what `s` touches of another one, and where in that one it begins."""
     accesses: list[tuple[tuple[Expr, ...], dict[Var, tuple[Expr, Expr]]]] = []
     _collect(s, buffer, {}, accesses)
     low: list[Expr] = []
@@ -169,7 +171,7 @@ def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
     small = Buffer(
         buffer.name, tuple(shape), buffer.type, buffer.scope, _strides(buffer, shape, analyzer)
     )
-    return Allocate(small, _Shift(buffer, small, tuple(low), analyzer).stmt(s))
+    return small, tuple(low)
 
 
 def _strides(buffer: Buffer, shape: list[Expr], analyzer: Analyzer) -> tuple[Expr, ...]:
@@ -216,15 +218,16 @@ def _collect(
     if isinstance(s, For):
         domains = {**domains, s.var: (s.min, s.extent)}
     if isinstance(s, BufferStore) and s.buffer is buffer:
-        out.append((s.indices, dict(domains)))
+        out.append(every_lane(s.indices, domains))
     for c in s.children():
         if isinstance(c, Expr):
-            out.extend((load.indices, dict(domains)) for load in loads(c) if load.buffer is buffer)
+            found = [load.indices for load in loads(c) if load.buffer is buffer]
+            out.extend(every_lane(indices, domains) for indices in found)
     for x in sub_statements(s):
         _collect(x, buffer, domains, out)
 
 
-class _Shift(Rewriter):
+class Shift(Rewriter):
     """Replaces a buffer by a smaller one that starts at `low`."""
 
     def __init__(self, old: Buffer, new: Buffer, low: tuple[Expr, ...], analyzer: Analyzer) -> None:
@@ -232,15 +235,18 @@ class _Shift(Rewriter):
         self.old, self.new, self.low, self.analyzer = old, new, low, analyzer
 
     def visit_For(self, s: For) -> Stmt:
+        """A loop, whose range is known from here on."""
         self.analyzer.bind(s.var, s.min, s.extent)
         return super().visit_For(s)
 
     def moved(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Indices counted from the beginning of the smaller buffer."""
         return tuple(
             [self.analyzer.simplify(i - low) for i, low in zip(indices, self.low, strict=True)]
         )
 
     def visit_expr(self, e: Expr) -> Expr:
+        """A load of the old buffer becomes one of the new."""
         e = super().visit_expr(e)
         return (
             BufferLoad(self.new, self.moved(e.indices))
@@ -249,6 +255,7 @@ class _Shift(Rewriter):
         )
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        """A store to the old buffer becomes one to the new."""
         new = super().visit_BufferStore(s)
         assert isinstance(new, BufferStore)
         return (

@@ -9,6 +9,7 @@ from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.tir.nodes import Allocate, Buffer, BufferLoad, BufferStore, PrimFunc, Stmt
 from smelt.tir.rewrite import Rewriter
 
+from .lanes import in_steps
 from .ranges import sizes_of
 from .simplify import Simplify
 
@@ -46,7 +47,7 @@ class _Offsets(Rewriter):
         for d in range(len(indices) - 1, -1, -1):
             total = total + indices[d] * (strides[d] if strides else step)
             step = step * b.shape[d]
-        return total
+        return in_steps(total, self.analyzer)
 
 
 class _Flatten(Simplify):

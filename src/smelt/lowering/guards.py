@@ -140,6 +140,8 @@ class _DropSafe(RangeRewriter):
 
     def _spatial(self, condition: Expr, s: BufferStore) -> bool:
         """Whether the guard only tells which elements exist, not which terms they have."""
+        if loads(condition):
+            return False
         indices = {v for i in s.indices for v in free_vars(i)}
         return not (free_vars(condition) & self.inside.get(s.buffer, set())) - indices
 
@@ -210,8 +212,15 @@ def conjuncts(e: Expr) -> list[Expr]:
 
 
 class _Tighten(RangeRewriter):
+    def __init__(self, sizes: Iterable[Var]) -> None:
+        super().__init__(sizes)
+        self.lanes: set[Var] = set()
+
     def loop(self, s: For) -> Stmt:
+        if s.kind == "vectorized":
+            self.lanes.add(s.var)
         new = super().loop(s)
+        self.lanes.discard(s.var)
         assert isinstance(new, For)
         s, body = new, new.body
         if s.kind != "serial" or not isinstance(body, IfThenElse) or body.else_body is not None:
@@ -219,7 +228,9 @@ class _Tighten(RangeRewriter):
         low, high = s.min, s.min + s.extent
         rest = []
         for c in conjuncts(body.condition):
-            bounds = None if loads(c) else self.analyzer.solve_bounds(c, s.var)
+            # all lanes of a vector share the loops inside: what tells lanes apart stays a mask
+            shared = not loads(c) and not free_vars(c) & self.lanes
+            bounds = self.analyzer.solve_bounds(c, s.var) if shared else None
             if bounds is None:
                 rest.append(c)
                 continue

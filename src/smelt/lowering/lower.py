@@ -14,16 +14,17 @@ from .finish import finish
 from .flatten import flatten_buffers
 from .guards import drop_safe_guards, guard_reductions, hoist_guards, tighten_loops
 from .partition import partition_loops
+from .promote import promote_accumulators
 from .simplify import simplify
 from .unroll import unroll_loops
 from .vectorize import vectorize_loops
 from .workspace import lift_workspaces
 
-__all__ = ["LOWER", "lower"]
+__all__ = ["LOWER", "LowerPass", "lower"]
 
-Pass = Callable[[PrimFunc], PrimFunc]
+LowerPass = Callable[[PrimFunc], PrimFunc]
 
-LOWER: tuple[Pass, ...] = (
+LOWER: tuple[LowerPass, ...] = (
     lower_blocks,  # block variables become loop expressions; buffers shrink to what a tile touches
     simplify,  # decided branches and loops of one turn go
     guard_reductions,  # a guarded operand of a sum becomes a guard of the update
@@ -36,6 +37,7 @@ LOWER: tuple[Pass, ...] = (
     lift_workspaces,  # large intermediate buffers are handed in by the caller
     vectorize_loops,  # before unrolling, so that it is done once
     unroll_loops,  # constant indices into local buffers are registers from here on
+    promote_accumulators,  # what a loop updates again and again stays in a register meanwhile
     collapse_parallel,  # nested parallel loops are shared out together
     exchange_gathers,  # strided copies of neighbouring columns: loads of rows, shuffles
     finish,  # fused multiply-adds, cheap divisions
@@ -45,7 +47,7 @@ LOWER: tuple[Pass, ...] = (
 def lower(
     func: PrimFunc,
     observe: Callable[[str, PrimFunc], None] | None = None,
-    steps: Sequence[Pass] = LOWER,
+    steps: Sequence[LowerPass] = LOWER,
 ) -> PrimFunc:
     """A scheduled program as flat loops.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from smelt.ir.walk import free_vars
 from smelt.runtime.executable import Executable
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
+from smelt.tir.analysis.parallel import check_races
 from smelt.tir.nodes import (
     Buffer,
     BufferLoad,
@@ -34,7 +35,7 @@ from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
 from .host import ENTRY, PLAN, address_of, array_of, plan_program, with_sizes
-from .lower import lower
+from .lower import LOWER, LowerPass, lower
 from .memory import ALIGNMENT
 from .model import cache_of, needed_features, size_text
 from .watch import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
@@ -45,13 +46,25 @@ OBJECT = "smelt.codegen.llvm:object_code"
 KERNEL = "smelt_kernel"
 
 
-def build_program(funcs: Mapping[str, PrimFunc], target: Target, options: Options) -> Module:
-    """Compile scheduled tensor programs for a (resolved) target and load them."""
-    return Module([_build(f.with_attrs(name=n), target, options) for n, f in funcs.items()])
+def build_program(
+    funcs: Mapping[str, PrimFunc],
+    target: Target,
+    options: Options,
+    steps: Sequence[LowerPass] = LOWER,
+) -> Module:
+    """Compile scheduled tensor programs for a (resolved) target and load them.
+
+    steps  the passes to flat loops
+    """
+    return Module([_build(f.with_attrs(name=n), target, options, steps) for n, f in funcs.items()])
 
 
-def _build(func: PrimFunc, target: Target, options: Options) -> TensorFunction:
-    verify(func)
+def _build(
+    func: PrimFunc, target: Target, options: Options, steps: Sequence[LowerPass]
+) -> TensorFunction:
+    if options.verify:
+        verify(func)
+        check_races(func)
     _check(func)
     symbols, scalars = _scalar_parameters(func)
     watchers: list[Observer] = [Check(func)] if check_wanted() else []
@@ -62,7 +75,7 @@ def _build(func: PrimFunc, target: Target, options: Options) -> TensorFunction:
         for watcher in watchers:
             watcher(name, stage)
 
-    flat = _scalars_in_memory(lower(func, observe if watchers else None), scalars)
+    flat = _scalars_in_memory(lower(func, observe if watchers else None, steps), scalars)
     workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
     entry, total = _entry(flat, symbols, workspaces)
     host = emit_module([entry, plan_program(symbols, total, ())])

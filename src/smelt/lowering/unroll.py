@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from smelt.ir.errors import InternalError
+from smelt.ir.errors import CompileError
 from smelt.ir.expr import IntImm, Var, const
 from smelt.tir.nodes import Allocate, Buffer, For, LetStmt, PrimFunc, Stmt, no_op, seq
+from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter
 
 from .ranges import sizes_of
@@ -62,11 +63,11 @@ class _Unroll(Simplify):
             return super().visit_For(s)
         low, extent = self.expr(s.min), self.expr(s.extent)
         if not isinstance(extent, IntImm):
-            raise InternalError(
-                f"the unrolled loop {s.var.name} has the extent {extent}, not a constant"
+            raise CompileError(
+                f"the unrolled loop {s.var.name} has the extent {script(extent)}, not a constant"
             )
         if extent.value > _LARGE:
-            raise InternalError(f"the unrolled loop {s.var.name} has {extent.value} turns")
+            raise CompileError(f"the unrolled loop {s.var.name} has {extent.value} turns")
         copies = []
         for i in range(extent.value):
             self.define(s.var, low + const(i, low.dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.build import is_const
-from smelt.ir.errors import InternalError
+from smelt.ir.errors import CompileError
 from smelt.ir.expr import (
     INDEX,
     Binary,
@@ -23,19 +23,26 @@ from smelt.ir.expr import (
 from smelt.ir.walk import free_vars, rebuild_binary
 from smelt.tir.nodes import (
     Allocate,
+    AssertStmt,
     Buffer,
     BufferLoad,
     BufferStore,
+    Evaluate,
     For,
     IfThenElse,
     LetStmt,
     PrimFunc,
     Stmt,
+    While,
+    seq,
     walk,
 )
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.printer import script
+from smelt.tir.rewrite import Rewriter, loads, substitute_stmt
+from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
+from .unroll import renamed
 
 __all__ = ["vectorize_loops"]
 
@@ -97,7 +104,7 @@ class _Lanes(Rewriter):
                 return Cast(dt.vector(t, lanes), parts[0])
             case Not():
                 return Not(parts[0])
-        raise InternalError(f"vectorize: {type(e).__name__} has no vector form")
+        raise CompileError(f"vectorize: {type(e).__name__} has no vector form")
 
     def load(self, e: BufferLoad) -> Expr:
         index = self.expr(e.indices[0])
@@ -117,7 +124,7 @@ class _Lanes(Rewriter):
         if buffer in self.wide:
             buffer, index = self.wide[buffer], self.lane_index(index)
         elif dt.lanes(index.dtype) == 1 and dt.lanes(value.dtype) > 1:
-            raise InternalError(
+            raise CompileError(
                 f"vectorize: all turns of {self.var.name} store to one element of {buffer.name}"
             )
         lanes = dt.lanes(index.dtype)
@@ -132,10 +139,24 @@ class _Lanes(Rewriter):
         no = None if s.else_body is None else self.stmt(s.else_body)
         return IfThenElse(c, self.stmt(s.then_body), no)
 
+    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
+        new = super().visit_AssertStmt(s)
+        if isinstance(new, AssertStmt) and dt.lanes(new.condition.dtype) > 1:
+            raise CompileError(
+                f"vectorize: a check inside the vectorised loop {self.var.name} depends on it"
+            )
+        return new
+
+    def visit_While(self, s: While) -> Stmt:
+        new = super().visit_While(s)
+        if isinstance(new, While) and dt.lanes(new.condition.dtype) > 1:
+            raise CompileError(f"vectorize: a while loop's condition depends on {self.var.name}")
+        return new
+
     def visit_For(self, s: For) -> Stmt:
         low, extent = self.expr(s.min), self.expr(s.extent)
         if dt.lanes(low.dtype) > 1 or dt.lanes(extent.dtype) > 1:
-            raise InternalError(f"vectorize: the bounds of {s.var.name} depend on {self.var.name}")
+            raise CompileError(f"vectorize: the bounds of {s.var.name} depend on {self.var.name}")
         return s.replace(min=low, extent=extent, body=self.stmt(s.body))
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
@@ -155,6 +176,12 @@ class _Lanes(Rewriter):
         return Allocate(wide, self.stmt(s.body), s.annotations)
 
 
+_WIDEST = 64
+"""Lanes of the longest vectors: longer ones fill the registers without gain."""
+_FEW = 4
+"""So many of the longest vectors are written out; more are a loop."""
+
+
 class _Vectorize(RangeRewriter):
     def loop(self, s: For) -> Stmt:
         if s.kind == "vectorized" and any(_is_vector(x) for x in walk(s.body)):
@@ -165,15 +192,44 @@ class _Vectorize(RangeRewriter):
         if s.kind != "vectorized":
             return s
         if not isinstance(s.extent, IntImm):
-            raise InternalError(
-                f"the vectorised loop {s.var.name} has the extent {s.extent}, not a constant"
+            raise CompileError(
+                f"the vectorised loop {s.var.name} has the extent {script(s.extent)}, "
+                "not a constant"
             )
         if is_const(s.extent, 1):
             return s.replace(kind="serial")
-        return _Lanes(s.var, s.min, s.extent.value, self.analyzer).stmt(s.body)
+        return self._pieces(s, s.extent.value)
+
+    def _pieces(self, s: For, extent: int) -> Stmt:
+        """The loop as vectors of a power of two lanes each, as machines have them."""
+        parts: list[Stmt] = []
+        start, many = 0, extent // _WIDEST
+        if many > _FEW:
+            outer = Var(f"{s.var.name}_o", s.var.type)
+            self.analyzer.bind(outer, const(0, outer.type), const(many, outer.type))
+            parts.append(
+                For(outer, const(0, INDEX), const(many, INDEX),
+                    self._lanes(s, s.min + outer * _WIDEST, _WIDEST))
+            )  # fmt: skip
+            start = many * _WIDEST
+        while start < extent:
+            lanes = min(_WIDEST, 1 << ((extent - start).bit_length() - 1))
+            parts.append(self._lanes(s, s.min + start, lanes, copy=bool(parts)))
+            start += lanes
+        return seq(*parts)
+
+    def _lanes(self, s: For, low: Expr, lanes: int, copy: bool = False) -> Stmt:
+        body = renamed(s.body) if copy else s.body
+        if lanes == 1:
+            return substitute_stmt(body, {s.var: low})
+        return _Lanes(s.var, low, lanes, self.analyzer).stmt(body)
 
 
 def _is_vector(s: Stmt) -> bool:
+    """An inner vector loop, or a statement that has lanes already, such as an instruction's."""
+    if isinstance(s, BufferStore | LetStmt | Evaluate):
+        exprs = [e for e in s.children() if isinstance(e, Expr)]
+        return any(dt.lanes(n.dtype) > 1 for e in exprs for n in expr_nodes(e))
     return isinstance(s, For) and s.kind == "vectorized" and not is_const(s.extent, 1)
 
 

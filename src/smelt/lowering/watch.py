@@ -7,27 +7,46 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from smelt.arith import Answer
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
-from smelt.ir.errors import CompileError, InternalError
+from smelt.ir.errors import CompileError, InternalError, VerifyError
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.options import Options
 from smelt.ir.walk import substitute
+from smelt.tir.analysis import check_races, find_races, parallel_verdict
+from smelt.tir.analysis.examples import integer_ranges, random_array
+from smelt.tir.analysis.races import Race
 from smelt.tir.interpret import InterpretError, interpret
+from smelt.tir.interpret_threads import Order
 from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc, Stmt, While, sub_statements
 from smelt.tir.printer import script
+from smelt.tir.script_ops import shape_vars
 
-__all__ = ["Check", "Observer", "StageWriter", "check_wanted", "dump_folder", "write_text"]
+__all__ = [
+    "Check",
+    "Observer",
+    "StageWriter",
+    "check_wanted",
+    "differs",
+    "dump_folder",
+    "write_text",
+]
 
 Observer = Callable[[str, PrimFunc], None]
 Array = np.ndarray[Any, Any]
 
-_STORES = 100_000
+_STORES = 1_000_000
 """Programs that store more often are not interpreted."""
-_SIZE = 5
-"""The value of every symbolic size while checking."""
+_WATCHED = 20_000
+"""Programs that store more often are not watched access by access."""
+_SIZES = (5, 1, 12)
+"""Values of the symbolic sizes while checking."""
+_WHILE = 100
+"""How often a loop is taken to run whose number of turns is not known."""
 _TOLERANCE = 1e-4
 """Of the largest magnitude: a fused multiply-add and a polynomial round differently."""
 
@@ -77,72 +96,143 @@ class StageWriter:
 
 
 class Check:
-    """Compares every stage with the first one, by the interpreter, on random numbers.
+    """Compares every stage of a program with the first one, by the interpreter.
 
-    Nothing is compared where the program is large, or where the first stage cannot be interpreted
-    on random numbers (an index that is data, say).
+    The first stage runs on random numbers, with some values of the symbolic sizes; every later one
+    has to leave the same in memory. Integers that serve as indices are chosen so that the first
+    stage stays inside of its arrays. Parallel turns and threads of later stages run in a random
+    order, and races are looked for, by proof and (in small programs) by watching every access.
+
+    Nothing is compared where the program is too large to be interpreted, or where the first stage
+    cannot be: `reason` says so.
     """
 
     def __init__(self, func: PrimFunc) -> None:
         """Interpret the first stage."""
         self.name = func.name
-        sizes = {p: IntImm(p.type, _SIZE) for p in func.params if isinstance(p, Var)}
-        self.sizes = {p.name: _SIZE for p in sizes}
-        self.layouts = [_layout(p, sizes) for p in func.params if isinstance(p, Buffer)]
-        self.expected: list[Array] | None = None
-        if all(n is not None for n in self.layouts) and _stores(func.body, sizes) <= _STORES:
-            try:
-                self.expected = self.run(func)
-            except InterpretError:
-                self.expected = None
+        self.buffers = [p.name for p in func.buffers]
+        self.trials: list[_Trial] = []
+        self.reason = ""
+        self.watched = False
+        check_races(func)
+        names = [p.name for p in func.params if isinstance(p, Var)]
+        names += [v.name for v in shape_vars(func.params)]
+        for n, size in enumerate(_SIZES if names else _SIZES[:1]):
+            sizes = dict.fromkeys(names, size)
+            if n == 0 or self.trials:
+                self.begin(func, sizes, _STORES if n == 0 else _STORES // 10)
+
+    def begin(self, func: PrimFunc, sizes: Mapping[str, int], most: int) -> None:
+        """Run the first stage for some sizes, and remember what comes out."""
+        values = _values(func, sizes)
+        layouts = [_layout(p, values) for p in func.buffers]
+        if any(x is None for x in layouts):
+            self.reason = self.reason or "a parameter's elements have gaps between them"
+            return
+        stores = _stores(func.body, values)
+        if stores > most:
+            self.reason = self.reason or f"it stores more than {most} times"
+            return
+        try:
+            trial = _Trial(func, sizes, [x for x in layouts if x is not None])
+            if stores <= _WATCHED and not self.trials:
+                self.watched = True
+                for race in trial.races(func):
+                    raise VerifyError(str(race))
+            trial.expected = trial.run(func, "forward")
+        except InterpretError as e:
+            self.reason = self.reason or str(e).split("\n", 1)[0]
+            return
+        self.trials.append(trial)
 
     def __call__(self, name: str, func: PrimFunc) -> None:
         """Compare another stage."""
-        if self.expected is None:
-            return
-        try:
-            found = self.run(func)
-        except InterpretError as e:
-            raise InternalError(f"{self.name}: the pass {name} made an invalid program: {e}") from e
-        for n, (a, b) in enumerate(zip(found, self.expected, strict=True)):
-            if worst := _difference(a, b):
-                buffer = func.buffers[n].name
+        verdict = parallel_verdict(func)
+        if verdict.answer is Answer.NO:
+            raise InternalError(f"{self.name}: the pass {name} made a race: {verdict}")
+        for n, trial in enumerate(self.trials):
+            try:
+                found = trial.run(func, "random")
+                races = trial.races(func) if self.watched and n == 0 else []
+            except InterpretError as e:
                 raise InternalError(
-                    f"{self.name}: the pass {name} changed what {buffer} holds "
-                    f"(by {worst:.3g} of its largest value)\n{script(func)}"
-                )
+                    f"{self.name}: the pass {name} made an invalid program: {e}"
+                ) from e
+            for a, b, buffer in zip(found, trial.expected, self.buffers, strict=True):
+                if worst := differs(a, b):
+                    raise InternalError(
+                        f"{self.name}: the pass {name} changed what {buffer} holds (by {worst:.3g} "
+                        f"of its largest value{trial.where()})\n{script(func)}"
+                    )
+            for race in races:
+                raise InternalError(f"{self.name}: the pass {name} made a race: {race}")
 
-    def run(self, func: PrimFunc) -> list[Array]:
-        """What the parameters' memory holds after a stage has run; workspaces do not count."""
+
+class _Trial:
+    """One choice of sizes and numbers.
+
+    layouts   shape and strides of the first stage's buffers: what others call a flat array
+    expected  what their memory holds in the end
+    """
+
+    def __init__(self, func: PrimFunc, sizes: Mapping[str, int], layouts: list[_Layout]) -> None:
+        self.sizes, self.layouts = dict(sizes), layouts
+        spans = integer_ranges(func, sizes)
+        self.spans = [spans.get(b, (0, 1)) for b in func.buffers]
+        self.expected: list[Array] = []
+
+    def where(self) -> str:
+        """The sizes, for a message."""
+        return "".join([f", {name} = {n}" for name, n in self.sizes.items()])
+
+    def arguments(self, func: PrimFunc) -> tuple[list[Array], list[Any]]:
+        """The memory of the first stage's parameters, and what a stage is called with.
+
+        Workspaces that a stage has besides come last, and do not count.
+        """
         rng = np.random.default_rng(7)
         memory: list[Array] = []
         given: list[Any] = []
-        sizes = {p: IntImm(p.type, _SIZE) for p in func.params if isinstance(p, Var)}
+        values = _values(func, self.sizes)
         for p in func.params:
             if isinstance(p, Var):
-                given.append(self.sizes[p.name])
+                given.append(0.75 if dt.is_float(p.type) else self.sizes[p.name])
                 continue
-            shape = tuple([value_of(substitute(e, sizes)) or 0 for e in p.shape])
+            shape = tuple([value_of(substitute(e, values)) or 0 for e in p.shape])
             if len(memory) == len(self.layouts):
                 given.append(np.zeros(shape, dt.to_numpy(p.type)))
                 continue
-            logical = self.layouts[len(memory)]
-            assert logical is not None
-            flat = _numbers(rng, p.type, int(np.prod(logical[0])))
+            logical, span = self.layouts[len(memory)], self.spans[len(memory)]
+            flat = random_array(rng, p.type, (int(np.prod(logical[0])),), span)
             memory.append(flat)
             given.append(flat if len(shape) == 1 and shape != logical[0] else _as(flat, logical))
+        return memory, given
+
+    def run(self, func: PrimFunc, order: Order) -> list[Array]:
+        """What the parameters' memory holds after a stage has run."""
+        memory, given = self.arguments(func)
         with np.errstate(all="ignore"):
-            interpret(func, *given)
+            interpret(func, *given, order=order, seed=7)
         return memory
+
+    def races(self, func: PrimFunc) -> list[Race]:
+        """The races that show while a stage runs."""
+        return find_races(func, *self.arguments(func)[1])
 
 
 _Layout = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _layout(b: Buffer, sizes: Mapping[Var, Expr]) -> _Layout | None:
+def _values(func: PrimFunc, sizes: Mapping[str, int]) -> dict[Var, Expr]:
+    """The symbolic sizes of a stage as constants."""
+    free = [p for p in func.params if isinstance(p, Var)] + shape_vars(func.params)
+    return {v: IntImm(v.type, sizes.get(v.name, _SIZES[0])) for v in free}
+
+
+def _layout(b: Buffer, values: Mapping[Var, Expr]) -> _Layout | None:
     """Shape and strides in elements; None where there are gaps between the elements."""
-    shape = [value_of(substitute(e, sizes)) for e in b.shape]
-    strides = [value_of(substitute(e, sizes)) for e in b.strides]
+    shape = [value_of(substitute(e, values)) for e in b.shape]
+    strides = [value_of(substitute(e, values)) for e in b.strides]
     if any(e is None for e in (*shape, *strides)):
         return None
     extents = tuple([e or 0 for e in shape])
@@ -159,15 +249,7 @@ def _as(flat: Array, layout: _Layout) -> Array:
     return np.lib.stride_tricks.as_strided(flat, layout[0], steps)
 
 
-def _numbers(rng: np.random.Generator, dtype: str, count: int) -> Array:
-    """Small numbers, of few digits; integers may be indices."""
-    numbers: Any = (
-        rng.integers(-16, 17, count) / 8 if dt.is_float(dtype) else rng.integers(0, 2, count)
-    )
-    return np.asarray(numbers).astype(dt.to_numpy(dtype))
-
-
-def _difference(a: Array, b: Array) -> float:
+def differs(a: Array, b: Array) -> float:
     """The largest difference relative to the largest magnitude; 0 where it is small enough."""
     if not dt.is_float(dt.from_numpy(b.dtype)):
         return float(np.max(a != b, initial=False))
@@ -180,22 +262,19 @@ def _difference(a: Array, b: Array) -> float:
     with np.errstate(all="ignore"):
         off = np.where(same, 0.0, np.abs(x - y) / scale)
     worst = float(np.max(np.where(np.isnan(off), np.inf, off)))
-    return worst if worst > max(_TOLERANCE, 8 * _epsilon(b)) else 0.0
+    rounding = min(0.1, 8 * float(ml_dtypes.finfo(b.dtype).eps))
+    return worst if worst > max(_TOLERANCE, rounding) else 0.0
 
 
-def _epsilon(a: Array) -> float:
-    return {2: 2.0**-8, 4: 2.0**-23, 8: 2.0**-52}.get(a.itemsize, 0.0)
-
-
-def _stores(s: Stmt, sizes: Mapping[Var, Expr], turns: int = 1) -> int:
+def _stores(s: Stmt, values: Mapping[Var, Expr], turns: int = 1) -> int:
     """About how many elements a program stores; a loop without constant bounds counts as few."""
     if turns > _STORES:
         return turns
     if isinstance(s, BufferStore):
         return turns
     if isinstance(s, While):
-        return _STORES + 1
+        return turns * _WHILE + sum(_stores(x, values, turns * _WHILE) for x in sub_statements(s))
     if isinstance(s, For):
-        extent = value_of(substitute(s.extent, sizes))
-        turns *= _SIZE if extent is None else extent
-    return sum(_stores(x, sizes, turns) for x in sub_statements(s))
+        extent = value_of(substitute(s.extent, values))
+        turns *= _SIZES[0] if extent is None else extent
+    return sum(_stores(x, values, turns) for x in sub_statements(s))

@@ -33,8 +33,6 @@ class _Lift(Rewriter):
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
         size = s.buffer.shape[0]
-        if s.buffer.scope == "local" and isinstance(size, IntImm):
-            return super().visit_Allocate(s)
         if isinstance(size, IntImm) and size.value * dt.bytes_of(s.buffer.type) <= STACK_BYTES:
             return super().visit_Allocate(s)
         offset: Expr = const(0, INDEX)

@@ -10,6 +10,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.node import Node, postorder
+from smelt.ir.text import Scripted
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
 from smelt.topi.registry import Op, get_op
 
@@ -105,7 +106,7 @@ class TupleGetItem(RelaxExpr):
         return t.items[self.index]
 
 
-class Function(RelaxExpr):
+class Function(Scripted, RelaxExpr):
     """A graph function. A Tuple as body returns several results.
 
     attrs  plain data, e.g. {"output_names": (...)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
-from smelt.tir.parser import parse as parse_program
+from smelt.tir.parser import parse_function as parse_program
 from smelt.tir.parser_expr import ExprParser, Source
+from smelt.tir.script_names import nearest
 from smelt.topi.registry import get_op
 
 from .nodes import (
@@ -31,93 +32,149 @@ from .nodes import (
     call_tir,
 )
 
-__all__ = ["parse"]
+__all__ = ["check_target", "parse", "parse_function"]
 
 Arrays = Mapping[str, np.ndarray]
 
 
-def parse(text: str, constants: Arrays | str | None = None, path: str = "<script>") -> IRModule:
-    """The module that a text describes: a class, or one function; errors carry the position.
+def parse(
+    text: str,
+    constants: Arrays | str | None = None,
+    path: str = "<script>",
+    env: Mapping[str, Any] | None = None,
+) -> IRModule:
+    """The module that a text describes: a class, or functions alone; errors carry the position.
 
     constants  name of a constant -> array; "zeros" makes all of them zero
+    env        Python values that the text may use by name
     """
     source = Source(text, path)
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as e:
-        source.error((e.lineno or 1, max(0, (e.offset or 1) - 1)), e.msg)
+    body: list[ast.stmt] = source.tree().body
+    classes = [s for s in body if isinstance(s, ast.ClassDef)]
     if isinstance(constants, str) and constants != "zeros":
         raise ParseError(
             f"{path}: constants={constants!r}; legal: a mapping from names to arrays, or 'zeros'"
         )
-    body: list[ast.stmt] = tree.body
-    if len(body) == 1 and isinstance(body[0], ast.ClassDef):
-        body = body[0].body
-    attrs: dict[str, Any] = {}
-    functions: dict[str, Node] = {}
-    reader = _Module(source, text, constants)
+    reader = _Module(source, constants, env or {})
+    if not classes:
+        reader.read(body)
+        if not reader.functions:
+            source.error((1, 0), "the text has no function")
+        reader.report()
+        return IRModule(reader.functions, reader.attrs)
+    if len(classes) > 1:
+        source.error(classes[1], "a text is one module", "one class")
     for s in body:
-        match s:
-            case ast.FunctionDef():
-                if s.name in functions:
-                    source.error(s, f"the function {s.name} is defined twice")
-                functions[s.name] = reader.function(s)
-            case ast.Expr(ast.Call(ast.Attribute(ast.Name("R"), "module_attr"), [data])):
-                attrs.update(_Function(source, constants).data(data))
-            case ast.Expr(ast.Constant()) | ast.Import() | ast.ImportFrom() | ast.Pass():
-                continue
-            case _:
-                source.error(s, "expected functions, or one class of functions")
-    if not functions:
-        source.error((1, 0), "the text has no function")
+        if not isinstance(s, ast.ClassDef | ast.Import | ast.ImportFrom):
+            source.error(s, "expected one class of functions")
+    reader.module = classes[0].name
+    reader.read(classes[0].body)
+    reader.check_calls()
     reader.report()
-    return IRModule(functions, attrs)
+    return IRModule(reader.functions, reader.attrs)
+
+
+def parse_function(
+    source: Source,
+    node: ast.FunctionDef,
+    constants: Arrays | str | None = None,
+    env: Mapping[str, Any] | None = None,
+) -> tuple[Function, list[tuple[str, ast.AST]]]:
+    """One graph function of a text, and the functions of the module that it calls, with places."""
+    reader = _Function(source, constants, env or {})
+    made = reader.function(node)
+    _report(source, reader.missing)
+    return made, reader.called
 
 
 class _Module:
     """The functions of a text, one by one."""
 
-    def __init__(self, source: Source, text: str, constants: Arrays | str | None) -> None:
-        self.source, self.lines, self.constants = source, text.split("\n"), constants
+    def __init__(
+        self, source: Source, constants: Arrays | str | None, env: Mapping[str, Any]
+    ) -> None:
+        self.source, self.constants, self.env = source, constants, env
+        self.module = ""
+        self.functions: dict[str, Node] = {}
+        self.attrs: dict[str, Any] = {}
         self.missing: list[str] = []
+        self.called: list[tuple[str, ast.AST]] = []
+
+    def read(self, body: list[ast.stmt]) -> None:
+        """The statements of a class, or of a text without one."""
+        for s in body:
+            match s:
+                case ast.FunctionDef():
+                    if s.name in self.functions:
+                        self.source.error(s, f"the function {s.name} is defined twice")
+                    self.functions[s.name] = self.function(s)
+                case ast.Expr(ast.Call(ast.Attribute(ast.Name("I"), "module_attrs"), [data])):
+                    self.attrs.update(_Function(self.source, self.constants, self.env).data(data))
+                case ast.Expr(ast.Constant()) | ast.Import() | ast.ImportFrom() | ast.Pass():
+                    continue
+                case _:
+                    what = "expected functions, or one class of functions"
+                    self.source.error(s, what, "@T.prim_func, @R.function, I.module_attrs({...})")
 
     def function(self, node: ast.FunctionDef) -> Node:
         """A graph function, or a tensor program where its decorator says so."""
-        heads = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
-        if any(isinstance(d, ast.Attribute) and d.attr == "prim_func" for d in heads):
-            first = min([d.lineno for d in node.decorator_list])
-            lines = self.lines[first - 1 : node.end_lineno]
-            cut = node.col_offset
-            return parse_program(
-                "\n".join([line[cut:] for line in lines]),
-                self.source.path,
-                first_line=first,
-                indent=cut,
-            )
-        reader = _Function(self.source, self.constants)
+        if _is_program(node):
+            return parse_program(self.source, node, self.env)
+        reader = _Function(self.source, self.constants, self.env)
+        reader.modules = frozenset({"cls", self.module})
         made = reader.function(node)
         self.missing += reader.missing
+        self.called += reader.called
         return made
+
+    def check_calls(self) -> None:
+        """What is called has to be in the module."""
+        for name, node in self.called:
+            check_target(self.source, node, name, self.functions)
 
     def report(self) -> None:
         """One error for all constants that were not given."""
-        if self.missing:
-            raise ParseError(
-                f"{self.source.path}: no array for the constant{'s' * (len(self.missing) > 1)} "
-                f"{', '.join(self.missing)}; give constants={{name: array}} or constants='zeros'"
-            )
+        _report(self.source, self.missing)
+
+
+def _is_program(node: ast.FunctionDef) -> bool:
+    """Whether a function is a tensor program: by its decorator, else by its parameters' types."""
+    if not node.decorator_list:
+        types = [ast.unparse(a.annotation) for a in node.args.args if a.annotation is not None]
+        return any(t.startswith("T.") for t in types)
+    called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
+    return any(isinstance(d, ast.Attribute) and d.attr == "prim_func" for d in called)
+
+
+def check_target(source: Source, node: ast.AST, name: str, functions: Collection[str]) -> None:
+    """Whether a module has the function that R.call_tir names."""
+    if name not in functions:
+        known = nearest(name, functions) or list(functions)
+        source.error(node, f"the module has no function {name}", ", ".join(known))
+
+
+def _report(source: Source, missing: list[str]) -> None:
+    if missing:
+        raise ParseError(
+            f"{source.path}: no array for the constant{'s' * (len(missing) > 1)} "
+            f"{', '.join(missing)}; give constants={{name: array}} or constants='zeros'"
+        )
 
 
 class _Function:
     """One graph function."""
 
-    def __init__(self, source: Source, constants: Arrays | str | None) -> None:
-        self.source, self.constants = source, constants
+    def __init__(
+        self, source: Source, constants: Arrays | str | None, env: Mapping[str, Any]
+    ) -> None:
+        self.source, self.constants, self.env = source, constants, env
+        self.modules = frozenset({"cls"})
+        self.called: list[tuple[str, ast.AST]] = []
         self.sizes: dict[str, SizeVar] = {}
         self.values: dict[str, RelaxExpr] = {}
         self.missing: list[str] = []
         self.attrs: dict[str, Any] = {}
-        self.exprs = ExprParser(source, {})
+        self.exprs = ExprParser(source, env)
 
     def fail(self, node: ast.AST, message: str) -> Any:
         """Raise a ParseError at a node."""
@@ -225,12 +282,13 @@ class _Function:
         """The type in R.Tensor(...) or R.Constant(...)."""
         if len(node.args) != 2 or not isinstance(node.args[0], ast.Tuple):
             self.fail(node, 'expected a shape in brackets and an element type: ((n, 3), "float32")')
-        shape = []
+        shape: list[Expr] = []
         for e in node.args[0].elts:  # type: ignore[attr-defined]
-            if isinstance(e, ast.Name):
-                self.size(e.id, e.id)
+            if isinstance(e, ast.Constant) and isinstance(e.value, str):
+                shape.append(self.size(e.value, e.value))
+                continue
             for inner in ast.walk(e):
-                if isinstance(inner, ast.Name) and inner.id not in ("T", "R"):
+                if isinstance(inner, ast.Name) and inner.id not in ("T", "R", *self.env):
                     self.size(inner.id, inner.id)
             shape.append(self.exprs.expr(e, "int64"))
         kind = self.text(node.args[1])
@@ -276,6 +334,8 @@ class _Function:
                 self.attrs.update(self.data(data))
                 return None
             case ast.Assign([ast.Name(name)], ast.Call(func)) if self.r_name(func) == "size":
+                return None
+            case ast.Assign([ast.Name("cls")], ast.Name()):
                 return None
             case ast.Assign([ast.Name(name)], value):
                 self.define(s, name, self.value(value))
@@ -329,6 +389,14 @@ class _Function:
         """R.call_tir(name, (operands), type)."""
         match node.args:
             case [ast.Name(target), ast.Tuple(operands), result]:
-                values = [self.value(e) for e in operands]
-                return call_tir(GlobalVar(target), values, self.type(result))
-        return self.fail(node, "expected R.call_tir(name, (operands...), type)")  # type: ignore[no-any-return]
+                pass
+            case [ast.Attribute(ast.Name(module), target), ast.Tuple(operands), result] if (
+                module in self.modules
+            ):
+                pass
+            case _:
+                self.fail(node, "expected R.call_tir(name, (operands...), type)")
+                raise AssertionError
+        self.called.append((target, node.args[0]))
+        values = [self.value(e) for e in operands]
+        return call_tir(GlobalVar(target), values, self.type(result))

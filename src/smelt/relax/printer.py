@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import keyword
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from smelt.ir.errors import Unsupported
-from smelt.ir.expr import Expr, IntImm
+from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
+from smelt.ir.text import data_text, fresh_name, printed, quoted
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.tir.nodes import Buffer, PrimFunc
-from smelt.tir.printer import script as program_script
-from smelt.tir.printer_expr import ExprPrinter, quoted
+from smelt.tir.nodes import Buffer
+from smelt.tir.printer_expr import ExprPrinter
 from smelt.topi.registry import Op
 
 from .nodes import (
@@ -39,49 +38,20 @@ from .nodes import (
 
 __all__ = ["constant_names", "order", "script"]
 
-_RESERVED = frozenset({"R", "T", "float", *keyword.kwlist})
+_RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
 _INDENT = "    "
 
 
 def script(program: IRModule | Function, name: str = "main") -> str:
     """The text of a module, or of one function under a name."""
     if isinstance(program, Function):
-        return "\n".join(_Printer(program, _globals({name: program})).function(name)) + "\n"
-    names = _globals(program.functions)
-    lines = ["class Module:"]
-    if program.attrs:
-        lines.append(f"{_INDENT}R.module_attr({_data(program.attrs, None)})")
-    for global_name, f in program.functions.items():
-        if len(lines) > 1:
-            lines.append("")
-        lines += [_INDENT + line if line else "" for line in _one(global_name, f, names)]
-    return "\n".join(lines) + "\n"
+        return printed(program, fresh_name(name, set(_RESERVED)), {}, {})
+    return program.script()
 
 
-def _globals(functions: Mapping[str, Node]) -> dict[str, str]:
-    """A Python name for every global name."""
-    taken = set(_RESERVED)
-    return {n: _fresh(n, taken) for n in functions}
-
-
-def _one(name: str, f: Node, names: Mapping[str, str]) -> list[str]:
-    if isinstance(f, Function):
-        return _Printer(f, names).function(name)
-    if isinstance(f, PrimFunc):
-        return _program(names[name], f)
-    raise Unsupported(f"{name} is a {type(f).__name__}, which has no text form")
-
-
-def _program(name: str, f: PrimFunc) -> list[str]:
-    """A tensor program under its global name; a name of its own stays as an attribute."""
-    lines = program_script(f).rstrip("\n").split("\n")
-    head = next(k for k, line in enumerate(lines) if line.startswith("def "))
-    body = next(k for k, line in enumerate(lines) if k >= head and line.endswith(":")) + 1
-    lines[head] = re.sub(r"^def \w+\(", f"def {name}(", lines[head])
-    own = (
-        [] if f.name == name else [f"{_INDENT}T.func_attr({{{quoted('name')}: {quoted(f.name)}}})"]
-    )
-    return lines[:body] + own + lines[body:]
+@printed.register
+def _(f: Function, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
+    return "\n".join(_Printer(f, names).function(name or "main")) + "\n"
 
 
 def constant_names(f: Function) -> dict[str, Constant]:
@@ -124,18 +94,6 @@ def operands(node: RelaxExpr) -> list[RelaxExpr]:
     return []
 
 
-def _fresh(base: str, taken: set[str]) -> str:
-    """A name that is an identifier and not taken yet."""
-    base = re.sub(r"\W", "_", base, flags=re.ASCII) or "v"
-    base = "_" + base if base[0].isdigit() else base
-    name, n = base, 0
-    while name in taken:
-        n += 1
-        name = f"{base}_{n}"
-    taken.add(name)
-    return name
-
-
 class _Printer:
     """Prints one function."""
 
@@ -145,17 +103,17 @@ class _Printer:
         self.taken = set(_RESERVED)
         self.steps, self.constants = order(f)
         for p in f.params:
-            self.names[p] = _fresh(p.name, self.taken)
+            self.names[p] = fresh_name(p.name, self.taken)
         self.sizes = ExprPrinter(self.size_name)
         for p in f.params:
             self.type(p.type)
         for k, c in enumerate(self.constants):
-            self.names[c] = _fresh(f"w{k}", self.taken)
+            self.names[c] = fresh_name(f"w{k}", self.taken)
 
     def size_name(self, v: SizeVar | Buffer) -> str:
         """The name of a symbolic size."""
         if v not in self.names:
-            self.names[v] = _fresh(v.name, self.taken)
+            self.names[v] = fresh_name(v.name, self.taken)
         return self.names[v]
 
     # ------------------------------------------------------------------------------- types
@@ -183,7 +141,7 @@ class _Printer:
         params = [self.parameter(p, "Tensor") for p in self.f.params]
         if self.constants:
             params += ["*", *[self.parameter(c, "Constant") for c in self.constants]]
-        head = f"def {self.globals.get(name, name)}("
+        head = f"def {name}("
         result = f") -> {self.type(self.f.body.type)}:"
         line = head + ", ".join(params) + result
         lines = ["@R.function"]
@@ -224,7 +182,7 @@ class _Printer:
         for node in self.steps:
             if node is last and isinstance(node, Tuple) and node.items:
                 continue
-            self.names[node] = _fresh(f"v{count}", self.taken)
+            self.names[node] = fresh_name(f"v{count}", self.taken)
             count += 1
             yield f"{self.names[node]} = {self.value(node)}"
         if isinstance(last, Tuple) and last.items:
@@ -276,28 +234,13 @@ def same_data(a: Any, b: Any) -> bool:
 
 def _data(value: Any, sizes: ExprPrinter | None) -> str:
     """Plain data, with expressions over sizes in it."""
-    match value:
-        case IntImm("int64", number):
-            return str(number)
-        case Expr():
-            assert sizes is not None
-            return sizes.text(value)
-        case Mapping():
-            return (
-                "{" + ", ".join([f"{quoted(k)}: {_data(v, sizes)}" for k, v in value.items()]) + "}"
-            )
-        case tuple():
-            return (
-                "("
-                + ", ".join([_data(v, sizes) for v in value])
-                + (",)" if len(value) == 1 else ")")
-            )
-        case list():
-            return "[" + ", ".join([_data(v, sizes) for v in value]) + "]"
-        case str():
-            return quoted(value)
-        case float() if not math.isfinite(value):
-            return f'float("{value}")'
-        case None | bool() | int() | float():
-            return repr(value)
-    raise Unsupported(f"the attribute value {value!r} has no text form")
+
+    def other(x: Any) -> str:
+        if isinstance(x, IntImm) and x.type == INDEX:
+            return str(x.value)
+        if not isinstance(x, Expr):
+            raise Unsupported(f"the attribute value {x!r} has no text form")
+        assert sizes is not None
+        return sizes.text(x)
+
+    return data_text(value, other)

@@ -52,6 +52,7 @@ def build(
     defaults hold.
     """
     context = PassContext.current()
+    context.refuse("tir.", "relay.build")
     _check_forms(executor, runtime, workspace_memory_pools, constant_memory_pools)
     made = _target(target, target_host)
     if isinstance(ir_mod, relax.Function):

@@ -97,18 +97,19 @@ class BoundCall:
     One thread at a time may call it.
     """
 
-    __slots__ = ("_frame", "_name", "_pointer", "_run", "inputs", "outputs")
+    __slots__ = ("_frame", "_name", "_owner", "_pointer", "_run", "inputs", "outputs")
 
     def __init__(
         self,
+        owner: Executable,
         frame: _Frame,
-        name: str,
         inputs: tuple[AnyArray | NDArray, ...],
         outputs: tuple[AnyArray | NDArray, ...],
     ) -> None:
         """For `Executable.bind`."""
+        self._owner = owner  # its code must stay while it can be called
         self._frame = frame
-        self._name = name
+        self._name = owner.name
         self._pointer = frame.pointer
         self._run = library().smelt_bound_run
         self.inputs = inputs
@@ -384,7 +385,7 @@ class Executable:
             if isinstance(result, NDArray):
                 frame.tensors[i] = result.address  # numpy shows empty arrays elsewhere
         # The views, not the arguments: a DLPack import must stay alive.
-        return BoundCall(frame, self.name, tuple(views), tuple(results))
+        return BoundCall(self, frame, tuple(views), tuple(results))
 
     def _listed(self, values: Any, role: str, infos: Sequence[TensorInfo]) -> list[Any]:
         """One array, a sequence or a mapping, as a list."""

@@ -1,9 +1,13 @@
-"""Tensor expressions: `placeholder`, `compute`, `reduce_axis`, reductions, `create_prim_func`."""
+"""Tensor expressions: `placeholder`, `compute`, `reduce_axis`, reductions, `create_prim_func`.
+
+`create_schedule` makes a classic schedule of them.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from smelt.arith.index_map import AXIS_SEPARATOR
 from smelt.ir.build import all_of, any_of, if_then_else, maximum, minimum, select
 from smelt.ir.errors import Absent
 from smelt.ir.expr import const
@@ -49,6 +53,15 @@ from .intrin import (
     truncmod,
 )
 from .prim_func import create_prim_func
+from .schedule import (
+    GroupStage,
+    Schedule,
+    Stage,
+    ThreadAxis,
+    create_schedule,
+    lower_schedule,
+    thread_axis,
+)
 from .tensor import (
     ComputeOp,
     ExternOp,
@@ -71,13 +84,19 @@ from .tensor import (
     topological,
     var,
 )
+from .tensor_intrin import decl_tensor_intrin
 
 __all__ = [
+    "AXIS_SEPARATOR",
     "ComputeOp",
     "ExternOp",
+    "GroupStage",
     "Operation",
     "PlaceholderOp",
+    "Schedule",
+    "Stage",
     "Tensor",
+    "ThreadAxis",
     "abs",
     "acos",
     "acosh",
@@ -97,6 +116,8 @@ __all__ = [
     "cos",
     "cosh",
     "create_prim_func",
+    "create_schedule",
+    "decl_tensor_intrin",
     "div",
     "erf",
     "exp",
@@ -115,6 +136,7 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "lower_schedule",
     "max",
     "max_value",
     "maximum",
@@ -136,6 +158,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "thread_axis",
     "topological",
     "trunc",
     "truncdiv",

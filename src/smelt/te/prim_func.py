@@ -28,7 +28,7 @@ from smelt.tir.rewrite import Rewriter
 
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topological
 
-__all__ = ["create_prim_func"]
+__all__ = ["create_prim_func", "program_of"]
 
 
 class _ToBuffers(Rewriter):
@@ -49,10 +49,15 @@ def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFu
           listed become parameters at the end, in order of first use
     """
     params = [a for a in args if isinstance(a, Tensor)]
+    results = [a for a in params if not isinstance(a.op, PlaceholderOp)]
+    return program_of(args, topological(results), name)
+
+
+def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str) -> PrimFunc:
+    """The program that carries out some operations, producers first: a block each, in order."""
+    params = [a for a in args if isinstance(a, Tensor)]
     names: dict[str, int] = {}
     buffers: dict[Tensor, Buffer] = {}
-    results = [a for a in params if not isinstance(a.op, PlaceholderOp)]
-    ops = topological(results)
     for tensor in [*params, *[t for op in ops for t in op.outputs]]:
         if tensor not in buffers:
             buffers[tensor] = Buffer(

@@ -175,6 +175,7 @@ def _inputs(body: Sequence[Expr]) -> list[Tensor]:
                 stack.extend(reversed(n.indices))
                 continue
             if isinstance(n, Reduce):
+                stack.extend(reversed(n.init))
                 stack.append(n.condition)
                 stack.extend(reversed(n.sources))
                 continue

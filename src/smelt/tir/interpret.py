@@ -10,264 +10,32 @@ against the shape; buffers begin with NaN or odd numbers, so that reading too ea
 from __future__ import annotations
 
 import math
-import random
+import re
 import weakref
 from array import array
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import is_const
 from smelt.ir.errors import SmeltError, Unsupported
 from smelt.ir.expr import Expr, Var
 
-from . import interpret_math
-from .interpret_expr import ExprEmitter, Storage
-from .interpret_lanes import scalarize
+from .interpret_expr import ExprEmitter, Storage, memory_size
+from .interpret_lanes import scalarized
 from .interpret_math import codec, wrap_range
-from .nodes import (
-    Allocate,
-    AssertStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Seq,
-    Stmt,
-    While,
-)
+from .interpret_stmt import Compiler
+from .interpret_threads import ORDERS, Fault, Machine, Order, Watch
+from .nodes import Buffer, PrimFunc
 from .printer import script
 
 __all__ = ["InterpretError", "interpret", "python_source"]
 
-_MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
-_EFFECTS_WITHOUT_MEANING = ("prefetch", "storage_sync", "assume", "tvm_storage_sync")
-
 
 class InterpretError(SmeltError):
     """A program that does something undefined, such as reading outside of a buffer."""
-
-
-class _Compiler(ExprEmitter):
-    """Translates one program, for given sizes, to the source of a Python function."""
-
-    def __init__(self, func: PrimFunc) -> None:
-        super().__init__()
-        self.func = func
-        self.nesting = 0
-        self.sites: list[tuple[Buffer | None, Stmt]] = []
-        self.allocations: list[tuple[int, str]] = []
-        self.current: Stmt = func.body
-        self.site = self.new_site
-        self.names.update(
-            {
-                n: getattr(interpret_math, n)
-                for n in (
-                    "divide",
-                    "int_divide",
-                    "int_remainder",
-                    "float_floor_mod",
-                    "fmod",
-                    "least",
-                    "greatest",
-                    "float_to_int",
-                    "int_to_single",
-                )
-            },
-            inf=math.inf,
-            nan=math.nan,
-        )
-
-    def new_site(self, buffer: Buffer | None) -> int:
-        """A number for a place in the program that can fail."""
-        self.sites.append((buffer, self.current))
-        return len(self.sites) - 1
-
-    # -------------------------------------------------------------------------- statements
-
-    def stmt(self, s: Stmt) -> None:
-        """Write the source of one statement."""
-        if not isinstance(s, Seq | Block):
-            self.current = s
-        self.memo = {}
-        match s:
-            case Seq(stmts):
-                for x in stmts:
-                    self.stmt(x)
-            case BufferStore():
-                self.store(s)
-            case For():
-                self.loop(s)
-            case While(condition, body):
-                with self.suite() as frame, self.deeper():
-                    self.emit(f"if not {self.value(condition)}: break")
-                    self.stmt(body)
-                self.nest("while True:", frame)
-            case IfThenElse(condition, yes, no):
-                self.branch(condition, yes, no)
-            case LetStmt(var, value, body):
-                level, text = self.level(value), self.value(value)
-                if level is None:
-                    level, text = len(self.frames) - 1, self.keep(text)
-                self.bind(var, text, level, self.bounds.of(value))
-                self.stmt(body)
-            case AssertStmt(condition, message):
-                self.emit(
-                    f"if not {self.value(condition)}: refuse({self.new_site(None)}, {message!r})"
-                )
-            case Allocate(buffer, body):
-                self.allocate(buffer)
-                self.stmt(body)
-            case Evaluate(value):
-                if getattr(value, "op", None) not in _EFFECTS_WITHOUT_MEANING:
-                    self.emit(self.value(value))
-            case BlockRealize():
-                self.realize(s)
-            case _:
-                raise Unsupported(f"the interpreter does not know the statement {type(s).__name__}")
-
-    def store(self, s: BufferStore) -> None:
-        """buffer[indices] = value."""
-        if s.buffer not in self.storage:
-            raise Unsupported(
-                f"the buffer {s.buffer.name} is used where it is neither a parameter nor allocated"
-            )
-        own = self.storage[s.buffer]
-        if s.value.dtype != own.dtype:
-            raise Unsupported(
-                f"a value of {s.value.dtype} is stored in {s.buffer.name}, which holds {own.dtype}"
-            )
-        value = self.stored(s.value, own.dtype)
-        at = self.offset(s.buffer, s.indices)
-        if own.coded:
-            table = codec(own.dtype)
-            assert table is not None
-            value = f"{self.helper('encode_' + own.dtype, table[1])}({value})"
-        self.emit(f"{own.name}[{at}] = {value}")
-
-    @contextmanager
-    def deeper(self) -> Any:
-        """One loop deeper."""
-        self.nesting += 1
-        try:
-            yield
-        finally:
-            self.nesting -= 1
-
-    def loop(self, s: For) -> None:
-        """A loop; one of a single iteration is only a name."""
-        level = self.level(s.min)
-        if is_const(s.extent, 1) and level is not None:
-            self.bind(s.var, self.value(s.min), level, self.bounds.of(s.min))
-            self.stmt(s.body)
-            return
-        low, extent = self.value(s.min), self.value(s.extent)
-        first, count = self.bounds.of(s.min), self.bounds.of(s.extent)
-        interval = (
-            None if first is None or count is None else (first[0], first[1] + max(count[1], 1) - 1)
-        )
-        high = extent if low == "0" else f"{low} + {extent}"
-        over = f"shuffled({low}, {high})" if s.kind == "parallel" else f"range({low}, {high})"
-        if self.nesting == _MAX_NESTING:
-            self.outlined(s, over, interval)
-        else:
-            self.plain_loop(s, over, interval)
-
-    def plain_loop(self, s: For, over: str, interval: tuple[int, int] | None) -> None:
-        """for i in range(...): body."""
-        name = self.fresh("i")
-        with self.suite() as frame, self.deeper():
-            self.bind(s.var, name, len(self.frames) - 1, interval)
-            self.stmt(s.body)
-        self.nest(f"for {name} in {over}:", frame)
-
-    def outlined(self, s: For, over: str, interval: tuple[int, int] | None) -> None:
-        """A loop in a function of its own, where Python allows no deeper nesting."""
-        name, nesting = self.fresh("f"), self.nesting
-        with self.suite() as frame:
-            self.nesting = 0
-            self.plain_loop(s, over, interval)
-            self.nesting = nesting
-        self.nest(f"def {name}():", frame)
-        self.emit(f"{name}()")
-
-    def branch(self, condition: Expr, yes: Stmt, no: Stmt | None) -> None:
-        """if condition: yes else: no."""
-        test = self.value(condition)
-        with self.bounds.assuming(condition), self.suite() as then:
-            self.stmt(yes)
-        with self.bounds.assuming_not(condition), self.suite() as otherwise:
-            self.stmt(no if no is not None else Seq(()))
-        self.nest(f"if {test}:", then)
-        if no is not None:
-            self.nest("else:", otherwise)
-
-    def allocate(self, buffer: Buffer) -> None:
-        """A buffer with contents that nobody should rely on."""
-        shape = []
-        for e in buffer.shape:
-            interval = self.bounds.of(e)
-            if interval is None or interval[0] != interval[1]:
-                raise Unsupported(f"the size of {buffer.name} changes while the program runs")
-            shape.append(interval[0])
-        name = self.fresh("b")
-        self.storage[buffer] = Storage(name, tuple(shape), buffer.type)
-        self.allocations.append((math.prod(shape), buffer.type))
-        self.emit(f"{name} = new({len(self.allocations) - 1})")
-
-    # ------------------------------------------------------------------------------ blocks
-
-    def realize(self, s: BlockRealize) -> None:
-        """A block for the iteration that the loops around give."""
-        if is_const(s.predicate, 1):
-            self.block(s)
-            return
-        test = self.value(s.predicate)
-        with self.bounds.assuming(s.predicate), self.suite() as frame:
-            self.block(s)
-        self.nest(f"if {test}:", frame)
-
-    def block(self, s: BlockRealize) -> None:
-        """Iteration variables, buffers, init where the reduction begins, body."""
-        first: list[str] = []
-        for it, value in zip(s.block.iter_vars, s.values, strict=True):
-            level, text, interval = self.level(value), self.value(value), self.bounds.of(value)
-            if level is None:
-                level, text = len(self.frames) - 1, self.keep(text)
-            low, count = self.bounds.of(it.dom.min), self.bounds.of(it.dom.extent)
-            if (
-                low is None
-                or count is None
-                or not self.bounds.inside(value, low[1], low[0] + count[0] - 1)
-            ):
-                begin, extent = self.value(it.dom.min), self.value(it.dom.extent)
-                self.emit(
-                    f"if not {begin} <= {text} < {begin} + {extent}: "
-                    f"off_domain({self.new_site(None)}, {it.var.name!r}, {text})"
-                )
-            self.bind(it.var, text, level, interval)
-            if it.kind == "reduce" and not (
-                low is not None and interval == low and low[0] == low[1]
-            ):
-                first.append(f"{text} == {self.value(it.dom.min)}")
-        for b in s.block.alloc_buffers:
-            self.allocate(b)
-        if s.block.init is not None:
-            if first:
-                with self.suite() as frame:
-                    self.stmt(s.block.init)
-                self.nest(f"if {' and '.join(first)}:", frame)
-            else:
-                self.stmt(s.block.init)
-        self.stmt(s.block.body)
 
 
 # ----------------------------------------------------------------------------------- arguments
@@ -334,76 +102,186 @@ class _Call:
 
 # ------------------------------------------------------------------------------------- running
 
-_CACHE: weakref.WeakKeyDictionary[PrimFunc, dict[Any, tuple[str, _Compiler]]] = (
-    weakref.WeakKeyDictionary()
-)
 
+class _Translation:
+    """The Python source of a program for given sizes."""
 
-def _compiled(func: PrimFunc, call: _Call) -> tuple[str, _Compiler]:
-    """The Python source of a program for the sizes of a call."""
-    known = _CACHE.setdefault(func, {})
-    key = call.key()
-    if key not in known:
-        flat = scalarize(func)
-        c = _Compiler(flat)
+    def __init__(self, func: PrimFunc, call: _Call, watched: bool) -> None:
+        try:
+            flat, origins = scalarized(func)
+        except Unsupported as e:
+            raise InterpretError(str(e)) from None
+        c = self.compiler = Compiler(origins, watched)
         for v, n in call.sizes.items():
             c.bind(v, str(n) if n >= 0 else f"({n})", 0, (n, n))
         names = []
         for v in call.others:
             names.append(c.fresh("p"))
             c.bind(v, names[-1], 0, None)
-        for b, a in call.arrays.items():
-            names.append(c.fresh("b"))
-            shape = a.shape if b.rank == a.ndim else (a.size,)
-            c.storage[b] = Storage(names[-1], shape, b.type)
         try:
+            for b, a in call.arrays.items():
+                names.append(c.fresh("b"))
+                shape = a.shape if b.rank == a.ndim else (a.size,)
+                c.storage[b] = Storage(names[-1], shape, b.type, _steps(c, b))
+            c.given = set(call.arrays)
             c.stmt(flat.body)
-        except Unsupported as e:
-            raise InterpretError(f"{func.name}: {e}\n{script(func, {c.current: 'here'})}") from None
-        known[key] = (
-            (
-                f"def run({', '.join(names)}):\n"
-                + "".join([f"    {line}\n" for line in c.frames[0].lines or ["pass"]])
-            ),
-            c,
-        )
+        except (Unsupported, RecursionError) as e:
+            raise InterpretError(_explained(func, c, str(e), len(c.places) - 1, {})) from None
+        lines = "".join([f"    {line}\n" for line in c.frames[0].lines or ["pass"]])
+        self.source = f"def run({', '.join(names)}):\n{lines}"
+        self.file = f"<interpret {func.name}>"
+        try:
+            self.code = compile(self.source, self.file, "exec")
+        except (SyntaxError, RecursionError, MemoryError) as e:
+            raise InterpretError(f"{func.name}: too deeply nested to be interpreted: {e}") from None
+
+    def place(self, line: int) -> int | None:
+        """The place in the program that a line of the source belongs to."""
+        lines = self.source.splitlines()
+        indent = _indent(lines[line - 1])
+        for text in reversed(lines[:line]):
+            if text.lstrip().startswith("# ") and _indent(text) <= indent:
+                return int(text.split("# ")[1])
+        return None
+
+    def fault(self, func: PrimFunc, e: Exception) -> InterpretError:
+        """What went wrong, where, and in which turns of the loops around."""
+        place = e.place if isinstance(e, Fault) else None
+        values: dict[str, Any] = {}
+        trace: TracebackType | None = e.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.file:
+                values.update(trace.tb_frame.f_locals)
+                if not isinstance(e, Fault) or e.place is None:
+                    place = self.place(trace.tb_lineno)
+            trace = trace.tb_next
+        return InterpretError(_explained(func, self.compiler, str(e), place, values))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _explained(
+    func: PrimFunc, c: Compiler, message: str, number: int | None, values: Mapping[str, Any]
+) -> str:
+    """A message with the program, the place marked, and the turns of the loops around it."""
+    if number is None or number < 0:
+        return f"{func.name}: {message}\n{script(func)}"
+    place = c.places[number]
+    turns = []
+    for name, text in place.loops:
+        if not any(word not in values for word in re.findall(r"[a-z]\w*", text)):
+            turns.append(f"{name} = {eval(text, {}, dict(values))}")
+    where = f", where {', '.join(turns)}" if turns else ""
+    return f"{func.name}: {message}{where}\n{script(func, {place.stmt: 'here'})}"
+
+
+def _steps(c: Compiler, b: Buffer) -> tuple[int, ...] | None:
+    """The strides that a parameter states, where its elements are not dense in row-major order."""
+    found = []
+    for e in b.strides:
+        interval = c.bounds.of(e)
+        if interval is None or interval[0] != interval[1]:
+            raise Unsupported(f"the strides of {b.name} are not known: {e}")
+        if interval[0] < 0:
+            raise Unsupported(f"{b.name} has a negative stride")
+        found.append(interval[0])
+    return tuple(found) or None
+
+
+_ARRAY_TYPES = frozenset("bBhHiIlLqQfd")
+"""What both arrays and views of memory know."""
+
+_CACHE: weakref.WeakKeyDictionary[PrimFunc, dict[Any, _Translation]] = weakref.WeakKeyDictionary()
+
+
+def _translated(func: PrimFunc, call: _Call, watched: bool = False) -> _Translation:
+    """The Python source of a program for the sizes of a call."""
+    known = _CACHE.setdefault(func, {})
+    key = (watched, call.key())
+    if key not in known:
+        known[key] = _Translation(func, call, watched)
     return known[key]
 
 
 def python_source(func: PrimFunc, *args: Any) -> str:
     """The Python source that `interpret` runs for these arguments (to look at)."""
-    return _compiled(func, _Call(func, args))[0]
+    return _translated(func, _Call(func, args)).source
 
 
 def interpret(
     func: PrimFunc,
     *args: Any,
-    shuffle: bool = False,
+    order: Order = "forward",
     seed: int = 0,
     host: Mapping[str, Callable[..., Any]] | None = None,
+    watch: Watch | None = None,
 ) -> None:
     """Run a program on numpy arrays (in place) and numbers, in the order of its parameters.
 
     Scalars may be left out altogether where the arrays' shapes tell them.
-    shuffle  run parallel iterations in a random order, which reveals races; `seed` chooses it
-    host     what host intrinsics do, by name ("smelt.call_kernel", ...)
+    order  in which turns of parallel loops and threads run: "forward", "reverse" or "random"
+           (`seed` chooses it); programs with races give other results
+    host   what host intrinsics do, by name ("smelt.call_kernel", ...)
+    watch  is told of every access, and of what may run at once
+
+    The loops of kernels are bound to threads. Those of a block run in lock step: up to the next
+    barrier, or, in a kernel without barriers, statement by statement where they use memory that
+    they have in common. Memory of scope "shared" belongs to a block, "local" to a thread.
     """
+    if order not in ORDERS:
+        raise InterpretError(f"order is {order!r}; legal: {', '.join(ORDERS)}")
     call = _Call(func, args)
-    source, c = _compiled(func, call)
-    dense = [np.ascontiguousarray(a) for a in call.arrays.values()]
-    views = [_view(a.reshape(-1), b.type) for b, a in zip(call.arrays, dense, strict=True)]
-    scope = {**c.names, **_runtime(func, c, shuffle, seed, host or {})}
+    made = _translated(func, call, watch is not None)
+    c = made.compiler
+    machine = Machine(order, seed, watch)
+    memories = [_Memory(b, a, c.storage[b]) for b, a in call.arrays.items()]
+    if watch is not None:
+        watch.begin(c.places)
+        for m in memories:
+            watch.memory(m.view, m.buffer, False)
+    scope = {**c.names, **_runtime(func, c, machine, host or {})}
     scope["R"] = array("f", [0.0]) * max(1, c.slots)
-    exec(compile(source, f"<interpret {func.name}>", "exec"), scope)
+    exec(made.code, scope)
     try:
         with np.errstate(all="ignore"):
-            scope["run"](*call.others.values(), *views)
-    except ArithmeticError as e:
-        raise InterpretError(f"{func.name}: {e}") from None
+            scope["run"](*call.others.values(), *[m.view for m in memories])
+    except (ArithmeticError, Fault, RecursionError) as e:
+        raise made.fault(func, e) from None
     finally:
-        for a, d in zip(call.arrays.values(), dense, strict=True):
-            if d is not a:
-                a[...] = d.reshape(a.shape)
+        for m in memories:
+            m.give_back(func)
+
+
+class _Memory:
+    """A parameter's elements as the program sees them, and the array that they came from."""
+
+    def __init__(self, buffer: Buffer, array: np.ndarray[Any, Any], own: Storage) -> None:
+        self.buffer, self.array = buffer, array
+        numbers = [n for n in own.shape if isinstance(n, int)]
+        steps = [n for n in own.steps if isinstance(n, int)]
+        size = memory_size(tuple(numbers), tuple(steps))
+        if buffer.strides and array.ndim == buffer.rank:
+            flat = np.zeros(size, array.dtype)
+            spread = [s * flat.itemsize for s in steps]
+            self.copy = np.lib.stride_tricks.as_strided(flat, array.shape, spread)
+            self.copy[...] = array
+        else:
+            self.copy = np.ascontiguousarray(array) if array.flags.writeable else array.copy()
+            flat = self.copy.reshape(-1)
+        self.view = _view(flat, buffer.type)
+
+    def give_back(self, func: PrimFunc) -> None:
+        """Put what the program stored in a copy into the caller's array."""
+        if self.copy is self.array:
+            return
+        if self.array.flags.writeable:
+            self.array[...] = self.copy.reshape(self.array.shape)
+        elif self.copy.tobytes() != self.array.tobytes():
+            raise InterpretError(
+                f"{func.name} stores in {self.buffer.name}, whose array is read-only"
+            )
 
 
 def _view(flat: np.ndarray[Any, Any], dtype: str) -> memoryview:
@@ -413,59 +291,65 @@ def _view(flat: np.ndarray[Any, Any], dtype: str) -> memoryview:
     return memoryview(raw)
 
 
-def _poison(dtype: str) -> Any:
-    return math.nan if dt.is_float(dtype) else min(0x5A, wrap_range(dtype)[1])
+def _poisoned(dtype: str, count: int) -> array[Any] | np.ndarray[Any, Any]:
+    """Memory with contents that nobody should rely on, of a kind that is quick to copy."""
+    poison = math.nan if dt.is_float(dtype) else min(0x5A, wrap_range(dtype)[1])
+    whole = np.full(count, poison, dtype=dt.to_numpy(dtype))
+    raw = _view(whole, dtype)
+    return array(raw.format, raw.tobytes()) if raw.format in _ARRAY_TYPES else whole
 
 
 def _runtime(
-    func: PrimFunc, c: _Compiler, shuffle: bool, seed: int, host: Mapping[str, Callable[..., Any]]
+    func: PrimFunc, c: Compiler, machine: Machine, host: Mapping[str, Callable[..., Any]]
 ) -> dict[str, Any]:
     """The functions that the source calls besides arithmetic."""
-    order = random.Random(seed)
 
-    def where(site: int) -> str:
-        return script(c.func, {c.sites[site][1]: "here"})
+    def outside(name: str, index: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        raise Fault(f"{name}[{', '.join(map(str, index))}] is outside of its shape {shape}")
 
-    def outside(site: int, index: tuple[int, ...]) -> None:
-        buffer = c.sites[site][0]
-        assert buffer is not None
-        shape = c.storage[buffer].shape
-        raise InterpretError(
-            f"{func.name}: {buffer.name}[{', '.join(map(str, index))}] is outside of its shape "
-            f"{shape}\n{where(site)}"
-        )
+    def off_domain(name: str, value: int, low: int, extent: int) -> None:
+        raise Fault(f"{name} = {value} is outside of its domain, {low} ... {low + extent - 1}")
 
-    def off_domain(site: int, name: str, value: int) -> None:
-        raise InterpretError(
-            f"{func.name}: {name} = {value} is outside of its domain\n{where(site)}"
-        )
+    def refuse(message: str) -> None:
+        raise Fault(f"assertion failed: {message}")
 
-    def refuse(site: int, message: str) -> None:
-        raise InterpretError(f"{func.name}: assertion failed: {message}\n{where(site)}")
+    def agree(axis: str, first: int, other: int) -> None:
+        if first != other:
+            raise Fault(f"{axis} has the extent {first} in one loop, and {other} in another")
 
-    def shuffled(low: int, high: int) -> Any:
-        if not shuffle:
-            return range(low, high)
-        items = list(range(low, high))
-        order.shuffle(items)
-        return items
+    fresh: dict[tuple[int, int], Any] = {}
 
-    def new(which: int) -> memoryview:
-        count, dtype = c.allocations[which]
-        return _view(np.full(count, _poison(dtype), dtype=dt.to_numpy(dtype)), dtype)
+    def memory(which: int, count: int, common: bool) -> Any:
+        b = c.buffers[which]
+        if (which, count) not in fresh:
+            fresh[which, count] = _poisoned(b.type, count)
+        made = fresh[which, count]
+        made = made[:] if isinstance(made, array) else _view(made.copy(), b.type)
+        if machine.watch is not None:
+            machine.watch.memory(made, b, common)
+        return made
 
     def call_host(op: str, *args: Any) -> Any:
         if op not in host:
-            raise InterpretError(
-                f"{func.name}: nobody says what {op} does; pass host={{{op!r}: ...}}"
-            )
+            raise Fault(f"nobody says what {op} does; pass host={{{op!r}: ...}}")
         return host[op](*args)
 
-    return {
+    found = {
         "outside": outside,
         "off_domain": off_domain,
         "refuse": refuse,
-        "shuffled": shuffled,
-        "new": new,
+        "agree": agree,
+        "turns": machine.turns,
+        "launch": machine.launch,
+        "new": lambda which, count: memory(which, count, False),
+        "common": lambda which, count: machine.common(which, lambda: memory(which, count, True)),
         "host": call_host,
     }
+    if machine.watch is not None:
+        found |= {
+            "reads": machine.watch.reads,
+            "writes": machine.watch.writes,
+            "apart": machine.apart,
+            "lanes": machine.lanes,
+        }
+    return found

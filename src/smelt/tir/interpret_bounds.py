@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from smelt.ir import dtype as dt
@@ -34,13 +34,32 @@ from smelt.ir.expr import (
 )
 
 from .interpret_math import wrap_range
-from .script_ops import expr_nodes
+from .script_ops import expr_nodes, operands
 
-__all__ = ["Bounds", "Interval"]
+__all__ = ["Bounds", "Interval", "unknown_nodes"]
 
 Interval = tuple[int, int]
 _FLIP: dict[type[Expr], type[Compare]] = {LT: GT, GT: LT, LE: GE, GE: LE, EQ: EQ}
 _NEGATED: dict[type[Expr], type[Compare]] = {LT: GE, GE: LT, GT: LE, LE: GT}
+
+
+def unknown_nodes(root: Expr, known: Mapping[Expr, object]) -> Iterator[Expr]:
+    """The nodes of an expression that are not in a table yet, operands first.
+
+    The table has to have a node in it before the next one is asked for.
+    """
+    stack = [root]
+    while stack:
+        e = stack[-1]
+        if e in known:
+            stack.pop()
+            continue
+        parts = [c for c in operands(e) if c not in known]
+        if parts:
+            stack += parts
+        else:
+            stack.pop()
+            yield e
 
 
 class Bounds:
@@ -61,9 +80,8 @@ class Bounds:
     def of(self, e: Expr) -> Interval | None:
         """The range of an integer expression; None for other values."""
         if e not in self.memo:
-            for node in expr_nodes(e):
-                if node not in self.memo:
-                    self.memo[node] = self.one(node)
+            for node in unknown_nodes(e, self.memo):
+                self.memo[node] = self.one(node)
         return self.memo[e]
 
     def inside(self, e: Expr, low: int, high: int) -> bool:

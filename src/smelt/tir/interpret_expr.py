@@ -9,7 +9,7 @@ integers are tracked, so that wrapping and bounds checks are written only where 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,13 +18,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
     INDEX,
-    LE,
-    LT,
-    NE,
     Add,
     And,
     Binary,
@@ -44,34 +38,22 @@ from smelt.ir.expr import (
     Or,
     Select,
     StringImm,
-    Sub,
     TruncDiv,
     TruncMod,
     Var,
 )
 
-from .interpret_bounds import Bounds, Interval
+from .interpret_bounds import Bounds, Interval, unknown_nodes
 from .interpret_math import codec, rounder, typed_function, wrap_range
 from .nodes import Buffer, BufferLoad
-from .script_ops import expr_nodes
+from .script_ops import OPERATORS, expr_nodes
 
-__all__ = ["ExprEmitter", "Frame", "Storage"]
+__all__ = ["ExprEmitter", "Frame", "Size", "Storage", "memory_size"]
 
 _SIMPLE: dict[type[Expr], str] = {
-    Add: "+",
-    Sub: "-",
-    Mul: "*",
-    FloorDiv: "//",
-    FloorMod: "%",
-    EQ: "==",
-    NE: "!=",
-    LT: "<",
-    LE: "<=",
-    GT: ">",
-    GE: ">=",
-    And: "and",
-    Or: "or",
+    o.node: o.symbol for o in OPERATORS if o.python is not None and o.node is not Div
 }
+"""Operators that Python's integers have too."""
 _CALLED: dict[type[Expr], str] = {Min: "least", Max: "greatest"}
 _FLOAT_CALLED: dict[type[Expr], str] = {
     **_CALLED,
@@ -96,13 +78,47 @@ class Frame:
         self.memo: dict[Expr, str] = {}
 
 
-class Storage:
-    """How a buffer is kept: its Python name, its shape and its element type."""
+Size = int | str
+"""An extent or a stride in elements: a number, or the Python name of one known at run time."""
 
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
-        """Remember them."""
+
+class Storage:
+    """How a buffer is kept: its Python name, its shape, strides and element type."""
+
+    def __init__(
+        self, name: str, shape: tuple[Size, ...], dtype: str, steps: tuple[Size, ...] | None = None
+    ) -> None:
+        """Remember them; without `steps` the elements stand in row-major order, dense."""
         self.name, self.shape, self.dtype = name, shape, dtype
+        self.steps = dense_steps(shape) if steps is None else steps
         self.coded = codec(dtype) is not None
+
+    def count(self) -> Size:
+        """The elements of memory that it takes, from the first to the last."""
+        if all(isinstance(n, int) for n in (*self.shape, *self.steps)):
+            return memory_size(self.shape, self.steps)  # type: ignore[arg-type]
+        return f"memory_size({_tuple(self.shape)}, {_tuple(self.steps)})"
+
+
+def dense_steps(shape: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Strides of an array in row-major order."""
+    steps: list[Size] = []
+    step: Size = 1
+    for n in reversed(shape):
+        steps.append(step)
+        step = step * n if isinstance(n, int) and isinstance(step, int) else f"({step} * {n})"
+    return tuple(reversed(steps))
+
+
+def memory_size(shape: tuple[int, ...], steps: tuple[int, ...]) -> int:
+    """The elements from the first to the last one of an array."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+
+
+def _tuple(items: tuple[Size, ...]) -> str:
+    return "(" + "".join([f"{x}, " for x in items]) + ")"
 
 
 class ExprEmitter:
@@ -118,8 +134,8 @@ class ExprEmitter:
         self.names: dict[str, Any] = {}
         self.memo: dict[Expr, str] = {}
         self.levels: dict[Expr, int | None] = {}
-        self.counter = self.slots = 0
-        self.site: Callable[[Buffer], int] = lambda b: 0
+        self.counter = self.slots = self.place = 0
+        self.watched = False
 
     # ------------------------------------------------------------------------------ output
 
@@ -170,9 +186,8 @@ class ExprEmitter:
     def level(self, e: Expr) -> int | None:
         """The frame since which an integer expression can be computed; None if it needs care."""
         if e not in self.levels:
-            for node in expr_nodes(e):
-                if node not in self.levels:
-                    self.levels[node] = self.own_level(node)
+            for node in unknown_nodes(e, self.levels):
+                self.levels[node] = self.own_level(node)
         return self.levels[e]
 
     def own_level(self, e: Expr) -> int | None:
@@ -319,6 +334,8 @@ class ExprEmitter:
         a, b = self.value(e.a), self.value(e.b)
         kind, cls = dt.kind(e.a.dtype), type(e)
         called = (_FLOAT_CALLED if kind == "float" else _INT_CALLED).get(cls)
+        if not called and cls not in _SIMPLE:
+            raise Unsupported(f"the interpreter does not know {e.symbol} of values of {e.a.dtype}")
         text = f"{called}({a}, {b})" if called else f"({a} {_SIMPLE[cls]} {b})"
         if kind == "float" or isinstance(e, Compare | And | Or):
             return text
@@ -384,47 +401,53 @@ class ExprEmitter:
         """One element."""
         at = self.offset(buffer, indices)
         own = self.storage[buffer]
+        if self.watched:
+            at = self.keep(at)
+            self.emit(f"reads({self.place}, {own.name}, {at}, {self.index_tuple(indices)})")
         if not own.coded:
             return f"{own.name}[{at}]"
         table = codec(own.dtype)
         assert table is not None
         return f"{self.helper('decode_' + own.dtype, table[0])}[{own.name}[{at}]]"
 
+    def index_tuple(self, indices: tuple[Expr, ...]) -> str:
+        """The indices as a Python tuple."""
+        return _tuple(tuple([self.value(i) for i in indices]))
+
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
-        """The position of an element, checked against the shape."""
+        """The position of an element in its memory, checked against the shape."""
         if buffer not in self.storage:
             raise Unsupported(
                 f"the buffer {buffer.name} is used where it is neither a parameter nor allocated"
             )
-        shape = self.storage[buffer].shape
-        if len(indices) != len(shape):
+        own = self.storage[buffer]
+        if len(indices) != len(own.shape):
             raise Unsupported(
-                f"{buffer.name} has {len(shape)} dimensions, {len(indices)} indices given"
+                f"{buffer.name} has {len(own.shape)} dimensions, {len(indices)} indices given"
             )
         texts = [self.value(i) for i in indices]
         tests = [
             f"0 <= {t} < {n}"
-            for t, i, n in zip(texts, indices, shape, strict=True)
-            if not self.bounds.inside(i, 0, n - 1)
+            for t, i, n in zip(texts, indices, own.shape, strict=True)
+            if not (isinstance(n, int) and self.bounds.inside(i, 0, n - 1))
         ]
         if tests:
-            every = "".join([t + ", " for t in texts])
-            self.emit(f"if not ({' and '.join(tests)}): outside({self.site(buffer)}, ({every}))")
-        terms: list[tuple[int, int, str, Expr | None]] = []
-        stride = 1
-        for text, i, n in reversed(list(zip(texts, indices, shape, strict=True))):
-            level = self.level(i)
-            scaled = i if stride == 1 or level is None else Mul(i, IntImm(i.dtype, stride))
-            own = text if stride == 1 else f"{text} * {stride}"
-            terms.append(
-                (
-                    len(self.frames) if level is None else level,
-                    len(terms),
-                    own,
-                    None if level is None else scaled,
-                )
+            self.emit(
+                f"if not ({' and '.join(tests)}): "
+                f"outside({buffer.name!r}, {_tuple(tuple(texts))}, {_tuple(own.shape)})"
             )
-            stride *= n
+        return self.address(own, texts, indices)
+
+    def address(self, own: Storage, texts: list[str], indices: tuple[Expr, ...]) -> str:
+        """The sum of indices times strides; what outer loops know of it is computed there."""
+        terms: list[tuple[int, int, str, Expr | None]] = []
+        for text, i, step in reversed(list(zip(texts, indices, own.steps, strict=True))):
+            level = self.level(i)
+            scaled = None
+            if level is not None and isinstance(step, int):
+                scaled = i if step == 1 else Mul(i, IntImm(i.dtype, step))
+            term = text if step == 1 else f"{text} * {step}"
+            terms.append((len(self.frames) if level is None else level, len(terms), term, scaled))
         terms.sort(key=lambda t: t[:2])
         sums: Expr | None = None
         loose: list[str] = []

@@ -1,11 +1,15 @@
-"""Vector statements as loops over lanes: what interpreter and C printer do with vectors."""
+"""Vector statements as loops over lanes: what interpreter and C printer do with vectors.
+
+Instructions become what they mean: their operands are stored lane by lane, the program that is
+their meaning runs on them. A code generator that has a better way hands in `Direct`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
+from smelt.ir.build import truncdiv, truncmod, value_of
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import (
     INDEX,
@@ -22,7 +26,11 @@ from smelt.ir.expr import (
     cast,
     const,
 )
+from smelt.ir.node import Node
 
+from .interpret_bounds import unknown_nodes
+from .intrin.inline import Direct, element_of, inlined, innermost_call, known, lanes_buffer
+from .named_calls import NAMED_CALLS
 from .nodes import (
     Allocate,
     Buffer,
@@ -36,16 +44,17 @@ from .nodes import (
     Seq,
     Stmt,
 )
+from .printer import script
 from .rewrite import Rewriter
-from .script_ops import expr_nodes
+from .script_ops import expr_nodes, operands
 
-__all__ = ["lane", "scalarize"]
+__all__ = ["lane", "scalarize", "scalarized"]
 
 
 def lane(e: Expr, index: Expr, vectors: dict[Var, Buffer]) -> Expr:
     """The value of one lane. `vectors` holds the lanes of vector variables.
 
-    index  a constant, or (where nothing is shuffled) a loop variable
+    index  a constant, or a loop variable: then shuffles must pick lanes in a regular way
     """
     memo: dict[Expr, Expr] = {}
     for node in expr_nodes(e) if not isinstance(e, Shuffle) else (e,):
@@ -69,7 +78,11 @@ def _one(e: Expr, index: Expr, vectors: dict[Var, Buffer], memo: dict[Expr, Expr
         case Shuffle(a, b, indices):
             at = value_of(index)
             if at is None:
-                return _no(e)
+                pattern = _repeats(e)
+                if pattern is None:
+                    return _no(e)
+                start, period = pattern
+                return lane(a, start + truncmod(index, period), vectors)
             source, first = indices[at], dt.lanes(a.dtype)
             if source < first:
                 return lane(a, const(source, INDEX), vectors)
@@ -82,6 +95,10 @@ def _one(e: Expr, index: Expr, vectors: dict[Var, Buffer], memo: dict[Expr, Expr
             return Select(get(c), get(a), get(b))
         case Cast(kind, value):
             return Cast(dt.scalar(kind), get(value))
+        case Call(kind, "reinterpret", (a,)) if dt.lanes(kind) != dt.lanes(a.dtype):
+            own = index if dt.lanes(kind) > 1 else const(0, INDEX)
+            whole = dt.bits(kind) * dt.lanes(kind) == dt.bits(a.dtype) * dt.lanes(a.dtype)
+            return _regrouped(dt.scalar(kind), a, own, vectors) if whole else _no(e)
         case Call(kind, op, args):
             if any(dt.lanes(a.dtype) not in (1, dt.lanes(kind)) for a in args):
                 return _no(e)
@@ -89,6 +106,39 @@ def _one(e: Expr, index: Expr, vectors: dict[Var, Buffer], memo: dict[Expr, Expr
         case BufferLoad(buffer, indices):
             return BufferLoad(buffer, tuple([get(i) for i in indices]))
     return e
+
+
+def _regrouped(kind: str, a: Expr, index: Expr, vectors: dict[Var, Buffer]) -> Expr:
+    """One lane of a vector's bits as lanes of another size, the first ones lowest."""
+    to, of = dt.bits(kind), dt.bits(a.dtype)
+    wide, word = f"uint{max(to, of)}", f"uint{to}"
+
+    def bits(x: Expr) -> Expr:
+        own = f"uint{of}"
+        return cast(wide, x if x.dtype == own else Call(own, "reinterpret", (x,)))
+
+    if to > of:
+        count = to // of
+        total = bits(lane(a, index * count, vectors))
+        for j in range(1, count):
+            part = bits(lane(a, index * count + j, vectors))
+            upper = Call(wide, "shift_left", (part, const(of * j, wide)))
+            total = Call(wide, "bitwise_or", (total, upper))
+    else:
+        count = of // to
+        by = cast(wide, truncmod(index, count) * to)
+        whole = bits(lane(a, truncdiv(index, count), vectors))
+        total = cast(word, Call(wide, "shift_right", (whole, by)))
+    return total if kind == word else Call(kind, "reinterpret", (total,))
+
+
+def _repeats(e: Shuffle) -> tuple[int, int] | None:
+    """(s, p) where a shuffle picks lanes s, ..., s + p - 1 of its first vector, over and over."""
+    start, period = e.indices[0], 1
+    while period < len(e.indices) and e.indices[period] == start + period:
+        period += 1
+    regular = all(x == start + i % period for i, x in enumerate(e.indices))
+    return (start, period) if regular and start + period <= dt.lanes(e.a.dtype) else None
 
 
 def _no(e: Expr) -> Expr:
@@ -106,38 +156,64 @@ def _size(mask: Buffer) -> int:
 class _Scalarize(Rewriter):
     """Replaces every vector statement by loops over its lanes."""
 
-    def __init__(self) -> None:
+    def __init__(self, direct: Direct | None) -> None:
         super().__init__()
+        self.direct = direct
         self.vectors: dict[Var, Buffer] = {}
         self.mask: Buffer | None = None  # the lanes that take part, below a vector condition
+        self.origins: dict[Stmt, Stmt] = {}
+        self.at: Stmt | None = None  # where it has come to, for errors
+        self.found: dict[Expr, bool] = {}
+
+    def special(self, root: Expr) -> bool:
+        """Whether vectors or instructions stand in an expression."""
+        if root not in self.found:
+            for e in unknown_nodes(root, self.found):
+                vector = isinstance(e, Var | Ramp | Broadcast | Shuffle) and _lanes(e) > 1
+                self.found[e] = (
+                    vector
+                    or (isinstance(e, Call) and e.op in NAMED_CALLS)
+                    or any(self.found[x] for x in operands(e))
+                )
+        return self.found[root]
+
+    def stmt(self, s: Stmt) -> Stmt:
+        outer, self.at = self.at, s
+        new = super().stmt(s)
+        self.at = outer
+        self.origins.setdefault(new, s)
+        return new
 
     def expr(self, e: Expr) -> Expr:
-        if any(
-            isinstance(n, Var | Ramp | Broadcast | Shuffle) and _lanes(n) > 1 for n in expr_nodes(e)
-        ):
-            return _no(e)
-        return e
+        if not self.special(e):
+            return e
+        if innermost_call(e) is not None:
+            raise Unsupported("an instruction stands in a condition or a bound; bind it first")
+        return lane(e, const(0, INDEX), self.vectors) if _lanes(e) == 1 else _no(e)
 
     def each(self, count: int, exprs: tuple[Expr, ...], body: Callable[[Expr], Stmt]) -> Stmt:
-        """`body(lane)` for every lane: a loop, or one after another where lanes are shuffled."""
+        """`body(lane)` for every lane: a loop, or one after another for irregular shuffles."""
         mask = self.mask
 
         def turn(at: Expr) -> Stmt:
             return body(at) if mask is None else IfThenElse(mask[at], body(at))
 
-        if any(isinstance(n, Shuffle) for e in exprs for n in expr_nodes(e)):
+        shuffles = [n for e in exprs for n in expr_nodes(e) if isinstance(n, Shuffle)]
+        if any(_repeats(n) is None for n in shuffles):
             return Seq(tuple([turn(const(i, INDEX)) for i in range(count)]))
         var = Var("lane", INDEX)
         return For(var, const(0, INDEX), const(count, INDEX), turn(var))
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         """All lanes of the value are known before the first is stored."""
-        count = _lanes(s.value, *s.indices)
-        if count == 1 and not any(
-            _lanes(n) > 1 for e in (s.value, *s.indices) for n in expr_nodes(e)
-        ):
+        if not any(self.special(e) for e in (s.value, *s.indices)):
             # below a vector condition, what every lane would store in the same place
             return s if self.mask is None else self.each(_size(self.mask), (), lambda _: s)
+        for e in (s.value, *s.indices):
+            call = innermost_call(e)
+            if call is not None:
+                return self.instruction(call, s)
+        count = _lanes(s.value, *s.indices)
 
         def pick(e: Expr, at: Expr) -> Expr:
             return lane(e, at, self.vectors)
@@ -171,6 +247,9 @@ class _Scalarize(Rewriter):
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         """A vector variable is a buffer of its lanes."""
+        call = innermost_call(s.value)
+        if call is not None:
+            return self.instruction(call, s)
         count = _lanes(s.var)
         if count == 1:
             return super().visit_LetStmt(s)
@@ -210,13 +289,115 @@ class _Scalarize(Rewriter):
 
     def visit_Evaluate(self, s: Evaluate) -> Stmt:
         """A vector that is evaluated for nothing."""
+        call = innermost_call(s.value)
+        if call is not None:
+            return self.instruction(call, s)
         if _lanes(s.value) == 1:
             return s
         return self.each(
             _lanes(s.value), (s.value,), lambda at: Evaluate(lane(s.value, at, self.vectors))
         )
 
+    # --------------------------------------------------------------------------- instructions
 
-def scalarize(func: PrimFunc) -> PrimFunc:
-    """A program without vectors that does the same."""
-    return func.replace(body=_Scalarize().stmt(func.body))
+    def instruction(self, e: Call, s: BufferStore | LetStmt | Evaluate) -> Stmt:
+        """A statement behind one of the instructions that it calls."""
+        made = known(e)
+        if self.mask is not None:
+            raise Unsupported(f"{made.name} stands under a condition on lanes")
+        before: list[Stmt] = []
+        places: list[Expr] = []
+        own: list[Buffer] = []
+        for p, a in zip(made.operands, e.args[1:], strict=True):
+            place = a if isinstance(p, Var) else self.in_memory(a)
+            if place is None:
+                own.append(lanes_buffer(p.name, a.dtype))
+                before.append(self.fill(own[-1], a))
+                place = own[-1][0]
+            places.append(place)
+        if self.direct is not None and isinstance(s, BufferStore) and s.value is e:
+            target = element_of(BufferLoad(s.buffer, s.indices))
+            if target is not None:
+                return _allocated(own, *before, self.direct(made, places, target))
+        own.append(lanes_buffer("r", e.type))
+        if self.direct is not None:
+            before.append(self.direct(made, places, own[-1][0]))
+        else:
+            before.append(inlined(made, places, own[-1]))
+        rest = Rewriter()
+        rest.memo[e] = value = own[-1][0] if dt.lanes(e.type) == 1 else Var("r", e.type)
+        if isinstance(value, Var):
+            self.vectors[value] = own[-1]
+        return _allocated(own, *before, self.stmt(_with_exprs(s, rest)))
+
+    def in_memory(self, a: Expr) -> BufferLoad | None:
+        """Where an operand lies already, if it lies anywhere as an instruction wants it."""
+        if isinstance(a, Var) and a in self.vectors:
+            return self.vectors[a][0]
+        return element_of(a)
+
+    def fill(self, own: Buffer, a: Expr) -> Stmt:
+        """Every lane of a value into a buffer."""
+        if _lanes(a) == 1:
+            first = const(0, INDEX)
+            return BufferStore(own, lane(a, first, self.vectors), (first,))
+        return self.each(
+            _lanes(a), (a,), lambda at: BufferStore(own, lane(a, at, self.vectors), (at,))
+        )
+
+
+def _with_exprs(s: BufferStore | LetStmt | Evaluate, r: Rewriter) -> Stmt:
+    """A statement with its own expressions rewritten; a binding's body stays."""
+    if isinstance(s, LetStmt):
+        return LetStmt(s.var, r.expr(s.value), s.body)
+    return r.stmt(s)
+
+
+def _allocated(buffers: list[Buffer], *stmts: Stmt) -> Stmt:
+    """Statements with local buffers around them."""
+    body: Stmt = Seq(stmts)
+    for b in reversed(buffers):
+        body = Allocate(b, body)
+    return body
+
+
+def scalarize(func: PrimFunc, direct: Direct | None = None) -> PrimFunc:
+    """A program without vectors that does the same.
+
+    direct  how instructions are written; None: as what they mean
+    """
+    return scalarized(func, direct)[0]
+
+
+def scalarized(func: PrimFunc, direct: Direct | None = None) -> tuple[PrimFunc, dict[Stmt, Stmt]]:
+    """A program without vectors, and the statement that each of its statements stands for.
+
+    Loops over lanes are not in the table; it is empty where nothing had to be done.
+    """
+    if not _has_vectors(func.body):
+        return func, {}
+    rewriter = _Scalarize(direct)
+    try:
+        return func.replace(body=rewriter.stmt(func.body)), rewriter.origins
+    except Unsupported as e:
+        marked = script(func, {} if rewriter.at is None else {rewriter.at: "here"})
+        raise Unsupported(f"{func.name}: {e}\n{marked}") from None
+
+
+def _has_vectors(body: Stmt) -> bool:
+    """Whether a program computes with vectors anywhere."""
+    seen: set[Node] = set()
+    stack: list[Node] = [body]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, Expr):
+            if n in seen:
+                continue
+            seen.add(n)
+            if isinstance(n, Ramp | Broadcast | Shuffle | Var) and _lanes(n) > 1:
+                return True
+            if isinstance(n, Call) and n.op in NAMED_CALLS:
+                return True
+        if not isinstance(n, Buffer):
+            stack.extend(n.children())
+    return False

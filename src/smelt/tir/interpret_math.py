@@ -205,7 +205,6 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
     "erf": math.erf,
     "sigmoid": _sigmoid,
     "copysign": math.copysign,
-    "nextafter": math.nextafter,
     "floor": _rounding(math.floor),
     "ceil": _rounding(math.ceil),
     "round": _rounding(round),
@@ -231,15 +230,27 @@ def _fma(dtype: str) -> Callable[[float, float, float], float]:
         return float(exact) if exact else a * b + c
 
     def narrow(a: float, b: float, c: float) -> float:
-        s = wide(a, b, c)
-        if not math.isfinite(s):
+        # The product is exact; a sum that is not is rounded to odd, so that the rounding to the
+        # narrow type, which is still to come, is as good as the only one.
+        p = a * b
+        s = p + c
+        if s - s != 0.0:
             return s
-        rest = Fraction(a) * Fraction(b) + Fraction(c) - Fraction(s)
+        t = s - p
+        rest = (p - (s - t)) + (c - t)
         if rest and not struct.unpack("<q", struct.pack("<d", s))[0] & 1:
-            s = math.nextafter(s, math.inf if rest > 0 else -math.inf)
+            return math.nextafter(s, math.inf if rest > 0 else -math.inf)
         return s
 
     return wide if dtype == "float64" else narrow
+
+
+def _nextafter(dtype: str) -> Callable[[float, float], float]:
+    """The next value of the type."""
+    if not dt.is_float(dtype) or dtype == "float64":
+        return math.nextafter
+    kind = dt.to_numpy(dtype).type
+    return lambda a, b: float(np.nextafter(kind(a), kind(b)))
 
 
 def _reinterpret(source: str, target: str) -> Callable[[Number], Number]:
@@ -269,6 +280,7 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
         "shift_left": lambda a, b: wrap(a << b) if 0 <= b < n else _bad_shift(b, dtype),
         "shift_right": lambda a, b: a >> b if 0 <= b < n else _bad_shift(b, dtype),
         "reinterpret": _reinterpret(source, dtype),
+        "nextafter": _nextafter(dtype),
         "max_value": lambda: float(_finfo(dtype).max) if dt.is_float(dtype) else high,
         "min_value": lambda: float(_finfo(dtype).min) if dt.is_float(dtype) else low,
     }
@@ -276,7 +288,7 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
         return (
             (lambda a: wrap(abs(a)))
             if op == "abs"
-            else (lambda a, b: wrap(a**b if b >= 0 else int(a**b)))
+            else (lambda a, b: wrap(pow(a, b, mask + 1) if b >= 0 else int(float(a) ** b)))
         )
     return table.get(op, FUNCTIONS.get(op))
 

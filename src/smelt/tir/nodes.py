@@ -14,6 +14,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.node import Node
 from smelt.ir.operators import Operators
+from smelt.ir.text import Scripted
 
 __all__ = [
     "LOOP_KINDS",
@@ -66,6 +67,8 @@ class Buffer(Node):
     shape    extents in elements
     scope    "global" (memory), "local" (registers where indices allow, else stack), "shared"
     strides  elements between neighbours per dimension; empty = row-major and dense
+    axis_separators  positions between dimensions at which memory of several dimensions (textures)
+                     cuts the shape; plain memory is flat whatever they are
     """
 
     name: str
@@ -73,6 +76,7 @@ class Buffer(Node):
     type: str = "float32"
     scope: str = "global"
     strides: tuple[Expr, ...] = ()
+    axis_separators: tuple[int, ...] = ()
 
     @property
     def dtype(self) -> str:
@@ -282,7 +286,7 @@ class BlockRealize(Stmt):
     block: Block
 
 
-class PrimFunc(Node):
+class PrimFunc(Scripted, Node):
     """A tensor program.
 
     params   buffers (pointers at run time) and scalar variables (symbolic sizes among them)

@@ -1,264 +1,365 @@
 """Expressions of the text form: from Python's syntax tree to nodes, without folding.
 
 What is written is what is built: `i + 0` stays an addition. Only numbers among themselves are
-computed (`16 * 8`), as are names that the surrounding Python program defines.
+computed (`16 * 8`), as are values of the surrounding Python program: its numbers, tuples, texts and
+functions may be used by name.
 """
 
-# ruff: noqa: E701, RET503 (one case a line; fail() does not return)
+# ruff: noqa: RET503 (fail() does not return)
 
 from __future__ import annotations
 
 import ast
-import math
-import operator
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.errors import ParseError
+from smelt.ir.errors import SmeltError
 from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
+    INDEX,
     Add,
     And,
     Binary,
-    Broadcast,
     Call,
-    Cast,
     Div,
     Expr,
-    FloatImm,
     FloorDiv,
-    FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     Not,
     Or,
     Ramp,
-    Select,
-    Shuffle,
     StringImm,
     Sub,
-    TruncDiv,
-    TruncMod,
-    Var,
     const,
-    convert,
     matched,
 )
 
-from .nodes import Buffer, BufferLoad, IterVar, Range
-from .script_ops import DTYPE_NAMES, HOST_INTRINSICS, INTRINSICS, inferred_dtype
+from .nodes import Buffer, BufferLoad, Range
+from .parser_call import VALUES, typed
+from .parser_source import Source, describe
+from .parser_values import BUILTINS, COMPUTED, View, is_number, is_python, plain
+from .script_names import VALUE, complaint, nearest
+from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, OPERATORS, dtype_of, is_dtype
 
 __all__ = ["ExprParser", "Source"]
 
-_BINARY: dict[type[ast.operator], type[Binary]] = {
-    ast.Add: Add,
-    ast.Sub: Sub,
-    ast.Mult: Mul,
-    ast.Div: Div,
-    ast.FloorDiv: FloorDiv,
-    ast.Mod: FloorMod,
+_CLASSES = {o.python: o.node for o in OPERATORS if o.python is not None}
+_BITWISE: dict[type[ast.AST], tuple[str, type[Binary] | None]] = {
+    ast.BitAnd: ("bitwise_and", And),
+    ast.BitOr: ("bitwise_or", Or),
+    ast.BitXor: ("bitwise_xor", None),
+    ast.LShift: ("shift_left", None),
+    ast.RShift: ("shift_right", None),
 }
-_NUMBERS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
-_COMPARE: dict[type[ast.cmpop], type[Binary]] = {
-    ast.Eq: EQ,
-    ast.NotEq: NE,
-    ast.Lt: LT,
-    ast.LtE: LE,
-    ast.Gt: GT,
-    ast.GtE: GE,
-}
-_CALLS: dict[str, type[Binary]] = {
-    "min": Min,
-    "max": Max,
-    "truncdiv": TruncDiv,
-    "truncmod": TruncMod,
-}
+_CHOICES = ("if_then_else", "select", "Select", "max", "Max", "min", "Min")
+_EFFECTS = HOST_INTRINSICS + DEVICE_INTRINSICS
+_DEFAULTS = {bool: "bool", int: INDEX, float: "float32"}
+"""The types of bare numbers where nothing else tells them."""
+_TOP = 1 << 63
 _MISSING = object()
 
 
-class Source:
-    """A text being parsed, for the positions in errors."""
-
-    def __init__(self, text: str, path: str, first_line: int = 1, indent: int = 0) -> None:
-        """Remember the text; line numbers begin at `first_line`, columns after `indent`."""
-        self.lines = text.splitlines()
-        self.path, self.first_line, self.indent = path, first_line, indent
-
-    def error(self, node: ast.AST | tuple[int, int], message: str) -> NoReturn:
-        """Raise a ParseError that shows the place."""
-        if isinstance(node, tuple):
-            line, column, width = node[0], node[1], 1
-        else:
-            line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-            same_line = getattr(node, "end_lineno", line) == line
-            width = getattr(node, "end_col_offset", column + 1) - column if same_line else 1
-        text = self.lines[line - 1] if line - 1 < len(self.lines) else ""
-        width = max(1, min(width, len(text) - column))
-        where = f"{self.path}:{self.first_line + line - 1}:{self.indent + column + 1}"
-        raise ParseError(f"{where}: {message}\n  {text}\n  {' ' * column}{'^' * width}")
-
-
 class ExprParser:
-    """Parses expressions in a stack of scopes; unknown names come from `env` (Python values)."""
+    """Parses expressions in nested scopes; names that no scope has come from `env` (Python's).
 
-    def __init__(self, source: Source, env: Mapping[str, Any]) -> None:
-        """Start with one empty scope."""
-        self.source, self.env = source, env
-        self.scopes: list[dict[str, Var | Buffer]] = [{}]
+    names    what a name stands for now
+    aliases  the names that the module T has
+    """
 
-    def fail(self, node: ast.AST, message: str) -> NoReturn:
+    def __init__(
+        self, source: Source, env: Mapping[str, Any], aliases: frozenset[str] = frozenset("T")
+    ) -> None:
+        """Start in one empty scope."""
+        self.source, self.env, self.aliases = source, env, aliases
+        self.names: dict[str, Any] = {}
+        self.scopes: list[dict[str, Any]] = [{}]
+        self.taken: set[str] = set()
+
+    def fail(self, node: ast.AST, message: str, legal: str = "") -> NoReturn:
         """Raise a ParseError at a node."""
-        self.source.error(node, message)
+        self.source.error(node, message, legal)
 
     # ------------------------------------------------------------------------------- names
 
-    def define(self, name: str, value: Var | Buffer) -> None:
+    def push(self) -> None:
+        """Begin a scope."""
+        self.scopes.append({})
+
+    def pop(self) -> None:
+        """End the innermost scope: names mean again what they meant before."""
+        for name, before in self.scopes.pop().items():
+            if before is _MISSING:
+                del self.names[name]
+            else:
+                self.names[name] = before
+
+    def define(self, name: str, value: Any) -> None:
         """Bind a name in the innermost scope."""
-        self.scopes[-1][name] = value
+        self.scopes[-1].setdefault(name, self.names.get(name, _MISSING))
+        self.names[name] = value
+
+    def fresh(self, name: str) -> str:
+        """The name that a new variable or buffer gets: that of the text, unless it is taken."""
+        new, n = name, 0
+        while new in self.taken:
+            n += 1
+            new = f"{name}_{n}"
+        self.taken.add(new)
+        return new
 
     def lookup(self, node: ast.Name) -> Any:
-        """What a name stands for: of the program, else of the Python program around it."""
-        for scope in reversed(self.scopes):
-            if node.id in scope:
-                return scope[node.id]
+        """What a name stands for: in the program, else in the Python program around it."""
+        found = self.names.get(node.id, _MISSING)
+        if found is not _MISSING:
+            return found
         found = self.env.get(node.id, _MISSING)
         if found is _MISSING:
-            known = ", ".join(dict.fromkeys(n for s in self.scopes for n in s)) or "none"
-            self.fail(node, f"'{node.id}' is not defined here; defined: {known}")
-        if isinstance(found, np.generic):
-            return found.item()
-        return found
+            found = BUILTINS.get(node.id, _MISSING)
+        if found is _MISSING:
+            self.fail(node, f"'{node.id}' is not defined here", self._near(node.id))
+        return found.item() if isinstance(found, np.generic) else found
+
+    def _near(self, name: str) -> str:
+        own = list(self.names)
+        return ", ".join(nearest(name, [*own, *self.env]) or own) or "nothing is defined yet"
 
     # ------------------------------------------------------------------------- expressions
 
     def expr(self, node: ast.expr, expected: str | None = None) -> Expr:
-        """An expression; a bare number takes the expected type."""
-        value = self.value(node)
-        if isinstance(value, str):
-            return StringImm(value)
+        """An expression; a bare number takes the expected type, also as what a choice gives."""
+        if expected is not None and type(node) is ast.Call:
+            value = self.call(node, expected)
+        else:
+            value = self.value(node)
+        if isinstance(value, Expr):
+            return value
+        if type(value) is int and expected is None and -_TOP <= value < _TOP:
+            return IntImm(INDEX, value)
+        return self.as_expr(node, value, expected)
+
+    def as_expr(self, node: ast.AST, value: Any, expected: str | None = None) -> Expr:
+        """A Python value as an expression."""
+        if isinstance(value, Expr):
+            return value
         if isinstance(value, bool | int | float):
             return self.number(node, value, expected)
-        if isinstance(value, IterVar):
-            return value.var
-        if not isinstance(value, Expr):
-            self.fail(node, f"expected a value, got {_describe(value)}")
-        return value
+        if isinstance(value, str):
+            return StringImm(value)
+        if hasattr(value, "as_expr"):
+            made: Expr = value.as_expr()
+            return made
+        self.fail(node, f"expected a value, got {describe(value)}")
 
-    def number(self, node: ast.expr, value: float | bool, expected: str | None) -> Expr:
-        """A bare number as a constant."""
-        if (
-            expected is not None
-            and isinstance(value, float)
-            and dt.is_int(expected)
-            and not value.is_integer()
-        ):
+    def number(self, node: ast.AST, value: float | bool, expected: str | None) -> Expr:
+        """A bare number as a constant, which must be a value of the expected type."""
+        if expected is None:
+            expected = _DEFAULTS[type(value)]
+        kind = dt.kind(expected)
+        if kind == "float" or kind == "handle":
+            try:
+                return const(value, expected)
+            except OverflowError:
+                self.fail(node, f"a number of {len(str(value))} digits is no {expected}")
+        if isinstance(value, float) and not value.is_integer():
             self.fail(node, f"{value} is not a value of {expected}")
+        n = 1 if kind == "bool" else dt.bits(expected)
+        low = -(1 << (n - 1)) if kind == "int" else 0
+        if not low <= value < low + (1 << n):
+            bounds = f"{low} to {low + (1 << n) - 1}"
+            self.fail(node, f"{value} is not a value of {expected}", bounds)
         return const(value, expected)
 
+    def condition(self, node: ast.expr) -> Expr:
+        """A truth value."""
+        return self.truth(node, self.expr(node))
+
+    def truth(self, node: ast.AST, e: Expr) -> Expr:
+        """An expression that must be a truth value."""
+        if dt.kind(dtype_of(e)) != "bool":
+            self.fail(node, f"the condition is of type {e.dtype}", "a comparison such as x != 0")
+        return e
+
     def value(self, node: ast.expr) -> Any:
-        """An expression, or a Python number, text or tuple."""
-        # fmt: off
-        match node:
-            case ast.Constant(value):           return value
-            case ast.Name():                    return self.lookup(node)
-            case ast.BinOp():                   return self.chain(node)
-            case ast.UnaryOp():                 return self.unary(node)
-            case ast.BoolOp(op, values):        return self.logical(op, values)
-            case ast.Compare():                 return self.compare(node)
-            case ast.Subscript():               return self.load(node)
-            case ast.Call():                    return self.call(node)
-            case ast.Tuple(elts):               return tuple([self.value(e) for e in elts])
-            case ast.Attribute():               return self.attribute(node)
-            case ast.IfExp(c, a, b):            return self.choice(c, a, b)
-        # fmt: on
-        self.fail(node, f"{type(node).__name__} is not part of the script language")
+        """An expression, or any value of Python."""
+        handler = _VALUES.get(type(node))
+        if handler is None:
+            self.fail(node, f"{type(node).__name__} is not part of the script language")
+        return handler(self, node)
+
+    def elements(self, nodes: list[ast.expr]) -> list[ast.expr]:
+        """Arguments or items one by one, with what stands behind a star spread out."""
+        if not any(type(n) is ast.Starred for n in nodes):
+            return nodes
+        out: list[ast.expr] = []
+        for n in nodes:
+            if not isinstance(n, ast.Starred):
+                out.append(n)
+                continue
+            several = self.value(n.value)
+            if not isinstance(several, tuple | list | range):
+                self.fail(n, f"only a tuple can be spread out, not {describe(several)}")
+            out += [ast.copy_location(ast.Constant(v), n) for v in several]
+        return out
+
+    def sequence(self, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
+        """(a, b, c) or [a, b, c]."""
+        return tuple([self.value(e) for e in self.elements(node.elts)])
+
+    def text(self, node: ast.JoinedStr) -> str:
+        """f"{name}_{n}" of Python's values."""
+        parts = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                value = self.value(part.value)
+                if not isinstance(value, str | int | float):
+                    self.fail(part.value, f"{describe(value)} is not known as a text here")
+                spec = part.format_spec
+                parts.append(
+                    format(value, self.text(spec) if isinstance(spec, ast.JoinedStr) else "")
+                )
+            else:
+                parts.append(str(self.value(part)))
+        return "".join(parts)
 
     def attribute(self, node: ast.Attribute) -> Any:
-        """A Python value's attribute, e.g. cfg.size or A.shape."""
+        """An attribute of a Python value or a buffer, e.g. cfg.size or A.shape."""
+        name = self.script_name(node)
+        if name is not None:
+            if is_dtype(name):
+                return name
+            self.fail(node, *self.unknown(name, called=False))
         base = self.value(node.value)
+        if isinstance(base, Buffer) and node.attr == "data":
+            return base  # its memory: what data= takes
         if hasattr(base, node.attr) and not node.attr.startswith("_"):
-            return getattr(base, node.attr)
-        self.fail(node, f"{_describe(base)} has no attribute '{node.attr}'")
+            found = getattr(base, node.attr)
+            return found.item() if isinstance(found, np.generic) else found
+        self.fail(node, f"{describe(base)} has no attribute '{node.attr}'")
+
+    # --------------------------------------------------------------------------- operators
 
     def chain(self, node: ast.BinOp) -> Any:
         """a + b + c + ...: the left spine is walked, not recursed into."""
         spine: list[ast.BinOp] = []
         at: ast.expr = node
-        while isinstance(at, ast.BinOp):
+        while type(at) is ast.BinOp:
             spine.append(at)
             at = at.left
         left = self.value(at)
+        kind = dtype_of(left) if isinstance(left, Expr) else None
         for part in reversed(spine):
-            left = self.binary(part, left, self.value(part.right))
+            right = self.value(part.right)
+            cls = _CLASSES.get(type(part.op))
+            if (
+                cls is not None
+                and isinstance(right, Expr)
+                and dtype_of(right) == kind
+                and (cls is not FloorDiv or not dt.is_float(kind))
+            ):
+                left = cls(left, right)
+                continue
+            left = self.binary(part, cls, left, right)
+            kind = dtype_of(left) if isinstance(left, Expr) else None
         return left
 
-    def binary(self, node: ast.BinOp, a: Any, b: Any) -> Any:
+    def binary(self, node: ast.BinOp, cls: type[Binary] | None, a: Any, b: Any) -> Any:
         """One operator on two values."""
-        if _is_number(a) and _is_number(b):
-            try:
-                return _NUMBERS[type(node.op)](a, b)
-            except (KeyError, ArithmeticError) as e:
-                self.fail(node, f"cannot compute this: {e}")
-        cls = _BINARY.get(type(node.op))
-        if cls is None:
-            self.fail(
-                node,
-                f"the operator {type(node.op).__name__} is not part of the script language; "
-                "use T.pow, T.bitwise_and, T.shift_left, ...",
-            )
-        return self.matched(node, cls, a, b)
+        if is_python(a) and is_python(b):
+            return self.computed(node, node.op, a, b)
+        if cls is not None:
+            return self.matched(node, cls, a, b)
+        if type(node.op) not in _BITWISE:
+            name, other = type(node.op).__name__, "T.pow(a, b)"
+            self.fail(node, f"the operator {name} is not part of the script language", other)
+        name, logical = _BITWISE[type(node.op)]
+        x, y = self.operands(node, a, b)
+        if logical is not None and dt.kind(x.dtype) == "bool":
+            return logical(x, y)
+        if not dt.is_int(x.dtype):
+            self.fail(node, f"{name} takes integers, not {x.dtype}")
+        return Call(x.dtype, name, (x, y))
 
-    def matched(self, node: ast.expr, cls: type[Binary], a: Any, b: Any) -> Expr:
-        """`cls(a, b)` with bare numbers in the other operand's type, nothing folded."""
-        for x in (a, b):
-            if not (_is_number(x) or isinstance(x, Expr | IterVar)):
-                self.fail(node, f"expected a value, got {_describe(x)}")
+    def computed(self, node: ast.AST, op: ast.AST, a: Any, b: Any) -> Any:
+        """An operator on values of Python."""
         try:
-            x, y = matched(_plain(a), _plain(b))
-        except (TypeError, KeyError):
-            self.fail(node, f"no operation on {_type_of(a)} and {_type_of(b)}")
-        if cls is FloorDiv and dt.is_float(x.dtype):
-            return Call(x.dtype, "floor", (Div(x, y),))
+            return COMPUTED[type(op)](a, b)
+        except KeyError:
+            self.fail(node, f"the operator {type(op).__name__} is not part of the script language")
+        except (ArithmeticError, TypeError, ValueError) as e:
+            self.fail(node, f"cannot compute this: {e}")
+
+    def matched(self, node: ast.AST, cls: type[Binary], a: Any, b: Any) -> Expr:
+        """`cls(a, b)` with bare numbers in the other operand's type, nothing folded."""
+        x, y = self.operands(node, a, b)
+        if cls is FloorDiv and dt.is_float(dtype_of(x)):
+            return Call(dtype_of(x), "floor", (Div(x, y),))
         return cls(x, y)
 
-    def unary(self, node: ast.UnaryOp) -> Any:
-        """-x and not x."""
-        value = self.value(node.operand)
-        if isinstance(node.op, ast.USub):
-            if _is_number(value):
-                return -value
-            return self.matched(node, Sub, const(0, dt.scalar(_type_of(value))), value)
-        if isinstance(node.op, ast.Not):
-            return (not value) if _is_number(value) else Not(self.expr(node.operand))
-        self.fail(node, "only - and not can stand before a value; use T.bitwise_not")
+    def operands(self, node: ast.AST, a: Any, b: Any) -> tuple[Expr, Expr]:
+        """Two operands in one type; bare numbers take the other operand's."""
+        if isinstance(a, Expr):
+            if isinstance(b, Expr):
+                if dtype_of(a) == dtype_of(b):
+                    return a, b
+            elif type(b) is int and -_TOP <= b < _TOP and dtype_of(a) == INDEX:
+                return a, IntImm(INDEX, b)
+        return self.converted(node, plain(a), plain(b))
 
-    def logical(self, op: ast.boolop, values: list[ast.expr]) -> Any:
+    def converted(self, node: ast.AST, a: Any, b: Any) -> tuple[Expr, Expr]:
+        """Two operands of different types in one."""
+        for x, other in ((a, b), (b, a)):
+            if not (is_number(x) or isinstance(x, Expr)):
+                self.fail(node, f"expected a value, got {describe(x)}")
+            if is_number(x) and isinstance(other, Expr) and other.dtype == "handle":
+                self.fail(node, "there is no arithmetic on handles")
+            whole = isinstance(x, int) or (isinstance(x, float) and x.is_integer())
+            if isinstance(other, Expr) and whole:
+                self.number(node, x, dt.scalar(other.dtype))
+        if is_number(a) and is_number(b):
+            kind = "float32" if isinstance(a, float) or isinstance(b, float) else None
+            a, b = self.number(node, a, kind), self.number(node, b, kind)
+        try:
+            return matched(a, b)
+        except (TypeError, KeyError):
+            x, y = [const(v).dtype if is_number(v) else v.dtype for v in (a, b)]
+            self.fail(node, f"no operation on {x} and {y}")
+
+    def pair(self, a: ast.expr, b: ast.expr) -> tuple[Expr, Expr]:
+        """Two operands of one type."""
+        return self.operands(a, self.value(a), self.value(b))
+
+    def unary(self, node: ast.UnaryOp) -> Any:
+        """-x, +x, not x and ~x."""
+        value = plain(self.value(node.operand))
+        if is_python(value):
+            try:
+                return COMPUTED[type(node.op)](value)
+            except TypeError:
+                self.fail(node, f"this does not stand before {describe(value)}")
+        e = self.as_expr(node, value)
+        kind = dtype_of(e)
+        if isinstance(node.op, ast.USub):
+            return self.matched(node, Sub, 0, e)
+        if isinstance(node.op, ast.UAdd):
+            return e
+        if isinstance(node.op, ast.Not) or dt.kind(kind) == "bool":
+            return Not(self.truth(node, e))
+        if not dt.is_int(kind):
+            self.fail(node, f"~ takes integers and truth values, not {kind}")
+        return Call(kind, "bitwise_not", (e,))
+
+    def logical(self, node: ast.BoolOp) -> Any:
         """a and b and c, from the left."""
-        cls = And if isinstance(op, ast.And) else Or
-        left = self.value(values[0])
-        for node in values[1:]:
-            left = self.matched(
-                node, cls, left if isinstance(left, Expr) else const(bool(left)), self.value(node)
-            )
+        cls: type[Binary] = And if isinstance(node.op, ast.And) else Or
+        values = [plain(self.value(v)) for v in node.values]
+        if all(is_python(v) for v in values):
+            return all(values) if cls is And else any(values)
+        left: Any = None
+        for n, v in zip(node.values, values, strict=True):
+            truth = const(bool(v)) if is_python(v) else self.truth(n, self.as_expr(n, v))
+            left = truth if left is None else self.matched(node, cls, left, truth)
         return left
 
     def compare(self, node: ast.Compare) -> Any:
@@ -266,62 +367,85 @@ class ExprParser:
         left, result = self.value(node.left), None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.value(right_node)
-            cls = _COMPARE.get(type(op))
+            cls = _CLASSES.get(type(op))
             if cls is None:
-                self.fail(
-                    node, f"the comparison {type(op).__name__} is not part of the script language"
-                )
-            if _is_number(left) and _is_number(right):
-                left = const(left)
-            part = self.matched(node, cls, left, right)
-            result = part if result is None else And(result, part)
+                name = type(op).__name__
+                self.fail(node, f"the comparison {name} is not part of the script language")
+            if is_python(left) and is_python(right):
+                part = self.computed(node, op, left, right)
+            else:
+                part = self.matched(node, cls, left, right)
+            if result is None:
+                result = part
+            else:
+                result = And(*[self.as_expr(node, p) for p in (result, part)])
             left = right
         return result
 
-    def choice(self, c: ast.expr, a: ast.expr, b: ast.expr) -> Expr:
-        """a if c else b, as T.if_then_else."""
-        x, y = self.pair(a, b)
-        return Call(x.dtype, "if_then_else", (self.expr(c), x, y))
-
-    def pair(self, a: ast.expr, b: ast.expr) -> tuple[Expr, Expr]:
-        """Two operands of one type."""
-        joined = self.matched(a, Add, *self.explicit(self.value(a), self.value(b)))
-        assert isinstance(joined, Binary)
-        return joined.a, joined.b
-
-    def explicit(self, a: Any, b: Any) -> tuple[Any, Any]:
-        """Two bare numbers as two constants of one default type."""
-        if _is_number(a) and _is_number(b):
-            kind = "float32" if isinstance(a, float) or isinstance(b, float) else None
-            return const(a, kind), const(b, kind)
-        return a, b
+    def choice(self, node: ast.IfExp) -> Any:
+        """a if c else b: T.if_then_else, decided here where c is a value of Python."""
+        c = self.value(node.test)
+        if is_python(c):
+            return self.value(node.body if c else node.orelse)
+        test = self.truth(node.test, self.as_expr(node.test, c))
+        x, y = self.pair(node.body, node.orelse)
+        return Call(x.dtype, "if_then_else", (test, x, y))
 
     # ------------------------------------------------------------------------------- loads
 
     def load(self, node: ast.Subscript) -> Any:
-        """buffer[indices], or a Python sequence's element."""
+        """buffer[indices], or an item of a Python sequence."""
         base = self.value(node.value)
-        if isinstance(base, Buffer):
-            return BufferLoad(base, self.indices(base, node))
-        index = self.value(node.slice)
-        if isinstance(base, tuple | list | dict) and isinstance(index, int | str):
-            return base[index]  # type: ignore[index]
-        self.fail(node, f"{_describe(base)} cannot be indexed")
+        if isinstance(base, Buffer | View):
+            return BufferLoad(*self.element(base, node))
+        if not isinstance(base, tuple | list | dict | str | range):
+            self.fail(node, f"{describe(base)} cannot be indexed")
+        if isinstance(node.slice, ast.Slice):
+            bounds = (node.slice.lower, node.slice.upper, node.slice.step)
+            index: Any = slice(*[None if b is None else self.value(b) for b in bounds])
+        else:
+            index = self.value(node.slice)
+        try:
+            return base[index]
+        except (LookupError, TypeError) as e:
+            self.fail(node, f"{describe(base)} has no such item: {e}")
 
-    def indices(self, buffer: Buffer, node: ast.Subscript) -> tuple[Expr, ...]:
-        """The indices between brackets, as many as the buffer has dimensions."""
+    def element(self, base: Buffer | View, node: ast.Subscript) -> tuple[Buffer, tuple[Expr, ...]]:
+        """The buffer and the indices between brackets, as many as there are dimensions."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if len(items) != buffer.rank:
-            self.fail(
-                node, f"{buffer.name} has {buffer.rank} dimensions, {len(items)} indices given"
-            )
-        return tuple([self.expr(i) for i in items])
+        items = self.elements(items)
+        if len(items) != base.rank:
+            self.fail(node, f"{base.name} has {base.rank} dimensions, {len(items)} indices given")
+        indices = tuple([self.index(i) for i in items])
+        return (base, indices) if isinstance(base, Buffer) else (base.buffer, base.indices(indices))
+
+    def index(self, node: ast.expr) -> Expr:
+        """One index: an integer, or lo:hi for the lanes of a vector."""
+        if isinstance(node, ast.Slice):
+            return self.lanes(node)
+        e = self.expr(node)
+        if not dt.is_int(e.dtype):
+            self.fail(node, f"an index is of type {e.dtype}", "an integer")
+        return e
+
+    def lanes(self, node: ast.Slice) -> Expr:
+        """lo:hi:step as an index: a ramp of known length."""
+        low = 0 if node.lower is None else self.value(node.lower)
+        step = 1 if node.step is None else self.value(node.step)
+        count: Any = None
+        if node.upper is not None:
+            extent = self.interval(node, low, self.value(node.upper)).extent
+            count = extent.value if isinstance(extent, IntImm) else None
+        if count is None or not isinstance(step, int) or step < 1 or count // step < 2:
+            self.fail(node, "the number of lanes is not known", "A[lo:lo + 8], A[lo:lo + 8:2]")
+        base, stride = self.operands(node, low, step)
+        return Ramp(base, stride, -(-count // step))
 
     def interval(self, node: ast.AST, low: Any, high: Any) -> Range:
         """The Range low:high; `low + x` as the upper end gives the extent x."""
-        if _is_number(low) and _is_number(high):
-            return Range(const(low), const(high - low))
-        begin, end = matched(_plain(low), _plain(high))
+        begin, end = self.operands(node, low, high)
+        if not dt.is_int(begin.dtype):
+            self.fail(node, f"a bound is of type {begin.dtype}", "an integer")
         if isinstance(end, Add) and end.a is begin:
             return Range(begin, end.b)
         return Range(begin, end - begin)
@@ -334,162 +458,100 @@ class ExprParser:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        return ".".join(reversed(parts)) if isinstance(node, ast.Name) and node.id == "T" else None
+        if not parts or not isinstance(node, ast.Name) or node.id not in self.aliases:
+            return None
+        return parts[0] if len(parts) == 1 else ".".join(reversed(parts))
 
-    def call(self, node: ast.Call) -> Any:
-        """T.something(...)."""
+    def call(self, node: ast.Call, expected: str | None = None) -> Any:
+        """T.something(...), or a function of Python."""
         name = self.script_name(node.func)
         if name is None:
-            if isinstance(node.func, ast.Name) and node.func.id == "float" and len(node.args) == 1:
-                return float(self.value(node.args[0]))
-            self.fail(node, "only functions of T can be called")
-        args = node.args
-        if node.keywords:
-            self.fail(node, f"T.{name} takes no keywords here")
-        if name in _CALLS:
-            self.count(node, 2)
-            a, b = self.pair(args[0], args[1])
-            return _CALLS[name](a, b)
-        if dt_name(name):
-            return self.typed(node, name)
-        special: Callable[[ast.Call], Expr] | None = getattr(self, "call_" + name, None)
-        if special is not None:
-            return special(node)
-        if name in INTRINSICS:
-            return self.intrinsic(node, name)
-        if name in HOST_INTRINSICS:
-            return Call("int32", name, tuple([self.expr(a) for a in args]))
-        self.fail(
-            node.func,
-            f"T has no value '{name}'; an intrinsic that is not listed is written "
-            f'T.call("dtype", "{name}", ...)',
-        )
+            return self.python_call(node)
+        known = VALUES.get(name)
+        if known is not None:
+            args = self.elements(node.args)
+            if expected is not None and name in _CHOICES and len(args) > 1 and not node.keywords:
+                args = [*args[:-2], *[self.expected(a, expected) for a in args[-2:]]]
+            return known.run(self, node, *known.signature.bind(node, args, self.fail))
+        if is_dtype(name):
+            return typed(self, node, name)
+        if name in _EFFECTS:
+            return Call("int32", name, tuple([self.expr(a) for a in self.elements(node.args)]))
+        self.fail(node.func, *self.unknown(name))
 
-    def count(self, node: ast.Call, n: int) -> None:
-        """Check the number of arguments."""
-        if len(node.args) != n:
-            self.fail(
-                node, f"T.{self.script_name(node.func)} takes {n} operands, {len(node.args)} given"
-            )
+    def expected(self, node: ast.expr, dtype: str) -> ast.expr:
+        """An operand whose bare numbers take a type, for what gives one of its operands."""
+        number = self.expr(node, dtype)
+        return ast.copy_location(ast.Constant(number), node)  # type: ignore[arg-type]
 
-    def intrinsic(self, node: ast.Call, name: str) -> Expr:
-        """A pure intrinsic whose type follows from its operands."""
-        self.count(node, INTRINSICS[name])
-        head = [self.expr(node.args[0])] if name == "if_then_else" else []
-        values = [self.value(a) for a in node.args[len(head) :]]
-        known = [v.dtype for v in map(_plain, values) if isinstance(v, Expr)]
-        exprs = [
-            self.number(a, v, known[0] if known else None) if _is_number(v) else self.expr(a)
-            for a, v in zip(node.args[len(head) :], values, strict=True)
-        ]
-        args = tuple(head + exprs)
-        kind = inferred_dtype(name, args)
-        if kind is None:
-            self.fail(
-                node, f'T.{name} does not tell its type; write T.call("dtype", "{name}", ...)'
-            )
-        return Call(kind, name, args)
+    def unknown(self, name: str, called: bool = True) -> tuple[str, str]:
+        """What is wrong with T.name as a value, and what would be legal."""
+        if not called and name in VALUES:
+            return f"T.{name} is called", VALUES[name].signature.text
+        if name.startswith("smelt."):
+            near = nearest(name, _EFFECTS) or _EFFECTS
+            return f"there is no T.{name}", ", ".join([f"T.{n}" for n in near])
+        return complaint(name, VALUE)
 
-    def typed(self, node: ast.Call, kind: str) -> Expr:
-        """T.float16(1.5), T.int32(3), T.float32("inf"); of an expression: the conversion."""
-        self.count(node, 1)
-        value = self.value(node.args[0])
-        if isinstance(value, Expr | IterVar):
-            return Cast(kind, self.expr(node.args[0]))
-        if dt.is_float(kind):
-            if isinstance(value, str) and value.startswith("nan:"):
-                return FloatImm(kind, struct.unpack("<d", bytes.fromhex(value[4:]))[0])
-            number = float(value)
-            return const(number, kind) if math.isfinite(number) else FloatImm(kind, number)
-        if isinstance(value, float) and not value.is_integer():
-            self.fail(node, f"{value} is not a value of {kind}")
-        return IntImm(kind, int(value))
+    def python_call(self, node: ast.Call) -> Any:
+        """A function of the surrounding Python program, called now."""
+        func = self.value(node.func)
+        if isinstance(func, Expr | Buffer | View) or not callable(func):
+            self.fail(node.func, f"{describe(func)} cannot be called")
+        args = [plain(self.value(a)) for a in self.elements(node.args)]
+        options = {k.arg or "**": plain(self.value(k.value)) for k in node.keywords}
+        if func in BUILTINS.values() and any(isinstance(a, Expr) for a in args):
+            name = func.__name__
+            legal = f"T.{name}" if name in VALUES else "values of Python"
+            self.fail(node, f"{name} is Python's; it takes no values of the program", legal)
+        try:
+            return func(*args, **options)
+        except SmeltError:
+            raise
+        except Exception as e:  # whatever the user's function raises belongs to this call
+            what = getattr(func, "__name__", "the function")
+            self.fail(node, f"{what} raised {type(e).__name__}: {e}")
+
+    # --------------------------------------------------------------------------- arguments
 
     def text_arg(self, node: ast.expr) -> str:
         """An argument that must be a text."""
         value = self.value(node)
         if not isinstance(value, str):
-            self.fail(node, f"expected a text, got {_describe(value)}")
+            self.fail(node, f"expected a text, got {describe(value)}")
         return value
 
     def dtype_arg(self, node: ast.expr) -> str:
         """An argument that must be the name of an element type."""
         text = self.text_arg(node)
-        try:
-            dt.lanes(text)
-        except TypeError as e:
-            self.fail(node, str(e))
+        if not is_dtype(text):
+            near = nearest(text, dt.DTYPES) or dt.DTYPES
+            self.fail(node, f"{text!r} is no element type", ", ".join(near))
         return text
 
-    def int_arg(self, node: ast.expr) -> int:
+    def int_arg(self, node: ast.expr, least: int) -> int:
         """An argument that must be a number known here."""
         value = self.value(node)
-        if not isinstance(value, int):
-            self.fail(node, f"expected an integer, got {_describe(value)}")
+        value = value.value if isinstance(value, IntImm) else value
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.fail(node, f"expected an integer, got {describe(value)}")
+        if value < least:
+            self.fail(node, f"expected an integer, got {value}", f"at least {least}")
         return value
 
-    def call_FloatImm(self, node: ast.Call) -> Expr:
-        """T.FloatImm("float32", 0.1): a double that is not rounded."""
-        return FloatImm(self.dtype_arg(node.args[0]), float(self.value(node.args[1])))
 
-    def call_call(self, node: ast.Call) -> Expr:
-        """T.call("float32", "name", ...): any intrinsic."""
-        if len(node.args) < 2:
-            self.fail(node, "T.call takes a type, a name and operands")
-        kind, name = self.dtype_arg(node.args[0]), self.text_arg(node.args[1])
-        return Call(kind, name, tuple([self.expr(a) for a in node.args[2:]]))
-
-    def call_cast(self, node: ast.Call) -> Expr:
-        """T.cast("float32", x)."""
-        self.count(node, 2)
-        kind, value = self.dtype_arg(node.args[0]), self.expr(node.args[1])
-        return Cast(dt.vector(kind, dt.lanes(value.dtype)) if dt.lanes(kind) == 1 else kind, value)
-
-    def call_select(self, node: ast.Call) -> Expr:
-        """T.select(c, a, b)."""
-        self.count(node, 3)
-        a, b = self.pair(node.args[1], node.args[2])
-        return Select(self.expr(node.args[0]), a, b)
-
-    def call_ramp(self, node: ast.Call) -> Expr:
-        """T.ramp(base, stride, lanes)."""
-        self.count(node, 3)
-        base, stride = self.pair(node.args[0], node.args[1])
-        return Ramp(base, stride, self.int_arg(node.args[2]))
-
-    def call_broadcast(self, node: ast.Call) -> Expr:
-        """T.broadcast(value, lanes)."""
-        self.count(node, 2)
-        return Broadcast(self.expr(node.args[0]), self.int_arg(node.args[1]))
-
-    def call_shuffle(self, node: ast.Call) -> Expr:
-        """T.shuffle(a, b, (0, 1, ...))."""
-        self.count(node, 3)
-        lanes = self.value(node.args[2])
-        if not isinstance(lanes, tuple) or not all(isinstance(i, int) for i in lanes):
-            self.fail(node.args[2], "expected a tuple of lane numbers")
-        return Shuffle(self.expr(node.args[0]), self.expr(node.args[1]), lanes)
-
-
-def dt_name(name: str) -> bool:
-    """Whether T.name is an element type."""
-    base, x, count = name.rpartition("x")
-    return name in DTYPE_NAMES or (bool(x) and base in DTYPE_NAMES and count.isdigit())
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, bool | int | float)
-
-
-def _plain(value: Any) -> Any:
-    return value.var if isinstance(value, IterVar) else value
-
-
-def _type_of(value: Any) -> str:
-    return str(convert(value).dtype)
-
-
-def _describe(value: object) -> str:
-    if isinstance(value, Buffer):
-        return f"the buffer {value.name}"
-    return f"{type(value).__name__} {value!r}"[:80]
+_VALUES: dict[type[ast.AST], Callable[[ExprParser, Any], Any]] = {
+    ast.Constant: lambda p, node: node.value,
+    ast.Name: ExprParser.lookup,
+    ast.BinOp: ExprParser.chain,
+    ast.UnaryOp: ExprParser.unary,
+    ast.BoolOp: ExprParser.logical,
+    ast.Compare: ExprParser.compare,
+    ast.Subscript: ExprParser.load,
+    ast.Call: ExprParser.call,
+    ast.Tuple: ExprParser.sequence,
+    ast.List: lambda p, node: list(p.sequence(node)),
+    ast.Attribute: ExprParser.attribute,
+    ast.IfExp: ExprParser.choice,
+    ast.JoinedStr: ExprParser.text,
+}

@@ -1,22 +1,24 @@
 """Tensor programs as text, in Python's syntax.
 
-    print(script(func))
+    print(func.script())
 
-Names are made unique within a function (copies take i_1, i_2, ...), so that the text can be
-parsed again: `parse(script(f))` is structurally equal to `f`.
+Every variable and buffer has a name of its own in the text (copies take i_1, i_2, ...), and so has
+every second loop over one variable. The text can be parsed again: `parse(script(f))` is
+structurally equal to `f`.
 """
 
 from __future__ import annotations
 
 import keyword
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import INDEX, Expr, IntImm, Var
+from smelt.ir.expr import INDEX, Expr, FloatImm, IntImm, Var
 from smelt.ir.node import Node
+from smelt.ir.text import fresh_name, printed
+from smelt.ir.walk import free_vars
 
 from .nodes import (
     Allocate,
@@ -38,11 +40,12 @@ from .nodes import (
     walk,
 )
 from .printer_expr import ExprPrinter, quoted
+from .rewrite import loads
 from .script_ops import shape_vars
 
-__all__ = ["has_implicit_root", "script"]
+__all__ = ["Line", "Listing", "has_implicit_root", "listing", "script"]
 
-_RESERVED = {*keyword.kwlist, "T", "I", "range", "float", "self"}
+_RESERVED = frozenset({"T", "float", "range", *keyword.kwlist})
 _LOOPS = {
     "serial": "T.serial",
     "parallel": "T.parallel",
@@ -53,11 +56,22 @@ _LOOPS = {
 
 
 class Line(NamedTuple):
-    """One line of text, and the node it begins."""
+    """One line of text, and the node it begins; or the note of a mark on the line before."""
 
     depth: int
     text: str
     node: Node | None = None
+    note: bool = False
+
+    def __str__(self) -> str:
+        return "    " * self.depth + self.text
+
+
+class Listing(NamedTuple):
+    """A function's text line by line, and what it calls variables and buffers."""
+
+    lines: list[Line]
+    names: Mapping[Node, str]
 
 
 def script(
@@ -70,14 +84,27 @@ def script(
                then have equal texts)
     """
     printer = _Printer(canonical)
-    if isinstance(func, PrimFunc):
-        lines = list(printer.function(func))
-    elif isinstance(func, Stmt):
-        printer.collect(func)
-        lines = list(printer.body(func, 0))
-    else:
+    if isinstance(func, Expr):
         return printer.exprs.text(func)
-    return "\n".join(_underlined(lines, mark or {}, printer)) + "\n"
+    lines = printer.function(func, None) if isinstance(func, PrimFunc) else printer.body(func, 0)
+    return "\n".join(map(str, _underlined(lines, mark or {}, printer))) + "\n"
+
+
+@printed.register(PrimFunc)
+@printed.register(Stmt)
+@printed.register(Expr)
+def _(node: Any, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
+    if not isinstance(node, PrimFunc):
+        return script(node, mark)
+    printer = _Printer()
+    return "\n".join(map(str, _underlined(printer.function(node, name), mark, printer))) + "\n"
+
+
+def listing(func: PrimFunc, mark: Mapping[Any, str] | None = None) -> Listing:
+    """The lines that `script` prints, each with the node that it begins; `mark` as there."""
+    printer = _Printer()
+    lines = printer.function(func, None)
+    return Listing(list(_underlined(lines, mark or {}, printer)), printer.names)
 
 
 def has_implicit_root(body: Stmt) -> bool:
@@ -94,16 +121,29 @@ def _has_block(stmt: Stmt) -> bool:
     return any(isinstance(s, BlockRealize) for s in walk(stmt))
 
 
-def _underlined(lines: list[Line], mark: Mapping[Any, str], printer: _Printer) -> Iterator[str]:
+# ----------------------------------------------------------------------------------------- marks
+
+
+def _underlined(
+    lines: Iterable[Line], mark: Mapping[Any, str], printer: _Printer
+) -> Iterator[Line]:
     """The lines, with marks below the statements (or the parts of them) that bear one."""
-    open_marks = dict(mark)
+    open_marks = {node: (note, _needed(node)) for node, note in mark.items()}
     for line in lines:
-        indent = "    " * line.depth
-        yield (indent + line.text).rstrip()
-        for node in list(open_marks):
-            place = _place(node, line, printer)
+        yield line
+        for node, (note, needed) in list(open_marks.items()):
+            place = _place(node, line, printer) if needed <= printer.names.keys() else None
             if place is not None:
-                yield indent + " " * place[0] + f"{'^' * place[1]} {open_marks.pop(node)}".rstrip()
+                del open_marks[node]
+                text = " " * place[0] + f"{'^' * place[1]} {note}".rstrip()
+                yield Line(line.depth, text, note=True)
+
+
+def _needed(node: Any) -> set[Node]:
+    """What must have a name in the text before a marked expression can be found there."""
+    if not isinstance(node, Expr):
+        return set()
+    return {*free_vars(node), *[load.buffer for load in loads(node)]}
 
 
 def _place(node: Any, line: Line, printer: _Printer) -> tuple[int, int] | None:
@@ -122,69 +162,77 @@ def _place(node: Any, line: Line, printer: _Printer) -> tuple[int, int] | None:
     return (found.start(), len(text)) if found else None
 
 
+# -------------------------------------------------------------------------------------- printing
+
+
 class _Printer:
     """Prints one function."""
 
     def __init__(self, canonical: bool = False) -> None:
         self.canonical = canonical
         self.names: dict[Node, str] = {}
+        self.bound: set[Node] = set()
         self.taken: set[str] = set(_RESERVED)
-        self.copies: dict[str, int] = {}
-        self.exprs = ExprPrinter(self.name)
+        self.exprs = ExprPrinter(self.name, lambda: fresh_name("e", self.taken))
 
     # ------------------------------------------------------------------------------- names
 
     def name(self, node: Var | Buffer) -> str:
-        """The name of a variable or buffer, unique in the function."""
-        if node not in self.names:
-            base = "v" if self.canonical else re.sub(r"\W", "_", node.name) or "v"
-            base = "_" + base if base[0].isdigit() else base
-            fresh, n = base, self.copies.get(base, 0)
-            while fresh in self.taken:
-                n += 1
-                fresh = f"{base}_{n}"
-            self.copies[base] = n
-            self.taken.add(fresh)
-            self.names[node] = fresh
-        return self.names[node]
+        """The name of a variable or buffer."""
+        found = self.names.get(node)
+        return self._fresh(node) if found is None else found
 
-    def collect(self, body: Stmt) -> None:
-        """Name what a statement binds, in the order of the text."""
-        for s in walk(body):
-            match s:
-                case For(var) | LetStmt(var):
-                    self.name(var)
-                case Allocate(buffer):
-                    self.name(buffer)
-                case Block():
-                    for it in s.iter_vars:
-                        self.name(it.var)
-                    for b in s.alloc_buffers:
-                        self.name(b)
+    def bind(self, node: Var | Buffer) -> str:
+        """The name of a variable or buffer from here on, where it is bound."""
+        if node in self.bound:
+            self.exprs.forget()
+            return self._fresh(node)
+        self.bound.add(node)
+        return self.name(node)
+
+    def _fresh(self, node: Var | Buffer) -> str:
+        name = fresh_name("v" if self.canonical else node.name, self.taken)
+        self.names[node] = name
+        return name
+
+    def line(self, depth: int, text: str, node: Node | None = None) -> Iterator[Line]:
+        """One line, behind the parts of its expressions that are too deep to stand in it."""
+        if self.exprs.pending:
+            for name, part in self.exprs.pending:
+                yield Line(depth, f"{name} = T.meta_var({part})")
+            self.exprs.pending.clear()
+            self.exprs.forget()
+        yield Line(depth, text, node)
 
     # --------------------------------------------------------------------------- functions
 
-    def function(self, func: PrimFunc) -> Iterator[Line]:
+    def function(self, func: PrimFunc, name: str | None) -> Iterator[Line]:
+        """The lines of a function. name: what it is called in the text; None: as it is."""
         for p in func.params:
-            self.name(p)
+            self.bind(p)
         free = shape_vars(func.params)
         for v in free:
-            self.name(v)
-        self.collect(func.body)
-        usable = func.name.isidentifier() and not keyword.iskeyword(func.name)
-        attrs = {k: v for k, v in func.attrs.items() if k != "name" or not usable}
-        yield Line(0, "@T.prim_func")
+            self.bind(v)
+        own = func.name
+        usable = own.isidentifier() and not keyword.iskeyword(own)
+        shown = name if name is not None else own if usable else "main"
+        attrs = {k: v for k, v in func.attrs.items() if k not in ("name", "private")}
+        attrs = {"name": own, **attrs} if shown != own else attrs
+        private = func.attrs.get("private")
+        if private is not None and private is not True:
+            attrs["private"] = private
+        yield from self.line(0, "@T.prim_func(private=True)" if private is True else "@T.prim_func")
         params = ", ".join([f"{self.name(p)}: {self.annotation(p)}" for p in func.params])
-        yield Line(0, f"def {func.name if usable else 'main'}({params}):", func)
+        yield from self.line(0, f"def {shown}({params}):", func)
         for v in free:
-            yield Line(1, f"{self.name(v)} = T.{v.type}()")
+            yield from self.line(1, f"{self.name(v)} = T.{v.type}()")
         if attrs:
-            yield Line(1, f"T.func_attr({self.data(attrs)})")
+            yield from self.line(1, f"T.func_attr({self.data(attrs)})")
         root = func.body
         if not has_implicit_root(root):
             explicit = isinstance(root, BlockRealize) and root.block.name == "root"
             if _has_block(root) and not explicit:
-                yield Line(1, "T.no_root_block()")
+                yield from self.line(1, "T.no_root_block()")
             yield from self.body(root, 1)
             return
         assert isinstance(root, BlockRealize)
@@ -192,14 +240,18 @@ class _Printer:
         yield from self.body(root.block.body, 1)
 
     def annotation(self, p: Var | Buffer) -> str:
+        """A parameter's type."""
         return f"T.{p.type}" if isinstance(p, Var) else f"T.Buffer({self.buffer_args(p)})"
 
     def buffer_args(self, b: Buffer) -> str:
+        """Shape, element type, and what is out of the ordinary."""
         parts = [self.exprs.tuple_text(b.shape), f'"{b.type}"']
         if b.scope != "global":
             parts.append(f'scope="{b.scope}"')
         if b.strides:
             parts.append(f"strides={self.exprs.tuple_text(b.strides)}")
+        if b.axis_separators:
+            parts.append(f"axis_separators={list(b.axis_separators)}")
         return ", ".join(parts)
 
     # -------------------------------------------------------------------------- statements
@@ -208,62 +260,71 @@ class _Printer:
         """The statements of a suite, `pass` where there are none."""
         todo = _flat(stmt)
         if not todo:
-            yield Line(depth, "pass", stmt)
+            yield from self.line(depth, "pass", stmt)
         while todo:
             s, rest = todo[0], todo[1:]
             if not rest and isinstance(s, Allocate):
-                yield Line(depth, f"{self.name(s.buffer)} = {self.allocate(s)}", s)
+                text = self.allocate(s)
+                yield from self.line(depth, f"{self.bind(s.buffer)} = {text}", s)
                 todo = _flat(s.body) or [Seq(())]
             elif not rest and isinstance(s, LetStmt):
                 value = self.exprs.operand(s.value, s.var.type)
-                yield Line(depth, f"{self.name(s.var)}: T.{s.var.type} = {value}", s)
+                yield from self.line(depth, f"{self.bind(s.var)}: T.{s.var.type} = {value}", s)
                 todo = _flat(s.body) or [Seq(())]
             else:
                 yield from self.statement(s, depth)
                 todo = rest
 
     def statement(self, s: Stmt, depth: int) -> Iterator[Line]:
+        """The lines of one statement."""
         e = self.exprs
         match s:
-            case Seq(()):
-                yield Line(depth, "pass", s)
             case BufferStore(buffer, value, indices):
                 right = e.operand(value, buffer.type)
-                yield Line(depth, f"{self.name(buffer)}[{e.indices(indices)}] = {right}", s)
-            case Evaluate(value):
-                text = e.text(value)
-                yield Line(depth, text if text.startswith("T.smelt.") else f"T.evaluate({text})", s)
-            case AssertStmt(condition, message):
-                yield Line(depth, f"assert {e.text(condition)}, {quoted(message)}", s)
+                yield from self.line(
+                    depth, f"{self.name(buffer)}[{e.indices(indices)}] = {right}", s
+                )
             case For():
-                yield Line(depth, f"for {self.name(s.var)} in {self.loop(s)}:", s)
+                text = self.loop(s)
+                yield from self.line(depth, f"for {self.bind(s.var)} in {text}:", s)
                 yield from self.body(s.body, depth + 1)
-            case While(condition, body):
-                yield Line(depth, f"while {e.text(condition)}:", s)
-                yield from self.body(body, depth + 1)
+            case BlockRealize(values, predicate, block):
+                yield from self.line(depth, f"with T.block({quoted(block.name)}):", s)
+                yield from self.block(block, values, predicate, depth + 1)
             case IfThenElse(condition, yes, no):
-                yield Line(depth, f"if {e.text(condition)}:", s)
+                yield from self.line(depth, f"if {e.text(condition)}:", s)
                 yield from self.body(yes, depth + 1)
                 if no is not None:
-                    yield Line(depth, "else:")
+                    yield from self.line(depth, "else:")
                     yield from self.body(no, depth + 1)
             case LetStmt(var, value, body):
                 given = e.operand(value, var.type)
-                yield Line(depth, f'with T.let({given}, "{var.type}") as {self.name(var)}:', s)
+                yield from self.line(
+                    depth, f'with T.let({given}, "{var.type}") as {self.bind(var)}:', s
+                )
                 yield from self.body(body, depth + 1)
             case Allocate(buffer, body):
-                yield Line(depth, f"with {self.allocate(s)} as {self.name(buffer)}:", s)
+                text = self.allocate(s)
+                yield from self.line(depth, f"with {text} as {self.bind(buffer)}:", s)
                 yield from self.body(body, depth + 1)
-            case BlockRealize(values, predicate, block):
-                yield Line(depth, f'with T.block("{block.name}"):', s)
-                yield from self.block(block, values, predicate, depth + 1)
-            case Block():
-                yield Line(depth, f'with T.block("{s.name}"):', s)
-                yield from self.block(
-                    s, tuple([i.var for i in s.iter_vars]), IntImm("bool", 1), depth + 1
+            case Evaluate(value):
+                text = e.text(value)
+                yield from self.line(
+                    depth, text if text.startswith("T.smelt.") else f"T.evaluate({text})", s
                 )
+            case AssertStmt(condition, message):
+                yield from self.line(depth, f"assert {e.text(condition)}, {quoted(message)}", s)
+            case While(condition, body):
+                yield from self.line(depth, f"while {e.text(condition)}:", s)
+                yield from self.body(body, depth + 1)
+            case Block():
+                yield from self.line(depth, f"with T.block({quoted(s.name)}):", s)
+                own = tuple([i.var for i in s.iter_vars])
+                yield from self.block(s, own, IntImm("bool", 1), depth + 1)
+            case Seq(()):
+                yield from self.line(depth, "pass", s)
             case _:
-                yield Line(depth, f"# {type(s).__name__}", s)
+                yield from self.line(depth, f"# {type(s).__name__}", s)
 
     def loop(self, s: For) -> str:
         """What a loop runs over."""
@@ -271,7 +332,7 @@ class _Printer:
         if s.var.type != s.extent.dtype:
             args += f', dtype="{s.var.type}"'
         if s.kind == "thread_binding" or s.thread is not None:
-            args += f", thread={s.thread!r}".replace("'", '"')
+            args += f", thread={quoted(s.thread)}"
         if s.annotations:
             args += f", annotations={self.data(s.annotations)}"
         plain = (
@@ -289,6 +350,7 @@ class _Printer:
         return f"{self.exprs.text(low)}, {self.exprs.end_text(low, extent)}"
 
     def allocate(self, s: Allocate) -> str:
+        """What a buffer that lives in a suite is bound to."""
         notes = f", annotations={self.data(s.annotations)}" if s.annotations else ""
         return f"T.allocate({self.buffer_args(s.buffer)}{notes})"
 
@@ -297,42 +359,49 @@ class _Printer:
     def block(
         self, b: Block, values: tuple[Expr, ...], predicate: Expr, depth: int
     ) -> Iterator[Line]:
+        """The inside of a block: its head, then its body."""
         if len(values) != len(b.iter_vars):
-            yield Line(depth, f"# {len(b.iter_vars)} iteration variables, {len(values)} values")
-        for it, value in zip(b.iter_vars, values, strict=False):
-            dom = self.domain(it.dom)
-            yield Line(
-                depth,
-                f"{self.name(it.var)} = T.axis.{it.kind}({dom}, {self.exprs.text(value)}"
-                + (f', dtype="{it.var.type}")' if it.var.type != INDEX else ")"),
-                it,
+            yield from self.line(
+                depth, f"# {len(b.iter_vars)} iteration variables, {len(values)} values"
             )
+        for it, value in zip(b.iter_vars, values, strict=False):
+            args = self.axis(it.dom, value, it.var.type)
+            yield from self.line(depth, f"{self.bind(it.var)} = T.axis.{it.kind}({args})", it)
         if not is_const(predicate, 1):
-            yield Line(depth, f"T.where({self.exprs.text(predicate)})")
-        if b.reads:
-            yield Line(depth, f"T.reads({', '.join(map(self.region, b.reads))})")
-        if b.writes:
-            yield Line(depth, f"T.writes({', '.join(map(self.region, b.writes))})")
+            yield from self.line(depth, f"T.where({self.exprs.text(predicate)})")
+        root = b.name == "root" and not b.iter_vars
+        reads, writes = (True, True) if root or (b.reads and b.writes) else _touches(b)
+        if b.reads or (reads and not root):
+            yield from self.line(depth, f"T.reads({', '.join(map(self.region, b.reads))})")
+        if b.writes or (writes and not root):
+            yield from self.line(depth, f"T.writes({', '.join(map(self.region, b.writes))})")
         yield from self.block_head(b, depth)
         if b.init is not None:
-            yield Line(depth, "with T.init():")
+            yield from self.line(depth, "with T.init():")
             yield from self.body(b.init, depth + 1)
         yield from self.body(b.body, depth)
 
     def block_head(self, b: Block, depth: int) -> Iterator[Line]:
+        """Annotations and buffers of a block."""
         if b.annotations:
-            yield Line(depth, f"T.block_attr({self.data(b.annotations)})")
+            yield from self.line(depth, f"T.block_attr({self.data(b.annotations)})")
         for buffer in b.alloc_buffers:
-            yield Line(
-                depth, f"{self.name(buffer)} = T.alloc_buffer({self.buffer_args(buffer)})", buffer
-            )
+            args = self.buffer_args(buffer)
+            yield from self.line(depth, f"{self.bind(buffer)} = T.alloc_buffer({args})", buffer)
 
-    def domain(self, dom: Range) -> str:
-        if isinstance(dom.min, IntImm) and dom.min.value == 0 and dom.min.type == dom.extent.dtype:
-            return self.exprs.text(dom.extent)
-        return f"({self.interval(dom.min, dom.extent)})"
+    def axis(self, dom: Range, value: Expr, kind: str) -> str:
+        """Domain, value, and the type where none of the two tells it."""
+        e = self.exprs
+        extent = e.operand(dom.extent, kind)
+        if not (isinstance(dom.min, IntImm) and dom.min.value == 0 and dom.min.type == kind):
+            end = e.end_text(dom.min, dom.extent)
+            extent = f"({e.operand(dom.min, kind)}, {end})"
+        tells = [x for x in (value, dom.extent, dom.min) if not isinstance(x, IntImm | FloatImm)]
+        known = tells[0].dtype if tells else INDEX
+        return f"{extent}, {e.operand(value, kind)}" + (f', dtype="{kind}"' * (known != kind))
 
     def region(self, r: BufferRegion) -> str:
+        """A[i, lo:hi]."""
         parts = []
         for d in r.region:
             low = self.exprs.text(d.min)
@@ -344,29 +413,19 @@ class _Printer:
 
     def data(self, value: Any) -> str:
         """Plain data of attributes and annotations."""
-        match value:
-            case Expr():
-                return (
-                    self.exprs.text(value)
-                    if not isinstance(value, IntImm)
-                    else f"T.{value.type}({value.value})"
-                )
-            case Mapping():
-                items = sorted(value.items()) if self.canonical else value.items()
-                return "{" + ", ".join([f"{quoted(k)}: {self.data(v)}" for k, v in items]) + "}"
-            case tuple():
-                return "(" + ", ".join(map(self.data, value)) + (",)" if len(value) == 1 else ")")
-            case list():
-                return "[" + ", ".join(map(self.data, value)) + "]"
-            case str():
-                return quoted(value)
-            case float() if not math.isfinite(value):
-                return f'float("{value}")'
-            case None | bool() | int() | float():
-                return repr(value)
-        if hasattr(value, "item"):
-            return self.data(value.item())
-        return quoted(str(value))
+        return self.exprs.data(value, ordered=not self.canonical)
+
+
+def _touches(block: Block) -> tuple[bool, bool]:
+    """Whether anything in a block reads, and whether anything writes."""
+    reads = writes = False
+    for root in (block.init, block.body):
+        for s in walk(root) if root is not None else ():
+            writes = (
+                writes or isinstance(s, BufferStore) or (isinstance(s, Block) and bool(s.writes))
+            )
+            reads = reads or (isinstance(s, Block) and bool(s.reads))
+    return reads or bool(loads(block)), writes
 
 
 def _flat(stmt: Stmt) -> list[Stmt]:

@@ -1,79 +1,54 @@
 """Scalar and vector expressions as text: precedence and constants in one place."""
 
-# ruff: noqa: E701 (one case a line)
-
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
     INDEX,
-    LE,
-    LT,
-    NE,
     Add,
-    And,
     Binary,
     Broadcast,
     Call,
     Cast,
-    Div,
     Expr,
     FloatImm,
-    FloorDiv,
-    FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     Not,
-    Or,
     Ramp,
     Select,
     Shuffle,
     StringImm,
-    Sub,
-    TruncDiv,
-    TruncMod,
     Var,
     const,
 )
 from smelt.ir.node import float_key
+from smelt.ir.text import data_text, quoted
 
-from .nodes import Buffer, BufferLoad, Reduce
-from .script_ops import INTRINSICS, expr_nodes, inferred_dtype
+from .nodes import BufferLoad, Reduce
+from .script_ops import (
+    ATOM,
+    COMPARISON,
+    DEVICE_INTRINSICS,
+    HOST_INTRINSICS,
+    INTRINSICS,
+    NAMED_CALLS,
+    NEGATION,
+    OPERATORS,
+    dtype_of,
+    inferred_dtype,
+    operands,
+)
 
 __all__ = ["ExprPrinter", "constant", "quoted"]
 
-_OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _ATOM = range(1, 8)
-_INFIX: dict[type[Expr], int] = {
-    Or: _OR,
-    And: _AND,
-    EQ: _COMPARE,
-    NE: _COMPARE,
-    LT: _COMPARE,
-    LE: _COMPARE,
-    GT: _COMPARE,
-    GE: _COMPARE,
-    Add: _SUM,
-    Sub: _SUM,
-    Mul: _PRODUCT,
-    Div: _PRODUCT,
-    FloorDiv: _PRODUCT,
-    FloorMod: _PRODUCT,
-}
-_PREFIX: dict[type[Expr], str] = {
-    Min: "min",
-    Max: "max",
-    TruncDiv: "truncdiv",
-    TruncMod: "truncmod",
-}
+_INFIX = {o.node: (o.symbol, o.level) for o in OPERATORS if o.python is not None}
+_PREFIX = {o.node: f"T.{o.name}" for o in OPERATORS if o.python is None}
+_CONSTANT = (IntImm, FloatImm)
 _DEFAULT = (INDEX, "float32", "bool")
 
 
@@ -99,20 +74,69 @@ def constant(e: Expr, bare: bool = True) -> str:
     raise TypeError(type(e).__name__)
 
 
-class ExprPrinter:
-    """Prints expressions; `name` gives the names of variables and buffers."""
+_DEEPEST, _LONGEST = 400, 4000
+"""How deep an expression of the text may be, and how many characters long. A bracket counts as
+_BRACKET operators in a row: Python's parser takes 200 brackets in each other, and 1000 operators.
+What is used in several places is printed as often, so that length has no bound of its own."""
+_BRACKET = 8
 
-    def __init__(self, name: Callable[[Var | Buffer], str]) -> None:
-        """Start with an empty memo."""
-        self.name = name
+
+class ExprPrinter:
+    """Prints expressions, each distinct one once.
+
+    name     gives variables and buffers names
+    fresh    gives a name for a part of an expression that is too deep for Python's parser
+    pending  such parts, by name: they have to stand before what is printed next
+    """
+
+    def __init__(self, name: Callable[[Any], str], fresh: Callable[[], str] | None = None) -> None:
+        """Start with nothing printed."""
+        self.name, self.fresh = name, fresh
         self.memo: dict[Expr, tuple[str, int]] = {}
+        self.depths: dict[Expr, int] = {}
+        self.pending: list[tuple[str, str]] = []
+
+    def forget(self) -> None:
+        """What names mean changes here."""
+        self.memo.clear()
+        self.depths.clear()
 
     def text(self, e: Expr) -> str:
-        """One expression."""
-        for node in expr_nodes(e):
-            if node not in self.memo:
-                self.memo[node] = self.one(node)
-        return self.memo[e][0]
+        """One expression. Iterative: what stands inside is printed first."""
+        memo = self.memo
+        found = memo.get(e)
+        if found is not None:
+            return found[0]
+        stack = [e]
+        while stack:
+            node = stack[-1]
+            if node in memo:
+                stack.pop()
+                continue
+            inside = operands(node)
+            missing = [c for c in inside if c not in memo]
+            if missing:
+                missing.reverse()
+                stack += missing
+                continue
+            stack.pop()
+            printed = _ONE.get(type(node), ExprPrinter.other)(self, node)
+            memo[node] = self.shortened(node, inside, *printed) if inside else printed
+        return memo[e][0]
+
+    def shortened(self, e: Expr, inside: list[Expr], text: str, level: int) -> tuple[str, int]:
+        """An expression; one that has become too deep or too long gets a name of its own."""
+        first = inside[0]
+        in_row = level < ATOM and self.memo[first][1] >= level
+        depth = self.depths.get(first, 0) + (1 if in_row else _BRACKET)
+        for c in inside[1:]:
+            depth = max(depth, self.depths.get(c, 0) + _BRACKET)
+        if (depth < _DEEPEST and len(text) < _LONGEST) or self.fresh is None:
+            self.depths[e] = depth
+            return text, level
+        name = self.fresh()
+        self.pending.append((name, text))
+        return name, ATOM
 
     def tuple_text(self, items: tuple[Expr, ...]) -> str:
         """A tuple of expressions."""
@@ -120,93 +144,133 @@ class ExprPrinter:
 
     def indices(self, items: tuple[Expr, ...]) -> str:
         """What stands between brackets."""
-        return ", ".join(map(self.text, items)) or "()"
+        return ", ".join([self.text(i) for i in items]) or "()"
 
     def end_text(self, low: Expr, extent: Expr) -> str:
         """low + extent, added where both are plain index constants."""
-        if (
-            isinstance(low, IntImm)
-            and isinstance(extent, IntImm)
-            and low.type == extent.type == INDEX
-        ):
+        if type(low) is IntImm and type(extent) is IntImm and low.type == extent.type == INDEX:
             return str(low.value + extent.value)
         return self.text(Add(low, extent))
 
     def operand(self, e: Expr, expected: str | None, level: int = 0) -> str:
         """An expression where the reader expects a type: a constant of another one says so."""
-        if isinstance(e, IntImm | FloatImm):
-            return constant(e, bare=e.type == expected)
+        if isinstance(e, _CONSTANT):
+            return typed_constant(e, expected)
         text = self.text(e)
         return text if self.memo[e][1] >= level else f"({text})"
 
-    def one(self, e: Expr) -> tuple[str, int]:
-        """The text of an expression and how tightly it binds."""
-        cls = type(e)
-        if cls in _INFIX:
-            return self.infix(e), _INFIX[cls]
-        if cls in _PREFIX:
-            assert isinstance(e, Binary)
-            return f"T.{_PREFIX[cls]}({self.pair(e.a, e.b)})", _ATOM
-        # fmt: off
-        match e:
-            case Var():                 text = self.name(e)
-            case IntImm() | FloatImm(): text = constant(e)
-            case StringImm(value):      text = quoted(value)
-            case Not(a):                return f"not {self.operand(a, None, _NOT)}", _NOT
-            case BufferLoad(b, ix):     text = f"{self.name(b)}[{self.indices(ix)}]"
-            case Select(c, a, b):       text = f"T.select({self.text(c)}, {self.pair(a, b)})"
-            case Cast(kind, value):     text = f'T.cast("{kind}", {self.text(value)})'
-            case Ramp(base, step, n):   text = f"T.ramp({self.pair(base, step)}, {n})"
-            case Broadcast(value, n):   text = f"T.broadcast({self.text(value)}, {n})"
-            case Shuffle(a, b, ix):     text = f"T.shuffle({self.text(a)}, {self.text(b)}, {ix!r})"
-            case Call():                text = self.call(e)
-            case Reduce():              text = self.reduce(e)
-            case _:                     text = f"<{cls.__name__}>"
-        # fmt: on
-        return text, _ATOM
+    def data(self, value: Any, *, ordered: bool = True) -> str:
+        """Plain data of attributes and annotations, with expressions in it."""
+        return data_text(value, self._datum, ordered=ordered)
 
-    def infix(self, e: Expr) -> str:
+    def _datum(self, value: Any) -> str:
+        if isinstance(value, IntImm):
+            return f"T.{value.type}({value.value})"
+        return self.text(value) if isinstance(value, Expr) else quoted(str(value))
+
+    # ------------------------------------------------------------------------- one node each
+
+    def other(self, e: Expr) -> tuple[str, int]:
+        """A node of no known class, for the texts of errors."""
+        return f"<{type(e).__name__}>", ATOM
+
+    def var(self, e: Var) -> tuple[str, int]:
+        """A variable."""
+        return self.name(e), ATOM
+
+    def number(self, e: IntImm | FloatImm) -> tuple[str, int]:
+        """A constant of a default type, or one that says its type."""
+        return constant(e), ATOM
+
+    def infix(self, e: Binary) -> tuple[str, int]:
         """a op b: operators of one level associate to the left, comparisons do not."""
-        assert isinstance(e, Binary)
-        level = _INFIX[type(e)]
-        left = self.left(e.a, e.b, level + 1 if level == _COMPARE else level)
-        return f"{left} {e.symbol} {self.operand(e.b, e.a.dtype, level + 1)}"
+        symbol, level = _INFIX[type(e)]
+        left = self.left(e.a, e.b, level + 1 if level == COMPARISON else level)
+        return f"{left} {symbol} {self.right(e.a, e.b, level + 1)}", level
 
-    def pair(self, a: Expr, b: Expr) -> str:
-        """Two operands of one type."""
-        both = (
-            isinstance(a, IntImm | FloatImm)
-            and isinstance(b, IntImm | FloatImm)
-            and a.type == b.type
-        )
-        first = self.operand(a, a.dtype) if both else self.left(a, b, 0)
-        return f"{first}, {self.operand(b, a.dtype)}"
+    def prefix(self, e: Binary) -> tuple[str, int]:
+        """T.max(a, b)."""
+        return f"{_PREFIX[type(e)]}({self.pair(e.a, e.b)})", ATOM
 
-    def left(self, a: Expr, b: Expr, level: int) -> str:
-        """The first of two operands: a constant is bare only where the other one tells its type."""
-        return self.operand(a, None if isinstance(b, IntImm | FloatImm) else b.dtype, level)
+    def negation(self, e: Not) -> tuple[str, int]:
+        """not a."""
+        return f"not {self.operand(e.a, None, NEGATION)}", NEGATION
 
-    def call(self, e: Call) -> str:
+    def load(self, e: BufferLoad) -> tuple[str, int]:
+        """A[i, j]."""
+        return f"{self.name(e.buffer)}[{self.indices(e.indices)}]", ATOM
+
+    def call(self, e: Call) -> tuple[str, int]:
         """T.exp(x); T.call("float32", "name", x) where type or name is not a known one."""
-        if e.op in INTRINSICS and inferred_dtype(e.op, e.args) == e.type:
+        return self.call_text(e), ATOM
+
+    def call_text(self, e: Call) -> str:
+        """The text of a call."""
+        known = INTRINSICS.get(e.op)
+        if known is not None and inferred_dtype(e.op, e.args) == e.type:
             head = [self.text(e.args[0])] if e.op == "if_then_else" else []
             values = e.args[len(head) :]
-            known = [a.dtype for a in values if not isinstance(a, IntImm | FloatImm)]
-            args = head + [self.operand(a, known[0] if known else a.dtype) for a in values]
+            kinds = [dtype_of(a) for a in values if not isinstance(a, _CONSTANT)]
+            expected = kinds[0] if kinds else "float32" if known.operands == "float" else None
+            args = head + [self.operand(a, expected) for a in values]
             return f"T.{e.op}({', '.join(args)})"
         args = [self.text(a) for a in e.args]
-        if e.op.startswith("smelt.") and e.type == "int32":
+        if known is not None and known.result == "given" and len(args) == known.arity:
+            return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
+        if e.op in NAMED_CALLS and args and isinstance(e.args[0], StringImm):
+            return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
+        if (e.op in HOST_INTRINSICS or e.op in DEVICE_INTRINSICS) and e.type == "int32":
             return f"T.{e.op}({', '.join(args)})"
         return f"T.call({', '.join([quoted(e.type), quoted(e.op), *args])})"
 
-    def reduce(self, e: Reduce) -> str:
+    def pair(self, a: Expr, b: Expr) -> str:
+        """Two operands of one type: two constants of a default type stand bare."""
+        both = isinstance(a, _CONSTANT) and isinstance(b, _CONSTANT) and a.dtype == b.dtype
+        first = constant(a) if both and a.dtype in _DEFAULT else self.left(a, b, 0)
+        return f"{first}, {self.right(a, b, 0)}"
+
+    def left(self, a: Expr, b: Expr, level: int) -> str:
+        """The first of two operands: a constant is bare only where the other one tells its type."""
+        tells = isinstance(a, _CONSTANT) and not isinstance(b, _CONSTANT)
+        return self.operand(a, dtype_of(b) if tells else None, level)
+
+    def right(self, a: Expr, b: Expr, level: int) -> str:
+        """The second of two operands: a constant is bare where it has the first one's type."""
+        return self.operand(b, dtype_of(a) if isinstance(b, _CONSTANT) else None, level)
+
+    def reduce(self, e: Reduce) -> tuple[str, int]:
         """A reduction of a tensor expression (printed for the reader only)."""
         axes = ", ".join([self.name(i.var) for i in e.axis])
-        return f"T.reduce({e.combiner.name!r}, {self.text(e.sources[e.index])}, [{axes}])"
+        return f"T.reduce({e.combiner.name!r}, {self.text(e.sources[e.index])}, [{axes}])", ATOM
 
 
-def quoted(value: object) -> str:
-    """A text in double quotes where that needs no escapes."""
-    text = repr(value)
-    plain = text[0] == "'" and '"' not in text and "\\" not in text
-    return f'"{text[1:-1]}"' if plain else text
+def typed_constant(e: IntImm | FloatImm, expected: str | None) -> str:
+    """A constant where the reader expects a type; None: no particular one."""
+    if e.type != expected:
+        return constant(e, bare=False)
+    if e.type in ("bool", "float32") or not math.isfinite(e.value):
+        return constant(e)
+    return repr(e.value)
+
+
+_One = Callable[[ExprPrinter, Any], tuple[str, int]]
+_ONE: dict[type[Expr], _One] = {
+    **dict.fromkeys(_INFIX, ExprPrinter.infix),
+    **dict.fromkeys(_PREFIX, ExprPrinter.prefix),
+    Var: ExprPrinter.var,
+    IntImm: ExprPrinter.number,
+    FloatImm: ExprPrinter.number,
+    Not: ExprPrinter.negation,
+    BufferLoad: ExprPrinter.load,
+    Call: ExprPrinter.call,
+    Reduce: ExprPrinter.reduce,
+    StringImm: lambda p, e: (quoted(e.value), ATOM),
+    Select: lambda p, e: (
+        f"T.select({p.text(e.condition)}, {p.pair(e.true_value, e.false_value)})",
+        ATOM,
+    ),
+    Cast: lambda p, e: (f'T.cast("{e.type}", {p.text(e.value)})', ATOM),
+    Ramp: lambda p, e: (f"T.ramp({p.pair(e.base, e.stride)}, {e.lanes})", ATOM),
+    Broadcast: lambda p, e: (f"T.broadcast({p.text(e.value)}, {e.lanes})", ATOM),
+    Shuffle: lambda p, e: (f"T.shuffle({p.text(e.a)}, {p.text(e.b)}, {e.indices!r})", ATOM),
+}

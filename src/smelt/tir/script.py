@@ -1,4 +1,4 @@
-"""The script language's own names: `from smelt.tir import script as T`.
+"""The script language's own names: `from smelt.script import tir as T`.
 
     @T.prim_func
     def scale(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
@@ -14,41 +14,107 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import FrameType, ModuleType
+from typing import Any, NamedTuple, overload
 
 from smelt.ir.errors import ParseError
+from smelt.ir.text import script
 
 from .nodes import PrimFunc
 from .parser import parse
-from .parser_expr import dt_name
-from .printer import script
+from .parser_call import VALUES
+from .script_ops import is_dtype
+from .verify import verify
 
-__all__ = ["Buffer", "parse", "prim_func", "script"]
+__all__ = [
+    "Buffer",
+    "FunctionSource",
+    "function_source",
+    "in_class_body",
+    "parse",
+    "prim_func",
+    "script",
+]
 
 
-def prim_func(function: Callable[..., Any]) -> PrimFunc:
-    """The tensor program that a Python function describes."""
-    from_caller = sys._getframe(1)
+class FunctionSource(NamedTuple):
+    """The text of a Python function, where it stands, and the names that it sees."""
+
+    text: str
+    path: str
+    first_line: int
+    indent: int
+    env: Mapping[str, Any]
+
+    def aliases(self, usual: str, *modules: str) -> frozenset[str]:
+        """The names under which the function sees one of some modules, the usual one included."""
+        known = [n for n, v in self.env.items() if isinstance(v, ModuleType)]
+        return frozenset([usual, *[n for n in known if self.env[n].__name__ in modules]])
+
+
+def function_source(function: Callable[..., Any], around: FrameType) -> FunctionSource:
+    """The source of a function, for a decorator. around: the frame that the decorator stands in."""
+    if not inspect.isfunction(function):
+        raise ParseError(
+            f"a {type(function).__name__} is decorated as a program; legal: a function with def"
+        )
     try:
         lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError) as e:
+    except OSError as e:
         raise ParseError(
             f"{function.__name__}: its source cannot be found ({e}); use parse(text)"
         ) from None
-    env: dict[str, Any] = {**function.__globals__, **from_caller.f_locals, **_closure(function)}
-    return _parse_source("".join(lines), function.__code__.co_filename, first, env)
-
-
-def _closure(function: Callable[..., Any]) -> dict[str, Any]:
-    found = inspect.getclosurevars(function)
-    return dict(found.nonlocals)
-
-
-def _parse_source(text: str, path: str, first_line: int, env: dict[str, Any]) -> PrimFunc:
+    text = "".join(lines)
     plain = textwrap.dedent(text)
     indent = len(text) - len(text.lstrip(" ")) if plain != text else 0
-    return parse(plain, path, env, first_line=first_line, indent=indent)
+    env = dict(function.__globals__)
+    if in_class_body(around) and around.f_back is not None:
+        env |= around.f_back.f_locals
+    env |= around.f_locals
+    env |= inspect.getclosurevars(function).nonlocals
+    return FunctionSource(plain, function.__code__.co_filename, first, indent, env)
+
+
+def in_class_body(frame: FrameType) -> bool:
+    """Whether a frame is that of a class's body."""
+    return {"__module__", "__qualname__"} <= frame.f_locals.keys()
+
+
+@overload
+def prim_func(function: Callable[..., Any]) -> PrimFunc:
+    """As @T.prim_func."""
+
+
+@overload
+def prim_func(
+    *, private: bool = False, check_well_formed: bool = True
+) -> Callable[[Callable[..., Any]], PrimFunc]:
+    """As @T.prim_func(private=True)."""
+
+
+def prim_func(
+    function: Callable[..., Any] | None = None,
+    *,
+    private: bool = False,
+    check_well_formed: bool = True,
+) -> PrimFunc | Callable[[Callable[..., Any]], PrimFunc]:
+    """The tensor program that a Python function describes.
+
+    private            for functions that only others of their module call
+    check_well_formed  whether the rules of tensor programs are checked too (a VerifyError)
+    """
+    around = sys._getframe(1)
+
+    def read(described: Callable[..., Any]) -> PrimFunc:
+        s = function_source(described, around)
+        aliases = s.aliases("T", __name__, "smelt.script.tir")
+        made = parse(
+            s.text, s.path, s.env, first_line=s.first_line, indent=s.indent, aliases=aliases
+        )
+        return verify(made) if check_well_formed else made
+
+    return read if function is None else read(function)
 
 
 class _Annotation:
@@ -69,8 +135,9 @@ Buffer: Any = _Annotation("Buffer")
 
 
 def __getattr__(name: str) -> Any:
-    if dt_name(name):
+    if is_dtype(name):
         return _Annotation(name)
-    raise AttributeError(
-        f"T.{name} has a meaning only inside of a function decorated with @T.prim_func"
-    )
+    what = f"T.{name} has a meaning only inside of a function decorated with @T.prim_func"
+    if name.startswith("_") or name not in VALUES:
+        raise AttributeError(what)
+    raise AttributeError(f"{what}; in Python write smelt.tir.{name}")

@@ -1,24 +1,160 @@
-"""What printer, parser, verifier and interpreters agree on: intrinsics and their result types."""
+"""The operators and intrinsics of tensor programs, each once: its name, operands and written form.
+
+Parser, printer, verifier and interpreter read these tables.
+"""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Call, Expr, Var
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Call,
+    Compare,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 from smelt.ir.node import Node
 
 from .nodes import Buffer, BufferLoad
 
 __all__ = [
+    "ATOM",
+    "COMPARISON",
+    "DEVICE_INTRINSICS",
     "DTYPE_NAMES",
     "HOST_INTRINSICS",
     "INTRINSICS",
+    "NAMED_CALLS",
+    "NEGATION",
+    "OPERATORS",
+    "Intrinsic",
+    "Operator",
+    "dtype_of",
     "expr_nodes",
+    "fits",
     "inferred_dtype",
+    "is_dtype",
     "operands",
     "shape_vars",
 ]
+
+# ------------------------------------------------------------------------------------- operators
+
+DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
+"""How tightly Python's operators bind; what is no operator is an ATOM."""
+
+
+class Operator(NamedTuple):
+    """A class of binary nodes.
+
+    python  the operator in Python's syntax trees; None where Python has none
+    level   how tightly it binds
+    name    T.name(a, b) is the node too; the canonical form where Python has no operator
+    others  more names, which the field uses
+    """
+
+    node: type[Binary]
+    python: type[ast.operator | ast.cmpop | ast.boolop] | None
+    level: int
+    name: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def symbol(self) -> str:
+        """The operator as Python writes it."""
+        return self.node.symbol
+
+
+OPERATORS: tuple[Operator, ...] = (
+    Operator(Or, ast.Or, DISJUNCTION, "Or"),
+    Operator(And, ast.And, CONJUNCTION, "And"),
+    Operator(EQ, ast.Eq, COMPARISON, "EQ"),
+    Operator(NE, ast.NotEq, COMPARISON, "NE"),
+    Operator(LT, ast.Lt, COMPARISON, "LT"),
+    Operator(LE, ast.LtE, COMPARISON, "LE"),
+    Operator(GT, ast.Gt, COMPARISON, "GT"),
+    Operator(GE, ast.GtE, COMPARISON, "GE"),
+    Operator(Add, ast.Add, SUM, "Add"),
+    Operator(Sub, ast.Sub, SUM, "Sub"),
+    Operator(Mul, ast.Mult, PRODUCT, "Mul"),
+    Operator(Div, ast.Div, PRODUCT, "Div", ("div", "divide")),
+    Operator(FloorDiv, ast.FloorDiv, PRODUCT, "FloorDiv", ("floordiv", "indexdiv")),
+    Operator(FloorMod, ast.Mod, PRODUCT, "FloorMod", ("floormod", "indexmod")),
+    Operator(Min, None, ATOM, "min", ("Min",)),
+    Operator(Max, None, ATOM, "max", ("Max",)),
+    Operator(TruncDiv, None, ATOM, "truncdiv"),
+    Operator(TruncMod, None, ATOM, "truncmod", ("Mod",)),
+)
+"""All binary operators, from the loosest to the tightest."""
+
+# ------------------------------------------------------------------------------------ intrinsics
+
+
+class Intrinsic(NamedTuple):
+    """A pure function of scalars (or of vectors, lane by lane).
+
+    arity     how many operands
+    operands  what they are: "float", "int" (or bool) or "any"
+    result    the result's type: "same" as the operands', "bool", or "given" in the text
+    others    more names, which the field uses
+    """
+
+    name: str
+    arity: int
+    operands: str = "any"
+    result: str = "same"
+    others: tuple[str, ...] = ()
+
+
+_FLOAT_UNARY = """exp exp2 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin
+acos atan sinh cosh asinh acosh atanh"""
+_FLOAT_BINARY = "atan2 copysign nextafter hypot"
+_INTEGER_BINARY = "bitwise_and bitwise_or bitwise_xor shift_left shift_right"
+
+INTRINSICS: dict[str, Intrinsic] = {
+    i.name: i
+    for i in (
+        *[Intrinsic(n, 1, "float") for n in _FLOAT_UNARY.split()],
+        *[Intrinsic(n, 2, "float") for n in _FLOAT_BINARY.split()],
+        *[Intrinsic(n, 2, "int") for n in _INTEGER_BINARY.split()],
+        *[Intrinsic(n, 1) for n in ("floor", "ceil", "trunc", "sign", "likely")],
+        *[Intrinsic(n, 1, result="bool") for n in ("isnan", "isinf", "isfinite")],
+        *[Intrinsic(n, 1, "int") for n in ("popcount", "clz", "bitwise_not")],
+        Intrinsic("round", 1, others=("nearbyint",)),
+        Intrinsic("abs", 1, others=("fabs",)),
+        Intrinsic("pow", 2, others=("power",)),
+        Intrinsic("fmod", 2),
+        Intrinsic("ldexp", 2),
+        Intrinsic("fma", 3),
+        Intrinsic("if_then_else", 3),
+        Intrinsic("reinterpret", 1, result="given"),
+    )
+}
+"""The pure intrinsics by name."""
 
 HOST_INTRINSICS = (
     "smelt.call_kernel",
@@ -36,40 +172,60 @@ HOST_INTRINSICS = (
 )
 """What a host program may call, and nothing else."""
 
-_UNARY = (
-    "exp exp2 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan "
-    "sinh cosh asinh acosh atanh floor ceil round trunc abs isnan isinf isfinite popcount clz "
-    "bitwise_not reinterpret likely sign"
-)
-_BINARY = (
-    "atan2 pow fmod copysign bitwise_and bitwise_or bitwise_xor shift_left shift_right "
-    "nextafter hypot ldexp"
-)
+DEVICE_INTRINSICS = ("smelt.storage_sync",)
+"""What a kernel with threads may call: a barrier, its operand the scope ("shared")."""
 
-INTRINSICS: dict[str, int] = {
-    **dict.fromkeys(_UNARY.split(), 1),
-    **dict.fromkeys(_BINARY.split(), 2),
-    "fma": 3,
-    "if_then_else": 3,
-    "max_value": 0,
-    "min_value": 0,
-}
-"""The pure intrinsics, and how many operands each takes."""
-
-DTYPE_NAMES = (*dt.DTYPES, "handle")
+NAMED_CALLS = ("call_instruction", "call_llvm_intrin", "call_llvm_pure_intrin")
+"""Calls of what their first operand, a text, names: instructions and LLVM intrinsics."""
 
 
 def inferred_dtype(op: str, args: tuple[Expr, ...]) -> str | None:
     """The result type that a call has unless it says otherwise; None where it must say so."""
     if op.startswith("smelt."):
         return "int32"
-    if op not in INTRINSICS or len(args) != INTRINSICS[op] or not args or op == "reinterpret":
+    known = INTRINSICS.get(op)
+    if known is None or len(args) != known.arity or not args or known.result == "given":
         return None
     if op == "if_then_else":
-        return args[1].dtype
-    if op in ("isnan", "isinf", "isfinite"):
-        return dt.vector("bool", dt.lanes(args[0].dtype))
-    return args[0].dtype
+        return dtype_of(args[1])
+    first = dtype_of(args[0])
+    if known.operands != "any" and not all(fits(known, dtype_of(a)) for a in args):
+        return None
+    return dt.vector("bool", dt.lanes(first)) if known.result == "bool" else first
+
+
+def dtype_of(e: Expr) -> str:
+    """The type of an expression that may be nested deeply: `e.dtype` without recursion."""
+    while True:
+        if isinstance(e, Compare):
+            return dt.vector("bool", dt.lanes(dtype_of(e.a)))
+        if isinstance(e, Binary | Not):
+            e = e.a
+        elif isinstance(e, Select):
+            e = e.true_value
+        else:
+            return e.dtype
+
+
+def fits(known: Intrinsic, dtype: str) -> bool:
+    """Whether an intrinsic takes operands of a type."""
+    if known.operands == "any":
+        return True
+    return dt.is_float(dtype) if known.operands == "float" else not dt.is_float(dtype)
+
+
+# ----------------------------------------------------------------------------------------- types
+
+DTYPE_NAMES = (*dt.DTYPES, "handle")
+
+
+def is_dtype(name: str) -> bool:
+    """Whether T.name is an element type, or a vector of one."""
+    base, x, count = name.rpartition("x")
+    return name in DTYPE_NAMES or (bool(x) and base in DTYPE_NAMES and count.isdigit())
+
+
+# ------------------------------------------------------------------------------------ expressions
 
 
 def expr_nodes(root: Expr) -> Iterator[Expr]:
@@ -88,6 +244,8 @@ def expr_nodes(root: Expr) -> Iterator[Expr]:
 
 def operands(e: Expr) -> list[Expr]:
     """The expressions directly inside one."""
+    if isinstance(e, Binary):
+        return [e.a, e.b]
     if isinstance(e, BufferLoad):
         return list(e.indices)
     if isinstance(e, Call):
@@ -101,5 +259,8 @@ def shape_vars(params: tuple[Node, ...]) -> list[Var]:
     for p in params:
         if isinstance(p, Buffer):
             for e in (*p.shape, *p.strides):
-                found.update(dict.fromkeys(n for n in expr_nodes(e) if isinstance(n, Var)))
+                if isinstance(e, Var):
+                    found[e] = None
+                else:
+                    found.update(dict.fromkeys(n for n in expr_nodes(e) if isinstance(n, Var)))
     return [v for v in found if v not in params]

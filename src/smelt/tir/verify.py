@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -28,6 +28,8 @@ from smelt.ir.expr import (
     Var,
 )
 
+from .intrin.registry import Instruction
+from .named_calls import NAMED_CALLS, name_of
 from .nodes import (
     LOOP_KINDS,
     Allocate,
@@ -48,7 +50,9 @@ from .nodes import (
     While,
 )
 from .printer import script
-from .script_ops import HOST_INTRINSICS, INTRINSICS, operands, shape_vars
+from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, INTRINSICS, operands, shape_vars
+from .threads import THREAD_AXES
+from .verify_blocks import verify_blocks
 
 __all__ = ["HOST_INTRINSICS", "verify"]
 
@@ -61,10 +65,14 @@ def verify(func: PrimFunc) -> PrimFunc:
 
     Every variable and buffer is defined around its use, and once; names of loops, blocks and
     buffers are unique while the program has blocks; types of operands and stores agree; indices
-    are as many as dimensions; flat programs vectorize and unroll loops of known extent only; host
-    programs call HOST_INTRINSICS and nothing else.
+    are as many as dimensions; flat programs vectorize and unroll loops of known extent only; the
+    loops of a kernel that name one thread axis have one extent, and barriers stand in kernels; host
+    programs call HOST_INTRINSICS and nothing else. What blocks declare covers what they do.
     """
-    _Verifier(func).function()
+    verifier = _Verifier(func)
+    verifier.function()
+    if verifier.has_blocks:
+        verify_blocks(func, verifier.fail_at)
     return func
 
 
@@ -76,6 +84,7 @@ class _Verifier:
         self.names: dict[tuple[str, str], object] = {}
         self.checked: set[Expr] = set()
         self.has_blocks = False
+        self.kernel: dict[str, For] | None = None
         self.at: Any = func
 
     def fail(self, message: str, why: str = "here", node: Any = None) -> NoReturn:
@@ -83,6 +92,10 @@ class _Verifier:
         raise VerifyError(
             f"{self.func.name}: {message}\n{script(self.func, {node or self.at: why})}"
         )
+
+    def fail_at(self, message: str, marks: Mapping[Any, str]) -> NoReturn:
+        """Raise a VerifyError with several places marked."""
+        raise VerifyError(f"{self.func.name}: {message}\n{script(self.func, marks)}")
 
     # --------------------------------------------------------------------------- functions
 
@@ -160,7 +173,7 @@ class _Verifier:
                 self.condition(condition)
                 self.stmt(body)
             case IfThenElse(condition, yes, no):
-                self.condition(condition)
+                self.mask(condition)
                 self.stmt(yes)
                 if no is not None:
                     self.stmt(no)
@@ -203,8 +216,27 @@ class _Verifier:
         ):
             self.fail(f"the {s.kind} loop {s.var.name} has no constant extent")
         self.unique("loop", s.var)
+        outermost = s.thread is not None and self.kernel is None
+        if s.thread is not None:
+            self.thread_loop(s)
         with self.defined(s.var):
             self.stmt(s.body)
+        if outermost:
+            self.kernel = None
+
+    def thread_loop(self, s: For) -> None:
+        """A loop that is bound to an axis, on whose extent all loops of the kernel agree."""
+        if s.thread not in THREAD_AXES:
+            self.fail(f"there is no thread axis {s.thread!r}; known: {', '.join(THREAD_AXES)}")
+        if self.kernel is None:
+            self.kernel = {}
+        first = self.kernel.setdefault(s.thread, s)
+        a, b = first.extent, s.extent
+        if isinstance(a, IntImm) and isinstance(b, IntImm) and a is not b:
+            self.fail_at(
+                f"loops of one kernel give {s.thread} different extents: {a.value} and {b.value}",
+                {first: f"{a.value} here", s: f"{b.value} here"},
+            )
 
     def realize(self, s: BlockRealize) -> None:
         """A block and the values of its iteration variables."""
@@ -254,6 +286,11 @@ class _Verifier:
     def condition(self, e: Expr) -> None:
         """An expression that must be a truth value."""
         self.typed(e, "bool", "the condition")
+
+    def mask(self, e: Expr) -> None:
+        """A branch's condition; in a flat program it may be a vector, which masks stores."""
+        lanes = 1 if self.has_blocks else dt.lanes(e.dtype)
+        self.typed(e, dt.vector("bool", lanes), "the condition")
 
     def index(self, e: Expr, what: str) -> None:
         """An expression that must be an integer."""
@@ -342,12 +379,17 @@ class _Verifier:
 
     def call(self, e: Call) -> None:
         """An intrinsic: known operands, one type among them."""
-        if e.op.startswith("smelt.") and e.op not in HOST_INTRINSICS:
+        if e.op in DEVICE_INTRINSICS:
+            if self.kernel is None:
+                self.fail(f"{e.op} stands outside of all loops that are bound to threads")
+        elif e.op.startswith("smelt.") and e.op not in HOST_INTRINSICS:
             self.fail(f"{e.op} is not a host intrinsic; known: {', '.join(HOST_INTRINSICS)}")
+        if e.op in NAMED_CALLS:
+            self.named_call(e)
         if e.op not in INTRINSICS:
             return
-        if len(e.args) != INTRINSICS[e.op]:
-            self.fail(f"{e.op} takes {INTRINSICS[e.op]} operands, {len(e.args)} given")
+        if len(e.args) != INTRINSICS[e.op].arity:
+            self.fail(f"{e.op} takes {INTRINSICS[e.op].arity} operands, {len(e.args)} given")
         if e.op == "if_then_else":
             self.choice(e.op, *e.args)
             if e.type != e.args[1].dtype:
@@ -358,3 +400,18 @@ class _Verifier:
             )
         if any(isinstance(a, StringImm) for a in e.args):
             self.fail(f"{e.op} does not take texts")
+
+    def named_call(self, e: Call) -> None:
+        """An instruction or an LLVM intrinsic: a name, then operands of its types."""
+        name = name_of(e)
+        if not name:
+            self.fail(f"the first operand of {e.op} is no text: the name of what is called")
+        if e.op != "call_instruction" and not name.startswith("llvm."):
+            self.fail(f"{name!r} is not the name of an LLVM intrinsic; they begin with llvm.")
+        try:
+            instruction = Instruction.called_by(e)
+        except VerifyError as error:
+            self.fail(str(error))
+        wrong = None if instruction is None else instruction.complaint(e.type, e.args[1:])
+        if wrong is not None:
+            self.fail(wrong)

@@ -1,7 +1,17 @@
 """Schedules: programs transformed by checked, recorded primitives."""
 
-from .handles import BlockRV, ExprRV, LoopRV
+from .handles import AXIS_SEPARATOR, BlockRV, ExprRV, LoopRV, StmtSRef
 from .schedule import Schedule
-from .trace import Instruction, Trace
+from .trace import Instruction, InstructionKind, Trace
 
-__all__ = ["BlockRV", "ExprRV", "Instruction", "LoopRV", "Schedule", "Trace"]
+__all__ = [
+    "AXIS_SEPARATOR",
+    "BlockRV",
+    "ExprRV",
+    "Instruction",
+    "InstructionKind",
+    "LoopRV",
+    "Schedule",
+    "StmtSRef",
+    "Trace",
+]

@@ -1,50 +1,46 @@
-"""Primitives that make a loop nest one block, and replace a block by an instruction."""
+"""blockize: a loop nest, or several blocks, as one block with a scope of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from smelt.ir.build import all_of, ceildiv, is_const
-from smelt.ir.expr import INDEX, Add, Binary, Expr, Mul, Var, const
+from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
     For,
     IterVar,
-    PrimFunc,
     Range,
     Seq,
     Stmt,
+    seq,
+    walk,
 )
-from smelt.tir.rewrite import Rewriter, substitute_stmt
+from smelt.tir.rewrite import substitute_stmt
 
+from .check import require_once
 from .facts import conjuncts
-from .fresh import freshened
+from .guard import over_variables
 from .handles import BlockRV
-from .loops import find
+from .loops import find, sequence
 from .primitive import Base, primitive
-from .region import accesses
+from .region import refresh_regions
 from .state import State
 
-__all__ = ["INTRINSICS", "BlockizePrimitives", "Intrinsic"]
-
-Intrinsic = tuple[PrimFunc, PrimFunc]
-"""What an instruction means, and the program that calls it; parameters correspond by place."""
-
-INTRINSICS: dict[str, Intrinsic] = {}
-"""Instructions by name; `tensorize` adds those that it is given as pairs."""
+__all__ = ["BlockizePrimitives"]
 
 
 class BlockizePrimitives(Base):
-    """blockize and tensorize."""
+    """blockize."""
 
     @primitive
-    def blockize(self, target: str) -> BlockRV:
-        """Make a loop, with the one block in it, a block of a scope of its own.
+    def blockize(self, target: str | Sequence[str], preserve_unit_iters: bool = True) -> BlockRV:
+        """Make a loop with the one block in it, or several blocks, a block of a scope of its own.
+
+        target               a loop, a block, or a list of neighbouring blocks
+        preserve_unit_iters  False: the new block has no variables of one value
 
         Before
             for i_0, i_1 in T.grid(4, 8):
@@ -61,9 +57,16 @@ class BlockizePrimitives(Base):
                             v = T.axis.spatial(32, v_o * 8 + i_1)
                             B[v] = A[v] + 1.0
         Needs   a perfect nest with one block, whose variables are tiles of the inner loops times
-                outer ones.
+                outer ones; or blocks of one scope with nothing but themselves between them.
         """
         s = self.state
+        if not isinstance(target, str):
+            names = sequence(s, "target", target, "a loop, a block, or a list of blocks")
+            if not names:
+                s.fail("no block is given", legal="blocks that stand side by side")
+            if len(names) > 1:
+                return BlockRV(_together(s, [s.realize(n) for n in names], preserve_unit_iters))
+            target = BlockRV(names[0])
         node = find(s, target)
         blocks = s.blocks_in(node)
         if len(blocks) != 1:
@@ -73,58 +76,89 @@ class BlockizePrimitives(Base):
                 legal="a loop around one block",
             )
         b = blocks[0]
-        inner = ([node] if isinstance(node, For) else []) + s.loops_between(b, node)
-        self._outer = _Outer(s, b, inner)
-        s.replace({node: self._outer.realize})
-        return BlockRV(self._outer.name)
-
-    @primitive
-    def tensorize(self, block_or_loop: str, tensor_intrin: str | Intrinsic) -> None:
-        """Replace a tile by an instruction that does the same.
-
-        tensor_intrin  (description, implementation), or the name of a registered pair
-
-        Needs   a loop or block whose statements equal the description, up to the order of the
-                operands
-                of + and *, with each of its buffers standing for a box of one of the tile's.
-        """
-        s = self.state
-        if isinstance(tensor_intrin, str):
-            if tensor_intrin not in INTRINSICS:
+        inner = [node, *s.loops_between(b, node)] if isinstance(node, For) else []
+        for x, below in zip(inner, [*inner[1:], b], strict=False):
+            if x.body is not below:
                 s.fail(
-                    f"there is no intrinsic {tensor_intrin!r}",
-                    legal=", ".join(INTRINSICS) or "none registered",
+                    f"{b.block.name} is not alone in {x.var.name}",
+                    mark={x: "other statements inside", b: "block"},
+                    legal="loops with nothing but the block inside",
                 )
-            name, (meaning, body) = tensor_intrin, INTRINSICS[tensor_intrin]
-        else:
-            meaning, body = tensor_intrin
-            name = body.name
-            INTRINSICS[name] = (meaning, body)
-        s.call.args["tensor_intrin"] = name
-        node = find(s, block_or_loop)
-        outer = s.realize(self.blockize(block_or_loop)) if isinstance(node, For) else node
-        match = _Match(s, name)
-        match.statement(_inner(meaning.body), outer.block.body)
-        stmt = _Place(match.places, dict(zip(body.buffers, meaning.buffers, strict=True))).stmt(
-            freshened(s, _inner(body.body))
+        outer = _Outer(s, b, inner, preserve_unit_iters)
+        s.replace({node: outer.realize})
+        return BlockRV(outer.name)
+
+
+def _together(s: State, blocks: Sequence[BlockRealize], keep_unit: bool) -> str:
+    """One block around neighbouring ones; it has a variable for every loop that they depend on."""
+    parent = next(
+        (x for x in s.above(blocks[0]) if all(s.is_under(b, x) for b in blocks)), blocks[0]
+    )
+    if not isinstance(parent, Seq) or any(s.scope(b) is not s.scope(blocks[0]) for b in blocks):
+        s.fail(
+            f"{' and '.join(b.block.name for b in blocks)} do not stand side by side",
+            mark=dict.fromkeys(blocks, "block"),
+            legal="different blocks of one scope",
         )
-        block = outer.block.replace(body=stmt)
-        reads, writes = accesses(s.facts, block)
-        s.replace(
-            {
-                outer.block: block.replace(
-                    reads=reads or outer.block.reads, writes=writes or outer.block.writes
-                )
-            }
-        )
+    holding = [next(x for x in parent.stmts if s.is_under(b, x)) for b in blocks]
+    places = sorted({k for k, x in enumerate(parent.stmts) if any(x is h for h in holding)})
+    chosen = parent.stmts[places[0] : places[-1] + 1]
+    for x in s.blocks_in(Seq(chosen)):
+        if x not in blocks:
+            s.fail(
+                f"{x.block.name} stands between the given blocks",
+                mark={x: "not given", **dict.fromkeys(blocks, "given")},
+                legal="neighbouring blocks",
+            )
+    name = s.fresh_block(f"{blocks[0].block.name}_o")
+    iters: list[IterVar] = []
+    values: list[Expr] = []
+    own: dict[Var, Expr] = {}
+    mentioned = set().union(*[_mentioned(x) for x in chosen])
+    for x in s.loops_above(parent):
+        if x.var not in mentioned:
+            continue
+        if is_const(x.extent, 1) and not keep_unit:
+            own[x.var] = x.min
+            continue
+        v = s.new_var(f"v{x.var.name}", x.min, x.extent)
+        own[x.var] = v
+        iters.append(IterVar(v, Range(x.min, x.extent), _kind_of(blocks, x.var)))
+        values.append(x.var)
+    body = seq(*[substitute_stmt(x, own) for x in chosen])
+    whole = refresh_regions(s.facts, Block(name, tuple(iters), (), (), body))
+    new = BlockRealize(tuple(values), const(True), whole)
+    s.replace({chosen[0]: new, **dict.fromkeys(chosen[1:])})
+    return name
+
+
+def _mentioned(s: Stmt) -> set[Var]:
+    """The variables that the expressions of a statement mention."""
+    found: set[Var] = set()
+    for x in walk(s):
+        for c in x.children():
+            if isinstance(c, Expr):
+                found |= free_vars(c)
+    return found
+
+
+def _kind_of(blocks: Sequence[BlockRealize], v: Var) -> str:
+    """The kind of a variable bound to a loop: what the blocks inside bind to it, if they agree."""
+    kinds = {
+        i.kind
+        for b in blocks
+        for i, value in zip(b.block.iter_vars, b.values, strict=True)
+        if v in free_vars(value)
+    }
+    return kinds.pop() if len(kinds) == 1 else "opaque"
 
 
 class _Outer:
     """The block around a tile."""
 
-    def __init__(self, s: State, b: BlockRealize, inner: Sequence[For]) -> None:
+    def __init__(self, s: State, b: BlockRealize, inner: Sequence[For], keep_unit: bool) -> None:
         """Divide each variable into an outer one and an offset inside the tile."""
-        self.state, self.b, self.inner = s, b, inner
+        self.state, self.b, self.inner, self.keep_unit = s, b, inner, keep_unit
         self.name = s.fresh_block(f"{b.block.name}_o")
         self.iters: list[IterVar] = []
         self.values: list[Expr] = []
@@ -134,19 +168,19 @@ class _Outer:
             inside.append(self._divide(i, value))
         outer_guard, inner_guard = self._guards(inside)
         reduces = any(i.kind == "reduce" for i in self.iters)
+        if reduces and b.block.init is not None:
+            require_once(s, b, inner, "it would add up twice to one initial value")
         block = b.block.replace(init=None) if reduces else b.block
         stmt: Stmt = BlockRealize(tuple(inside), inner_guard, block)
         for x in reversed(inner):
             stmt = x.replace(body=stmt)
         init = self._init(inside, inner_guard) if reduces and b.block.init is not None else None
         whole = Block(self.name, tuple(self.iters), (), (), stmt, init)
-        reads, writes = accesses(s.facts, whole)
+        whole = refresh_regions(s.facts, whole)
         if init is None and b.block.init is not None:
             own = {w.buffer for w in b.block.writes}
-            reads = tuple([r for r in reads if r.buffer not in own])
-        self.realize = BlockRealize(
-            tuple(self.values), outer_guard, whole.replace(reads=reads, writes=writes)
-        )
+            whole = whole.replace(reads=tuple([r for r in whole.reads if r.buffer not in own]))
+        self.realize = BlockRealize(tuple(self.values), outer_guard, whole)
 
     def _divide(self, i: IterVar, value: Expr) -> Expr:
         s, facts = self.state, self.state.facts
@@ -181,6 +215,8 @@ class _Outer:
         return facts.simplify(outer * width + offset)
 
     def _add(self, i: IterVar, value: Expr, dom: Range) -> Expr:
+        if is_const(dom.extent, 1) and not self.keep_unit:
+            return dom.min
         v = self.state.new_var(f"{i.var.name}_o", dom.min, dom.extent)
         self.iters.append(IterVar(v, dom, i.kind))
         self.values.append(value)
@@ -193,21 +229,15 @@ class _Outer:
         """The predicate's parts about outer loops, and those about the inner ones."""
         facts = self.state.facts
         ours = {x.var for x in self.inner}
-        outer, inner = [], []
+        outer: list[Expr] = []
+        inner: list[Expr] = []
+        at = dict(zip([i.var for i in self.b.block.iter_vars], inside, strict=True))
         for c in conjuncts(self.b.predicate):
-            if not free_vars(c) & ours:
-                outer.append(c)
-                continue
-            for i, value, new in zip(self.b.block.iter_vars, self.b.values, inside, strict=True):
-                if facts.simplify(c) is facts.simplify(value < i.dom.min + i.dom.extent):
-                    inner.append(new < i.dom.min + i.dom.extent)
-                    break
+            if free_vars(c) & ours:
+                own = over_variables(self.state, self.b, c)
+                inner.append(facts.simplify(substitute(own, at)))
             else:
-                self.state.cannot_prove(
-                    f"the guard of {self.b.block.name} can be told by its variables",
-                    mark={self.b: "its guard"},
-                    legal="a guard of the variables' ranges",
-                )
+                outer.append(c)
         return all_of(list(dict.fromkeys(outer + self.outside))), facts.conjunction(*inner)
 
     def _init(self, inside: Sequence[Expr], guard: Expr) -> Stmt:
@@ -229,11 +259,9 @@ class _Outer:
             if x.var in used
         }
         assert b.block.init is not None
-        kept = [
-            c
-            for c in conjuncts(guard)
-            if not free_vars(c) & ({x.var for x in self.inner} - set(fresh))
-        ]
+        # initial values are set where the reduce variables begin, as far as the guard holds there
+        first: dict[Var, Expr] = {x.var: x.min for x in self.inner if x.var not in fresh}
+        kept = [substitute(c, {**fresh, **first}) for c in conjuncts(guard)]
         block = Block(
             s.fresh_block(f"{b.block.name}_init"),
             tuple(iters),
@@ -241,170 +269,13 @@ class _Outer:
             (),
             substitute_stmt(b.block.init, own),
         )
-        reads, writes = accesses(s.facts, block)
         stmt: Stmt = BlockRealize(
             tuple([substitute(v, fresh) for _, v in pairs]),
-            substitute(all_of(kept), fresh),
-            block.replace(reads=reads, writes=writes),
+            s.facts.conjunction(*kept),
+            refresh_regions(s.facts, block),
         )
         for x in reversed(self.inner):
             own_loop = fresh.get(x.var)
             if isinstance(own_loop, Var):
                 stmt = For(own_loop, x.min, x.extent, stmt)
         return stmt
-
-
-# -------------------------------------------------------------------------------------- matching
-
-
-def _inner(s: Stmt) -> Stmt:
-    """What a function's root block does."""
-    return s.block.body if isinstance(s, BlockRealize) and not s.values else s
-
-
-class _Match:
-    """Compares a description with a tile and finds where its buffers lie."""
-
-    def __init__(self, state: State, name: str) -> None:
-        """Nothing is known yet."""
-        self.state, self.name = state, name
-        self.loops: dict[Var, Expr] = {}
-        self.places: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
-        self.inner: set[Var] = set()
-        self.meaning: dict[Var, Expr] = {}
-        self.values: dict[Var, Expr] = {}
-
-    def refuse(self, why: str, s: Stmt | None = None) -> None:
-        """Raise, naming the difference."""
-        self.state.fail(
-            f"the tile is not what {self.name} does: {why}",
-            mark={s: why} if s is not None and s in self.state.index.order else {},
-            legal="a tile that equals the description",
-        )
-
-    def statement(self, d: Stmt, t: Stmt) -> None:
-        """Compare two statements."""
-        match d, t:
-            case For(), For():
-                if not self.state.facts.equal(substitute(d.extent, {}), t.extent):
-                    self.refuse(f"the loop {t.var.name} has another extent", t)
-                self.loops[d.var] = t.var
-                self.inner.add(t.var)
-                self.statement(d.body, t.body)
-            case BlockRealize(), BlockRealize():
-                if not is_const(t.predicate):
-                    self.refuse(f"{t.block.name} is guarded", t)
-                self._block(d, t)
-            case BufferStore(), BufferStore():
-                self._access(d.buffer, d.indices, t.buffer, t.indices)
-                if not self.expr(d.value, t.value):
-                    self.refuse("the stored values differ", t)
-            case Seq(a), Seq(b) if len(a) == len(b):
-                for x, y in zip(a, b, strict=True):
-                    self.statement(x, y)
-            case _:
-                self.refuse(f"{type(t).__name__} stands where {type(d).__name__} should", t)
-
-    def _block(self, d: BlockRealize, t: BlockRealize) -> None:
-        for i, v in zip(d.block.iter_vars, d.values, strict=True):
-            self.meaning[i.var] = substitute(v, self.loops)
-        for i, v in zip(t.block.iter_vars, t.values, strict=True):
-            self.values[i.var] = v
-        if (d.block.init is None) != (t.block.init is None):
-            self.refuse("only one of them sets initial values", t)
-        if d.block.init is not None and t.block.init is not None:
-            self.statement(d.block.init, t.block.init)
-        self.statement(d.block.body, t.block.body)
-
-    def expr(self, d: Expr, t: Expr) -> bool:
-        """Whether two expressions are equal, operands of + and * in any order."""
-        if isinstance(d, BufferLoad) and isinstance(t, BufferLoad):
-            return self._access(d.buffer, d.indices, t.buffer, t.indices, refuse=False)
-        if type(d) is not type(t) or d.dtype != t.dtype:
-            return False
-        if isinstance(d, Binary) and isinstance(t, Binary):
-            saved = dict(self.places)
-            if self.expr(d.a, t.a) and self.expr(d.b, t.b):
-                return True
-            self.places = saved
-            return isinstance(d, Add | Mul) and self.expr(d.a, t.b) and self.expr(d.b, t.a)
-        if isinstance(d, Var):
-            return self.state.facts.equal(substitute(d, self.meaning), substitute(t, self.values))
-        below_d = [c for c in d.children() if isinstance(c, Expr)]
-        below_t = [c for c in t.children() if isinstance(c, Expr)]
-        if not below_d:
-            return d is t
-        same = len(below_d) == len(below_t) and getattr(d, "op", None) == getattr(t, "op", None)
-        return same and all(self.expr(a, b) for a, b in zip(below_d, below_t, strict=True))
-
-    def _access(
-        self, d: Buffer, at: Sequence[Expr], t: Buffer, indices: Sequence[Expr], refuse: bool = True
-    ) -> bool:
-        """Let a description's buffer stand for a box of a tile's buffer."""
-        facts = self.state.facts
-        skip = len(indices) - len(at)
-        good = skip >= 0 and d.dtype == t.dtype
-        base: list[Expr] = []
-        for k, e in enumerate(indices if good else ()):
-            there = substitute(e, self.values)
-            if k >= skip:
-                there = there - substitute(substitute(at[k - skip], self.meaning), self.loops)
-            base.append(facts.simplify(there))
-            good = good and not free_vars(base[-1]) & self.inner
-        found = self.places.setdefault(d, (t, tuple(base))) if good else (t, ())
-        good = (
-            good
-            and found[0] is t
-            and all(facts.equal(a, b) for a, b in zip(found[1], base, strict=True))
-        )
-        if refuse and not good:
-            self.refuse(f"{d.name} does not stand for a box of {t.name}")
-        return good
-
-
-class _Place(Rewriter):
-    """Puts an implementation's accesses where the tile's buffers lie."""
-
-    def __init__(
-        self,
-        places: Mapping[Buffer, tuple[Buffer, tuple[Expr, ...]]],
-        names: Mapping[Buffer, Buffer],
-    ) -> None:
-        super().__init__()
-        self.places = {b: places[m] for b, m in names.items() if m in places}
-
-    def _at(self, b: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
-        if b not in self.places:
-            return b, indices
-        target, base = self.places[b]
-        skip = len(base) - len(indices)
-        return target, tuple(
-            [e + indices[k - skip] if k >= skip else e for k, e in enumerate(base)]
-        )
-
-    def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, BufferLoad):
-            return BufferLoad(*self._at(e.buffer, self.exprs(e.indices)))
-        return super().visit_expr(e)
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        buffer, indices = self._at(s.buffer, self.exprs(s.indices))
-        return BufferStore(buffer, self.expr(s.value), indices)
-
-    def visit_Block(self, s: Block) -> Stmt:
-        init = None if s.init is None else self.stmt(s.init)
-        regions = []
-        for items in (s.reads, s.writes):
-            moved = []
-            for r in items:
-                buffer, low = self._at(r.buffer, tuple([self.expr(d.min) for d in r.region]))
-                skip = len(low) - len(r.region)
-                sizes = [const(1, INDEX)] * skip + [d.extent for d in r.region]
-                moved.append(
-                    r.replace(
-                        buffer=buffer,
-                        region=tuple([Range(a, e) for a, e in zip(low, sizes, strict=True)]),
-                    )
-                )
-            regions.append(tuple(moved))
-        return s.replace(body=self.stmt(s.body), init=init, reads=regions[0], writes=regions[1])

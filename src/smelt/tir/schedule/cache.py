@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.expr import INDEX, Expr, const
+from smelt.ir.build import all_of
+from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.walk import free_vars
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -20,14 +22,15 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter
 
-from .check import Kind, recheck, require_consumers_apart, require_kind
+from .check import Kind, is_injective, recheck, require_consumers_apart, require_kind
 from .facts import Box
+from .guard import conditions
 from .handles import BlockRV
 from .primitive import Base, primitive
-from .region import touched
+from .region import domain_loops, touched
 from .state import Change, State
 
-__all__ = ["CachePrimitives", "add_alloc", "buffer_at", "copy_nest"]
+__all__ = ["CachePrimitives", "add_alloc", "buffer_at", "copy_nest", "replace_buffer", "swapped"]
 
 
 class CachePrimitives(Base):
@@ -37,7 +40,7 @@ class CachePrimitives(Base):
     def cache_read(
         self,
         block: str,
-        read_buffer_index: int | str,
+        read_buffer_index: int | str | Buffer,
         storage_scope: str,
         consumer_blocks: Sequence[str] | None = None,
     ) -> BlockRV:
@@ -71,7 +74,7 @@ class CachePrimitives(Base):
             s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope
         )
         name = s.fresh_block(cached.name)
-        changes: dict[Stmt, Change] = {c.block: _with_buffer(s, buffer, cached) for c in chosen}
+        changes: dict[Stmt, Change] = {c.block: swapped(buffer, cached) for c in chosen}
         inside, place, behind = _between(s, scope, writers, chosen)
         nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
         changes[place] = _beside(changes.get(place), nest, behind)
@@ -84,7 +87,7 @@ class CachePrimitives(Base):
     def cache_write(
         self,
         block: str,
-        write_buffer_index: int | str,
+        write_buffer_index: int | str | Buffer,
         storage_scope: str,
         consumer_blocks: Sequence[str] | None = None,
     ) -> BlockRV:
@@ -106,7 +109,8 @@ class CachePrimitives(Base):
                 with T.block("B_local"):
                     v0 = T.axis.spatial(4, ax0)
                     B[v0] = B_local[v0]
-        Needs   a block that is the buffer's only writer.
+        Needs   a block that is the buffer's only writer; of a parameter only the part that it
+                writes is copied, which must be a box without holes.
         """
         s = self.state
         b = s.realize(block)
@@ -114,6 +118,7 @@ class CachePrimitives(Base):
         scope = s.scope(b)
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
         require_consumers_apart(s, b, buffer)
+        consumers = _chosen(s, buffer, scope, consumer_blocks) if consumer_blocks else []
         cached = Buffer(
             s.fresh(f"{buffer.name}_{storage_scope}"),
             buffer.shape,
@@ -122,14 +127,10 @@ class CachePrimitives(Base):
             buffer.strides,
         )
         name = s.fresh_block(cached.name)
-        box = None
-        if scope.block.name != "root":
-            region = next(w for w in b.block.writes if w.buffer is buffer)
-            box = touched(s, b, region, s.loops_above(b))
-        nest = copy_nest(s, name, cached, buffer, box)
-        changes: dict[Stmt, Change] = {b.block: _with_buffer(s, buffer, cached)}
-        for c in consumer_blocks or ():
-            changes[s.realize(c).block] = _with_buffer(s, buffer, cached)
+        nest = copy_nest(s, name, cached, buffer, *written_box(s, b, buffer))
+        changes: dict[Stmt, Change] = {b.block: swapped(buffer, cached)}
+        for c in consumers:
+            changes[c.block] = swapped(buffer, cached)
         place = s.top(b, scope.block)
         changes[place] = _beside(changes.get(place), nest, True)
         add_alloc(changes, scope, cached)
@@ -137,7 +138,7 @@ class CachePrimitives(Base):
         return BlockRV(name)
 
     @primitive
-    def set_scope(self, block: str, buffer_index: int | str, storage_scope: str) -> None:
+    def set_scope(self, block: str, buffer_index: int | str | Buffer, storage_scope: str) -> None:
         """Keep a buffer that a block writes in another kind of memory.
 
         Before
@@ -177,8 +178,10 @@ class CachePrimitives(Base):
         replace_buffer(s, buffer, buffer.replace(scope=storage_scope))
 
 
-def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str) -> Buffer:
-    """A buffer that a block reads or writes, by its position among them or by its name."""
+def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str | Buffer) -> Buffer:
+    """A buffer that a block reads or writes: by its position among them, by name, or as itself."""
+    if isinstance(index, Buffer):
+        index = index.name
     regions = b.block.reads if kind == "read" else b.block.writes
     buffers = list(dict.fromkeys(r.buffer for r in regions))
     found = [x for k, x in enumerate(buffers) if index in (k, x.name)]
@@ -200,9 +203,17 @@ def _chosen(
     order = s.index.order
     for c in chosen:
         if not any(r.buffer is buffer for r in c.block.reads):
-            s.fail(f"{c.block.name} does not read {buffer.name}", mark={c: "named as a consumer"})
+            s.fail(
+                f"{c.block.name} does not read {buffer.name}",
+                mark={c: "named as a consumer"},
+                legal=", ".join(r.block.name for r in s.readers(scope, buffer)),
+            )
         if any(w.buffer is buffer for w in c.block.writes):
-            s.fail(f"{c.block.name} writes {buffer.name} too", mark={c: "reads and writes it"})
+            s.fail(
+                f"{c.block.name} writes {buffer.name} too",
+                mark={c: "reads and writes it"},
+                legal="blocks that only read it (see cache_inplace)",
+            )
         for w in s.writers(scope, buffer):
             if order[w] > order[c]:
                 s.fail(
@@ -213,8 +224,68 @@ def _chosen(
     return chosen
 
 
-def copy_nest(s: State, name: str, source: Buffer, target: Buffer, box: Box | None = None) -> Stmt:
-    """Loops that copy one buffer to another: all of it, or a box."""
+def written_box(s: State, b: BlockRealize, buffer: Buffer) -> tuple[Box, Box]:
+    """What a block writes of a buffer in its scope: a box, and the limits that it is clipped to.
+
+    Refuses where what outlives the scope would be overwritten with elements not written.
+    """
+    region = next(w for w in b.block.writes if w.buffer is buffer)
+    loops = s.loops_above(b)
+    box = touched(s, b, region, loops)
+    domains = domain_loops(b.block)
+    limits = s.facts.box(region.region, buffer.shape, domains)
+    outlives = buffer not in s.scope(b).block.alloc_buffers
+    if outlives and not _fills(s, b, region, box, limits):
+        s.cannot_prove(
+            f"{b.block.name} writes every element of a box of {buffer.name}",
+            mark={b: f"writes {buffer.name}"},
+            legal="a block without a condition, whose loops are dimensions of the parameter",
+        )
+    return box, limits
+
+
+def _fills(s: State, b: BlockRealize, region: BufferRegion, box: Box, limits: Box) -> bool:
+    """Whether a block's iterations write every element of a box inside the limits."""
+    guard = conditions(s, b)
+    if guard is None or guard:
+        return False
+    loops = [
+        x
+        for x in s.loops_above(b)
+        if any(
+            i.kind == "spatial" and x.var in free_vars(v)
+            for i, v in zip(b.block.iter_vars, b.values, strict=True)
+        )
+    ]
+    runs: Expr = const(1, INDEX)
+    size: Expr = const(1, INDEX)
+    for x in loops:
+        runs = runs * x.extent
+    for low, high in box:
+        size = size * s.facts.extent(low, high)
+    own = {i.var for i in b.block.iter_vars}
+    alone = [d.min for d in region.region if isinstance(d.min, Var) and d.min in own]
+    plain = len(set(alone)) == len(region.region)
+    inside = all(
+        s.facts.prove(low >= first) and s.facts.prove(high <= last)
+        for (low, high), (first, last) in zip(box, limits, strict=True)
+    )
+    return s.facts.equal(runs, size) and (plain or inside) and is_injective(s, b, loops)
+
+
+def copy_nest(
+    s: State,
+    name: str,
+    source: Buffer,
+    target: Buffer,
+    box: Box | None = None,
+    limits: Box | None = None,
+    under: Expr | None = None,
+) -> Stmt:
+    """Loops that copy one buffer to another: all of it, or a box as far as it is inside limits.
+
+    under  a condition on the copying
+    """
     zero, one = const(0, INDEX), const(1, INDEX)
     iters = tuple(
         [IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(source.shape)]
@@ -234,13 +305,18 @@ def copy_nest(s: State, name: str, source: Buffer, target: Buffer, box: Box | No
         extent = s.facts.extent(low, high)
         if not s.facts.prove(extent >= source.shape[k]):
             lows[k], extents[k] = low, extent
+    ends = limits or [(zero, e - 1) for e in source.shape]
 
     def make(loops: list[Expr]) -> Stmt:
         values = [s.facts.simplify(low + x) for low, x in zip(lows, loops, strict=True)]
         guard = s.facts.conjunction(
-            *[c for v, e in zip(values, source.shape, strict=True) for c in (v >= 0, v < e)]
+            *[
+                c
+                for v, (first, last) in zip(values, ends, strict=True)
+                for c in (v >= first, v < s.facts.simplify(last + 1))
+            ]
         )
-        return BlockRealize(tuple(values), guard, block)
+        return BlockRealize(tuple(values), guard if under is None else all_of(guard, under), block)
 
     return s.nest([f"ax{k}" for k in range(len(iters))], extents, make)
 
@@ -307,8 +383,8 @@ def _needed(s: State, buffer: Buffer, readers: Sequence[BlockRealize], inside: S
     return box
 
 
-def _with_buffer(s: State, old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
-    """Let a block use another buffer of the same shape."""
+def swapped(old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
+    """The change that lets a block use another buffer of the same shape."""
 
     def change(block: Stmt) -> Stmt:
         assert isinstance(block, Block)

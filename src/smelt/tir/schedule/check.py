@@ -10,11 +10,22 @@ from collections.abc import Sequence
 from enum import Enum
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Var, convert
+from smelt.ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Sub, Var, convert
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For, Stmt
+from smelt.tir.nodes import (
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    Stmt,
+    no_op,
+)
 
+from .facts import conjuncts
+from .guard import conditions
 from .region import merge_digits, touched
 from .state import State
 
@@ -30,6 +41,8 @@ __all__ = [
     "require_around",
     "require_consumers_apart",
     "require_kind",
+    "require_once",
+    "require_operands_stay",
     "require_producers_apart",
     "require_top",
     "why_not",
@@ -102,11 +115,13 @@ def require_kind(state: State, b: BlockRealize, *kinds: Kind) -> None:
 
 def is_injective(state: State, b: BlockRealize, loops: Sequence[For]) -> bool:
     """Whether different iterations certainly give the block's variables different values."""
-    return injective(state, b.values, loops)
+    return injective(state, b.values, loops, b.predicate)
 
 
-def injective(state: State, values: Sequence[Expr], loops: Sequence[For]) -> bool:
-    """Whether different values of `loops` certainly give different `values`.
+def injective(
+    state: State, values: Sequence[Expr], loops: Sequence[For], guard: Expr | None = None
+) -> bool:
+    """Whether different values of `loops` certainly give different `values`, where a guard holds.
 
     Mixed-radix reasoning: in each binding, written as a sum of terms, every coefficient must be
     at least as large as the span of the smaller terms; a loop must be seen whole in one binding.
@@ -116,25 +131,49 @@ def injective(state: State, values: Sequence[Expr], loops: Sequence[For]) -> boo
     known: list[Expr] = []
     while queue:
         for e in queue:
-            known += _determined(state, e, loops)
-        merged = merge_digits(known)
+            known += _determined(state, e, loops, guard)
+        merged = merge_digits(known, state.facts)
         queue = [e for e in merged if not isinstance(e, Var) and e not in known]
         known = [e for e in merged if e not in queue]
     return wanted <= set(known)
 
 
-def _determined(state: State, value: Expr, loops: Sequence[For]) -> list[Expr]:
+def _determined(state: State, value: Expr, loops: Sequence[For], guard: Expr | None) -> list[Expr]:
     """Variables, quotients and remainders whose value follows from the value of one expression."""
+    if not free_vars(value) & {x.var for x in loops}:
+        return [value]
     terms: dict[Expr, int] = {}
     if not _terms(value, 1, {x.var for x in loops}, terms):
         return []
+    smaller: Expr = convert(0)
     span: Expr = convert(1)
-    for atom, coefficient in sorted(terms.items(), key=lambda t: t[1]):
-        ends = state.facts.relax(atom, loops)
-        if ends is None or not state.facts.prove(convert(coefficient) >= span):
+    for atom, coefficient in sorted(terms.items(), key=lambda t: abs(t[1])):
+        ends = _ends(state, atom, loops)
+        if ends is None or not _fits(state, span, smaller, abs(coefficient), guard):
             return []
-        span = span + coefficient * state.facts.simplify(ends[1] - ends[0])
+        if guard is not None:
+            smaller = smaller + coefficient * (atom - ends[coefficient < 0])
+        span = span + abs(coefficient) * state.facts.simplify(ends[1] - ends[0])
     return list(terms)
+
+
+def _ends(state: State, atom: Expr, loops: Sequence[For]) -> tuple[Expr, Expr] | None:
+    """The smallest and largest value of a loop variable, or of a quotient or remainder."""
+    if isinstance(atom, Var):
+        loop = next((x for x in loops if x.var is atom), None)
+        if loop is not None and not free_vars(loop.min) and not free_vars(loop.extent):
+            return loop.min, state.facts.simplify(loop.min + loop.extent - 1)
+    return state.facts.relax(atom, loops)
+
+
+def _fits(state: State, span: Expr, smaller: Expr, coefficient: int, guard: Expr | None) -> bool:
+    """Whether the sum of the smaller terms, from 0 on, stays below a coefficient."""
+    if state.facts.prove(convert(coefficient) >= span):
+        return True
+    if guard is None or is_const(guard):
+        return False
+    with state.facts.analyzer.assume(guard):
+        return state.facts.prove(smaller < coefficient)
 
 
 def _terms(e: Expr, factor: int, loops: set[Var], out: dict[Expr, int]) -> bool:
@@ -143,6 +182,8 @@ def _terms(e: Expr, factor: int, loops: set[Var], out: dict[Expr, int]) -> bool:
         return True
     if isinstance(e, Add):
         return _terms(e.a, factor, loops, out) and _terms(e.b, factor, loops, out)
+    if isinstance(e, Sub):
+        return _terms(e.a, factor, loops, out) and _terms(e.b, -factor, loops, out)
     if isinstance(e, Mul) and isinstance(e.b, IntImm):
         return _terms(e.a, factor * e.b.value, loops, out)
     if isinstance(e, Var | FloorDiv | FloorMod) and e not in out:
@@ -266,6 +307,68 @@ def recheck(state: State, s: Stmt) -> None:
             check_concurrent(state, up, up.kind, (up.thread or "").startswith("threadIdx"))
 
 
+def rewriting_loops(state: State, w: BlockRealize) -> list[For]:
+    """The loops whose iterations may put other values into the elements that a block writes."""
+    bound: set[Var] = set()
+    spatial = [i for i in w.block.iter_vars if i.kind == "spatial"]
+    domains = [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in spatial]
+    for region in w.block.writes:
+        at = [d.min for d in region.region]
+        plain = {i.var for i in spatial} <= set(at)
+        if not plain and not injective(state, at, domains):
+            bound.update(i.var for i in spatial)
+    values = zip(w.block.iter_vars, w.values, strict=True)
+    moving = [v for i, v in values if i.kind == "opaque" or i.var in bound]
+    used = set().union(*[free_vars(v) for v in moving])
+    return [x for x in state.loops_above(w) if x.var in used and not is_const(x.extent, 1)]
+
+
+def require_operands_stay(state: State, b: BlockRealize, place: Stmt) -> None:
+    """Refuse to read, somewhere else, operands that other iterations overwrite in the meantime."""
+    scope = state.scope(b)
+    for buffer in {r.buffer: None for r in b.block.reads}:
+        for w in state.writers(scope, buffer):
+            if w is b:
+                continue
+            for x in rewriting_loops(state, w):
+                if not (state.is_under(b, x) and state.is_under(place, x)):
+                    state.fail(
+                        f"{b.block.name} reads {buffer.name}, which {w.block.name} overwrites in "
+                        f"the iterations of {x.var.name}",
+                        mark={x: "overwrites it", b: f"reads {buffer.name}"},
+                        legal=f"a place inside {x.var.name}",
+                    )
+
+
+def require_once(state: State, b: BlockRealize, loops: Sequence[For], why: str) -> None:
+    """Refuse a block that may run twice for the same values of its variables while loops run.
+
+    why  what would go wrong
+    """
+    if not is_injective(state, b, loops):
+        unused = [
+            x
+            for x in loops
+            if not is_const(x.extent, 1) and not any(x.var in free_vars(v) for v in b.values)
+        ]
+        mark: dict[Node, str] = {b: "a reduction"}
+        legal = "loops of which each is seen in a variable of the block"
+        if unused:
+            names = ", ".join(x.var.name for x in unused)
+            state.fail(
+                f"{b.block.name} runs again in each iteration of {names}: {why}",
+                mark={**mark, unused[0]: "no variable of the block"},
+                legal=legal,
+            )
+        names = ", ".join(x.var.name for x in loops)
+        state.cannot_prove(
+            f"{b.block.name} runs once for each of its values in the loops {names}: "
+            f"otherwise {why}",
+            mark=mark,
+            legal=legal,
+        )
+
+
 def require_around(state: State, loop: For, b: BlockRealize) -> None:
     """Refuse a loop that does not stand around a block."""
     if loop not in state.loops_above(b):
@@ -385,6 +488,8 @@ def _check_covered(
         for r in (*b.block.reads, *b.block.writes):
             first = written.get(r.buffer)
             if first is not None and first is not b:
+                if any(w.buffer is r.buffer for w in b.block.writes):
+                    _check_written_once(state, first, b, r.buffer, loops, what)
                 _check_pair(state, first, b, r, loops, what)
         for w in b.block.writes:
             written.setdefault(w.buffer, b)
@@ -392,7 +497,34 @@ def _check_covered(
         for r in b.block.reads:
             first = written.get(r.buffer)
             if first is not None and first is not b and blocks.index(first) > blocks.index(b):
+                _check_written_once(state, first, b, r.buffer, loops, what)
                 _check_pair(state, first, b, r, loops, what)
+
+
+def _check_written_once(
+    state: State,
+    first: BlockRealize,
+    then: BlockRealize,
+    buffer: Buffer,
+    loops: Sequence[For],
+    what: str,
+) -> None:
+    """No other iteration of the loops writes again what this one has given to another block."""
+    if not is_injective(state, first, [*loops, *state.loops_between(first, loops[-1])]):
+        state.cannot_prove(
+            f"the iterations of {' and '.join(x.var.name for x in loops)} may {what}: "
+            f"{first.block.name} may write elements of {buffer.name} again in another iteration, "
+            f"after {then.block.name} has changed or read them",
+            mark={first: f"writes {buffer.name}", then: f"uses {buffer.name}"},
+            legal="loops of which each is seen in a variable of the writing block",
+        )
+
+
+def _shared(state: State, first: BlockRealize, then: BlockRealize) -> list[Expr]:
+    """The conditions of a block on the loops that stand around another one too."""
+    around = {x.var for x in state.loops_above(first)} & {x.var for x in state.loops_above(then)}
+    loops = {x.var for x in state.loops_above(then)}
+    return [c for c in conjuncts(then.predicate) if free_vars(c) & loops <= around]
 
 
 def _check_pair(
@@ -406,6 +538,15 @@ def _check_pair(
     inside = loops[-1]
     need = touched(state, then, region, state.loops_between(then, inside))
     write = next(w for w in first.block.writes if w.buffer is region.buffer)
+    guard = conditions(state, first, _shared(state, first, then))
+    if guard is None or guard:
+        state.cannot_prove(
+            f"the iterations of {' and '.join(x.var.name for x in loops)} may {what}: "
+            f"{first.block.name} runs under a condition, and {then.block.name} may use elements "
+            f"of {region.buffer.name} that it wrote in another iteration",
+            mark={first: "its guard", then: f"uses {region.buffer.name}"},
+            legal="a writer without conditions of its own",
+        )
     have = touched(state, first, write, state.loops_between(first, inside))
     for (low, high), (start, end), extent in zip(need, have, region.buffer.shape, strict=True):
         if not (state.facts.prove(low >= start) or state.facts.prove(start <= 0)) or not (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smelt.ir.expr import Expr, Var
 from smelt.tir.nodes import (
+    Allocate,
     Block,
     BlockRealize,
     Buffer,
@@ -44,6 +45,10 @@ class _Fresh(Rewriter):
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         value = self.expr(s.value)
         return LetStmt(self._var(s.var), value, self.stmt(s.body))
+
+    def visit_Allocate(self, s: Allocate) -> Stmt:
+        self.buffers[s.buffer] = s.buffer.replace(name=self.state.fresh(s.buffer.name))
+        return super().visit_Allocate(s)
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         return BufferStore(self.buffer(s.buffer), self.expr(s.value), self.exprs(s.indices))

@@ -13,17 +13,16 @@ from smelt.tir.nodes import (
     Buffer,
     BufferLoad,
     BufferStore,
-    For,
     Stmt,
-    no_op,
     walk,
 )
 from smelt.tir.rewrite import Rewriter, loads
 
-from .check import Kind, injective, require_kind
+from .check import Kind, injective, require_kind, require_operands_stay
 from .facts import Facts
+from .guard import own_conditions, require_unguarded
 from .primitive import Base, primitive
-from .region import accesses, solve
+from .region import domain_loops, refreshed, solve
 from .state import State
 
 __all__ = ["InlinePrimitives", "drop_buffer"]
@@ -33,17 +32,14 @@ class ReplaceLoads(Rewriter):
     """Replaces loads of a buffer; values that are new are simplified."""
 
     def __init__(
-        self, facts: Facts, buffer: Buffer, value: Callable[[tuple[Expr, ...]], Expr]
+        self, state: State, buffer: Buffer, value: Callable[[tuple[Expr, ...]], Expr]
     ) -> None:
         super().__init__()
-        self.facts, self.target, self.value = facts, buffer, value
+        self.state, self.target, self.value = state, buffer, value
 
     def visit_Block(self, s: Block) -> Stmt:
-        block = s.replace(
-            body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init)
-        )
-        reads, writes = accesses(self.facts, block)
-        return block.replace(reads=reads, writes=writes)
+        init = None if s.init is None else self.stmt(s.init)
+        return refreshed(self.state, s.replace(body=self.stmt(s.body), init=init))
 
     def visit_expr(self, e: Expr) -> Expr:
         new = super().visit_expr(e)
@@ -87,22 +83,27 @@ class InlinePrimitives(Base):
         bound = {i.var for i in b.block.iter_vars}
 
         whole = _covers(s, b, store.buffer)
+        guard = own_conditions(s, b)
 
         def value(indices: tuple[Expr, ...]) -> Expr:
             values = inverse(indices)
+            needed = [substitute(c, values) for c in guard]
             for i in b.block.iter_vars:
-                inside = all_of(_inside(i.var, i.dom.min, i.dom.extent, values))
-                if not whole and not s.facts.prove(inside):
-                    s.cannot_prove(
-                        f"only elements of {store.buffer.name} that {b.block.name} makes are read",
-                        mark={b: f"does not make all of {store.buffer.name}"},
-                    )
+                needed += [] if whole else _inside(i.var, i.dom.min, i.dom.extent, values)
+            s.demand(
+                all_of(needed),
+                f"elements of {store.buffer.name} are read that {b.block.name} does not make",
+                f"only elements of {store.buffer.name} that {b.block.name} makes are read",
+                mark={b: f"does not make all of {store.buffer.name}"},
+                legal="a block that makes every element that is read",
+            )
             new = substitute(store.value, values)
             return new if not bound & set(values) else simplify_indices(s.facts, new)
 
         changes: dict[Stmt, Stmt | Callable[[Stmt], Stmt] | None] = {b: None}
         for c in _all_readers(s, b, store.buffer):
-            changes[c.block] = _rewritten(ReplaceLoads(s.facts, store.buffer, value))
+            require_operands_stay(s, b, c)
+            changes[c.block] = _rewritten(ReplaceLoads(s, store.buffer, value))
         _apply(s, changes, store.buffer)
 
     @primitive
@@ -136,6 +137,8 @@ class InlinePrimitives(Base):
         made = _single_store(s, p)
         require_kind(s, p, Kind.COMPLETE)
         _require_only_consumer(s, p, c, made.buffer)
+        require_unguarded(s, c, f"{p.block.name} would store more elements")
+        require_unguarded(s, p, f"{c.block.name} would store fewer elements")
         indices = _read_indices(s, c, made.buffer)
         values = _solved(s, c, indices, made)
 
@@ -143,14 +146,13 @@ class InlinePrimitives(Base):
             del found
             return made.value
 
-        value = ReplaceLoads(s.facts, made.buffer, inline).expr(substitute(store.value, values))
+        value = ReplaceLoads(s, made.buffer, inline).expr(substitute(store.value, values))
         new = BufferStore(
             store.buffer,
             simplify_indices(s.facts, value),
             tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]),
         )
         block_new = p.block.replace(body=_with_store(p.block.body, made, new))
-        reads, writes = accesses(s.facts, block_new)
         guard = s.facts.conjunction(
             *[x for i in c.block.iter_vars for x in _inside(i.var, i.dom.min, i.dom.extent, values)]
         )
@@ -160,7 +162,7 @@ class InlinePrimitives(Base):
                 mark={c: "consumer", p: "producer"},
                 legal="a consumer of all elements",
             )
-        _apply(s, {c: None, p.block: block_new.replace(reads=reads, writes=writes)}, made.buffer)
+        _apply(s, {c: None, p.block: refreshed(s, block_new)}, made.buffer)
 
 
 def _require_only_consumer(s: State, p: BlockRealize, c: BlockRealize, buffer: Buffer) -> None:
@@ -194,7 +196,7 @@ def _covers(s: State, b: BlockRealize, buffer: Buffer) -> bool:
 
 def _onto(s: State, p: BlockRealize, c: BlockRealize, values: Mapping[Var, Expr]) -> bool:
     """Whether the producer's iterations give each of the consumer's exactly once."""
-    loops = [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in p.block.iter_vars]
+    loops = domain_loops(p.block)
     made: Expr = const(1, INDEX)
     used: Expr = const(1, INDEX)
     for i in p.block.iter_vars:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from smelt.ir.build import all_of, is_const, logical_not, value_of
-from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import INDEX, Expr, ExprLike, FloorMod, IntImm, Var, const, convert
-from smelt.ir.walk import substitute
+from smelt.ir.build import all_of, equal, is_const, logical_not, value_of
+from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -17,48 +14,45 @@ from smelt.tir.nodes import (
     BufferLoad,
     BufferRegion,
     BufferStore,
-    For,
     IterVar,
     Range,
     Stmt,
-    no_op,
     seq,
     walk,
 )
 from smelt.tir.rewrite import Rewriter, substitute_stmt
 
-from .cache import buffer_at
-from .check import (
-    injective,
-)
+from .cache import buffer_at, replace_buffer
+from .loops import sequence
+from .maps import IndexFunction, Mapped, product, read_map
 from .primitive import Base, primitive
-from .region import accesses, solve
+from .region import refreshed, solve
 from .state import Change, State
-from .trace import Formula, expr_text
+from .trace_text import expr_text, formula
 
 __all__ = ["LayoutPrimitives", "own_loops", "transform_accesses"]
 
-IndexFunction = Callable[..., Any]
-
 
 class LayoutPrimitives(Base):
-    """transform_layout and transform_block_layout."""
+    """transform_layout, transform_block_layout, set_axis_separator."""
 
     @primitive
     def transform_layout(
         self,
         block: str,
-        buffer: tuple[str, int] | str,
+        buffer: tuple[str, int] | str | Buffer,
         index_map: IndexFunction,
-        pad_value: ExprLike | str | None = None,
+        pad_value: ExprLike | str | Callable[..., ExprLike] | None = None,
+        assume_injective_transform: bool = False,
     ) -> None:
         """Store a buffer, a parameter too, in another physical order.
 
-        buffer     ("read", i), ("write", i), or the buffer's name
-        index_map  from the old indices to the new ones
-        pad_value  what the padding holds where the new shape has more elements: written behind
-                   the buffer's writer, and promised of a parameter that is only read; "undef"
-                   where nobody looks at it
+        buffer     ("read", i), ("write", i), or the buffer or its name
+        index_map  from the old indices to the new ones; AXIS_SEPARATOR may stand between these
+        pad_value  what the padding holds where the new shape has more elements (a value, or a
+                   function of the new indices): written behind the buffer's writer, and promised
+                   of a parameter that is only read; "undef" where nobody looks at it
+        assume_injective_transform  the caller answers for different elements' different places
 
         Before
             for i in range(16):
@@ -77,30 +71,34 @@ class LayoutPrimitives(Base):
         s = self.state
         b = s.realize(block)
         if isinstance(pad_value, str) and pad_value != "undef":
-            s.fail(f'pad_value is {pad_value!r}; legal: a number, an expression, "undef"')
+            s.fail(
+                f"pad_value is {pad_value!r}",
+                mark={b: "this block"},
+                legal='a number, an expression, a function of the new indices, "undef"',
+            )
         old = named_buffer(s, b, buffer)
-        variables, results = _mapped(s, index_map, old.shape)
-        s.call.args["index_map"] = _text(variables, results)
+        layout = read_map(s, b, index_map, old.shape)
+        s.call.args["index_map"] = layout.text()
         if old.strides:
             s.fail(
                 f"{old.name} has strides; only dense buffers have a layout to transform",
                 mark={b: "this block"},
+                legal="a buffer without strides",
             )
-        shape = _image(
-            s, variables, results, old.shape, f"buffer {old.name}", padded=pad_value is not None
+        shape = layout.image(
+            s,
+            f"buffer {old.name}",
+            padded=pad_value is not None,
+            assume_injective=assume_injective_transform,
         )
-        new = Buffer(old.name, shape, old.type, old.scope)
-        padded = not s.facts.equal(_product(shape), _product(old.shape))
-
-        def at(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-            values = dict(zip(variables, indices, strict=True))
-            return tuple([s.facts.simplify(substitute(r, values)) for r in results])
-
+        new = Buffer(old.name, shape, old.type, old.scope, axis_separators=layout.separators)
+        filling = _padding_value(s, b, pad_value, new)
+        padded = not s.facts.equal(product(shape), product(old.shape))
         writers = s.writers(s.scope(b), old)
-        transform_accesses(s, old, new, Relayout(old, new, at))
-        if padded and writers and pad_value is not None and not isinstance(pad_value, str):
+        transform_accesses(s, old, new, Relayout(old, new, lambda at: layout.at(s, at)))
+        if padded and writers and filling is not None:
             last = max((s.realize(w.block.name) for w in writers), key=lambda w: s.index.order[w])
-            _fill_padding(s, last, old, new, variables, convert(pad_value, old.type), results)
+            _fill_padding(s, last, old, new, layout, filling)
 
     @primitive
     def transform_block_layout(self, block: str, index_map: IndexFunction) -> None:
@@ -117,27 +115,33 @@ class LayoutPrimitives(Base):
                 with T.block("B"):
                     v0 = T.axis.spatial(24, ax0)
                     B[v0 // 6, v0 % 6] = A[v0 // 6, v0 % 6] + 1.0
-        Needs   a block alone in its loops, each of which is one of its variables; an index map
-                that can
-                be inverted and covers its image, without mixing spatial and reduce variables.
+        Needs   a block alone in its loops, each of which is one of its variables; an index map that
+                can be inverted and covers its image, without mixing spatial and reduce variables.
         """
         s = self.state
         b = s.realize(block)
         outer = own_loops(s, b)
         extents = [i.dom.extent for i in b.block.iter_vars]
-        variables, results = _mapped(s, index_map, extents)
-        s.call.args["index_map"] = _text(variables, results)
-        shape = _image(s, variables, results, extents, f"block {b.block.name}")
-        if not s.facts.equal(_product(shape), _product(extents)):
+        layout = read_map(s, b, index_map, extents)
+        s.call.args["index_map"] = layout.text()
+        if layout.separators:
             s.fail(
-                "the index map leaves gaps: it gives more iterations than there are",
+                "the variables of a block have no AXIS_SEPARATOR between them",
                 mark={b: "this block"},
-                legal="a map onto as many values",
+                legal="a map to indices only",
             )
+        shape = layout.image(s, f"block {b.block.name}")
+        s.demand(
+            equal(product(shape), product(extents)),
+            "the index map leaves gaps: it gives more iterations than there are",
+            "the index map leaves no gaps",
+            mark={b: "this block"},
+            legal="a map onto as many values",
+        )
         to_own: dict[Var, Expr] = {
-            x: i.var for x, i in zip(variables, b.block.iter_vars, strict=True)
+            x: i.var - i.dom.min for x, i in zip(layout.variables, b.block.iter_vars, strict=True)
         }
-        own = [substitute(r, to_own) for r in results]
+        own = [substitute(r, to_own) for r in layout.results]
         kinds = [_one_kind(s, b, e) for e in own]
         new = [
             IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e), kind)
@@ -149,8 +153,7 @@ class LayoutPrimitives(Base):
             body=substitute_stmt(b.block.body, values),
             init=None if b.block.init is None else substitute_stmt(b.block.init, values),
         )
-        reads, writes = accesses(s.facts, inner)
-        inner = inner.replace(reads=reads, writes=writes)
+        inner = refreshed(s, inner)
         nest = s.nest(
             [f"ax{k}" for k in range(len(new))],
             shape,
@@ -158,83 +161,84 @@ class LayoutPrimitives(Base):
         )
         s.replace({outer: nest})
 
+    @primitive
+    def set_axis_separator(
+        self,
+        block: str,
+        buffer: tuple[str, int] | str | Buffer,
+        axis_separators: Sequence[int] | None = None,
+    ) -> None:
+        """Say where memory of several dimensions (a texture) cuts a buffer's shape.
+
+        axis_separators  positions between dimensions, ascending; None or [] for flat memory
+
+        Before
+            B = T.alloc_buffer((4, 6))
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] + 1.0
+            for i_1, j_1 in T.grid(4, 6):
+                with T.block("C"):
+                    v_1, w_1 = T.axis.remap("SS", [i_1, j_1])
+                    C[v_1, w_1] = B[v_1, w_1] * 2.0
+        Step    set_axis_separator("B", ("write", 0), [1])
+        After
+            B = T.alloc_buffer((4, 6), axis_separators=[1])
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] + 1.0
+            for i_1, j_1 in T.grid(4, 6):
+                with T.block("C"):
+                    v_1, w_1 = T.axis.remap("SS", [i_1, j_1])
+                    C[v_1, w_1] = B[v_1, w_1] * 2.0
+        Needs   a buffer that the block uses, positions from 1 to its last dimension.
+        """
+        s = self.state
+        b = s.realize(block)
+        old = named_buffer(s, b, buffer)
+        cuts = sequence(s, "axis_separators", axis_separators or [], "a list of positions")
+        if cuts != sorted(set(cuts)) or not all(0 < int(c) < old.rank for c in cuts):
+            s.fail(
+                f"{cuts} are no places between the {old.rank} dimensions of {old.name}",
+                mark={b: f"uses {old.name}"},
+                legal=f"ascending numbers from 1 to {old.rank - 1}"
+                if old.rank > 1
+                else "none: it has one dimension",
+            )
+        separators = tuple([int(c) for c in cuts])
+        if separators != old.axis_separators:
+            replace_buffer(s, old, old.replace(axis_separators=separators))
+
+
+def _padding_value(
+    s: State,
+    b: BlockRealize,
+    pad_value: ExprLike | str | Callable[..., ExprLike] | None,
+    new: Buffer,
+) -> Callable[[Sequence[Expr]], Expr] | None:
+    """How padding is filled, from the new indices; None where nobody looks at it."""
+    if pad_value is None or isinstance(pad_value, str):
+        return None
+    if not callable(pad_value):
+        fixed = convert(pad_value, new.type)
+        return lambda _: fixed
+    variables = [Var(f"i{k}") for k in range(new.rank)]
+    try:
+        value = convert(pad_value(*variables))
+    except TypeError as e:
+        s.fail(
+            f"pad_value does not take the {new.rank} new indices: {e}",
+            mark={b: "this block"},
+            legal=f"a value, or a function of {new.rank} indices",
+        )
+    text = f"lambda {', '.join(v.name for v in variables)}: {expr_text(value)}"
+    s.call.args["pad_value"] = formula(text)
+    return lambda at: cast(new.type, substitute(value, dict(zip(variables, at, strict=True))))
+
 
 # ------------------------------------------------------------------------------------ index maps
-
-
-def _mapped(
-    s: State, index_map: IndexFunction, extents: Sequence[Expr]
-) -> tuple[list[Var], list[Expr]]:
-    """Fresh variables over the extents and the map's results on them."""
-    if not extents:
-        s.fail(
-            "there are no indices to map", legal="a block with variables, a buffer with dimensions"
-        )
-    names = _parameter_names(index_map, len(extents))
-    variables = []
-    for name, extent in zip(names, extents, strict=True):
-        v = Var(name)
-        s.facts.bind(v, const(0, INDEX), extent)
-        variables.append(v)
-    try:
-        out = index_map(*variables)
-    except TypeError as e:
-        raise ScheduleError(
-            f"{s.call.name}: the index map does not take {len(extents)} indices: {e}"
-        ) from None
-    items = out if isinstance(out, list | tuple) else (out,)
-    return variables, [convert(e, INDEX) for e in items]
-
-
-def _parameter_names(index_map: IndexFunction, rank: int) -> list[str]:
-    try:
-        params = inspect.signature(index_map).parameters.values()
-    except (TypeError, ValueError):
-        params = ()  # type: ignore[assignment]
-    names = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return names if len(names) == rank else [f"i{k}" for k in range(rank)]
-
-
-def _text(variables: Sequence[Var], results: Sequence[Expr]) -> Formula:
-    items = ", ".join(expr_text(r) for r in results)
-    return Formula(f"lambda {', '.join(v.name for v in variables)}: ({items},)")
-
-
-def _image(
-    s: State,
-    variables: Sequence[Var],
-    results: Sequence[Expr],
-    extents: Sequence[Expr],
-    what: str,
-    padded: bool = False,
-) -> tuple[Expr, ...]:
-    """The shape of the results; refuses a map that sends two elements to one place.
-
-    padded  a remainder's dimension has the whole divisor's extent, however few elements there are
-    """
-    loops = [For(v, const(0, INDEX), e, no_op()) for v, e in zip(variables, extents, strict=True)]
-    if not injective(s, results, loops):
-        s.cannot_prove(
-            f"the index map gives different elements of {what} different places",
-            legal="sums of digits, quotients and remainders, e.g. lambda i, j: (i // 8, j, i % 8)",
-        )
-    shape = []
-    for r in results:
-        ends = s.facts.relax(r, loops)
-        if ends is None or not s.facts.prove(ends[0] >= 0):
-            s.cannot_prove(f"the index map of {what} is never negative", legal="indices >= 0")
-        whole = (
-            padded and isinstance(r, FloorMod) and isinstance(r.a, Var) and isinstance(r.b, IntImm)
-        )
-        shape.append(r.b if whole else s.facts.simplify(ends[1] + 1))  # type: ignore[attr-defined]
-    return tuple(shape)
-
-
-def _product(items: Sequence[Expr]) -> Expr:
-    out: Expr = const(1, INDEX)
-    for e in items:
-        out = out * e
-    return out
 
 
 def _inverted(
@@ -254,7 +258,7 @@ def _inverted(
 
 
 def _one_kind(s: State, b: BlockRealize, e: Expr) -> str:
-    kinds = {i.kind for i in b.block.iter_vars if i.var in variables_of(e)}
+    kinds = {i.kind for i in b.block.iter_vars if i.var in free_vars(e)}
     if len(kinds) > 1:
         s.fail(
             f"the index map mixes {' and '.join(sorted(kinds))} variables of {b.block.name}",
@@ -264,35 +268,30 @@ def _one_kind(s: State, b: BlockRealize, e: Expr) -> str:
     return kinds.pop() if kinds else "spatial"
 
 
-def variables_of(e: Expr) -> set[Var]:
-    """The variables in an expression."""
-    out, stack = set(), [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, Var):
-            out.add(n)
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return out
-
-
 # --------------------------------------------------------------------------------------- buffers
 
 
-def named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str) -> Buffer:
-    """A buffer given by kind and position or by name."""
-    if not isinstance(buffer, str):
-        kind, index = buffer
-        if kind not in ("read", "write"):
-            s.fail(f"{kind!r} is no kind of access", legal='("read", i), ("write", i) or a name')
-        return buffer_at(s, b, kind, index)
+def named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str | Buffer) -> Buffer:
+    """A buffer given by kind and position, by name, or as itself."""
     found = {r.buffer.name: r.buffer for r in (*b.block.reads, *b.block.writes)}
-    if buffer not in found:
+    if isinstance(buffer, Buffer):
+        buffer = buffer.name
+    if isinstance(buffer, str):
+        if buffer not in found:
+            s.fail(
+                f"{b.block.name} does not use {buffer!r}",
+                mark={b: "this block"},
+                legal=", ".join(found),
+            )
+        return found[buffer]
+    pair = tuple(buffer) if isinstance(buffer, tuple | list) else ()
+    if len(pair) != 2 or pair[0] not in ("read", "write"):
         s.fail(
-            f"{b.block.name} does not use {buffer!r}",
+            f"{buffer!r} is no buffer of a block",
             mark={b: "this block"},
-            legal=", ".join(found),
+            legal='("read", i), ("write", i) or a name',
         )
-    return found[buffer]
+    return buffer_at(s, b, *pair)
 
 
 class Relayout(Rewriter):
@@ -318,13 +317,6 @@ class Relayout(Rewriter):
 
     def visit_Block(self, s: Block) -> Stmt:
         return s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
-
-
-def refreshed(s: State, block: Stmt) -> Block:
-    """A block with its regions read off its body again."""
-    assert isinstance(block, Block)
-    reads, writes = accesses(s.facts, block)
-    return block.replace(reads=reads, writes=writes)
 
 
 def transform_accesses(s: State, old: Buffer, new: Buffer, rewriter: Rewriter) -> None:
@@ -359,16 +351,15 @@ def _fill_padding(
     writer: BlockRealize,
     old: Buffer,
     new: Buffer,
-    variables: Sequence[Var],
-    value: Expr,
-    results: Sequence[Expr],
+    layout: Mapped,
+    filling: Callable[[Sequence[Expr]], Expr],
 ) -> None:
     """Write the padding behind the nest that writes the buffer."""
     zero, one = const(0, INDEX), const(1, INDEX)
     iters = [IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(new.shape)]
-    domain, _ = solve(s.facts, results, [(i.var, i.var) for i in iters], variables)
+    domain, _ = solve(s.facts, layout.results, [(i.var, i.var) for i in iters], layout.variables)
     inside = []
-    for v, extent in zip(variables, old.shape, strict=True):
+    for v, extent in zip(layout.variables, old.shape, strict=True):
         if v not in domain or not s.facts.equal(*domain[v]):
             s.cannot_prove(
                 f"the index map of {old.name} can be inverted, to find its padding",
@@ -379,7 +370,7 @@ def _fill_padding(
     point: tuple[Expr, ...] = tuple([i.var for i in iters])
     region = BufferRegion(new, tuple([Range(p, one) for p in point]))
     name = s.fresh_block(f"{old.name}_padding")
-    block = Block(name, tuple(iters), (), (region,), BufferStore(new, value, point))
+    block = Block(name, tuple(iters), (), (region,), BufferStore(new, filling(point), point))
 
     def make(loops: list[Expr]) -> Stmt:
         outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))

@@ -1,4 +1,4 @@
-"""Primitives that change loops: split, fuse, reorder and the kinds of loops."""
+"""Primitives that change loops: split, fuse, reorder, loops of one iteration."""
 
 from __future__ import annotations
 
@@ -6,19 +6,40 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from smelt.arith import Answer
 from smelt.ir.build import all_of, ceildiv, value_of
-from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import Block, BlockRealize, BufferStore, Evaluate, For, IfThenElse, Stmt
+from smelt.tir.nodes import (
+    AssertStmt,
+    Block,
+    BlockRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    Stmt,
+    While,
+)
 from smelt.tir.rewrite import Rewriter
+from smelt.tir.threads import THREAD_AXES
 
-from .check import check_concurrent, check_reorder
+from .check import check_reorder
 from .facts import conjuncts
 from .handles import BlockRV, LoopRV
 from .primitive import Base, primitive
+from .show import show_expr
 from .state import State
 
-__all__ = ["LoopPrimitives", "rebind"]
+__all__ = [
+    "THREAD_AXES",
+    "LoopPrimitives",
+    "find",
+    "rebind",
+    "require_plain",
+    "require_serial",
+    "sequence",
+]
 
 
 class Rebind(Rewriter):
@@ -48,6 +69,16 @@ class Rebind(Rewriter):
     def visit_Evaluate(self, s: Evaluate) -> Stmt:
         return self._guarded(super().visit_Evaluate(s))
 
+    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
+        return self._guarded(super().visit_AssertStmt(s))
+
+    def visit_While(self, s: While) -> Stmt:
+        """The whole of it under the guard: a loop whose body is skipped would not end."""
+        guard, self.guard = self.guard, []
+        new = super().visit_While(s)
+        self.guard = guard
+        return self._guarded(new)
+
     def _guarded(self, s: Stmt) -> Stmt:
         return IfThenElse(all_of(self.guard), s) if self.guard else s
 
@@ -58,13 +89,21 @@ def rebind(state: State, s: Stmt, values: Mapping[Var, Expr], guard: Expr | None
 
 
 class LoopPrimitives(Base):
-    """split, fuse, reorder, parallel, vectorize, unroll, bind, ..."""
+    """split, fuse, reorder, reorder_block_iter_var, add_unit_loop."""
 
     @primitive
     def split(
-        self, loop: str, factors: Sequence[ExprLike | None], preserve_unit_iters: bool = True
+        self,
+        loop: str,
+        factors: Sequence[ExprLike | None],
+        preserve_unit_iters: bool = True,
+        disable_predication: bool = False,
     ) -> list[LoopRV]:
         """Cut a loop into nested loops; one factor may be None: the rest of the extent, rounded up.
+
+        preserve_unit_iters  False: blocks do not mention the loops of extent 1
+        disable_predication  no guard where it is not known whether the factors divide the extent:
+                             the caller answers for it
 
         Before
             for i in range(37):
@@ -78,12 +117,13 @@ class LoopPrimitives(Base):
                     T.where(i_0 * 8 + i_1 < 37)
                     v = T.axis.spatial(37, i_0 * 8 + i_1)
                     B[v] = A[v] + 1.0
-        Needs   factors >= 1, at most one None, together no smaller than the extent; a serial loop.
-                There is no guard where the factors are proved to divide the extent.
+        Needs   factors >= 1, at most one None, together no smaller than the extent; a serial loop
+                without annotations. There is no guard where the factors are proved to divide the
+                extent.
         """
         s = self.state
         target = s.loop(loop)
-        _require_plain(s, target)
+        require_plain(s, target)
         extents = _factors(s, target, factors)
         names = [s.new_var(f"{target.var.name}_{k}", 0, e) for k, e in enumerate(extents)]
         index: Expr = const(0, INDEX)
@@ -92,13 +132,10 @@ class LoopPrimitives(Base):
             unit = value_of(e) == 1 and not preserve_unit_iters
             index = index * e + (const(0, INDEX) if unit else v)
             total = total * e
-        covered = s.facts.equal(total, target.extent) or s.facts.prove(total <= target.extent)
-        guard = const(True) if covered else s.facts.simplify(index < target.extent)
+        guard = _tail_guard(s, target, index, total, disable_predication)
         body = rebind(s, target.body, {target.var: target.min + index}, guard)
         for v, e in reversed(list(zip(names, extents, strict=True))):
             body = For(v, const(0, INDEX), e, body)
-        if not preserve_unit_iters:
-            body, names = _without_unit(body, names)
         s.replace({target: body})
         return [LoopRV(v.name) for v in names]
 
@@ -162,7 +199,9 @@ class LoopPrimitives(Base):
         s = self.state
         wanted = [s.loop(n) for n in ordered_loops]
         if len(set(wanted)) != len(wanted):
-            s.fail("a loop is named twice")
+            s.fail(
+                "a loop is named twice", mark=dict.fromkeys(wanted, "loop"), legal="each loop once"
+            )
         if len(wanted) < 2:
             return
         chain = _chain(s, wanted)
@@ -201,6 +240,7 @@ class LoopPrimitives(Base):
         if sorted(order) != list(range(len(b.values))):
             s.fail(
                 f"{order} is not an order of the {len(b.values)} variables of {b.block.name}",
+                mark={b: "this block"},
                 legal=f"a permutation of {list(range(len(b.values)))}",
             )
         inner = b.block.replace(iter_vars=tuple([b.block.iter_vars[k] for k in order]))
@@ -230,197 +270,6 @@ class LoopPrimitives(Base):
         s.replace({target: For(v, const(0, INDEX), const(1, INDEX), target)})
         return LoopRV(v.name)
 
-    # -------------------------------------------------------------------------------- kinds
-
-    @primitive
-    def parallel(self, loop: str) -> None:
-        """Run the iterations of a loop on several threads.
-
-        Before
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Step    parallel("i")
-        After
-            for i in T.parallel(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Needs   iterations that write separate elements and use nothing of each other's.
-        """
-        self._set_kind(loop, "parallel", "parallel")
-
-    @primitive
-    def vectorize(self, loop: str) -> None:
-        """Run the iterations of a loop as the lanes of vectors; serial loops may stand inside it.
-
-        Before
-            for i in range(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] + 1.0
-        Step    vectorize("i")
-        After
-            for i in T.vectorized(8):
-                with T.block("B"):
-                    v = T.axis.spatial(8, i)
-                    B[v] = A[v] + 1.0
-        Needs   what `parallel` needs, and a constant extent.
-        """
-        s = self.state
-        target = s.loop(loop)
-        if not isinstance(target.extent, IntImm):
-            s.fail(
-                f"the extent of {target.var.name} is not a constant: a vector has a "
-                f"fixed number of lanes",
-                mark={target: "symbolic extent"},
-                legal="split it by the vector's length first",
-            )
-        self._set_kind(loop, "vectorized", "vectorized")
-
-    @primitive
-    def unroll(self, loop: str) -> None:
-        """Write out the iterations of a loop one after another.
-
-        Before
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Step    unroll("i")
-        After
-            for i in T.unroll(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Needs   a serial loop.
-        """
-        s = self.state
-        target = s.loop(loop)
-        _require_plain(s, target)
-        s.replace({target: target.replace(kind="unrolled")})
-
-    @primitive
-    def bind(self, loop: str, thread_axis: str) -> None:
-        """Bind a loop to an axis of a device's threads.
-
-        Before
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Step    bind("i", "threadIdx.x")
-        After
-            for i in T.thread_binding(4, thread="threadIdx.x"):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Needs   what `parallel` needs; threadIdx axes may bind reduce variables, whose threads then
-                reduce together.
-        """
-        s = self.state
-        if thread_axis not in THREAD_AXES:
-            s.fail(f"there is no thread axis {thread_axis!r}", legal=", ".join(THREAD_AXES))
-        target = s.loop(loop)
-        for up in s.above(target):
-            if (
-                isinstance(up, For)
-                and up.thread == thread_axis
-                and not thread_axis.startswith("vthread")
-            ):
-                s.fail(
-                    f"{thread_axis} is already bound by {up.var.name} around {target.var.name}",
-                    mark={up: thread_axis, target: "inside it"},
-                )
-        self._set_kind(
-            loop,
-            "thread_binding",
-            f"bound to {thread_axis}",
-            thread_axis,
-            thread_axis.startswith("threadIdx"),
-        )
-
-    def _set_kind(
-        self, loop: str, kind: str, how: str, thread: str | None = None, cross: bool = False
-    ) -> None:
-        s = self.state
-        target = s.loop(loop)
-        _require_plain(s, target)
-        check_concurrent(s, target, how, cross)
-        s.replace({target: target.replace(kind=kind, thread=thread)})
-
-    # -------------------------------------------------------------------------- annotations
-
-    @primitive
-    def annotate(self, block_or_loop: str, ann_key: str, ann_val: Any) -> None:
-        """Attach a fact to a loop or a block; what it means is up to whoever reads it.
-
-        Before
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Step    annotate("B", "stage", 1)
-        After
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    T.block_attr({"stage": 1})
-                    B[v] = A[v] + 1.0
-        Needs   a number, text, or list or dict of these.
-        """
-        s = self.state
-        if not _is_plain(ann_val):
-            s.fail(
-                f"{type(ann_val).__name__} cannot be an annotation",
-                legal="numbers, text, lists and dicts of them",
-            )
-        target = find(s, block_or_loop)
-        _set_annotations(s, target, {**_annotations(target), ann_key: ann_val})
-
-    @primitive
-    def unannotate(self, block_or_loop: str, ann_key: str) -> None:
-        """Take an annotation away.
-
-        Before
-            for i in T.serial(4, annotations={"stage": 1}):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Step    unannotate("i", "stage")
-        After
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Needs   an annotation of that name.
-        """
-        s = self.state
-        target = find(s, block_or_loop)
-        old = dict(_annotations(target))
-        if ann_key not in old:
-            s.fail(
-                f"{block_or_loop} has no annotation {ann_key!r}",
-                legal=", ".join(old) or "it has none",
-            )
-        del old[ann_key]
-        _set_annotations(s, target, old)
-
-
-THREAD_AXES = (
-    "blockIdx.x",
-    "blockIdx.y",
-    "blockIdx.z",
-    "threadIdx.x",
-    "threadIdx.y",
-    "threadIdx.z",
-    "vthread",
-    "vthread.x",
-    "vthread.y",
-    "vthread.z",
-)
-
 
 def find(s: State, name: str) -> For | BlockRealize:
     """The loop or block of a name; a plain string that names both is refused."""
@@ -435,38 +284,37 @@ def find(s: State, name: str) -> For | BlockRealize:
     return s.loop(name) if is_loop else s.realize(name)
 
 
-def _annotations(target: For | BlockRealize) -> Mapping[str, Any]:
-    return target.annotations if isinstance(target, For) else target.block.annotations
-
-
-def _set_annotations(s: State, target: For | BlockRealize, new: dict[str, Any]) -> None:
-    if isinstance(target, For):
-        s.replace({target: target.replace(annotations=new)})
-    else:
-        s.replace({target.block: target.block.replace(annotations=new)})
-
-
-def _is_plain(v: Any) -> bool:
-    if isinstance(v, list | tuple):
-        return all(map(_is_plain, v))
-    if isinstance(v, dict):
-        return all(isinstance(k, str) and _is_plain(x) for k, x in v.items())
-    return isinstance(v, str | int | float)
-
-
-def _require_plain(s: State, target: For) -> None:
+def require_serial(s: State, target: For) -> None:
+    """Refuse a loop that runs in a way of its own."""
     if target.kind != "serial":
         s.fail(
             f"{target.var.name} is {target.kind} already",
             mark={target: target.kind},
             legal="a serial loop",
         )
+
+
+def require_plain(s: State, target: For) -> None:
+    """Refuse a loop of which something would be lost with it: its kind or an annotation."""
+    require_serial(s, target)
     if target.annotations:
-        return
+        s.fail(
+            f"the annotations of {target.var.name} would be lost: {', '.join(target.annotations)}",
+            mark={target: "annotated"},
+            legal="a loop without annotations (see unannotate)",
+        )
+
+
+def sequence(s: State, name: str, items: object, what: str) -> list[Any]:
+    """An argument that has to be a list."""
+    if not isinstance(items, list | tuple):
+        s.fail(f"{name} is {items!r}", legal=what)
+    return list(items)
 
 
 def _factors(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[Expr]:
     """The extents of the new loops; None is inferred."""
+    factors = sequence(s, "factors", factors, "a list, e.g. [None, 8]")
     if not factors or sum(f is None for f in factors) > 1:
         s.fail(
             "at most one factor may be None, and there must be one at least", legal="e.g. [None, 8]"
@@ -476,49 +324,44 @@ def _factors(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[
     for g in given:
         if g is None:
             continue
-        if not s.facts.prove(g >= 1):
-            s.fail(
-                f"factor {value_of(g)} is not positive"
-                if value_of(g) is not None
-                else "cannot prove that a factor is at least 1",
-                mark={target: "split here"},
-                legal="factors >= 1",
-            )
+        s.demand(
+            g >= 1,
+            f"factor {show_expr(g)} is not positive",
+            f"factor {show_expr(g)} is at least 1",
+            mark={target: "split here"},
+            legal="factors >= 1",
+        )
         product = product * g
     if None in given:
         return [
             s.facts.simplify(ceildiv(target.extent, product)) if g is None else g for g in given
         ]
     extents = [g for g in given if g is not None]
-    if not s.facts.prove(product >= target.extent):
-        known = value_of(product), value_of(target.extent)
-        if None not in known:
-            s.fail(
-                f"factors with product {known[0]} do not cover the extent "
-                f"{known[1]} of {target.var.name}",
-                mark={target: f"extent {known[1]}"},
-                legal="a product of at least the extent, or one factor None",
-            )
-        s.cannot_prove(
-            f"the factors cover the extent of {target.var.name}",
-            mark={target: "its extent"},
-            legal="one factor None",
-        )
+    s.demand(
+        product >= target.extent,
+        f"factors with product {show_expr(product)} do not cover the extent "
+        f"{show_expr(target.extent)} of {target.var.name}",
+        f"the factors cover the extent of {target.var.name}",
+        mark={target: f"extent {show_expr(target.extent)}"},
+        legal="a product of at least the extent, or one factor None",
+    )
     return extents
 
 
-def _without_unit(body: Stmt, names: list[Var]) -> tuple[Stmt, list[Var]]:
-    """A nest without its loops of extent 1 (one loop stays where all are)."""
-    loops: list[For] = []
-    node = body
-    for _ in names:
-        assert isinstance(node, For)
-        loops.append(node)
-        node = node.body
-    kept = [x for x in loops if value_of(x.extent) != 1] or loops[:1]
-    for x in reversed(kept):
-        node = x.replace(body=node)
-    return node, [x.var for x in kept]
+def _tail_guard(s: State, target: For, index: Expr, total: Expr, disabled: bool) -> Expr:
+    """What keeps the iterations inside the extent of a loop that has been split."""
+    if s.facts.equal(total, target.extent) or s.facts.prove(total <= target.extent):
+        return const(True)
+    if not disabled:
+        return s.facts.simplify(index < target.extent)
+    if s.facts.answer(total > target.extent) is Answer.YES:
+        s.fail(
+            f"without a guard {target.var.name} would run beyond its extent, since the factors do "
+            "not divide it",
+            mark={target: "its extent"},
+            legal="factors that divide the extent, or disable_predication=False",
+        )
+    return const(True)
 
 
 def _perfect_nest(s: State, names: Sequence[str]) -> list[For]:
@@ -527,7 +370,7 @@ def _perfect_nest(s: State, names: Sequence[str]) -> list[For]:
     if not nest:
         s.fail("no loop is given", legal="loops of one nest, outermost first")
     for x in nest:
-        _require_plain(s, x)
+        require_plain(s, x)
     for outer, inner in itertools.pairwise(nest):
         if outer.body is not inner:
             s.fail(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr, cast
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -20,18 +20,21 @@ from smelt.tir.rewrite import Rewriter
 
 from .cache import buffer_at
 from .layout import transform_accesses
+from .loops import sequence
 from .primitive import Base, primitive
+from .region import EXPLICIT, HIDDEN
 from .state import State
+from .trace_text import expr_text, formula
 
 __all__ = ["BufferPrimitives"]
 
 
 class BufferPrimitives(Base):
-    """storage_align, unsafe_set_dtype, annotate_buffer_access."""
+    """storage_align, unsafe_set_dtype, what is said of accesses, enter_postproc."""
 
     @primitive
     def storage_align(
-        self, block: str, buffer_index: int, axis: int, factor: int, offset: int
+        self, block: str, buffer_index: int | str | Buffer, axis: int, factor: int, offset: int
     ) -> None:
         """Ask for a stride of `factor * n + offset` elements along a dimension of a written buffer.
 
@@ -72,7 +75,7 @@ class BufferPrimitives(Base):
         s.replace({b.block: b.block.replace(annotations=notes)})
 
     @primitive
-    def unsafe_set_dtype(self, block: str, buffer_index: int, dtype: str) -> None:
+    def unsafe_set_dtype(self, block: str, buffer_index: int | str | Buffer, dtype: str) -> None:
         """Hold an intermediate buffer in another element type: results may change by rounding.
 
         Before
@@ -102,17 +105,26 @@ class BufferPrimitives(Base):
         b = s.realize(block)
         buffer = _intermediate(s, b, buffer_index)
         if dtype not in dt.DTYPES:
-            s.fail(f"there is no element type {dtype!r}", legal=", ".join(dt.DTYPES))
+            s.fail(
+                f"there is no element type {dtype!r}",
+                mark={b: f"writes {buffer.name}"},
+                legal=", ".join(dt.DTYPES),
+            )
         new = buffer.replace(type=dtype)
         transform_accesses(s, buffer, new, _Retyped(buffer, new))
 
     @primitive
     def annotate_buffer_access(
-        self, block: str, buffer_index: int, buf_type: str, region: Sequence[tuple[int, int]]
+        self,
+        block: str,
+        buffer_index: int | str | Buffer,
+        buf_type: str,
+        gen_new_ranges: Sequence[Bounds] | Callable[..., Sequence[Bounds]],
     ) -> None:
         """State the region that a block reads or writes, where it cannot be read off the body.
 
-        region  (low, high) per dimension, high exclusive
+        gen_new_ranges  (low, high) per dimension, high exclusive, or one index; or a function of
+                        the block's variables that gives these
 
         Before
             for i in range(4):
@@ -126,38 +138,147 @@ class BufferPrimitives(Base):
                     v = T.axis.spatial(4, i)
                     T.reads(A[0:4])
                     T.writes(B[v])
-                    T.block_attr({"explicit_read_region": [0]})
+                    T.block_attr({"explicit_read_region": ["A"]})
                     B[v] = A[v] + 1.0
         Needs   one range per dimension; the caller answers for its truth.
         """
         s = self.state
         b = s.realize(block)
-        buffer = buffer_at(s, b, buf_type, buffer_index)
-        if len(region) != buffer.rank:
+        kind = _access(s, b, buf_type)
+        buffer = buffer_at(s, b, kind, buffer_index)
+        ranges = _ranges(s, b, gen_new_ranges)
+        if len(ranges) != buffer.rank:
             s.fail(
-                f"{buffer.name} has {buffer.rank} dimensions, {len(region)} ranges given",
+                f"{buffer.name} has {buffer.rank} dimensions, {len(ranges)} ranges given",
                 mark={b: "this block"},
                 legal="one range per dimension",
             )
-        new = BufferRegion(buffer, tuple([Range.of((low, high)) for low, high in region]))
-        old = b.block.reads if buf_type == "read" else b.block.writes
+        new = BufferRegion(buffer, tuple(ranges))
+        old = b.block.reads if kind == "read" else b.block.writes
         first = next(k for k, r in enumerate(old) if r.buffer is buffer)
-        regions = tuple(
-            [
-                new if k == first else r
-                for k, r in enumerate(old)
-                if k == first or r.buffer is not buffer
-            ]
+        regions = [
+            new if k == first else r
+            for k, r in enumerate(old)
+            if k == first or r.buffer is not buffer
+        ]
+        _say(s, b.block, kind, EXPLICIT, [buffer.name], regions)
+
+    @primitive
+    def unsafe_hide_buffer_access(
+        self, block: str, buf_type: str, buf_index_array: Sequence[int]
+    ) -> None:
+        """Take buffers out of what a block says that it reads or writes.
+
+        Dependences on them are no longer seen: the caller answers for the order of things.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + D[v]
+        Step    unsafe_hide_buffer_access("B", "read", [1])
+        After
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    T.reads(A[v])
+                    T.writes(B[v])
+                    T.block_attr({"hidden_read_access": ["D"]})
+                    B[v] = A[v] + D[v]
+        Needs   positions among the buffers that the block reads or writes.
+        """
+        s = self.state
+        b = s.realize(block)
+        kind = _access(s, b, buf_type)
+        indices = sequence(s, "buf_index_array", buf_index_array, "a list of positions")
+        hidden = [buffer_at(s, b, kind, k) for k in indices]
+        old = b.block.reads if kind == "read" else b.block.writes
+        regions = [r for r in old if r.buffer not in hidden]
+        _say(s, b.block, kind, HIDDEN, [x.name for x in hidden], regions)
+
+    @primitive
+    def enter_postproc(self) -> None:
+        """Mark where postprocessing begins, at which a trace can be cut off.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    enter_postproc()
+        After
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Needs   nothing.
+        """
+
+
+Bounds = tuple[ExprLike, ExprLike] | ExprLike
+"""(low, high), high exclusive; or one index."""
+
+
+def _access(s: State, b: BlockRealize, buf_type: str) -> str:
+    if buf_type not in ("read", "write"):
+        s.fail(
+            f"{buf_type!r} is no kind of access",
+            mark={b: "this block"},
+            legal="'read' or 'write'",
         )
-        key = f"explicit_{buf_type}_region"
-        notes = {**b.block.annotations, key: [*b.block.annotations.get(key, []), buffer_index]}
-        changed = b.block.replace(annotations=notes)
-        changed = (
-            changed.replace(reads=regions)
-            if buf_type == "read"
-            else changed.replace(writes=regions)
-        )
-        s.replace({b.block: changed})
+    return buf_type
+
+
+def _ranges(
+    s: State, b: BlockRealize, given: Sequence[Bounds] | Callable[..., Sequence[Bounds]]
+) -> list[Range]:
+    """Ranges in terms of a block's variables."""
+    if callable(given):
+        variables = [i.var for i in b.block.iter_vars]
+        try:
+            items: Sequence[Bounds] = list(given(*variables))
+        except TypeError as e:
+            s.fail(
+                f"the ranges are no function of the {len(variables)} variables of {b.block.name}: "
+                f"{e}",
+                mark={b: "this block"},
+                legal="a function of the block's variables that gives a list",
+            )
+        names = ", ".join(v.name for v in variables)
+        s.call.args["gen_new_ranges"] = formula(f"lambda {names}: [{', '.join(map(_text, items))}]")
+    else:
+        items = sequence(s, "gen_new_ranges", given, "a list of (low, high), or a function")
+    out = []
+    for item in items:
+        if isinstance(item, tuple | list):
+            low, high = (convert(e, INDEX) for e in item)
+            out.append(Range(low, s.facts.simplify(high - low)))
+        else:
+            out.append(Range(convert(item, INDEX), const(1, INDEX)))
+    return out
+
+
+def _text(item: Bounds) -> str:
+    if isinstance(item, tuple | list):
+        return "(" + ", ".join([expr_text(convert(e, INDEX)) for e in item]) + ",)"
+    return expr_text(convert(item, INDEX))
+
+
+def _say(
+    s: State,
+    block: Block,
+    kind: str,
+    key: str,
+    names: Sequence[str],
+    regions: Sequence[BufferRegion],
+) -> None:
+    """Give a block other regions, and note of which buffers that has been said."""
+    note = key.format(kind)
+    known = [*block.annotations.get(note, []), *names]
+    annotations = {**block.annotations, note: list(dict.fromkeys(known))}
+    changed = block.replace(annotations=annotations)
+    parts = {"reads" if kind == "read" else "writes": tuple(regions)}
+    s.replace({block: changed.replace(**parts)})
 
 
 class _Retyped(Rewriter):
@@ -180,7 +301,7 @@ class _Retyped(Rewriter):
         return BufferStore(s.buffer, value, indices)
 
 
-def _intermediate(s: State, b: BlockRealize, index: int) -> Buffer:
+def _intermediate(s: State, b: BlockRealize, index: int | str | Buffer) -> Buffer:
     buffer = buffer_at(s, b, "write", index)
     if buffer in s.func.params:
         s.fail(

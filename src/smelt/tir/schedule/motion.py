@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from smelt.ir.build import all_of, is_const, value_of
 from smelt.ir.expr import INDEX, Expr, Var, const
-from smelt.ir.walk import free_vars
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, For, Stmt, seq
 
-from .check import Kind, recheck, require_kind
+from .check import Kind, recheck, require_kind, require_operands_stay
 from .facts import Box
+from .guard import own_conditions
 from .primitive import Base, primitive
-from .region import solve, touched
+from .region import domain_loops, solve, touched
 from .state import State
 
 __all__ = ["MotionPrimitives"]
@@ -71,6 +72,7 @@ class MotionPrimitives(Base):
         _require_intermediate(s, b)
         consumers = s.consumers(b)
         _require_inside(s, consumers, target, b, "consumer")
+        require_operands_stay(s, b, target)
         first, last = _window(s, b, target, s.producers(b), consumers)
         domain = _needed(s, b, target, consumers)
         nest = _make_nest(s, b, domain, preserve_unit_loops)
@@ -79,6 +81,7 @@ class MotionPrimitives(Base):
         if not first <= place <= last:
             s.fail(
                 f"index {index} would put {b.block.name} before a producer or behind a consumer",
+                mark={target: f"{len(_statements(target))} statements inside"},
                 legal=f"{first} to {last}, -1 (last) or -2 (first)",
             )
         _move(s, b, target, body, place, nest)
@@ -130,6 +133,7 @@ class MotionPrimitives(Base):
                 legal=_loops_around(s, s.producers(b)),
             )
         _require_all_writers(s, b, target)
+        require_operands_stay(s, b, target)
         first, last = _window(s, b, target, s.producers(b), s.consumers(b))
         domain = _made(s, b, target, producers)
         nest = _make_nest(s, b, domain, preserve_unit_loops)
@@ -137,6 +141,7 @@ class MotionPrimitives(Base):
         if not first <= place <= last:
             s.fail(
                 f"index {index} would put {b.block.name} before a producer or behind a consumer",
+                mark={target: f"{len(_statements(target))} statements inside"},
                 legal=f"{first} to {last}, -1 or -2",
             )
         _move(s, b, target, _statements(target), last if index == -1 else place, nest)
@@ -220,6 +225,7 @@ def _window(
     position = {id(x): k for k, x in enumerate(body)}
     first, last = 0, len(body)
     order = s.index.order
+    _require_order(s, b, target, producers, consumers)
     for p in producers:
         if s.is_under(p, target):
             first = max(first, position[id(s.top(p, target))] + 1)
@@ -245,6 +251,31 @@ def _window(
             mark={target: "loop"},
         )
     return first, last
+
+
+def _require_order(
+    s: State,
+    b: BlockRealize,
+    target: For,
+    producers: Sequence[BlockRealize],
+    consumers: Sequence[BlockRealize],
+) -> None:
+    """What a block must not pass: what changes its operands later, or uses its result before."""
+    order = s.index.order
+    for p in producers:
+        if order[p] > order[b] and (s.is_under(p, target) or order[p] < order[target]):
+            s.fail(
+                f"{p.block.name} changes what {b.block.name} reads, behind it",
+                mark={b: "block", p: "changes its operand", target: "loop"},
+                legal=f"a loop before {p.block.name}",
+            )
+    for c in consumers:
+        if order[c] < order[b] and (s.is_under(c, target) or order[c] > order[target]):
+            s.fail(
+                f"{c.block.name} uses what {b.block.name} overwrites, before it",
+                mark={b: "block", c: "uses the old value", target: "loop"},
+                legal=f"a loop behind {c.block.name}",
+            )
 
 
 # -------------------------------------------------------------------------------------- domains
@@ -329,6 +360,7 @@ def _made(
                 continue
             box = touched(s, p, w, inner)
             _check_box(s, b, p, box, inner, target)
+            _check_all_made(s, b, p, w, indices, target)
             found, exact = solve(s.facts, indices, box, spatial)
             for k, e in enumerate(indices):
                 _check_exact(s, b, p, e, box[k], w.buffer.shape[k], exact, target)
@@ -407,6 +439,30 @@ def _check_box(
         )
 
 
+def _check_all_made(
+    s: State,
+    b: BlockRealize,
+    p: BlockRealize,
+    w: BufferRegion,
+    indices: Sequence[Expr],
+    target: For,
+) -> None:
+    """Every iteration of the consumer reads something that the producer makes in some iteration.
+
+    One that reads beyond it, under a condition, would belong to no iteration of the loop.
+    """
+    made = s.facts.box(w.region, w.buffer.shape, domain_loops(p.block))
+    for e, (low, high) in zip(indices, made, strict=True):
+        ends = s.facts.relax(e, domain_loops(b.block))
+        if ends is None or not (s.facts.prove(ends[0] >= low) and s.facts.prove(ends[1] <= high)):
+            s.cannot_prove(
+                f"{b.block.name} reads only elements of {w.buffer.name} that {p.block.name} makes: "
+                f"an iteration that does not would be lost in {target.var.name}",
+                mark={b: "consumer", p: "producer", target: "loop"},
+                legal="a consumer whose indices stay inside what is made",
+            )
+
+
 def _check_exact(
     s: State,
     b: BlockRealize,
@@ -454,12 +510,10 @@ def _agree(
 
 
 def _make_nest(s: State, b: BlockRealize, domain: Sequence[_Domain], keep_unit: bool) -> Stmt:
-    """Loops over a domain around a block."""
-    names, extents = [], []
-    for k, d in enumerate(domain):
-        names.append(f"ax{k}")
-        extents.append(d.extent)
-    named = iter(range(len(names)))
+    """Loops over a domain around a block, which stays under the conditions that it had."""
+    guard = own_conditions(s, b)
+    extents = [d.extent for d in domain]
+    named = iter(range(len(domain)))
     labels = []
     for d in domain:
         unit = value_of(d.extent) == 1 and not keep_unit
@@ -471,6 +525,8 @@ def _make_nest(s: State, b: BlockRealize, domain: Sequence[_Domain], keep_unit: 
             value = s.facts.simplify(d.low + offset)
             values.append(value)
             conditions += [value >= e if op == ">=" else value < e for op, e in d.conditions]
+        at = dict(zip([i.var for i in b.block.iter_vars], values, strict=True))
+        conditions += [s.facts.simplify(substitute(c, at)) for c in guard]
         return BlockRealize(tuple(values), all_of(conditions), b.block)
 
     return s.nest(labels, extents, make, keep_unit)

@@ -1,98 +1,39 @@
-"""Primitives about padding: make extents round, and take padding out of a block."""
+"""decompose_padding: the constant of a padding taken out of the block that copies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.build import all_of, ceildiv, if_then_else, is_const
-from smelt.ir.expr import INDEX, Add, Call, Expr, FloatImm, IntImm, Mul, Var, cast, const
-from smelt.ir.walk import free_vars, substitute
+from smelt.ir.build import all_of
+from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import Call, Expr, FloatImm, IntImm, Var
+from smelt.ir.walk import substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
-    Buffer,
-    BufferLoad,
     BufferStore,
     For,
     IterVar,
-    Range,
     Stmt,
     seq,
 )
-from smelt.tir.rewrite import Rewriter
 
 from .check import (
     Kind,
     require_around,
-    require_consumers_apart,
     require_kind,
-    require_producers_apart,
-    require_top,
 )
 from .facts import conjuncts
 from .handles import BlockRV
-from .layout import own_loops
 from .primitive import Base, primitive
-from .region import accesses
-from .state import Change, State, allocating
+from .region import refreshed
+from .state import State
 
 __all__ = ["PaddingPrimitives"]
 
 
 class PaddingPrimitives(Base):
-    """pad_einsum and decompose_padding."""
-
-    @primitive
-    def pad_einsum(self, block: str, padding: Sequence[int]) -> None:
-        """Make the extents of a contraction multiples of numbers, with zeros around its operands.
-
-        padding  a number per variable of the block
-
-        Before
-            for i, k in T.grid(5, 7):
-                with T.block("C"):
-                    v, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[v] = 0.0
-                    C[v] = C[v] + A[v, vk] * B[vk]
-        Step    pad_einsum("C", [4, 4])
-        After
-            A_pad = T.alloc_buffer((8, 8))
-            B_pad = T.alloc_buffer((8,))
-            C_pad = T.alloc_buffer((8,))
-            for ax0, ax1 in T.grid(8, 8):
-                with T.block("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                    A_pad[v0, v1] = T.if_then_else(v0 < 5 and v1 < 7, A[v0, v1], 0.0)
-            for ax0_1 in range(8):
-                with T.block("B_pad"):
-                    v0_1 = T.axis.spatial(8, ax0_1)
-                    B_pad[v0_1] = T.if_then_else(v0_1 < 7, B[v0_1], 0.0)
-            for i, k in T.grid(8, 8):
-                with T.block("C"):
-                    v, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C_pad[v] = 0.0
-                    C_pad[v] = C_pad[v] + A_pad[v, vk] * B_pad[vk]
-            for ax0_2 in range(5):
-                with T.block("C_pad"):
-                    v0_2 = T.axis.spatial(5, ax0_2)
-                    C[v0_2] = C_pad[v0_2]
-        Needs   a reduction block alone in its loops that adds up a product (or a complete one)
-                whose
-                operands are indexed by its variables; each padded reduce variable indexes a factor.
-        """
-        s = self.state
-        b = s.realize(block)
-        require_kind(s, b, Kind.REDUCTION, Kind.COMPLETE)
-        require_top(s, b)
-        if len(padding) != len(b.block.iter_vars) or any(p < 1 for p in padding):
-            s.fail(
-                f"{list(padding)} are not {len(b.block.iter_vars)} positive numbers",
-                mark={b: "this block"},
-                legal="a number for each variable of the block",
-            )
-        _Padding(s, b, padding).carry_out()
+    """decompose_padding, can_decompose_padding."""
 
     @primitive
     def decompose_padding(self, block: str, loop: str) -> BlockRV:
@@ -137,7 +78,6 @@ class PaddingPrimitives(Base):
         values = dict(zip([i.var for i in b.block.iter_vars], b.values, strict=True))
         name, nest = _constant_nest(s, b, [target, *s.loops_between(b, target)], store, constant)
         inner = b.block.replace(body=BufferStore(store.buffer, value, store.indices))
-        reads, writes = accesses(s.facts, inner)
         guard = all_of(
             [
                 *conjuncts(b.predicate),
@@ -146,11 +86,20 @@ class PaddingPrimitives(Base):
         )
         s.replace(
             {
-                b: BlockRealize(b.values, guard, inner.replace(reads=reads, writes=writes)),
+                b: BlockRealize(b.values, guard, refreshed(s, inner)),
                 target: lambda old: seq(nest, old),
             }
         )
         return BlockRV(name)
+
+    def can_decompose_padding(self, block: str, loop: str) -> bool:
+        """Whether decompose_padding would take a block and a loop. A question: not in the trace."""
+        trial = self.copy()  # type: ignore[attr-defined]
+        try:
+            trial.decompose_padding(block, loop)
+        except ScheduleError:
+            return False
+        return True
 
 
 def _constant_nest(
@@ -172,188 +121,11 @@ def _constant_nest(
         (),
         BufferStore(store.buffer, constant, tuple([substitute(e, own) for e in store.indices])),
     )
-    reads, writes = accesses(s.facts, block)
     stmt: Stmt = BlockRealize(
         tuple([substitute(v, to) for v in b.values]),
         substitute(b.predicate, to),
-        block.replace(reads=reads, writes=writes),
+        refreshed(s, block),
     )
     for x in reversed(loops):
         stmt = For(fresh[x.var], x.min, substitute(x.extent, to), stmt)
     return name, stmt
-
-
-class _Padding:
-    """One call of pad_einsum."""
-
-    def __init__(self, s: State, b: BlockRealize, padding: Sequence[int]) -> None:
-        """Find the new extents and check that zeros change nothing."""
-        self.s, self.b = s, b
-        self.nest = own_loops(s, b)
-        self.extents = {
-            i.var: s.facts.simplify(ceildiv(i.dom.extent, p) * p)
-            for i, p in zip(b.block.iter_vars, padding, strict=True)
-        }
-        self.grown = {
-            i.var for i in b.block.iter_vars if not s.facts.equal(self.extents[i.var], i.dom.extent)
-        }
-        self.swap: dict[Buffer, Buffer] = {}
-        self.before: list[Stmt] = []
-        self.after: list[Stmt] = []
-        self._check()
-
-    def _check(self) -> None:
-        s, b = self.s, self.b
-        for r in b.block.reads:
-            require_producers_apart(s, b, r.buffer)
-        for r in b.block.writes:
-            require_consumers_apart(s, b, r.buffer)
-        for i in b.block.iter_vars:
-            if not is_const(i.dom.min, 0):
-                s.fail(f"{i.var.name} does not begin at 0", mark={b: "this block"})
-        for r in (*b.block.reads, *b.block.writes):
-            for d in r.region:
-                if not isinstance(d.min, Var) and free_vars(d.min) & self.grown:
-                    s.fail(
-                        f"{r.buffer.name} is indexed by more than a variable",
-                        mark={b: "this block"},
-                        legal="operands indexed by the block's variables",
-                    )
-        for i in b.block.iter_vars:
-            if (
-                i.var in self.grown
-                and i.kind == "spatial"
-                and not all(any(d.min is i.var for d in w.region) for w in b.block.writes)
-            ):
-                s.fail(
-                    f"{i.var.name} is no index of the result",
-                    mark={b: "its store"},
-                    legal="a result indexed by all padded spatial variables",
-                )
-        reduced = {i.var for i in b.block.iter_vars if i.kind == "reduce"} & self.grown
-        body = b.block.body
-        if not isinstance(body, BufferStore):
-            s.fail(f"{b.block.name} is more than one store", mark={b: "its body"})
-        if not reduced:
-            return
-        old = BufferLoad(body.buffer, body.indices)
-        if not isinstance(body.value, Add) or old not in (body.value.a, body.value.b):
-            s.fail(
-                f"{b.block.name} does not add up a product: zeros would change its result",
-                mark={b: "its body"},
-                legal="C = C + A * B, or padding 1 for the reduce variables",
-            )
-        term = body.value.b if body.value.a is old else body.value.a
-        covered: set[Var] = set()
-        for f in _factors(term):
-            covered |= set(f.indices) & reduced  # type: ignore[arg-type]
-        if reduced - covered:
-            name = min(v.name for v in reduced - covered)
-            s.cannot_prove(
-                f"the added value is zero in the padding of {name}",
-                mark={b: "its body"},
-                legal="a factor indexed by the reduce variable",
-            )
-
-    def carry_out(self) -> None:
-        """Change the program."""
-        s, b = self.s, self.b
-        written = {w.buffer for w in b.block.writes}
-        for r in (*b.block.reads, *b.block.writes):
-            if r.buffer not in self.swap and {d.min for d in r.region} & self.grown:
-                self._pad(r.buffer, [d.min for d in r.region], r.buffer in written)
-        iters = tuple(
-            [i.replace(dom=Range(i.dom.min, self.extents[i.var])) for i in b.block.iter_vars]
-        )
-        for i in iters:
-            s.facts.bind(i.var, i.dom.min, i.dom.extent)
-        swap = _Swapped(self.swap)
-        block = b.block.replace(
-            iter_vars=iters,
-            body=swap.stmt(b.block.body),
-            init=None if b.block.init is None else swap.stmt(b.block.init),
-        )
-        reads, writes = accesses(s.facts, block)
-        stmt: Stmt = BlockRealize(b.values, b.predicate, block.replace(reads=reads, writes=writes))
-        by_loop = {v: self.extents[i.var] for i, v in zip(b.block.iter_vars, b.values, strict=True)}
-        loops: list[For] = []
-        node = self.nest
-        while isinstance(node, For):
-            loops.append(node)
-            node = node.body
-        for x in reversed(loops):
-            s.facts.bind(x.var, x.min, by_loop[x.var])
-            stmt = x.replace(extent=by_loop[x.var], body=stmt)
-        scope = s.scope(b).block
-        changes: dict[Stmt, Change] = {
-            self.nest: seq(*self.before, stmt, *self.after),
-            scope: allocating(*self.swap.values()),
-        }
-        s.replace(changes)
-
-    def _pad(self, buffer: Buffer, indices: Sequence[Expr], written: bool) -> None:
-        """A larger copy of an operand, made before, or of the result, copied back behind."""
-        s = self.s
-        shape = tuple(
-            [
-                self.extents[e] if isinstance(e, Var) and e in self.grown else size
-                for e, size in zip(indices, buffer.shape, strict=True)
-            ]
-        )
-        new = Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global")
-        self.swap[buffer] = new
-        name = s.fresh_block(new.name)
-        domain = buffer.shape if written else shape
-        iters = tuple(
-            [
-                IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e))
-                for k, e in enumerate(domain)
-            ]
-        )
-        point: tuple[Expr, ...] = tuple([i.var for i in iters])
-        if written:
-            store = BufferStore(buffer, BufferLoad(new, point), point)
-        else:
-            inside = [
-                p < e
-                for p, e, f in zip(point, buffer.shape, shape, strict=True)
-                if not s.facts.equal(e, f)
-            ]
-            store = BufferStore(
-                new,
-                if_then_else(
-                    all_of(inside),
-                    BufferLoad(buffer, point),
-                    cast(buffer.type, const(0, buffer.type)),
-                ),
-                point,
-            )
-        block = Block(name, iters, (), (), store)
-        reads, writes = accesses(s.facts, block)
-        nest = s.nest(
-            [f"ax{k}" for k in range(len(iters))],
-            domain,
-            lambda loops: BlockRealize(
-                tuple(loops), const(True), block.replace(reads=reads, writes=writes)
-            ),
-        )
-        (self.after if written else self.before).append(nest)
-
-
-def _factors(e: Expr) -> list[BufferLoad]:
-    """The loads that are factors of a product, casts looked through."""
-    if isinstance(e, Mul):
-        return _factors(e.a) + _factors(e.b)
-    inner = getattr(e, "value", None)
-    if isinstance(inner, Expr):
-        return _factors(inner)
-    return [e] if isinstance(e, BufferLoad) else []
-
-
-class _Swapped(Rewriter):
-    def __init__(self, buffers: dict[Buffer, Buffer]) -> None:
-        super().__init__()
-        self.buffers = buffers
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)

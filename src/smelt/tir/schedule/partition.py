@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.build import is_const
+from smelt.ir.build import equal, is_const
 from smelt.ir.expr import INDEX, Expr, ExprLike, const, convert
 from smelt.tir.nodes import For, Seq, Stmt, seq
 
 from .check import check_merged
 from .fresh import freshened
 from .handles import LoopRV
-from .loops import rebind
+from .loops import rebind, require_plain, sequence
 from .primitive import Base, primitive
+from .show import show_expr
 from .state import State
 
 __all__ = ["PartitionPrimitives"]
@@ -22,10 +23,18 @@ class PartitionPrimitives(Base):
     """loop_partition and merge."""
 
     @primitive
-    def loop_partition(self, loop: str, factors: Sequence[ExprLike | None]) -> list[LoopRV]:
+    def loop_partition(
+        self,
+        loop: str,
+        factors: Sequence[ExprLike | None],
+        preserve_unit_iters: bool = True,
+    ) -> list[LoopRV]:
         """Cut a loop into loops one after another, of the given extents; None is the rest.
 
-        The first loop keeps the names of what is inside; the others get new ones.
+        Without a None the rest is one more loop behind the others. The first loop keeps the names
+        of what is inside; the others get new ones.
+
+        preserve_unit_iters  False: blocks do not mention the loops of extent 1
 
         Before
             for i in range(37):
@@ -42,16 +51,12 @@ class PartitionPrimitives(Base):
                 with T.block("B_1"):
                     v_1 = T.axis.spatial(37, i_1 + 32)
                     B[v_1] = A[v_1] + 1.0
-        Needs   extents that add up to the loop's, at most one of them None; a serial loop.
+        Needs   extents that fit into the loop's, at most one of them None; a serial loop without
+                annotations.
         """
         s = self.state
         target = s.loop(loop)
-        if target.kind != "serial":
-            s.fail(
-                f"{target.var.name} is {target.kind} already",
-                mark={target: target.kind},
-                legal="a serial loop",
-            )
+        require_plain(s, target)
         extents = _pieces(s, target, factors)
         parts: list[Stmt] = []
         names = []
@@ -60,7 +65,8 @@ class PartitionPrimitives(Base):
             v = s.new_var(f"{target.var.name}_{k}", 0, e)
             body = target.body if k == 0 else freshened(s, target.body)
             names.append(LoopRV(v.name))
-            shifted = s.facts.simplify(start + v)
+            unit = is_const(e, 1) and not preserve_unit_iters
+            shifted = s.facts.simplify(start if unit else start + v)
             parts.append(For(v, const(0, INDEX), e, rebind(s, body, {target.var: shifted})))
             start = start + e
         s.replace({target: seq(*parts)})
@@ -95,6 +101,8 @@ class PartitionPrimitives(Base):
         nests = [s.loop(n) for n in loops]
         if len(nests) < 2:
             s.fail("fewer than two loops are given", legal="neighbouring loops")
+        for x in nests:
+            require_plain(s, x)
         parent = s.parent(nests[0])
         siblings = list(parent.stmts) if isinstance(parent, Seq) else []
         places = [siblings.index(x) if x in siblings else -1 for x in nests]
@@ -105,13 +113,13 @@ class PartitionPrimitives(Base):
                 legal="neighbours, in their order",
             )
         for x in nests:
-            if x.kind != "serial" or not (
-                s.facts.equal(x.min, nests[0].min) and s.facts.equal(x.extent, nests[0].extent)
-            ):
-                s.fail(
+            for a, b in ((x.min, nests[0].min), (x.extent, nests[0].extent)):
+                s.demand(
+                    equal(a, b),
                     f"{x.var.name} and {nests[0].var.name} do not run alike",
+                    f"{x.var.name} and {nests[0].var.name} run alike",
                     mark={nests[0]: "loop", x: "loop"},
-                    legal="serial loops of equal bounds",
+                    legal="loops of equal bounds",
                 )
         first = nests[0]
         v = s.new_var(f"{first.var.name}_m", first.min, first.extent)
@@ -122,25 +130,31 @@ class PartitionPrimitives(Base):
 
 
 def _pieces(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[Expr]:
+    """The extents of the pieces, the rest among them."""
+    factors = sequence(s, "factors", factors, "a list, e.g. [32, None]")
     given = [None if f is None else convert(f, INDEX) for f in factors]
-    if len(given) < 2 or given.count(None) > 1:
-        s.fail("at least two pieces are needed, at most one of them None", legal="e.g. [32, None]")
+    if not given or given.count(None) > 1:
+        s.fail("at most one piece may be None, and one must be given", legal="e.g. [32, None]")
     total: Expr = const(0, INDEX)
     for g in given:
         if g is not None:
             total = total + g
     rest = s.facts.simplify(target.extent - total)
-    for g in [x for x in given if x is not None] + ([rest] if None in given else []):
-        if is_const(g, 0) or not s.facts.prove(g >= 0):
-            s.cannot_prove(
-                f"every piece of {target.var.name} has at least one iteration",
-                mark={target: "its extent"},
-                legal="pieces that fit into the loop",
-            )
-    if None not in given and not s.facts.equal(total, target.extent):
+    if None not in given and not is_const(rest, 0):
+        given.append(None)
+    pieces = [rest if g is None else g for g in given]
+    if len(pieces) < 2:
         s.fail(
-            f"the pieces do not add up to the extent of {target.var.name}",
+            f"{target.var.name} would stay one piece",
             mark={target: "its extent"},
-            legal="pieces that add up, or one of them None",
+            legal="e.g. [32, None]",
         )
-    return [rest if g is None else g for g in given]
+    for e in pieces:
+        s.demand(
+            e >= 1,
+            f"a piece of {target.var.name} would have {show_expr(e)} iterations",
+            f"every piece of {target.var.name} has at least one iteration",
+            mark={target: "its extent"},
+            legal="pieces that fit into the loop",
+        )
+    return pieces

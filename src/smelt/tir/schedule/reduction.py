@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.ir.build import is_const
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
 from smelt.tir.rewrite import substitute_stmt
 
-from .check import Kind, require_around, require_kind
+from .check import Kind, require_around, require_kind, require_once
 from .factor import Factoring
 from .facts import conjuncts
 from .handles import BlockRV
 from .primitive import Base, primitive
-from .region import substituted
+from .region import accesses, substituted
 from .state import State
 
 __all__ = ["ReductionPrimitives"]
@@ -48,7 +49,7 @@ class ReductionPrimitives(Base):
                         v, vk = T.axis.remap("SR", [i, k])
                         B[v] = B[v] + A[v, vk]
         Needs   a reduction block, and a loop around it outside which no loop binds reduce
-                variables.
+                variables, and inside which no iteration repeats another.
         """
         s = self.state
         b, target = s.realize(block), s.loop(loop)
@@ -63,10 +64,10 @@ class ReductionPrimitives(Base):
         _require_reduction_inside(s, b, target)
         inner = [target, *s.loops_between(b, target)]
         for x in inner:
-            if x.kind in ("vectorized", "parallel", "thread_binding") and not _binds(
-                b, x.var, "spatial"
-            ):
+            concurrent = x.kind in ("vectorized", "parallel", "thread_binding")
+            if concurrent and not is_const(x.extent, 1) and not _binds(b, x.var, "spatial"):
                 s.fail(f"{x.var.name} is {x.kind}", mark={x: x.kind})
+        require_once(s, b, inner, "its initial value would be set too seldom")
         nest, name = _init_nest(s, b, inner)
         update = b.block.replace(init=None, reads=(*b.block.writes, *b.block.reads))
         s.replace({b.block: update, target: lambda old: seq(nest, old)})
@@ -155,20 +156,14 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
         own[i.var] = v
         iters.append(IterVar(v, i.dom))
     assert b.block.init is not None
-    reduced = {x.var for x in inner} - set(fresh)
-    guard = [substitute(c, to) for c in conjuncts(b.predicate) if not free_vars(c) & reduced]
-    for c in conjuncts(b.predicate):
-        if free_vars(c) & reduced and free_vars(c) - {x.var for x in inner} - _sizes(s):
-            s.cannot_prove(
-                f"the initial value is set once: the guard of {b.block.name} "
-                f"depends on loops on both "
-                f"sides of {inner[0].var.name}",
-                mark={b: "its guard", inner[0]: "loop"},
-            )
+    # the initial value is set where the reduce variables begin, as far as the predicate holds there
+    first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in fresh}
+    guard = [substitute(c, {**to, **first}) for c in conjuncts(b.predicate)]
     name = s.fresh_block(f"{b.block.name}_init")
     block = Block(
         name, tuple(iters), (), substituted(b.block.writes, own), substitute_stmt(b.block.init, own)
     )
+    block = block.replace(reads=accesses(s.facts, block)[0])
     predicate = s.facts.conjunction(*guard)
     stmt: Stmt = BlockRealize(tuple([substitute(v, to) for _, v in spatial]), predicate, block)
     for x in reversed(loops):
@@ -176,8 +171,3 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
             fresh[x.var], x.min, substitute(x.extent, to), stmt, x.kind, x.thread, x.annotations
         )
     return stmt, name
-
-
-def _sizes(s: State) -> set[Var]:
-    """The scalar parameters."""
-    return {p for p in s.func.params if isinstance(p, Var)}

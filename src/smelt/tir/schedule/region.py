@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from smelt.ir.build import is_const
+from smelt.ir.build import is_const, value_of
 from smelt.ir.expr import INDEX, Expr, FloorDiv, FloorMod, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
     BufferRegion,
-    BufferStore,
+    Evaluate,
     For,
     Range,
     Stmt,
+    is_no_op,
+    no_op,
+    sub_statements,
 )
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.regions import accesses, full, refresh_regions
 
 from .facts import Box, Facts
 
 if TYPE_CHECKING:
     from .state import State
 
-__all__ = ["accesses", "full", "merge_digits", "refresh_regions", "solve", "touched"]
+__all__ = [
+    "accesses",
+    "domain_loops",
+    "full",
+    "merge_digits",
+    "refresh_regions",
+    "refreshed",
+    "solve",
+    "substituted",
+    "told_by_body",
+    "touched",
+]
 
 Domain = dict[Var, tuple[Expr, Expr]]
 
@@ -38,9 +51,9 @@ def touched(state: State, b: BlockRealize, region: BufferRegion, loops: Sequence
     return state.facts.box(ranges, region.buffer.shape, loops)
 
 
-def full(buffer: Buffer) -> BufferRegion:
-    """All of a buffer."""
-    return BufferRegion(buffer, tuple([Range(const(0, INDEX), e) for e in buffer.shape]))
+def domain_loops(block: Block) -> list[For]:
+    """A block's variables as loops over their domains, for questions about ranges."""
+    return [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in block.iter_vars]
 
 
 # ------------------------------------------------------------------------------------ inverting
@@ -68,7 +81,7 @@ def _joined(
     """Indices x // c and x % c become one index x."""
     items = [(e, b, True) for e, b in zip(indices, box, strict=True)]
     while True:
-        pair = _quotient_and_rest([e for e, _, _ in items])
+        pair = _quotient_and_rest([e for e, _, _ in items], facts)
         if pair is None:
             return items
         quotient, rest, whole, factor = pair
@@ -84,24 +97,44 @@ def _joined(
         items = [x for k, x in enumerate(items) if k not in (quotient, rest)] + [new]
 
 
-def _quotient_and_rest(items: Sequence[Expr]) -> tuple[int, int, Expr, Expr] | None:
+def _quotient_and_rest(
+    items: Sequence[Expr], facts: Facts | None
+) -> tuple[int, int, Expr, Expr] | None:
+    """The places of a quotient and of a rest, the whole, and what it was divided by."""
     position = {e: k for k, e in enumerate(items)}
     for k, e in enumerate(items):
         if not isinstance(e, FloorMod):
             continue
-        candidates = [FloorDiv(e.a, e.b)]
+        quotients: list[Expr] = [FloorDiv(e.a, e.b)]
         if isinstance(e.a, FloorDiv):
-            candidates.append(FloorDiv(e.a.a, e.a.b * e.b))
-        for q in candidates:
+            quotients.append(FloorDiv(e.a.a, e.a.b * e.b))
+        if facts is not None:
+            quotients.append(facts.simplify(quotients[0]))
+        for q in quotients:
             if q in position:
                 return position[q], k, e.a, e.b
+        for q in items:
+            whole = _whole(q, e, quotients, facts)
+            if whole is not None:
+                return position[q], k, whole, e.b
     return None
 
 
-def merge_digits(items: Sequence[Expr]) -> list[Expr]:
-    """Values where each pair x // c, x % c has become x."""
+def _whole(q: Expr, e: FloorMod, quotients: Sequence[Expr], facts: Facts | None) -> Expr | None:
+    """x where q = x // c and e = x % c under other names; None where it is not seen."""
+    if isinstance(q, FloorMod) and q.a in quotients:  # x // c % d and x % c are x % (c * d)
+        return FloorMod(e.a, e.b * q.b)
+    width, whole = value_of(e.b), value_of(q.b) if isinstance(q, FloorDiv) else None
+    if facts is None or not width or whole is None or whole % width or whole == width:
+        return None
+    assert isinstance(q, FloorDiv)  # y // (c * d) is x // c where y // d is x
+    return e.a if facts.simplify(q.a // (whole // width)) is e.a else None
+
+
+def merge_digits(items: Sequence[Expr], facts: Facts | None = None) -> list[Expr]:
+    """Values where each pair x // c, x % c has become x; with facts, also simplified pairs."""
     out = list(items)
-    while (pair := _quotient_and_rest(out)) is not None:
+    while (pair := _quotient_and_rest(out, facts)) is not None:
         quotient, rest, whole, _ = pair
         out = [x for k, x in enumerate(out) if k not in (quotient, rest)] + [whole]
     return out
@@ -157,126 +190,114 @@ def _solve_digits(
             _solve_one(facts, rest, below, below, False, known, domain, set())
 
 
-# ------------------------------------------------------------------------------------- scanning
-
-
-class _Scan(Rewriter):
-    """Collects the loads and stores of a block's body with the loops around them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loops: list[For] = []
-        self.reads: dict[tuple[Buffer, tuple[Expr, ...]], tuple[For, ...]] = {}
-        self.writes: dict[tuple[Buffer, tuple[Expr, ...]], tuple[For, ...]] = {}
-        self.inner_reads: list[tuple[BufferRegion, tuple[For, ...]]] = []
-        self.inner_writes: list[tuple[BufferRegion, tuple[For, ...]]] = []
-
-    def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, BufferLoad):
-            self.reads.setdefault((e.buffer, e.indices), tuple(self.loops))
-        return super().visit_expr(e)
-
-    def visit_For(self, s: For) -> Stmt:
-        self.loops.append(s)
-        self.memo = {}
-        self.stmt(s.body)
-        self.loops.pop()
-        self.memo = {}
-        return s
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        for i in s.indices:
-            self.expr(i)
-        self.expr(s.value)
-        self.writes.setdefault((s.buffer, s.indices), tuple(self.loops))
-        return s
-
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
-        for e in (*s.values, s.predicate):
-            self.expr(e)
-        values = dict(zip([i.var for i in s.block.iter_vars], s.values, strict=True))
-        own = set(s.block.alloc_buffers)
-        for regions, out in (
-            (s.block.reads, self.inner_reads),
-            (s.block.writes, self.inner_writes),
-        ):
-            for r in regions:
-                if r.buffer not in own:
-                    ranges = tuple(
-                        [
-                            Range(substitute(d.min, values), substitute(d.extent, values))
-                            for d in r.region
-                        ]
-                    )
-                    out.append((BufferRegion(r.buffer, ranges), tuple(self.loops)))
-        return s
-
-
-def accesses(
-    facts: Facts, block: Block
-) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """The regions that the body of a block reads and writes, one per distinct access.
-
-    A reduction's reading of its own result is not listed, as everywhere.
-    """
-    scan = _Scan()
-    scan.stmt(block.body)
-    if block.init is not None:
-        scan.stmt(block.init)
-    own = (
-        {b for b, _ in scan.writes} | {r.buffer for r, _ in scan.inner_writes}
-        if block.init is not None
-        else set()
+def refreshed(state: State, block: Stmt) -> Block:
+    """A block with its regions read off its body again; what the user said of them stays."""
+    assert isinstance(block, Block)
+    new = refresh_regions(state.facts, block)
+    if new.init is None and {r.buffer for r in new.reads} & {w.buffer for w in new.writes}:
+        inner = _made_inside(state, new)
+        new = new.replace(reads=tuple([r for r in new.reads if r.buffer not in inner]))
+    if not block.annotations.keys() & _SAID:
+        return new
+    return new.replace(
+        reads=_as_said(block, new.reads, block.reads, "read"),
+        writes=_as_said(block, new.writes, block.writes, "write"),
     )
-    reads = [
-        _relaxed(facts, _point(b, i), loops) for (b, i), loops in scan.reads.items() if b not in own
-    ]
-    reads += [_relaxed(facts, r, loops) for r, loops in scan.inner_reads if r.buffer not in own]
-    writes = [_relaxed(facts, _point(b, i), loops) for (b, i), loops in scan.writes.items()]
-    writes += [_relaxed(facts, r, loops) for r, loops in scan.inner_writes]
-    local = set(block.alloc_buffers)
-    return _distinct(reads, local), _distinct(writes, local)
 
 
-def refresh_regions(facts: Facts, block: Block) -> Block:
-    """A block with its reads and writes read off its body again."""
-    reads, writes = accesses(facts, block)
-    return block.replace(reads=reads, writes=writes)
+def told_by_body(block: Block) -> bool:
+    """Whether a block has blocks inside, and nothing else whose accesses are not known."""
+    found = False
+    for s in _direct(block.body):
+        if isinstance(s, BlockRealize):
+            found = True
+        elif isinstance(s, Evaluate) and not is_no_op(s):
+            return False
+    return found
 
 
-def _point(buffer: Buffer, indices: tuple[Expr, ...]) -> BufferRegion:
-    one, zero = const(1, INDEX), const(0, INDEX)
-    dims = [
-        Range(zero, extent) if _data_dependent(i) else Range(i, one)
-        for i, extent in zip(indices, buffer.shape, strict=True)
-    ]
-    return BufferRegion(buffer, tuple(dims))
-
-
-def _data_dependent(e: Expr) -> bool:
-    stack: list[Expr] = [e]
+def _direct(s: Stmt) -> Iterator[Stmt]:
+    """The statements of a block, in order; those of blocks inside are left out."""
+    stack = [s]
     while stack:
-        n = stack.pop()
-        if isinstance(n, BufferLoad):
-            return True
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
+        x = stack.pop()
+        yield x
+        if not isinstance(x, BlockRealize):
+            stack.extend(reversed(sub_statements(x)))
 
 
-def _relaxed(facts: Facts, r: BufferRegion, loops: Sequence[For]) -> BufferRegion:
-    if not loops:
-        return r
-    box = facts.box(r.region, r.buffer.shape, loops)
-    return BufferRegion(r.buffer, tuple([Range(low, facts.extent(low, high)) for low, high in box]))
+def _made_inside(state: State, outer: Block) -> set[Buffer]:
+    """The buffers of which a block reads only what a block inside it has made before."""
+    written = {w.buffer for w in outer.writes}
+    loops = dict(_with_loops(outer.body, ()))
+    made: dict[Buffer, BlockRealize] = {}
+    external: set[Buffer] = set()
+    for b in loops:
+        for r in b.block.reads:
+            if r.buffer in written and not _covered(state, made.get(r.buffer), b, r, loops):
+                external.add(r.buffer)
+        for w in b.block.writes:
+            if is_const(b.predicate, 1):
+                made.setdefault(w.buffer, b)
+    return written - external
 
 
-def _distinct(regions: Sequence[BufferRegion], skip: set[Buffer]) -> tuple[BufferRegion, ...]:
-    found: dict[tuple[object, ...], BufferRegion] = {}
-    for r in regions:
-        if r.buffer not in skip:
-            key = (r.buffer, *[x for d in r.region for x in (d.min, d.extent)])
-            found.setdefault(key, r)
-    return tuple(found.values())
+def _with_loops(s: Stmt, around: tuple[For, ...]) -> Iterator[tuple[BlockRealize, tuple[For, ...]]]:
+    """The blocks directly in a statement, in order, with the loops around them."""
+    if isinstance(s, BlockRealize):
+        yield s, around
+        return
+    inner = (*around, s) if isinstance(s, For) else around
+    for x in sub_statements(s):
+        yield from _with_loops(x, inner)
+
+
+def _covered(
+    state: State,
+    first: BlockRealize | None,
+    then: BlockRealize,
+    region: BufferRegion,
+    loops: Mapping[BlockRealize, tuple[For, ...]],
+) -> bool:
+    """Whether a block reads only what another one has written in the same iteration."""
+    if first is None or first is then:
+        return False
+    mine, theirs = loops[then], loops[first]
+    shared = [x for x in mine if x in theirs]
+    write = next(w for w in first.block.writes if w.buffer is region.buffer)
+    need = touched(state, then, region, mine[len(shared) :])
+    have = touched(state, first, write, theirs[len(shared) :])
+    return all(
+        state.facts.prove(low >= begin) and state.facts.prove(high <= end)
+        for (low, high), (begin, end) in zip(need, have, strict=True)
+    )
+
+
+EXPLICIT = "explicit_{}_region"
+"""The annotation that names buffers whose region annotate_buffer_access has stated."""
+
+HIDDEN = "hidden_{}_access"
+"""The annotation that names buffers which unsafe_hide_buffer_access has hidden."""
+
+_SAID = {key.format(kind) for key in (EXPLICIT, HIDDEN) for kind in ("read", "write")}
+
+
+def _as_said(
+    block: Block, found: Sequence[BufferRegion], before: Sequence[BufferRegion], kind: str
+) -> tuple[BufferRegion, ...]:
+    hidden = block.annotations.get(HIDDEN.format(kind), ())
+    stated = block.annotations.get(EXPLICIT.format(kind), ())
+    old = {r.buffer.name: r for r in before}
+    out: dict[str | BufferRegion, BufferRegion] = {}
+    for r in found:
+        name = r.buffer.name
+        if name in hidden:
+            continue
+        if name in stated and name in old and old[name].buffer.rank == r.buffer.rank:
+            out[name] = old[name].replace(buffer=r.buffer)
+        else:
+            out[r] = r
+    return tuple(out.values())
 
 
 def substituted(

@@ -1,4 +1,4 @@
-"""reindex: an operand staged in a copy that is indexed by the block's own variables."""
+"""Operands staged in copies that are indexed by the block's own variables, or by a map of them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Sequence
 
 from smelt.ir.build import is_const
 from smelt.ir.expr import Expr, Var, const
-from smelt.ir.walk import substitute
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
     Buffer,
     BufferLoad,
     BufferStore,
-    For,
     IterVar,
     Stmt,
-    no_op,
     seq,
 )
 
+from .cache import buffer_at
 from .check import (
     Kind,
     require_consumers_apart,
@@ -27,19 +26,22 @@ from .check import (
     require_producers_apart,
     require_top,
 )
+from .guard import require_unguarded
 from .handles import BlockRV
-from .layout import Relayout, is_outer, named_buffer, refreshed, variables_of
+from .layout import Relayout, is_outer, named_buffer
+from .maps import IndexFunction, read_map
 from .primitive import Base, primitive
+from .region import domain_loops, refreshed
 from .state import Change, State, allocating
 
 __all__ = ["ReindexPrimitives"]
 
 
 class ReindexPrimitives(Base):
-    """reindex."""
+    """reindex, reindex_cache_read, reindex_cache_write."""
 
     @primitive
-    def reindex(self, block: str, buffer: tuple[str, int] | str) -> BlockRV:
+    def reindex(self, block: str, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
         """Stage a buffer in a copy that is indexed by the block's own variables.
 
         Before
@@ -64,6 +66,94 @@ class ReindexPrimitives(Base):
         s = self.state
         b = s.realize(block)
         old = named_buffer(s, b, buffer)
+        return BlockRV(
+            _Staging(s, b, old, any(w.buffer is old for w in b.block.writes)).reindexed()
+        )
+
+    @primitive
+    def reindex_cache_read(
+        self,
+        block: str,
+        read_buffer_index: int | str | Buffer,
+        storage_scope: str,
+        index_map: IndexFunction,
+    ) -> BlockRV:
+        """Stage what a block reads in a copy that a map of the block's variables indexes.
+
+        Before
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] * 2.0
+        Step    reindex_cache_read("B", 0, "local", lambda v, w: (w, v))
+        After
+            A_local = T.alloc_buffer((6, 4), scope="local")
+            for ax0, ax1 in T.grid(4, 6):
+                with T.block("A_local"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    A_local[v1, v0] = A[v0, v1]
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A_local[w, v] * 2.0
+        Needs   a buffer read at one place; a map that gives the elements read different places, of
+                variables that choose the element.
+        """
+        s = self.state
+        b = s.realize(block)
+        old = buffer_at(s, b, "read", read_buffer_index)
+        return BlockRV(_Staging(s, b, old, False).mapped(index_map, storage_scope))
+
+    @primitive
+    def reindex_cache_write(
+        self,
+        block: str,
+        write_buffer_index: int | str | Buffer,
+        storage_scope: str,
+        index_map: IndexFunction,
+    ) -> BlockRV:
+        """Let a block write a copy that a map of its variables indexes; a new block copies it back.
+
+        Before
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v, w] * 2.0
+        Step    reindex_cache_write("B", 0, "local", lambda v, w: (v // 2, w, v % 2))
+        After
+            B_local = T.alloc_buffer((2, 6, 2), scope="local")
+            for i, j in T.grid(4, 6):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B_local[v // 2, w, v % 2] = A[v, w] * 2.0
+            for ax0, ax1 in T.grid(4, 6):
+                with T.block("B_local"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    B[v0, v1] = B_local[v0 // 2, v1, v0 % 2]
+        Needs   a complete or reduction block that runs for all values of its variables and writes
+                the buffer at one place; a map that gives the elements written different places.
+        """
+        s = self.state
+        b = s.realize(block)
+        old = buffer_at(s, b, "write", write_buffer_index)
+        return BlockRV(_Staging(s, b, old, True).mapped(index_map, storage_scope))
+
+
+class _Staging:
+    """One buffer of one block, exchanged for a copy."""
+
+    def __init__(self, s: State, b: BlockRealize, old: Buffer, writes: bool) -> None:
+        """Check that the block's accesses of the buffer can be moved to a copy of it."""
+        self.s, self.b, self.old, self.writes = s, b, old, writes
+        reads_it, writes_it = (
+            any(r.buffer is old for r in part) for part in (b.block.reads, b.block.writes)
+        )
+        if reads_it and writes_it:
+            s.fail(
+                f"{b.block.name} reads and writes {old.name}",
+                mark={b: "this block"},
+                legal="a buffer that the block only reads or only writes (see cache_inplace)",
+            )
         found = _places(s, b, old)
         if len(found) != 1:
             s.fail(
@@ -71,37 +161,72 @@ class ReindexPrimitives(Base):
                 mark={b: "this block"},
                 legal="a buffer used at one place",
             )
-        indices = found.pop()
-        writes = any(w.buffer is old for w in b.block.writes)
+        self.indices = found.pop()
         require_top(s, b)
         if writes:
             require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
             require_consumers_apart(s, b, old)
+            require_unguarded(s, b, f"more elements of {old.name} would be copied than it writes")
         else:
             require_producers_apart(s, b, old)
-        _require_inside(s, b, old, indices)
-        return BlockRV(_stage(s, b, old, indices, writes))
+        _require_inside(s, b, old, self.indices)
+        self.used = [
+            i for i in b.block.iter_vars if any(i.var in free_vars(e) for e in self.indices)
+        ]
 
+    def reindexed(self) -> str:
+        """A copy with a dimension for every variable that chooses an element."""
+        s, old = self.s, self.old
+        point: tuple[Expr, ...] = tuple([i.var - i.dom.min for i in self.used])
+        shape = tuple([i.dom.extent for i in self.used])
+        new = Buffer(s.fresh(f"{old.name}_reindex"), shape, old.type)
+        return self._stage(new, point)
 
-def _stage(s: State, b: BlockRealize, old: Buffer, indices: Sequence[Expr], writes: bool) -> str:
-    """Change the program; returns the name of the copying block."""
-    used = [i for i in b.block.iter_vars if any(i.var in variables_of(e) for e in indices)]
-    new = Buffer(s.fresh(f"{old.name}_reindex"), tuple([i.dom.extent for i in used]), old.type)
-    name, nest = _copy(s, used, old, new, indices, writes)
-    point: tuple[Expr, ...] = tuple([i.var - i.dom.min for i in used])
-    inner = refreshed(s, Relayout(old, new, lambda _: point).stmt(b.block))
-    place = s.top(b, s.scope(b).block)
+    def mapped(self, index_map: IndexFunction, scope: str) -> str:
+        """A copy whose dimensions are the results of a map of the block's variables."""
+        s, b, old = self.s, self.b, self.old
+        extents = [i.dom.extent for i in b.block.iter_vars]
+        layout = read_map(s, b, index_map, extents)
+        s.call.args["index_map"] = layout.text()
+        own: dict[Var, Expr] = {
+            x: i.var - i.dom.min for x, i in zip(layout.variables, b.block.iter_vars, strict=True)
+        }
+        used = {i.var for i in self.used}
+        chosen = [
+            x for x, i in zip(layout.variables, b.block.iter_vars, strict=True) if i.var in used
+        ]
+        point = tuple([substitute(r, own) for r in layout.results])
+        other = [i.var.name for i in b.block.iter_vars if i.var not in used]
+        for e in point:
+            bad = free_vars(e) & {i.var for i in b.block.iter_vars} - used
+            if bad:
+                s.fail(
+                    f"the index map uses {min(v.name for v in bad)}, which does not choose the "
+                    f"element of {old.name}",
+                    mark={b: f"uses {old.name}"},
+                    legal=f"a map that leaves out {', '.join(other)}",
+                )
+        shape = layout.image(s, f"what {b.block.name} uses of {old.name}", chosen)
+        new = Buffer(s.fresh(f"{old.name}_{scope}"), shape, old.type, scope)
+        return self._stage(new, point)
 
-    def beside(x: Stmt) -> Stmt:
-        if x is b:
-            x = BlockRealize(b.values, b.predicate, inner)
-        return seq(x, nest) if writes else seq(nest, x)
+    def _stage(self, new: Buffer, point: tuple[Expr, ...]) -> str:
+        """Change the program; returns the name of the copying block."""
+        s, b, old, writes = self.s, self.b, self.old, self.writes
+        name, nest = _copy(s, self.used, old, new, self.indices, point, writes)
+        inner = refreshed(s, Relayout(old, new, lambda _: point).stmt(b.block))
+        place = s.top(b, s.scope(b).block)
 
-    changes: dict[Stmt, Change] = {place: beside, s.scope(b).block: allocating(new)}
-    if place is not b:
-        changes[b.block] = inner
-    s.replace(changes)
-    return name
+        def beside(x: Stmt) -> Stmt:
+            if x is b:
+                x = BlockRealize(b.values, b.predicate, inner)
+            return seq(x, nest) if writes else seq(nest, x)
+
+        changes: dict[Stmt, Change] = {place: beside, s.scope(b).block: allocating(new)}
+        if place is not b:
+            changes[b.block] = inner
+        s.replace(changes)
+        return name
 
 
 def _copy(
@@ -110,6 +235,7 @@ def _copy(
     old: Buffer,
     new: Buffer,
     indices: Sequence[Expr],
+    point: Sequence[Expr],
     writes: bool,
 ) -> tuple[str, Stmt]:
     """The block that copies between the two, in loops over the used variables."""
@@ -118,7 +244,7 @@ def _copy(
     ]
     own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
     there = tuple([substitute(e, own) for e in indices])
-    here: tuple[Expr, ...] = tuple([n.var - n.dom.min for n in iters])
+    here = tuple([substitute(e, own) for e in point])
     store = BufferStore(new, BufferLoad(old, there), here)
     if writes:
         store = BufferStore(old, BufferLoad(new, here), there)
@@ -136,7 +262,7 @@ def _copy(
 
 def _require_inside(s: State, b: BlockRealize, buffer: Buffer, indices: Sequence[Expr]) -> None:
     """Refuse a copy over a block's whole domain where only a condition keeps it in the buffer."""
-    loops = [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in b.block.iter_vars]
+    loops = domain_loops(b.block)
     for e, extent in zip(indices, buffer.shape, strict=True):
         ends = s.facts.relax(e, loops)
         if ends is None or not (s.facts.prove(ends[0] >= 0) and s.facts.prove(ends[1] < extent)):

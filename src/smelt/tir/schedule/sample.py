@@ -20,9 +20,26 @@ class SamplePrimitives(Base):
     def sample_categorical(
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> ExprRV:
-        """One of some numbers; `decision` is its position."""
+        """One of some numbers; `decision` is its position.
+
+        Before
+            for i in range(32):
+                with T.block("B"):
+                    v = T.axis.spatial(32, i)
+                    B[v] = A[v] + 1.0
+        Step    split("i", [None, sch.sample_categorical([2, 8], [0.5, 0.5], decision=1)])
+        After
+            for i_0, i_1 in T.grid(4, 8):
+                with T.block("B"):
+                    v = T.axis.spatial(32, i_0 * 8 + i_1)
+                    B[v] = A[v] + 1.0
+        Needs   a probability for each candidate.
+        """
         if not candidates or len(candidates) != len(probs):
-            self.state.fail(f"{len(candidates)} candidates and {len(probs)} probabilities")
+            self.state.fail(
+                f"{len(candidates)} candidates and {len(probs)} probabilities",
+                legal="a probability for each candidate, one candidate at least",
+            )
         if decision is None:
             decision = self.random.choices(range(len(candidates)), probs)[0]
         if not 0 <= decision < len(candidates):
@@ -40,7 +57,21 @@ class SamplePrimitives(Base):
         max_innermost_factor: int = 16,
         decision: Sequence[int] | None = None,
     ) -> list[ExprRV]:
-        """Factors that multiply to the extent of a loop, the last at most so large."""
+        """Factors that multiply to the extent of a loop, the last at most so large.
+
+        Before
+            for i in range(32):
+                with T.block("B"):
+                    v = T.axis.spatial(32, i)
+                    B[v] = A[v] + 1.0
+        Step    split("i", sch.sample_perfect_tile("i", 2, decision=[4, 8]))
+        After
+            for i_0, i_1 in T.grid(4, 8):
+                with T.block("B"):
+                    v = T.axis.spatial(32, i_0 * 8 + i_1)
+                    B[v] = A[v] + 1.0
+        Needs   a loop of constant extent.
+        """
         extent = self._extent(loop)
         if decision is None:
             decision = self._tile(extent, n, max_innermost_factor)
@@ -48,7 +79,11 @@ class SamplePrimitives(Base):
         for f in decision:
             product *= f
         if len(decision) != n or product != extent:
-            self.state.fail(f"decision {list(decision)} is no factorisation of {extent} in {n}")
+            self.state.fail(
+                f"decision {list(decision)} is no factorisation of {extent} in {n}",
+                mark={self.state.loop(loop): f"extent {extent}"},
+                legal=f"{n} factors whose product is {extent}",
+            )
         self.state.call.args["decision"] = list(decision)
         return [ExprRV(f) for f in decision]
 
@@ -61,11 +96,26 @@ class SamplePrimitives(Base):
         innerpart_factor: int = 1,
         decision: Sequence[int] | None = None,
     ) -> list[ExprRV]:
-        """A perfect tile; its factors from `partition_pos` on give a multiple of a number."""
+        """A perfect tile; its factors from `partition_pos` on give a multiple of a number.
+
+        Before
+            for i in range(32):
+                with T.block("B"):
+                    v = T.axis.spatial(32, i)
+                    B[v] = A[v] + 1.0
+        Step    split("i", sch.sample_partitioned_tile("i", 2, 1, 4, decision=[4, 8]))
+        After
+            for i_0, i_1 in T.grid(4, 8):
+                with T.block("B"):
+                    v = T.axis.spatial(32, i_0 * 8 + i_1)
+                    B[v] = A[v] + 1.0
+        Needs   a loop of constant extent, of which the number is a divisor.
+        """
         extent = self._extent(loop)
         if not 0 < partition_pos < n or extent % innerpart_factor:
             self.state.fail(
                 f"{extent} has no part of {innerpart_factor} at position {partition_pos} of {n}",
+                mark={self.state.loop(loop): f"extent {extent}"},
                 legal=f"a divisor of {extent}, and a position from 1 to {n - 1}",
             )
         if decision is None:
@@ -81,6 +131,28 @@ class SamplePrimitives(Base):
         """A loop of the block's first consumer's nest at which the block may be computed.
 
         decision  the position of the loop from outside
+
+        Before
+            B = T.alloc_buffer((4,))
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_1 = T.axis.spatial(4, i_1)
+                    C[v_1] = B[v_1] * 2.0
+        Step    compute_at("B", sch.sample_compute_location("B", decision=0))
+        After
+            B = T.alloc_buffer((4,))
+            for i_1 in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i_1)
+                    B[v] = A[v] + 1.0
+                with T.block("C"):
+                    v_1 = T.axis.spatial(4, i_1)
+                    C[v_1] = B[v_1] * 2.0
+        Needs   a block that compute_at can move.
         """
         s = self.state
         b = s.realize(block)
@@ -96,7 +168,9 @@ class SamplePrimitives(Base):
             legal.append(k)
         if not legal:
             s.fail(
-                f"{b.block.name} can be computed at no loop of a consumer", mark={b: "this block"}
+                f"{b.block.name} can be computed at no loop of a consumer",
+                mark={b: "this block"},
+                legal="a block whose consumers have loops",
             )
         if decision is None:
             decision = self.random.choice(legal)

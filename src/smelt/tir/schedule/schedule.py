@@ -6,42 +6,48 @@ import random
 
 from smelt.ir.errors import ScheduleError
 from smelt.ir.module import IRModule
-from smelt.tir.nodes import BlockRealize, For, PrimFunc
+from smelt.tir.nodes import PrimFunc
 
-from .blockize import BlockizePrimitives
-from .cache import CachePrimitives
-from .handles import BlockRV, LoopRV
+from .cache_at import CacheAtPrimitives
+from .cache_index import CacheIndexPrimitives
 from .inline import InlinePrimitives
 from .layout import LayoutPrimitives
-from .loops import LoopPrimitives, find
+from .loops import LoopPrimitives
 from .misc import BufferPrimitives
-from .motion import MotionPrimitives
+from .pad_einsum import EinsumPrimitives
 from .padding import PaddingPrimitives
 from .partition import PartitionPrimitives
 from .primitive import primitive
+from .queries import Queries
 from .reduction import ReductionPrimitives
 from .reindex import ReindexPrimitives
+from .rolling import RollingPrimitives
 from .sample import SamplePrimitives
 from .show import show
-from .state import State
+from .tensorize import TensorizePrimitives
 from .trace import Trace
 
 __all__ = ["Schedule"]
 
+_RENDER_LEVELS = ("detail", "fast", "none")
+
 
 class Schedule(
+    Queries,
+    SamplePrimitives,
     LoopPrimitives,
     PartitionPrimitives,
-    MotionPrimitives,
+    CacheAtPrimitives,  # with cache, motion, blockize and marks
+    CacheIndexPrimitives,
     InlinePrimitives,
-    CachePrimitives,
     ReductionPrimitives,
     LayoutPrimitives,
     ReindexPrimitives,
-    BlockizePrimitives,
+    TensorizePrimitives,
     BufferPrimitives,
     PaddingPrimitives,
-    SamplePrimitives,
+    EinsumPrimitives,
+    RollingPrimitives,
 ):
     """A program and the primitives that transform it. Each keeps the program's meaning or raises.
 
@@ -50,38 +56,67 @@ class Schedule(
     sch.trace   what has been done
     """
 
-    def __init__(self, mod: PrimFunc | IRModule, *, seed: int | None = None) -> None:
-        """Work on a function, or on the only (or the "main") function of a module."""
+    def __init__(
+        self,
+        mod: PrimFunc | IRModule,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+    ) -> None:
+        """Work on a function, or on the only (or the "main") function of a module.
+
+        seed                of the sampling primitives; None (or -1) is 0, so that runs repeat
+        debug_mask          "all", or a number but 0: the program is verified after every step
+        error_render_level  "detail" shows the program in errors, "fast" only what is wrong,
+                            "none" only which primitive was refused
+        enable_check        for the classic signature: legality is checked whatever it says
+        """
+        if debug_mask not in ("none", "all") and not isinstance(debug_mask, int):
+            raise ScheduleError(f'debug_mask is {debug_mask!r}\n  legal: "none", "all" or a number')
+        if error_render_level not in _RENDER_LEVELS:
+            raise ScheduleError(
+                f"error_render_level is {error_render_level!r}\n"
+                f"  legal: {', '.join(map(repr, _RENDER_LEVELS))}"
+            )
+        if not isinstance(mod, PrimFunc | IRModule):
+            raise ScheduleError(
+                f"Schedule({type(mod).__name__})\n  legal: a PrimFunc, or an IRModule of them"
+            )
+        self._verify = debug_mask == "all" or (isinstance(debug_mask, int) and debug_mask != 0)
+        self._render = error_render_level
         self._module = mod if isinstance(mod, IRModule) else None
-        functions = (
+        self._functions = (
             {mod.name: mod}
             if isinstance(mod, PrimFunc)
             else {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
         )
-        self._functions: dict[str, PrimFunc] = functions
-        self._states: dict[str, State] = {}
+        if not self._functions:
+            raise ScheduleError("the module has no tensor program\n  legal: one PrimFunc at least")
+        self._states = {}
         self.trace = Trace()
-        self._seed = 0 if seed is None else seed
-        self.random = random.Random(self._seed)
-        if len(functions) == 1:
-            self._enter(next(iter(functions)))
-        elif "main" in functions:
-            self._enter("main")
-
-    def _enter(self, name: str) -> None:
-        if name not in self._functions:
-            raise ScheduleError(
-                f"work_on({name!r}): the module has no such tensor program\n"
-                f"  legal: {', '.join(self._functions) or 'none'}"
-            )
-        if name not in self._states:
-            self._states[name] = State(self._functions[name])
-        self.state = self._states[name]
-        self._name = name
+        self.random = random.Random()
+        self.seed(0 if seed is None else seed)
+        self._enter("main" if "main" in self._functions else next(iter(self._functions)))
 
     @primitive
     def work_on(self, func_name: str) -> None:
-        """Let the next primitives be about another function of the module."""
+        """Let the next primitives be about another function of the module.
+
+        Before
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Step    work_on("main")
+        After
+            for i in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] + 1.0
+        Needs   a tensor program of that name.
+        """
         self._enter(func_name)
 
     @property
@@ -105,76 +140,29 @@ class Schedule(
     def copy(self) -> Schedule:
         """An independent schedule in the same place."""
         other = Schedule.__new__(Schedule)
-        other._module, other._functions, other._name = self._module, self._functions, self._name
+        other.__dict__.update(self.__dict__)
         other._states = {n: s.copy() for n, s in self._states.items()}
         other.state = other._states[self._name]
         other.trace = self.trace.copy()
-        other._seed = self._seed
         other.random = random.Random()
         other.random.setstate(self.random.getstate())
         return other
 
     def seed(self, seed: int) -> None:
-        """Start the random numbers of the sampling primitives anew."""
-        self._seed = seed
-        self.random.seed(seed)
+        """Start the random numbers of the sampling primitives anew; -1 is 0."""
+        self.random.seed(0 if seed == -1 else seed)
 
     def fork_seed(self) -> int:
         """A seed for another schedule, which follows from this one's."""
         return self.random.getrandbits(31)
 
-    def show(self) -> None:
-        """Print the program and the trace."""
+    def steps(self) -> dict[str, list[tuple[str, PrimFunc]]]:
+        """By function: the calls that changed it, each with the program before it."""
+        return {
+            n: [(str(call), before) for call, before in s.history] for n, s in self._states.items()
+        }
+
+    def show(self, style: str | None = None, black_format: bool = False) -> None:
+        """Print the program and the trace. The arguments are the classic ones; text is plain."""
         print(show(self.func, {}))
         print(self.trace)
-
-    # ------------------------------------------------------------------------------- queries
-
-    @primitive
-    def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
-        """The block of a name."""
-        if func_name is not None:
-            self._enter(func_name)
-        return BlockRV(self.state.realize(name).block.name)
-
-    @primitive
-    def get_loops(self, block: str) -> list[LoopRV]:
-        """The loops around a block, outermost first."""
-        s = self.state
-        return [LoopRV(x.var.name) for x in s.loops_above(s.realize(block))]
-
-    @primitive
-    def get_child_blocks(self, block_or_loop: str) -> list[BlockRV]:
-        """The blocks directly inside a block or a loop."""
-        s = self.state
-        target = find(s, block_or_loop)
-        inside = target.block if isinstance(target, BlockRealize) else target
-        return [BlockRV(b.block.name) for b in s.blocks_in(inside)]
-
-    @primitive
-    def get_producers(self, block: str) -> list[BlockRV]:
-        """The blocks that write what a block reads."""
-        s = self.state
-        return [BlockRV(b.block.name) for b in s.producers(s.realize(block))]
-
-    @primitive
-    def get_consumers(self, block: str) -> list[BlockRV]:
-        """The blocks that read what a block writes."""
-        s = self.state
-        return [BlockRV(b.block.name) for b in s.consumers(s.realize(block))]
-
-    @primitive
-    def get_output_blocks(self, scope_block: str = "root") -> list[BlockRV]:
-        """The blocks inside a block that write what outlives it."""
-        s = self.state
-        scope = s.realize(scope_block)
-        local = {b for f in s.index.blocks.values() for b in f.block.alloc_buffers}
-        return [
-            BlockRV(b.block.name)
-            for b in s.blocks_in(scope.block)
-            if any(w.buffer not in local for w in b.block.writes)
-        ]
-
-    def get(self, rv: str) -> For | BlockRealize:
-        """The loop, or the block where it is executed, behind a handle."""
-        return find(self.state, rv)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from smelt.arith import Answer
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.node import Node
@@ -32,8 +33,9 @@ from smelt.tir.nodes import (
 
 from .facts import Facts
 from .normal import normalized, unique_name
+from .region import refreshed, told_by_body
 from .show import show
-from .trace import expr_text
+from .trace_text import expr_text
 
 __all__ = ["Call", "Change", "Index", "State", "allocating"]
 
@@ -65,6 +67,8 @@ def _argument(v: object) -> str:
         return expr_text(v)
     if isinstance(v, int):
         return str(v) if isinstance(v, bool) else str(int(v))
+    if callable(v):
+        return f"<{getattr(v, '__name__', 'function')}>".replace("<<", "<").replace(">>", ">")
     return getattr(v, "name", None) or repr(v)
 
 
@@ -102,6 +106,7 @@ class State:
         self.names = _variable_names(func)
         self.block_names = {s.block.name for s in walk(func.body) if isinstance(s, BlockRealize)}
         self.call = Call("Schedule", {})
+        self.render = "detail"
         self.history: list[tuple[Call, PrimFunc]] = []
         self._index: Index | None = None
         self._checked: dict[Stmt, object] = {}
@@ -110,6 +115,7 @@ class State:
         """An independent state of the same (immutable) function."""
         other = State.__new__(State)
         other.func, other.facts, other.call = self.func, Facts(self.func), self.call
+        other.render = self.render
         other.names, other.block_names = set(self.names), set(self.block_names)
         other.history, other._index, other._checked = list(self.history), self._index, {}
         return other
@@ -251,10 +257,53 @@ class State:
                 if up in dirty:
                     break
                 dirty.add(up)
-        body = _rebuild(self.func.body, changes, dirty)
+        body = self._rebuild(self.func.body, changes, dirty)
         assert isinstance(body, BlockRealize)
         self.func = self.func.replace(body=body)
         self._index = None
+
+    def _rebuild(
+        self, s: Stmt, changes: Mapping[Stmt, Change], dirty: Iterable[Stmt]
+    ) -> Stmt | None:
+        change: Change = changes.get(s, s)
+        if s not in dirty:
+            return change(s) if change is not None and not isinstance(change, Stmt) else change
+        new = self._rebuild_parts(s, changes, dirty)
+        if change is not s:
+            if new is None or change is None or isinstance(change, Stmt):
+                return change if change is None or isinstance(change, Stmt) else None
+            new = change(new)
+        if isinstance(new, Block) and new.name != "root" and told_by_body(new):
+            new = refreshed(self, new)
+        return new
+
+    def _rebuild_parts(
+        self, s: Stmt, changes: Mapping[Stmt, Change], dirty: Iterable[Stmt]
+    ) -> Stmt | None:
+        """A statement with its changed parts; None where nothing is left of it."""
+
+        def rebuilt(x: Stmt) -> Stmt | None:
+            return self._rebuild(x, changes, dirty)
+
+        match s:
+            case Seq(stmts):
+                parts = [p for p in map(rebuilt, stmts) if p is not None]
+                return seq(*parts) if parts else None
+            case For() | While() | LetStmt() | Allocate():
+                body = rebuilt(s.body)
+                return None if body is None else s.replace(body=body)
+            case IfThenElse(c, a, b):
+                then, other = rebuilt(a), None if b is None else rebuilt(b)
+                if then is None and other is None:
+                    return None
+                return IfThenElse(c, then or no_op(), other)
+            case BlockRealize(values, predicate, block):
+                inner = rebuilt(block)
+                return BlockRealize(values, predicate, inner) if isinstance(inner, Block) else None
+            case Block():
+                init = None if s.init is None else rebuilt(s.init)
+                return s.replace(init=init, body=rebuilt(s.body) or no_op())
+        return s
 
     def set_func(self, func: PrimFunc) -> None:
         """Another version of the whole function."""
@@ -303,13 +352,35 @@ class State:
     def fail(
         self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = ""
     ) -> NoReturn:
-        """Raise a ScheduleError that shows the program."""
+        """Raise a ScheduleError that shows the program (as `error_render_level` says)."""
+        if self.render == "none":
+            raise ScheduleError(f"{self.call.name} was refused (error_render_level is 'none')")
         parts = [f"{self.call}: {what}"]
-        if mark:
+        if mark and self.render == "detail":
             parts += ["  " + line for line in show(self.func, mark).rstrip().splitlines()]
         if legal:
             parts.append(f"  legal: {legal}")
         raise ScheduleError("\n".join(parts))
+
+    def demand(
+        self,
+        condition: Expr,
+        otherwise: str,
+        claim: str,
+        *,
+        mark: Mapping[Node, str] | None = None,
+        legal: str = "",
+    ) -> None:
+        """Go on only where a condition is shown to hold.
+
+        otherwise  what is wrong where it is shown never to hold
+        claim      what could not be shown where neither is
+        """
+        answer = self.facts.answer(condition)
+        if answer is Answer.NO:
+            self.fail(otherwise, mark=mark, legal=legal)
+        if answer is Answer.UNKNOWN:
+            self.cannot_prove(claim, mark=mark, legal=legal)
 
     def cannot_prove(
         self, what: str, *, mark: Mapping[Node, str] | None = None, legal: str = ""
@@ -372,35 +443,3 @@ def _variable_names(func: PrimFunc) -> set[str]:
             names.update(i.var.name for i in s.iter_vars)
             names.update(b.name for b in s.alloc_buffers)
     return names
-
-
-def _rebuild(s: Stmt, changes: Mapping[Stmt, Change], dirty: Iterable[Stmt]) -> Stmt | None:
-    change: Change = changes.get(s, s)
-    if s not in dirty:
-        return change(s) if change is not None and not isinstance(change, Stmt) else change
-    new = _rebuild_parts(s, changes, dirty)
-    if new is not None and change is not s and change is not None and not isinstance(change, Stmt):
-        return change(new)
-    return new if change is s else change  # type: ignore[return-value]
-
-
-def _rebuild_parts(s: Stmt, changes: Mapping[Stmt, Change], dirty: Iterable[Stmt]) -> Stmt | None:
-    """A statement with its changed parts; None where nothing is left of it."""
-    match s:
-        case Seq(stmts):
-            parts = [p for p in (_rebuild(x, changes, dirty) for x in stmts) if p is not None]
-            return seq(*parts) if parts else None
-        case For() | While() | LetStmt() | Allocate():
-            body = _rebuild(s.body, changes, dirty)
-            return None if body is None else s.replace(body=body)
-        case IfThenElse(c, a, b):
-            then = _rebuild(a, changes, dirty)
-            other = None if b is None else _rebuild(b, changes, dirty)
-            return None if then is None and other is None else IfThenElse(c, then or no_op(), other)
-        case BlockRealize(values, predicate, block):
-            inner = _rebuild(block, changes, dirty)
-            return BlockRealize(values, predicate, inner) if isinstance(inner, Block) else None
-        case Block():
-            init = None if s.init is None else _rebuild(s.init, changes, dirty)
-            return s.replace(init=init, body=_rebuild(s.body, changes, dirty) or no_op())
-    return s

@@ -3,30 +3,65 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from smelt.ir.build import maximum, minimum
+import numpy as np
+
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Binary, Expr, IntImm, Max, Min, Var
-from smelt.tir.nodes import PrimFunc
+from smelt.ir.expr import Expr, FloatImm, IntImm, StringImm
+from smelt.tir.nodes import Buffer
 
 from .handles import BlockRV, ExprRV, LoopRV
+from .trace_text import (
+    Formula,
+    Ref,
+    expr_text,
+    formula,
+    parse_call,
+    plain,
+    refs_in,
+    resolve,
+    rich,
+    text_of,
+)
 
-__all__ = ["Formula", "Instruction", "Ref", "Trace", "expr_text"]
+__all__ = ["DecisionProvider", "Instruction", "InstructionKind", "Trace"]
+
+DecisionProvider = Callable[["Instruction", list[Any], list[Any], Any], Any]
+"""(instruction, inputs, attributes, recorded decision) -> the decision to replay with."""
+
+_PURE = (
+    "get_block",
+    "get_loops",
+    "get_child_blocks",
+    "get_producers",
+    "get_consumers",
+    "get_output_blocks",
+)
 
 
-class Ref(str):
-    """The name of an earlier result in a trace."""
+class InstructionKind(NamedTuple):
+    """What primitive an instruction calls."""
 
-    __slots__ = ()
+    name: str
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether it changes nothing, so that it can go where nobody uses its results."""
+        return self.name in _PURE or self.is_sampling
 
-class Formula(str):
-    """Python text that is evaluated at replay: an expression over sizes, or a lambda."""
+    @property
+    def is_sampling(self) -> bool:
+        """Whether its results are a decision."""
+        return self.name.startswith("sample_")
 
-    __slots__ = ()
+    @property
+    def is_postproc(self) -> bool:
+        """Whether what follows is postprocessing."""
+        return self.name == "enter_postproc"
 
 
 class Instruction:
@@ -48,20 +83,37 @@ class Instruction:
         self.name, self.args, self.outputs, self.many = name, args, outputs, many
 
     @property
+    def kind(self) -> InstructionKind:
+        """What primitive it calls."""
+        return InstructionKind(self.name)
+
+    @property
     def inputs(self) -> dict[str, Any]:
         """The arguments that hold earlier results."""
         return {k: v for k, v in self.args.items() if _has_ref(v)}
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The other arguments."""
-        return {k: v for k, v in self.args.items() if not _has_ref(v)}
+        """The other arguments, the decision left out."""
+        return {k: v for k, v in self.args.items() if not _has_ref(v) and k != "decision"}
+
+    @property
+    def decision(self) -> Any:
+        """What a sampling primitive has decided; None for other primitives."""
+        return self.args.get("decision")
+
+    def with_decision(self, decision: Any) -> Instruction:
+        """A copy with another decision."""
+        return Instruction(self.name, {**self.args, "decision": decision}, self.outputs, self.many)
 
     def __str__(self) -> str:
         items = [text_of(v) for v in self.args.get("*", ())]
         args = ", ".join(items + [f"{k}={text_of(v)}" for k, v in self.args.items() if k != "*"])
         left = ", ".join(self.outputs) + ("," if self.many and len(self.outputs) == 1 else "")
         return f"{left} = sch.{self.name}({args})" if self.outputs else f"sch.{self.name}({args})"
+
+    def __repr__(self) -> str:
+        return f"Instruction({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Instruction) and str(self) == str(other)
@@ -77,14 +129,14 @@ class Trace:
         """Start from some instructions."""
         self.insts: list[Instruction] = list(insts)
         self._count = sum(len(i.outputs) for i in self.insts)
-        self._names: dict[tuple[type, str], str] = {}
+        self._names: dict[tuple[type, str, str], str] = {}
         self._values: dict[str, object] = {}
 
     # ----------------------------------------------------------------------------- recording
 
-    def record(self, name: str, args: Mapping[str, Any], result: Any) -> None:
-        """Add a call that has been carried out."""
-        stored = {k: self._store(v) for k, v in args.items()}
+    def record(self, name: str, args: Mapping[str, Any], result: Any, func: str = "") -> None:
+        """Add a call that has been carried out on a function."""
+        stored = {k: self._store(v, func) for k, v in args.items()}
         many = isinstance(result, list | tuple)
         results = list(result) if many else [] if result is None else [result]
         outputs = []
@@ -97,24 +149,42 @@ class Trace:
                 r.ref = ref
                 self._values[ref] = r
             else:
-                self._names[type(r), str(r)] = ref
+                self._names[type(r), func, str(r)] = ref
         self.insts.append(Instruction(name, stored, tuple(outputs), many))
 
-    def _store(self, v: Any) -> Any:
+    def _store(self, v: Any, func: str) -> Any:
         if isinstance(v, LoopRV | BlockRV):
-            ref = self._names.get((type(v), str(v)))
+            ref = self._names.get((type(v), v.func or func, str(v)))
             return str(v) if ref is None else Ref(ref)
         if isinstance(v, ExprRV):
-            return Ref(v.ref) if self._values.get(v.ref) is v else int(v)
-        if isinstance(v, IntImm):
+            return self._stored_number(v)
+        if isinstance(v, IntImm | FloatImm | StringImm):
             return v.value
         if isinstance(v, Expr):
-            return Formula(expr_text(v))
+            return formula(expr_text(v))
+        if isinstance(v, Buffer):
+            return v.name
+        if isinstance(v, np.generic):
+            return v.item()
         if isinstance(v, list | tuple):
-            return [self._store(x) for x in v]
+            return [self._store(x, func) for x in v]
         if isinstance(v, dict):
-            return {k: self._store(x) for k, x in v.items()}
+            return {k: self._store(x, func) for k, x in v.items()}
         return v
+
+    def _stored_number(self, v: ExprRV) -> Any:
+        """A sampled number by its name, one computed from such as a formula, else as a number."""
+        if self._values.get(v.ref) is v:
+            return Ref(v.ref)
+        known = v.made_of and all(self._values.get(x.ref) is x for x in v.made_of)
+        return formula(v.ref) if known else int(v)
+
+    def forget(self, rv: object, func: str = "") -> None:
+        """Let a result no longer stand for what it named."""
+        if isinstance(rv, LoopRV | BlockRV):
+            self._names.pop((type(rv), rv.func or func, str(rv)), None)
+        elif isinstance(rv, ExprRV):
+            self._values.pop(rv.ref, None)
 
     def copy(self) -> Trace:
         """An independent trace with the same instructions."""
@@ -125,6 +195,65 @@ class Trace:
             dict(self._values),
         )
         return other
+
+    # ------------------------------------------------------------------------------- editing
+
+    def append(self, inst: Instruction, decision: Any = None) -> None:
+        """Add an instruction, for a sampling primitive with its decision."""
+        self.insts.append(inst if decision is None else inst.with_decision(decision))
+        self._count += len(inst.outputs)
+
+    def pop(self) -> Instruction | None:
+        """Take the last instruction away; None where there is none."""
+        return self.insts.pop() if self.insts else None
+
+    @property
+    def decisions(self) -> dict[Instruction, Any]:
+        """The decisions of the sampling primitives."""
+        return {i: i.decision for i in self.insts if i.decision is not None}
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """The decision of an instruction of this trace; None where it has none."""
+        return self.insts[self._position(inst)].decision
+
+    def with_decision(
+        self, inst: Instruction, decision: Any, remove_postproc: bool = False
+    ) -> Trace:
+        """A trace in which a sampling instruction has decided otherwise."""
+        at = self._position(inst)
+        if not inst.kind.is_sampling:
+            raise ScheduleError(
+                f"with_decision: {inst.name} decides nothing\n  legal: "
+                + (
+                    ", ".join(f"[{k}] {i}" for k, i in enumerate(self.insts) if i.kind.is_sampling)
+                    or "none: the trace samples nothing"
+                )
+            )
+        insts = list(self.insts)
+        insts[at] = inst.with_decision(decision)
+        return Trace(_before_postproc(insts) if remove_postproc else insts)
+
+    def _position(self, inst: Instruction) -> int:
+        """Where an instruction stands: the very one, else one that is equal."""
+        same = [k for k, i in enumerate(self.insts) if i is inst]
+        same = same or [k for k, i in enumerate(self.insts) if i == inst]
+        if not same:
+            raise ScheduleError(
+                f"trace: it has no instruction {inst}\n  legal: one of its {len(self.insts)} insts"
+            )
+        return same[0]
+
+    def simplified(self, remove_postproc: bool = False) -> Trace:
+        """Without queries and samples whose results nothing uses."""
+        insts = _before_postproc(self.insts) if remove_postproc else self.insts
+        used: set[str] = set()
+        kept: list[Instruction] = []
+        for inst in reversed(insts):
+            if inst.kind.is_pure and not used.intersection(inst.outputs):
+                continue
+            used.update(refs_in(inst.args))
+            kept.append(inst)
+        return Trace(kept[::-1])
 
     # ---------------------------------------------------------------------------------- text
 
@@ -140,6 +269,10 @@ class Trace:
     def __hash__(self) -> int:
         return hash(str(self))
 
+    def as_python(self, remove_postproc: bool = False) -> list[str]:
+        """One line of Python an instruction; `sch` is the schedule."""
+        return [str(i) for i in (_before_postproc(self.insts) if remove_postproc else self.insts)]
+
     @staticmethod
     def from_text(text: str) -> Trace:
         """The trace that `str` printed (or that somebody wrote in that form)."""
@@ -150,30 +283,58 @@ class Trace:
                 f"trace, line {e.lineno}: {e.msg}: {(e.text or '').strip()}"
             ) from None
         known: set[str] = set()
-        return Trace([_instruction(s, known) for s in tree.body])
+        return Trace([Instruction(*parse_call(s, known)) for s in tree.body])
 
-    def as_json(self) -> list[Any]:
+    def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """Plain data: one [name, arguments, outputs, many] a step."""
-        return [[i.name, _plain(i.args), list(i.outputs), i.many] for i in self.insts]
+        insts = _before_postproc(self.insts) if remove_postproc else self.insts
+        return [[i.name, plain(i.args), list(i.outputs), i.many] for i in insts]
 
     @staticmethod
     def from_json(data: list[Any] | str) -> Trace:
         """The trace that `as_json` gave, also as JSON text."""
         items = json.loads(data) if isinstance(data, str) else data
-        return Trace([Instruction(n, _rich(a), tuple(o), bool(m)) for n, a, o, m in items])
+        return Trace([Instruction(n, rich(a), tuple(o), bool(m)) for n, a, o, m in items])
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: list[Any] | str, sch: Any) -> None:
+        """Carry out on a schedule what `as_json` gave."""
+        Trace.from_json(json_obj).apply_to_schedule(sch)
+
+    def show(self, style: str | None = None, black_format: bool = False) -> None:
+        """Print the instructions. The arguments are the classic ones; the text is plain."""
+        print(self)
 
     # -------------------------------------------------------------------------------- replay
 
     def apply(self, sch: Any) -> None:
-        """Carry out the instructions on a schedule."""
+        """Carry out all instructions on a schedule, as they were recorded."""
+        self.apply_to_schedule(sch)
+
+    def apply_to_schedule(
+        self,
+        sch: Any,
+        remove_postproc: bool = False,
+        decision_provider: DecisionProvider | None = None,
+    ) -> None:
+        """Carry out the instructions on a schedule.
+
+        remove_postproc    stop where postprocessing begins
+        decision_provider  says what the sampling primitives decide
+        """
         values: dict[str, Any] = {}
-        for number, inst in enumerate(self.insts, 1):
+        insts = _before_postproc(self.insts) if remove_postproc else self.insts
+        for number, inst in enumerate(insts, 1):
             method = getattr(type(sch), inst.name, None)
             if not getattr(method, "is_primitive", False):
                 raise ScheduleError(
-                    f"trace, step {number}: Schedule has no primitive {inst.name!r}"
+                    f"trace, step {number}: Schedule has no primitive {inst.name!r}\n"
+                    f"  legal: {_nearest(inst.name, sch)}"
                 )
-            args = {k: _resolve(v, values, sch.func) for k, v in inst.args.items()}
+            if decision_provider is not None and inst.kind.is_sampling:
+                inputs, attrs = list(inst.inputs.values()), list(inst.attrs.values())
+                inst = inst.with_decision(decision_provider(inst, inputs, attrs, inst.decision))
+            args = {k: resolve(v, values, sch.func) for k, v in inst.args.items()}
             result = getattr(sch, inst.name)(*args.pop("*", ()), **args)
             results = result if inst.many else [] if result is None else [result]
             if len(inst.outputs) != len(results) and inst.outputs:
@@ -184,159 +345,19 @@ class Trace:
             values.update(zip(inst.outputs, results, strict=False))
 
 
+def _nearest(name: str, sch: Any) -> str:
+    """The primitives whose names are most like one."""
+    known = [n for n in dir(type(sch)) if getattr(getattr(type(sch), n), "is_primitive", False)]
+    return ", ".join(difflib.get_close_matches(name, known, 3, 0.5)) or "a method of Schedule"
+
+
 def _has_ref(v: Any) -> bool:
-    if isinstance(v, list | tuple):
-        return any(map(_has_ref, v))
-    return isinstance(v, Ref)
+    return next(refs_in(v), None) is not None if not isinstance(v, Formula) else False
 
 
-def text_of(v: Any) -> str:
-    """A stored argument as Python text."""
-    if isinstance(v, Ref | Formula):
-        return str(v)
-    if isinstance(v, list):
-        return "[" + ", ".join(map(text_of, v)) + "]"
-    if isinstance(v, dict):
-        return "{" + ", ".join(f"{text_of(k)}: {text_of(x)}" for k, x in v.items()) + "}"
-    if isinstance(v, str):
-        return json.dumps(str(v))
-    return repr(v)
-
-
-def expr_text(e: Expr) -> str:
-    """An index expression as Python text."""
-    if isinstance(e, Var):
-        return e.name
-    if isinstance(e, IntImm):
-        return str(e.value)
-    if isinstance(e, Min | Max):
-        return f"{e.symbol}({expr_text(e.a)}, {expr_text(e.b)})"
-    if isinstance(e, Binary):
-        return f"({expr_text(e.a)} {e.symbol} {expr_text(e.b)})"
-    raise ScheduleError(f"{e!r} cannot stand in a trace")
-
-
-def _instruction(s: ast.stmt, known: set[str]) -> Instruction:
-    call: ast.expr
-    names: list[str] = []
-    many = False
-    if isinstance(s, ast.Assign) and len(s.targets) == 1:
-        target, call = s.targets[0], s.value
-        many = isinstance(target, ast.Tuple | ast.List)
-        items = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        names = [i.id for i in items if isinstance(i, ast.Name)]
-    elif isinstance(s, ast.Expr):
-        call = s.value
-    else:
-        raise ScheduleError(f"trace, line {s.lineno}: not a call of a primitive: {ast.unparse(s)}")
-    match call:
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(), attr=name), args=args, keywords=keywords
-        ):
-            stored: dict[str, Any] = {"*": [_value(a, known) for a in args]} if args else {}
-            stored |= {k.arg or "": _value(k.value, known) for k in keywords}
-        case _:
-            raise ScheduleError(
-                f"trace, line {s.lineno}: expected sch.<primitive>(name=value, ...), "
-                f"got {ast.unparse(call)}"
-            )
-    known.update(names)
-    return Instruction(name, stored, tuple(names), many)
-
-
-def _value(e: ast.expr, known: set[str]) -> Any:
-    match e:
-        case ast.Name(id=name):
-            return Ref(name) if name in known else Formula(name)
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_value(i, known) for i in items]
-        case ast.Dict(keys=keys, values=values):
-            return {
-                ast.literal_eval(k): _value(v, known)
-                for k, v in zip(keys, values, strict=True)
-                if k is not None
-            }
-        case ast.Constant(value=value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-    return Formula(ast.unparse(e))
-
-
-def _plain(v: Any) -> Any:
-    if isinstance(v, Ref):
-        return {"ref": str(v)}
-    if isinstance(v, Formula):
-        return {"formula": str(v)}
-    if isinstance(v, list):
-        return [_plain(x) for x in v]
-    if isinstance(v, dict):
-        return {"dict": [[k, _plain(x)] for k, x in v.items()]}
-    return v
-
-
-def _rich(v: Any) -> Any:
-    if isinstance(v, list):
-        return [_rich(x) for x in v]
-    if isinstance(v, dict):
-        if "ref" in v:
-            return Ref(v["ref"])
-        if "formula" in v:
-            return Formula(v["formula"])
-        return {k: _rich(x) for k, x in v["dict"]}
-    return v
-
-
-def _resolve(v: Any, values: Mapping[str, Any], func: PrimFunc) -> Any:
-    if isinstance(v, Ref):
-        if v not in values:
-            raise ScheduleError(f"trace: {v} is used before it is made")
-        return values[v]
-    if isinstance(v, Formula):
-        return evaluate(v, func)
-    if isinstance(v, list):
-        return [_resolve(x, values, func) for x in v]
-    if isinstance(v, dict):
-        return {k: _resolve(x, values, func) for k, x in v.items()}
-    return v
-
-
-_ALLOWED = (
-    ast.Expression,
-    ast.Lambda,
-    ast.arguments,
-    ast.arg,
-    ast.Name,
-    ast.Load,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.FloorDiv,
-    ast.Mod,
-    ast.USub,
-    ast.Constant,
-    ast.Tuple,
-    ast.List,
-    ast.Call,
-)
-
-
-def evaluate(text: Formula, func: PrimFunc) -> Any:
-    """An expression over the scalar parameters of a function, or a lambda over indices."""
-    tree = ast.parse(text, mode="eval")
-    for n in ast.walk(tree):
-        if not isinstance(n, _ALLOWED) or (
-            isinstance(n, ast.Call)
-            and not (isinstance(n.func, ast.Name) and n.func.id in ("min", "max"))
-        ):
-            raise ScheduleError(f"trace: {text} is not an index expression")
-    scope: dict[str, Any] = {p.name: p for p in func.params if isinstance(p, Var)}
-    scope |= {"min": minimum, "max": maximum, "__builtins__": {}}
-    try:
-        return eval(compile(tree, "<trace>", "eval"), scope)
-    except NameError as e:
-        raise ScheduleError(
-            f"trace: {text}: {func.name} has no scalar parameter {e.name!r}"
-        ) from None
+def _before_postproc(insts: Sequence[Instruction]) -> list[Instruction]:
+    """The instructions in front of the one where postprocessing begins."""
+    for k, inst in enumerate(insts):
+        if inst.kind.is_postproc:
+            return list(insts[:k])
+    return list(insts)

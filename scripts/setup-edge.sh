@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What the tests of other processors need: emulators, and zig, which compiles C for all of them.
+#
+#     scripts/setup-edge.sh [PYTHON]      PYTHON: whose environment gets the package ziglang
+#
+# Installs what is missing and can be installed, and names the rest; the tests that need it are
+# skipped then. It never fails.
+set -u
+python=${1:-python3}
+
+qemu_user=(qemu-aarch64 qemu-riscv64)
+qemu_system=(qemu-system-arm)
+
+lacking() {                       # the commands among the arguments that are not there
+    local command
+    for command in "$@"; do
+        command -v "$command" >/dev/null || echo "$command"
+    done
+}
+
+install_packages() {              # with apt, as root or through sudo without a password
+    local root=()
+    command -v apt-get >/dev/null || return 1
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo -n true 2>/dev/null || return 1
+        root=(sudo -n)
+    fi
+    timeout 120 "${root[@]}" apt-get update -qq
+    timeout 300 "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+packages=()
+[ -z "$(lacking "${qemu_user[@]}")" ] || packages+=(qemu-user)
+[ -z "$(lacking "${qemu_system[@]}")" ] || packages+=(qemu-system-arm)
+if [ ${#packages[@]} -gt 0 ]; then
+    echo "setup-edge: installing ${packages[*]}"
+    install_packages "${packages[@]}" || echo "setup-edge: apt could not install them"
+fi
+if ! "$python" -c 'import ziglang' 2>/dev/null; then
+    echo "setup-edge: installing ziglang"
+    timeout 300 "$python" -m pip install --quiet ziglang || echo "setup-edge: pip could not install it"
+fi
+
+missing=$(lacking "${qemu_user[@]}" "${qemu_system[@]}")
+"$python" -c 'import ziglang' 2>/dev/null || missing+=" ziglang"
+if [ -n "$missing" ]; then
+    echo "setup-edge: not there:" $missing "(tests that need them are skipped)"
+else
+    echo "setup-edge: all there"
+fi
+exit 0

@@ -1,0 +1,164 @@
+"""The parts of an affine iterator map, and arithmetic on their sizes.
+
+mark    something that runs over 0, ..., extent - 1: an iterator, or a fused sum of splits
+split   mark // lower_factor % extent * scale: some digits of a mark
+sum     splits, the one with the largest scale first, plus a base
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smelt.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub, Var
+
+from .context import Context
+from .poly import subtract
+from .prove import nonnegative, positive
+
+__all__ = ["IterMark", "IterSplit", "IterSum", "NotAffine", "Sizes", "value"]
+
+
+class NotAffine(Exception):
+    """Why a binding is no affine map of the iterators, or is not shown to have a property."""
+
+
+@dataclass(eq=False, slots=True)
+class IterMark:
+    """Something that runs over 0, ..., extent - 1.
+
+    source  an iterator, or a sum of splits
+    extent  the number of values
+    low     the mark's value is that of its source less `low`
+    left    so many values at the start are reached by padding only
+    """
+
+    source: Var | IterSum
+    extent: Expr
+    low: Expr
+    left: Expr
+
+    def variables(self) -> set[Var]:
+        """The iterators behind the mark."""
+        return self.source.variables() if isinstance(self.source, IterSum) else {self.source}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IterSplit:
+    """mark // lower_factor % extent * scale."""
+
+    source: IterMark
+    lower_factor: Expr
+    extent: Expr
+    scale: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IterSum:
+    """The sum of splits, the one with the largest scale first, plus a base."""
+
+    args: tuple[IterSplit, ...]
+    base: Expr
+
+    def variables(self) -> set[Var]:
+        """The iterators that the sum depends on."""
+        return {v for s in self.args for v in s.source.variables()}
+
+
+class Sizes:
+    """Arithmetic on extents and scales: constants at once, symbolic ones by their normal form.
+
+    Equal sizes are the same object.
+    """
+
+    def __init__(self, cx: Context, dtype: str) -> None:
+        """Sizes of one integer type under what a context knows."""
+        self.cx = cx
+        self.dtype = dtype
+        self.zero = IntImm(dtype, 0)
+        self.one = IntImm(dtype, 1)
+
+    def of(self, value: int) -> Expr:
+        """A constant."""
+        return IntImm(self.dtype, value)
+
+    def times(self, a: Expr, b: Expr) -> Expr:
+        """a * b."""
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return IntImm(self.dtype, a.value * b.value)
+        return a if b is self.one else b if a is self.one else self.cx.simplify(Mul(a, b))
+
+    def plus(self, a: Expr, b: Expr) -> Expr:
+        """a + b."""
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return IntImm(self.dtype, a.value + b.value)
+        return self.cx.simplify(Add(a, b))
+
+    def less(self, a: Expr, b: Expr) -> Expr:
+        """a - b."""
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return IntImm(self.dtype, a.value - b.value)
+        return self.cx.simplify(Sub(a, b))
+
+    def exact(self, a: Expr, b: Expr) -> Expr | None:
+        """a / b where b divides a, else None."""
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return IntImm(self.dtype, a.value // b.value) if a.value % b.value == 0 else None
+        if b is self.one:
+            return a
+        q = self.cx.simplify(FloorDiv(a, b))
+        return q if self.times(q, b) is a else None
+
+    def floor(self, a: Expr, b: Expr) -> Expr:
+        """a // b."""
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return IntImm(self.dtype, a.value // b.value)
+        return a if b is self.one else self.cx.simplify(FloorDiv(a, b))
+
+    def ceil(self, a: Expr, b: Expr) -> Expr:
+        """a / b rounded up."""
+        return self.floor(self.plus(a, self.less(b, self.one)), b)
+
+    def smaller(self, a: Expr, b: Expr) -> Expr:
+        """The minimum."""
+        return a if a is b else self.cx.simplify(Min(a, b))
+
+    def larger(self, a: Expr, b: Expr) -> Expr:
+        """The maximum."""
+        return a if a is b else self.cx.simplify(Max(a, b))
+
+    def positive(self, a: Expr) -> bool:
+        """Whether a > 0 is shown."""
+        return a.value > 0 if isinstance(a, IntImm) else positive(self.cx, self.cx.poly(a))
+
+    def at_least(self, a: Expr, b: Expr) -> bool:
+        """Whether a >= b is shown."""
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return a.value >= b.value
+        return a is b or nonnegative(self.cx, subtract(self.cx.poly(a), self.cx.poly(b)))
+
+    def divides(self, a: Expr, b: Expr) -> bool:
+        """Whether b is shown to be a multiple of a."""
+        return self.exact(b, a) is not None
+
+
+# --------------------------------------------------------------------------------- expressions
+
+
+def value(z: Sizes, node: IterMark | IterSplit | IterSum) -> Expr:
+    """What a mark, a split or a sum stands for, simplified."""
+    return z.cx.simplify(_value(z, node))
+
+
+def _value(z: Sizes, node: IterMark | IterSplit | IterSum) -> Expr:
+    if isinstance(node, IterSum):
+        total = node.base
+        for s in node.args:
+            total = _value(z, s) + total
+        return total
+    if isinstance(node, IterMark):
+        source = node.source
+        return (_value(z, source) if isinstance(source, IterSum) else source) - node.low
+    e = _value(z, node.source) // node.lower_factor
+    if not z.at_least(z.times(node.lower_factor, node.extent), node.source.extent):
+        e = e % node.extent
+    return e * node.scale

@@ -1,0 +1,100 @@
+"""Predicates of iterators: ranges that they narrow, and sums that they bound."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from smelt.ir.build import all_of, ceildiv
+from smelt.ir.expr import EQ, GE, GT, LE, LT, Compare, Expr, IntImm, Max, Min, Var
+from smelt.ir.walk import free_vars
+
+from .analyzer import Analyzer
+from .facts import conjuncts
+from .iter_nodes import NotAffine
+from .poly import Poly, scale, subtract
+
+__all__ = ["Bound", "read_predicate"]
+
+
+@dataclass
+class Bound:
+    """low <= sum < high, as a condition says; None for an end without constraint."""
+
+    sum: Poly
+    low: Expr | None
+    high: Expr | None
+    condition: Expr
+
+    def meet(self, other: Bound, an: Analyzer) -> None:
+        """Both bounds of one sum."""
+        self.low = _both(an, Max, self.low, other.low)
+        self.high = _both(an, Min, self.high, other.high)
+        self.condition = all_of(self.condition, other.condition)
+
+    @property
+    def variable(self) -> Var | None:
+        """The iterator, where the sum is just that."""
+        t = self.sum.single()
+        return t if isinstance(t, Var) else None
+
+
+def _both(an: Analyzer, cls: type[Min] | type[Max], a: Expr | None, b: Expr | None) -> Expr | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return an.simplify(cls(a, b))
+
+
+def read_predicate(
+    an: Analyzer, predicate: Expr, iters: Collection[Var], dtype: str
+) -> tuple[list[Bound], list[Expr]]:
+    """The bounds that a conjunction sets, the fewest terms first, and what is something else."""
+    found: dict[frozenset[tuple[Expr, int]], Bound] = {}
+    unread: list[Expr] = []
+    for c in conjuncts(an.simplify(predicate)):
+        if isinstance(c, IntImm):
+            if not c.value:
+                raise NotAffine("the predicate is never true")
+            continue
+        bounds = _bounds(an, c, iters, dtype)
+        if not bounds:
+            unread.append(c)
+        for b in bounds:
+            key = frozenset(b.sum.terms.items())
+            if key in found:
+                found[key].meet(b, an)
+            else:
+                found[key] = b
+    return sorted(found.values(), key=lambda b: len(b.sum.terms)), unread
+
+
+def _bounds(an: Analyzer, c: Expr, iters: Collection[Var], dtype: str) -> list[Bound]:
+    """What one comparison says about the sum of its terms that vary; nothing where it has none."""
+    if not isinstance(c, Compare) or c.a.dtype != dtype:
+        return []
+    d = subtract(an.context.poly(c.a), an.context.poly(c.b))
+    flipped = scale(d, -1)
+    below: list[Poly] = []  # each of them is negative
+    if isinstance(c, LT | LE | EQ):
+        below.append(Poly(d.terms, d.const - (not isinstance(c, LT))))
+    if isinstance(c, GT | GE | EQ):
+        below.append(Poly(flipped.terms, flipped.const - (not isinstance(c, GT))))
+    return [b for p in below if (b := _bound(an, p, c, iters, dtype)) is not None]
+
+
+def _bound(an: Analyzer, p: Poly, c: Expr, iters: Collection[Var], dtype: str) -> Bound | None:
+    """p < 0 as an end of the sum of the terms that vary, whose largest coefficient is positive."""
+    cx = an.context
+    varying = {t: k for t, k in p.terms.items() if any(v in iters for v in free_vars(t))}
+    if not varying:
+        return None
+    rest = Poly({t: k for t, k in p.terms.items() if t not in varying}, p.const)
+    leading = min(varying, key=lambda t: (-abs(varying[t]), cx.order.key(t)))
+    upwards = varying[leading] > 0
+    total = Poly(varying, 0) if upwards else scale(Poly(varying, 0), -1)
+    # total < -rest, or  total > rest
+    end = scale(rest, -1) if upwards else Poly(rest.terms, rest.const + 1)
+    step = total.content()
+    e = an.simplify(ceildiv(cx.build(end, dtype), step))
+    total = total.divided(step)
+    return Bound(total, None, e, c) if upwards else Bound(total, e, None, c)

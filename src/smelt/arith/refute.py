@@ -1,0 +1,138 @@
+"""Counterexamples: two elements in one place, or a place without an element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Expr,
+    ExprLike,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Or,
+    Sub,
+    Var,
+    convert,
+)
+from smelt.ir.node import postorder
+
+from .analyzer import Analyzer
+
+__all__ = ["refute_bijection"]
+
+_POINTS = 1 << 14
+"""So many elements are looked at; a larger space is looked at in part."""
+
+_RULES: dict[type, Any] = {
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    FloorDiv: np.floor_divide,
+    FloorMod: np.remainder,
+    Min: np.minimum,
+    Max: np.maximum,
+    EQ: np.equal,
+    NE: np.not_equal,
+    LT: np.less,
+    LE: np.less_equal,
+    GT: np.greater,
+    GE: np.greater_equal,
+    And: np.logical_and,
+    Or: np.logical_or,
+}
+
+
+def refute_bijection(
+    inputs: Sequence[Var], outputs: Sequence[Expr], shape: Sequence[ExprLike]
+) -> str | None:
+    """Why a map of an array of a constant shape is no bijection; None where no reason is found."""
+    extents = [n.value for n in map(convert, shape) if isinstance(n, IntImm)]
+    if len(extents) < len(shape) or min(extents, default=1) < 1:
+        return None
+    count = prod(extents)
+    an = Analyzer(dict(zip(inputs, extents, strict=True)))
+    ends = [an.bounds(o) for o in outputs]
+    sizes = [high - max(low, 0) + 1 for low, high in ends if low is not None and high is not None]
+    if len(sizes) == len(outputs) and prod(sizes) < count:
+        return f"{count} elements do not fit into {prod(sizes)} places"
+    found = _images(inputs, outputs, extents)
+    return None if found is None else _witness(*found, count)
+
+
+def _images(
+    inputs: Sequence[Var], outputs: Sequence[Expr], extents: list[int]
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]] | None:
+    """Some elements (all of a small array) and where they go."""
+    kept = list(extents)
+    while prod(kept) > _POINTS:
+        kept[kept.index(max(kept))] = (max(kept) + 1) // 2
+    # the first elements of each dimension, and the last one
+    axes = [
+        [*range(k - (k < n)), *([n - 1] if k < n else [])]
+        for k, n in zip(kept, extents, strict=True)
+    ]
+    grids = np.meshgrid(*[np.array(a, object) for a in axes], indexing="ij")
+    values: dict[Expr, Any] = {v: g.ravel() for v, g in zip(inputs, grids, strict=True)}
+    points = list(zip(*[values[v].tolist() for v in inputs], strict=True))
+    columns = []
+    for o in outputs:
+        column = _evaluate(o, values)
+        if column is None:
+            return None
+        columns.append(np.broadcast_to(column, len(points)).tolist())
+    return points, list(zip(*columns, strict=True)) or [()] * len(points)
+
+
+def _evaluate(e: Expr, values: dict[Expr, Any]) -> Any:
+    """The values of an expression at all points; None where it has other parts than integers."""
+    for n in postorder(e):
+        if n in values or not isinstance(n, Expr):
+            continue
+        if isinstance(n, IntImm):
+            values[n] = np.array(n.value, object)
+            continue
+        rule = _RULES.get(type(n))
+        if rule is None or not isinstance(n, Binary):
+            return None
+        try:
+            values[n] = rule(values[n.a], values[n.b])
+        except ZeroDivisionError:
+            return None
+    return values[e]
+
+
+def _witness(
+    points: list[tuple[int, ...]], images: list[tuple[int, ...]], count: int
+) -> str | None:
+    seen: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for p, q in zip(points, images, strict=True):
+        if q in seen:
+            return f"{seen[q]} and {p} both go to {q}"
+        if min(q, default=0) < 0:
+            return f"{p} goes to {q}"
+        seen[q] = p
+    last = [max(column) for column in zip(*images, strict=True)]
+    places = prod([n + 1 for n in last])
+    if places <= count:
+        return None
+    if len(points) == count:
+        gap = next(q for q in np.ndindex(*[n + 1 for n in last]) if q not in seen)
+        return f"nothing goes to {gap}"
+    return f"the indices reach {tuple(last)}, which is {places} places for {count} elements"

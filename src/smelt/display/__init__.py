@@ -1,0 +1,6 @@
+"""Looking at programs: coloured text in a terminal, pages with loops, steps and footprints."""
+
+from .subject import DisplayError
+from .view import html, show
+
+__all__ = ["DisplayError", "html", "show"]

@@ -1,0 +1,43 @@
+"""HTML text that is safe by construction: what is not an `Html` already is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+__all__ = ["Html", "element", "join"]
+
+_VOID = frozenset({"input", "meta", "br"})
+
+
+class Html(str):
+    """Text that is markup: it was made by this module, or escaped."""
+
+    __slots__ = ()
+
+
+def join(*parts: str | None) -> Html:
+    """Parts one after another; plain strings are escaped, None is left out."""
+    return Html("".join([p if isinstance(p, Html) else escape(p) for p in parts if p is not None]))
+
+
+def element(
+    tag: str, *content: str | Iterable[str | None] | None, **attributes: str | int | bool | None
+) -> Html:
+    """<tag attributes>content</tag>.
+
+    content     strings, Html, or iterables of these
+    attributes  class_ and for_ lose their underscore, others become hyphens; True stands alone,
+                None and False are left out
+    """
+    shown = []
+    for name, value in attributes.items():
+        if value is None or value is False:
+            continue
+        plain = name.rstrip("_").replace("_", "-")
+        shown.append(f" {plain}" if value is True else f' {plain}="{escape(str(value))}"')
+    start = f"<{tag}{''.join(shown)}>"
+    if tag in _VOID:
+        return Html(start)
+    inner = [join(c) if c is None or isinstance(c, str) else join(*c) for c in content]
+    return Html(f"{start}{''.join(inner)}</{tag}>")

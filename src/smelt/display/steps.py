@@ -1,0 +1,76 @@
+"""A schedule's steps: each call, and what it changed in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from smelt.tir.printer import script
+
+from .element import Html, element, join
+from .source import highlighted
+from .subject import Step
+
+__all__ = ["changes", "folded", "steps"]
+
+_CONTEXT = 3
+_FOLD = 8  # this many unchanged lines and more are folded
+
+Change = tuple[str, str]
+"""How a line changed ("+", "-" or " "), and the line."""
+
+
+def changes(before: str, after: str) -> list[Change]:
+    """The lines of both texts in one order. A line that only moved sideways is unchanged."""
+    old, new = before.splitlines(), after.splitlines()
+    out: list[Change] = []
+    a, b = [line.strip() for line in old], [line.strip() for line in new]
+    for kind, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if kind == "equal":
+            out += [(" ", line) for line in new[b0:b1]]
+        else:
+            out += [("-", line) for line in old[a0:a1]] + [("+", line) for line in new[b0:b1]]
+    return out
+
+
+def steps(items: Sequence[Step], prefix: str) -> Html:
+    """A list of steps; where scripts run, a slider shows one at a time."""
+    shown = []
+    for n, step in enumerate(items, 1):
+        found = changes(script(step.before), script(step.after))
+        added, removed = ("".join(k for k, _ in found).count(sign) for sign in "+-")
+        head = [
+            element("code", highlighted(step.call)),
+            element("span", f"+{added} −{removed} lines", class_="count"),
+        ]
+        body = element("pre", element("code", folded(found)), class_="source diff", tabindex=0)
+        item = element("details", element("summary", head), body, open=n == len(items))
+        shown.append(element("li", item, id=f"{prefix}-s{n}", value=n))
+    return element("div", element("ol", shown, class_="steps"), class_="stepper")
+
+
+def folded(found: Sequence[Change]) -> Iterator[Html]:
+    """Changed lines with their surroundings; long unchanged parts can be unfolded."""
+    start = 0
+    while start < len(found):
+        end = start
+        while end < len(found) and found[end][0] == " ":
+            end += 1
+        first = start if start == 0 else min(start + _CONTEXT, end)
+        last = end if end == len(found) else max(end - _CONTEXT, first)
+        folded = last - first >= _FOLD
+        yield join(*map(_line, found[start : first if folded else end]))
+        if folded:
+            label = element("summary", f"{last - first} unchanged lines")
+            yield element("details", label, [_line(c) for c in found[first:last]], class_="fold")
+            yield join(*map(_line, found[last:end]))
+        start = end
+        while start < len(found) and found[start][0] != " ":
+            yield _line(found[start])
+            start += 1
+
+
+def _line(change: Change) -> Html:
+    kind, text = change
+    tag = {"+": "ins", "-": "del"}.get(kind, "span")
+    return element(tag, f"{kind} ", highlighted(text), class_="line")

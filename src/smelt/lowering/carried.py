@@ -1,0 +1,158 @@
+"""Whether the turns of a loop hand values on to each other in a buffer.
+
+A buffer that is used inside a loop only may live in the loop's body, and so be smaller, where
+every turn writes what it reads. What cannot be proved counts as handed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from smelt.arith import Analyzer
+from smelt.ir.build import is_const, logical_not
+from smelt.ir.expr import EQ, LT, Binary, Compare, Expr, FloorDiv, IntImm, Var
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.nodes import Buffer, BufferStore, For, IfThenElse, Stmt, sub_statements
+from smelt.tir.rewrite import loads
+
+from .guards import conjuncts
+from .lanes import every_lane
+
+__all__ = ["carries"]
+
+Domains = Mapping[Var, tuple[Expr, Expr]]
+
+
+class _Access(NamedTuple):
+    """An access in a loop's body: the loops and conditions inside the body that it stands in."""
+
+    indices: tuple[Expr, ...]
+    domains: Domains
+    guards: tuple[Expr, ...]
+
+    def of(self, indices: tuple[Expr, ...]) -> _Access:
+        """An access in this place; the lanes of a vector are like turns of a loop."""
+        return _Access(*every_lane(indices, self.domains), self.guards)
+
+    def without(self, loops: Domains) -> _Access:
+        """The access where the turns of some of its loops are given."""
+        rest = {v: d for v, d in self.domains.items() if v not in loops}
+        return self._replace(domains=rest)
+
+
+def carries(s: For, buffer: Buffer, analyzer: Analyzer) -> bool:
+    """Whether a turn may use what another one has left in the buffer.
+
+    analyzer  knows the loops around; the loop itself is bound in it
+    """
+    if s.kind == "parallel" or is_const(s.extent, 1):
+        return False
+    found: list[tuple[bool, _Access]] = []
+    _collect(s.body, buffer, _Access((), {}, ()), found)
+    stores = [a for is_store, a in found if is_store]
+    if not any(s.var in free_vars(i) for a in stores for i in a.indices):
+        return True
+    before: list[_Access] = []
+    for is_store, a in found:
+        if is_store:
+            before.append(a)
+        elif not any(_covers(w, a, buffer, analyzer) for w in before):
+            return True
+    return False
+
+
+def _collect(s: Stmt, buffer: Buffer, at: _Access, out: list[tuple[bool, _Access]]) -> None:
+    """The accesses in the order in which they happen."""
+    if isinstance(s, For):
+        at = at._replace(domains={**at.domains, s.var: (s.min, s.extent)})
+    for c in s.children():
+        if isinstance(c, Expr):
+            out.extend((False, at.of(x.indices)) for x in loads(c) if x.buffer is buffer)
+    if isinstance(s, BufferStore) and s.buffer is buffer:
+        out.append((True, at.of(s.indices)))
+    if isinstance(s, IfThenElse):
+        yes = tuple(conjuncts(s.condition))
+        _collect(s.then_body, buffer, at._replace(guards=(*at.guards, *yes)), out)
+        if s.else_body is not None:
+            no = (logical_not(s.condition),)
+            _collect(s.else_body, buffer, at._replace(guards=(*at.guards, *no)), out)
+        return
+    for x in sub_statements(s):
+        _collect(x, buffer, at, out)
+
+
+def _covers(write: _Access, read: _Access, buffer: Buffer, analyzer: Analyzer) -> bool:
+    """Whether everything that `read` reads has been written by `write` in the same turn.
+
+    Loops around both have the same turn as well.
+    """
+    shared = {v: d for v, d in write.domains.items() if v in read.domains}
+    inside = analyzer.inside(shared)
+    write, read = write.without(shared), read.without(shared)
+    for a, b, extent in zip(write.indices, read.indices, buffer.shape, strict=True):
+        have, need = inside.interval(a, write.domains), inside.interval(b, read.domains)
+        if have is None or need is None:
+            return False
+        prove = inside.can_prove
+        if not prove(have[0] <= need[0]) and not prove(have[0] <= 0):
+            return False
+        if not prove(need[1] <= have[1]) and not prove(have[1] >= extent - 1):
+            return False
+    first = _first_turns(write, {**shared, **write.domains}, inside)
+    guards = [substitute(g, first) for g in write.guards]
+    return all(_holds(g, write, read, inside) for g in guards)
+
+
+def _first_turns(write: _Access, around: Domains, analyzer: Analyzer) -> dict[Var, Expr]:
+    """The loops' first values, where it is the start of a sum: the write happens only there.
+
+    It does so for all elements that the loops come to, since its place does not depend on them.
+    """
+    indices = {v for i in write.indices for v in free_vars(i)}
+    first: dict[Var, Expr] = {}
+    for g in write.guards:
+        inner = free_vars(g) & around.keys()
+        if isinstance(g, EQ) and inner and not inner & indices:
+            values = {v: around[v][0] for v in inner}
+            if analyzer.can_prove(substitute(g, values)):
+                first.update(values)
+    return first
+
+
+def _holds(guard: Expr, write: _Access, read: _Access, analyzer: Analyzer) -> bool:
+    """Whether a condition of the write holds for the elements that are read."""
+    if analyzer.inside(write.domains).can_prove(guard) or _follows(guard, read, analyzer):
+        return True
+    return isinstance(guard, Compare) and any(
+        _same_limit(guard, a, b, write, read, analyzer)
+        for a, b in zip(write.indices, read.indices, strict=True)
+    )
+
+
+def _same_limit(
+    guard: Binary, a: Expr, b: Expr, write: _Access, read: _Access, analyzer: Analyzer
+) -> bool:
+    """Whether the guard is a limit of the index `a`, which the index `b` keeps as well."""
+    rest = analyzer.inside(write.domains).simplify(guard.a - a)
+    if (free_vars(rest) | free_vars(guard.b)) & write.domains.keys():
+        return False
+    return _follows(type(guard)(b + rest, guard.b), read, analyzer)
+
+
+def _follows(condition: Expr, read: _Access, analyzer: Analyzer) -> bool:
+    """Whether a condition, on what is around both accesses, holds wherever the read happens."""
+    if any(condition is g for g in read.guards):
+        return True
+    if isinstance(condition, LT) and isinstance(condition.b, FloorDiv):
+        e, c = condition.b.a, condition.b.b
+        if isinstance(c, IntImm) and c.value > 0:  # x < e // c  =  (x + 1) * c <= e
+            condition = (condition.a + 1) * c <= e
+    inside = analyzer.inside(read.domains)
+    if inside.can_prove(condition):
+        return True
+    for g in read.guards:
+        with inside.assume(g):
+            if inside.can_prove(condition):
+                return True
+    return False

@@ -1,0 +1,151 @@
+"""Checks before accesses: an index outside of its buffer ends the program with an error status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from smelt.ir.build import all_of, is_const, logical_not, maximum, minimum
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import Broadcast, Call, Expr, Ramp, Var, const
+from smelt.tir.nodes import (
+    AssertStmt,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+    While,
+    seq,
+)
+from smelt.tir.printer import script
+from smelt.tir.script_ops import operands
+
+from .ranges import RangeRewriter, sizes_of
+
+__all__ = ["check_bounds"]
+
+
+class _Check(RangeRewriter):
+    """Puts the checks of a statement's own expressions in front of it."""
+
+    def __init__(self, sizes: Iterable[Var]) -> None:
+        super().__init__(sizes)
+        self.guards: list[Expr] = []
+
+    def before(self, s: Stmt, *exprs: Expr) -> list[Stmt]:
+        """The checks of expressions that a statement evaluates, in the order of evaluation."""
+        found: dict[tuple[Expr | str, ...], Stmt] = {}
+        for e in exprs:
+            for key, check in self.accesses(e):
+                found.setdefault(key, check)
+        return list(found.values())
+
+    def accesses(self, e: Expr) -> Iterator[tuple[tuple[Expr | str, ...], Stmt]]:
+        """The checks of the loads in an expression, those of their indices first."""
+        if isinstance(e, Call) and e.op == "smelt.address_of":
+            return
+        if isinstance(e, Call) and e.op == "if_then_else":
+            c, a, b = e.args
+            yield from self.accesses(c)
+            for guard, value in ((c, a), (logical_not(c), b)):
+                self.guards.append(guard)
+                with self.analyzer.assume(guard):
+                    yield from self.accesses(value)
+                self.guards.pop()
+            return
+        for x in operands(e):
+            yield from self.accesses(x)
+        if isinstance(e, BufferLoad):
+            yield from self.inside(e.buffer, e.indices)
+
+    def inside(
+        self, b: Buffer, indices: tuple[Expr, ...]
+    ) -> Iterator[tuple[tuple[Expr | str, ...], Stmt]]:
+        """The checks of one access, where it is not proved to be in bounds."""
+        for d, (index, extent) in enumerate(zip(indices, b.shape, strict=True)):
+            low, high = _ends(index, b)
+            parts = [
+                c
+                for c in (low >= 0, high < extent)
+                if not is_const(c, 1) and not self.analyzer.can_prove(c)
+            ]
+            if not parts:
+                continue
+            text = script(BufferLoad(b, indices)).strip()
+            place = f"index {d} of {text}" if b.rank > 1 else f"the index of {text}"
+            check: Stmt = AssertStmt(
+                all_of(parts), f"{place} is not in 0 ... {script(extent).strip()} - 1"
+            )
+            for guard in reversed(self.guards):
+                check = IfThenElse(guard, check)
+            yield (b.name, *self.guards, *parts), check
+
+    # -------------------------------------------------------------------------- statements
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        checks = self.before(s, *s.indices, s.value)
+        own = [c for _, c in self.inside(s.buffer, s.indices)]
+        return seq(*checks, *own, s)
+
+    def visit_Evaluate(self, s: Evaluate) -> Stmt:
+        return seq(*self.before(s, s.value), s)
+
+    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
+        return seq(*self.before(s, s.condition), s)
+
+    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+        return seq(*self.before(s, s.value), super().visit_LetStmt(s))
+
+    def loop(self, s: For) -> Stmt:
+        return seq(*self.before(s, s.min, s.extent), super().loop(s))
+
+    def visit_While(self, s: While) -> Stmt:
+        """The condition is evaluated before each turn, so its checks stand there as well."""
+        checks = self.before(s, s.condition)
+        return seq(*checks, While(s.condition, seq(self.stmt(s.body), *checks)))
+
+    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+        checks = self.before(s, s.condition)
+        with self.analyzer.assume(s.condition):
+            yes = self.stmt(s.then_body)
+        no = None
+        if s.else_body is not None:
+            with self.analyzer.assume(logical_not(s.condition)):
+                no = self.stmt(s.else_body)
+        return seq(*checks, IfThenElse(s.condition, yes, no))
+
+    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+        checks = self.before(s, *s.values, s.predicate)
+        with self.analyzer.assume(s.predicate):
+            made = super().visit_BlockRealize(s)
+        return seq(*checks, made)
+
+
+def _ends(index: Expr, b: Buffer) -> tuple[Expr, Expr]:
+    """The smallest and the largest index of all lanes."""
+    match index:
+        case Ramp(base, stride, lanes):
+            last = base + stride * const(lanes - 1, base.dtype)
+            return minimum(base, last), maximum(base, last)
+        case Broadcast(value, _):
+            return value, value
+    if "x" in index.dtype:
+        raise CompileError(
+            f"InstrumentBoundCheckers: the vector index {script(index).strip()} of {b.name} cannot "
+            "be checked; VectorizeLoop(False) gives a program without vectors"
+        )
+    return index, index
+
+
+def check_bounds(func: PrimFunc) -> PrimFunc:
+    """A program that checks every index which is not proved to be in bounds.
+
+    A failed check ends the program (status 3, as for every failed assertion; the interpreter
+    raises).
+    """
+    return func.replace(body=_Check(sizes_of(func)).stmt(func.body))

@@ -1,0 +1,193 @@
+"""Conditions and bindings that a loop does not change move out of it.
+
+for i in range(8):              if n > 4:
+    A(i)                            for i in range(8): A(i); B(i)
+    if n > 4: B(i)      ->      else:
+                                    for i in range(8): A(i)
+"""
+
+from __future__ import annotations
+
+from smelt.ir.build import all_of, is_const
+from smelt.ir.expr import Call, Expr, Select, Var
+from smelt.ir.walk import free_vars
+from smelt.tir.nodes import (
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+    While,
+    is_no_op,
+    no_op,
+    sub_statements,
+)
+from smelt.tir.rewrite import Rewriter
+
+from .blocks import drop_empty
+from .guards import conjuncts
+from .safe import is_speculable, require_flat
+from .unroll import renamed
+
+__all__ = ["hoist"]
+
+_COPIES = 4
+"""Conditions that leave one loop, each of which doubles what is left of its body."""
+
+
+def hoist(
+    func: PrimFunc, *, branches: bool, choices: bool, bindings: bool, anywhere: bool = True
+) -> PrimFunc:
+    """Move what a loop does not change out of it.
+
+    branches  conditions of if statements
+    choices   conditions of if_then_else and select in what is computed
+    bindings  values bound at the beginning of a loop's body
+    anywhere  also branches beside other statements, which then stand in both copies of the loop
+
+    Nothing moves that may be undefined where the program does not compute it.
+    """
+    require_flat(func, "hoisting")
+    body = _Hoist(branches, choices, bindings, anywhere).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)
+
+
+class _Hoist(Rewriter):
+    """Works from the innermost loop outwards, so that a condition leaves as many as it can."""
+
+    def __init__(self, branches: bool, choices: bool, bindings: bool, anywhere: bool) -> None:
+        super().__init__()
+        self.branches, self.choices, self.bindings = branches, choices, bindings
+        self.anywhere = anywhere
+
+    def visit_For(self, s: For) -> Stmt:
+        new = super().visit_For(s)
+        assert isinstance(new, For)
+        lets: list[LetStmt] = []
+        if self.bindings:
+            new, lets = _without_bindings(new)
+        result = self.versions(new, _COPIES)
+        for let in reversed(lets):
+            result = LetStmt(let.var, let.value, result)
+        return result
+
+    def versions(self, s: For, copies: int) -> Stmt:
+        """The loop once for each outcome of the conditions that it does not change."""
+        condition = self.invariant(s) if copies else None
+        if condition is None:
+            return s
+        yes = self.version(s, condition, True, copies - 1)
+        no = self.version(renamed(s), condition, False, copies - 1)
+        if is_no_op(no):
+            return IfThenElse(condition, yes)
+        return IfThenElse(condition, yes, no)
+
+    def version(self, s: Stmt, condition: Expr, value: bool, copies: int) -> Stmt:
+        assert isinstance(s, For)
+        made = drop_empty(_Decide(condition, value).stmt(s))
+        return self.versions(made, copies) if isinstance(made, For) else made
+
+    def invariant(self, s: For) -> Expr | None:
+        """A condition of the body that the loop's turns do not change, or None."""
+        if not self.anywhere:
+            found = conjuncts(s.body.condition) if isinstance(s.body, IfThenElse) else []
+            return next((c for c in found if _leaves(c, {s.var})), None)
+        stack: list[tuple[Stmt, frozenset[Var]]] = [(s.body, frozenset([s.var]))]
+        while stack:
+            x, bound = stack.pop()
+            if self.branches and isinstance(x, IfThenElse):
+                for c in conjuncts(x.condition):
+                    if _leaves(c, bound):
+                        return c
+            if self.choices:
+                for c in _choices(x):
+                    if _leaves(c, bound):
+                        return c
+            if isinstance(x, LetStmt):
+                bound = bound | {x.var}
+            if not isinstance(x, For | While):  # an inner loop's own are outside of it already
+                stack.extend((c, bound) for c in reversed(sub_statements(x)))
+        return None
+
+
+def _leaves(condition: Expr, bound: frozenset[Var] | set[Var]) -> bool:
+    return (
+        not is_const(condition)
+        and condition.dtype == "bool"
+        and not free_vars(condition) & bound
+        and is_speculable(condition)
+    )
+
+
+def _choices(s: Stmt) -> list[Expr]:
+    """The conditions that choose between values in a statement's own expressions."""
+    found: list[Expr] = []
+    seen: set[Expr] = set()
+    stack = [e for e in s.children() if isinstance(e, Expr)]
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if isinstance(e, Select):
+            found += conjuncts(e.condition)
+        elif isinstance(e, Call) and e.op == "if_then_else":
+            found += conjuncts(e.args[0])
+        stack.extend(c for c in e.children() if isinstance(c, Expr))
+    return found
+
+
+class _Decide(Rewriter):
+    """A statement where one condition is known."""
+
+    def __init__(self, condition: Expr, value: bool) -> None:
+        super().__init__()
+        self.condition, self.value = condition, value
+
+    def decided(self, e: Expr) -> Expr | None:
+        """What is left of a condition that has the known one as a part: None where it is false."""
+        parts = conjuncts(e)
+        if self.condition not in parts:
+            return e
+        return all_of([p for p in parts if p is not self.condition]) if self.value else None
+
+    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+        left = self.decided(s.condition)
+        if left is None:
+            return no_op() if s.else_body is None else self.stmt(s.else_body)
+        if is_const(left, 1):
+            return self.stmt(s.then_body)
+        return super().visit_IfThenElse(s.replace(condition=left))
+
+    def visit_expr(self, e: Expr) -> Expr:
+        match e:
+            case Select(c, a, b) | Call(_, "if_then_else", (c, a, b)):
+                left = self.decided(c)
+                if left is None:
+                    return self.expr(b)
+                if is_const(left, 1):
+                    return self.expr(a)
+        return super().visit_expr(e)
+
+
+def _without_bindings(s: For) -> tuple[For, list[LetStmt]]:
+    """A loop without the bindings at its beginning that it does not change, and those."""
+    chain: list[LetStmt] = []
+    body = s.body
+    while isinstance(body, LetStmt):
+        chain.append(body)
+        body = body.body
+    inside: set[Var] = {s.var}
+    kept: list[LetStmt] = []
+    out: list[LetStmt] = []
+    for let in chain:
+        if free_vars(let.value) & inside or not is_speculable(let.value):
+            inside.add(let.var)
+            kept.append(let)
+        else:
+            out.append(let)
+    if not out:
+        return s, []
+    for let in reversed(kept):
+        body = LetStmt(let.var, let.value, body)
+    return s.replace(body=body), out

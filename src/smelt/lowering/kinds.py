@@ -1,0 +1,98 @@
+"""Kinds of loops: serial again, or to be unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from smelt.ir.expr import IntImm
+from smelt.tir.nodes import (
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    sub_statements,
+)
+from smelt.tir.rewrite import Rewriter
+
+__all__ = ["mark_unrolled", "serialize"]
+
+MAX_STEP = "pragma_auto_unroll_max_step"
+"""The annotation of a loop that gives the number of statements for the loops in it."""
+
+
+class _Serial(Rewriter):
+    def __init__(self, kinds: Collection[str]) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+    def visit_For(self, s: For) -> Stmt:
+        new = super().visit_For(s)
+        assert isinstance(new, For)
+        return new.replace(kind="serial") if new.kind in self.kinds else new
+
+
+def serialize(func: PrimFunc, *kinds: str) -> PrimFunc:
+    """A program whose loops of some kinds are serial ones."""
+    body = _Serial(kinds).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)
+
+
+class _Cost(NamedTuple):
+    """Statements when unrolled loops are written out; how deep these are nested; other loops."""
+
+    steps: int
+    depth: int
+    loops: bool
+
+
+class _Mark(Rewriter):
+    """Marks loops from the inside out."""
+
+    def __init__(self, step: int, depth: int, extent: int) -> None:
+        super().__init__()
+        self.step, self.depth, self.extent = step, depth, extent
+        self.costs: dict[Stmt, _Cost] = {}
+
+    def cost(self, s: Stmt) -> _Cost:
+        """What a rewritten statement costs."""
+        if s not in self.costs:
+            inner = [self.cost(x) for x in sub_statements(s)]
+            own = int(isinstance(s, BufferStore | Evaluate | IfThenElse))
+            steps = own + sum(c.steps for c in inner)
+            depth = max([c.depth for c in inner], default=0)
+            rolled = any(c.loops for c in inner)
+            if isinstance(s, For):
+                if s.kind == "unrolled" and isinstance(s.extent, IntImm):
+                    steps, depth = steps * s.extent.value, depth + 1
+                else:
+                    rolled = True
+            self.costs[s] = _Cost(steps, depth, rolled)
+        return self.costs[s]
+
+    def visit_For(self, s: For) -> Stmt:
+        outer = self.step
+        self.step = int(s.annotations.get(MAX_STEP, outer))
+        new = super().visit_For(s)
+        assert isinstance(new, For)
+        if new.kind == "serial" and isinstance(new.extent, IntImm):
+            inside, turns = self.cost(new.body), new.extent.value
+            small = inside.steps * turns <= self.step and inside.depth < self.depth
+            if (small and not inside.loops) or turns <= self.extent:
+                new = new.replace(kind="unrolled")
+        self.step = outer
+        return new
+
+
+def mark_unrolled(func: PrimFunc, step: int, depth: int, extent: int) -> PrimFunc:
+    """A program whose small serial loops are marked as unrolled.
+
+    step    loops whose copies have at most so many statements, as long as no other loop stays
+            inside; the annotation "pragma_auto_unroll_max_step" of a loop around says otherwise
+    depth   so many unrolled loops inside each other at most
+    extent  every loop of at most so many turns
+    """
+    body = _Mark(step, depth, extent).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)

@@ -1,0 +1,354 @@
+"""Turns of a loop overlap: while one turn computes, the next one's data are fetched already.
+
+    for i in range(n):          load(0)
+        load(i)                 for i in range(1, n):
+        use(i)           ->         load(i)
+                                    use(i - 1)
+                                use(n - 1)
+
+What a turn keeps in buffers of its own has as many copies as turns are under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from smelt.arith import Analyzer
+from smelt.ir.build import all_of
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import Expr, IntImm, Var, const
+from smelt.ir.walk import substitute
+from smelt.tir.nodes import (
+    Allocate,
+    AssertStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    Seq,
+    Stmt,
+    While,
+    seq,
+    sub_statements,
+    walk,
+)
+from smelt.tir.rewrite import Rewriter, loads
+
+from .ranges import RangeRewriter, sizes_of
+from .safe import is_pure, require_flat
+from .unroll import renamed
+
+__all__ = ["DOUBLE_BUFFER", "double_buffers", "software_pipeline"]
+
+STAGE, ORDER = "software_pipeline_stage", "software_pipeline_order"
+DOUBLE_BUFFER = "double_buffer_scope"
+
+
+class _Access(NamedTuple):
+    """An access of a statement: the loops inside the statement that it stands in."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    domains: dict[Var, tuple[Expr, Expr]]
+    store: bool
+
+
+class _Part(NamedTuple):
+    """A statement of the body: how many turns later it runs, and its place among the others."""
+
+    stmt: Stmt
+    stage: int
+    order: int
+    accesses: list[_Access]
+
+    def touches(self, b: Buffer) -> bool:
+        return any(a.buffer is b for a in self.accesses)
+
+
+class _Pipeline:
+    """One loop on its way."""
+
+    def __init__(
+        self, who: str, loop: For, stages: Sequence[int], order: Sequence[int], analyzer: Analyzer
+    ) -> None:
+        self.who, self.loop, self.analyzer = who, loop, analyzer
+        self.own: list[Allocate] = []
+        body = loop.body
+        while isinstance(body, Allocate):
+            self.own.append(body)
+            body = body.body
+        stmts = body.stmts if isinstance(body, Seq) else (body,)
+        for name, given in ((STAGE, stages), (ORDER, order)):
+            if len(given) != len(stmts):
+                raise CompileError(
+                    f"{who}: {name} of the loop {loop.var.name} has {len(given)} entries; the "
+                    f"body has {len(stmts)} statements"
+                )
+        if sorted(order) != list(range(len(order))):
+            raise CompileError(
+                f"{who}: {ORDER} of the loop {loop.var.name} is {list(order)}; legal: each of "
+                f"0 ... {len(order) - 1} once"
+            )
+        first = min(stages)
+        self.parts = [
+            _Part(s, n - first, o, _accesses(s))
+            for s, n, o in zip(stmts, stages, order, strict=True)
+        ]
+        self.last = max(stages) - first
+        self.copies: dict[Buffer, tuple[Buffer, int]] = {}
+
+    # ------------------------------------------------------------------------------ legality
+
+    def check(self) -> None:
+        """Refuse an order in which a statement would not see what it sees now."""
+        if self.loop.kind != "serial":
+            raise CompileError(
+                f"{self.who}: the loop {self.loop.var.name} is {self.loop.kind}; legal: serial"
+            )
+        for p in self.parts:
+            if any(_has_effect(s) for s in walk(p.stmt)):
+                raise CompileError(
+                    f"{self.who}: a statement in the loop {self.loop.var.name} has an effect other "
+                    "than storing, so that it cannot run at another time"
+                )
+        own = {a.buffer for a in self.own}
+        for n, x in enumerate(self.parts):
+            for m, y in enumerate(self.parts):
+                for b in {a.buffer for a in x.accesses}:
+                    self._keeps(x, y, b, 0 if n < m else 1, b in own)
+
+    def _keeps(self, x: _Part, y: _Part, b: Buffer, first: int, own: bool) -> None:
+        """x in one turn stays before y in the same or a later one, where both touch an element.
+
+        first  1 where y is not behind x in one turn
+        own    each turn has the buffer for itself
+        """
+        for later in range(first, 1 if own else x.stage - y.stage + 1):
+            if (x.stage, x.order) < (later + y.stage, y.order):
+                continue
+            pairs = [
+                (p, q)
+                for p in x.accesses
+                for q in y.accesses
+                if p.buffer is b and q.buffer is b and (p.store or q.store)
+            ]
+            if not all(self._apart(p, q, later) for p, q in pairs):
+                raise CompileError(
+                    f"{self.who}: cannot prove that the statements of the loop "
+                    f"{self.loop.var.name} may change places: both touch {b.name}, "
+                    + (f"{later} turns apart" if later else "in one turn")
+                )
+
+    def _apart(self, x: _Access, y: _Access, later: int) -> bool:
+        """Whether an access and one some turns later certainly touch different elements."""
+        v = self.loop.var
+        inside = self.analyzer.inside({v: (self.loop.min, self.loop.extent)})
+        moved = {v: v + const(later, v.type)}
+        domains = {w: tuple(substitute(e, moved) for e in d) for w, d in y.domains.items()}
+        for i, j in zip(x.indices, y.indices, strict=True):
+            a = inside.interval(i, x.domains)
+            b = inside.interval(substitute(j, moved), domains)  # type: ignore[arg-type]
+            if a is None or b is None:
+                continue
+            if inside.can_prove(a[1] < b[0]) or inside.can_prove(b[1] < a[0]):
+                return True
+        return False
+
+    # --------------------------------------------------------------------------------- result
+
+    def result(self) -> Stmt:
+        """The loop with its parts at their times, and what runs before and after it."""
+        self.check()
+        for a in self.own:
+            users = [p.stage for p in self.parts if p.touches(a.buffer)]
+            count = max(users) - min(users) + 1 if users else 1
+            self.copies[a.buffer] = (_wide(a.buffer, count), count)
+        low, extent, last = self.loop.min, self.loop.extent, self.last
+        if isinstance(extent, IntImm) or self.analyzer.can_prove(extent >= last):
+            n = extent.value if isinstance(extent, IntImm) else last
+            before = [self.at(low + k, k, n) for k in range(min(last, n + last))]
+            rest = range(last, n + last) if n < last else range(n, n + last)
+            if isinstance(extent, IntImm):
+                after = [self.at(low + k, k, n) for k in rest]
+            else:
+                after = [self.at(low + extent + k, last + k, last) for k in range(last)]
+            middle = [self.steady()] if not isinstance(extent, IntImm) or n > last else []
+            stmt = seq(*before, *middle, *after)
+        else:
+            stmt = self.guarded()
+        for a in reversed(self.own):
+            notes = {k: v for k, v in a.annotations.items() if k != DOUBLE_BUFFER}
+            stmt = Allocate(self.copies[a.buffer][0], stmt, notes)
+        return stmt
+
+    def in_order(self) -> list[_Part]:
+        return sorted(self.parts, key=lambda p: p.order)
+
+    def at(self, time: Expr, k: int, turns: int) -> Stmt:
+        """What runs at one time, `k` after the beginning of a loop of so many turns."""
+        found = [p for p in self.in_order() if 0 <= k - p.stage < turns]
+        return seq(*[self.turn(p, time - p.stage) for p in found])
+
+    def steady(self) -> Stmt:
+        """The loop in which all stages run."""
+        v = Var(self.loop.var.name, self.loop.var.type)
+        body = seq(*[self.turn(p, v - p.stage) for p in self.in_order()])
+        return self._loop(v, self.loop.min + self.last, self.loop.extent - self.last, body)
+
+    def guarded(self) -> Stmt:
+        """One loop with a condition for each stage: for an extent that may be small."""
+        v = Var(self.loop.var.name, self.loop.var.type)
+        end = self.loop.min + self.loop.extent
+        parts: list[Stmt] = []
+        for p in self.in_order():
+            conditions = [v - p.stage >= self.loop.min] if p.stage else []
+            conditions += [v - p.stage < end] if p.stage < self.last else []
+            stmt = self.turn(p, v - p.stage)
+            parts.append(IfThenElse(all_of(conditions), stmt) if conditions else stmt)
+        return self._loop(v, self.loop.min, self.loop.extent + self.last, seq(*parts))
+
+    def _loop(self, v: Var, low: Expr, extent: Expr, body: Stmt) -> Stmt:
+        notes = {k: x for k, x in self.loop.annotations.items() if k not in (STAGE, ORDER)}
+        return For(v, low, extent, body, "serial", None, notes)
+
+    def turn(self, p: _Part, value: Expr) -> Stmt:
+        """A statement for one value of the loop's variable, with that turn's copies of buffers."""
+        return _Turn(self, value).stmt(renamed(p.stmt))
+
+
+class _Turn(Rewriter):
+    def __init__(self, pipeline: _Pipeline, value: Expr) -> None:
+        super().__init__()
+        self.memo[pipeline.loop.var] = value
+        self.copies = pipeline.copies
+        self.turn = pipeline.analyzer.simplify(value - pipeline.loop.min)
+
+    def place(self, b: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        """Where an element of a turn's buffer stands."""
+        wide, count = self.copies[b]
+        if count == 1:
+            return wide, indices
+        copy = self.turn % count
+        if not b.shape:
+            return wide, (copy,)
+        return wide, (indices[0] + copy * b.shape[0], *indices[1:])
+
+    def visit_expr(self, e: Expr) -> Expr:
+        new = super().visit_expr(e)
+        if isinstance(new, BufferLoad) and new.buffer in self.copies:
+            return BufferLoad(*self.place(new.buffer, new.indices))
+        return new
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        new = super().visit_BufferStore(s)
+        assert isinstance(new, BufferStore)
+        if new.buffer not in self.copies:
+            return new
+        buffer, indices = self.place(new.buffer, new.indices)
+        return BufferStore(buffer, new.value, indices)
+
+
+def _wide(b: Buffer, count: int) -> Buffer:
+    """A buffer with room for some copies, one behind the other."""
+    if count == 1:
+        return b
+    shape = (b.shape[0] * count, *b.shape[1:]) if b.shape else (const(count),)
+    return b.replace(shape=shape, strides=())
+
+
+def _accesses(s: Stmt) -> list[_Access]:
+    found: list[_Access] = []
+    stack: list[tuple[Stmt, dict[Var, tuple[Expr, Expr]]]] = [(s, {})]
+    while stack:
+        x, domains = stack.pop()
+        if isinstance(x, For):
+            domains = {**domains, x.var: (x.min, x.extent)}
+        if isinstance(x, BufferStore):
+            found.append(_Access(x.buffer, x.indices, domains, True))
+        for c in x.children():
+            if isinstance(c, Expr):
+                found += [_Access(e.buffer, e.indices, domains, False) for e in loads(c)]
+        stack.extend((c, domains) for c in sub_statements(x))
+    return found
+
+
+def _has_effect(s: Stmt) -> bool:
+    return isinstance(s, AssertStmt | While) or (isinstance(s, Evaluate) and not is_pure(s.value))
+
+
+class _Annotated(RangeRewriter):
+    """Pipelines the loops that ask for it, from the inside out."""
+
+    def loop(self, s: For) -> Stmt:
+        new = super().loop(s)
+        assert isinstance(new, For)
+        if STAGE not in new.annotations:
+            return new
+        stages = _numbers(new, STAGE)
+        order = _numbers(new, ORDER) if ORDER in new.annotations else list(range(len(stages)))
+        return _Pipeline("InjectSoftwarePipeline", new, stages, order, self.analyzer).result()
+
+
+def _numbers(s: For, key: str) -> list[int]:
+    given: Any = s.annotations[key]
+    items = list(given) if isinstance(given, list | tuple) else [given]
+    values = [x.value if isinstance(x, IntImm) else x for x in items]
+    if not values or not all(isinstance(x, int) and x >= 0 for x in values):
+        raise CompileError(
+            f"InjectSoftwarePipeline: {key} of the loop {s.var.name} is {given!r}; legal: a list "
+            "of integers from 0, one for each statement of its body"
+        )
+    return values
+
+
+def software_pipeline(func: PrimFunc) -> PrimFunc:
+    """Loops annotated with "software_pipeline_stage": statement n runs so many turns later."""
+    require_flat(func, "InjectSoftwarePipeline")
+    body = _Annotated(sizes_of(func)).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)
+
+
+class _Doubled(RangeRewriter):
+    """Pipelines loops that fill a buffer marked with "double_buffer_scope" and then use it."""
+
+    def loop(self, s: For) -> Stmt:
+        new = super().loop(s)
+        assert isinstance(new, For)
+        marked: set[Buffer] = set()
+        body = new.body
+        while isinstance(body, Allocate):
+            if body.annotations.get(DOUBLE_BUFFER):
+                marked.add(body.buffer)
+            body = body.body
+        if not marked:
+            return new
+        stmts = body.stmts if isinstance(body, Seq) else (body,)
+        filling = 0
+        while filling < len(stmts) and _fills(stmts[filling], marked):
+            filling += 1
+        if filling in (0, len(stmts)):
+            names = ", ".join(sorted(b.name for b in marked))
+            raise CompileError(
+                f"InjectDoubleBuffer: the loop {new.var.name} has no statements that fill {names} "
+                "and others behind them that use it"
+            )
+        stages = [0] * filling + [1] * (len(stmts) - filling)
+        order = list(range(len(stmts)))
+        return _Pipeline("InjectDoubleBuffer", new, stages, order, self.analyzer).result()
+
+
+def _fills(s: Stmt, marked: set[Buffer]) -> bool:
+    """Whether a statement writes marked buffers, and nothing else."""
+    stores = [x.buffer for x in walk(s) if isinstance(x, BufferStore)]
+    return bool(stores) and all(b in marked for b in stores)
+
+
+def double_buffers(func: PrimFunc) -> PrimFunc:
+    """Buffers marked with "double_buffer_scope" are filled for the next turn meanwhile."""
+    require_flat(func, "InjectDoubleBuffer")
+    body = _Doubled(sizes_of(func)).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)

@@ -1,0 +1,199 @@
+"""Elements that a loop updates again and again stay in registers while it runs."""
+
+from __future__ import annotations
+
+from smelt.arith import Answer
+from smelt.ir import dtype as dt
+from smelt.ir.build import any_of
+from smelt.ir.expr import INDEX, Call, Expr, IntImm, Ramp, Var, const
+from smelt.ir.walk import free_vars
+from smelt.tir.nodes import (
+    Allocate,
+    AssertStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+    While,
+    is_no_op,
+    seq,
+    sub_statements,
+)
+from smelt.tir.rewrite import Rewriter, loads
+
+from .ranges import RangeRewriter, sizes_of
+
+__all__ = ["promote_accumulators"]
+
+_ROOM = 28 * 64
+"""Bytes of accumulators in one loop: more would not stay in the registers of any CPU."""
+
+
+def promote_accumulators(func: PrimFunc) -> PrimFunc:
+    """Elements at a place that a serial loop does not change are loaded before it, stored after it.
+
+    Only where the loop surely stores it, and all that the loop does with the buffer is at such
+    places, each the same as another or apart from it. Buffers are taken not to overlap.
+    """
+    body = _Promote(sizes_of(func)).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)
+
+
+class _Uses:
+    """What a loop's body does with each buffer."""
+
+    def __init__(self, body: Stmt) -> None:
+        self.stored: dict[Buffer, dict[Expr, bool]] = {}  # index: whether it is surely stored
+        self.read: dict[Buffer, set[Expr]] = {}
+        self.inner: set[Var] = set()
+        self.made: set[Buffer] = set()
+        self.opaque = False
+        self._visit(body, True)
+
+    def _visit(self, s: Stmt, surely: bool) -> None:
+        for e in _expressions(s):
+            self._expr(e)
+        match s:
+            case BufferStore():
+                places = self.stored.setdefault(s.buffer, {})
+                places[s.indices[0]] = surely or places.get(s.indices[0], False)
+            case For():
+                self.inner.add(s.var)
+                self.opaque = self.opaque or s.kind not in ("serial", "unrolled", "vectorized")
+                surely = surely and isinstance(s.extent, IntImm) and s.extent.value > 0
+            case LetStmt():
+                self.inner.add(s.var)
+            case Allocate():
+                self.made.add(s.buffer)
+            case IfThenElse() | While() | AssertStmt():
+                surely = False
+            case Evaluate():
+                self.opaque = self.opaque or not is_no_op(s)
+        for part in sub_statements(s):
+            self._visit(part, surely)
+
+    def _expr(self, e: Expr) -> None:
+        for load in loads(e):
+            self.read.setdefault(load.buffer, set()).add(load.indices[0])
+        stack: list[Expr] = [e]
+        while stack:
+            n = stack.pop()
+            effect = isinstance(n, Call) and n.op.startswith(("smelt.", "call_llvm_intrin"))
+            self.opaque = self.opaque or effect
+            stack.extend(c for c in n.children() if isinstance(c, Expr))
+
+
+def _expressions(s: Stmt) -> list[Expr]:
+    match s:
+        case BufferStore():
+            return [s.value, *s.indices]
+        case For():
+            return [s.min, s.extent]
+        case LetStmt() | Evaluate():
+            return [s.value]
+        case IfThenElse() | While() | AssertStmt():
+            return [s.condition]
+    return []
+
+
+class _Promote(RangeRewriter):
+    def loop(self, s: For) -> Stmt:
+        """The outermost loop that can keep a place does: those inside then find it kept."""
+        uses = _Uses(s.body) if s.kind == "serial" else None
+        found = {} if uses is None or uses.opaque else self._accumulators(s, uses)
+        if not found:
+            return super().loop(s)
+        places, before, after, registers = _kept(found)
+        inner = super().loop(s.replace(body=_Replace(places).stmt(s.body)))
+        stmt = seq(*before, inner, *after)
+        for register in reversed(registers):
+            stmt = Allocate(register, stmt)
+        sure = isinstance(s.extent, IntImm) and s.extent.value > 0
+        return stmt if sure else IfThenElse(s.extent > 0, stmt)
+
+    def _accumulators(self, loop: For, uses: _Uses) -> dict[Buffer, list[Expr]]:
+        """Per buffer the places that can stay in registers: all of them or none."""
+        inside = uses.inner | {loop.var}
+        found: dict[Buffer, list[Expr]] = {}
+        room = _ROOM
+        for b, places in uses.stored.items():
+            every = [*places, *(uses.read.get(b, set()) - places.keys())]
+            changing = any(free_vars(i) & inside or loads(i) for i in every)
+            if (
+                b in uses.made
+                or b.scope == "local"
+                or changing
+                or not all(places.get(i, False) for i in every)
+            ):
+                continue
+            size = sum(dt.bytes_of(b.type) * dt.lanes(i.dtype) for i in every)
+            apart = all(self._apart(x, y) for n, x in enumerate(every) for y in every[:n])
+            if size <= room and apart and all(_is_dense(i) for i in every):
+                found[b] = every
+                room -= size
+        return found
+
+    def _apart(self, x: Expr, y: Expr) -> bool:
+        """Whether two places have no element in common, surely."""
+        (a, m), (b, n) = _extent(x), _extent(y)
+        separate = any_of(a + m <= b, b + n <= a)
+        return self.analyzer.prove(separate) is Answer.YES
+
+
+_Places = dict[tuple[Buffer, Expr], tuple[Buffer, Expr]]
+
+
+def _kept(
+    found: dict[Buffer, list[Expr]],
+) -> tuple[_Places, list[Stmt], list[Stmt], list[Buffer]]:
+    """Registers for places: which for which, and the statements that fill and store them."""
+    places: _Places = {}
+    before: list[Stmt] = []
+    after: list[Stmt] = []
+    for b, indices in found.items():
+        for n, i in enumerate(indices):
+            lanes = dt.lanes(i.dtype)
+            name = f"{b.name}_acc" + (f"_{n}" if n else "")
+            register = Buffer(name, (const(lanes, INDEX),), b.type, "local")
+            zero = const(0, INDEX)
+            at = zero if lanes == 1 else Ramp(zero, const(1, INDEX), lanes)
+            places[b, i] = register, at
+            before.append(BufferStore(register, BufferLoad(b, (i,)), (at,)))
+            after.append(BufferStore(b, BufferLoad(register, (at,)), (i,)))
+    return places, before, after, [register for register, _ in places.values()]
+
+
+def _extent(place: Expr) -> tuple[Expr, int]:
+    return (place.base, place.lanes) if isinstance(place, Ramp) else (place, 1)
+
+
+def _is_dense(place: Expr) -> bool:
+    if isinstance(place, Ramp):
+        return isinstance(place.stride, IntImm) and place.stride.value == 1
+    return dt.lanes(place.dtype) == 1
+
+
+class _Replace(Rewriter):
+    """The loop's body with registers in place of elements."""
+
+    def __init__(self, places: _Places) -> None:
+        super().__init__()
+        self.places = places
+
+    def visit_expr(self, e: Expr) -> Expr:
+        if isinstance(e, BufferLoad) and (e.buffer, e.indices[0]) in self.places:
+            register, at = self.places[e.buffer, e.indices[0]]
+            return BufferLoad(register, (at,))
+        return super().visit_expr(e)
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        value = self.expr(s.value)
+        found = self.places.get((s.buffer, s.indices[0]))
+        if found is None:
+            return s.replace(value=value)
+        return BufferStore(found[0], value, (found[1],))

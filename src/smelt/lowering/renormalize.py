@@ -1,0 +1,21 @@
+"""Expressions in normal form, statements as they are."""
+
+from __future__ import annotations
+
+from smelt.ir.expr import Expr
+from smelt.tir.nodes import PrimFunc
+
+from .ranges import RangeRewriter, sizes_of
+
+__all__ = ["renormalize"]
+
+
+class _Normal(RangeRewriter):
+    def expr(self, e: Expr) -> Expr:
+        return self.analyzer.simplify(e)
+
+
+def renormalize(func: PrimFunc) -> PrimFunc:
+    """A program whose expressions are simplified under the ranges of the loops around."""
+    body = _Normal(sizes_of(func)).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)

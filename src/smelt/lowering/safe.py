@@ -1,0 +1,73 @@
+"""What the classic single passes ask of programs: what may be computed early, what is flat."""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import (
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    TruncDiv,
+    TruncMod,
+)
+from smelt.tir.nodes import Allocate, BlockRealize, BufferLoad, PrimFunc, walk
+from smelt.tir.script_ops import INTRINSICS, expr_nodes
+
+__all__ = ["is_pure", "is_speculable", "is_total", "require_flat", "require_one_dimension"]
+
+
+def is_pure(e: Expr) -> bool:
+    """Whether evaluating an expression has no effect, so that it may be left out."""
+    return all(not isinstance(n, Call) or n.op in INTRINSICS for n in expr_nodes(e))
+
+
+def is_speculable(e: Expr) -> bool:
+    """Whether an expression may be computed where the program would not: nothing in it can fail.
+
+    A load may be out of bounds, or see another value; a division, a shift or a conversion of a
+    float to an integer may be undefined.
+    """
+    return all(is_total(n) for n in expr_nodes(e))
+
+
+def is_total(e: Expr) -> bool:
+    """Whether one node, its operands given, has a value anywhere and no effect."""
+    match e:
+        case BufferLoad():
+            return False
+        case Call(_, op) if op not in INTRINSICS:
+            return False
+        case FloorDiv(a, b) | FloorMod(a, b) | TruncDiv(a, b) | TruncMod(a, b) | Div(a, b):
+            return dt.is_float(a.dtype) or (isinstance(b, IntImm) and b.value > 0)
+        case Cast(kind, value):
+            return dt.is_float(kind) or not dt.is_float(value.dtype)
+        case Call(_, "shift_left" | "shift_right", (_, b)):
+            return isinstance(b, IntImm)
+    return True
+
+
+def require_flat(func: PrimFunc, who: str) -> None:
+    """Refuse a program with blocks."""
+    for s in walk(func.body):
+        if isinstance(s, BlockRealize):
+            raise CompileError(
+                f"{who}: {func.name} still has blocks, e.g. {s.block.name}; LowerOpaqueBlock "
+                "(or smelt.lower) comes first"
+            )
+
+
+def require_one_dimension(func: PrimFunc, who: str) -> None:
+    """Refuse a program with blocks, or with buffers of several dimensions."""
+    require_flat(func, who)
+    allocated = [s.buffer for s in walk(func.body) if isinstance(s, Allocate)]
+    for b in (*func.buffers, *allocated):
+        if b.rank != 1:
+            raise CompileError(
+                f"{who}: the buffer {b.name} of {func.name} has {b.rank} dimensions; "
+                "FlattenBuffer comes first"
+            )

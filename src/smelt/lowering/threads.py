@@ -1,0 +1,289 @@
+"""Loops bound to thread axes: one variable an axis, virtual threads written out, threads outside.
+
+The meaning of a bound loop is that of a serial one whose turns do not depend on each other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smelt.arith import Analyzer
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.nodes import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    PrimFunc,
+    Seq,
+    Stmt,
+    seq,
+    sub_statements,
+    walk,
+)
+from smelt.tir.printer import script
+from smelt.tir.rewrite import Rewriter, loads, substitute_stmt
+
+from .ranges import sizes_of
+from .safe import require_flat, require_one_dimension
+from .unroll import renamed
+
+__all__ = ["inject_virtual_threads", "lift_thread_bindings", "unify_thread_bindings"]
+
+UNROLLED = 16
+"""Virtual threads up to which their loops are marked to be unrolled."""
+
+
+def is_virtual(s: Stmt) -> bool:
+    """Whether a statement is a loop over virtual threads."""
+    return isinstance(s, For) and (s.thread or "").startswith("vthread")
+
+
+# -------------------------------------------------------------------------------------- unify
+
+
+class _Unify(Rewriter):
+    """Gives the loops of one axis one variable."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__()
+        self.func = func
+        self.first: dict[str, For] = {}
+        self.around: list[str] = []
+
+    def visit_For(self, s: For) -> Stmt:
+        if s.thread is None:
+            return super().visit_For(s)
+        if s.thread in self.around:
+            raise CompileError(
+                f"UnifyThreadBinding: in {self.func.name}, the loop {s.var.name} over "
+                f"{s.thread} stands inside another loop over it; an axis is bound once around a "
+                "statement"
+            )
+        first = self.first.setdefault(s.thread, s)
+        if s.extent is not first.extent or s.min is not first.min:
+            raise CompileError(
+                f"UnifyThreadBinding: in {self.func.name}, {first.var.name} and {s.var.name} are "
+                f"both bound to {s.thread}, but their extents are {_text(first.extent)} and "
+                f"{_text(s.extent)}; the loops of one axis have one extent"
+            )
+        self.around.append(s.thread)
+        new = super().visit_For(s)
+        self.around.pop()
+        if first.var is s.var:
+            return new
+        return substitute_stmt(new, {s.var: first.var}).replace(var=first.var)
+
+
+def _text(e: Expr) -> str:
+    return script(e).strip()
+
+
+def unify_thread_bindings(func: PrimFunc) -> PrimFunc:
+    """All loops of a thread axis run over one variable, and over one extent."""
+    body = _Unify(func).stmt(func.body)
+    return func if body is func.body else func.replace(body=body)
+
+
+# ----------------------------------------------------------------------------- virtual threads
+
+
+class _Virtual(Rewriter):
+    """Replaces loops over virtual threads, from the inside out."""
+
+    def visit_For(self, s: For) -> Stmt:
+        new = super().visit_For(s)
+        assert isinstance(new, For)
+        if not is_virtual(new):
+            return new
+        if not isinstance(new.extent, IntImm):
+            raise CompileError(
+                f"InjectVirtualThread: the extent of {s.var.name} is {_text(new.extent)}; "
+                "virtual threads are as many as a constant says"
+            )
+        return _Spread(new, new.extent.value).stmt(new.body)
+
+
+class _Spread(Rewriter):
+    """Moves a loop over virtual threads inwards, so that they share the loops around statements.
+
+    Each thread has its own part of every buffer that is allocated inside.
+    """
+
+    def __init__(self, loop: For, count: int) -> None:
+        super().__init__()
+        self.loop, self.count = loop, count
+        self.own: dict[Buffer, tuple[Buffer, Expr]] = {}
+
+    def visit_Allocate(self, s: Allocate) -> Stmt:
+        size = s.buffer.shape[0]
+        wide = Buffer(s.buffer.name, (size * self.count,), s.buffer.type, s.buffer.scope)
+        self.own[s.buffer] = (wide, (self.loop.var - self.loop.min) * size)
+        return Allocate(wide, self.stmt(s.body), s.annotations)
+
+    def visit_For(self, s: For) -> Stmt:
+        """A loop that all threads run in step; one whose bounds differ stands inside of theirs."""
+        mine = {self.loop.var}
+        if (free_vars(s.min) | free_vars(s.extent)) & mine or loads(s.min) or loads(s.extent):
+            return self.threads(s)
+        return s.replace(body=self.stmt(s.body))
+
+    def visit_Seq(self, s: Seq) -> Stmt:
+        return seq(*[self.stmt(x) for x in s.stmts])
+
+    def stmt(self, s: Stmt) -> Stmt:
+        if isinstance(s, For | Seq | Allocate):
+            return super().stmt(s)
+        return self.threads(s)
+
+    def threads(self, s: Stmt) -> Stmt:
+        """A statement once for each thread."""
+        var = Var(self.loop.var.name, self.loop.var.type)
+        body = substitute_stmt(_Inside(self).stmt(renamed(s)), {self.loop.var: var})
+        kind = "unrolled" if self.count <= UNROLLED else "serial"
+        return For(var, self.loop.min, self.loop.extent, body, kind)
+
+
+class _Inside(Rewriter):
+    """A statement of one thread: only its accesses of the thread's own buffers change."""
+
+    def __init__(self, spread: _Spread) -> None:
+        super().__init__()
+        self.own = spread.own
+
+    def visit_expr(self, e: Expr) -> Expr:
+        new = super().visit_expr(e)
+        if isinstance(new, BufferLoad) and new.buffer in self.own:
+            wide, offset = self.own[new.buffer]
+            return BufferLoad(wide, (new.indices[0] + offset,))
+        return new
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        new = super().visit_BufferStore(s)
+        assert isinstance(new, BufferStore)
+        if new.buffer not in self.own:
+            return new
+        wide, offset = self.own[new.buffer]
+        return BufferStore(wide, new.value, (new.indices[0] + offset,))
+
+
+def inject_virtual_threads(func: PrimFunc) -> PrimFunc:
+    """Loops over virtual threads become loops around the single statements inside.
+
+    for v in vthread: (A(v); for k: B(v, k))   ->   for v: A(v); for k: for v: B(v, k)
+    """
+    if not any(map(is_virtual, walk(func.body))):
+        return func
+    require_one_dimension(func, "InjectVirtualThread")
+    return func.replace(body=_Virtual().stmt(func.body))
+
+
+# ----------------------------------------------------------------------------------- outwards
+
+
+class _Lift(Rewriter):
+    """Takes the loops of one axis away, below a loop over it."""
+
+    def __init__(self, var: Var) -> None:
+        super().__init__()
+        self.var = var
+
+    def visit_For(self, s: For) -> Stmt:
+        return self.stmt(s.body) if s.var is self.var else super().visit_For(s)
+
+
+def lift_thread_bindings(func: PrimFunc) -> PrimFunc:
+    """Several loops of one axis become one around the smallest statement that holds them all.
+
+    Refused where threads could meet: what one thread writes there, no other one may touch.
+    """
+    require_flat(func, "LiftThreadBinding")
+    func = unify_thread_bindings(func)
+    axes = dict.fromkeys(s.thread for s in walk(func.body) if isinstance(s, For) and s.thread)
+    for axis in axes:
+        func = func.replace(body=_lifted(func, func.body, axis))
+    return func
+
+
+def _lifted(func: PrimFunc, s: Stmt, axis: str) -> Stmt:
+    inside = [x for x in sub_statements(s) if any(_runs(y, axis) for y in walk(x))]
+    if _runs(s, axis) or not inside:
+        return s
+    if len(inside) == 1:
+        new = _lifted(func, inside[0], axis)
+        made: Stmt = s.with_children(lambda c: new if c is inside[0] else c)
+        return made
+    loop = next(x for x in walk(s) if _runs(x, axis))
+    assert isinstance(loop, For)
+    _require_apart(func, s, loop)
+    return loop.replace(body=_Lift(loop.var).stmt(s))
+
+
+def _runs(s: Stmt, axis: str) -> bool:
+    return isinstance(s, For) and s.thread == axis
+
+
+class _Uses(NamedTuple):
+    """The accesses of a region: buffer, indices, the loops around it, whether it is a store."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    domains: dict[Var, tuple[Expr, Expr]]
+    store: bool
+
+
+def _require_apart(func: PrimFunc, region: Stmt, loop: For) -> None:
+    """Refuse a region in which a thread may touch what another one writes."""
+    where = f"LiftThreadBinding: in {func.name}, the loops over {loop.thread}"
+    found: list[_Uses] = []
+    _accesses(region, {}, found)
+    for a in found:
+        if a.store and loop.var not in a.domains:
+            raise CompileError(
+                f"{where} cannot become one: {a.buffer.name} is written beside them, which every "
+                "thread would repeat"
+            )
+    analyzer = Analyzer()
+    for v in sizes_of(func):
+        analyzer.assume_positive(v)
+    for b in dict.fromkeys(a.buffer for a in found if a.store):
+        if not _apart([a for a in found if a.buffer is b], loop, analyzer):
+            raise CompileError(
+                f"{where} cannot become one: cannot prove that no thread touches what another one "
+                f"writes to {b.name}; they would need a barrier, which GPU targets will bring"
+            )
+
+
+def _accesses(s: Stmt, domains: dict[Var, tuple[Expr, Expr]], out: list[_Uses]) -> None:
+    if isinstance(s, For):
+        domains = {**domains, s.var: (s.min, s.extent)}
+    if isinstance(s, BufferStore):
+        out.append(_Uses(s.buffer, s.indices, domains, True))
+    for c in s.children():
+        if isinstance(c, Expr):
+            out.extend(_Uses(x.buffer, x.indices, domains, False) for x in loads(c))
+    for x in sub_statements(s):
+        _accesses(x, domains, out)
+
+
+def _apart(uses: list[_Uses], loop: For, analyzer: Analyzer) -> bool:
+    """Whether some dimension gives each thread an interval of its own, one behind the other."""
+    inside = analyzer.inside({loop.var: (loop.min, loop.extent)})
+    for d in range(uses[0].buffer.rank):
+        ends = []
+        for u in uses:
+            others = {v: r for v, r in u.domains.items() if v is not loop.var}
+            ends.append(inside.interval(u.indices[d], others))
+        known = [e for e in ends if e is not None]
+        if len(known) < len(ends):
+            continue
+        following = [
+            (substitute(a, {loop.var: loop.var + 1}), substitute(b, {loop.var: loop.var + 1}))
+            for a, b in known
+        ]
+        if all(inside.can_prove(high < low) for _, high in known for low, _ in following):
+            return True
+    return False

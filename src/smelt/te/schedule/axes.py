@@ -1,0 +1,261 @@
+"""The axes of a stage: how splitting and fusing make axes from axes, and index arithmetic on them.
+
+An axis is an IterVar. That of a computation has the range of its dimension; one that a split or a
+fusion has made has the range that it gets where the stage is computed as a whole. A stage that is
+computed inside another one may need less: its loops follow from what is needed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from smelt.arith import Analyzer
+from smelt.ir.build import ceildiv, value_of
+from smelt.ir.errors import ScheduleError
+from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const
+from smelt.ir.walk import free_vars
+from smelt.tir.nodes import IterVar, Range
+
+__all__ = [
+    "Fuse",
+    "Relation",
+    "Reorder",
+    "Singleton",
+    "Split",
+    "ThreadAxis",
+    "Transform",
+    "bounds",
+    "clipped",
+    "derived_from",
+    "fuse_axes",
+    "made_by",
+    "pass_down",
+    "pass_up",
+    "singleton",
+    "split_axis",
+    "thread_axis",
+    "used_by",
+]
+
+
+class ThreadAxis:
+    """An axis of a device's threads, to which the axis of a stage can be bound.
+
+    thread_tag  "blockIdx.x", "threadIdx.y", "vthread", ...
+    dom         how many threads there are; None: as many as the bound axis has iterations
+    """
+
+    __slots__ = ("dom", "thread_tag", "var")
+
+    def __init__(self, dom: Range | None, thread_tag: str, name: str) -> None:
+        """See `thread_axis`."""
+        self.dom, self.thread_tag, self.var = dom, thread_tag, Var(name)
+
+    def as_expr(self) -> Expr:
+        """The variable, so that the axis can stand in an expression."""
+        return self.var
+
+    def __repr__(self) -> str:
+        return f'thread_axis("{self.thread_tag}")'
+
+
+def thread_axis(
+    dom: Range | tuple[ExprLike, ExprLike] | ExprLike | str | None = None,
+    tag: str = "",
+    name: str = "",
+) -> ThreadAxis:
+    """An axis of threads: thread_axis("threadIdx.x") or thread_axis((0, 32), "threadIdx.x").
+
+    dom   a Range, a pair (begin, end), or the number of threads
+    name  of its variable; the tag unless given
+    """
+    label = dom if isinstance(dom, str) else tag
+    if not label:
+        raise ScheduleError('thread_axis: a tag is needed, e.g. thread_axis("threadIdx.x")')
+    extent = None if dom is None or isinstance(dom, str) else Range.of(dom)
+    return ThreadAxis(extent, label, name or label)
+
+
+# ------------------------------------------------------------------------------------- relations
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """parent = outer * (extent of inner) + inner.
+
+    factor, nparts  what was asked for: the extent of inner or of outer; the other one is None
+    exact           neither is made smaller where the parent has fewer iterations
+    """
+
+    parent: IterVar
+    outer: IterVar
+    inner: IterVar
+    factor: Expr | None
+    nparts: Expr | None
+    exact: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Fuse:
+    """fused = outer * (extent of inner) + inner."""
+
+    outer: IterVar
+    inner: IterVar
+    fused: IterVar
+
+
+@dataclass(frozen=True, eq=False)
+class Singleton:
+    """An axis of one iteration that stands for nothing."""
+
+    iter: IterVar
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Other axes in the place of all dimensions of a tensor: those of its new layout."""
+
+    old: tuple[IterVar, ...]
+    new: tuple[IterVar, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Reorder:
+    """All leaves in their new order."""
+
+    order: tuple[IterVar, ...]
+
+
+Relation = Split | Fuse | Singleton | Transform | Reorder
+
+
+def used_by(r: Relation) -> tuple[IterVar, ...]:
+    """The axes that are gone after a step."""
+    match r:
+        case Split():
+            return (r.parent,)
+        case Fuse():
+            return (r.outer, r.inner)
+        case Transform():
+            return r.old
+    return ()
+
+
+def made_by(r: Relation) -> tuple[IterVar, ...]:
+    """The axes that a step makes."""
+    match r:
+        case Split():
+            return (r.outer, r.inner)
+        case Fuse():
+            return (r.fused,)
+        case Singleton():
+            return (r.iter,)
+        case Transform():
+            return r.new
+    return ()
+
+
+def split_axis(parent: IterVar, factor: Expr | None, nparts: Expr | None, exact: bool) -> Split:
+    """A split with its new axes: inner has `factor` iterations, or outer has `nparts`."""
+    extent = parent.dom.extent
+    if factor is not None:
+        inner = factor if exact else clipped(factor, extent)
+        outer = _simple(ceildiv(extent, inner))
+    else:
+        assert nparts is not None
+        outer = nparts if exact else clipped(nparts, extent)
+        inner = _simple(ceildiv(extent, outer))
+    name, kind = parent.var.name, parent.kind
+    return Split(
+        parent,
+        _axis(f"{name}_outer", outer, kind),
+        _axis(f"{name}_inner", inner, kind),
+        factor,
+        nparts,
+        exact,
+    )
+
+
+def clipped(count: Expr, extent: Expr) -> Expr:
+    """A factor that is no larger than what it divides, as far as both are known."""
+    have, most = value_of(count), value_of(extent)
+    return extent if have is not None and most is not None and 0 < most < have else count
+
+
+def fuse_axes(outer: IterVar, inner: IterVar) -> Fuse:
+    """A fusion with its new axis, which reduces where one of the two does."""
+    kind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
+    total = _simple(outer.dom.extent * inner.dom.extent)
+    name = f"{outer.var.name}_{inner.var.name}_fused"
+    return Fuse(outer, inner, _axis(name, total, kind))
+
+
+def singleton() -> Singleton:
+    """A step that adds an axis of one iteration."""
+    return Singleton(_axis("singleton", const(1, INDEX), "spatial"))
+
+
+def _axis(name: str, extent: Expr, kind: str) -> IterVar:
+    return IterVar(Var(name), Range(const(0, INDEX), extent), kind)
+
+
+def _simple(e: Expr) -> Expr:
+    """An extent simplified; symbolic sizes are at least 1."""
+    analyzer = Analyzer()
+    for v in free_vars(e):
+        analyzer.assume_positive(v)
+    return analyzer.simplify(e)
+
+
+def derived_from(roots: Iterable[IterVar], steps: Sequence[Relation]) -> set[IterVar]:
+    """The roots and all axes that steps have made of them."""
+    found = set(roots)
+    for r in steps:
+        if found.intersection(used_by(r)):
+            found.update(made_by(r))
+    return found
+
+
+# -------------------------------------------------------------------------------------- indices
+
+
+def pass_up(steps: Sequence[Relation], values: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
+    """The values of all axes, from those of the leaves; where `values` lacks some, of fewer."""
+    known = dict(values)
+    for r in reversed(steps):
+        if isinstance(r, Split) and r.outer in known and r.inner in known:
+            index = known[r.outer] * r.inner.dom.extent + known[r.inner]
+            known[r.parent] = r.parent.dom.min + index
+        elif isinstance(r, Fuse) and r.fused in known:
+            width = r.inner.dom.extent
+            known[r.outer] = r.outer.dom.min + known[r.fused] // width
+            known[r.inner] = r.inner.dom.min + known[r.fused] % width
+    return known
+
+
+def pass_down(steps: Sequence[Relation], values: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
+    """The values of all axes, from those of the roots."""
+    known = dict(values)
+    for r in steps:
+        if isinstance(r, Split) and r.parent in known:
+            index = known[r.parent] - r.parent.dom.min
+            known[r.outer] = index // r.inner.dom.extent
+            known[r.inner] = index % r.inner.dom.extent
+        elif isinstance(r, Fuse) and r.outer in known and r.inner in known:
+            row = (known[r.outer] - r.outer.dom.min) * r.inner.dom.extent
+            known[r.fused] = row + (known[r.inner] - r.inner.dom.min)
+        elif isinstance(r, Singleton):
+            known[r.iter] = const(0, INDEX)
+    return known
+
+
+def bounds(steps: Sequence[Relation], values: Mapping[IterVar, Expr]) -> list[Expr]:
+    """The conditions under which the leaves stand for iterations that there are."""
+    out = []
+    for r in steps:
+        if isinstance(r, Split) and r.parent in values:
+            covered = r.outer.dom.extent * r.inner.dom.extent
+            if value_of(_simple(covered - r.parent.dom.extent)) != 0:
+                out.append(values[r.parent] < r.parent.dom.min + r.parent.dom.extent)
+    return out

@@ -1,0 +1,346 @@
+"""Every load, store and piece of arithmetic of a program, with the loops and conditions around it.
+
+Indices are in terms of loop variables that begin at zero; block variables and let bindings are
+replaced by what they stand for, and the lanes of vectors are a loop of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import equal, is_const, logical_not, value_of
+from smelt.ir.errors import Unsupported
+from smelt.ir.expr import (
+    INDEX,
+    And,
+    Binary,
+    Call,
+    Compare,
+    Expr,
+    IntImm,
+    Min,
+    Or,
+    Select,
+    Var,
+    const,
+)
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.facts import Facts
+from smelt.tir.interpret_lanes import lane
+from smelt.tir.intrin.registry import Instruction
+from smelt.tir.named_calls import NAMED_CALLS
+from smelt.tir.nodes import (
+    Allocate,
+    AssertStmt,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Seq,
+    Stmt,
+    While,
+    no_op,
+)
+from smelt.tir.script_ops import expr_nodes
+
+__all__ = ["Access", "Accesses", "Loop", "Work"]
+
+_OPAQUE = "smelt."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A loop of the program, and the loops from zero that stand for it and for those around it.
+
+    source  the statement: a For or a While, whose number of turns is a new symbolic size
+    nest    outermost first, this loop last
+    """
+
+    source: For | While
+    nest: tuple[For, ...]
+    guards: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load or a store.
+
+    indices  None where an index depends on data
+    nest     the loops around it, lanes included
+    whole    an opaque call is given the buffer: what it does with it is not known
+    copies   loops over accesses that are alike (see `rerolled`), around it besides the nest
+    times    how many accesses it stands for, in each iteration of the nest
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr | None, ...]
+    nest: tuple[For, ...]
+    guards: tuple[Expr, ...]
+    write: bool
+    whole: bool = False
+    copies: tuple[For, ...] = ()
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Arithmetic of one statement: so many operations on elements each time it runs."""
+
+    operations: int
+    nest: tuple[For, ...]
+    guards: tuple[Expr, ...]
+
+
+class Accesses:
+    """What a program does, statement by statement.
+
+    loops     in the order of the text
+    accesses  one per load and store; equal loads of one statement count once, unless they stand
+              under different conditions
+    work      arithmetic: one per statement that has any, and per number of lanes
+    lanes     the loop that stands for the lanes of vectors, by their number
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        """Walk the program once."""
+        self.facts = Facts(func)
+        self.loops: list[Loop] = []
+        self.accesses: list[Access] = []
+        self.work: list[Work] = []
+        self.lanes: dict[int, For] = {}
+        self._values: dict[Var, Expr] = {}
+        self._nest: tuple[For, ...] = ()
+        self._guards: tuple[Expr, ...] = ()
+        self._stmt(func.body)
+
+    # --------------------------------------------------------------------------- statements
+
+    def _stmt(self, s: Stmt) -> None:
+        match s:
+            case Seq(stmts):
+                for x in stmts:
+                    self._stmt(x)
+            case For():
+                self._loop(s)
+            case While(condition, body):
+                self._read(condition)
+                turns = Var("turns", INDEX)
+                self.facts.analyzer.assume_positive(turns)
+                self._inside(s, For(Var("turn", INDEX), const(0, INDEX), turns, no_op()), body)
+            case IfThenElse(condition, yes, no):
+                self._read(condition)
+                known = self._condition(condition)
+                self._guarded(known, yes)
+                if no is not None:
+                    self._guarded(logical_not(known), no)
+            case LetStmt(var, value, body):
+                self._read(value)
+                self._values[var] = substitute(value, self._values)
+                self._stmt(body)
+            case Allocate(_, body):
+                self._stmt(body)
+            case AssertStmt(value) | Evaluate(value):
+                self._read(value)
+            case BufferStore():
+                self._store(s)
+            case BlockRealize():
+                self._block(s)
+
+    def _loop(self, s: For) -> None:
+        """A loop from zero of fixed extent: what it has less in some iterations is a guard."""
+        self._read(s.min)
+        self._read(s.extent)
+        low, extent = self._value(s.min), self._value(s.extent)
+        guards = self._guards
+        var = s.var
+        moving = free_vars(extent) & {x.var for x in self._nest}
+        if moving or not is_const(low, 0):
+            var = Var(s.var.name, s.var.type)
+            self._values[s.var] = low + var
+        if moving:
+            ends = self.facts.relax(extent, self._nest)
+            most = Var(f"extent_{s.var.name}", INDEX) if ends is None else ends[1]
+            self._guards = (*guards, *_below(var, extent))
+            extent = most
+        self._inside(s, For(var, const(0, INDEX), extent, no_op()), s.body)
+        self._guards = guards
+
+    def _inside(self, source: For | While, loop: For, body: Stmt) -> None:
+        self.facts.bind(loop.var, loop.min, loop.extent)
+        outside = self._nest
+        self._nest = (*outside, loop)
+        self.loops.append(Loop(source, self._nest, self._guards))
+        self._stmt(body)
+        self._nest = outside
+
+    def _guarded(self, condition: Expr, body: Stmt) -> None:
+        guards = self._guards
+        self._guards = (*guards, condition)
+        self._stmt(body)
+        self._guards = guards
+
+    def _block(self, s: BlockRealize) -> None:
+        """A block: its predicate guards it, its init runs where the reduction begins."""
+        for value in (*s.values, s.predicate):
+            self._read(value)
+        first: list[Expr] = []
+        for it, value in zip(s.block.iter_vars, s.values, strict=True):
+            self._values[it.var] = self.facts.simplify(self._value(value))
+            if it.kind == "reduce":
+                first.append(equal(self._values[it.var], self._value(it.dom.min)))
+        guards = self._guards
+        self._guards = (*guards, self._value(s.predicate))
+        if s.block.init is not None:
+            within = self._guards
+            self._guards = (*within, *first)
+            self._stmt(s.block.init)
+            self._guards = within
+        self._stmt(s.block.body)
+        self._guards = guards
+
+    def _store(self, s: BufferStore) -> None:
+        for e in (*s.indices, s.value):
+            self._read(e)
+        lanes = max(dt.lanes(e.dtype) for e in (s.value, *s.indices))
+        self._access(s.buffer, s.indices, lanes, self._guards, write=True)
+        for width, count in operations(s.value).items():
+            nest = self._nest if width == 1 else (*self._nest, self._lane(width))
+            self.work.append(Work(count, nest, self._guards))
+
+    # -------------------------------------------------------------------------- expressions
+
+    def _value(self, e: Expr) -> Expr:
+        """An expression in terms of the loops; one lane of a vector."""
+        e = substitute(e, self._values)
+        lanes = dt.lanes(e.dtype)
+        return e if lanes == 1 else lane(e, self._lane(lanes).var, {})
+
+    def _condition(self, e: Expr) -> Expr:
+        """A condition in terms of the loops; one of shuffled lanes is an unknown."""
+        try:
+            return self._value(e)
+        except Unsupported:
+            return Var("condition", "bool")
+
+    def _lane(self, lanes: int) -> For:
+        if lanes not in self.lanes:
+            loop = For(Var("lane", INDEX), const(0, INDEX), const(lanes, INDEX), no_op())
+            self.facts.bind(loop.var, loop.min, loop.extent)
+            self.lanes[lanes] = loop
+        return self.lanes[lanes]
+
+    def _read(self, root: Expr) -> None:
+        """The loads in an expression; those in a branch of if_then_else under its condition."""
+        seen: set[tuple[Expr, tuple[Expr, ...]]] = set()
+        stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, self._guards)]
+        while stack:
+            e, guards = stack.pop()
+            if (e, guards) in seen:
+                continue
+            seen.add((e, guards))
+            match e:
+                case BufferLoad(buffer, indices):
+                    self._access(buffer, indices, dt.lanes(e.dtype), guards, write=False)
+                    stack += [(i, guards) for i in indices]
+                case Call(op="if_then_else", args=(condition, yes, no)):
+                    stack.append((condition, guards))
+                    for side, holds in self._branches(condition, yes, no):
+                        stack.append((side, (*guards, *holds)))
+                case Call(op=op, args=args) if op.startswith(_OPAQUE):
+                    stack += [(a, guards) for a in self._given(args)]
+                case _:
+                    stack += [(c, guards) for c in e.children() if isinstance(c, Expr)]
+
+    def _branches(self, c: Expr, yes: Expr, no: Expr) -> list[tuple[Expr, tuple[Expr, ...]]]:
+        """The values that if_then_else may evaluate, each with its condition."""
+        if isinstance(c, IntImm):
+            return [(yes if c.value else no, ())]
+        known = self._condition(c)
+        return [(yes, (known,)), (no, (logical_not(known),))]
+
+    def _given(self, args: Sequence[Expr]) -> list[Expr]:
+        """The arguments of an opaque call: a buffer's element stands for where the buffer is."""
+        rest: list[Expr] = []
+        for a in args:
+            if isinstance(a, BufferLoad):
+                b = a.buffer
+                nothing = (None,) * b.rank
+                self.accesses.append(Access(b, nothing, self._nest, self._guards, False, True))
+                rest += a.indices
+            else:
+                rest.append(a)
+        return rest
+
+    def _access(
+        self,
+        buffer: Buffer,
+        indices: tuple[Expr, ...],
+        lanes: int,
+        guards: tuple[Expr, ...],
+        write: bool,
+    ) -> None:
+        nest = self._nest if lanes == 1 else (*self._nest, self._lane(lanes))
+        known = tuple([self._index(i) for i in indices])
+        self.accesses.append(Access(buffer, known, nest, guards, write))
+
+    def _index(self, e: Expr) -> Expr | None:
+        """An index in terms of loops; None where it depends on data, or on shuffled lanes."""
+        try:
+            e = self._value(e)
+        except Unsupported:
+            return None
+        if any(isinstance(n, BufferLoad) for n in expr_nodes(e)):
+            return None
+        return self.facts.simplify(e)
+
+
+def operations(root: Expr) -> dict[int, int]:
+    """Arithmetic on elements in an expression, by the lanes of the operation.
+
+    A fused multiply-add counts two, an instruction what its meaning does. Index arithmetic,
+    comparisons, choices and conversions count nothing.
+    """
+    counts: dict[int, int] = {}
+    seen: set[Expr] = set()
+    stack = [root]
+    while stack:
+        e = stack.pop()
+        if e in seen or isinstance(e, BufferLoad | Compare | And | Or):
+            continue
+        seen.add(e)
+        match e:
+            case Call(op="if_then_else", args=(_, yes, no)) | Select(_, yes, no):
+                stack += [yes, no]
+                continue
+            case Call(op=op) if op in NAMED_CALLS and (meant := Instruction.called_by(e)):
+                counts[1] = counts.get(1, 0) + _meant(meant)
+            case Binary() | Call():
+                lanes = dt.lanes(e.dtype)
+                fused = isinstance(e, Call) and e.op == "fma"
+                counts[lanes] = counts.get(lanes, 0) + (2 if fused else 1)
+        stack += [c for c in e.children() if isinstance(c, Expr)]
+    return counts
+
+
+@cache
+def _meant(instruction: Instruction) -> int:
+    """The arithmetic of an instruction's meaning: a flat program of fixed loops."""
+    total = 0
+    for w in Accesses(instruction.meaning).work:
+        turns = [value_of(x.extent) for x in w.nest]
+        total += w.operations * math.prod([1 if n is None else n for n in turns])
+    return total
+
+
+def _below(v: Var, end: Expr) -> list[Expr]:
+    """v < end, as one condition for each side of a minimum."""
+    return [*_below(v, end.a), *_below(v, end.b)] if isinstance(end, Min) else [v < end]

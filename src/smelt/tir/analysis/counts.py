@@ -1,0 +1,162 @@
+"""Counting: nodes, arithmetic, bytes; and what has effects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import INDEX, Call, Expr, IntImm, Var, const
+from smelt.ir.module import IRModule
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.nodes import (
+    Allocate,
+    AssertStmt,
+    Block,
+    Buffer,
+    BufferStore,
+    PrimFunc,
+    Stmt,
+    sub_statements,
+    walk,
+)
+from smelt.tir.script_ops import INTRINSICS, expr_nodes
+from smelt.tir.threads import BARRIER
+
+from .footprint import footprint
+
+__all__ = [
+    "Counts",
+    "calculate_allocated_bytes",
+    "count_nodes",
+    "estimate_flops",
+    "is_pure",
+    "is_pure_function",
+]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many nodes of each class a program has; equal expressions of a statement count once."""
+
+    statements: Mapping[str, int]
+    expressions: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """All nodes."""
+        return sum(self.statements.values()) + sum(self.expressions.values())
+
+
+def count_nodes(program: PrimFunc | Stmt | Expr) -> Counts:
+    """The statements and expressions of a program by class name: "For", "BufferStore", "Add"."""
+    statements: Counter[str] = Counter()
+    expressions: Counter[str] = Counter()
+    if isinstance(program, Expr):
+        expressions.update(type(n).__name__ for n in expr_nodes(program))
+        return Counts(statements, expressions)
+    for s in walk(program.body if isinstance(program, PrimFunc) else program):
+        statements[type(s).__name__] += 1
+        seen: set[Expr] = set()
+        for c in s.children():
+            if isinstance(c, Expr):
+                seen.update(expr_nodes(c))
+        expressions.update(type(n).__name__ for n in seen)
+    return Counts(statements, expressions)
+
+
+def estimate_flops(
+    program: PrimFunc | IRModule, sizes: Mapping[str, int] | None = None
+) -> float:
+    """Arithmetic operations on elements in one run, at most; a multiply-add counts two.
+
+    sizes  of symbolic sizes by name; a TypeMismatch names those that are missing
+    """
+    if isinstance(program, IRModule):
+        funcs = [f for f in program.functions.values() if isinstance(f, PrimFunc)]
+        return float(sum(estimate_flops(f, sizes) for f in funcs))
+    work = footprint(program).total.operations
+    return float(_number(work, sizes, f"the arithmetic of {program.name}"))
+
+
+def calculate_allocated_bytes(
+    func: PrimFunc, sizes: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The bytes of intermediate buffers that are alive at one time, at most, by scope.
+
+    sizes  of symbolic sizes by name; a TypeMismatch names those that are missing
+    """
+    return dict(_alive(func.body, sizes))
+
+
+def _alive(s: Stmt, sizes: Mapping[str, int] | None) -> Counter[str]:
+    """The most bytes of each scope alive in a statement."""
+    inside = [_alive(x, sizes) for x in sub_statements(s)]
+    found: Counter[str] = Counter()
+    for part in inside:
+        found |= part
+    own = s.alloc_buffers if isinstance(s, Block) else ()
+    if isinstance(s, Allocate):
+        own = (s.buffer,)
+    for b in own:
+        found[b.scope] += _bytes(b, sizes)
+    return found
+
+
+def _bytes(b: Buffer, sizes: Mapping[str, int] | None) -> int:
+    bits: Expr = const(dt.bits(b.type), INDEX)
+    for e in b.shape:
+        bits = bits * e
+    return -(-_number(bits, sizes, f"the size of {b.name}") // 8)
+
+
+def _number(e: Expr, sizes: Mapping[str, int] | None, what: str) -> int:
+    """An expression of sizes as a number."""
+    free = {v for v in free_vars(e) if isinstance(v, Var)}
+    missing = sorted(v.name for v in free if v.name not in (sizes or {}))
+    if missing:
+        raise TypeMismatch(
+            f"{what} depends on {', '.join(missing)}; say sizes={{{missing[0]!r}: ...}}"
+        )
+    values: dict[Var, Expr] = {v: IntImm(v.type, (sizes or {})[v.name]) for v in free}
+    found = value_of(substitute(e, values))
+    if found is None:
+        raise TypeMismatch(f"{what} is not a number: {e}")
+    return found
+
+
+# -------------------------------------------------------------------------------------- effects
+
+
+def is_pure(e: Expr) -> bool:
+    """Whether an expression only computes: it calls nothing but known intrinsics.
+
+    Loads count as pure: their value depends on memory, but nothing changes.
+    """
+    return all(not isinstance(n, Call) or n.op in INTRINSICS for n in expr_nodes(e))
+
+
+def is_pure_function(func: PrimFunc) -> bool:
+    """Whether a program changes nothing outside: it stores in buffers of its own only.
+
+    Programs that can fail an assertion, or call what is not known, are not pure.
+    """
+    own: set[Buffer] = set()
+    for s in walk(func.body):
+        own.update(s.alloc_buffers if isinstance(s, Block) else ())
+        if isinstance(s, Allocate):
+            own.add(s.buffer)
+    for s in walk(func.body):
+        if isinstance(s, AssertStmt) or (isinstance(s, BufferStore) and s.buffer not in own):
+            return False
+        for c in s.children():
+            if isinstance(c, Expr) and not _harmless(c):
+                return False
+    return True
+
+
+def _harmless(e: Expr) -> bool:
+    return is_pure(e) or (isinstance(e, Call) and e.op == BARRIER)

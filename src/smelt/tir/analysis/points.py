@@ -1,0 +1,211 @@
+"""Accesses by enumeration: which elements are touched in which turn of a loop, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    Var,
+)
+
+from .concurrent import Access, Loop
+
+__all__ = ["Meeting", "meeting"]
+
+_ROWS = 20_000
+"""At most so many turns of the loops around an access are looked at."""
+_FEW = (None, 8, 4, 3, 2)
+"""How many turns of each loop are looked at: all, or the first ones."""
+
+Column = np.ndarray[Any, Any]
+Columns = dict[Var, Column]
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What enumeration says of two accesses.
+
+    turns       values of the loop's variable in which both touch one element; None: none found
+    exhaustive  whether all turns have been looked at
+    """
+
+    turns: tuple[int, int] | None
+    exhaustive: bool
+
+
+def meeting(
+    loop: Loop, a: Access, b: Access, same: set[Var], sizes: Mapping[Var, int]
+) -> Meeting | None:
+    """Two turns of a loop in which two accesses touch one element, if there are any.
+
+    same   variables that have one value in both
+    sizes  what symbolic sizes are taken to be
+
+    None where what is touched depends on data.
+    """
+    if a.indices is None or b.indices is None:
+        return None
+    for few in _FEW:
+        first, second = _columns(a, sizes, few), _columns(b, sizes, few)
+        if first is _TOO_MANY or second is _TOO_MANY:
+            continue
+        if first is None or second is None:
+            return None
+        common = [x.var for x in a.loops if x.var in same and x.var in second]
+        mine, others = _picked(a, first, common), _picked(b, second, common)
+        if mine is None or others is None:
+            return None
+        keys = _keys(mine, others)
+        return Meeting(_different(*keys, first[loop.var], second[loop.var]), few is None)
+    return Meeting(None, False)
+
+
+_TOO_MANY: Columns = {}
+
+
+def _columns(a: Access, sizes: Mapping[Var, int], few: int | None) -> Columns | None:
+    """The values of loop variables, one row for each time that an access happens.
+
+    None: how often it does depends on data.
+    """
+    columns: Columns = {v: np.array([n]) for v, n in sizes.items()}
+    rows = 1
+    for x in a.loops:
+        low, turns = _value(x.low, columns), _value(x.turns, columns)
+        if low is None or turns is None:
+            return None
+        low, turns = np.broadcast_to(low, rows), np.broadcast_to(np.maximum(turns, 0), rows)
+        if few is not None:
+            turns = np.minimum(turns, few)
+        rows = int(turns.sum())
+        if rows > _ROWS:
+            return _TOO_MANY
+        start = np.cumsum(turns) - turns
+        at = np.arange(rows) - np.repeat(start, turns)
+        columns = {v: c if len(c) == 1 and v in sizes else np.repeat(c, turns)
+                   for v, c in columns.items()}  # fmt: skip
+        columns[x.var] = np.repeat(low, turns) + at
+    for g in a.guards:
+        holds = _value(g, columns)
+        if holds is None:
+            return None
+        kept = np.broadcast_to(holds.astype(bool), rows)
+        columns = {v: c if v in sizes else c[kept] for v, c in columns.items()}
+        rows = int(kept.sum())
+    return columns
+
+
+def _picked(a: Access, columns: Columns, common: Sequence[Var]) -> list[Column] | None:
+    """The columns that tell which element is meant, and in which turn of the common loops.
+
+    None: the element depends on data.
+    """
+    rows = len(columns[a.loops[0].var])
+    out = [np.zeros(rows, np.int64), *[columns[v] for v in common]]
+    for e in a.indices or ():
+        value = _value(e, columns)
+        if value is None:
+            return None
+        out.append(np.broadcast_to(value, rows))
+    return out
+
+
+def _keys(a: Sequence[Column], b: Sequence[Column]) -> tuple[Column, Column]:
+    """One number for each row; equal rows have equal numbers."""
+    table = np.stack([np.concatenate([x, y]) for x, y in zip(a, b, strict=True)], axis=1)
+    _, keys = np.unique(table, axis=0, return_inverse=True)
+    keys = keys.reshape(-1)
+    return keys[: len(a[0])], keys[len(a[0]) :]
+
+
+def _different(a: Column, b: Column, mine: Column, other: Column) -> tuple[int, int] | None:
+    """Two different turns with one key, the first of `a` and the second of `b`."""
+    if not len(a) or not len(b):
+        return None
+    count = int(max(a.max(), b.max())) + 1
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    np.minimum.at(low, b, other)
+    np.maximum.at(high, b, other)
+    for end in (low, high):
+        found = np.flatnonzero((high[a] >= low[a]) & (end[a] != mine))
+        if len(found):
+            n = int(found[0])
+            return int(mine[n]), int(end[a[n]])
+    return None
+
+
+# ----------------------------------------------------------------------------------- expressions
+
+_OPERATIONS: dict[type[Expr], Callable[[Column, Column], Column]] = {
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    Min: np.minimum,
+    Max: np.maximum,
+    EQ: np.equal,
+    NE: np.not_equal,
+    LT: np.less,
+    LE: np.less_equal,
+    GT: np.greater,
+    GE: np.greater_equal,
+    And: np.logical_and,
+    Or: np.logical_or,
+}
+_DIVISIONS: dict[type[Expr], Callable[[Column, Column], Column]] = {
+    FloorDiv: np.floor_divide,
+    FloorMod: np.remainder,
+}
+
+
+def _value(e: Expr, columns: Columns) -> Column | None:
+    """The values of an integer expression; None where it is not one of the columns' variables."""
+    match e:
+        case IntImm(_, value):
+            return np.array([value])
+        case Var():
+            return columns.get(e)
+        case Not(a) | Call(op="likely", args=(a,)):
+            inner = _value(a, columns)
+            return inner if inner is None or isinstance(e, Call) else np.logical_not(inner)
+        case Cast(kind, a) if not dt.is_float(kind) and not dt.is_float(a.dtype):
+            return _value(a, columns)
+        case Select(c, a, b) | Call(op="if_then_else", args=(c, a, b)):
+            parts = [_value(x, columns) for x in (c, a, b)]
+            if parts[0] is None or parts[1] is None or parts[2] is None:
+                return None
+            return np.where(parts[0], parts[1], parts[2])
+        case Binary(a, b):
+            x, y = _value(a, columns), _value(b, columns)
+            if x is None or y is None:
+                return None
+            if type(e) in _DIVISIONS and (y > 0).all():
+                return _DIVISIONS[type(e)](x, y)
+            return _OPERATIONS[type(e)](x, y) if type(e) in _OPERATIONS else None
+    return None

@@ -1,0 +1,143 @@
+"""What is known of the variables of one function: a thin face of the arithmetic Analyzer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.arith import Analyzer, Answer
+from smelt.ir.build import all_of, is_const, maximum, minimum
+from smelt.ir.expr import INDEX, And, Expr, IntImm, Var, const
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.nodes import Block, For, PrimFunc, Range, walk
+
+__all__ = ["Box", "Facts", "conjuncts"]
+
+Box = list[tuple[Expr, Expr]]
+"""The smallest and largest index per dimension."""
+
+
+class Facts:
+    """Bounds of loop variables, block variables and symbolic sizes, and questions about them."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        """Read the ranges of everything that the function binds."""
+        self.analyzer = Analyzer()
+        sizes: dict[Var, None] = {}
+        for p in func.buffers:
+            for e in p.shape:
+                sizes.update(dict.fromkeys(free_vars(e)))
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+        for s in walk(func.body):
+            if isinstance(s, For):
+                self.bind(s.var, s.min, s.extent)
+            elif isinstance(s, Block):
+                for i in s.iter_vars:
+                    self.bind(i.var, i.dom.min, i.dom.extent)
+                for b in s.alloc_buffers:
+                    for e in b.shape:
+                        sizes.update(dict.fromkeys(free_vars(e)))
+        for v in sizes:
+            self.analyzer.assume_positive(v)
+
+    def bind(self, var: Var, low: Expr, extent: Expr) -> None:
+        """`var` runs from `low` over `extent` values."""
+        self.analyzer.bind(var, low, extent)
+
+    def simplify(self, e: Expr) -> Expr:
+        """An equal, simpler expression."""
+        if isinstance(e, IntImm | Var):
+            return e
+        return self.analyzer.simplify(e)
+
+    def prove(self, condition: Expr) -> bool:
+        """Whether a condition certainly holds."""
+        if isinstance(condition, IntImm):
+            return bool(condition.value)
+        return bool(self.analyzer.can_prove(condition))
+
+    def answer(self, condition: Expr) -> Answer:
+        """YES, NO or UNKNOWN."""
+        return self.analyzer.prove(condition)
+
+    def equal(self, a: Expr, b: Expr) -> bool:
+        """Whether two expressions certainly have one value."""
+        return a is b or is_const(self.simplify(a - b), 0)
+
+    def relax(self, e: Expr, loops: Sequence[For]) -> tuple[Expr, Expr] | None:
+        """The smallest and the largest value of `e` while `loops` run; None where not known."""
+        if not loops or not free_vars(e) & {x.var for x in loops}:
+            return e, e
+        return self.analyzer.interval(e, {x.var: (x.min, x.extent) for x in loops})
+
+    def box(self, region: Sequence[Range], shape: Sequence[Expr], loops: Sequence[For]) -> Box:
+        """The smallest box of an array of that shape which holds a region while loops run."""
+        out: Box = []
+        for r, size in zip(region, shape, strict=True):
+            low = self.relax(r.min, loops)
+            high = (
+                low
+                if is_const(r.extent, 1)
+                else self.relax(self.simplify(r.min + r.extent - 1), loops)
+            )
+            if low is None or high is None:
+                out.append((const(0, INDEX), self.simplify(size - 1)))
+            else:
+                out.append((low[0], high[1]))
+        return out
+
+    def union(self, a: Box, b: Box) -> Box:
+        """The smallest box that holds both."""
+        return [
+            (self._least(x0, y0), self._most(x1, y1))
+            for (x0, x1), (y0, y1) in zip(a, b, strict=True)
+        ]
+
+    def _least(self, a: Expr, b: Expr) -> Expr:
+        if self.prove(a <= b):
+            return a
+        return b if self.prove(b <= a) else minimum(a, b)
+
+    def _most(self, a: Expr, b: Expr) -> Expr:
+        if self.prove(a >= b):
+            return a
+        return b if self.prove(b >= a) else maximum(a, b)
+
+    def extent(self, low: Expr, high: Expr) -> Expr:
+        """The number of integers from low to high; at least 1 where it is a constant."""
+        return self.simplify(high - low + const(1, INDEX))
+
+    def upper(self, e: Expr) -> int | None:
+        """The largest value of an expression where it is known as a number."""
+        return self.analyzer.bounds(e)[1]
+
+    def step(self, e: Expr, var: Var) -> Expr | None:
+        """What one more of `var` adds to `e`; None where that depends on `var`."""
+        difference = self.simplify(substitute(e, {var: var + 1}) - e)
+        return None if var in free_vars(difference) else difference
+
+    def linear(self, e: Expr, variables: Sequence[Var]) -> list[tuple[Var, int]] | None:
+        """The constant factor of each variable in `e`; None where `e` is no such sum."""
+        found = self.analyzer.linear(e, variables)
+        if found is None:
+            return None
+        out = [(v, c.value) for v, c in found[0].items() if isinstance(c, IntImm)]
+        return (
+            out if len(out) == len(found[0]) and not free_vars(found[1]) & set(variables) else None
+        )
+
+    def conjunction(self, *conditions: Expr) -> Expr:
+        """All conditions, without those that certainly hold."""
+        parts = [p for c in conditions for p in conjuncts(c)]
+        kept: dict[Expr, None] = {}
+        for p in parts:
+            if not self.prove(p):
+                kept[p] = None
+        return all_of(*kept)
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The conditions that `and` joins."""
+    if isinstance(e, And):
+        return conjuncts(e.a) + conjuncts(e.b)
+    return [] if is_const(e) and e.value else [e]  # type: ignore[attr-defined]

@@ -1,0 +1,455 @@
+"""Statements of the interpreter: each becomes Python source.
+
+A line `# 7` before a statement's source leads from an exception back to place 7 of the program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from smelt.ir.build import is_const
+from smelt.ir.errors import Unsupported
+from smelt.ir.expr import Expr
+
+from . import interpret_math
+from .interpret_bounds import Interval
+from .interpret_expr import ExprEmitter, Size, Storage, memory_size
+from .interpret_math import codec
+from .nodes import (
+    Allocate,
+    AssertStmt,
+    BlockRealize,
+    Buffer,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    Seq,
+    Stmt,
+    While,
+    walk,
+)
+from .threads import (
+    barrier_scope,
+    collective_blocks,
+    communal_buffers,
+    is_shared,
+    thread_axes,
+    touched_buffers,
+)
+
+__all__ = ["Compiler", "Place"]
+
+_MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
+_EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
+_HELPERS = (
+    "divide",
+    "int_divide",
+    "int_remainder",
+    "float_floor_mod",
+    "fmod",
+    "least",
+    "greatest",
+    "float_to_int",
+    "int_to_single",
+)
+
+
+class Place(NamedTuple):
+    """A statement, and the loops around it: their names and Python expressions."""
+
+    stmt: Stmt
+    loops: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class _Kernel:
+    """The kernel that is being translated.
+
+    level     the frame since which the places in its axes are known
+    places    the Python name of the place in each axis
+    strict    whether it has barriers of its own
+    communal  buffers that the threads of a block have in common
+    position  how far a thread is: numbers of loops and their turns, outermost first
+    in_turn   whether one thread at a time does what is being translated
+    """
+
+    level: int
+    places: dict[str, str]
+    strict: bool
+    communal: set[Buffer]
+    collective: set[BlockRealize]
+    position: list[str] = field(default_factory=list)
+    in_turn: bool = False
+
+
+class Compiler(ExprEmitter):
+    """Translates one program, for given sizes, to the source of a Python function.
+
+    origins  the statements that the program's stand for (see `scalarized`)
+    watched  whether every access is reported
+    """
+
+    def __init__(self, origins: Mapping[Stmt, Stmt], watched: bool = False) -> None:
+        """Begin with nothing but the names of arithmetic."""
+        super().__init__()
+        self.origins, self.watched = origins, watched
+        self.nesting = self.yields = 0
+        self.places: list[Place] = []
+        self.around: list[tuple[str, str]] = []
+        self.buffers: list[Buffer] = []
+        self.given: set[Buffer] = set()
+        self.kernel: _Kernel | None = None
+        self.names.update({n: getattr(interpret_math, n) for n in _HELPERS})
+        self.names.update(inf=math.inf, nan=math.nan, memory_size=memory_size)
+
+    def mark(self, s: Stmt) -> None:
+        """Begin a statement: its place, and a line in the source that leads to it."""
+        origin = self.origins.get(s) if self.origins else s
+        if origin is None:
+            origin = self.places[-1].stmt if self.places else s
+        self.place = len(self.places)
+        self.places.append(Place(origin, tuple(self.around)))
+        self.emit(f"# {self.place}")
+
+    # -------------------------------------------------------------------------- statements
+
+    def stmt(self, s: Stmt) -> None:
+        """Write the source of one statement."""
+        if isinstance(s, Seq):
+            for x in s.stmts:
+                self.stmt(x)
+            return
+        self.mark(s)
+        self.memo = {}
+        if self.kernel is not None and not isinstance(s, While):
+            self.meet(s)
+        match s:
+            case BufferStore():
+                self.store(s)
+            case For():
+                self.loop(s)
+            case While():
+                self.repeat(s)
+            case IfThenElse(condition, yes, no):
+                self.branch(condition, yes, no)
+            case LetStmt(var, value, body):
+                level, text = self.level(value), self.value(value)
+                if level is None:
+                    level, text = len(self.frames) - 1, self.keep(text)
+                self.bind(var, text, level, self.bounds.of(value))
+                self.stmt(body)
+            case AssertStmt(condition, message):
+                self.emit(f"if not {self.value(condition)}: refuse({message!r})")
+            case Allocate(buffer, body):
+                self.allocate(buffer)
+                self.stmt(body)
+            case Evaluate():
+                self.effect(s)
+            case BlockRealize():
+                self.realize(s)
+            case _:
+                raise Unsupported(f"the interpreter does not know the statement {type(s).__name__}")
+
+    def store(self, s: BufferStore) -> None:
+        """buffer[indices] = value."""
+        if s.buffer not in self.storage:
+            raise Unsupported(
+                f"the buffer {s.buffer.name} is used where it is neither a parameter nor allocated"
+            )
+        own = self.storage[s.buffer]
+        if s.value.dtype != own.dtype:
+            raise Unsupported(
+                f"a value of {s.value.dtype} is stored in {s.buffer.name}, which holds {own.dtype}"
+            )
+        value = self.stored(s.value, own.dtype)
+        at = self.offset(s.buffer, s.indices)
+        if own.coded:
+            table = codec(own.dtype)
+            assert table is not None
+            value = f"{self.helper('encode_' + own.dtype, table[1])}({value})"
+        self.emit(f"{own.name}[{at}] = {value}")
+        if self.watched:
+            index = self.index_tuple(s.indices)
+            self.emit(f"writes({self.place}, {own.name}, {at}, {index})")
+
+    def effect(self, s: Evaluate) -> None:
+        """An intrinsic called for its effect."""
+        scope = barrier_scope(s)
+        if scope is not None:
+            self.barrier(scope)
+        elif getattr(s.value, "op", None) not in _EFFECTS_WITHOUT_MEANING:
+            self.emit(self.value(s.value))
+
+    def branch(self, condition: Expr, yes: Stmt, no: Stmt | None) -> None:
+        """if condition: yes else: no."""
+        test = self.value(condition)
+        with self.bounds.assuming(condition), self.suite() as then:
+            self.stmt(yes)
+        with self.bounds.assuming_not(condition), self.suite() as otherwise:
+            self.stmt(no if no is not None else Seq(()))
+        self.nest(f"if {test}:", then)
+        if no is not None:
+            self.nest("else:", otherwise)
+
+    def allocate(self, buffer: Buffer) -> None:
+        """A buffer with contents that nobody should rely on."""
+        own = Storage(
+            self.fresh("b"),
+            tuple([self.size(e) for e in buffer.shape]),
+            buffer.type,
+            tuple([self.size(e) for e in buffer.strides]) if buffer.strides else None,
+        )
+        if any(isinstance(n, int) and n < 0 for n in own.steps):
+            raise Unsupported(f"{buffer.name} has a negative stride")
+        self.storage[buffer] = own
+        self.buffers.append(buffer)
+        made = "common" if self.kernel and buffer in self.kernel.communal else "new"
+        self.emit(f"{own.name} = {made}({len(self.buffers) - 1}, {own.count()})")
+
+    def size(self, e: Expr) -> Size:
+        """An extent or stride as a number, where it is known."""
+        interval = self.bounds.of(e)
+        if interval is not None and interval[0] == interval[1]:
+            return interval[0]
+        return self.keep(self.value(e))
+
+    # ------------------------------------------------------------------------------- loops
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """One loop deeper."""
+        self.nesting += 1
+        try:
+            yield
+        finally:
+            self.nesting -= 1
+
+    @contextmanager
+    def inside(self, name: str, text: str) -> Iterator[None]:
+        """In the body of a loop, whose variable has the Python expression `text`."""
+        self.around.append((name, text))
+        if self.kernel is not None:
+            self.kernel.position.append(f"{self.place}, {text}, ")
+        try:
+            yield
+        finally:
+            self.around.pop()
+            if self.kernel is not None:
+                self.kernel.position.pop()
+
+    def loop(self, s: For) -> None:
+        """A loop; one of a single turn is only a name."""
+        level, interval = self.level(s.min), self.turns(s)
+        if s.kind == "thread_binding":
+            if self.kernel is None:
+                self.launch(s)
+            else:
+                self.thread_loop(s, interval)
+            return
+        if is_const(s.extent, 1) and level is not None:
+            text = self.value(s.min)
+            self.bind(s.var, text, level, interval)
+            with self.inside(s.var.name, text):
+                self.stmt(s.body)
+            return
+        low, extent = self.value(s.min), self.value(s.extent)
+        high = extent if low == "0" else f"{low} + {extent}"
+        free = s.kind == "parallel" and self.kernel is None
+        over = f"turns({low}, {high})" if free else f"range({low}, {high})"
+        if self.watched and s.kind in ("parallel", "vectorized"):
+            over = f"{'apart' if free else 'lanes'}({self.place}, {low}, {high})"
+        if self.nesting == _MAX_NESTING:
+            self.outlined(s, over, interval)
+        else:
+            self.plain_loop(s, over, interval)
+
+    def turns(self, s: For) -> Interval | None:
+        """The values that a loop's variable takes."""
+        first, count = self.bounds.of(s.min), self.bounds.of(s.extent)
+        if first is None or count is None:
+            return None
+        return first[0], first[1] + max(count[1], 1) - 1
+
+    def plain_loop(self, s: For, over: str, interval: Interval | None) -> None:
+        """for i in range(...): body."""
+        name = self.fresh("i")
+        with self.suite() as frame, self.deeper(), self.inside(s.var.name, name):
+            self.bind(s.var, name, len(self.frames) - 1, interval)
+            self.stmt(s.body)
+        self.nest(f"for {name} in {over}:", frame)
+
+    def outlined(self, s: For, over: str, interval: Interval | None) -> None:
+        """A loop in a function of its own, where Python allows no deeper nesting."""
+        name, nesting, yields = self.fresh("f"), self.nesting, self.yields
+        with self.suite() as frame:
+            self.nesting = 0
+            self.plain_loop(s, over, interval)
+            self.nesting = nesting
+        self.nest(f"def {name}():", frame)
+        self.emit(f"{name}()" if self.yields == yields else f"yield from {name}()")
+
+    def repeat(self, s: While) -> None:
+        """while condition: body."""
+        count = self.fresh("n")
+        if self.kernel is not None:
+            self.emit(f"{count} = 0")
+        with self.suite() as frame, self.deeper(), self.inside("turn", count):
+            if self.kernel is not None:
+                self.meet(s)
+            self.emit(f"if not {self.value(s.condition)}: break")
+            self.stmt(s.body)
+            if self.kernel is not None:
+                self.emit(f"{count} += 1")
+        self.nest("while True:", frame)
+
+    # ----------------------------------------------------------------------------- threads
+
+    def launch(self, s: For) -> None:
+        """A kernel: a function of the places in its axes, called for every thread."""
+        axes = thread_axes(s)
+        extents = [self.axis(axis, loops) for axis, loops in axes.items()]
+        name, nesting, place = self.fresh("kernel"), self.nesting, self.place
+        names = {axis: self.fresh("p") for axis in axes}
+        storage, around = dict(self.storage), len(self.around)
+        with self.suite() as frame:
+            self.nesting = 0
+            strict = any(barrier_scope(x) is not None for x in walk(s))
+            self.kernel = _Kernel(
+                len(self.frames) - 1, names, strict, communal_buffers(s), set(collective_blocks(s))
+            )
+            if strict and self.kernel.collective:
+                raise Unsupported(
+                    "a reduction over threads stands in a kernel that has barriers of its own"
+                )
+            self.around += names.items()
+            for b in self.own_buffers(s):
+                self.allocate(b)
+            self.thread_loop(s, self.turns(s))
+            del self.around[around:]
+            self.kernel, self.nesting = None, nesting
+        self.storage = storage
+        self.nest(f"def {name}({', '.join(names.values())}):", frame)
+        items = ", ".join([f"({a!r}, {e})" for a, e in zip(axes, extents, strict=True)])
+        self.emit(f"launch({place}, {name}, {strict}, [{items}])")
+
+    def axis(self, axis: str, loops: list[For]) -> str:
+        """The extent of an axis, on which all its loops agree."""
+        first = self.value(loops[0].extent)
+        for other in loops[1:]:
+            if other.extent is loops[0].extent:
+                continue
+            a, b = self.bounds.of(loops[0].extent), self.bounds.of(other.extent)
+            if a is not None and b is not None and (a[1] < b[0] or b[1] < a[0]):
+                raise Unsupported(
+                    f"{axis} has the extent {first} in the loop {loops[0].var.name}, and "
+                    f"{self.value(other.extent)} in the loop {other.var.name}"
+                )
+            self.emit(f"agree({axis!r}, {first}, {self.value(other.extent)})")
+        return first
+
+    def own_buffers(self, s: For) -> list[Buffer]:
+        """Buffers from outside of a kernel of which each thread, or each block, has its own."""
+        used: dict[Buffer, None] = {}
+        for x in walk(s):
+            used.update(dict.fromkeys(sorted(touched_buffers(x), key=lambda b: b.name)))
+        own = [b for b in used if is_shared(b) or b.scope.startswith("local")]
+        return [b for b in own if b in self.storage and b not in self.given]
+
+    def thread_loop(self, s: For, interval: Interval | None) -> None:
+        """A loop of a kernel: one turn, the thread's own."""
+        assert self.kernel is not None
+        if str(s.thread) not in self.kernel.places:
+            raise Unsupported(f"the loop {s.var.name} is bound to no axis")
+        own = self.kernel.places[str(s.thread)]
+        level = self.level(s.min)
+        text = own if is_const(s.min, 0) else f"({self.value(s.min)} + {own})"
+        self.bind(s.var, text, max(level or 0, self.kernel.level), interval)
+        self.stmt(s.body)
+
+    def meet(self, s: Stmt) -> None:
+        """Where threads have memory in common, all do one statement before any does the next.
+
+        Kernels that have barriers are taken at their word instead.
+        """
+        kernel = self.kernel
+        assert kernel is not None
+        if not (kernel.strict or kernel.in_turn) and touched_buffers(s) & kernel.communal:
+            self.wait()
+
+    def wait(self, in_turn: bool = False) -> None:
+        """Let the other threads of the block come as far; then all go on, or one after another."""
+        assert self.kernel is not None
+        self.yields += 1
+        here = "".join(self.kernel.position)
+        self.emit(f"yield ({here}{self.place},), {in_turn}")
+
+    def barrier(self, scope: str) -> None:
+        """A barrier."""
+        if self.kernel is None:
+            raise Unsupported("a barrier stands outside of all kernels")
+        if scope.split(".")[0] != "shared":
+            raise Unsupported(f'a barrier for {scope!r} memory; the interpreter knows "shared"')
+        self.wait()
+
+    # ------------------------------------------------------------------------------ blocks
+
+    def realize(self, s: BlockRealize) -> None:
+        """A block for the iteration that the loops around give."""
+        kernel = self.kernel
+        if kernel is not None and s in kernel.collective:
+            self.wait(in_turn=True)
+            kernel.in_turn = True
+            self.guarded(s)
+            kernel.in_turn = False
+        else:
+            self.guarded(s)
+
+    def guarded(self, s: BlockRealize) -> None:
+        """A block where its predicate holds."""
+        if is_const(s.predicate, 1):
+            self.block(s)
+            return
+        test = self.value(s.predicate)
+        with self.bounds.assuming(s.predicate), self.suite() as frame:
+            self.block(s)
+        self.nest(f"if {test}:", frame)
+
+    def block(self, s: BlockRealize) -> None:
+        """Iteration variables, buffers, init where the reduction begins, body."""
+        first: list[str] = []
+        for it, value in zip(s.block.iter_vars, s.values, strict=True):
+            level, text, interval = self.level(value), self.value(value), self.bounds.of(value)
+            if level is None:
+                level, text = len(self.frames) - 1, self.keep(text)
+            low, count = self.bounds.of(it.dom.min), self.bounds.of(it.dom.extent)
+            if (
+                low is None
+                or count is None
+                or not self.bounds.inside(value, low[1], low[0] + count[0] - 1)
+            ):
+                begin, extent = self.value(it.dom.min), self.value(it.dom.extent)
+                self.emit(
+                    f"if not {begin} <= {text} < {begin} + {extent}: "
+                    f"off_domain({it.var.name!r}, {text}, {begin}, {extent})"
+                )
+            self.bind(it.var, text, level, interval)
+            if it.kind == "reduce" and not (
+                low is not None and interval == low and low[0] == low[1]
+            ):
+                first.append(f"{text} == {self.value(it.dom.min)}")
+        for b in s.block.alloc_buffers:
+            self.allocate(b)
+        if s.block.init is not None:
+            if first:
+                with self.suite() as frame:
+                    self.stmt(s.block.init)
+                self.nest(f"if {' and '.join(first)}:", frame)
+            else:
+                self.stmt(s.block.init)
+        self.stmt(s.block.body)

@@ -1,0 +1,354 @@
+"""Instructions and tensor intrinsics: what each means, as a program, and how it is written.
+
+An `Instruction` computes one value from others: vectors of fixed length, scalars, immediates. Its
+meaning is a program over buffers of lanes; the interpreter runs that program, the code generators
+write the LLVM intrinsic or the C statement that stands for it.
+
+A `TensorIntrin` is a tile of a loop nest (the description) and a program that computes the same
+(the implementation), usually by instructions. `Schedule.tensorize` finds the one and puts the other
+in its place.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, overload
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import ScheduleError, VerifyError
+from smelt.ir.expr import Call, Expr, ExprLike, IntImm, StringImm, Var, convert
+from smelt.tir.named_calls import name_of, named_calls
+from smelt.tir.nodes import (
+    Allocate,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferStore,
+    PrimFunc,
+    walk,
+)
+from smelt.tir.parser import parse
+
+__all__ = ["INTRINSICS", "Instruction", "TensorIntrin"]
+
+ARCHITECTURES = ("aarch64", "arm", "riscv", "x86")
+"""The families of processors that instructions belong to."""
+
+INSTRUCTIONS: dict[str, Instruction] = {}
+"""Instructions by name."""
+
+_BY_LLVM_NAME: dict[str, Instruction] = {}
+
+INTRINSICS: dict[str, TensorIntrin] = {}
+"""Tensor intrinsics by name."""
+
+
+class Instruction:
+    """One instruction (or a short fixed sequence that is used as one).
+
+    name      e.g. "arm.neon.sdot"
+    arch      the family of processors: one of ARCHITECTURES
+    features  what the processor must have, in LLVM's names
+    llvm      the name of an LLVM intrinsic that takes the operands in order; or a function from the
+              operands to an expression of plain operations and `call_llvm`; None if LLVM has none
+    c         a C statement that reads the operands and writes the result, through pointers with
+              the names that they have in the meaning; `{lane}` stands for the immediate `lane`.
+              Operands are read before the result is written: the two may be one memory. "" if none
+    header    the file that the statement includes
+    source    the manual that says what it does
+    """
+
+    __slots__ = ("_meaning", "arch", "c", "features", "header", "llvm", "name", "source")
+
+    def __init__(
+        self,
+        name: str,
+        meaning: PrimFunc | str,
+        *,
+        arch: str,
+        features: Sequence[str] = (),
+        llvm: str | Callable[..., Expr] | None = None,
+        c: str = "",
+        header: str = "",
+        source: str = "",
+    ) -> None:
+        """Keep the parts; a meaning that is a text is parsed when it is first asked for."""
+        if arch not in ARCHITECTURES:
+            raise VerifyError(
+                f"instruction {name}: unknown architecture {arch!r}; "
+                f"known: {', '.join(ARCHITECTURES)}"
+            )
+        self.name, self.arch, self.features = name, arch, tuple(features)
+        self.llvm, self.c, self.header, self.source = llvm, c, header, source
+        self._meaning = meaning if isinstance(meaning, str) else _checked_meaning(name, meaning)
+
+    @staticmethod
+    def register(
+        name: str,
+        meaning: PrimFunc | str,
+        *,
+        arch: str,
+        features: Sequence[str] = (),
+        llvm: str | Callable[..., Expr] | None = None,
+        c: str = "",
+        header: str = "",
+        source: str = "",
+        override: bool = False,
+    ) -> Instruction:
+        """Make an instruction known under its name.
+
+        meaning  a flat program: its parameters are the operands (buffers of lanes; integers for
+                 immediates), then the result, which it writes and no operand is
+        override  whether it may replace one of the same name
+        """
+        if name in INSTRUCTIONS and not override:
+            raise VerifyError(
+                f"the instruction {name!r} is registered already; override=True replaces it"
+            )
+        made = Instruction(
+            name, meaning, arch=arch, features=features, llvm=llvm, c=c, header=header,
+            source=source,
+        )  # fmt: skip
+        INSTRUCTIONS[name] = made
+        if isinstance(llvm, str):
+            _BY_LLVM_NAME.setdefault(llvm, made)
+        return made
+
+    @staticmethod
+    def get(name: str) -> Instruction:
+        """The instruction of a name."""
+        if name not in INSTRUCTIONS:
+            near = ", ".join(_nearest(name, tuple(INSTRUCTIONS)))
+            raise VerifyError(f"there is no instruction {name!r}; nearest: {near}")
+        return INSTRUCTIONS[name]
+
+    @staticmethod
+    def called_by(e: Call) -> Instruction | None:
+        """The instruction that one of NAMED_CALLS stands for; None where nobody says."""
+        name = name_of(e)
+        if e.op == "call_instruction":
+            return Instruction.get(name)
+        return _BY_LLVM_NAME.get(name)
+
+    @staticmethod
+    def list() -> tuple[str, ...]:
+        """The names of all instructions."""
+        return tuple(INSTRUCTIONS)
+
+    @property
+    def meaning(self) -> PrimFunc:
+        """What it computes, as a program: operands, then the result."""
+        if isinstance(self._meaning, str):
+            self._meaning = _checked_meaning(self.name, parse(self._meaning, f"<{self.name}>"))
+        return self._meaning
+
+    @property
+    def operands(self) -> tuple[Buffer | Var, ...]:
+        """What it reads; a scalar parameter is an immediate."""
+        return self.meaning.params[:-1]
+
+    @property
+    def result(self) -> Buffer:
+        """What it writes."""
+        return self.meaning.buffers[-1]
+
+    @property
+    def type(self) -> str:
+        """The type of its value."""
+        return _value_type(self.result)
+
+    def __call__(self, *args: ExprLike) -> Call:
+        """A call; operands of another type are an error."""
+        given = [
+            convert(a, p.type if isinstance(p, Var) else None)
+            for a, p in zip(args, self.operands, strict=False)
+        ]
+        given += [convert(a) for a in args[len(given) :]]
+        wrong = self.complaint(self.type, given)
+        if wrong is not None:
+            raise VerifyError(wrong)
+        return Call(self.type, "call_instruction", (StringImm(self.name), *given))
+
+    def complaint(self, kind: str, args: Sequence[Expr]) -> str | None:
+        """What is wrong with a call that has this type and these operands; None if nothing is."""
+        expected = self.operands
+        if len(args) != len(expected):
+            return f"{self.name} takes {len(expected)} operands, {len(args)} given"
+        for p, a in zip(expected, args, strict=True):
+            if isinstance(p, Var):
+                if not isinstance(a, IntImm):
+                    return f"{self.name}: {p.name} is an immediate: an integer constant"
+            elif a.dtype != _value_type(p):
+                return f"{self.name}: {p.name} is of type {a.dtype}, expected {_value_type(p)}"
+        if kind != self.type:
+            return f"{self.name} gives {self.type}, not {kind}"
+        return None
+
+    def __repr__(self) -> str:
+        return f"Instruction({self.name!r})"
+
+
+class TensorIntrin:
+    """A tile and a program that computes the same.
+
+    name  e.g. "x86.avx512.vnni_dot_16x4"
+    desc  what it computes, in blocks, as the scheduler sees it
+    impl  the program that takes the tile's place; its buffers correspond to desc's by position
+    """
+
+    __slots__ = ("_desc", "_impl", "name")
+
+    def __init__(self, name: str, desc: PrimFunc | str, impl: PrimFunc | str) -> None:
+        """Keep the pair; texts are parsed when they are first asked for."""
+        self.name = name
+        self._desc, self._impl = desc, impl
+        if isinstance(desc, PrimFunc) and isinstance(impl, PrimFunc):
+            _check_pair(name, desc, impl)
+
+    @staticmethod
+    def register(
+        name: str, desc: PrimFunc | str, impl: PrimFunc | str, override: bool = False
+    ) -> TensorIntrin:
+        """Make a pair known under a name, for `Schedule.tensorize`.
+
+        override  whether it may replace one of the same name
+        """
+        if name in INTRINSICS and not override:
+            raise VerifyError(
+                f"the tensor intrinsic {name!r} is registered already; override=True replaces it"
+            )
+        made = INTRINSICS[name] = TensorIntrin(name, desc, impl)
+        return made
+
+    @overload
+    @staticmethod
+    def get(name: str, allow_missing: Literal[False] = False) -> TensorIntrin: ...
+
+    @overload
+    @staticmethod
+    def get(name: str, allow_missing: bool) -> TensorIntrin | None: ...
+
+    @staticmethod
+    def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
+        """The pair of a name. allow_missing: None instead of an error where there is none."""
+        if name not in INTRINSICS and not allow_missing:
+            raise ScheduleError(
+                f"there is no tensor intrinsic {name!r}; nearest: {TensorIntrin.nearest(name)}"
+            )
+        return INTRINSICS.get(name)
+
+    @staticmethod
+    def of_pair(desc: PrimFunc, impl: PrimFunc) -> TensorIntrin:
+        """The pair, if it is registered; else registered now, under the implementation's name (or
+        that name and a number, if it belongs to another pair)."""
+        for known in INTRINSICS.values():
+            if known._desc is desc and known._impl is impl:
+                return known
+        name, count = impl.name, 0
+        while name in INTRINSICS:
+            count += 1
+            name = f"{impl.name}_{count}"
+        return TensorIntrin.register(name, desc, impl)
+
+    @staticmethod
+    def list() -> tuple[str, ...]:
+        """The names of all tensor intrinsics."""
+        return tuple(INTRINSICS)
+
+    @staticmethod
+    def nearest(name: str) -> str:
+        """The names most like one, or all."""
+        return ", ".join(_nearest(name, tuple(INTRINSICS))) or "none registered"
+
+    @property
+    def desc(self) -> PrimFunc:
+        """What it computes."""
+        self._parse()
+        assert isinstance(self._desc, PrimFunc)
+        return self._desc
+
+    @property
+    def impl(self) -> PrimFunc:
+        """The program that takes the tile's place."""
+        self._parse()
+        assert isinstance(self._impl, PrimFunc)
+        return self._impl
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The instructions that the implementation uses, as far as they are known."""
+        found = [Instruction.called_by(c) for c in named_calls(self.impl)]
+        return tuple(dict.fromkeys(i for i in found if i is not None))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The processor features that the implementation needs."""
+        return tuple(dict.fromkeys(f for i in self.instructions for f in i.features))
+
+    def _parse(self) -> None:
+        if isinstance(self._desc, str) or isinstance(self._impl, str):
+            desc, impl = (
+                parse(f, f"<{self.name}>") if isinstance(f, str) else f
+                for f in (self._desc, self._impl)
+            )
+            _check_pair(self.name, desc, impl)
+            self._desc, self._impl = desc, impl
+
+    def __iter__(self) -> Iterator[PrimFunc]:
+        """Description and implementation, so that it unpacks as a pair."""
+        return iter((self.desc, self.impl))
+
+    def __repr__(self) -> str:
+        return f"TensorIntrin({self.name!r})"
+
+
+# --------------------------------------------------------------------------------------- checks
+
+
+def _nearest(name: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The names most like one, or all."""
+    return tuple(difflib.get_close_matches(name, known, 3, 0.5)) or tuple(known)
+
+
+def _value_type(b: Buffer) -> str:
+    shape = b.fixed_shape()
+    assert shape is not None
+    return dt.vector(b.type, shape[0])
+
+
+def _checked_meaning(name: str, meaning: PrimFunc) -> PrimFunc:
+    """A meaning whose parameters are vectors of lanes, immediates, and last the result."""
+    wrong = ""
+    for p in meaning.params:
+        if isinstance(p, Buffer):
+            shape = p.fixed_shape()
+            if shape is None or len(shape) != 1 or p.strides:
+                wrong = f"{p.name} is no vector: a dense buffer of one dimension of known extent"
+        elif not dt.is_int(p.type):
+            wrong = f"{p.name} is no immediate: an integer"
+    if not meaning.params or not isinstance(meaning.params[-1], Buffer):
+        wrong = "the last parameter is not a buffer, the result"
+    written = {s.buffer: s for s in walk(meaning.body) if isinstance(s, BufferStore)}
+    own = {s.buffer for s in walk(meaning.body) if isinstance(s, Allocate)}
+    for b in [b for b in written if b is not meaning.params[-1] and b not in own]:
+        wrong = wrong or f"it writes {b.name}, which is no result"
+    if any(isinstance(s, Block | BlockRealize) for s in walk(meaning.body)):
+        wrong = "it has blocks; a meaning is plain loops"
+    if wrong:
+        raise VerifyError(f"the meaning of the instruction {name}: {wrong}")
+    return meaning
+
+
+def _check_pair(name: str, desc: PrimFunc, impl: PrimFunc) -> None:
+    """Description and implementation work on the same buffers."""
+    a, b = desc.params, impl.params
+    wrong = "" if len(a) == len(b) else f"{len(a)} parameters described, {len(b)} implemented"
+    for p, q in zip(a, b, strict=False):
+        if not isinstance(p, Buffer) or not isinstance(q, Buffer):
+            wrong = wrong or f"{p.name} is a scalar; a tile has buffers"
+        elif p.type != q.type or p.fixed_shape() != q.fixed_shape() or p.fixed_shape() is None:
+            shown = [f"{x.type}{list(x.fixed_shape() or '?')}" for x in (p, q)]
+            wrong = wrong or f"{p.name} is {shown[0]} in the description, {shown[1]} as implemented"
+    if wrong:
+        raise VerifyError(f"the tensor intrinsic {name!r}: {wrong}")

@@ -1,0 +1,129 @@
+"""x86: fused multiply-adds of AVX2 and AVX-512, dot products of 8-bit and 16-bit integers.
+
+Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (document 325383),
+under the instructions' names; for AVX-VNNI the Intel Architecture Instruction Set Extensions
+Programming Reference (document 319433).
+
+The tiles of matrix products keep C in registers: rows x vectors accumulators, one register for
+each vector of B, and A comes from memory. AVX-512 has 32 registers, AVX2 has 16.
+"""
+
+from __future__ import annotations
+
+from smelt.ir.build import call
+from smelt.ir.expr import Expr
+
+from .programs import dot_meaning, dot_row, dot_tile, fma_meaning, fma_row, fma_tile
+from .registry import Instruction, TensorIntrin
+
+__all__: list[str] = []
+
+_SDM = "Intel SDM vol. 2, "
+_HEADER = "immintrin.h"
+
+
+def _fma(c: Expr, a: Expr, b: Expr) -> Expr:
+    """LLVM's own fused multiply-add; it is selected to one instruction."""
+    return call("fma", a, b, c)
+
+
+def _register_fma(name: str, bits: int, feature: str, dtype: str) -> None:
+    lanes, kind = (bits // 32, "ps") if dtype == "float32" else (bits // 64, "pd")
+    mm = f"_mm{bits if bits > 128 else ''}"
+    Instruction.register(
+        name,
+        fma_meaning(lanes, dtype),
+        arch="x86",
+        features=(feature,),
+        llvm=_fma,
+        c=f"{mm}_storeu_{kind}(r, {mm}_fmadd_{kind}({mm}_loadu_{kind}(a), {mm}_loadu_{kind}(b), "
+        f"{mm}_loadu_{kind}(c)));",
+        header=_HEADER,
+        source=f"{_SDM}VFMADD231{kind.upper()}",
+    )
+
+
+def _register_dot(
+    name: str, bits: int, features: tuple[str, ...], mnemonic: str, a: str, b: str, avx: str = ""
+) -> None:
+    """vpdpbusd (groups of four bytes) or vpdpwssd (pairs of 16-bit words)."""
+    lanes = bits // 32
+    group = 4 if a == "uint8" else 2
+    mm, si = f"_mm{bits}", f"si{bits}"
+
+    def load(p: str) -> str:
+        return f"{mm}_loadu_{si}((const void *){p})"
+
+    Instruction.register(
+        name,
+        dot_meaning(lanes, group, a, b),
+        arch="x86",
+        features=features,
+        llvm=f"llvm.x86.avx512.{mnemonic}.{bits}",
+        c=f"{mm}_storeu_{si}((void *)r, "
+        f"{mm}_{mnemonic.removeprefix('vp')}{avx}_epi32({load('c')}, {load('a')}, {load('b')}));",
+        header=_HEADER,
+        source=f"{_SDM}{mnemonic.upper()}",
+    )
+
+
+for _dtype, _kind in (("float32", "ps"), ("float64", "pd")):
+    _register_fma(f"x86.avx2.vfmadd231{_kind}", 256, "fma", _dtype)
+    _register_fma(f"x86.avx512.vfmadd231{_kind}", 512, "avx512f", _dtype)
+
+_VNNI, _VL = ("avx512vnni",), ("avx512vnni", "avx512vl")
+_register_dot("x86.avx512.vpdpbusd", 512, _VNNI, "vpdpbusd", "uint8", "int8")
+_register_dot("x86.avx512.vpdpwssd", 512, _VNNI, "vpdpwssd", "int16", "int16")
+_register_dot("x86.avx512vl.vpdpbusd", 256, _VL, "vpdpbusd", "uint8", "int8")
+_register_dot("x86.avxvnni.vpdpbusd", 256, ("avxvnni",), "vpdpbusd", "uint8", "int8", "_avx")
+
+Instruction.register(
+    "x86.avx512.vdpbf16ps",
+    dot_meaning(16, 2, "bfloat16", "bfloat16", "float32"),
+    arch="x86",
+    features=("avx512bf16",),
+    llvm="llvm.x86.avx512bf16.dpbf16ps.512",
+    c="_mm512_storeu_ps(r, _mm512_dpbf16_ps(_mm512_loadu_ps(c), "
+    "(__m512bh)_mm512_loadu_si512((const void *)a), "
+    "(__m512bh)_mm512_loadu_si512((const void *)b)));",
+    header=_HEADER,
+    source=f"{_SDM}VDPBF16PS",
+)
+
+# ---------------------------------------------------------------------------------------- tiles
+
+_PS2, _PS5 = "x86.avx2.vfmadd231ps", "x86.avx512.vfmadd231ps"
+TensorIntrin.register("x86.avx2.fma_8x", *fma_row(8, _PS2))
+TensorIntrin.register("x86.avx512.fma_16x", *fma_row(16, _PS5))
+TensorIntrin.register(
+    "x86.avx2.fma_4x_f64", *fma_row(4, "x86.avx2.vfmadd231pd", "float64", "float64")
+)
+TensorIntrin.register(
+    "x86.avx512.fma_8x_f64", *fma_row(8, "x86.avx512.vfmadd231pd", "float64", "float64")
+)
+for _rows, _vectors in ((6, 2), (4, 3)):
+    TensorIntrin.register(
+        f"x86.avx2.fma_tile_{_rows}x{_vectors * 8}", *fma_tile(_rows, _vectors, 8, _PS2)
+    )
+for _rows, _vectors in ((4, 4), (6, 4), (8, 2), (8, 3), (12, 2)):
+    TensorIntrin.register(
+        f"x86.avx512.fma_tile_{_rows}x{_vectors * 16}", *fma_tile(_rows, _vectors, 16, _PS5)
+    )
+    TensorIntrin.register(
+        f"x86.avx512.vnni_tile_{_rows}x{_vectors * 16}",
+        *dot_tile(_rows, _vectors, 16, 4, "x86.avx512.vpdpbusd", "uint8", "int8"),
+    )
+TensorIntrin.register(
+    "x86.avx512.vnni_dot_16x4", *dot_row(16, 4, "x86.avx512.vpdpbusd", "uint8", "int8")
+)
+TensorIntrin.register(
+    "x86.avx512.vnni_dot_16x2_i16", *dot_row(16, 2, "x86.avx512.vpdpwssd", "int16", "int16")
+)
+TensorIntrin.register(
+    "x86.avx512.bf16_dot_16x2",
+    *dot_row(16, 2, "x86.avx512.vdpbf16ps", "bfloat16", "bfloat16", "float32"),
+)
+for _name, _set in (("avx512vl", "x86.avx512vl"), ("avxvnni", "x86.avxvnni")):
+    TensorIntrin.register(
+        f"x86.{_name}.vnni_dot_8x4", *dot_row(8, 4, f"{_set}.vpdpbusd", "uint8", "int8")
+    )

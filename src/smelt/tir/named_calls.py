@@ -1,0 +1,37 @@
+"""Calls whose first operand is a name: instructions of tir/intrin and LLVM's intrinsics.
+
+T.call_instruction("int32x4", "arm.neon.sdot", c, a, b)
+T.call_llvm_pure_intrin("float32x4", "llvm.fma.v4f32", a, b, c)
+T.call_llvm_intrin("int32", "llvm.some.effect", x)      # evaluated where it stands, each time
+"""
+
+from __future__ import annotations
+
+from smelt.ir.expr import Call, Expr, ExprLike, StringImm, convert
+
+from .nodes import PrimFunc, walk
+from .script_ops import NAMED_CALLS, expr_nodes
+
+__all__ = ["NAMED_CALLS", "call_llvm", "name_of", "named_calls"]
+
+
+def call_llvm(dtype: str, name: str, *args: ExprLike) -> Call:
+    """The value of an LLVM intrinsic without effects, e.g. `llvm.fma.v4f32`."""
+    return Call(dtype, "call_llvm_pure_intrin", (StringImm(name), *[convert(a) for a in args]))
+
+
+def name_of(e: Call) -> str:
+    """What one of NAMED_CALLS calls, "" where its first operand is no text."""
+    first = e.args[0] if e.args else None
+    return first.value if isinstance(first, StringImm) else ""
+
+
+def named_calls(func: PrimFunc) -> tuple[Call, ...]:
+    """The calls of instructions and LLVM intrinsics in a program, each once, in order."""
+    found: dict[Call, None] = {}
+    for s in walk(func.body):
+        for c in s.children():
+            for e in expr_nodes(c) if isinstance(c, Expr) else ():
+                if isinstance(e, Call) and e.op in NAMED_CALLS:
+                    found[e] = None
+    return tuple(found)

@@ -1,0 +1,297 @@
+"""Blocks of the text form: axes, regions, predicates, init, buffers of a block."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import INDEX, Expr, Var, cast, const
+
+from .facts import Facts
+from .nodes import Block, BlockRealize, Buffer, BufferRegion, IterVar, PrimFunc, Range, Stmt
+from .parser_buffer import OPTIONS, BufferParser
+from .parser_source import describe
+from .parser_values import is_number, plain
+from .regions import accesses
+from .rewrite import Rewriter
+from .script_names import BINDING, CONTEXT, STATEMENT, entry
+
+__all__ = ["BlockParser", "BlockParts", "with_regions"]
+
+_KINDS = ("spatial", "reduce", "opaque")
+_LETTERS = {k[0].upper(): k for k in _KINDS}
+_TRUE = const(True)
+
+
+class BlockParts:
+    """What the statements of a block have said of it so far.
+
+    name  None: the function's own level, which becomes the block "root" where there has to be one
+    said  names of statements that may stand once
+    """
+
+    def __init__(self, name: str | None) -> None:
+        """Start with nothing said."""
+        self.name = name
+        self.iters: list[IterVar] = []
+        self.values: list[Expr] = []
+        self.predicate: Expr = _TRUE
+        self.reads: tuple[BufferRegion, ...] | None = None
+        self.writes: tuple[BufferRegion, ...] | None = None
+        self.init: Stmt | None = None
+        self.allocs: list[Buffer] = []
+        self.attrs: dict[str, Any] = {}
+        self.said: set[str] = set()
+
+    def realize(self, body: Stmt) -> BlockRealize:
+        """The block around its body."""
+        block = Block(
+            self.name or "root",
+            tuple(self.iters),
+            self.reads or (),
+            self.writes or (),
+            body,
+            self.init,
+            tuple(self.allocs),
+            self.attrs,
+        )
+        return BlockRealize(tuple(self.values), self.predicate, block)
+
+
+def _is_data(value: object) -> bool:
+    """Whether a value may be an attribute."""
+    if isinstance(value, dict):
+        return all(isinstance(k, str | int) and _is_data(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_data, value))
+    return value is None or isinstance(value, bool | int | float | str | Expr)
+
+
+class BlockParser(BufferParser):
+    """Parses blocks.
+
+    blocks   the blocks around what is parsed, the function's own level first
+    bare     blocks whose text leaves out (reads, writes)
+    domains  what loop variables run over
+    rooted   whether there is any block
+    """
+
+    blocks: list[BlockParts]
+    bare: dict[Block, tuple[bool, bool]]
+    domains: dict[Expr, Range]
+    rooted: bool
+
+    def suite(self, nodes: list[ast.stmt]) -> Stmt:
+        """The statements of a suite."""
+        raise NotImplementedError
+
+    def data(self, node: ast.expr) -> Any:
+        """Plain data: attributes and annotations."""
+        if isinstance(node, ast.Dict):
+            if None in node.keys:
+                self.fail(node, "** spreads out nothing here")
+            pairs = zip(node.keys, node.values, strict=True)
+            return {self.key(k): self.data(v) for k, v in pairs if k is not None}
+        if isinstance(node, ast.List | ast.Tuple):
+            items = [self.data(e) for e in self.elements(node.elts)]
+            return items if isinstance(node, ast.List) else tuple(items)
+        found = plain(self.value(node))
+        if not _is_data(found):
+            self.fail(node, f"{describe(found)} is no plain data", "numbers, texts, lists of them")
+        return found
+
+    def key(self, node: ast.expr) -> str | int:
+        """A key of plain data."""
+        found = self.value(node)
+        if not isinstance(found, str | int):
+            self.fail(node, f"expected a name, got {describe(found)}")
+        return found
+
+    def attributes(self, node: ast.expr) -> dict[str, Any]:
+        """A dictionary of attributes or annotations."""
+        found = self.data(node)
+        if not isinstance(found, Mapping) or not all(isinstance(k, str) for k in found):
+            self.fail(node, f"expected attributes, got {describe(found)}", '{"name": value}')
+        return dict(found)
+
+    def in_block(self, node: ast.Call, once: bool = True) -> BlockParts:
+        """The block that a statement is about."""
+        parts, name = self.blocks[-1], self.script_name(node.func) or ""
+        if parts.name is None:
+            self.fail(node, f"T.{name} stands outside of a block", "with T.block(name): around it")
+        if once and name in parts.said:
+            self.fail(node, f"the block {parts.name} has a T.{name} already")
+        parts.said.add(name)
+        return parts
+
+    def block(self, name: str, body: list[ast.stmt]) -> Stmt:
+        """A block; what describes it may stand anywhere in it."""
+        self.rooted = True
+        parts = BlockParts(name)
+        self.blocks.append(parts)
+        self.push()
+        made = parts.realize(self.suite(body))
+        self.pop()
+        self.blocks.pop()
+        root = name == "root" and not parts.iters
+        if (parts.reads is None or parts.writes is None) and not root:
+            self.bare[made.block] = (parts.reads is None, parts.writes is None)
+        return made
+
+    # -------------------------------------------------------------------------------- axes
+
+    def axis(
+        self, node: ast.Call, target: str, dom: ast.expr, value: ast.expr, dtype: ast.expr | None
+    ) -> None:
+        """One iteration variable: bare numbers and the domain take the value's type."""
+        parts = self.in_block(node, once=False)
+        kind = (self.script_name(node.func) or "")[len("axis.") :]
+        given = self.value(dom)
+        bounds = given if isinstance(given, tuple) else (given,)
+        if not 1 <= len(bounds) <= 2:
+            self.fail(dom, f"a domain of {len(bounds)} bounds", "an extent, or (low, high)")
+        at = plain(self.value(value))
+        known = [x.dtype for x in map(plain, (at, *reversed(bounds))) if isinstance(x, Expr)]
+        own = self.dtype_arg(dtype) if dtype is not None else (known or [INDEX])[0]
+        if not dt.is_int(own) or dt.lanes(own) > 1:
+            self.fail(node, f"the axis {target} is of type {own}", "an integer")
+        ends = [self._of(dom, b, own) for b in bounds]
+        r = Range(const(0, own), ends[0]) if len(ends) == 1 else self.interval(dom, *ends)
+        self.bind_axis(parts, target, _LETTERS.get(kind, kind), r, self._of(value, at, own))
+
+    def _of(self, node: ast.AST, value: Any, dtype: str) -> Expr:
+        """A bound or a value in the type of its axis."""
+        value = plain(value)
+        if not is_number(value) and not isinstance(value, Expr):
+            self.fail(node, f"expected an integer, got {describe(value)}")
+        e = self.as_expr(node, value, dtype)
+        if not dt.is_int(e.dtype) or dt.lanes(e.dtype) > 1:
+            self.fail(node, f"expected an integer, got {describe(e)}")
+        return cast(dtype, e)
+
+    def bind_axis(self, parts: BlockParts, target: str, kind: str, dom: Range, value: Expr) -> None:
+        """Enter an iteration variable of the block."""
+        var = Var(self.fresh(target), value.dtype)
+        self.define(target, var)
+        parts.iters.append(IterVar(var, dom, kind))
+        parts.values.append(value)
+
+    def remap(
+        self, node: ast.Call, targets: list[ast.expr], kinds: ast.expr, loops: ast.expr
+    ) -> None:
+        """vi, vj = T.axis.remap("SR", [i, j]): each loop's domain and value."""
+        parts = self.in_block(node, once=False)
+        letters, around = self.text_arg(kinds), self.value(loops)
+        around = around if isinstance(around, tuple | list) else (around,)
+        if not len(letters) == len(around) == len(targets):
+            counts = f"{len(targets)} names, {len(letters)} letters, {len(around)} loops"
+            self.fail(node, f"T.axis.remap: {counts}", "one letter and one loop for each name")
+        for letter, loop, target in zip(letters, around, targets, strict=True):
+            if letter not in _LETTERS:
+                self.fail(
+                    kinds, f"{letter!r} is no kind of axis", "S, R or O: " + ", ".join(_KINDS)
+                )
+            dom = self.domains.get(loop) if isinstance(loop, Var) else None
+            if dom is None:
+                self.fail(loops, f"expected loop variables, got {describe(loop)}")
+            if not isinstance(target, ast.Name):
+                self.fail(target, "expected a name")
+            self.bind_axis(parts, target.id, _LETTERS[letter], dom, loop)
+
+
+# ------------------------------------------------------------------------------------- statements
+
+
+@entry(BINDING, *[f"axis.{k}(dom, value, dtype=)" for k in (*_KINDS, *_LETTERS)])
+def _axis(p: BlockParser, node: ast.Call, target: str, *args: Any) -> None:
+    p.axis(node, target, *args)
+
+
+@entry(BINDING, "axis.remap(kinds, loops)")
+def _remap(p: BlockParser, node: ast.Call, target: str, kinds: ast.expr, loops: ast.expr) -> None:
+    name = ast.copy_location(ast.Name(target), node)
+    p.remap(node, [name], kinds, loops)
+
+
+@entry(STATEMENT, "reads(*regions)", "writes(*regions)")
+def _regions(p: BlockParser, node: ast.Call, *regions: ast.expr) -> None:
+    parts = p.in_block(node)
+    if len(regions) == 1 and isinstance(regions[0], ast.List | ast.Tuple):
+        regions = tuple(p.elements(regions[0].elts))
+    found = tuple([p.region(r) for r in regions])
+    if p.script_name(node.func) == "reads":
+        parts.reads = found
+    else:
+        parts.writes = found
+
+
+@entry(STATEMENT, "where(condition)")
+def _where(p: BlockParser, node: ast.Call, condition: ast.expr) -> None:
+    p.in_block(node).predicate = p.condition(condition)
+
+
+@entry(STATEMENT, "block_attr(attrs)", "sblock_attr(attrs)")
+def _block_attr(p: BlockParser, node: ast.Call, attrs: ast.expr) -> None:
+    p.blocks[-1].attrs.update(p.attributes(attrs))
+
+
+@entry(BINDING, *[f"{n}(shape, {OPTIONS})" for n in ("alloc_buffer", "sblock_alloc_buffer")])
+def _alloc_buffer(p: BlockParser, node: ast.Call, target: str, *args: Any) -> None:
+    buffer = p.buffer(node, target, *args)
+    p.blocks[-1].allocs.append(buffer)
+    p.define(target, buffer)
+
+
+@entry(CONTEXT, "block(name)", "sblock(name)")
+def _block(
+    p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt], name: ast.expr
+) -> Stmt:
+    if target is not None:
+        p.fail(target, "a block's axes are bound inside of it", "vi = T.axis.spatial(extent, i)")
+    own = p.text_arg(name)
+    if not own:
+        p.fail(name, "a block needs a name: schedules find it by that")
+    return p.block(own, body)
+
+
+@entry(CONTEXT, "init()")
+def _init(p: BlockParser, node: ast.Call, target: Any, body: list[ast.stmt]) -> None:
+    if target is not None:
+        p.fail(target, "T.init() has no value")
+    p.in_block(node).init = p.suite(body)
+
+
+# --------------------------------------------------------------------------------------- regions
+
+
+def with_regions(func: PrimFunc, bare: Mapping[Block, tuple[bool, bool]]) -> PrimFunc:
+    """A program whose blocks list what they touch where the text does not say it.
+
+    bare  which of (reads, writes) are to be read off a block's body
+    """
+    return func.replace(body=_Regions(Facts(func), bare).stmt(func.body))
+
+
+class _Regions(Rewriter):
+    """Innermost blocks first: those around them touch what they touch."""
+
+    def __init__(self, facts: Facts, bare: Mapping[Block, tuple[bool, bool]]) -> None:
+        super().__init__()
+        self.facts, self.bare = facts, bare
+
+    def visit_expr(self, e: Expr) -> Expr:
+        return e
+
+    def visit_Block(self, s: Block) -> Stmt:
+        init = None if s.init is None else self.stmt(s.init)
+        body = self.stmt(s.body)
+        new = s if body is s.body and init is s.init else s.replace(body=body, init=init)
+        if s not in self.bare:
+            return new
+        reads, writes = accesses(self.facts, new)
+        no_reads, no_writes = self.bare[s]
+        return new.replace(
+            reads=reads if no_reads else s.reads, writes=writes if no_writes else s.writes
+        )

@@ -1,0 +1,202 @@
+"""Buffers of the text form: where they are declared, matched or given another name, and regions."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import is_const
+from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
+
+from .nodes import Buffer, BufferRegion, Range
+from .parser_expr import ExprParser
+from .parser_source import Described, describe
+from .parser_values import View
+from .regions import full
+from .script_names import BINDING, Signature, entry
+
+__all__ = ["BUFFER", "OPTIONS", "BufferParser", "Matched"]
+
+OPTIONS = (
+    "dtype=, scope=, strides=, data=, axis_separators=, elem_offset=, align=, offset_factor=, "
+    "buffer_type="
+)
+"""What a buffer may say of itself behind its shape."""
+BUFFER = Signature(f"Buffer(shape, {OPTIONS})")
+"""A buffer as the type of a parameter."""
+
+
+class Matched(Described):
+    """What a handle is once match_buffer has said which buffer it points to."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        """The parameter is the buffer now."""
+        self.buffer = buffer
+
+    def __str__(self) -> str:
+        return f"the handle of the buffer {self.buffer.name}"
+
+
+class BufferParser(ExprParser):
+    """Parses what declares buffers, and regions of them.
+
+    params  the function's parameters by name
+    """
+
+    params: dict[str, Var | Buffer]
+
+    def extents(self, node: ast.expr, what: str) -> tuple[Expr, ...]:
+        """A tuple of extents or strides, or one."""
+        value = self.value(node)
+        items = value if isinstance(value, tuple | list) else (value,)
+        out = []
+        for v in items:
+            e = self.as_expr(node, v, INDEX if isinstance(v, int) else None)
+            if not dt.is_int(e.dtype):
+                self.fail(node, f"{what} is of type {e.dtype}", "an integer")
+            if isinstance(e, IntImm) and e.value < 0:
+                self.fail(node, f"{what} is {e.value}", "at least 0")
+            out.append(e)
+        return tuple(out)
+
+    def buffer(
+        self,
+        node: ast.Call,
+        name: str,
+        shape: ast.expr,
+        dtype: ast.expr | None = None,
+        scope: ast.expr | None = None,
+        strides: ast.expr | None = None,
+        data: ast.expr | None = None,
+        axis_separators: ast.expr | None = None,
+        *rest: ast.expr | None,
+    ) -> Buffer:
+        """A new buffer from the arguments of T.Buffer and the like (see OPTIONS)."""
+        kind = "float32" if dtype is None else self.dtype_arg(dtype)
+        if dt.lanes(kind) > 1:
+            self.fail(dtype or node, f"{name} holds {kind}", f'scalars: "{dt.scalar(kind)}"')
+        extents = self.extents(shape, f"an extent of {name}")
+        steps = self.extents(strides, f"a stride of {name}") if strides is not None else ()
+        if steps and len(steps) != len(extents):
+            counts = f"{len(extents)} dimensions, {len(steps)} strides given"
+            self.fail(strides or node, f"{name} has {counts}")
+        if data is not None:
+            self.fail(data, f"{name} is a new buffer; it has not the memory of another")
+        cuts = () if axis_separators is None else self.value(axis_separators)
+        if not isinstance(cuts, tuple | list) or not all(type(c) is int for c in cuts):
+            self.fail(axis_separators or node, "expected positions between dimensions", "[1]")
+        self.promises(*rest)
+        where = "global" if scope is None else self.text_arg(scope) or "global"
+        return Buffer(self.fresh(name), extents, kind, where, steps, tuple(cuts))
+
+    def promises(
+        self,
+        elem_offset: ast.expr | None = None,
+        align: ast.expr | None = None,
+        offset_factor: ast.expr | None = None,
+        buffer_type: ast.expr | None = None,
+    ) -> None:
+        """align and offset_factor are promises that smelt does not need; the others have no use."""
+        for node in (align, offset_factor):
+            if node is not None:
+                self.int_arg(node, -1)
+        if elem_offset is not None and not is_const(self.expr(elem_offset), 0):
+            self.fail(elem_offset, "a buffer begins at its first element", "0")
+        if buffer_type is not None and self.text_arg(buffer_type) not in ("", "default"):
+            self.fail(buffer_type, "smelt has one kind of buffer", '"default"')
+
+    def same_memory(self, node: ast.Call, name: str, args: list[Any]) -> Buffer:
+        """T.Buffer(shape, dtype, data=B): a second name of B, which must look like this."""
+        shape, dtype, _, _, data = args[:5]
+        value = self.value(data)
+        if not isinstance(value, Buffer):
+            self.fail(data, f"expected a buffer, got {describe(value)}")
+        wanted = self.extents(shape, f"an extent of {name}")
+        kind = "float32" if dtype is None else self.dtype_arg(dtype)
+        if not _same(wanted, value.shape) or kind != value.type:
+            what = f"{name} would see the memory of {value.name} in another shape or type"
+            self.fail(node, what, f"{value.name} itself")
+        return value
+
+    # ----------------------------------------------------------------------------- regions
+
+    def region(self, node: ast.expr) -> BufferRegion:
+        """A[i, lo:hi], or A: all of it."""
+        if not isinstance(node, ast.Subscript):
+            whole = self.value(node)
+            if not isinstance(whole, Buffer):
+                self.fail(node, f"expected a region, got {describe(whole)}", "A[i, 0:8]")
+            return full(whole)
+        base = self.value(node.value)
+        if not isinstance(base, Buffer | View):
+            self.fail(node.value, f"expected a buffer, got {describe(base)}")
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        items = self.elements(items)
+        if len(items) != base.rank:
+            self.fail(node, f"{base.name} has {base.rank} dimensions, {len(items)} ranges given")
+        ranges = [self.range(i, e) for i, e in zip(items, base.shape, strict=True)]
+        if isinstance(base, Buffer):
+            return BufferRegion(base, tuple(ranges))
+        lows = base.indices(tuple([r.min for r in ranges]))
+        extents = [r.extent for r in base.region]
+        extents[len(lows) - len(ranges) :] = [r.extent for r in ranges]
+        return BufferRegion(base.buffer, tuple(map(Range, lows, extents)))
+
+    def range(self, node: ast.expr, extent: Expr) -> Range:
+        """One dimension of a region."""
+        if not isinstance(node, ast.Slice):
+            return Range(self.index(node), const(1, INDEX))
+        if node.step is not None:
+            self.fail(node, "a region has no steps", "lo:hi")
+        low = self.value(node.lower) if node.lower else 0
+        high = self.value(node.upper) if node.upper else extent
+        return self.interval(node, low, high)
+
+    def view(self, name: str, node: ast.Subscript, shape: ast.expr) -> View:
+        """B = T.match_buffer(A[0:4, j:j + 8], (4, 8)): the region under a name of its own."""
+        r = self.region(node)
+        extents = self.extents(shape, f"an extent of {name}")
+        skip = len(r.region) - len(extents)
+        outer = all(is_const(d.extent, 1) for d in r.region[: max(skip, 0)])
+        if skip < 0 or not outer or not _same(extents, [d.extent for d in r.region[skip:]]):
+            self.fail(node, f"the region of {r.buffer.name} has another shape than {name}")
+        return View(name, r.buffer, r.region, extents)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two shapes are the same."""
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+@entry(BINDING, f"match_buffer(param, shape, {OPTIONS})")
+def _match_buffer(
+    p: BufferParser, node: ast.Call, target: str, param: ast.expr, shape: ast.expr, *args: Any
+) -> None:
+    """A parameter that is a handle becomes a buffer; a region gets a name."""
+    if isinstance(param, ast.Subscript):
+        for option in args[1:]:
+            if option is not None:
+                p.fail(option, "a region is matched by its shape and type only")
+        view = p.view(target, param, shape)
+        if args[0] is not None and p.dtype_arg(args[0]) != view.buffer.type:
+            p.fail(args[0], f"{view.buffer.name} holds {view.buffer.type}")
+        p.define(target, view)
+        return
+    handle = p.value(param)
+    if not isinstance(param, ast.Name) or p.params.get(param.id) is not handle:
+        p.fail(param, f"expected a parameter, got {describe(handle)}", "a: T.handle")
+    if not isinstance(handle, Var) or handle.type != "handle":
+        p.fail(param, f"the parameter {param.id} is {describe(handle)}", f"{param.id}: T.handle")
+    p.taken.discard(param.id)
+    buffer = p.buffer(node, target, shape, *args)
+    p.params[param.id] = buffer
+    p.define(param.id, Matched(buffer))
+    p.define(target, buffer)
+
+
+@entry(BINDING, f"Buffer(shape, {OPTIONS})")
+def _alias(p: BufferParser, node: ast.Call, target: str, *args: Any) -> None:
+    if args[4] is None:
+        p.fail(node, f"nothing allocates {target}", f"{target} = T.alloc_buffer(shape, dtype)")
+    p.define(target, p.same_memory(node, target, list(args)))

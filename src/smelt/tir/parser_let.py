@@ -1,0 +1,240 @@
+"""What names are bound to in the text form: values, sizes, buffers that live for a while."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from smelt.ir.expr import INDEX, Var
+
+from .nodes import Allocate, Buffer, LetStmt, Stmt
+from .parser_buffer import OPTIONS
+from .parser_loop import LoopParser
+from .parser_source import describe
+from .parser_values import View, plain
+from .script_names import BINDING, CONTEXT, complaint, entries, entry
+from .script_ops import is_dtype
+
+__all__ = ["Binding", "LetParser"]
+
+Binding = tuple[Var | Buffer, Any]
+"""What a name is bound to for the rest of its suite: a let's value, an allocation's annotations."""
+
+
+class LetParser(LoopParser):
+    """Parses bindings.
+
+    declared  variables without a value of their own, and where they stand
+    given     those of them that a let has given one
+    lets      variables with a value, and how deep in scopes they are bound
+    """
+
+    declared: dict[Var, ast.AST]
+    given: set[Var]
+    lets: dict[Var, int]
+
+    # -------------------------------------------------------------------------- declarations
+
+    def declare(self, s: ast.stmt) -> None:
+        """n = T.int64(), or m, n = T.int64(), T.int64(): sizes that buffers' shapes tell."""
+        if isinstance(s, ast.Assign) and len(s.targets) == 1:
+            for t, v in _pairs(s.targets[0], s.value):
+                if isinstance(t, ast.Name) and self.declared_type(v) and t.id not in self.names:
+                    self.declare_var(t.id, v)
+
+    def declared_type(self, node: ast.expr) -> str | None:
+        """The type in T.int64(), T.int64(is_size_var=True) or T.var("int64")."""
+        if not isinstance(node, ast.Call):
+            return None
+        name = self.script_name(node.func) or ""
+        if name == "var" and len(node.args) <= 1 and not node.keywords:
+            return self.dtype_arg(node.args[0]) if node.args else "int32"
+        bare = not node.args and all(k.arg == "is_size_var" for k in node.keywords)
+        return name if bare and is_dtype(name) else None
+
+    def declare_var(self, name: str, node: ast.expr) -> None:
+        """A variable without a value of its own."""
+        var = Var(self.fresh(name), self.declared_type(node) or INDEX)
+        self.declared[var] = node
+        self.define(name, var)
+
+    # ------------------------------------------------------------------------------ bindings
+
+    def bind_several(self, target: ast.Tuple, value: ast.expr) -> None:
+        """vi, vj = T.axis.remap(...), or sizes declared together."""
+        if isinstance(value, ast.Call) and self.script_name(value.func) == "axis.remap":
+            signature = entries(BINDING)["axis.remap"].signature
+            kinds, loops = signature.bind(value, self.elements(value.args), self.fail)
+            self.remap(value, target.elts, kinds, loops)
+            return
+        pairs = _pairs(target, value)
+        if not pairs or not all(self.declared_type(v) for _, v in pairs):
+            legal = 'vi, vj = T.axis.remap("SS", [i, j]); m, n = T.int64(), T.int64()'
+            self.fail(target, "several names are bound to axes and sizes only", legal)
+        for t, v in pairs:
+            if isinstance(t, ast.Name):
+                self.bind(v, t.id, v)
+
+    def bind(self, s: ast.AST, name: str, value: ast.expr) -> Binding | None:
+        """name = value: an axis, a buffer, a size, or a value for the rest of the suite."""
+        if isinstance(value, ast.Call):
+            called = self.script_name(value.func) or ""
+            known = entries(BINDING).get(called)
+            if known is not None:
+                args = known.signature.bind(value, self.elements(value.args), self.fail)
+                made: Binding | None = known.run(self, value, name, *args)
+                return made
+            if called.startswith("axis.") or called in entries(CONTEXT):
+                self.fail(value.func, *complaint(called, BINDING))
+            if self.declared_type(value):
+                before = self.names.get(name)
+                if not isinstance(before, Var) or before not in self.declared:
+                    self.declare_var(name, value)
+                return None
+        return self.let(s, name, self.value(value), value)
+
+    def let(
+        self, s: ast.AST, name: str, value: Any, node: ast.expr, kind: str | None = None
+    ) -> Binding | None:
+        """A value under a name; tuples and texts of Python are names at once."""
+        value = plain(value)
+        if isinstance(value, tuple | list | dict | str) and kind is None:
+            self.define(name, value)
+            return None
+        before = self.names.get(name)
+        if isinstance(before, Buffer | View):
+            self.fail(s, f"{name} is a buffer; its elements are assigned", f"{name}[...] = value")
+        if isinstance(before, Var) and self.lets.get(before, len(self.scopes)) < len(self.scopes):
+            self.fail(
+                s,
+                f"{name} is bound in the suite around; what is bound here is gone at its end",
+                f"another name, or a buffer: {name} = T.alloc_buffer((1,), dtype)",
+            )
+        given = self.as_expr(node, value, kind)
+        if kind is not None and given.dtype != kind:
+            self.fail(node, f"{name} is {kind}, its value {given.dtype}", f'T.cast("{kind}", ...)')
+        var = Var(self.fresh(name), given.dtype)
+        self.define(name, var)
+        self.lets[var] = len(self.scopes)
+        return var, given
+
+    def annotated(self, s: ast.AnnAssign) -> Binding | None:
+        """x: T.int32 = value, x: T.let = value or x: T.let[T.int32] = value."""
+        if not isinstance(s.target, ast.Name) or s.value is None:
+            self.fail(s, "expected a name and a value", "x: T.int32 = value")
+        note = s.annotation
+        if isinstance(note, ast.Subscript) and self.script_name(note.value) == "let":
+            note = note.slice
+        elif self.script_name(note) == "let":
+            return self.let(s, s.target.id, self.value(s.value), s.value)
+        kind = self.script_name(note.func if isinstance(note, ast.Call) else note)
+        if kind is None or not is_dtype(kind):
+            self.fail(s.annotation, "expected an element type", "x: T.int32 = value")
+        return self.let(s, s.target.id, self.value(s.value), s.value, kind)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Names and what they are bound to: one, or as many as there are on both sides."""
+    if not isinstance(target, ast.Tuple):
+        return [(target, value)]
+    items = value.elts if isinstance(value, ast.Tuple) else []
+    return list(zip(target.elts, items, strict=True)) if len(items) == len(target.elts) else []
+
+
+# ----------------------------------------------------------------------------- values under names
+
+
+@entry(BINDING, "meta_var(value)")
+def _meta_var(p: LetParser, node: ast.Call, target: str, value: ast.expr) -> None:
+    """A name for a value or an expression of the text; no variable of the program."""
+    p.define(target, p.value(value))
+
+
+@entry(BINDING, "LetStmt(value, dtype=)")
+def _let_bound(
+    p: LetParser, node: ast.Call, target: str, value: ast.expr, dtype: ast.expr | None
+) -> Binding | None:
+    kind = None if dtype is None else p.dtype_arg(dtype)
+    return p.let(node, target, p.value(value), value, kind)
+
+
+@entry(CONTEXT, "let(value, dtype=)", "LetStmt(value, dtype=, *, var=)")
+def _let_around(
+    p: LetParser,
+    node: ast.Call,
+    target: Any,
+    body: list[ast.stmt],
+    value: ast.expr,
+    dtype: ast.expr | None,
+    var: ast.expr | None = None,
+) -> Stmt:
+    """with T.let(value, "float32") as x:, or the classic T.let(x, value) of a declared x."""
+    name = p.script_name(node.func)
+    if target is None and name == "let" and dtype is not None:
+        value, dtype, var = dtype, None, value
+    if (target is None) == (var is None):
+        p.fail(node, "the variable is not named", f"with T.{name}(value) as x:")
+    kind = None if dtype is None else p.dtype_arg(dtype)
+    given = p.expr(value, kind)
+    p.push()
+    if var is not None:
+        own = p.value(var)
+        if not isinstance(own, Var) or own not in p.declared:
+            p.fail(var, f"expected a variable, got {describe(own)}", "x = T.int32() before")
+        p.given.add(own)
+    elif isinstance(target, ast.Name):
+        own = Var(p.fresh(target.id), kind or given.dtype)
+        p.define(target.id, own)
+        p.lets[own] = len(p.scopes)
+    else:
+        p.fail(target, "expected one name")
+    if own.type != given.dtype:
+        p.fail(value, f"{own.name} is {own.type}, its value {given.dtype}")
+    stmt = LetStmt(own, given, p.suite(body))
+    p.pop()
+    return stmt
+
+
+# ----------------------------------------------------------------------- buffers that live a while
+
+_ALLOCATE = (
+    "allocate(extents, dtype=, scope=, condition=, annotations=, strides=, axis_separators=)"
+)
+_DECLARE = f"decl_buffer(shape, {OPTIONS})"
+
+
+@entry(BINDING, _ALLOCATE)
+def _allocated(p: LetParser, node: ast.Call, target: str, *args: Any) -> tuple[Buffer, Any]:
+    """B = T.allocate(shape, dtype, ...): the buffer and its annotations."""
+    shape, dtype, scope, condition, annotations, strides, axis_separators = args
+    if condition is not None and p.value(condition) is not True:
+        p.fail(condition, "memory is allocated unconditionally", "True")
+    buffer = p.buffer(node, target, shape, dtype, scope, strides, None, axis_separators)
+    p.define(target, buffer)
+    return buffer, {} if annotations is None else p.attributes(annotations)
+
+
+@entry(BINDING, _DECLARE)
+def _declared(p: LetParser, node: ast.Call, target: str, *args: Any) -> tuple[Buffer, Any] | None:
+    """B = T.decl_buffer(shape, dtype): new memory, or with data= another name of a buffer."""
+    if args[4] is not None:
+        p.define(target, p.same_memory(node, target, list(args)))
+        return None
+    buffer = p.buffer(node, target, *args)
+    p.define(target, buffer)
+    return buffer, {}
+
+
+@entry(CONTEXT, _ALLOCATE, _DECLARE)
+def _allocated_around(
+    p: LetParser, node: ast.Call, target: Any, body: list[ast.stmt], *args: Any
+) -> Stmt:
+    name = p.script_name(node.func)
+    if not isinstance(target, ast.Name):
+        p.fail(target or node, "the buffer is not named", f"with T.{name}(shape, dtype) as B:")
+    p.push()
+    made = _declared if name == "decl_buffer" else _allocated
+    bound = made(p, node, target.id, *args)
+    inner = p.suite(body)
+    p.pop()
+    return inner if bound is None else Allocate(bound[0], inner, bound[1])

@@ -1,0 +1,140 @@
+"""Loops of the text form: what they run over, their kinds and options."""
+
+# ruff: noqa: RET503 (fail() does not return)
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.expr import Var, const
+
+from .nodes import For, Range, Stmt
+from .parser_block import BlockParser
+from .script_names import LOOP, complaint, entries, entry
+
+__all__ = ["LoopParser"]
+
+_KINDS = {
+    "range": "serial",
+    "serial": "serial",
+    "parallel": "parallel",
+    "vectorized": "vectorized",
+    "unroll": "unrolled",
+    "thread_binding": "thread_binding",
+}
+
+
+class LoopParser(BlockParser):
+    """Parses loops."""
+
+    def loop(self, s: ast.For) -> Stmt:
+        """for i in range(...), T.parallel(...), T.grid(...)."""
+        if s.orelse:
+            self.fail(s.orelse[0], "a loop has no else")
+        node, name = s.iter, None
+        if isinstance(node, ast.Call):
+            plain_range = isinstance(node.func, ast.Name) and node.func.id == "range"
+            name = "range" if plain_range else self.script_name(node.func)
+            if name in entries(LOOP):
+                known = entries(LOOP)[name]
+                args = known.signature.bind(node, self.elements(node.args), self.fail)
+                made: Stmt = known.run(self, s, node, *args)
+                return made
+        if name is not None:
+            self.fail(node, *complaint(name, LOOP))
+        legal = ["range" if n == "range" else f"T.{n}" for n in entries(LOOP)]
+        self.fail(node, "a loop does not run over this", ", ".join(legal))
+
+    def nest(
+        self, s: ast.For, loops: list[tuple[str, Range]], own: str | None = None, **options: Any
+    ) -> Stmt:
+        """Loops around a suite; the options are those of the one loop, own its variable's type."""
+        self.push()
+        variables = []
+        for name, dom in loops:
+            var = Var(self.fresh(name), own or dom.extent.dtype)
+            self.domains[var] = dom
+            self.define(name, var)
+            variables.append((var, dom))
+        body = self.suite(s.body)
+        self.pop()
+        for var, dom in reversed(variables):
+            body = For(var, dom.min, dom.extent, body, **options)
+        return body
+
+    def bounds(self, node: ast.AST, low: Any, high: Any) -> Range:
+        """What a loop runs over; low is None where it begins at zero."""
+        if low is not None:
+            return self.interval(node, low, high)
+        extent = self.as_expr(node, high)
+        if not dt.is_int(extent.dtype) or dt.lanes(extent.dtype) > 1:
+            self.fail(node, f"an extent is of type {extent.dtype}", "an integer")
+        return Range(const(0, extent.dtype), extent)
+
+
+# ---------------------------------------------------------------------------------- kinds of loops
+
+
+@entry(LOOP, "range(start, stop=, step=)")
+def _range(p: LoopParser, s: ast.For, node: ast.Call, *args: Any) -> Stmt:
+    return _simple(p, s, "range", *args)
+
+
+@entry(LOOP, *[
+    f"{kind}(start, stop=, *, step=, annotations=, dtype=)"
+    for kind in ("serial", "parallel", "vectorized", "unroll")
+])  # fmt: skip
+def _plain(p: LoopParser, s: ast.For, node: ast.Call, *args: Any) -> Stmt:
+    return _simple(p, s, p.script_name(node.func) or "", *args)
+
+
+@entry(LOOP, "thread_binding(start, stop=, thread=, *, annotations=, dtype=)")
+def _thread_binding(
+    p: LoopParser, s: ast.For, node: ast.Call, start: Any, stop: Any, thread: Any, *rest: Any
+) -> Stmt:
+    if thread is None:
+        p.fail(node, "T.thread_binding: the axis must be given", 'thread="threadIdx.x"')
+    notes, own = rest
+    return _simple(p, s, "thread_binding", start, stop, None, notes, own, p.text_arg(thread))
+
+
+def _simple(
+    p: LoopParser,
+    s: ast.For,
+    name: str,
+    start: ast.expr,
+    stop: ast.expr | None,
+    step: ast.expr | None = None,
+    annotations: ast.expr | None = None,
+    dtype: ast.expr | None = None,
+    thread: str | None = None,
+) -> Stmt:
+    """One loop."""
+    if not isinstance(s.target, ast.Name):
+        p.fail(s.target, "expected one loop variable", "for i, j in T.grid(m, n): for several")
+    if step is not None and p.value(step) != 1:
+        p.fail(step, "a loop goes in steps of 1", "a loop over the number of steps, and i * step")
+    low = None if stop is None else p.value(start)
+    dom = p.bounds(start, low, p.value(start if stop is None else stop))
+    notes = {} if annotations is None else p.attributes(annotations)
+    own = None if dtype is None else p.dtype_arg(dtype)
+    loops = [(s.target.id, dom)]
+    return p.nest(s, loops, own, kind=_KINDS[name], thread=thread, annotations=notes)
+
+
+@entry(LOOP, "grid(*extents)")
+def _grid(p: LoopParser, s: ast.For, node: ast.Call, *extents: ast.expr) -> Stmt:
+    """for i, j in T.grid(8, 8): nested serial loops."""
+    targets = s.target.elts if isinstance(s.target, ast.Tuple) else [s.target]
+    if len(targets) != len(extents):
+        p.fail(s.target, f"{len(targets)} loop variables for {len(extents)} extents")
+    loops = []
+    for t, e in zip(targets, extents, strict=True):
+        if not isinstance(t, ast.Name):
+            p.fail(t, "expected a loop variable")
+        value = p.value(e)
+        pair = isinstance(value, tuple) and len(value) == 2
+        loops.append((t.id, p.bounds(e, *value) if pair else p.bounds(e, None, value)))
+    return p.nest(s, loops)

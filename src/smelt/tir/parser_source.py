@@ -1,0 +1,81 @@
+"""A text being parsed, and the errors that show places in it."""
+
+from __future__ import annotations
+
+import ast
+from typing import NoReturn
+
+from smelt.ir.errors import ParseError
+from smelt.ir.expr import Expr
+
+from .nodes import Buffer
+
+__all__ = ["Described", "Source", "describe"]
+
+Place = ast.AST | tuple[int, int]
+"""A syntax node, or a line (from 1) and a column (from 0, in characters)."""
+
+
+class Source:
+    """A text being parsed, for the positions in errors."""
+
+    def __init__(self, text: str, path: str, first_line: int = 1, indent: int = 0) -> None:
+        """Remember the text; line numbers begin at `first_line`, columns after `indent`."""
+        self.text = text
+        self.lines = [line.rstrip("\r") for line in text.split("\n")]
+        self.path, self.first_line, self.indent = path, first_line, indent
+
+    def tree(self) -> ast.Module:
+        """The syntax tree; what is no Python is a ParseError."""
+        try:
+            return ast.parse(self.text)
+        except SyntaxError as e:
+            self.error((e.lineno or 1, max(0, (e.offset or 1) - 1)), e.msg)
+        except ValueError as e:
+            self.error((1, 0), str(e))
+        except (RecursionError, MemoryError):
+            self.error((1, 0), "an expression is nested too deeply for Python's parser")
+
+    def place(self, node: Place) -> str:
+        """path:line:column of a place."""
+        line, column, _ = self._span(node)
+        return f"{self.path}:{self.first_line + line - 1}:{self.indent + column + 1}"
+
+    def error(self, node: Place, message: str, legal: str = "") -> NoReturn:
+        """Raise a ParseError that shows the place, and says what would be legal there."""
+        line, column, width = self._span(node)
+        text = self.lines[line - 1] if line - 1 < len(self.lines) else ""
+        width = max(1, min(width, len(text) - column))
+        shown = f"{self.place(node)}: {message}\n  {text}\n  {' ' * column}{'^' * width}"
+        raise ParseError(f"{shown}\n  legal: {legal}" if legal else shown)
+
+    def _span(self, node: Place) -> tuple[int, int, int]:
+        """Line, column and width in characters (syntax trees count the bytes of UTF-8)."""
+        if isinstance(node, tuple):
+            return *node, 1
+        line, begin = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        end = getattr(node, "end_col_offset", begin + 1)
+        text = self.lines[line - 1].encode() if line - 1 < len(self.lines) else b""
+        column = len(text[:begin].decode(errors="ignore"))
+        if getattr(node, "end_lineno", line) != line:
+            return line, column, 1
+        return line, column, len(text[begin:end].decode(errors="ignore"))
+
+
+class Described:
+    """What stands for something in the parser; its str() is what errors call it."""
+
+    __slots__ = ()
+
+
+def describe(value: object) -> str:
+    """A value for the text of an error."""
+    if isinstance(value, Described):
+        return str(value)
+    if isinstance(value, Buffer):
+        return f"the buffer {value.name}"
+    if isinstance(value, Expr):
+        return f"a value of {value.dtype}" if value.dtype != "handle" else "a handle"
+    if isinstance(value, type) or callable(value):
+        return f"{type(value).__name__} {getattr(value, '__name__', '')}".rstrip()
+    return f"{type(value).__name__} {value!r}"[:80]

@@ -1,0 +1,88 @@
+"""What names stand for in the text form besides expressions: Python's own values, and views."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from smelt.ir.expr import Expr
+
+from .nodes import Buffer, IterVar, Range
+from .parser_source import Described
+
+__all__ = ["BUILTINS", "COMPUTED", "View", "is_number", "is_python", "plain"]
+
+COMPUTED: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}
+"""Python's operators on its own values."""
+BUILTINS = {n: getattr(builtins, n) for n in ("abs", "bool", "float", "int", "len", "list", "max",
+             "min", "range", "reversed", "round", "str", "sum", "tuple", "zip")}  # fmt: skip
+"""The functions of Python itself that a program may call, on Python's values."""
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is one of Python's numbers."""
+    return isinstance(value, bool | int | float)
+
+
+def plain(value: Any) -> Any:
+    """IterVars and comparisons not made yet as expressions; other values as they are."""
+    if type(value) is IterVar:
+        return value.var
+    return value.as_expr() if hasattr(value, "as_expr") else value
+
+
+def is_python(value: object) -> bool:
+    """Whether a value is Python's own: computing with it makes no node."""
+    return value is None or isinstance(value, bool | int | float | str | tuple | list)
+
+
+class View(Described):
+    """A region of a buffer under a name of its own: `B = T.match_buffer(A[0:4, j:j + 8], ...)`."""
+
+    __slots__ = ("buffer", "name", "region", "shape")
+
+    def __init__(
+        self, name: str, buffer: Buffer, region: tuple[Range, ...], shape: tuple[Expr, ...]
+    ) -> None:
+        """The last dimensions of the region are the view's; those before have one element."""
+        self.name, self.buffer, self.region, self.shape = name, buffer, region, shape
+
+    def __str__(self) -> str:
+        return f"the buffer {self.name}"
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def indices(self, own: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The buffer's indices of one of the view's elements."""
+        skip = len(self.region) - len(own)
+        inner = zip(self.region[skip:], own, strict=True)
+        return (*[r.min for r in self.region[:skip]], *[r.min + i for r, i in inner])

@@ -1,0 +1,163 @@
+"""cache_index: indices that cost something computed once, into tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smelt.ir.expr import INDEX, Binary, Expr, Var, const
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    IterVar,
+    Stmt,
+    seq,
+)
+from smelt.tir.rewrite import Rewriter, loads
+
+from .check import require_top
+from .handles import BlockRV
+from .layout import is_outer
+from .primitive import Base, primitive
+from .region import refreshed
+from .state import Change, State, allocating
+
+__all__ = ["CacheIndexPrimitives"]
+
+
+class CacheIndexPrimitives(Base):
+    """cache_index."""
+
+    @primitive
+    def cache_index(self, block: str, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
+        """Compute the indices at which a block reads beforehand; gives the computing blocks.
+
+        cse_thresh  how many indices have to be the same expression for it to be computed
+                    beforehand; 0 or 1 for all. Where none is more than a variable, nothing changes.
+
+        Before
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[v // 4 + w // 4, w // 2]
+        Step    cache_index("B", "global", 1)
+        After
+            index_var_0 = T.alloc_buffer((8, 8), "int64")
+            index_var_1 = T.alloc_buffer((8,), "int64")
+            for ax0, ax1 in T.grid(8, 8):
+                with T.block("index_0"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    index_var_0[v0, v1] = v0 // 4 + v1 // 4
+            for ax0_1 in range(8):
+                with T.block("index_1"):
+                    v0_1 = T.axis.spatial(8, ax0_1)
+                    index_var_1[v0_1] = v0_1 // 2
+            for i, j in T.grid(8, 8):
+                with T.block("B"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = A[index_var_0[v, w], index_var_1[w]]
+        Needs   a block directly in the function, without blocks inside.
+        """
+        s = self.state
+        b = s.realize(block)
+        require_top(s, b)
+        if is_outer(b.block):
+            s.fail(
+                f"{b.block.name} has blocks inside",
+                mark={b: "this block"},
+                legal="a block whose body reads elements itself",
+            )
+        found = _indices(b, max(cse_thresh, 1))
+        names, nests, tables = [], [], {}
+        for k, e in enumerate(found):
+            name, nest, load = _table(s, b, e, k, storage_scope)
+            names.append(BlockRV(name))
+            nests.append(nest)
+            tables[e] = load
+        if not names:
+            return []
+        place = s.top(b, s.scope(b).block)
+
+        def beside(x: Stmt) -> Stmt:
+            if x is b:
+                x = b.replace(block=refreshed(s, _LookUp(tables).stmt(b.block)))
+            return seq(*nests, x)
+
+        changes: dict[Stmt, Change] = {place: beside}
+        if place is not b:
+            changes[b.block] = refreshed(s, _LookUp(tables).stmt(b.block))
+        changes[s.scope(b).block] = allocating(*[load.buffer for load in tables.values()])
+        s.replace(changes)
+        return names
+
+
+def _indices(b: BlockRealize, least: int) -> list[Expr]:
+    """The index expressions worth a table, in the order of the text: with that many uses."""
+    own = {i.var for i in b.block.iter_vars}
+    count: dict[Expr, int] = {}
+    loads_in_order = _Loads()
+    loads_in_order.stmt(b.block.body)
+    for load in loads_in_order.found:
+        for e in load.indices:
+            inside = free_vars(e) <= own and not loads(e)
+            if isinstance(e, Binary) and e.dtype == INDEX and inside:
+                count[e] = count.get(e, 0) + 1
+    return [e for e, n in count.items() if n >= least]
+
+
+class _Loads(Rewriter):
+    """Collects the distinct loads of a statement in the order of its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[BufferLoad] = []
+
+    def visit_expr(self, e: Expr) -> Expr:
+        if isinstance(e, BufferLoad):
+            self.found.append(e)
+        return super().visit_expr(e)
+
+
+def _table(
+    s: State, b: BlockRealize, e: Expr, number: int, scope: str
+) -> tuple[str, Stmt, BufferLoad]:
+    """A buffer of an index expression's values, and the block that fills it."""
+    used = [i for i in b.block.iter_vars if i.var in free_vars(e)]
+    shape = tuple([i.dom.extent for i in used])
+    buffer = Buffer(s.fresh(f"index_var_{number}"), shape, INDEX, scope)
+    iters = [
+        IterVar(s.new_var(f"v{k}", i.dom.min, i.dom.extent), i.dom) for k, i in enumerate(used)
+    ]
+    own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
+    here = tuple([n.var - n.dom.min for n in iters])
+    name = s.fresh_block(f"index_{number}")
+    store = BufferStore(buffer, substitute(e, own), here)
+    block = refreshed(s, Block(name, tuple(iters), (), (), store))
+    nest = s.nest(
+        [f"ax{k}" for k in range(len(used))],
+        shape,
+        lambda loops: BlockRealize(
+            tuple([i.dom.min + x for i, x in zip(used, loops, strict=True)]), const(True), block
+        ),
+    )
+    return name, nest, BufferLoad(buffer, tuple([i.var - i.dom.min for i in used]))
+
+
+class _LookUp(Rewriter):
+    """Replaces indices of loads."""
+
+    def __init__(self, tables: Mapping[Expr, BufferLoad]) -> None:
+        super().__init__()
+        self.tables = tables
+
+    def visit_expr(self, e: Expr) -> Expr:
+        new = super().visit_expr(e)
+        if isinstance(new, BufferLoad):
+            return BufferLoad(new.buffer, tuple([self.tables.get(i, i) for i in new.indices]))
+        return new
+
+    def visit_Block(self, s: Block) -> Stmt:
+        return s.replace(body=self.stmt(s.body))

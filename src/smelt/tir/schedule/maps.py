@@ -1,0 +1,189 @@
+"""Index maps as primitives take them: Python functions, or `arith.IndexMap`s."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from smelt.arith import IndexMap
+from smelt.ir.expr import INDEX, Expr, FloorMod, IntImm, Var, const, convert
+from smelt.ir.walk import free_vars, substitute
+from smelt.tir.nodes import BlockRealize, For, no_op
+
+from .check import injective
+from .handles import AxisSeparator
+from .normal import unique_name
+from .state import State
+from .trace_text import Formula, expr_text, formula
+
+__all__ = ["IndexFunction", "Mapped", "product", "read_map"]
+
+IndexFunction = Callable[..., Any] | IndexMap
+"""From the old indices to the new ones; AXIS_SEPARATOR may stand between new ones."""
+
+
+@dataclass
+class Mapped:
+    """An index map on variables of known extents.
+
+    block       whose buffer or variables are mapped
+    variables   run from 0 over `extents`
+    results     the new indices
+    separators  how many results stand before each AXIS_SEPARATOR
+    """
+
+    block: BlockRealize
+    variables: list[Var]
+    extents: list[Expr]
+    results: list[Expr]
+    separators: tuple[int, ...]
+
+    def text(self) -> Formula:
+        """The map as a lambda, for the trace."""
+        others = set().union(*[free_vars(r) for r in self.results]) - set(self.variables)
+        taken = {v.name for v in others}
+        own: dict[Var, Expr] = {v: Var(unique_name(v.name, taken)) for v in self.variables}
+        items = [expr_text(substitute(r, own)) for r in self.results]
+        for at in reversed(self.separators):
+            items.insert(at, "AXIS_SEPARATOR")
+        names = ", ".join(expr_text(v) for v in own.values())
+        return formula(f"lambda {names}: ({', '.join(items)},)")
+
+    def at(self, s: State, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Where an element goes."""
+        values = dict(zip(self.variables, indices, strict=True))
+        return tuple([s.facts.simplify(substitute(r, values)) for r in self.results])
+
+    def loops(self, among: Sequence[Var] | None = None) -> list[For]:
+        """The variables (or some of them) as loops, for questions about ranges."""
+        return [
+            For(v, const(0, INDEX), e, no_op())
+            for v, e in zip(self.variables, self.extents, strict=True)
+            if among is None or v in among
+        ]
+
+    def image(
+        self,
+        s: State,
+        what: str,
+        among: Sequence[Var] | None = None,
+        padded: bool = False,
+        assume_injective: bool = False,
+    ) -> tuple[Expr, ...]:
+        """The shape of the results; refuses a map that sends two elements to one place.
+
+        among             the variables that tell elements apart; None for all
+        padded            a remainder's dimension has the whole divisor's extent, however few
+                          elements there are
+        assume_injective  the caller answers for different places
+        """
+        loops = self.loops(among)
+        mark = {self.block: "this block"}
+        if not assume_injective and not injective(s, self.results, loops):
+            s.cannot_prove(
+                f"the index map gives different elements of {what} different places",
+                mark=mark,
+                legal="sums of digits, quotients and remainders, "
+                "e.g. lambda i, j: (i // 8, j, i % 8)",
+            )
+        shape = []
+        for r in self.results:
+            ends = s.facts.relax(r, self.loops())
+            if ends is None:
+                s.cannot_prove(
+                    f"the index map of {what} has bounds", mark=mark, legal="affine indices"
+                )
+            s.demand(
+                ends[0] >= 0,
+                f"the index map of {what} has negative results",
+                f"the index map of {what} is never negative",
+                mark=mark,
+                legal="indices >= 0",
+            )
+            whole = (
+                r.b
+                if padded
+                and isinstance(r, FloorMod)
+                and isinstance(r.a, Var)
+                and isinstance(r.b, IntImm)
+                else None
+            )
+            shape.append(s.facts.simplify(ends[1] + 1) if whole is None else whole)
+        return tuple(shape)
+
+
+def read_map(
+    s: State, b: BlockRealize, index_map: IndexFunction, extents: Sequence[Expr]
+) -> Mapped:
+    """An index map over the extents of a block or of one of its buffers; refuses what is none."""
+    mark = {b: "this block"}
+    if not extents:
+        s.fail(
+            "there are no indices to map",
+            mark=mark,
+            legal="a block with variables, a buffer with dimensions",
+        )
+    if isinstance(index_map, IndexMap):
+        function, names = _of_index_map(index_map), [v.name for v in index_map.inputs]
+    elif callable(index_map):
+        function, names = index_map, _parameter_names(index_map)
+    else:
+        s.fail(
+            f"{index_map!r} is no index map",
+            mark=mark,
+            legal="a function of the indices, e.g. lambda i, j: (j, i), or an IndexMap",
+        )
+    if len(names) != len(extents):
+        names = [f"i{k}" for k in range(len(extents))]
+    variables = []
+    for name, extent in zip(names, extents, strict=True):
+        v = Var(name)
+        s.facts.bind(v, const(0, INDEX), extent)
+        variables.append(v)
+    try:
+        out = function(*variables)
+    except TypeError as e:
+        s.fail(
+            f"the index map does not take {len(extents)} indices: {e}",
+            mark=mark,
+            legal=f"a function of {len(extents)} indices",
+        )
+    items = list(out) if isinstance(out, list | tuple) else [out]
+    results: list[Expr] = []
+    separators: list[int] = []
+    for item in items:
+        if isinstance(item, AxisSeparator):
+            separators.append(len(results))
+        elif isinstance(item, Expr | int) or hasattr(item, "as_expr"):
+            results.append(convert(item, INDEX))
+        else:
+            s.fail(f"the index map gives {item!r}", mark=mark, legal="indices, and AXIS_SEPARATOR")
+    return Mapped(b, variables, list(extents), results, tuple(separators))
+
+
+def _of_index_map(m: IndexMap) -> Callable[..., Any]:
+    def function(*indices: Expr) -> tuple[Expr, ...]:
+        if len(indices) != len(m.inputs):
+            raise TypeError(f"it takes {len(m.inputs)}")
+        values = dict(zip(m.inputs, indices, strict=True))
+        return tuple([substitute(o, values) for o in m.outputs])
+
+    return function
+
+
+def _parameter_names(index_map: Callable[..., Any]) -> list[str]:
+    try:
+        params = list(inspect.signature(index_map).parameters.values())
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def product(items: Sequence[Expr]) -> Expr:
+    """All extents multiplied."""
+    out: Expr = const(1, INDEX)
+    for e in items:
+        out = out * e
+    return out

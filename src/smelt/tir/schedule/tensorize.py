@@ -1,0 +1,161 @@
+"""tensorize: a tile replaced by an instruction that does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smelt.ir.expr import INDEX, Expr, const
+from smelt.tir.intrin.registry import TensorIntrin
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    PrimFunc,
+    Range,
+    Stmt,
+)
+from smelt.tir.rewrite import Rewriter
+
+from .blockize import BlockizePrimitives
+from .fresh import freshened
+from .layout import is_outer
+from .loops import find
+from .matching import Matching, Place
+from .primitive import primitive
+from .state import State
+
+__all__ = ["Intrinsic", "TensorizePrimitives"]
+
+Intrinsic = TensorIntrin | tuple[PrimFunc, PrimFunc]
+"""What an instruction means, and the program that calls it; parameters correspond by place."""
+
+
+class TensorizePrimitives(BlockizePrimitives):
+    """tensorize."""
+
+    @primitive
+    def tensorize(
+        self,
+        block_or_loop: str,
+        tensor_intrin: str | Intrinsic,
+        preserve_unit_iters: bool = True,
+    ) -> None:
+        """Replace a tile by an instruction that does the same.
+
+        tensor_intrin  (description, implementation), or the name of a registered pair; here `axpy`
+                       describes C[0:8] = C[0:8] + A[0] * B[0:8] and does it by vectors
+
+        Before
+            for i, k, j in T.grid(2, 4, 8):
+                with T.block("C"):
+                    vi, vk, vj = T.axis.remap("SRS", [i, k, j])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+        Step    tensorize("j", axpy)
+        After
+            for i, k in T.grid(2, 4):
+                with T.block("C_o"):
+                    vi_o, vk_o = T.axis.remap("SR", [i, k])
+                    T.reads(C[vi_o, 0:8], A[vi_o, vk_o], B[vk_o, 0:8])
+                    T.writes(C[vi_o, 0:8])
+                    C[vi_o, T.ramp(0, 1, 8)] = C[vi_o, T.ramp(0, 1, 8)] + T.broadcast(
+                        A[vi_o, vk_o], 8) * B[vk_o, T.ramp(0, 1, 8)]
+        Needs   a loop or block whose statements equal the description: operands of + * min max and
+                or in any order, loops in any order. Each of the description's buffers stands for a
+                part of one of the tile's, at an offset, its dimensions in any order and with
+                strides; those written do not overlap others. Initial values are taken out first.
+        """
+        s = self.state
+        intrin = self._intrinsic(tensor_intrin)
+        s.call.args["tensor_intrin"] = intrin.name
+        node = find(s, block_or_loop)
+        if isinstance(node, For) or not is_outer(node.block):
+            node = s.realize(self.blockize(block_or_loop, preserve_unit_iters))
+        match = Matching(s, intrin.name)
+        match.compare(_inner(intrin.desc.body), node.block.body)
+        names = dict(zip(intrin.impl.buffers, intrin.desc.buffers, strict=True))
+        places = {b: match.places[m] for b, m in names.items() if m in match.places}
+        body, allocated = _placed(s, intrin.impl.body, places)
+        root = intrin.impl.body
+        notes = root.block.annotations if isinstance(root, BlockRealize) else {}
+        s.replace(
+            {
+                node.block: node.block.replace(
+                    body=body,
+                    alloc_buffers=(*node.block.alloc_buffers, *allocated),
+                    annotations={**node.block.annotations, **notes},
+                )
+            }
+        )
+
+    def _intrinsic(self, given: str | Intrinsic) -> TensorIntrin:
+        if not isinstance(given, str):
+            return TensorIntrin.of_pair(*given)  # registered: the trace names it
+        found = TensorIntrin.get(given, allow_missing=True)
+        if found is None:
+            self.state.fail(f"there is no intrinsic {given!r}", legal=TensorIntrin.nearest(given))
+        return found
+
+
+def _inner(s: Stmt) -> Stmt:
+    """What a function's root block does."""
+    return s.block.body if isinstance(s, BlockRealize) and not s.values else s
+
+
+def _placed(
+    s: State, implementation: Stmt, places: Mapping[Buffer, Place]
+) -> tuple[Stmt, tuple[Buffer, ...]]:
+    """An implementation where the tile's buffers lie, with names of its own; what it allocates."""
+    rewriter = _Placing(places)
+    if not (isinstance(implementation, BlockRealize) and not implementation.values):
+        return rewriter.stmt(freshened(s, implementation)), ()
+    fresh = freshened(s, implementation)
+    assert isinstance(fresh, BlockRealize)
+    s.block_names.discard(fresh.block.name)
+    return rewriter.stmt(fresh.block.body), fresh.block.alloc_buffers
+
+
+class _Placing(Rewriter):
+    """Puts an implementation's accesses where the tile's buffers lie."""
+
+    def __init__(self, places: Mapping[Buffer, Place]) -> None:
+        super().__init__()
+        self.places = places
+
+    def visit_expr(self, e: Expr) -> Expr:
+        if isinstance(e, BufferLoad) and e.buffer in self.places:
+            place = self.places[e.buffer]
+            return BufferLoad(place.buffer, place.at(self.exprs(e.indices)))
+        return super().visit_expr(e)
+
+    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+        if s.buffer not in self.places:
+            return super().visit_BufferStore(s)
+        place = self.places[s.buffer]
+        return BufferStore(place.buffer, self.expr(s.value), place.at(self.exprs(s.indices)))
+
+    def region(self, r: BufferRegion) -> BufferRegion:
+        """A region as the box that holds it."""
+        place = self.places.get(r.buffer)
+        if place is None:
+            return super().region(r)
+        low = place.at([self.expr(d.min) for d in r.region])
+        ranges = []
+        for first, row in zip(low, place.steps, strict=True):
+            extent: Expr = const(1, INDEX)
+            for step, d in zip(row, r.region, strict=True):
+                extent = extent + (d.extent - 1) * abs(step)
+            ranges.append(Range(first, extent))
+        return BufferRegion(place.buffer, tuple(ranges))
+
+    def visit_Block(self, s: Block) -> Stmt:
+        init = None if s.init is None else self.stmt(s.init)
+        return s.replace(
+            body=self.stmt(s.body),
+            init=init,
+            reads=self.regions(s.reads),
+            writes=self.regions(s.writes),
+        )

@@ -1,0 +1,136 @@
+"""Passes on tensor programs: each works on the PrimFuncs of a module, or on a single one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+from smelt.ir.errors import CompileError, InternalError, SmeltError
+from smelt.ir.module import IRModule
+from smelt.ir.transform import Pass, PassContext, PassInfo, make_pass
+from smelt.tir.nodes import PrimFunc
+
+__all__ = ["Apply", "Filter", "PrimFuncPass", "built_in", "prim_func_pass"]
+
+
+class PrimFuncPass(Pass):
+    """A pass on every PrimFunc of a module; other functions stay as they are.
+
+    It takes a module, or one PrimFunc, and gives the same. Its function is called with
+    (func, module, context) and gives a PrimFunc, or None where it takes the function away.
+    """
+
+    def run(self, mod: Any, context: PassContext) -> Any:
+        """Run it under the instruments of a context, which see a module in any case."""
+        if not isinstance(mod, PrimFunc):
+            return super().run(mod, context)
+        made = super().run(IRModule({mod.name: mod}), context)
+        if mod.name not in made:
+            raise CompileError(
+                f"{self.info.name} takes the function {mod.name} away; give it a module"
+            )
+        return made[mod.name]
+
+    def apply(self, mod: Any, context: PassContext) -> Any:
+        """The function on every PrimFunc."""
+        if not isinstance(mod, IRModule):
+            raise CompileError(
+                f"{self.info.name} is a pass on tensor programs; it takes an IRModule or a "
+                f"PrimFunc, not {type(mod).__name__}"
+            )
+        made: dict[str, Any] = {}
+        for name, f in mod.functions.items():
+            new = self.transform(f, mod, context) if isinstance(f, PrimFunc) else f
+            if new is not None:
+                made[name] = new
+        if len(made) == len(mod.functions) and all(f is mod.functions[n] for n, f in made.items()):
+            return mod
+        return type(mod)(made, mod.attrs)
+
+    def transform(self, func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc | None:
+        """The function on one PrimFunc; what it gives is checked."""
+        new = self.fn(func, mod, context)
+        if new is not None and not isinstance(new, PrimFunc):
+            raise CompileError(
+                f"the pass {self.info.name} gave a {type(new).__name__} for {func.name}; "
+                "legal: a PrimFunc, or None"
+            )
+        return new
+
+
+class BuiltIn(PrimFuncPass):
+    """A pass of smelt's own: what goes wrong in it, but for what the user can mend, is our bug."""
+
+    def transform(self, func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc | None:
+        """The function on one PrimFunc."""
+        try:
+            return super().transform(func, mod, context)
+        except SmeltError:
+            raise
+        except Exception as e:
+            raise InternalError(
+                f"{func.name}: the pass {self.info.name} failed: {type(e).__name__}: {e}"
+            ) from e
+
+
+def built_in(name: str, fn: Callable[..., PrimFunc], *args: Any, **options: Any) -> PrimFuncPass:
+    """A pass from a function of a PrimFunc (and of fixed further arguments)."""
+    return BuiltIn(lambda func, mod, context: fn(func, *args, **options), PassInfo(name))
+
+
+@overload
+def prim_func_pass(
+    pass_func: None = None, opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None, traceable: bool = False,
+) -> Callable[[Any], Any]:  # fmt: skip
+    """Given no function: a decorator."""
+
+
+@overload
+def prim_func_pass(
+    pass_func: Callable[..., Any], opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None, traceable: bool = False,
+) -> Any:  # fmt: skip
+    """Given a function or a class: the pass, or the class of passes."""
+
+
+def prim_func_pass(
+    pass_func: Any = None, opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None, traceable: bool = False,
+) -> Any:  # fmt: skip
+    """A decorator that makes a pass of a function (func, mod, context) -> func.
+
+    A class with a method transform_function(func, mod, context) becomes a class of passes.
+
+    opt_level  the lowest level at which a Sequential runs it
+    name       that of the function where it is None
+    required   names of passes that must have run before it in a Sequential
+    traceable  there for the classic signature
+    """
+
+    def made(given: Any) -> Any:
+        return make_pass(given, PrimFuncPass, "transform_function", opt_level, name, required)
+
+    return made if pass_func is None else made(pass_func)
+
+
+def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:
+    """A function of a PrimFunc as a pass.
+
+    Pass    Apply(lambda func: func.with_attrs(tuned=True))
+    Before
+        def main(A: T.Buffer((4,), "float32")):
+            A[0] = 1.0
+    After
+        def main(A: T.Buffer((4,), "float32")):
+            T.func_attr({"tuned": True})
+            A[0] = 1.0
+    """
+    return PrimFuncPass(lambda func, mod, context: ftransform(func), PassInfo("Apply"))
+
+
+def Filter(fcond: Callable[[PrimFunc], bool]) -> PrimFuncPass:
+    """Keeps the PrimFuncs that a function says yes to."""
+    return PrimFuncPass(
+        lambda func, mod, context: func if fcond(func) else None, PassInfo("Filter")
+    )

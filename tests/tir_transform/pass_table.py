@@ -1,0 +1,57 @@
+"""The tables of docs/passes.md, made from the code.
+
+python -m tests.tir_transform.pass_table      # writes them anew
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from smelt.ir.config import CONFIG, ConfigKey
+from smelt.tir.transform import ABSENT
+
+from .support import constructors
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "passes.md"
+BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def first_line(name: str) -> str:
+    """What a pass says of itself first; all of it where there is nothing to do."""
+    text = inspect.cleandoc(constructors()[name].__doc__ or "")
+    return " ".join(text.split("\n\n")[0].split()).rstrip(".")
+
+
+def passes() -> str:
+    """Every classic name: what it does, or what does its work."""
+    real = {n: first_line(n) for n in constructors()}
+    rows = {**real, **{n: f"*not here*: {why}" for n, why in ABSENT.items()}}
+    lines = [f"| `{n}` | {rows[n]} |" for n in sorted(rows, key=str.lower)]
+    return "\n".join(["| name | here |", "|---|---|", *lines])
+
+
+def config() -> str:
+    """Every key of PassContext's config."""
+    lines: list[str] = []
+    for key in CONFIG:
+        lines.append(_row(key, f"`{key.name}`"))
+        lines += [_row(part, f"&nbsp;&nbsp;`{part.name}`") for part in key.parts]
+    return "\n".join(["| key | legal | default | meaning |", "|---|---|---|---|", *lines])
+
+
+def _row(key: ConfigKey, name: str) -> str:
+    legal = "a mapping" if key.parts else key.legal
+    default = "" if key.parts else f"`{key.default!r}`"
+    return f"| {name} | {legal} | {default} | {key.meaning} |"
+
+
+def refreshed(page: str) -> str:
+    """A page with its tables as they are today."""
+    made = {"passes": passes, "config": config}
+    return BLOCK.sub(lambda m: f"{m[1]}\n{made[m[2]]()}\n\n{m[3]}", page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(refreshed(PAGE.read_text()))
