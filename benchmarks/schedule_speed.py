@@ -65,12 +65,12 @@ def twelve_steps(func: PrimFunc) -> Schedule:
     return sch
 
 
-def median(run: Callable[[], object]) -> float:
-    """The median time of a run in milliseconds."""
+def median(run: Callable[..., object], *args: object) -> float:
+    """The median time of a call in milliseconds."""
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        run()
+        run(*args)
         times.append(time.perf_counter() - start)
     return statistics.median(times) * 1e3
 
@@ -87,7 +87,7 @@ if __name__ == "__main__":
     for sizes in ((512, 512, 512), (37, 51, 29)):
         func = matmul(*sizes)
         name = "matmul " + " x ".join(map(str, sizes))
-        print(f"{name:22s} by hand {median(lambda f=func: twelve_steps(f)):8.2f} ms")
+        print(f"{name:22s} by hand {median(twelve_steps, func):8.2f} ms")
         cases.append((name + ", 12 steps", func, twelve_steps(func)))
         cases.append((name + ", rules", func, schedule(func, HARDWARE)))
     func = conv(64, 56, 64)
@@ -95,6 +95,6 @@ if __name__ == "__main__":
     for name, func, made in cases:
         text = str(made.trace)
         trace = Trace.from_text(text)
-        parse = median(lambda t=text: Trace.from_text(t))
-        again = median(lambda f=func, t=trace: replay(f, t))
+        parse = median(Trace.from_text, text)
+        again = median(replay, func, trace)
         print(f"{name:34s} {len(trace):3d} steps   parse {parse:6.2f}   replay {again:8.2f} ms")

@@ -18,7 +18,7 @@ def _divisor(draw: st.DrawFn, n: int) -> int:
 
 def _shape(draw: st.DrawFn, n: int) -> list[int]:
     """Extents with a product, ones among them."""
-    out = []
+    out: list[int] = []
     while n > 1 and len(out) < 3:
         out.append(_divisor(draw, n))
         n //= out[-1]

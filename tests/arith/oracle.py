@@ -41,7 +41,7 @@ from smelt.ir.expr import (
     const,
 )
 
-EXAMPLES = int(os.environ.get("SMELT_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("SMELT_EXAMPLES", "60"))
 law = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
-from smelt.arith import Analyzer, Answer
+from smelt.arith import Analyzer, Answer, ConstIntBound, IntervalSet, ModularSet
 from smelt.arith.text import text_of
 from smelt.ir.build import (
     all_of,
@@ -23,7 +25,6 @@ from smelt.ir.expr import (
     Broadcast,
     Cast,
     Expr,
-    ExprLike,
     FloorDiv,
     FloorMod,
     Mul,
@@ -168,6 +169,47 @@ def test_binding_again_forgets(an: Analyzer) -> None:
     assert text_of(an.simplify(i * 2)) == "j * 2 + 2"
 
 
+def test_ways_to_bind() -> None:
+    class Range(NamedTuple):
+        min: Expr
+        extent: Expr
+
+    for how in (((2, 5),), (2, 5), (Range(const(2), const(5)),), (IntervalSet.of(2, 6),)):
+        an = Analyzer()
+        an.bind(i, *how)
+        assert an.bounds(i) == (2, 6)
+    an = Analyzer()
+    an.bind(n, (1, None))
+    assert an.bounds(n) == (1, None)
+    an.bind(i, 7)
+    assert an.bounds(i * 2) == (14, 14)
+    an.bind(i, n * 2)
+    assert text_of(an.simplify(i + n)) == "n * 3"
+
+
+def test_binding_anew_forgets_what_was_assumed(an: Analyzer) -> None:
+    with an.assume(all_of(i < 5, i + j < 9, equal(i % 2, 0))):
+        assert an.can_prove(i + j < 9)
+        an.bind(i, 0, 64)
+        assert an.prove(i < 5) is Answer.UNKNOWN
+        assert an.prove(i + j < 9) is Answer.UNKNOWN
+        assert an.modular_set(i) == ModularSet(1, 0)
+
+
+def test_classic_names(an: Analyzer) -> None:
+    assert an.const_int_bound(i * 2 + 1) == ConstIntBound(1, 127)
+    assert an.modular_set(i * 6 + 4) == ModularSet(6, 4)
+    assert an.modular_set(const(5)) == ModularSet(0, 5)
+    assert an.rewrite_simplify(i - i + j) is an.canonical_simplify(j + 0) is j
+    with an.constraint_scope(i < 3):
+        assert an.const_int_bound(i) == ConstIntBound(0, 2)
+    found = an.int_set(i + x)
+    assert found.min_value is not None
+    assert found.max_value is not None
+    assert (text_of(found.min_value), text_of(found.max_value)) == ("0", "n + 62")
+    assert an.int_set(Var("f", "float32")).is_everything()
+
+
 def test_equal_symbolic_sizes(an: Analyzer) -> None:
     assert an.can_prove_equal((n + 1) * (n - 1), n * n - 1)
     assert an.can_prove_equal(ceildiv(n * 16, 16), n)
@@ -228,8 +270,8 @@ def test_solve_bounds(an: Analyzer, c: Expr, low: str | None, high: str | None) 
 
 
 def test_deep_expressions_meet_no_limit() -> None:
-    e: ExprLike = i
+    e: Expr = i
     for step in range(10_000):
-        e = Add(e, j if step % 2 else k)  # type: ignore[arg-type]
+        e = Add(e, j if step % 2 else k)
     an = Analyzer()
     assert text_of(an.simplify(e)) == "j * 5000 + k * 5000 + i"

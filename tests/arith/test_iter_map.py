@@ -85,6 +85,8 @@ def test_what_is_found_is_so(case: tuple[Box, list[Expr], Expr], level: IterMapL
         return
     assert isinstance(found.padding_predicate, Expr)
     iterations = [p for p in points(box) if evaluate(predicate, p)]
+    if not iterations:
+        return
     images = [values(bindings, p) for p in iterations]
     written = [normalize_iter_map_to_expr(total) for total in found.indices]
     splits = [normalize_iter_map_to_expr(s) for total in found.indices for s in total.args]

@@ -148,6 +148,25 @@ def test_vectors_of_any_length_are_compiled(n: int) -> None:
     np.testing.assert_allclose(out, x * 2 + 1, rtol=1e-6)
 
 
+def test_a_buffer_with_gaps_between_its_rows_is_as_long_as_its_span() -> None:
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4, 4), "float32"), C: T.Buffer((4, 4), "float32")):
+    B = T.allocate((4, 4), "float32", strides=(8, 1))
+    for i in range(4):
+        for j in range(4):
+            B[i, j] = A[i, j] + 1.0
+    for i_1 in range(4):
+        for j_1 in range(4):
+            C[i_1, j_1] = B[i_1, j_1] * 2.0
+"""
+    flat = flatten_buffers(parse(text))
+    assert "B = T.allocate((28,)" in script(flat)
+    a, c = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+    interpret(flat, a, c)
+    np.testing.assert_array_equal(c, (a + 1) * 2)
+
+
 def test_the_pass_sees_flat_programs() -> None:
     func = flatten_buffers(parse(ROW_SUM))
     assert "C_acc" in script(promote_accumulators(func))

@@ -20,6 +20,7 @@ from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
 from smelt.tir.printer import script
 from tests.schedule.support import matmul
+from tests.tir_check.test_threads import TREE, TURN, tiled_on_threads
 
 from .programs import BUILDERS, concat
 
@@ -93,6 +94,20 @@ def test_data_that_divides_is_not_zero() -> None:
         "    for i in range(8):\n        B[i] = 100 // A[i]\n"
     )
     assert Check(func).trials
+
+
+@pytest.mark.parametrize("text", [TURN, TREE, script(tiled_on_threads().func)])
+def test_programs_on_threads(text: str) -> None:
+    """Passes keep what threads do with the memory they share; one that moves a barrier does not."""
+    func = parse(text)
+    check = Check(func)
+    assert check.trials
+    flat = lower(func, check)
+    if text is TREE:
+        lines = script(flat).splitlines()
+        del lines[next(n for n, line in enumerate(lines) if "storage_sync" in line)]
+        with pytest.raises(InternalError, match=r"the pass drop (changed what B|made a race)"):
+            check("drop", parse("\n".join(lines) + "\n"))
 
 
 def test_races_of_the_program_itself_are_the_users() -> None:

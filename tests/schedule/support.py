@@ -17,7 +17,7 @@ from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.interpret import interpret
-from smelt.tir.nodes import PrimFunc
+from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.parser import parse
 from smelt.tir.schedule import Schedule
 
@@ -92,7 +92,7 @@ def results(
     arrays: list[np.ndarray[Any, Any]] = []
     args: list[Any] = []
     for p in func.params:
-        if p in func.buffers:
+        if isinstance(p, Buffer):
             shape = tuple([extent(e, sizes) for e in p.shape])
             arrays.append(rng.integers(-4, 5, shape).astype(p.dtype))
             args.append(arrays[-1])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from smelt import te
 from smelt.ir.errors import ScheduleError
-from smelt.tir.nodes import PrimFunc
+from smelt.tir.nodes import Block, PrimFunc
 from smelt.tir.schedule import BlockRV, LoopRV, Schedule, Trace
 
 from .moves import PRIMITIVES
@@ -77,6 +79,29 @@ def three_steps() -> tuple[PrimFunc, PrimFunc]:
     """An instruction of three blocks."""
     func = chain(4, 4).with_attrs(name="three_steps")
     return func, func
+
+
+def grouped(s: Schedule) -> None:
+    """A copy and a part of a reduction in one block, over which the reduction goes on."""
+    copy = s.cache_read("C", "A", "global")
+    outer, _ = s.split("k", [None, 4])
+    s.compute_at(copy, outer)
+    s.blockize([copy, "C"])
+
+
+def removed(s: Schedule) -> None:
+    """A handle is used after it has been removed."""
+    block = s.get_block("C")
+    s.remove_rv(block)
+    s.get_loops(block)
+
+
+def stale(s: Schedule) -> None:
+    """A statement of an older version of the program."""
+    block = s.get("C")
+    s.annotate("C", "note", 1)
+    assert isinstance(block, Block)
+    s.get_sref(block)
 
 
 def ragged() -> PrimFunc:
@@ -169,6 +194,10 @@ MEMORY: dict[str, Case] = {
         then(lambda s: s.decompose_reduction("C", "k"), lambda s: s.cache_write("C", 0, "local")),
     ),
     "cache_write_holes": (rows(HOLES), lambda s: s.cache_write("B", 0, "local")),
+    "cache_write_unfinished": (
+        lambda: matmul(4, 4, 8),
+        then(grouped, lambda s: s.cache_write("C", 0, "local")),
+    ),
     "cache_inplace": (chain, lambda s: s.cache_inplace("B", 0, "local")),
     "cache_index": (rows(TILES), lambda s: s.cache_index(s.blockize("i_1"), "local")),
     "read_at": (chain, lambda s: s.read_at("i", "C", 0, "shared")),
@@ -241,6 +270,10 @@ BLOCKS: dict[str, Case] = {
         then(lambda s: s.reorder("k", "j"), lambda s: s.decompose_reduction("C", "j")),
     ),
     "decompose_reduction_again": (rows(REPEATED), lambda s: s.decompose_reduction("B", "i")),
+    "decompose_reduction_continued": (
+        lambda: matmul(4, 4, 8),
+        then(grouped, lambda s: s.decompose_reduction("C", "k_1")),
+    ),
     "rfactor": (matmul, lambda s: s.rfactor("j", 0)),
     "rfactor_axis": (matmul, lambda s: s.rfactor("k", 5)),
     "rfactor_order": (
@@ -291,11 +324,8 @@ NAMES: dict[str, Case] = {
     "sample_categorical": (matmul, lambda s: s.sample_categorical([1, 2], [1.0])),
     "sample_partitioned_tile": (matmul, lambda s: s.sample_partitioned_tile("i", 2, 1, 2)),
     "work_on": (matmul, lambda s: s.work_on("other")),
-    "removed": (matmul, lambda s: (s.remove_rv(b := s.get_block("C")), s.get_loops(b))),
-    "stale_sref": (
-        matmul,
-        lambda s: (b := s.get("C"), s.annotate("C", "x", 1), s.get_sref(b)),  # type: ignore[arg-type]
-    ),
+    "removed": (matmul, removed),
+    "stale_sref": (matmul, stale),
     "debug_mask": (matmul, lambda s: Schedule(s.func, debug_mask="some")),
     "error_render_level": (matmul, lambda s: Schedule(s.func, error_render_level="loud")),
     "fast": (matmul, lambda s: Schedule(s.func, error_render_level="fast").parallel("k")),
@@ -357,6 +387,20 @@ def test_error_texts_mark_the_program() -> None:
     unmarked = {name for name, text in texts().items() if "@T.prim_func" not in text}
     assert unmarked <= ABOUT_ARGUMENTS
     assert all("^^^" in texts()[name] for name in set(CASES) - unmarked)
+
+
+def test_every_refusal_in_the_source_says_what_is_legal() -> None:
+    folder = Path(inspect.getfile(Schedule)).parent
+    silent = [
+        f"{path.name}:{call.lineno}"
+        for path in folder.glob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("fail", "cannot_prove", "demand")
+        and "legal" not in {k.arg for k in call.keywords}
+    ]
+    assert not silent
 
 
 def test_a_block_must_not_use_loops_around_it(golden: Callable[[str], None]) -> None:

@@ -195,9 +195,10 @@ def test_a_function_of_python_that_raises() -> None:
 
 
 def test_what_is_no_function_or_has_no_source() -> None:
-    for decorate in (T.prim_func, R.function):
+    decorators: list[Any] = [T.prim_func, R.function]
+    for decorate in decorators:
         with pytest.raises(ParseError, match="a int is decorated as a program; legal: a function"):
-            decorate(3)  # type: ignore[operator]
+            decorate(3)
         with pytest.raises(ParseError, match="function"):
             decorate(lambda A: A)
         scope: dict[str, Any] = {}

@@ -76,7 +76,10 @@ class _Maker:
 
     def guard(self) -> Expr:
         v, n = self.pick(self.loops)
-        return self.pick([equal(v, self.number(0, n - 1)), v < self.number(1, n), v * 2 >= n])
+        chosen: Expr = self.pick(
+            [equal(v, self.number(0, n - 1)), v < self.number(1, n), v * 2 >= n]
+        )
+        return chosen
 
     def stmt(self, depth: int) -> Stmt:
         choice = self.number(0, 6)

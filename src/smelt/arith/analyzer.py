@@ -40,17 +40,23 @@ Domain: TypeAlias = tuple[ExprLike, ExprLike | None] | RangeLike | IntervalSet |
 
 def as_domain(domain: Domain, dtype: str = INDEX) -> tuple[Expr, Expr | None]:
     """(low, extent) of any way to write a range; numbers become constants of a type."""
-    if isinstance(domain, int | Expr):
-        return convert(0, dtype), convert(domain, dtype)
-    if isinstance(domain, IntervalSet):
+    if type(domain) is tuple:
+        low, extent = domain
+    elif isinstance(domain, int | Expr):
+        low, extent = 0, domain
+    elif isinstance(domain, IntervalSet):
         low, high = domain.min_value, domain.max_value
         if low is None:
             raise ValueError(
-                f"the interval up to {high} has no beginning; legal: one with a first value"
+                "an interval without a first value is no range; legal: one that begins"
             )
-        return low, None if high is None else high - low + 1
-    low, extent = domain if isinstance(domain, tuple) else (domain.min, domain.extent)
-    return convert(low, dtype), None if extent is None else convert(extent, dtype)
+        extent = None if high is None else high - low + 1
+    else:
+        low, extent = domain.min, domain.extent  # type: ignore[union-attr]
+    return (
+        low if isinstance(low, Expr) else convert(low, dtype),
+        extent if extent is None or isinstance(extent, Expr) else convert(extent, dtype),
+    )
 
 
 class Analyzer:
@@ -225,7 +231,7 @@ class Analyzer:
 
         Asking again for the same domains gives one that remembers what it has derived.
         """
-        new = Analyzer()
+        new = Analyzer.__new__(Analyzer)
         new.context = self._inside(domains)[0]
         new._stack = [new.context]
         new._shared = True
@@ -240,16 +246,17 @@ class Analyzer:
         return self._stack
 
     def _inside(self, domains: Mapping[Var, Domain]) -> tuple[Context, dict[Var, Interval]]:
-        given = tuple([(v, *_written(d, v.dtype)) for v, d in domains.items()])
-        key = ("domains", given)
-        found = self.context.children.get(key)
-        if found is None:
+        key = tuple([(v, *_written(d)) for v, d in domains.items()])
+        child = self.context.children.get(key)
+        if child is None:
             child = self.context.extended()
             for v, d in domains.items():
                 child.values.pop(v, None)
                 _bind(child, v, *_ends(child, v, d))
-            self.context.children[key] = found = child
-        return found, {v: _ends(found, v, d) for v, d in domains.items()}
+            # a domain may mention variables that are bound after it
+            child.ends = {v: _ends(child, v, d) for v, d in domains.items()}
+            self.context.children[key] = child
+        return child, child.ends
 
     def linear(self, e: ExprLike, variables: Iterable[Var]) -> tuple[dict[Var, Expr], Expr] | None:
         """Coefficients (of the variables that occur) and rest; None where `e` is not linear."""
@@ -302,11 +309,13 @@ def _bound(cx: Context, e: Expr) -> dict[Var, Interval]:
     return out
 
 
-def _written(domain: Domain, dtype: str) -> tuple[object, ...]:
+def _written(domain: Domain) -> tuple[object, ...]:
     """What tells domains apart."""
+    if type(domain) is tuple:
+        return domain
     if isinstance(domain, IntervalSet):
         return "interval", domain.min_value, domain.max_value
-    return as_domain(domain, dtype)
+    return (domain,) if isinstance(domain, int | Expr) else (domain.min, domain.extent)  # type: ignore[union-attr]
 
 
 def _ends(cx: Context, var: Var, domain: Domain) -> Interval:
@@ -314,12 +323,14 @@ def _ends(cx: Context, var: Var, domain: Domain) -> Interval:
     if isinstance(domain, IntervalSet):
         low, high = domain.min_value, domain.max_value
         return None if low is None else cx.poly(low), None if high is None else cx.poly(high)
-    low, extent = as_domain(domain, var.dtype)
-    first = cx.poly(low)
+    first, extent = as_domain(domain, var.dtype)
+    if type(first) is IntImm and type(extent) is IntImm:
+        return constant(first.value), constant(first.value + extent.value - 1)
+    start = cx.poly(first)
     if extent is None:
-        return first, None
-    end = merge(cx, add(first, cx.poly(extent)), var.dtype)
-    return first, Poly(end.terms, end.const - 1)
+        return start, None
+    end = merge(cx, add(start, cx.poly(extent)), var.dtype)
+    return start, Poly(end.terms, end.const - 1)
 
 
 def _bind_value(cx: Context, var: Var, value: Expr) -> None:

@@ -68,6 +68,7 @@ class Context:
     facts      polynomials known to be >= 0
     truths     conditions known to be true (True) or false (False)
     pending    choices being simplified: facts that mention them must not start that again
+    ends       first and last values of the domains that the context was made for
     """
 
     def __init__(self, order: Order | None = None) -> None:
@@ -80,6 +81,7 @@ class Context:
         self.facts: list[Poly] = []
         self.truths: dict[Expr, bool] = {}
         self.pending: set[Expr] = set()
+        self.ends: dict[Var, tuple[Poly | None, Poly | None]] = {}
         self.forget()
 
     def forget(self) -> None:
@@ -95,7 +97,7 @@ class Context:
         """Forget the facts about a variable; what was derived from them has to go too."""
         for table in (self.ranges, self.moduli, self.truths):
             for e in [e for e in table if e is var or (type(e) is not Var and var in free_vars(e))]:
-                del table[e]  # type: ignore[attr-defined]
+                del table[e]
         self.facts = [f for f in self.facts if not any(var in free_vars(t) for t in f.terms)]
         self.symbolic.pop(var, None)
         self.values.pop(var, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from smelt.ir.expr import IntImm, Var
+from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.node import Node, postorder
 
 __all__ = ["Dependence"]
@@ -15,7 +15,7 @@ class Dependence:
 
     __slots__ = ("_known", "_variables")
 
-    def __init__(self, variables: Container[Var]) -> None:
+    def __init__(self, variables: Container[Expr]) -> None:
         """Of these variables."""
         self._variables = variables
         self._known: dict[Node, bool] = {}
@@ -24,7 +24,7 @@ class Dependence:
         """Whether the expression depends on them."""
         kind = type(e)
         if kind is Var:
-            return e in self._variables  # type: ignore[operator]
+            return e in self._variables
         if kind is IntImm:
             return False
         known = self._known
@@ -34,8 +34,6 @@ class Dependence:
                 found = known[e] = any(known[c] for c in e.children())
             except KeyError:
                 for part in postorder(e):
-                    known[part] = part in self._variables or any(  # type: ignore[operator]
-                        known[c] for c in part.children()
-                    )
+                    known[part] = part in self._variables or any(known[c] for c in part.children())
                 found = known[e]
         return found

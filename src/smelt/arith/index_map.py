@@ -18,10 +18,10 @@ from .iter_nodes import NotAffine
 from .refute import refute_bijection
 from .text import text_of
 
-__all__ = ["AXIS_SEPARATOR", "IndexMap"]
+__all__ = ["AXIS_SEPARATOR", "AxisSeparator", "IndexMap"]
 
 
-class _AxisSeparator:
+class AxisSeparator:
     """Stands between the outputs of an index map that belong to different physical axes."""
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class _AxisSeparator:
         return "AXIS_SEPARATOR"
 
 
-AXIS_SEPARATOR: Final = _AxisSeparator()
+AXIS_SEPARATOR: Final = AxisSeparator()
 """Among the outputs of an index map: the dimensions before and after it are flattened apart."""
 
 _CANONICAL: list[Var] = []

@@ -161,9 +161,9 @@ class Digits:
                 if self._narrow(m, uses):
                     return True
             elif m in self.parser.flipped:
-                parts = {s: p for s in uses if (p := self._turned(s)) is not None}
-                if parts:
-                    return self._rewrite(parts)
+                turned = {s: t for s in uses if (t := self._turned(s)) is not None}
+                if turned:
+                    return self._rewrite(turned)
         return False
 
     def _narrow(self, mark: IterMark, uses: Sequence[IterSplit]) -> bool:

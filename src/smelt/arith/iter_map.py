@@ -184,8 +184,10 @@ class Detection:
 def _ranges(an: Analyzer, iters: Mapping[Var, Domain]) -> dict[Var, tuple[Expr, Expr]]:
     out = {}
     for v, d in iters.items():
-        low, extent = (an.simplify(e) for e in as_domain(d, v.dtype))
-        out[v] = (low, extent)
+        low, extent = as_domain(d, v.dtype)
+        if extent is None:
+            raise NotAffine(f"{v.name} has no last value")
+        out[v] = (an.simplify(low), an.simplify(extent))
     return out
 
 

@@ -74,8 +74,8 @@ class Sizes:
         """Sizes of one integer type under what a context knows."""
         self.cx = cx
         self.dtype = dtype
-        self.zero = IntImm(dtype, 0)
-        self.one = IntImm(dtype, 1)
+        self.zero: Expr = IntImm(dtype, 0)
+        self.one: Expr = IntImm(dtype, 1)
 
     def of(self, value: int) -> Expr:
         """A constant."""

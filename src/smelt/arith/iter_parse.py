@@ -78,8 +78,8 @@ class Parser:
                 args = [*a.args, *[_scaled(z, s, sign) for s in b.args]]
                 done[n] = self.normal(args, z.plus(a.base, z.times(b.base, sign)))
             elif isinstance(n, Mul) and not (self.varies(n.a) and self.varies(n.b)):
-                a, by = (n.b, n.a) if self.varies(n.b) else (n.a, n.b)
-                scale, total = done[by].base, done[a]
+                moving, by = (n.b, n.a) if self.varies(n.b) else (n.a, n.b)
+                scale, total = done[by].base, done[moving]
                 args = [_scaled(z, s, scale) for s in total.args]
                 done[n] = self.normal(args, z.times(total.base, scale))
             elif isinstance(n, FloorDiv | FloorMod) and not self.varies(n.b):

@@ -119,7 +119,6 @@ def solve_linear_equations(
     By the diagonal form U * A * V = D of the matrix of coefficients: x = V * y, D * y = U * b.
     """
     src = _system(equations, variables, ranges)
-    an = Analyzer(src.ranges)
     plain = Analyzer()
     zero = const(0, src.variables[0].dtype if src.variables else INDEX)
     rows, right, rest = [], [], []
@@ -153,13 +152,7 @@ def solve_linear_equations(
         v: plain.simplify(_combined(row, src.variables, zero))
         for v, row in zip(new, back, strict=True)
     }
-    found: dict[Var, tuple[Expr, Expr]] = {}
-    for v, e in dst_to_src.items():
-        ends = an.int_set(e, src.ranges)
-        if ends.min_value is not None and ends.max_value is not None:
-            low, high = ends.min_value, ends.max_value
-            if not (free_vars(low) | free_vars(high)) & set(src.variables):
-                found[v] = (low, plain.simplify(high - low + 1))
+    found = _ranges_of(src, dst_to_src)
     inside = Analyzer({**{v: r for v, r in src.ranges.items() if v not in src_to_dst}, **found})
     for v, (low, extent) in src.ranges.items():
         if v in src_to_dst:
@@ -168,6 +161,19 @@ def solve_linear_equations(
     conditions += [substitute(c, src_to_dst) for c in rest]
     dst = IntConstraints(new, found, _kept(inside, conditions))
     return IntConstraintsTransform(src, dst, src_to_dst, dst_to_src)
+
+
+def _ranges_of(src: IntConstraints, made: Mapping[Var, Expr]) -> dict[Var, tuple[Expr, Expr]]:
+    """Where new unknowns lie, as far as the ranges of those that they are made of tell."""
+    an, plain = Analyzer(src.ranges), Analyzer()
+    found: dict[Var, tuple[Expr, Expr]] = {}
+    for v, e in made.items():
+        ends = an.int_set(e, src.ranges)
+        if ends.min_value is not None and ends.max_value is not None:
+            low, high = ends.min_value, ends.max_value
+            if not (free_vars(low) | free_vars(high)) & set(src.variables):
+                found[v] = (low, plain.simplify(high - low + 1))
+    return found
 
 
 class _Diagonal:
@@ -323,7 +329,8 @@ def _eliminate(
     an: Analyzer, below: Sequence[_Below], k: int, variables: Sequence[Var]
 ) -> tuple[list[Expr], list[Expr], list[_Below]]:
     """Lower and upper ends of unknown k, and what follows for those before it."""
-    lows, highs = [], []
+    lows: list[Expr] = []
+    highs: list[Expr] = []
     left = [b for b in below if b.row[k] == 0]
     for b in below:
         c = b.row[k]

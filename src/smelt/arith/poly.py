@@ -51,13 +51,13 @@ class Poly:
         return None
 
 
-ZERO: Final = Poly({}, 0)
-ONE: Final = Poly({}, 1)
+_NO_TERMS: Final[dict[Expr, int]] = {}
+ZERO: Final = Poly(_NO_TERMS, 0)
 
 
 def constant(value: int) -> Poly:
     """A constant polynomial."""
-    return Poly({}, value)
+    return Poly(_NO_TERMS, value)
 
 
 def atom(e: Expr, coefficient: int = 1) -> Poly:

@@ -53,12 +53,16 @@ def _var(cx: Context, e: Var) -> Poly:
 
 @integer_rule(Add, plain=True)
 def _add(cx: Context, e: Add) -> Poly:
-    return merge(cx, add(cx.poly(e.a), cx.poly(e.b)), e.dtype)
+    known = cx.polys.get
+    a, b = known(e.a) or cx.poly(e.a), known(e.b) or cx.poly(e.b)
+    return merge(cx, add(a, b), e.dtype)
 
 
 @integer_rule(Sub, plain=True)
 def _sub(cx: Context, e: Sub) -> Poly:
-    return merge(cx, subtract(cx.poly(e.a), cx.poly(e.b)), e.dtype)
+    known = cx.polys.get
+    a, b = known(e.a) or cx.poly(e.a), known(e.b) or cx.poly(e.b)
+    return merge(cx, subtract(a, b), e.dtype)
 
 
 @integer_rule(Mul, plain=True)

@@ -69,6 +69,11 @@ class _Walk:
                 break
         return low, high
 
+    def mentions(self, p: Poly) -> bool:
+        """Whether a polynomial varies."""
+        varies = self.varies
+        return any(map(varies, p.terms))
+
     def ends(self, p: Poly) -> Interval:
         """The interval of a polynomial, whose terms may be nested deeply."""
         try:
@@ -222,22 +227,18 @@ def interval(cx: Context, e: Expr, domains: Mapping[Var, Interval]) -> Interval:
     dtype = e.dtype
     low: Poly | None = cx.poly(e)
     high = low
+    w = _Walk(cx, domains, dtype)
     for _ in range(len(domains) + 1):
-        open_low, open_high = (p is not None and _mentions(p, domains) for p in (low, high))
+        open_low, open_high = (p is not None and w.mentions(p) for p in (low, high))
         if not open_low and not open_high:
             return low, high
-        w = _Walk(cx, domains, dtype)
         low = w.ends(low)[0] if low is not None and open_low else low
         high = w.ends(high)[1] if high is not None and open_high else high
     # what still mentions a domain is caught in a circle
     return (
-        None if low is None or _mentions(low, domains) else low,
-        None if high is None or _mentions(high, domains) else high,
+        None if low is None or w.mentions(low) else low,
+        None if high is None or w.mentions(high) else high,
     )
-
-
-def _mentions(p: Poly, domains: Mapping[Var, Interval]) -> bool:
-    return any(v in domains for t in p.terms for v in free_vars(t))
 
 
 # ---------------------------------------------------------------------------------- linear forms

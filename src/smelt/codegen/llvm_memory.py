@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, const
+from smelt.ir.expr import INDEX, Add, Broadcast, Expr, IntImm, Mul, Ramp, cast, const
 from smelt.ir.node import Node
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
 
@@ -273,11 +273,17 @@ def _suffix(scalar: str) -> str:
 
 
 def _flat(indices: tuple[Expr, ...]) -> Expr:
+    """The one index of an access, counted in 64 bits."""
     if len(indices) != 1:
         if not indices:
             return const(0)
         raise InternalError("a buffer of a flat program has one index")
-    return indices[0]
+    (index,) = indices
+    if isinstance(index, Ramp):
+        base, stride = cast(INDEX, index.base), cast(INDEX, index.stride)
+        same = base is index.base and stride is index.stride
+        return index if same else Ramp(base, stride, index.lanes)
+    return cast(INDEX, index)
 
 
 def _terms(e: Expr) -> list[Expr]:

@@ -85,6 +85,16 @@ class Expr(Operators, Node):
             return bool(self.value)
         raise TypeError(unknown(self))
 
+    def __index__(self) -> int:
+        if isinstance(self, IntImm):
+            return self.value
+        raise TypeError(f"{self} is not a number that is known here")
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return self.value if isinstance(self, FloatImm) else float(self.__index__())
+
     def astype(self, dtype: str) -> Expr:
         """This value converted to another element type."""
         return cast(dtype, self)
@@ -121,11 +131,6 @@ class IntImm(Expr, interned=True):
         """The constant's type."""
         return self.type
 
-    def __int__(self) -> int:
-        return self.value
-
-    __index__ = __int__
-
 
 class FloatImm(Expr, interned=True):
     """A floating-point constant, kept as a double and rounded where it is used."""
@@ -139,9 +144,6 @@ class FloatImm(Expr, interned=True):
     def dtype(self) -> str:
         """The constant's type."""
         return self.type
-
-    def __float__(self) -> float:
-        return self.value
 
 
 class StringImm(Expr, interned=True):
@@ -167,7 +169,7 @@ class Binary(Expr, interned=True):
     __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
 
     def __post_init__(self) -> None:
-        self._dtype = self.a.dtype  # type: ignore[misc]
+        self._dtype = self.a.dtype
 
     @property
     def dtype(self) -> str:
@@ -300,7 +302,7 @@ class Not(Expr, interned=True):
     __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
 
     def __post_init__(self) -> None:
-        self._dtype = self.a.dtype  # type: ignore[misc]
+        self._dtype = self.a.dtype
 
     @property
     def dtype(self) -> str:
@@ -318,7 +320,7 @@ class Select(Expr, interned=True):
     __extra_slots__: ClassVar[tuple[str, ...]] = ("_dtype",)
 
     def __post_init__(self) -> None:
-        self._dtype = self.true_value.dtype  # type: ignore[misc]
+        self._dtype = self.true_value.dtype
 
     @property
     def dtype(self) -> str:
@@ -453,7 +455,10 @@ def matched(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         a = convert(a, dt.scalar(b.dtype) if _fits(a, b.dtype) else None)
     elif not isinstance(b, Expr):
         b = convert(b, dt.scalar(a.dtype) if _fits(b, a.dtype) else None)
-    la, lb = dt.lanes(a.dtype), dt.lanes(b.dtype)
+    ta, tb = a.dtype, b.dtype
+    if ta == tb:
+        return a, b
+    la, lb = dt.lanes(ta), dt.lanes(tb)
     if la != lb:
         a, b = (Broadcast(a, lb), b) if la == 1 else (a, Broadcast(b, la))
     if a.dtype != b.dtype:
@@ -489,12 +494,13 @@ def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
                 return IntImm(a.type, int(folded))
             if a.type == "bool":
                 return const(bool(folded), "bool")
-    if dt.is_int(a.dtype):
+    dtype = a.dtype
+    if dt.is_int(dtype):
         short = _identity(cls, a, b)
         if short is not None:
             return short
-    if cls is FloorDiv and dt.is_float(a.dtype):
-        return Call(a.dtype, "floor", (Div(a, b),))
+    elif cls is FloorDiv and dt.is_float(dtype):
+        return Call(dtype, "floor", (Div(a, b),))
     return cls(a, b)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import struct
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Self, dataclass_transform
 
 __all__ = ["Node", "float_key", "postorder"]
@@ -60,6 +60,7 @@ class NodeMeta(type):
         if interned is not None:
             namespace["interned"] = interned
         cls = super().__new__(mcs, name, bases, namespace)
+        _NODE_NAMES.add(name)
         if cls.fields or interned is not None:
             _generate(cls)
         return cls
@@ -110,6 +111,43 @@ def _generate(cls: NodeMeta) -> None:
     lines += ["    return self"]
     exec("\n".join(lines), scope)
     type.__setattr__(cls, "__new__", scope["__new__"])
+    _generate_walks(cls)
+
+
+_PLAIN = frozenset({"str", "int", "float", "bool", "tuple[int, ...]", "tuple[str, ...]"})
+_NODE_NAMES: set[str] = set()
+"""The node classes there are, as annotations name them."""
+
+
+def _generate_walks(cls: NodeMeta) -> None:
+    """Write `children` and `with_children` of a class: most of the time of most passes is theirs.
+
+    Where a field is something else than a node, a tuple of nodes or plain data, they look at it.
+    """
+    annotations = {
+        f: str(t) for c in reversed(cls.__mro__) for f, t in inspect.get_annotations(c).items()
+    }
+    found, made, same = "", "", "True"
+    for f in cls.fields:
+        kind = annotations[f]
+        if kind in _PLAIN:
+            made += f"    new_{f} = self.{f}\n"
+            continue
+        if kind in _NODE_NAMES:
+            found += f"self.{f}, "
+            made += f"    new_{f} = fn(self.{f})\n"
+        else:
+            many = kind.removeprefix("tuple[").removesuffix(", ...]") in _NODE_NAMES
+            found += f"*self.{f}, " if many else f"*_nodes(self.{f}), "
+            made += f"    new_{f} = _map(self.{f}, fn)\n"
+        same += f" and new_{f} is self.{f}"
+    source = f"def children(self):\n    return ({found})\n"
+    source += f"def with_children(self, fn):\n{made}    if {same}:\n        return self\n"
+    source += f"    return type(self)({', '.join([f'new_{f}' for f in cls.fields])})\n"
+    scope: dict[str, Any] = {"_map": _map, "_nodes": _nodes}
+    exec(source, scope)
+    for name in ("children", "with_children"):
+        type.__setattr__(cls, name, scope[name])
 
 
 def _dropper(pool: dict[Any, Any]) -> Callable[[Any], Callable[[Any], None]]:
@@ -133,21 +171,13 @@ class Node(metaclass=NodeMeta):
     fields: ClassVar[tuple[str, ...]]
     __defaults__: ClassVar[dict[str, Any]]
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterable[Node]:
         """The nodes in the fields, tuples opened, in field order."""
-        for f in self.fields:
-            yield from _nodes(getattr(self, f))
+        return ()
 
     def with_children(self, fn: Callable[[Any], Any]) -> Self:
         """This node with `fn` applied to each child; the same object where nothing changed."""
-        changed = False
-        values = []
-        for f in self.fields:
-            old = getattr(self, f)
-            new = _map(old, fn)
-            changed = changed or new is not old
-            values.append(new)
-        return type(self)(*values) if changed else self
+        return self
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""

@@ -107,9 +107,7 @@ def _judge_graph(
                 f"{name}: the pass {step} changed result {n} (by {worst:.3g} of its largest value)"
             )
     if len(found) != len(expected):
-        raise InternalError(
-            f"{name}: the pass {step} made {len(found)} results of {len(expected)}"
-        )
+        raise InternalError(f"{name}: the pass {step} made {len(found)} results of {len(expected)}")
 
 
 def _inputs(function: Function) -> list[Array] | None:

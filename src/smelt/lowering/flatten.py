@@ -34,11 +34,19 @@ class _Offsets(Rewriter):
     def buffer(self, b: Buffer) -> Buffer:
         found = self.flat.get(b)
         if found is None:
-            size: Expr = const(1, INDEX)
+            found = self.flat[b] = Buffer(b.name, (self.size(b),), b.type, b.scope)
+        return found
+
+    def size(self, b: Buffer) -> Expr:
+        """The elements from the first to the last; with strides there may be gaps among them."""
+        size: Expr = const(1, INDEX)
+        if not b.strides:
             for e in b.shape:
                 size = size * self.analyzer.simplify(e)
-            found = self.flat[b] = Buffer(b.name, (size,), b.type, b.scope)
-        return found
+            return size
+        for e, step in zip(b.shape, b.strides, strict=True):
+            size = size + (e - 1) * step
+        return self.analyzer.simplify(size)
 
     def offset(self, b: Buffer, indices: tuple[Expr, ...]) -> Expr:
         total: Expr = const(0, INDEX)

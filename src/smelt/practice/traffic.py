@@ -21,7 +21,7 @@ from smelt.tir.nodes import (
     Seq,
     Stmt,
 )
-from smelt.tir.schedule.trace import expr_text
+from smelt.tir.schedule.trace_text import expr_text
 
 __all__ = ["Traffic", "cache_traffic"]
 

@@ -58,9 +58,7 @@ class Watch(Protocol):
     def join(self) -> None:
         """The loop ends."""
 
-    def kernel(
-        self, place: int, grid: Sequence[str], threads: Sequence[str], strict: bool
-    ) -> None:
+    def kernel(self, place: int, grid: Sequence[str], threads: Sequence[str], strict: bool) -> None:
         """A kernel begins. grid, threads: its axes.
 
         strict  the threads meet at barriers, which keep accesses to all memory apart

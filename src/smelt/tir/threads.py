@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smelt.ir.expr import Call, Expr, StringImm
+from smelt.ir.expr import Call, Expr, StringImm, Var
 from smelt.ir.walk import free_vars
 
 from .nodes import Block, BlockRealize, Buffer, BufferStore, Evaluate, For, Stmt, walk
@@ -123,7 +123,7 @@ def collective_blocks(kernel: For) -> list[BlockRealize]:
     return found
 
 
-def _reduces_over(s: BlockRealize, block: Block, threads: set[object]) -> bool:
+def _reduces_over(s: BlockRealize, block: Block, threads: set[Var]) -> bool:
     return any(
         it.kind == "reduce" and bool(free_vars(value) & threads)
         for it, value in zip(block.iter_vars, s.values, strict=False)

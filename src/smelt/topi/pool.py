@@ -81,7 +81,7 @@ def avg_pool(
 
 def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> Expr:
     """How many elements of a window lie inside the image along one dimension, at least 1."""
-    k = const(int(window.kernel[d]), INDEX)  # type: ignore[arg-type]
+    k = const(int(window.kernel[d]), INDEX)
     if everything or not (window.begin[d] or window.end[d]):
         return k
     start = y * window.strides[d] - window.begin[d]

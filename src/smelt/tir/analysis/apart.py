@@ -9,6 +9,7 @@ turns are apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
@@ -239,6 +240,33 @@ class Apart:
         # where both happen only if an equation holds, its sides are two more equal sums
         sums += [g.a - g.b for g in a.guards if isinstance(g, EQ) and g in b.guards]
         return self.determines(loop.var, sums, known, same, here)
+
+    def all_apart(self, loop: Loop, accesses: Sequence[Access], same: set[Var]) -> bool:
+        """Whether different turns of `loop` certainly touch different elements, whichever of
+        several accesses they do; quick, for the many copies that unrolling makes.
+        """
+        if any(a.indices is None for a in accesses):
+            return False
+        fixed, known = same | set(self.sizes), list[Expr]()
+        at = self.at(replace(accesses[0], guards=()))
+        for d in range(len(accesses[0].indices or ())):
+            first: dict[Expr, int] | None = None
+            low: list[int] = []
+            high: list[int] = []
+            for a in accesses:
+                terms, rest = self.form((a.indices or ())[d])
+                own = {t: c for t, c in terms.items() if free_vars(t) <= fixed | {loop.var}}
+                first = own if first is None else first
+                left = {t: c for t, c in terms.items() if t not in own}
+                ends = self.at(a).total((left, rest), self)
+                if own != first or ends is None:
+                    break
+                low.append(ends[0])
+                high.append(ends[1])
+            else:
+                moving = {t: c for t, c in (first or {}).items() if loop.var in free_vars(t)}
+                known += self.heavier(moving, max(high) - min(low), at)
+        return self.determines(loop.var, (), known, same, at)
 
     def separate(self, x: Expr, y: Expr, same: set[Var], here: Known, there: Known) -> bool:
         """Whether two sums have no value in common, whatever the turns are."""

@@ -68,9 +68,7 @@ def count_nodes(program: PrimFunc | Stmt | Expr) -> Counts:
     return Counts(statements, expressions)
 
 
-def estimate_flops(
-    program: PrimFunc | IRModule, sizes: Mapping[str, int] | None = None
-) -> float:
+def estimate_flops(program: PrimFunc | IRModule, sizes: Mapping[str, int] | None = None) -> float:
     """Arithmetic operations on elements in one run, at most; a multiply-add counts two.
 
     sizes  of symbolic sizes by name; a TypeMismatch names those that are missing

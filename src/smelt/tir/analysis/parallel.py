@@ -30,6 +30,9 @@ _SIZES = (8, 5)
 """Values of symbolic sizes with which races are looked for."""
 _LOOKED_AT = 6
 """How many pairs of accesses are looked at that cannot be decided."""
+_FEW, _MANY = 3, 200
+"""Of more different accesses than the first all are tried together; more than the second are too
+many to be compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,13 @@ def parallel_verdict(func: PrimFunc) -> Verdict:
             private = found.is_private(b, loop)
             if private and _writes_first(proof, loop, accesses):
                 continue
-            for first, second in _pairs(proof, loop, accesses):
+            groups = _groups(accesses)
+            around = {x.var for x in _around(loop, accesses[0])}
+            if len(groups) > _FEW and proof.all_apart(loop, accesses, around):
+                continue
+            if len(groups) > _MANY:
+                open_pairs.append((loop, accesses[0], accesses[-1]))
+            for first, second in _pairs(proof, loop, groups[:_MANY]):
                 same = _same(loop, first, second)
                 if proof.apart(loop, first, second, same):
                     continue
@@ -163,25 +172,28 @@ def _enumerated(
     return undecided
 
 
-def _pairs(
-    proof: Apart, loop: Loop, accesses: Sequence[Access]
-) -> Iterator[tuple[Access, Access]]:
-    """Pairs with a store that may meet in different turns.
-
-    Accesses by the same indices are taken together first: what is apart whatever their conditions
-    are need not be looked at one by one.
-    """
+def _groups(accesses: Sequence[Access]) -> list[list[Access]]:
+    """Accesses by the same indices, in the same loops."""
     groups: dict[tuple[object, ...], list[Access]] = {}
     for a in accesses:
         groups.setdefault((a.indices, a.loops), []).append(a)
-    items = list(groups.values())
-    around = {x.var for x in _around(loop, accesses[0])}
-    for n, mine in enumerate(items):
-        for others in items[n:]:
+    return list(groups.values())
+
+
+def _pairs(
+    proof: Apart, loop: Loop, groups: Sequence[list[Access]]
+) -> Iterator[tuple[Access, Access]]:
+    """Pairs with a store that may meet in different turns.
+
+    What is apart whatever the conditions of the accesses are need not be looked at one by one.
+    """
+    around = {x.var for x in _around(loop, groups[0][0])}
+    plain = [replace(mine[0], guards=()) for mine in groups]
+    for n, mine in enumerate(groups):
+        for k, others in enumerate(groups[n:], n):
             if not any(a.writes for a in (*mine, *others)):
                 continue
-            first, second = replace(mine[0], guards=()), replace(others[0], guards=())
-            if not proof.apart(loop, first, second, around):
+            if not proof.apart(loop, plain[n], plain[k], around):
                 yield from _one_by_one(loop, mine, others)
 
 

@@ -1,6 +1,8 @@
 """Schedules: programs transformed by checked, recorded primitives."""
 
-from .handles import AXIS_SEPARATOR, BlockRV, ExprRV, LoopRV, StmtSRef
+from smelt.arith.index_map import AXIS_SEPARATOR
+
+from .handles import BlockRV, ExprRV, LoopRV, StmtSRef
 from .schedule import Schedule
 from .trace import Instruction, InstructionKind, Trace
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from smelt.ir.build import all_of, ceildiv, is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -18,15 +19,14 @@ from smelt.tir.nodes import (
     seq,
     walk,
 )
+from smelt.tir.regions import refresh_regions
 from smelt.tir.rewrite import substitute_stmt
 
-from .check import require_once
-from .facts import conjuncts
+from .bindings import require_once
 from .guard import over_variables
 from .handles import BlockRV
 from .loops import find, sequence
 from .primitive import Base, primitive
-from .region import refresh_regions
 from .state import State
 
 __all__ = ["BlockizePrimitives"]
@@ -115,16 +115,16 @@ def _together(s: State, blocks: Sequence[BlockRealize], keep_unit: bool) -> str:
     values: list[Expr] = []
     own: dict[Var, Expr] = {}
     mentioned = set().union(*[_mentioned(x) for x in chosen])
-    for x in s.loops_above(parent):
-        if x.var not in mentioned:
+    for loop in s.loops_above(parent):
+        if loop.var not in mentioned:
             continue
-        if is_const(x.extent, 1) and not keep_unit:
-            own[x.var] = x.min
+        if is_const(loop.extent, 1) and not keep_unit:
+            own[loop.var] = loop.min
             continue
-        v = s.new_var(f"v{x.var.name}", x.min, x.extent)
-        own[x.var] = v
-        iters.append(IterVar(v, Range(x.min, x.extent), _kind_of(blocks, x.var)))
-        values.append(x.var)
+        v = s.new_var(f"v{loop.var.name}", loop.min, loop.extent)
+        own[loop.var] = v
+        iters.append(IterVar(v, Range(loop.min, loop.extent), _kind_of(blocks, loop.var)))
+        values.append(loop.var)
     body = seq(*[substitute_stmt(x, own) for x in chosen])
     whole = refresh_regions(s.facts, Block(name, tuple(iters), (), (), body))
     new = BlockRealize(tuple(values), const(True), whole)

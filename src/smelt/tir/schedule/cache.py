@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.build import all_of
+from smelt.ir.build import all_of, is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars
+from smelt.tir.facts import Box
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -22,12 +23,13 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter
 
-from .check import Kind, is_injective, recheck, require_consumers_apart, require_kind
-from .facts import Box
+from .bindings import is_injective
+from .check import recheck
 from .guard import conditions
 from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import domain_loops, touched
+from .require import Kind, require_consumers_apart, require_kind
 from .state import Change, State
 
 __all__ = ["CachePrimitives", "add_alloc", "buffer_at", "copy_nest", "replace_buffer", "swapped"]
@@ -118,6 +120,7 @@ class CachePrimitives(Base):
         scope = s.scope(b)
         require_kind(s, b, Kind.COMPLETE, Kind.REDUCTION)
         require_consumers_apart(s, b, buffer)
+        _require_finished(s, b, scope)
         consumers = _chosen(s, buffer, scope, consumer_blocks) if consumer_blocks else []
         cached = Buffer(
             s.fresh(f"{buffer.name}_{storage_scope}"),
@@ -176,6 +179,19 @@ class CachePrimitives(Base):
         if buffer.scope == storage_scope:
             return
         replace_buffer(s, buffer, buffer.replace(scope=storage_scope))
+
+
+def _require_finished(s: State, b: BlockRealize, scope: BlockRealize) -> None:
+    """A reduction over instances of the block around it would lose what the new buffer holds."""
+    outer = {i.var for i in scope.block.iter_vars if not is_const(i.dom.extent, 1)}
+    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        if i.kind == "reduce" and free_vars(value) & outer:
+            s.fail(
+                f"{b.block.name} is not finished inside block {scope.block.name}, which runs over "
+                f"its reduce variable {i.var.name}",
+                mark={b: f"reduces over {i.var.name}", scope: "around it"},
+                legal="a reduction that one instance of the block around it finishes",
+            )
 
 
 def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str | Buffer) -> Buffer:
@@ -360,6 +376,7 @@ def _between(
             s.fail(
                 "the writer and the reader stand in one statement that is no loop",
                 mark={last: "writes"},
+                legal="a writer and readers in different statements of one loop",
             )
         if not all(s.is_under(r, inside) for r in readers):
             s.fail(

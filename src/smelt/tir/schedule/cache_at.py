@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from smelt.tir.facts import Box
 from smelt.tir.nodes import Block, BlockRealize, Buffer, For, Stmt, seq
 
 from .blockize import BlockizePrimitives
 from .cache import CachePrimitives, add_alloc, buffer_at, copy_nest, swapped
-from .check import recheck, require_around
-from .facts import Box
+from .check import recheck
 from .handles import BlockRV
 from .marks import MarkPrimitives
 from .motion import MotionPrimitives
 from .primitive import primitive
 from .region import touched
+from .require import require_around
 from .state import Change, State
 
 __all__ = ["CacheAtPrimitives"]

@@ -18,11 +18,11 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter, loads
 
-from .check import require_top
 from .handles import BlockRV
 from .layout import is_outer
 from .primitive import Base, primitive
 from .region import refreshed
+from .require import require_top
 from .state import Change, State, allocating
 
 __all__ = ["CacheIndexPrimitives"]

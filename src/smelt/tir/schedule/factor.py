@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from smelt.ir.build import all_of, is_const, value_of
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -21,12 +22,11 @@ from smelt.tir.nodes import (
     Stmt,
     seq,
 )
+from smelt.tir.regions import refresh_regions
 
-from .check import Kind, require_kind, require_top
 from .combiner import read_update
-from .facts import conjuncts
 from .guard import over_variables, own_conditions
-from .region import refresh_regions
+from .require import Kind, require_kind, require_top
 from .state import State, allocating
 
 __all__ = ["Factoring"]

@@ -15,9 +15,9 @@ from smelt.arith import detect_iter_map, inverse_affine_iter_map
 from smelt.ir.build import value_of
 from smelt.ir.expr import Compare, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import BlockRealize, For
 
-from .facts import conjuncts
 from .state import State
 
 __all__ = ["conditions", "over_variables", "own_conditions", "require_unguarded"]

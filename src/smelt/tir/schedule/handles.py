@@ -13,7 +13,7 @@ from typing import Any
 
 from smelt.tir.nodes import Block, For
 
-__all__ = ["AXIS_SEPARATOR", "AxisSeparator", "BlockRV", "ExprRV", "LoopRV", "StmtSRef"]
+__all__ = ["BlockRV", "ExprRV", "LoopRV", "StmtSRef"]
 
 
 class LoopRV(str):
@@ -103,17 +103,6 @@ class ExprRV(int):
 
     def __rmod__(self, other: Any) -> Any:
         return self._joined("%", other, int.__rmod__(self, other), True)
-
-
-class AxisSeparator:
-    """What stands between the groups of dimensions that an index map makes; use AXIS_SEPARATOR."""
-
-    def __repr__(self) -> str:
-        return "AXIS_SEPARATOR"
-
-
-AXIS_SEPARATOR = AxisSeparator()
-"""In the results of an index map: the dimensions before and behind it are flattened apart."""
 
 
 @dataclass(frozen=True)

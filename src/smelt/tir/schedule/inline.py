@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from smelt.ir.build import all_of, is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import substitute
+from smelt.tir.facts import Facts
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -18,11 +19,11 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter, loads
 
-from .check import Kind, injective, require_kind, require_operands_stay
-from .facts import Facts
+from .bindings import injective
 from .guard import own_conditions, require_unguarded
 from .primitive import Base, primitive
 from .region import domain_loops, refreshed, solve
+from .require import Kind, require_kind, require_operands_stay
 from .state import State
 
 __all__ = ["InlinePrimitives", "drop_buffer"]
@@ -171,6 +172,7 @@ def _require_only_consumer(s: State, p: BlockRealize, c: BlockRealize, buffer: B
         s.fail(
             f"{p.block.name} writes the parameter {buffer.name}, which would be lost",
             mark={p: "producer"},
+            legal="a producer that writes an intermediate buffer",
         )
     others = [r for r in s.readers(s.scope(c), buffer) if r is not c]
     if others:
@@ -180,7 +182,11 @@ def _require_only_consumer(s: State, p: BlockRealize, c: BlockRealize, buffer: B
             legal="a block that is its producer's only consumer",
         )
     if s.index.order[p] > s.index.order[c]:
-        s.fail(f"{p.block.name} stands behind {c.block.name}", mark={p: "producer"})
+        s.fail(
+            f"{p.block.name} stands behind {c.block.name}",
+            mark={p: "producer"},
+            legal="a producer in front of its consumer",
+        )
 
 
 def _covers(s: State, b: BlockRealize, buffer: Buffer) -> bool:
@@ -256,12 +262,15 @@ def _require_inlinable(s: State, b: BlockRealize, buffer: Buffer) -> None:
 def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
     readers = s.readers(s.scope(b), buffer)
     if not readers:
-        s.fail(f"nothing reads {buffer.name}", mark={b: "no consumer"})
+        s.fail(
+            f"nothing reads {buffer.name}", mark={b: "no consumer"}, legal="a block with readers"
+        )
     for r in readers:
         if s.index.order[r] < s.index.order[b]:
             s.fail(
                 f"{r.block.name} reads {buffer.name} before {b.block.name} makes it",
                 mark={r: "reads it"},
+                legal="readers behind the block",
             )
     later: set[Buffer] = {r.buffer for r in b.block.reads}
     last = max(s.index.order[r] for r in readers)
@@ -273,6 +282,7 @@ def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
                     f"{w.block.name} changes {hit[0]}, which {b.block.name} reads, "
                     f"before the last use",
                     mark={w: f"writes {hit[0]}"},
+                    legal="operands that stay as they are",
                 )
 
 

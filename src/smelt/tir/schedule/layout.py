@@ -65,8 +65,7 @@ class LayoutPrimitives(Base):
                 with T.block("B"):
                     v = T.axis.spatial(16, i)
                     B[v // 4, v % 4] = A[v] + 1.0
-        Needs   a map that gives different elements different places, shown by mixed-radix
-                reasoning.
+        Needs   a map that gives different elements different places, shown by mixed radices.
         """
         s = self.state
         b = s.realize(block)
@@ -85,12 +84,8 @@ class LayoutPrimitives(Base):
                 mark={b: "this block"},
                 legal="a buffer without strides",
             )
-        shape = layout.image(
-            s,
-            f"buffer {old.name}",
-            padded=pad_value is not None,
-            assume_injective=assume_injective_transform,
-        )
+        what, padded = f"buffer {old.name}", pad_value is not None
+        shape = layout.image(s, what, None, padded, assume_injective_transform)
         new = Buffer(old.name, shape, old.type, old.scope, axis_separators=layout.separators)
         filling = _padding_value(s, b, pad_value, new)
         padded = not s.facts.equal(product(shape), product(old.shape))
@@ -252,7 +247,9 @@ def _inverted(
             domain[i.var] = (i.dom.min, i.dom.min)
         if i.var not in domain or not s.facts.equal(*domain[i.var]):
             s.cannot_prove(
-                "the index map can be inverted", mark={b: f"{i.var.name} is not determined"}
+                "the index map can be inverted",
+                mark={b: f"{i.var.name} is not determined"},
+                legal="a map from whose results each variable follows",
             )
     return {v: domain[v][0] for v in variables}
 
@@ -284,14 +281,15 @@ def named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str | Buff
                 legal=", ".join(found),
             )
         return found[buffer]
-    pair = tuple(buffer) if isinstance(buffer, tuple | list) else ()
-    if len(pair) != 2 or pair[0] not in ("read", "write"):
+    pair = list(buffer) if isinstance(buffer, tuple | list) else []
+    good = len(pair) == 2 and pair[0] in ("read", "write") and isinstance(pair[1], int)
+    if not good:
         s.fail(
             f"{buffer!r} is no buffer of a block",
             mark={b: "this block"},
             legal='("read", i), ("write", i) or a name',
         )
-    return buffer_at(s, b, *pair)
+    return buffer_at(s, b, str(pair[0]), int(str(pair[1])))
 
 
 class Relayout(Rewriter):
@@ -396,9 +394,17 @@ def own_loops(s: State, b: BlockRealize) -> Stmt:
     around = {x.var: x for x in loops}
     for i, v in zip(b.block.iter_vars, b.values, strict=True):
         loop = around.get(v) if isinstance(v, Var) else None
-        low, extent = (v, const(1, INDEX)) if loop is None else (loop.min, loop.extent)
-        if not (s.facts.equal(low, i.dom.min) and s.facts.equal(extent, i.dom.extent)):
-            rest.append(v)
+        if loop is None:
+            if not (is_const(i.dom.extent, 1) and s.facts.equal(v, i.dom.min)):
+                rest.append(v)
+            continue
+        s.demand(
+            all_of(equal(loop.min, i.dom.min), equal(loop.extent, i.dom.extent)),
+            f"{loop.var.name} does not run over the whole domain of {i.var.name}",
+            f"{loop.var.name} runs over the whole domain of {i.var.name}",
+            mark={loop: "loop", b: f"binds {i.var.name}"},
+            legal="a block as te makes it, before its loops are changed",
+        )
     if rest or not is_const(b.predicate):
         s.fail(
             f"{b.block.name} does not stand alone in loops that are its variables one by one",

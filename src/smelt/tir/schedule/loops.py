@@ -10,6 +10,7 @@ from smelt.arith import Answer
 from smelt.ir.build import all_of, ceildiv, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.walk import free_vars
+from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import (
     AssertStmt,
     Block,
@@ -25,7 +26,6 @@ from smelt.tir.rewrite import Rewriter
 from smelt.tir.threads import THREAD_AXES
 
 from .check import check_reorder
-from .facts import conjuncts
 from .handles import BlockRV, LoopRV
 from .primitive import Base, primitive
 from .show import show_expr

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from smelt.arith import IndexMap
+from smelt.arith.index_map import AxisSeparator
 from smelt.ir.expr import INDEX, Expr, FloorMod, IntImm, Var, const, convert
+from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import BlockRealize, For, no_op
 
-from .check import injective
-from .handles import AxisSeparator
+from .bindings import injective
 from .normal import unique_name
 from .state import State
 from .trace_text import Formula, expr_text, formula
@@ -80,7 +81,7 @@ class Mapped:
         assume_injective  the caller answers for different places
         """
         loops = self.loops(among)
-        mark = {self.block: "this block"}
+        mark: dict[Node, str] = {self.block: "this block"}
         if not assume_injective and not injective(s, self.results, loops):
             s.cannot_prove(
                 f"the index map gives different elements of {what} different places",
@@ -118,7 +119,7 @@ def read_map(
     s: State, b: BlockRealize, index_map: IndexFunction, extents: Sequence[Expr]
 ) -> Mapped:
     """An index map over the extents of a block or of one of its buffers; refuses what is none."""
-    mark = {b: "this block"}
+    mark: dict[Node, str] = {b: "this block"}
     if not extents:
         s.fail(
             "there are no indices to map",

@@ -220,7 +220,8 @@ class Matching:
             self._terms(d, t)
             return
         if isinstance(d, Var):
-            if self.meaning.get(d, d) is not self.values.get(t, t):
+            there = self.values.get(t, t) if isinstance(t, Var) else t
+            if self.meaning.get(d, d) is not there:
                 raise self._differ("another variable stands there", d, t)
             return
         below_d = [c for c in d.children() if isinstance(c, Expr)]
@@ -462,7 +463,8 @@ _MOST_ORDERS = 120
 
 def _nest(s: Stmt) -> tuple[list[For], list[For], Stmt]:
     """The loops around a statement, those of one iteration apart, and the statement."""
-    loops, units = [], []
+    loops: list[For] = []
+    units: list[For] = []
     while isinstance(s, For):
         (units if is_const(s.extent, 1) else loops).append(s)
         s = s.body

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.ir.build import all_of, is_const, value_of
+from smelt.ir.build import all_of, equal, is_const, value_of
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.facts import Box
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, For, Stmt, seq
 
-from .check import Kind, recheck, require_kind, require_operands_stay
-from .facts import Box
+from .check import recheck
 from .guard import own_conditions
 from .primitive import Base, primitive
 from .region import domain_loops, solve, touched
+from .require import Kind, require_kind, require_operands_stay
 from .state import State
 
 __all__ = ["MotionPrimitives"]
@@ -175,7 +176,11 @@ def _require_intermediate(s: State, b: BlockRealize) -> None:
                 legal="a block that writes an intermediate buffer",
             )
     if not s.consumers(b):
-        s.fail(f"nothing reads what {b.block.name} writes", mark={b: "no consumer"})
+        s.fail(
+            f"nothing reads what {b.block.name} writes",
+            mark={b: "no consumer"},
+            legal="a block with consumers",
+        )
 
 
 def _require_inside(
@@ -249,6 +254,7 @@ def _window(
             f"no place in {target.var.name} is behind all producers and before all "
             f"consumers of {b.block.name}",
             mark={target: "loop"},
+            legal="a loop whose statements can be cut in two between them",
         )
     return first, last
 
@@ -308,29 +314,35 @@ def _needed(
     return [_clip(s, b, k, wanted.get(i.var)) for k, i in enumerate(b.block.iter_vars)]
 
 
+def _whole(s: State, b: BlockRealize, position: int) -> _Domain:
+    """A variable's whole domain; inside another block not all operands of it may be there."""
+    i, outer = b.block.iter_vars[position], s.scope(b).block
+    if outer.name != "root":
+        s.cannot_prove(
+            f"{i.var.name} of {b.block.name} runs over its whole range inside block {outer.name}",
+            mark={b: "this block"},
+            legal="a part that the block around it needs",
+        )
+    return _Domain(i.dom.min, i.dom.extent, [])
+
+
 def _clip(s: State, b: BlockRealize, position: int, bounds: tuple[Expr, Expr] | None) -> _Domain:
     """A variable's range inside its domain; what is not proved to be inside becomes a condition."""
     dom = b.block.iter_vars[position].dom
     if bounds is None:
-        outer = s.scope(b).block
-        if outer.name != "root":
-            s.cannot_prove(
-                f"{b.block.iter_vars[position].var.name} of {b.block.name} runs "
-                f"over its whole range "
-                f"inside block {outer.name}",
-                mark={b: "this block"},
-            )
-        return _Domain(dom.min, dom.extent, [])
+        return _whole(s, b, position)
     facts = s.facts
     low, high = bounds
     extent = facts.extent(low, high)
     if not is_const(extent) and _has_loops(s, extent):
         limit = facts.upper(extent)
         if limit is None:
-            return _Domain(dom.min, dom.extent, [])
+            return _whole(s, b, position)
         extent = const(limit, INDEX)
-    if facts.equal(extent, dom.extent) or facts.prove(extent >= dom.extent):
+    if facts.equal(extent, dom.extent) and facts.equal(low, dom.min):
         return _Domain(dom.min, dom.extent, [])
+    if facts.prove(extent >= dom.extent):
+        return _whole(s, b, position)
     conditions: list[tuple[str, Expr]] = []
     if not facts.prove(low >= dom.min):
         conditions.append((">=", dom.min))
@@ -370,12 +382,12 @@ def _made(
     kinds = {i.var: i.kind for i in b.block.iter_vars}
     for v, (low, high) in wanted.items():
         i = next(x for x in b.block.iter_vars if x.var is v)
-        if kinds[v] != "spatial" and not (
-            s.facts.prove(low <= i.dom.min) and s.facts.prove(high >= i.dom.min + i.dom.extent - 1)
-        ):
-            s.fail(
+        if kinds[v] != "spatial":
+            s.demand(
+                all_of(low <= i.dom.min, high >= i.dom.min + i.dom.extent - 1),
                 f"{target.var.name} gives only a part of {v.name}, over which "
                 f"{b.block.name} reduces",
+                f"{target.var.name} gives all of {v.name}, over which {b.block.name} reduces",
                 mark={b: f"reduces over {v.name}", target: "loop"},
                 legal="a loop whose iteration makes everything that is reduced; or rfactor first",
             )
@@ -497,9 +509,11 @@ def _agree(
     new: tuple[Expr, Expr],
     target: For,
 ) -> tuple[Expr, Expr]:
-    if old is not None and not (s.facts.equal(old[0], new[0]) and s.facts.equal(old[1], new[1])):
-        s.fail(
+    if old is not None and not all(map(s.facts.equal, old, new)):
+        s.demand(
+            all_of(equal(old[0], new[0]), equal(old[1], new[1])),
             f"two producers inside {target.var.name} make different parts for {v.name}",
+            f"two producers inside {target.var.name} make the same part for {v.name}",
             mark={b: f"variable {v.name}"},
             legal="a loop at which they make the same part",
         )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Var
 from smelt.ir.walk import free_vars
+from smelt.tir.facts import Facts
 from smelt.tir.nodes import Block, BlockRealize, Buffer, For, IterVar, LetStmt, PrimFunc, Stmt, walk
+from smelt.tir.regions import accesses
 from smelt.tir.rewrite import Rewriter
-
-from .facts import Facts
-from .region import accesses
 
 __all__ = ["normalized", "unique_name"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.build import all_of, ceildiv, if_then_else, is_const
+from smelt.ir.build import all_of, ceildiv, equal, if_then_else
 from smelt.ir.expr import INDEX, Add, Expr, Mul, Var, cast, const
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import (
@@ -21,16 +21,16 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter
 
-from .check import (
+from .layout import own_loops
+from .primitive import Base, primitive
+from .region import refreshed
+from .require import (
     Kind,
     require_consumers_apart,
     require_kind,
     require_producers_apart,
     require_top,
 )
-from .layout import own_loops
-from .primitive import Base, primitive
-from .region import refreshed
 from .state import Change, State, allocating
 
 __all__ = ["EinsumPrimitives"]
@@ -118,8 +118,13 @@ class _Padding:
         for r in b.block.writes:
             require_consumers_apart(s, b, r.buffer)
         for i in b.block.iter_vars:
-            if not is_const(i.dom.min, 0):
-                s.fail(f"{i.var.name} does not begin at 0", mark={b: "this block"})
+            s.demand(
+                equal(i.dom.min, 0),
+                f"{i.var.name} does not begin at 0",
+                f"{i.var.name} begins at 0",
+                mark={b: "this block"},
+                legal="a block whose variables begin at 0",
+            )
         for r in (*b.block.reads, *b.block.writes):
             for d in r.region:
                 if not isinstance(d.min, Var) and free_vars(d.min) & self.grown:
@@ -142,9 +147,17 @@ class _Padding:
         reduced = {i.var for i in b.block.iter_vars if i.kind == "reduce"} & self.grown
         body = b.block.body
         if not isinstance(body, BufferStore):
-            s.fail(f"{b.block.name} is more than one store", mark={b: "its body"})
-        if not reduced:
-            return
+            s.fail(
+                f"{b.block.name} is more than one store",
+                mark={b: "its body"},
+                legal="a block whose body is one store",
+            )
+        if reduced:
+            self._check_sum(body, reduced)
+
+    def _check_sum(self, body: BufferStore, reduced: set[Var]) -> None:
+        """Zeros in the padding of reduce variables must add nothing."""
+        s, b = self.s, self.b
         old = BufferLoad(body.buffer, body.indices)
         if not isinstance(body.value, Add) or old not in (body.value.a, body.value.b):
             s.fail(

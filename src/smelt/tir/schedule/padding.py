@@ -8,6 +8,7 @@ from smelt.ir.build import all_of
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Call, Expr, FloatImm, IntImm, Var
 from smelt.ir.walk import substitute
+from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -18,15 +19,10 @@ from smelt.tir.nodes import (
     seq,
 )
 
-from .check import (
-    Kind,
-    require_around,
-    require_kind,
-)
-from .facts import conjuncts
 from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import refreshed
+from .require import Kind, require_around, require_kind
 from .state import State
 
 __all__ = ["PaddingPrimitives"]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.build import is_const
+from smelt.ir.build import equal, is_const
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
+from smelt.tir.regions import accesses
 from smelt.tir.rewrite import substitute_stmt
 
-from .check import Kind, require_around, require_kind, require_once
+from .bindings import require_once
 from .factor import Factoring
-from .facts import conjuncts
 from .handles import BlockRV
 from .primitive import Base, primitive
-from .region import accesses, substituted
+from .region import substituted
+from .require import Kind, require_around, require_kind
 from .state import State
 
 __all__ = ["ReductionPrimitives"]
@@ -66,8 +68,13 @@ class ReductionPrimitives(Base):
         for x in inner:
             concurrent = x.kind in ("vectorized", "parallel", "thread_binding")
             if concurrent and not is_const(x.extent, 1) and not _binds(b, x.var, "spatial"):
-                s.fail(f"{x.var.name} is {x.kind}", mark={x: x.kind})
+                s.fail(
+                    f"{x.var.name} is {x.kind}",
+                    mark={x: x.kind},
+                    legal="loops that bind spatial variables, or run one after the other",
+                )
         require_once(s, b, inner, "its initial value would be set too seldom")
+        _require_start_inside(s, b, inner)
         nest, name = _init_nest(s, b, inner)
         update = b.block.replace(init=None, reads=(*b.block.writes, *b.block.reads))
         s.replace({b.block: update, target: lambda old: seq(nest, old)})
@@ -135,6 +142,20 @@ def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
                 f"the initial value would be set again in each of its iterations",
                 mark={x: "binds a reduce variable", target: "loop"},
                 legal=f"{x.var.name} or a loop outside it",
+            )
+
+
+def _require_start_inside(s: State, b: BlockRealize, inner: Sequence[For]) -> None:
+    """The reduction begins where the loops do, not in some instance of a block around it only."""
+    first: dict[Var, Expr] = {x.var: x.min for x in inner}
+    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        if i.kind == "reduce":
+            s.demand(
+                equal(substitute(value, first), i.dom.min),
+                f"{i.var.name} of {b.block.name} does not begin at the start of the loops",
+                f"{i.var.name} of {b.block.name} begins at the start of the loops",
+                mark={b: f"reduces over {i.var.name}", inner[0]: "loop"},
+                legal="a reduction that is not continued from another iteration or block",
             )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from smelt.ir.build import is_const, value_of
 from smelt.ir.expr import INDEX, Expr, FloorDiv, FloorMod, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.facts import Box, Facts
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -21,19 +22,14 @@ from smelt.tir.nodes import (
     no_op,
     sub_statements,
 )
-from smelt.tir.regions import accesses, full, refresh_regions
-
-from .facts import Box, Facts
+from smelt.tir.regions import refresh_regions
 
 if TYPE_CHECKING:
     from .state import State
 
 __all__ = [
-    "accesses",
     "domain_loops",
-    "full",
     "merge_digits",
-    "refresh_regions",
     "refreshed",
     "solve",
     "substituted",

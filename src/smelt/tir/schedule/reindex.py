@@ -19,19 +19,19 @@ from smelt.tir.nodes import (
 )
 
 from .cache import buffer_at
-from .check import (
-    Kind,
-    require_consumers_apart,
-    require_kind,
-    require_producers_apart,
-    require_top,
-)
 from .guard import require_unguarded
 from .handles import BlockRV
 from .layout import Relayout, is_outer, named_buffer
 from .maps import IndexFunction, read_map
 from .primitive import Base, primitive
 from .region import domain_loops, refreshed
+from .require import (
+    Kind,
+    require_consumers_apart,
+    require_kind,
+    require_producers_apart,
+    require_top,
+)
 from .state import Change, State, allocating
 
 __all__ = ["ReindexPrimitives"]

@@ -10,11 +10,11 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import BlockRealize, Buffer, For
 
 from .cache import buffer_at
-from .check import Kind, require_kind
 from .guard import require_unguarded
 from .layout import Relayout, is_outer, transform_accesses
 from .primitive import Base, primitive
 from .region import touched
+from .require import Kind, require_kind
 from .state import State
 
 __all__ = ["RollingPrimitives"]

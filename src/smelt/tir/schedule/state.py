@@ -13,6 +13,7 @@ from smelt.arith import Answer
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.node import Node
+from smelt.tir.facts import Facts
 from smelt.tir.nodes import (
     Allocate,
     Block,
@@ -31,7 +32,6 @@ from smelt.tir.nodes import (
     walk,
 )
 
-from .facts import Facts
 from .normal import normalized, unique_name
 from .region import refreshed, told_by_body
 from .show import show

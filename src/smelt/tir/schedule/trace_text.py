@@ -8,12 +8,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from smelt.arith.index_map import AXIS_SEPARATOR
 from smelt.ir.build import maximum, minimum
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Binary, Expr, FloatImm, IntImm, Max, Min, StringImm, Var
 from smelt.tir.nodes import PrimFunc
-
-from .handles import AXIS_SEPARATOR
 
 __all__ = [
     "Formula",

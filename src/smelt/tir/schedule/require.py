@@ -1,0 +1,151 @@
+"""What primitives require of a block: its kind, its place, its producers and consumers.
+
+A block's variables carry the algorithm's promise: instances with different spatial values are
+independent, reduce variables only accumulate.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from smelt.ir.walk import free_vars
+from smelt.tir.nodes import BlockRealize, Buffer, For, Stmt
+
+from .bindings import rewriting_loops
+from .state import State
+
+__all__ = [
+    "Kind",
+    "kind_of",
+    "require_around",
+    "require_consumers_apart",
+    "require_kind",
+    "require_operands_stay",
+    "require_producers_apart",
+    "require_top",
+    "why_not",
+]
+
+
+class Kind(Enum):
+    """What a block is to its scope."""
+
+    COMPLETE = "complete"
+    REDUCTION = "reduction"
+    OTHER = "other"
+
+
+def why_not(state: State, b: BlockRealize) -> tuple[Kind, str]:
+    """The kind of a block; for OTHER also the reason."""
+    found = state._checked.get(b)
+    if isinstance(found, tuple) and found[0] is state.func:
+        return found[1], found[2]
+    kind, reason = _classify(state, b)
+    state._checked[b] = (state.func, kind, reason)
+    return kind, reason
+
+
+def _classify(state: State, b: BlockRealize) -> tuple[Kind, str]:
+    block = b.block
+    written = {w.buffer for w in block.writes}
+    scope = state.scope(b)
+    for buffer in written:
+        for other in state.writers(scope, buffer):
+            if other is not b:
+                return Kind.OTHER, f"{buffer.name} is written by block {other.block.name} too"
+    kinds = {i.kind for i in block.iter_vars}
+    if "opaque" in kinds:
+        return Kind.OTHER, "it has opaque variables"
+    if block.init is None and "reduce" in kinds:
+        return Kind.OTHER, "it accumulates, but its initial value is set elsewhere"
+    if block.init is None:
+        for r in block.reads:
+            if r.buffer in written:
+                return Kind.OTHER, f"it reads and writes {r.buffer.name}"
+        return Kind.COMPLETE, ""
+    reduce = {i.var for i in block.iter_vars if i.kind == "reduce"}
+    for w in block.writes:
+        for d in w.region:
+            if free_vars(d.min) & reduce:
+                return Kind.OTHER, f"{w.buffer.name} is indexed by a reduce variable"
+    return Kind.REDUCTION, ""
+
+
+def kind_of(state: State, b: BlockRealize) -> Kind:
+    """The kind of a block."""
+    return why_not(state, b)[0]
+
+
+def require_kind(state: State, b: BlockRealize, *kinds: Kind) -> None:
+    """Refuse a block of another kind."""
+    kind, reason = why_not(state, b)
+    if kind not in kinds:
+        wanted = " or ".join(k.value for k in kinds)
+        state.fail(
+            f"{b.block.name} is not a {wanted} block: {reason or f'it is a {kind.value} block'}",
+            mark={b: reason or kind.value},
+            legal=f"a {wanted} block",
+        )
+
+
+def require_around(state: State, loop: For, b: BlockRealize) -> None:
+    """Refuse a loop that does not stand around a block."""
+    if loop not in state.loops_above(b):
+        names = ", ".join(x.var.name for x in state.loops_above(b))
+        state.fail(
+            f"{loop.var.name} is not a loop around {b.block.name}",
+            mark={loop: "loop", b: "block"},
+            legal=names or "none: it stands in no loop",
+        )
+
+
+def require_top(state: State, b: BlockRealize) -> None:
+    """Refuse a block inside another one: it computes only a part of what its variables could be."""
+    outer = state.scope(b)
+    if outer.block.name != "root":
+        state.fail(
+            f"{b.block.name} stands inside block {outer.block.name}",
+            mark={b: "this block"},
+            legal="a block directly in the function",
+        )
+
+
+def require_consumers_apart(state: State, b: BlockRealize, buffer: Buffer) -> None:
+    """Refuse a block whose result is used inside its own outermost loop."""
+    top = state.top(b, state.scope(b).block)
+    for r in state.readers(state.scope(b), buffer):
+        if r is not b and state.is_under(r, top):
+            state.fail(
+                f"{r.block.name} uses {buffer.name} inside the loops of {b.block.name}",
+                mark={b: f"writes {buffer.name}", r: "uses it"},
+                legal="the same before the blocks are joined",
+            )
+
+
+def require_producers_apart(state: State, b: BlockRealize, buffer: Buffer) -> None:
+    """Refuse a block whose operand is made inside its own outermost loop, or behind it."""
+    top = state.top(b, state.scope(b).block)
+    for w in state.writers(state.scope(b), buffer):
+        if w is not b and (state.is_under(w, top) or state.index.order[w] > state.index.order[b]):
+            state.fail(
+                f"{w.block.name} makes {buffer.name} inside or behind the loops of {b.block.name}",
+                mark={b: f"reads {buffer.name}", w: "writes it"},
+                legal="the same before the blocks are joined",
+            )
+
+
+def require_operands_stay(state: State, b: BlockRealize, place: Stmt) -> None:
+    """Refuse to read, somewhere else, operands that other iterations overwrite in the meantime."""
+    scope = state.scope(b)
+    for buffer in {r.buffer: None for r in b.block.reads}:
+        for w in state.writers(scope, buffer):
+            if w is b:
+                continue
+            for x in rewriting_loops(state, w):
+                if not (state.is_under(b, x) and state.is_under(place, x)):
+                    state.fail(
+                        f"{b.block.name} reads {buffer.name}, which {w.block.name} overwrites in "
+                        f"the iterations of {x.var.name}",
+                        mark={x: "overwrites it", b: f"reads {buffer.name}"},
+                        legal=f"a place inside {x.var.name}",
+                    )
