@@ -23,6 +23,7 @@ from smelt.ir.expr import (
     Binary,
     Call,
     Cast,
+    Div,
     Expr,
     FloorDiv,
     FloorMod,
@@ -57,6 +58,7 @@ RULES: dict[type, Callable[[int, int], int]] = {
     FloorMod: lambda a, b: a % b,
     Min: min,
     Max: max,
+    Div: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     TruncDiv: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     TruncMod: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
     EQ: lambda a, b: a == b,
@@ -67,6 +69,14 @@ RULES: dict[type, Callable[[int, int], int]] = {
     GE: lambda a, b: a >= b,
     And: lambda a, b: a and b,
     Or: lambda a, b: a or b,
+}
+
+
+CALLS: dict[str, Callable[..., int]] = {
+    "shift_left": lambda a, b: a << b,
+    "shift_right": lambda a, b: a >> b,
+    "bitwise_and": lambda a, b: a & b,
+    "abs": abs,
 }
 
 
@@ -89,6 +99,8 @@ def evaluate(e: Expr, values: Mapping[Var, int]) -> int:
             return evaluate(a if evaluate(c, values) else b, values)
         case Cast(t, v):
             return wrapped(evaluate(v, values), t)
+        case Call(_, op, args):
+            return CALLS[op](*[evaluate(a, values) for a in args])
     raise TypeError(type(e).__name__)
 
 
@@ -139,8 +151,8 @@ def _leaf(draw: st.DrawFn, box: Box) -> Expr:
 
 
 KINDS: list[Any] = [Add, Sub, Mul, FloorDiv, FloorMod] * 2
-KINDS += [Min, Max, TruncDiv, TruncMod, Select, Cast]
-DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
+KINDS += [Min, Max, TruncDiv, TruncMod, Div, Select, Cast, Call]
+DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod, Div)
 
 
 def integers(draw: st.DrawFn, box: Box, depth: int, symbolic: Expr | None = None) -> Expr:
@@ -151,6 +163,10 @@ def integers(draw: st.DrawFn, box: Box, depth: int, symbolic: Expr | None = None
     if kind is Cast:
         return _converted(draw, box, depth - 1, symbolic)
     a = integers(draw, box, depth - 1, symbolic)
+    if kind is Call:
+        op = draw(st.sampled_from(list(CALLS)))
+        count = const(draw(st.sampled_from([0, 1, 2, 3, 7])))
+        return Call("int64", op, (a,) if op == "abs" else (a, count))
     if kind is Select:
         c = conditions(draw, box, min(depth - 1, 1))
         b = integers(draw, box, depth - 1, symbolic)

@@ -23,6 +23,7 @@ from smelt.ir.expr import (
     EQ,
     Add,
     Broadcast,
+    Call,
     Cast,
     Expr,
     FloorDiv,
@@ -208,6 +209,41 @@ def test_classic_names(an: Analyzer) -> None:
     assert found.max_value is not None
     assert (text_of(found.min_value), text_of(found.max_value)) == ("0", "n + 62")
     assert an.int_set(Var("f", "float32")).is_everything()
+
+
+def test_a_variable_does_not_stand_for_itself(an: Analyzer) -> None:
+    an.bind(i, j + 1)
+    with pytest.raises(ValueError, match=r"j cannot stand for j \+ 1, which depends on it"):
+        an.bind(j, i)
+    an.bind(j, j + 0)
+    assert an.bounds(j) == (0, 15)
+
+
+def test_likely_conditions(an: Analyzer) -> None:
+    def likely(c: Expr) -> Expr:
+        return Call("bool", "likely", (c,))
+
+    assert an.prove(likely(i < 64)) is Answer.YES
+    assert text_of(an.simplify(likely(i < 64))) == "1"
+    with an.assume(likely(i < 8)):
+        assert an.bounds(i) == (0, 7)
+    chosen = if_then_else(likely(i < 8), minimum(i, 8), maximum(i, 8))
+    assert text_of(an.simplify(chosen)) == "i"
+
+
+@pytest.mark.parametrize(
+    ("op", "operand", "text"),
+    [
+        ("shift_left", 3, "i * 8 + 8"),
+        ("shift_right", 2, "(i + 1) // 4"),
+        ("bitwise_and", 7, "(i + 1) % 8"),
+        ("bitwise_and", 6, "bitwise_and(i + 1, 6)"),
+        ("shift_right", -1, "shift_right(i + 1, -1)"),
+        ("shift_left", 63, "shift_left(i + 1, 63)"),
+    ],
+)
+def test_bit_operations(an: Analyzer, op: str, operand: int, text: str) -> None:
+    assert text_of(an.simplify(Call("int64", op, (i + 1, const(operand))))) == text
 
 
 def test_equal_symbolic_sizes(an: Analyzer) -> None:

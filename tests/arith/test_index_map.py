@@ -119,6 +119,12 @@ PADDING = "; legal with padding: non_surjective_inverse"
             "places for 50000001 elements" + PADDING,
         ),
         (
+            lambda a, b, c: (a, b // 16, c, b % 16),
+            (8, 50, 3136),
+            "is no bijection on (8, 50, 3136): the indices reach (7, 3, 3135, 15), which is "
+            "1605632 places for 1254400 elements" + PADDING,
+        ),
+        (
             lambda a: (a % 2, a % 3),
             (6,),
             "cannot be shown to be a bijection on (6,): a is divided at 2 and at 3",

@@ -12,6 +12,7 @@ from smelt.ir.errors import CompileError, Unsupported
 from smelt.ir.expr import Call, Ramp, StringImm, const
 from smelt.lowering.lower import lower
 from smelt.target import Target
+from smelt.tir.interpret import InterpretError
 from smelt.tir.intrin import Instruction, TensorIntrin
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, seq
 from smelt.tir.parser import parse
@@ -154,7 +155,7 @@ MASKED = f"""
 def refused(body: str) -> str:
     """The first line of what the interpreter says of a program."""
     func = parse(HEAD + body)
-    with pytest.raises(Unsupported) as e:
+    with pytest.raises(InterpretError) as e:
         interpreted(func, operands(func, 0))
     message, *marked = str(e.value).splitlines()
     assert any(line.endswith("here") for line in marked)

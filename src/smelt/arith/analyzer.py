@@ -18,6 +18,7 @@ from .interval_set import IntervalSet
 from .poly import INTS, Poly, add, constant, subtract
 from .simplify import merge
 from .solve import Interval, interval, linear, solve_bounds
+from .text import text_of
 
 __all__ = ["Analyzer", "Domain", "RangeLike", "as_domain"]
 
@@ -40,6 +41,8 @@ Domain: TypeAlias = tuple[ExprLike, ExprLike | None] | RangeLike | IntervalSet |
 
 def as_domain(domain: Domain, dtype: str = INDEX) -> tuple[Expr, Expr | None]:
     """(low, extent) of any way to write a range; numbers become constants of a type."""
+    low: ExprLike | None
+    extent: ExprLike | None
     if type(domain) is tuple:
         low, extent = domain
     elif isinstance(domain, int | Expr):
@@ -334,8 +337,14 @@ def _ends(cx: Context, var: Var, domain: Domain) -> Interval:
 
 
 def _bind_value(cx: Context, var: Var, value: Expr) -> None:
+    value = deep(cx, lambda: cx.simplify(value), value)
+    if value is var:
+        return
+    if var in free_vars(value):
+        raise ValueError(f"{var.name} cannot stand for {text_of(value)}, which depends on it")
     known = var in cx.polys or var in cx.simple or var in cx.values
-    cx.values[var] = cx.simplify(value)
+    cx.drop(var)
+    cx.values[var] = value
     cx.children.clear()
     if known:
         cx.forget()

@@ -10,6 +10,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import (
     Call,
     Cast,
+    Div,
     Expr,
     FloorDiv,
     FloorMod,
@@ -219,7 +220,7 @@ def _trunc_mod(cx: Context, e: TruncMod) -> Bounds:
     )
 
 
-def _trunc_div(cx: Context, e: TruncDiv) -> Bounds:
+def _trunc_div(cx: Context, e: Div | TruncDiv) -> Bounds:
     (al, ah), (bl, _) = _of(cx, e.a), _of(cx, e.b)
     if bl is None or bl <= 0:
         return type_bounds(e.dtype)
@@ -247,6 +248,9 @@ def _select(cx: Context, e: Select) -> Bounds:
 def _call(cx: Context, e: Call) -> Bounds:
     if e.op == "if_then_else":
         return union(_of(cx, e.args[1]), _of(cx, e.args[2]))
+    if e.op == "abs" and e.dtype in INTS:
+        low, high = _of(cx, e.args[0])
+        return 0, None if low is None or high is None else max(-low, high)
     return type_bounds(e.dtype)
 
 
@@ -285,6 +289,7 @@ _RULES: dict[type, Callable[[Context, Any], Bounds]] = {
     Max: _max,
     TruncMod: _trunc_mod,
     TruncDiv: _trunc_div,
+    Div: _trunc_div,
     Select: _select,
     Call: _call,
     Cast: _cast,

@@ -11,7 +11,7 @@ from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorDiv, 
 from .answer import Answer
 from .bounds import expr_bounds, poly_bounds, residue
 from .context import Context, rebuild, value_rule
-from .facts import conjuncts
+from .facts import bare, conjuncts
 from .poly import INTS, Poly, scale, subtract
 from .prove import nonnegative
 from .vectors import compare_lanes
@@ -291,6 +291,7 @@ def _bool_var(cx: Context, e: Var) -> Expr:
 
 def prove(cx: Context, condition: Expr) -> Answer:
     """Whether a condition always (YES) or never (NO) holds."""
+    condition = bare(condition)
     kind = type(condition)
     if isinstance(condition, IntImm):
         return Answer.of(condition.value)

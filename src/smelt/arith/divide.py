@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from smelt.ir.expr import Expr, FloorDiv, FloorMod, IntImm, TruncDiv, TruncMod
+from smelt.ir.expr import Div, Expr, FloorDiv, FloorMod, IntImm, TruncDiv, TruncMod
 
 from .bounds import poly_bounds, residue
 from .context import Context, integer_rule, opaque
@@ -24,8 +24,8 @@ def _floor_mod(cx: Context, e: FloorMod) -> Poly:
     return remainder(cx, cx.poly(e.a), cx.poly(e.b), e.dtype)
 
 
-@integer_rule(TruncDiv)
-def _trunc_div(cx: Context, e: TruncDiv) -> Poly:
+@integer_rule(Div, TruncDiv)
+def _trunc_div(cx: Context, e: Div | TruncDiv) -> Poly:
     """truncdiv(a, b) = a // b  where a >= 0, b > 0;  = -(-a // b)  where a <= 0, b > 0."""
     a, b = cx.poly(e.a), cx.poly(e.b)
     if positive(cx, b):

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 from smelt.ir.build import logical_not
-from smelt.ir.expr import EQ, GE, GT, LE, LT, NE, And, Compare, Expr, FloorMod, IntImm, Not, Or, Var
+from smelt.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    Call,
+    Compare,
+    Expr,
+    FloorMod,
+    IntImm,
+    Not,
+    Or,
+    Var,
+)
 
 from .bounds import intersect
 from .context import Context
 from .poly import INTS, Poly, scale, subtract
 
-__all__ = ["conjuncts", "learn", "under"]
+__all__ = ["bare", "conjuncts", "learn", "under"]
+
+
+def bare(c: Expr) -> Expr:
+    """A condition without the hint that it is likely."""
+    while isinstance(c, Call) and c.op == "likely":
+        (c,) = c.args
+    return c
 
 
 def conjuncts(e: Expr) -> list[Expr]:
@@ -17,7 +40,7 @@ def conjuncts(e: Expr) -> list[Expr]:
     out: list[Expr] = []
     stack = [e]
     while stack:
-        c = stack.pop()
+        c = bare(stack.pop())
         if isinstance(c, And):
             stack += (c.b, c.a)
         elif isinstance(c, Not) and isinstance(c.a, Or):
@@ -71,6 +94,7 @@ def _learn_residue(cx: Context, c: Expr) -> None:
 
 def under(cx: Context, condition: Expr, value: bool) -> Context:
     """The context in which a condition has a value."""
+    condition = bare(condition)
     key = (condition, value)
     child = cx.children.get(key)
     if child is None:

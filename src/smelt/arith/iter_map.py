@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from smelt.ir.build import all_of, any_of, maximum, minimum
-from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
 from smelt.ir.node import postorder
 
 from .analyzer import Analyzer, Domain, as_domain
@@ -100,6 +100,9 @@ class Detection:
             if b.variable is not None:
                 v = b.variable
                 ranges[v] = _narrowed(an, *ranges[v], b.low, b.high)
+        for v, (_, extent) in ranges.items():
+            if isinstance(extent, IntImm) and extent.value < 1:
+                raise NotAffine(f"there are no iterations: {v.name} has {extent.value} values")
         self.bounds = [b for b in bounds if b.variable is None]
         self.ranges, self.whole = ranges, whole
         open_ended = {v: (low, None) for v, (low, _) in ranges.items()}

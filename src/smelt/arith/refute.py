@@ -32,6 +32,7 @@ from smelt.ir.expr import (
     convert,
 )
 from smelt.ir.node import postorder
+from smelt.ir.walk import free_vars
 
 from .analyzer import Analyzer
 
@@ -73,7 +74,19 @@ def refute_bijection(
     if len(sizes) == len(outputs) and prod(sizes) < count:
         return f"{count} elements do not fit into {prod(sizes)} places"
     found = _images(inputs, outputs, extents)
-    return None if found is None else _witness(*found, count)
+    return None if found is None else _witness(*found, count, _last(inputs, outputs, extents))
+
+
+def _last(inputs: Sequence[Var], outputs: Sequence[Expr], extents: list[int]) -> list[int]:
+    """An index that each output takes, the largest one found."""
+    last = []
+    for o in outputs:
+        used = free_vars(o)
+        found = _images(
+            inputs, [o], [n if v in used else 1 for v, n in zip(inputs, extents, strict=True)]
+        )
+        last.append(max(i for (i,) in found[1]) if found else 0)
+    return last
 
 
 def _images(
@@ -119,8 +132,9 @@ def _evaluate(e: Expr, values: dict[Expr, Any]) -> Any:
 
 
 def _witness(
-    points: list[tuple[int, ...]], images: list[tuple[int, ...]], count: int
+    points: list[tuple[int, ...]], images: list[tuple[int, ...]], count: int, last: list[int]
 ) -> str | None:
+    """Two elements in one place, or a place that is too much."""
     seen: dict[tuple[int, ...], tuple[int, ...]] = {}
     for p, q in zip(points, images, strict=True):
         if q in seen:
@@ -128,7 +142,6 @@ def _witness(
         if min(q, default=0) < 0:
             return f"{p} goes to {q}"
         seen[q] = p
-    last = [max(column) for column in zip(*images, strict=True)]
     places = prod([n + 1 for n in last])
     if places <= count:
         return None

@@ -253,14 +253,39 @@ def _select_value(cx: Context, e: Select) -> Expr:
 
 @integer_rule(Call)
 def _call(cx: Context, e: Call) -> Poly:
-    if e.op != "if_then_else":
-        return opaque(cx, e)
-    new = decided(cx, e, *e.args)
-    return atom(new) if type(new) is Call else cx.poly(new)
+    if e.op == "if_then_else":
+        new = decided(cx, e, *e.args)
+        return atom(new) if type(new) is Call else cx.poly(new)
+    if e.op in _BITS:
+        found = _bits(cx, e)
+        if found is not None:
+            return found
+    return opaque(cx, e)
+
+
+_BITS = frozenset({"shift_left", "shift_right", "bitwise_and"})
+
+
+def _bits(cx: Context, e: Call) -> Poly | None:
+    """x << c = x * 2**c;  x >> c = x // 2**c;  x & (2**c - 1) = x % 2**c."""
+    x, y = e.args
+    count = cx.poly(y)
+    if count.terms or count.const < 0:
+        return None
+    if e.op == "bitwise_and":
+        size = count.const + 1
+        return cx.poly(FloorMod(x, IntImm(e.dtype, size))) if size & (size - 1) == 0 else None
+    if count.const >= dt.bits(e.dtype) - 1:
+        return None
+    size = 1 << count.const
+    return cx.poly((Mul if e.op == "shift_left" else FloorDiv)(x, IntImm(e.dtype, size)))
 
 
 @value_rule(Call)
 def _call_value(cx: Context, e: Call) -> Expr:
+    if e.op == "likely" and e.type == "bool":
+        c = cx.simplify(e.args[0])
+        return c if isinstance(c, IntImm) else rebuild(cx, e)
     if e.op != "if_then_else" or dt.lanes(e.args[0].dtype) > 1:
         return rebuild(cx, e)
     return decided(cx, e, *e.args)
