@@ -20,6 +20,8 @@ from .report import Array, operands
 __all__ = ["Comparison", "compare"]
 
 NATIVE = "llvm -mcpu=native"
+TURN = 5
+"""Runs that are timed in a row."""
 
 
 class Comparison(NamedTuple):
@@ -54,11 +56,13 @@ def compare(n: int, rounds: int = 15) -> Comparison:
         runs["oneDNN"] = _onednn(a, b)
     naive = _runner(schedules.naive(n), a, b, c, NATIVE + " -opt-level=3")
     found: dict[str, list[float]] = {name: [] for name in runs}
-    limits = [machine_limits().gflops]
-    for _ in range(rounds):
+    limits = []
+    for turn in range(rounds):
+        if turn % 3 == 0:
+            limits.append(machine_limits().gflops)
         for name, run in runs.items():
-            found[name].append(run())
-    limits.append(machine_limits().gflops)
+            run()  # not timed: threads of the one before may still be spinning
+            found[name] += [run() for _ in range(TURN)]
     medians = {name: statistics.median(times) for name, times in found.items()}
     slow = statistics.median([naive() for _ in range(3)])
     return Comparison(n, num_threads(), {"naive": slow, **medians}, max(limits))

@@ -12,9 +12,10 @@ from smelt import te
 
 __all__ = ["ALL", "Scheduled", "naive", "packed", "parallel", "tiled", "vectorized"]
 
-ROWS, COLUMNS = 14, 32
-"""The register tile of the packed schedule: 14 rows of two vectors of 16 floats, and room for the
-operands, fill the 32 registers of AVX-512. Machines with fewer or shorter ones want fewer rows."""
+ROWS, COLUMNS = 10, 32
+"""The register tile of the packed schedule: 10 rows of two vectors of 16 floats are 20 sums that do
+not wait for each other, in the 32 registers of AVX-512, with room for the operands. Machines with
+fewer or shorter registers want fewer rows."""
 
 
 class Scheduled(NamedTuple):
