@@ -26,7 +26,9 @@ from smelt.lowering.program import build_program
 from smelt.lowering.watch import dump_folder, write_text
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
+from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
+from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
@@ -55,6 +57,8 @@ GraphPass = Callable[..., IRModule]
 
 GRAPH: tuple[tuple[int, GraphPass], ...] = (
     # (lowest opt_level, pass)
+    (0, inline_functions),  # names, and functions called in place, are dissolved
+    (0, expand_ops),  # the operators of a face become the core's
     (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator
     (0, fuse_ops),  # an anchor and the elementwise work after it become one kernel (level 0: alone)

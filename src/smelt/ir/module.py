@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import singledispatch
 from typing import Any
 
 from .node import Node
 from .text import Scripted, module_text, printed
 
-__all__ = ["IRModule"]
+__all__ = ["FunctionName", "IRModule", "as_function"]
+
+TEXTS: dict[str, Callable[..., str]] = {}
+"""Texts of modules in the words of a face, by the face's name; each face enters its own."""
+
+
+class FunctionName(str):
+    """The name of a function of a module."""
+
+    __slots__ = ()
+
+    @property
+    def name_hint(self) -> str:
+        """The plain name."""
+        return str(self)
+
+
+@singledispatch
+def as_function(expr: Any) -> Node:
+    """A function that computes an expression of its free variables; each level registers its own."""
+    raise TypeError(f"IRModule.from_expr: a {type(expr).__name__} is no expression of a program")
 
 
 class IRModule(Scripted):
@@ -18,7 +39,9 @@ class IRModule(Scripted):
         self, functions: Mapping[str, Node] | None = None, attrs: Mapping[str, Any] | None = None
     ) -> None:
         """Start from some functions."""
-        self.functions: dict[str, Node] = dict(functions or {})
+        self.functions: dict[str, Node] = {}
+        for name, f in (functions or {}).items():
+            self[name] = f
         self.attrs: dict[str, Any] = dict(attrs or {})
 
     def __getitem__(self, name: Any) -> Any:
@@ -30,13 +53,52 @@ class IRModule(Scripted):
         return self.functions[key]
 
     def __setitem__(self, name: Any, function: Node) -> None:
-        self.functions[name if isinstance(name, str) else name.name] = function
+        key = name if isinstance(name, str) else name.name
+        self.functions[FunctionName(key)] = function
 
     def __contains__(self, name: object) -> bool:
         return (name if isinstance(name, str) else getattr(name, "name", None)) in self.functions
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.functions)
+
+    @classmethod
+    def from_expr(
+        cls,
+        expr: Any,
+        functions: Mapping[Any, Node] | None = None,
+        type_defs: Mapping[Any, Any] | None = None,
+    ) -> IRModule:
+        """A module whose "main" is a function, or computes an expression of its free variables.
+
+        functions  more functions, by name or GlobalVar
+        type_defs  data types, by name or GlobalTypeVar
+        """
+        made = cls({**(functions or {}), "main": as_function(expr)})
+        if type_defs:
+            made.attrs["type_defs"] = dict(type_defs)
+        return made
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The text in Relay's words where Relay is in use, else the script.
+
+        show_meta_data  list the constants that the text refers to
+        """
+        text = TEXTS.get("relay")
+        return self.script() if text is None else text(self, show_meta_data)
+
+    def __str__(self) -> str:
+        for text in TEXTS.values():
+            found = text(self, False, only_own=True)
+            if found:
+                return found
+        return self.script()
+
+    def update(self, other: IRModule | Mapping[Any, Node]) -> None:
+        """Enter the functions of another module; those of equal names are replaced."""
+        functions = other.functions if isinstance(other, IRModule) else other
+        for name, f in functions.items():
+            self[name] = f
 
     def with_functions(self, functions: Mapping[str, Node]) -> IRModule:
         """A copy with some functions added or replaced."""

@@ -1,4 +1,4 @@
-"""Types of graph values: tensors with symbolic shapes, and tuples of them."""
+"""Types of graph values: tensors with symbolic shapes, tuples of them, functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import dtype as dt
 from .expr import INDEX, Expr, ExprLike, IntImm, convert
 from .node import Node
 
-__all__ = ["TensorType", "TupleType", "Type", "tensor_type"]
+__all__ = ["FuncType", "IncompleteType", "TensorType", "TupleType", "Type", "tensor_type"]
 
 
 class Type(Node, interned=True):
@@ -51,6 +51,22 @@ class TupleType(Type, interned=True):
     """Several values together."""
 
     items: tuple[Type, ...]
+
+    @property
+    def fields(self) -> tuple[Type, ...]:
+        """The types of the values."""
+        return self.items
+
+
+class FuncType(Type, interned=True):
+    """A function: what it takes and what it gives."""
+
+    arg_types: tuple[Type, ...]
+    ret_type: Type
+
+
+class IncompleteType(Type, interned=True):
+    """Not known yet: inference fills it in. A call with such an operand has such a result."""
 
 
 def tensor_type(shape: Sequence[ExprLike], dtype: str = "float32") -> TensorType:

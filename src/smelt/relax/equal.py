@@ -19,7 +19,7 @@ from smelt.ir.equal import (
     structure,
 )
 
-from .nodes import Call, Constant, Function, If, Tuple, TupleGetItem, Var
+from .nodes import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 
 __all__ = ["assert_structural_equal", "structural_equal"]
 
@@ -64,3 +64,8 @@ def _(t: TupleGetItem) -> Iterable[Part]:
 def _(v: If) -> Iterable[Part]:
     names = ("condition", "then_branch", "else_branch")
     return [once(v), *[field("." + n, getattr(v, n)) for n in names]]
+
+
+@structure.register
+def _(v: Let) -> Iterable[Part]:
+    return [once(v), bind(".var", v.var), field(".value", v.value), field(".body", v.body)]

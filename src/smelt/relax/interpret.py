@@ -27,12 +27,14 @@ from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from . import numpy_ops_move, numpy_ops_nn
+from .graph_op import GraphOp
 from .nodes import (
     Call,
     Constant,
     Function,
     GlobalVar,
     If,
+    Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -54,17 +56,8 @@ def interpret(function: Function, *inputs: Any, module: IRModule | None = None) 
     inputs  arrays, one per parameter
     module  where calls of other functions and tensor programs look them up
     """
-    arrays = [np.asarray(x) for x in inputs]
-    if len(arrays) != len(function.params):
-        names = ", ".join([p.name for p in function.params])
-        raise TypeMismatch(
-            f"the function takes {len(function.params)} inputs ({names}), {len(arrays)} given"
-        )
-    run = _Run(_bind(function, arrays), module)
-    for p, x in zip(function.params, arrays, strict=True):
-        run.known[p] = x
     with np.errstate(all="ignore"):
-        result = run.value(function.body)
+        result = _run(_Closure(function, {}, {}), [_as_value(x) for x in inputs], module)
     return list(result) if isinstance(result, tuple) else [result]
 
 
@@ -77,16 +70,47 @@ def evaluate_op(op: Op, args: Iterable[Array | None], attrs: Mapping[str, Any]) 
     return result if isinstance(result, tuple) else np.asarray(result)
 
 
+# ------------------------------------------------------------------------------------ functions
+
+
+class _Closure:
+    """A function with the values of the variables around it."""
+
+    def __init__(self, function: Function, around: Mapping[Node, Any], sizes: Sizes) -> None:
+        self.function, self.around, self.sizes = function, around, sizes
+
+
+def _as_value(x: Any) -> Any:
+    """An input: arrays, and tuples of them."""
+    return tuple([_as_value(i) for i in x]) if isinstance(x, tuple) else np.asarray(x)
+
+
+def _run(closure: _Closure, inputs: list[Any], module: IRModule | None) -> Any:
+    """The result of a function."""
+    f = closure.function
+    if len(inputs) != len(f.params):
+        names = ", ".join([p.name for p in f.params])
+        raise TypeMismatch(
+            f"the function takes {len(f.params)} inputs ({names}), {len(inputs)} given"
+        )
+    run = _Run(_bind(f, inputs, closure.sizes), module)
+    run.known.update({k: v for k, v in closure.around.items() if isinstance(k, Var)})
+    run.known.update(zip(f.params, inputs, strict=True))
+    return run.value(f.body)
+
+
 # ---------------------------------------------------------------------------------------- sizes
 
 
-def _bind(function: Function, arrays: list[Array]) -> Sizes:
+def _bind(function: Function, inputs: list[Any], around: Sizes) -> Sizes:
     """The symbolic sizes that the inputs' shapes show; other extents have to agree with them."""
-    sizes: Sizes = {}
-    types = [p.type for p in function.params]
-    for p, t, x in zip(function.params, types, arrays, strict=True):
-        if not isinstance(t, TensorType):
-            raise Unsupported(f"the input {p.name} is a tuple")
+    sizes: Sizes = dict(around)
+    tensors = [
+        (p, p.type, x)
+        for p, x in zip(function.params, inputs, strict=True)
+        if isinstance(p.type, TensorType)
+    ]
+    for p, t, x in tensors:
         if x.ndim != t.rank or dt.from_numpy(x.dtype) != t.dtype:
             raise TypeMismatch(
                 f"the input {p.name} is {t.dtype} with {t.rank} dimensions; "
@@ -95,8 +119,7 @@ def _bind(function: Function, arrays: list[Array]) -> Sizes:
         for e, n in zip(t.shape, x.shape, strict=True):
             if isinstance(e, SizeVar):
                 sizes.setdefault(e, const(n))
-    for p, t, x in zip(function.params, types, arrays, strict=True):
-        assert isinstance(t, TensorType)
+    for p, t, x in tensors:
         for d, (e, n) in enumerate(zip(t.shape, x.shape, strict=True)):
             if free_vars(e) <= sizes.keys() and _number(e, sizes) != n:
                 raise TypeMismatch(
@@ -141,13 +164,32 @@ class _Run:
             if node in self.known:
                 stack.pop()
                 continue
-            missing = [c for c in _operands(node) if c not in self.known]
+            missing = [c for c in self.operands(node) if c not in self.known]
             if missing:
                 stack.extend(reversed(missing))
                 continue
             self.known[node] = self.one(node)
             stack.pop()
         return self.known[root]
+
+    def operands(self, node: RelaxExpr) -> list[RelaxExpr]:
+        """What has to be known before a node is: of an If only the condition, no function's inside."""
+        match node:
+            case If(condition):
+                return [condition]
+            case Call(op, args):
+                given = [a for a in args if a is not None]
+                return [op, *given] if isinstance(op, RelaxExpr) else given
+            case Tuple(items):
+                return list(items)
+            case TupleGetItem(value):
+                return [value]
+            case Let(var, value, body):
+                if value not in self.known:
+                    return [value]
+                self.known[var] = self.known[value]
+                return [body]
+        return []
 
     def one(self, node: RelaxExpr) -> Any:
         """The value of one node whose operands are known."""
@@ -162,6 +204,10 @@ class _Run:
                 return self.value((yes if bool(self.known[condition]) else no).body)
             case Call():
                 return self.call(node)
+            case Let(body=body):
+                return self.known[body]
+            case Function():
+                return _Closure(node, self.known, self.sizes)
             case Var():
                 raise TypeMismatch(f"{node.name} is no parameter of the function")
         raise Unsupported(f"a {type(node).__name__} as a value")
@@ -171,10 +217,23 @@ class _Run:
         args = [None if a is None else self.known[a] for a in node.args]
         if isinstance(node.op, GlobalVar):
             return self.function(node, node.op, args)
+        if isinstance(node.op, RelaxExpr):
+            return _run(self.known[node.op], args, self.module)
+        if isinstance(node.op, GraphOp):
+            return self.expanded(node, node.op, args)
         attrs = {k: _plain(v, self.sizes) for k, v in node.attrs.items()}
         result = evaluate_op(node.op, args, attrs)
         self.check(node, node.op.name, result)
         return result
+
+    def expanded(self, node: Call, op: GraphOp, args: list[Any]) -> Any:
+        """An operator of a face: what its body says."""
+        made = op.instance([None if a is None else a.type for a in node.args], node.attrs)
+        run = _Run(self.sizes, self.module)
+        for p, x in zip(made.params, args, strict=True):
+            if p is not None:
+                run.known[p] = x
+        return run.value(made.body)
 
     def function(self, node: Call, name: GlobalVar, args: list[Any]) -> Any:
         """A function of the module: a graph function, or a tensor program on fresh results."""
@@ -182,8 +241,7 @@ class _Run:
             raise TypeMismatch(f"{name.name} is called, but no module is given")
         callee = self.module[name]
         if not isinstance(callee, PrimFunc):
-            results = interpret(callee, *args, module=self.module)
-            return tuple(results) if isinstance(callee.body, Tuple) else results[0]
+            return _run(_Closure(callee, {}, {}), args, self.module)
         types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
         outs = [self.empty(t) for t in types]
         given = [np.array(a, order="C") for a in args if a is not None]
@@ -212,17 +270,3 @@ class _Run:
                     f"interpret: {name} gave {dt.from_numpy(x.dtype)} {list(x.shape)}, "
                     f"its inferred type is {t.dtype} {want}"
                 )
-
-
-def _operands(node: RelaxExpr) -> list[RelaxExpr]:
-    """What has to be known before a node is evaluated: of an If only the condition."""
-    match node:
-        case If(condition):
-            return [condition]
-        case Call():
-            return [a for a in node.args if a is not None]
-        case Tuple(items):
-            return list(items)
-        case TupleGetItem(value):
-            return [value]
-    return []

@@ -9,32 +9,77 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.module import as_function
 from smelt.ir.node import Node, postorder
-from smelt.ir.text import Scripted
-from smelt.ir.types import TensorType, TupleType, Type, tensor_type
+from smelt.ir.text import Scripted, script
+from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.topi.registry import Op, get_op
 
 __all__ = [
     "Call",
+    "CallAttrs",
     "Constant",
+    "ConstantArray",
     "Function",
     "GlobalVar",
     "If",
+    "Let",
     "RelaxExpr",
     "Tuple",
     "TupleGetItem",
     "Var",
+    "bind",
     "call",
+    "call_function",
     "call_tir",
     "constant",
+    "dialect_of",
+    "free_vars",
     "rewrite",
     "tensor_type_of",
     "values",
 ]
 
 
+class CallAttrs(dict[str, Any]):
+    """The attributes of a call: a mapping whose items are attributes too, `attrs.strides`."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: str, values: Mapping[str, Any]) -> None:
+        """Name the operator, for messages."""
+        super().__init__(values)
+        self.op = op
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        known = ", ".join(self) or "none"
+        raise AttributeError(f"{self.op} has no attribute {name!r}; attributes: {known}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (CallAttrs, (self.op, dict(self)))
+
+
+class ConstantArray(np.ndarray):
+    """The array of a constant: what is computed from it is a plain array again."""
+
+    def __array_wrap__(self, made: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return made[()] if return_scalar else np.asarray(made)
+
+    def numpy(self) -> np.ndarray:
+        """The plain array; the memory is the same."""
+        return self.view(np.ndarray)
+
+    asnumpy = numpy
+
+
 class RelaxExpr(Node):
-    """A value of a graph program. Has identity; `type` is what is known of it."""
+    """A value of a graph program. Has identity; `type` is what is known of it.
+
+    +, -, *, /, ** and comparisons with < and > are calls of the operators of those names, in the
+    words of the face that the operands belong to; == is identity.
+    """
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ()
 
@@ -43,12 +88,83 @@ class RelaxExpr(Node):
         """What is known of the value."""
         raise AttributeError(f"a {type(self).__name__} has no type of its own")
 
+    @property
+    def checked_type(self) -> Type:
+        """The type; an error where it is not known yet."""
+        if isinstance(self.type, IncompleteType):
+            raise TypeMismatch(
+                f"the type of this {type(self).__name__} is not known yet; run InferType"
+            )
+        return self.type
+
+    struct_info = checked_type
+
+    def __str__(self) -> str:
+        dialect = dialect_of(self)
+        return script(self) if dialect is None else dialect.text(self)
+
+    def __call__(self, *args: RelaxExpr) -> Call:
+        """A call of this value, which is a function."""
+        return call_function(self, args)
+
+    def __add__(self, other: Any) -> RelaxExpr:
+        return _combined("add", self, other)
+
+    def __radd__(self, other: Any) -> RelaxExpr:
+        return _combined("add", other, self)
+
+    def __sub__(self, other: Any) -> RelaxExpr:
+        return _combined("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> RelaxExpr:
+        return _combined("subtract", other, self)
+
+    def __mul__(self, other: Any) -> RelaxExpr:
+        return _combined("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> RelaxExpr:
+        return _combined("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> RelaxExpr:
+        return _combined("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> RelaxExpr:
+        return _combined("divide", other, self)
+
+    def __pow__(self, other: Any) -> RelaxExpr:
+        return _combined("power", self, other)
+
+    def __neg__(self) -> RelaxExpr:
+        return _combined("negative", self)
+
+    def __lt__(self, other: Any) -> RelaxExpr:
+        return _combined("less", self, other)
+
+    def __le__(self, other: Any) -> RelaxExpr:
+        return _combined("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> RelaxExpr:
+        return _combined("greater", self, other)
+
+    def __ge__(self, other: Any) -> RelaxExpr:
+        return _combined("greater_equal", self, other)
+
 
 class Var(RelaxExpr):
-    """A parameter."""
+    """A parameter, or the variable of a Let."""
 
     name: str
     type: Type
+
+    @property
+    def name_hint(self) -> str:
+        """Its name."""
+        return self.name
+
+    @property
+    def type_annotation(self) -> Type:
+        """Its type."""
+        return self.type
 
 
 class Constant(RelaxExpr):
@@ -58,23 +174,39 @@ class Constant(RelaxExpr):
     type: TensorType
     name: str = ""
 
+    def __post_init__(self) -> None:
+        self.data = self.data.view(ConstantArray)  # type: ignore[misc]
+
 
 class GlobalVar(Node):
     """A function of the module, by name."""
 
     name: str
 
+    @property
+    def name_hint(self) -> str:
+        """Its name."""
+        return self.name
+
+    def __str__(self) -> str:
+        return f"@{self.name}"
+
+    def __call__(self, *args: RelaxExpr) -> Call:
+        """A call of this function of the module; InferType finds its type."""
+        return call_function(self, args)
+
 
 class Call(RelaxExpr):
-    """An operator, or a tensor program of the module (`GlobalVar`), applied to values.
+    """An operator, a function of the module (`GlobalVar`) or a closure, applied to values.
 
+    op     an operator; a GlobalVar; a Function, or a value that is one, called in place
     args   operands; None stands for an optional operand left out
     attrs  all attributes of the operator, in declared order
     type   the result's type: a TupleType where the operator has several results
     name   a hint for people: the node's name in the model
     """
 
-    op: Op | GlobalVar
+    op: Op | GlobalVar | RelaxExpr
     args: tuple[RelaxExpr | None, ...]
     attrs: Mapping[str, Any]
     type: Type
@@ -91,6 +223,11 @@ class Tuple(RelaxExpr):
         """The tuple of the items' types."""
         return TupleType(tuple([i.type for i in self.items]))
 
+    @property
+    def fields(self) -> tuple[RelaxExpr, ...]:  # type: ignore[override]
+        """The values."""
+        return self.items
+
 
 class TupleGetItem(RelaxExpr):
     """One item of a tuple."""
@@ -102,12 +239,21 @@ class TupleGetItem(RelaxExpr):
     def type(self) -> Type:
         """The item's type."""
         t = self.value.type
+        if isinstance(t, IncompleteType):
+            return t
         assert isinstance(t, TupleType)
         return t.items[self.index]
 
+    @property
+    def tuple_value(self) -> RelaxExpr:
+        """The tuple."""
+        return self.value
+
 
 class Function(Scripted, RelaxExpr):
-    """A graph function. A Tuple as body returns several results.
+    """A graph function; a value too: a closure over the variables around it.
+
+    A Tuple as body returns several results.
 
     attrs  plain data, e.g. {"output_names": (...)}
     """
@@ -116,9 +262,30 @@ class Function(Scripted, RelaxExpr):
     body: RelaxExpr
     attrs: Mapping[str, Any] = {}
 
+    @property
+    def type(self) -> Type:
+        """From the parameters' types to the body's."""
+        return FuncType(tuple([p.type for p in self.params]), self.body.type)
+
+    @property
+    def ret_type(self) -> Type:
+        """The type of the result."""
+        return self.body.type
+
     def results(self) -> tuple[RelaxExpr, ...]:
         """The results one by one."""
         return self.body.items if isinstance(self.body, Tuple) else (self.body,)
+
+    def with_attr(self, name: str, value: Any) -> Function:
+        """A copy with one attribute set."""
+        return self.replace(attrs={**self.attrs, name: value})
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The text in the words of its operators; `show_meta_data` lists the constants."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return RelaxExpr.__str__(self)
 
 
 class If(RelaxExpr):
@@ -128,6 +295,86 @@ class If(RelaxExpr):
     then_branch: Function
     else_branch: Function
     type: Type
+
+    @property
+    def cond(self) -> RelaxExpr:
+        """The scalar bool that decides."""
+        return self.condition
+
+    @property
+    def true_branch(self) -> RelaxExpr:
+        """The value where it is true."""
+        return self.then_branch.body
+
+    @property
+    def false_branch(self) -> RelaxExpr:
+        """The value where it is false."""
+        return self.else_branch.body
+
+
+class Let(RelaxExpr):
+    """A named value. A Function as `value` may call itself by the variable."""
+
+    var: Var
+    value: RelaxExpr
+    body: RelaxExpr
+
+    @property
+    def type(self) -> Type:
+        """The body's type."""
+        node: RelaxExpr = self
+        while isinstance(node, Let):
+            node = node.body
+        return node.type
+
+
+def dialect_of(e: Node) -> Any:
+    """Whose words an expression is written in: the first found; None: the core's own.
+
+    A face's operators have a `dialect`, and so have its variables.
+    """
+    for node in postorder(e):
+        found = getattr(node.op if isinstance(node, Call) else node, "dialect", None)
+        if found is not None:
+            return found
+    return None
+
+
+def _nearest_dialect(e: Any) -> Any:
+    """The dialect of the value itself, without looking far."""
+    for _ in range(100):
+        match e:
+            case Call(op, args):
+                found = getattr(op, "dialect", None)
+                if found is not None or not args:
+                    return found
+                e = args[0]
+            case TupleGetItem(value):
+                e = value
+            case Let(body=body):
+                e = body
+            case If(then_branch=branch):
+                e = branch.body
+            case _:
+                break
+    return getattr(e, "dialect", None)
+
+
+def _combined(name: str, *operands: Any) -> RelaxExpr:
+    """An operator of a name on values, and numbers beside them."""
+    dialect = next((d for d in map(_nearest_dialect, operands) if d is not None), None)
+    if dialect is not None:
+        return dialect.make(name, *operands)  # type: ignore[no-any-return]
+    known = next(o for o in operands if isinstance(o, RelaxExpr))
+    given = [
+        o if isinstance(o, RelaxExpr) else constant(np.asarray(o, dt.to_numpy(_dtype_of(known))))
+        for o in operands
+    ]
+    return call(name, *given)
+
+
+def _dtype_of(e: RelaxExpr) -> str:
+    return e.type.dtype if isinstance(e.type, TensorType) else "float32"
 
 
 def tensor_type_of(x: RelaxExpr | None) -> TensorType:
@@ -147,16 +394,40 @@ def call(op: Op | str, *args: RelaxExpr | None, name: str = "", **attrs: Any) ->
     """An operator applied to values; the result's type is inferred."""
     op = get_op(op) if isinstance(op, str) else op
     full = op.normalize(attrs)
-    types = [None if a is None else _tensor_type(op, i, a) for i, a in enumerate(args)]
-    out = op.infer(types, full)
-    return Call(op, args, full, out[0] if len(out) == 1 else TupleType(out), name)
+    types = [None if a is None else a.type for a in args]
+    return Call(op, args, CallAttrs(op.name, full), result_type(op, types, full), name)
 
 
-def _tensor_type(op: Op, index: int, arg: RelaxExpr) -> TensorType:
-    t = arg.type
-    if not isinstance(t, TensorType):
-        raise TypeMismatch(f"{op.name}: operand {index} is a tuple; take one of its items")
-    return t
+def result_type(op: Op, types: Sequence[Type | None], attrs: Mapping[str, Any]) -> Type:
+    """The type of a call of an operator; not known where an operand's is not."""
+    if any(incomplete(t) for t in types):
+        return IncompleteType()
+    return op.result_type(types, attrs)
+
+
+def incomplete(t: Type | None) -> bool:
+    """Whether something of a type is not known yet."""
+    match t:
+        case IncompleteType():
+            return True
+        case TupleType(items):
+            return any(incomplete(i) for i in items)
+        case FuncType(arg_types, ret_type):
+            return incomplete(ret_type) or any(incomplete(a) for a in arg_types)
+    return False
+
+
+def call_function(
+    callee: GlobalVar | RelaxExpr, args: Sequence[RelaxExpr], type: Type | None = None
+) -> Call:
+    """A function of the module, or a closure, applied to values.
+
+    type  the result's; None: what the closure's type says, else not known yet
+    """
+    if type is None:
+        known = callee.type if isinstance(callee, RelaxExpr) else IncompleteType()
+        type = known.ret_type if isinstance(known, FuncType) else IncompleteType()
+    return Call(callee, tuple(args), CallAttrs("a function", {}), type)
 
 
 def call_tir(func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str = "") -> Call:
@@ -184,3 +455,36 @@ def rewrite(f: Function, fn: Callable[[Any], RelaxExpr | None]) -> Function:
             memo[id(node)] = new if replaced is None else replaced
     body = memo[id(f.body)]
     return f if body is f.body else f.replace(body=body)
+
+
+def bind(root: Any, bound: Mapping[Var, RelaxExpr]) -> Any:
+    """An expression with values in place of variables; a Function loses the parameters bound."""
+    memo: dict[Node, Any] = dict(bound)
+    for node in postorder(root):
+        if node not in memo:
+            new = node.with_children(lambda c: memo.get(c, c))
+            if isinstance(new, Function) and any(p in bound for p in node.params):
+                rest = tuple([p for p in node.params if p not in bound])
+                new = new.replace(params=rest)
+            memo[node] = new
+    return memo[root]
+
+
+def free_vars(root: RelaxExpr) -> list[Var]:
+    """The variables of an expression that nothing in it binds, in order of first use."""
+    bound: set[Node] = set()
+    found: dict[Var, None] = {}
+    for node in postorder(root):
+        match node:
+            case Function(params):
+                bound.update(params)
+            case Let(var):
+                bound.add(var)
+            case Var():
+                found[node] = None
+    return [v for v in found if v not in bound]
+
+
+@as_function.register
+def _(e: RelaxExpr) -> Function:
+    return e if isinstance(e, Function) else Function(tuple(free_vars(e)), e)

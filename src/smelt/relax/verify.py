@@ -12,9 +12,10 @@ from smelt.ir.expr import Expr, IntImm, convert
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Buffer, PrimFunc
+from smelt.topi.registry import Op
 
 from .nodes import (
     Call,
@@ -22,10 +23,12 @@ from .nodes import (
     Function,
     GlobalVar,
     If,
+    Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
     Var,
+    result_type,
 )
 from .printer import same_data
 
@@ -54,6 +57,10 @@ def show_type(t: Type) -> str:
     """A type as people write it: float32[n, 3], (float32[1], int64[1])."""
     if isinstance(t, TupleType):
         return f"({', '.join([show_type(i) for i in t.items])})"
+    if isinstance(t, FuncType):
+        return f"fn ({', '.join([show_type(a) for a in t.arg_types])}) -> {show_type(t.ret_type)}"
+    if not isinstance(t, TensorType):
+        return "a type not known yet" if isinstance(t, IncompleteType) else repr(t)
     assert isinstance(t, TensorType)
     return f"{t.dtype}[{', '.join([_show(e) for e in t.shape])}]"
 
@@ -120,8 +127,9 @@ class _Verifier:
     def operands(self, node: RelaxExpr) -> list[RelaxExpr]:
         """What a value is computed from."""
         match node:
-            case Call():
-                return [a for a in node.args if a is not None]
+            case Call(op, args):
+                given = [a for a in args if a is not None]
+                return [op, *given] if isinstance(op, RelaxExpr) else given
             case Tuple(items):
                 return list(items)
             case TupleGetItem(value):
@@ -139,8 +147,14 @@ class _Verifier:
                 self.constant(node)
             case Call(GlobalVar() as target):
                 self.program_call(node, target)
+            case Call(RelaxExpr() as closure):
+                self.closure_call(node, closure)
             case Call():
                 self.call(node)
+            case Function():
+                self.function(node, variables)
+            case Let():
+                self.let(node, variables)
             case TupleGetItem(value, index):
                 t = value.type
                 if not isinstance(t, TupleType) or not 0 <= index < len(t.items):
@@ -169,16 +183,11 @@ class _Verifier:
     def call(self, node: Call) -> None:
         """Attributes are complete and the type is the inferred one."""
         op = node.op
-        assert not isinstance(op, GlobalVar)
-        types: list[TensorType | None] = []
-        for k, a in enumerate(node.args):
-            t = None if a is None else a.type
-            if t is not None and not isinstance(t, TensorType):
-                self.fail(node, f"operand {k} is a tuple")
-            types.append(t)
+        assert isinstance(op, Op)
+        types = [None if a is None else a.type for a in node.args]
         try:
             full = op.normalize(node.attrs)
-            inferred = op.infer(types, full)
+            whole = result_type(op, types, full)
         except SmeltError as e:
             self.fail(node, str(e))
         if list(full) != list(node.attrs) or not all(
@@ -188,11 +197,35 @@ class _Verifier:
                 node,
                 f"the attributes are {dict(node.attrs)}; complete and in order they are {full}",
             )
-        whole = inferred[0] if len(inferred) == 1 else TupleType(inferred)
         if whole is not node.type:
             self.fail(
                 node, f"the type is {show_type(node.type)}, inference gives {show_type(whole)}"
             )
+
+    def closure_call(self, node: Call, closure: RelaxExpr) -> None:
+        """A closure called: its type is a function's, of as many parameters as operands."""
+        t = closure.type
+        if isinstance(t, IncompleteType):
+            return
+        if not isinstance(t, FuncType):
+            self.fail(node, f"what is called is no function: its type is {show_type(t)}")
+        if len(t.arg_types) != len(node.args):
+            self.fail(node, f"{len(node.args)} operands for {len(t.arg_types)} parameters")
+
+    def let(self, node: Let, variables: set[Var]) -> None:
+        """A chain of names: each may be used below it, and a function in its own value."""
+        inner = set(variables)
+        rest: RelaxExpr = node
+        while isinstance(rest, Let):
+            inner.add(rest.var)
+            if isinstance(rest.value, Function):
+                self.function(rest.value, inner)
+            else:
+                for v in self.below(rest.value):
+                    self.value(v, inner)
+            rest = rest.body
+        for v in self.below(rest):
+            self.value(v, inner)
 
     def branch(self, node: If, variables: set[Var]) -> None:
         """Both branches have the type of the whole, the condition is a bool."""

@@ -7,36 +7,75 @@ with smelt.transform.PassContext(opt_level=3):
 
 from __future__ import annotations
 
-import smelt.topi  # noqa: F401  (the operators)
+from typing import Any as _Any
 
-from . import analysis, backend, frontend, op, transform
+import smelt.topi  # noqa: F401  (the operators)
+from smelt.ir.module import IRModule
+
+from . import analysis, backend, frontend, op, ops, transform, ty
 from .build_module import build
-from .expr import Call, Constant, Expr, GlobalVar, If, Tuple, TupleGetItem, Var, const, var, view
+from .dialect import TupleWrapper, const
+from .expr import (
+    Any,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Tuple,
+    TupleGetItem,
+    Var,
+    bind,
+    var,
+)
 from .factory import GraphExecutorFactoryModule
-from .module import Function, IRModule
 from .params import load_param_dict, save_param_dict
+from .ty import FuncType, IncompleteType, TensorType, TupleType, Type, scalar_type
+
+nn, image, vision = op.nn, op.image, op.vision
+random, annotation = op.random, op.annotation
 
 __all__ = [
+    "Any",
     "Call",
     "Constant",
     "Expr",
+    "FuncType",
     "Function",
     "GlobalVar",
     "GraphExecutorFactoryModule",
     "IRModule",
     "If",
+    "IncompleteType",
+    "Let",
+    "TensorType",
     "Tuple",
     "TupleGetItem",
+    "TupleType",
+    "TupleWrapper",
+    "Type",
     "Var",
     "analysis",
     "backend",
+    "bind",
     "build",
     "const",
     "frontend",
     "load_param_dict",
     "op",
+    "ops",
     "save_param_dict",
+    "scalar_type",
     "transform",
+    "ty",
     "var",
-    "view",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Operators without a namespace: relay.add, relay.reshape, ..."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(op, name)

@@ -8,21 +8,21 @@ from typing import Any
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
-from smelt.relax import nodes as relax
+from smelt.ir.node import Node
+from smelt.relax.nodes import Call, Constant, If, Var
+from smelt.relax.nodes import free_vars as free
+from smelt.topi.registry import Op
 
-from .expr import Call, Constant, Expr, Var, view
-from .module import Function
-from .op import Op
+from .op import name_of
 
-__all__ = ["all_vars", "count_ops", "free_vars", "post_order_visit"]
+__all__ = ["all_vars", "constants", "count_ops", "free_vars", "post_order_visit"]
 
 
 def post_order_visit(expr: Any, fvisit: Callable[[Any], object]) -> None:
     """Call fvisit with everything an expression is made of, once each, parts before wholes.
 
-    expr    a function (`mod["main"]`), a view, or a node of a graph program. Operators and the
-            functions of fused groups are visited too
-    fvisit  gets views (relay.Call, relay.Var, ...), operators (relay.op.Op) and functions
+    expr    a function (`mod["main"]`) or another expression
+    fvisit  gets expressions (relay.Call, relay.Var, ...) and operators (relay.op.Op)
     """
     for part in _parts(expr):
         fvisit(part)
@@ -32,7 +32,7 @@ def _parts(expr: Any) -> Iterator[Any]:
     if isinstance(expr, IRModule):
         raise TypeMismatch('post_order_visit takes a function, e.g. mod["main"], not a module')
     seen: set[Any] = set()
-    stack: list[tuple[Any, bool]] = [(view(expr), False)]
+    stack: list[tuple[Any, bool]] = [(expr, False)]
     while stack:
         node, ready = stack.pop()
         if ready:
@@ -43,14 +43,15 @@ def _parts(expr: Any) -> Iterator[Any]:
             stack += [(part, False) for part in reversed(_inside(node))]
 
 
-def _inside(node: Any) -> tuple[Any, ...]:
-    if isinstance(node, Op):
-        return ()
-    if isinstance(node, relax.Function):
-        scope = node.scope if isinstance(node, Function) else {}
-        return (*[view(p, scope) for p in node.params], view(node.body, scope))
-    assert isinstance(node, Expr)
-    return node.operands()
+def _inside(node: Any) -> list[Any]:
+    match node:
+        case Call(op, args):
+            return [op, *[a for a in args if a is not None]]
+        case If(condition, yes, no):
+            return [condition, yes.body, no.body]
+        case Node():
+            return list(node.children())
+    return []
 
 
 def all_vars(expr: Any) -> list[Var]:
@@ -59,10 +60,8 @@ def all_vars(expr: Any) -> list[Var]:
 
 
 def free_vars(expr: Any) -> list[Var]:
-    """Variables that are no parameter of a function of the expression."""
-    parts = list(_parts(expr))
-    bound = {id(p) for f in parts if isinstance(f, relax.Function) for p in f.params}
-    return [p for p in parts if isinstance(p, Var) and id(p.node) not in bound]
+    """Variables that nothing in the expression binds."""
+    return free(expr)
 
 
 def count_ops(expr: Any) -> dict[str, int]:
@@ -70,7 +69,7 @@ def count_ops(expr: Any) -> dict[str, int]:
     found: Counter[str] = Counter()
     for part in _parts(expr):
         if isinstance(part, Call) and isinstance(part.op, Op):
-            found[part.op.name] += 1
+            found[name_of(part.op)] += 1
     return dict(found.most_common())
 
 

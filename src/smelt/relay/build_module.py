@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from smelt.codegen.llvm import resolve
-from smelt.ir import module as ir_module
 from smelt.ir.errors import CompileError, TypeMismatch
+from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.lowering.model import build_model
 from smelt.pipeline import as_target, optimize
@@ -21,7 +21,6 @@ from smelt.transform import PassContext
 
 from .backend import Executor, Runtime
 from .factory import GraphExecutorFactoryModule
-from .module import IRModule
 from .printer import type_text
 from .transform import build_steps
 
@@ -57,14 +56,13 @@ def build(
     made = _target(target, target_host)
     if isinstance(ir_mod, relax.Function):
         ir_mod = IRModule({"main": ir_mod})
-    if not isinstance(ir_mod, ir_module.IRModule):
+    if not isinstance(ir_mod, IRModule):
         raise TypeMismatch(f"relay.build: ir_mod is a {type(ir_mod).__name__}; "
                            "give an IRModule, e.g. from relay.frontend.from_onnx")  # fmt: skip
     if "main" not in ir_mod:
         known = ", ".join(ir_mod) or "none"
         raise CompileError(f'relay.build: the module has no function "main"; it has: {known}')
-    seen = IRModule.of(ir_mod)
-    plain = seen.plain()
+    plain = IRModule(ir_mod.functions, ir_mod.attrs)
     if mod_name != "default":
         plain.attrs["name"] = mod_name
     plain = bind_params(plain, params or {})
@@ -75,7 +73,7 @@ def build(
             plain = step(plain)
         fused = IRModule.of(plain).plain()
     lib = build_model(fused, resolve(made), context.options)
-    return GraphExecutorFactoryModule(lib, seen, fused, made, mod_name)
+    return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)
 
 
 def _check_forms(executor: Any, runtime: Any, *pools: object) -> None:
@@ -110,7 +108,7 @@ def _target(target: Any, host: Any) -> Target:
     return made if host is None else Target(made, host=host)
 
 
-def bind_params(mod: ir_module.IRModule, params: Mapping[str, Any]) -> ir_module.IRModule:
+def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
     """A module whose "main" has constants in place of the named parameters."""
     main = mod["main"]
     by_name = {p.name: p for p in main.params}

@@ -1,274 +1,224 @@
-"""Relay expressions: read-only views of the values of a graph program.
-
-There is no second graph IR. A view holds one of smelt's nodes (`.node`) and answers in Relay's
-words; two views are equal if they show the same node.
-"""
+"""Relay's expression classes: names for nodes of the one graph IR, and how Relay constructs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any as Anything
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.node import Node
-from smelt.ir.types import TensorType, tensor_type
-from smelt.relax import nodes as relax
-from smelt.runtime import NDArray, array
+from smelt.ir.expr import INDEX
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.types import IncompleteType, TupleType, Type, tensor_type
+from smelt.relax import nodes as core
+from smelt.relax.nodes import CallAttrs, RelaxExpr
+from smelt.topi.registry import Op
 
-from .op import Op, get
-from .printer import expression_text
-from .table import describe
+from .dialect import RELAY, Face, const, make, value
 
-__all__ = ["Attrs", "Call", "Constant", "Expr", "GlobalVar", "If", "Tuple", "TupleGetItem", "Var",
-           "const", "unwrap", "var", "view"]  # fmt: skip
+__all__ = ["Any", "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "RelayVar",
+           "Tuple", "TupleGetItem", "Var", "bind", "const", "var"]  # fmt: skip
 
-Scope = Mapping[str, Node]
 
+class RelayVar(core.Var):
+    """A variable of a Relay program: operators on it are Relay's."""
 
-class Attrs(Mapping[str, Any]):
-    """The attributes of a call, under Relay's names: `attrs.strides` or `attrs["strides"]`."""
+    dialect: ClassVar[Anything] = RELAY
 
-    def __init__(self, op: str, values: Mapping[str, Any]) -> None:
-        """Name the operator, for messages."""
-        self._op, self._values = op, dict(values)
 
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+class Any(metaclass=Face):
+    """An extent that is not known before the program runs: `relay.Any()`. Each is another one."""
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+    node = SizeVar
 
-    def __len__(self) -> int:
-        return len(self._values)
+    @staticmethod
+    def make() -> SizeVar:
+        """A new symbolic size."""
+        return SizeVar("any", INDEX)
 
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and name in self._values:
-            return self._values[name]
-        known = ", ".join(self._values) or "none"
-        raise AttributeError(f"{self._op} has no attribute {name!r}; attributes: {known}")
 
-    def __repr__(self) -> str:
-        return f"{self._op} {self._values}"
+def _node(given: Anything, where: str) -> RelaxExpr:
+    return value(given, where)
 
 
-class Expr:
-    """A value. Made by `view`."""
+class Expr(metaclass=Face):
+    """Any value of a graph program."""
 
-    __slots__ = ("node", "scope")
+    node = RelaxExpr
 
-    def __init__(self, node: Any, scope: Scope | None = None) -> None:
-        """Show a node; scope: the functions of its module."""
-        self.node = node
-        self.scope: Scope = scope if scope is not None else {}
+    @staticmethod
+    def make(*given: Anything) -> Anything:
+        """Expressions are made by their own classes."""
+        raise TypeMismatch("relay.Expr is the class of all expressions; make one of its kinds")
 
-    @property
-    def checked_type(self) -> Any:
-        """The type: smelt's TensorType (shape, dtype) or TupleType."""
-        return self.node.type
 
-    def operands(self) -> tuple[Any, ...]:
-        """The expressions that this one is made of."""
-        return ()
+class Var(metaclass=Face):
+    """A variable: `relay.Var(name_hint, type_annotation=None)`."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and other.node is self.node
+    node = core.Var
 
-    def __hash__(self) -> int:
-        return hash(id(self.node))
+    @staticmethod
+    def make(name_hint: str, type_annotation: Type | None = None, span: object = None) -> core.Var:
+        """A variable; without a type, inference finds it."""
+        return RelayVar(name_hint, IncompleteType() if type_annotation is None else type_annotation)
 
-    def __str__(self) -> str:
-        return expression_text(self.node, self.scope)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
+class Constant(metaclass=Face):
+    """An array known at compile time: `relay.Constant(array)`."""
 
+    node = core.Constant
 
-class Var(Expr):
-    """A parameter."""
+    @staticmethod
+    def make(data: Anything, span: object = None) -> core.Constant:
+        """A constant from a numpy array or an NDArray."""
+        return const(np.asarray(data))
 
-    __slots__ = ()
 
-    @property
-    def name_hint(self) -> str:
-        """Its name."""
-        return str(self.node.name)
+class GlobalVar(metaclass=Face):
+    """A function of the module by name: `relay.GlobalVar("f")`; called, it makes a Call."""
 
-    @property
-    def type_annotation(self) -> Any:
-        """Its type."""
-        return self.node.type
+    node = core.GlobalVar
 
+    @staticmethod
+    def make(name_hint: str, type_annot: Type | None = None) -> core.GlobalVar:
+        """A name."""
+        return core.GlobalVar(name_hint)
 
-class Constant(Expr):
-    """An array known at compile time."""
 
-    __slots__ = ()
+class Call(metaclass=Face):
+    """An operator, a function or a closure applied: `relay.Call(op, args, attrs=None)`."""
 
-    @property
-    def data(self) -> NDArray:
-        """A copy of the array."""
-        return array(self.node.data)
+    node = core.Call
 
+    @staticmethod
+    def make(
+        op: Anything,
+        args: Sequence[Anything],
+        attrs: Mapping[str, Anything] | None = None,
+        type_args: Sequence[Type] | None = None,
+        span: object = None,
+    ) -> core.Call:
+        """A call; the type of an operator's is inferred, a function's known from its own."""
+        if isinstance(op, Op):
+            return make(op, *args, **dict(attrs or {}))
+        given = [_node(a, "relay.Call: an operand") for a in args]
+        made = core.call_function(op, given)
+        return made if not attrs else made.replace(attrs=CallAttrs("a function", dict(attrs)))
 
-class GlobalVar(Expr):
-    """A function of the module, by name."""
 
-    __slots__ = ()
-
-    @property
-    def name_hint(self) -> str:
-        """Its name."""
-        return str(self.node.name)
-
-    def __str__(self) -> str:
-        return f"@{self.name_hint}"
-
-
-class Call(Expr):
-    """An operator, or a function of the module, applied to values."""
-
-    __slots__ = ()
-
-    @property
-    def op(self) -> Any:
-        """An Op; the function itself where a fused group is called; a GlobalVar otherwise."""
-        callee = self.node.op
-        if not isinstance(callee, relax.GlobalVar):
-            return get(describe(self.node)[0])
-        f = self.scope.get(callee.name)
-        fused = isinstance(f, relax.Function) and f.attrs.get("primitive")
-        return f if fused else GlobalVar(callee, self.scope)
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        """The operands; those left out are not counted, those of concatenate are one tuple."""
-        given = [a for a in self.node.args if a is not None]
-        if getattr(self.node.op, "variadic", False):
-            return (view(relax.Tuple(tuple(given)), self.scope),)
-        return tuple([view(a, self.scope) for a in given])
-
-    @property
-    def attrs(self) -> Attrs:
-        """The attributes, under Relay's names."""
-        if isinstance(self.node.op, relax.GlobalVar):
-            return Attrs(f"@{self.node.op.name}", {})
-        return Attrs(*describe(self.node))
-
-    def operands(self) -> tuple[Any, ...]:
-        """The operator, then the operands."""
-        return (self.op, *self.args)
-
-
-class Tuple(Expr):
-    """Several values together."""
-
-    __slots__ = ()
-
-    @property
-    def fields(self) -> tuple[Any, ...]:
-        """The values."""
-        return tuple([view(i, self.scope) for i in self.node.items])
-
-    def operands(self) -> tuple[Any, ...]:
-        """The values."""
-        return self.fields
-
-
-class TupleGetItem(Expr):
-    """One value of a tuple."""
-
-    __slots__ = ()
-
-    @property
-    def tuple_value(self) -> Any:
-        """The tuple."""
-        return view(self.node.value, self.scope)
-
-    @property
-    def index(self) -> int:
-        """Which value of it."""
-        return int(self.node.index)
-
-    def operands(self) -> tuple[Any, ...]:
-        """The tuple."""
-        return (self.tuple_value,)
-
-
-class If(Expr):
-    """A branch."""
-
-    __slots__ = ()
-
-    @property
-    def cond(self) -> Any:
-        """The scalar bool that decides."""
-        return view(self.node.condition, self.scope)
-
-    @property
-    def true_branch(self) -> Any:
-        """The value where it is true."""
-        return view(self.node.then_branch.body, self.scope)
-
-    @property
-    def false_branch(self) -> Any:
-        """The value where it is false."""
-        return view(self.node.else_branch.body, self.scope)
-
-    def operands(self) -> tuple[Any, ...]:
-        """Condition and branches."""
-        return (self.cond, self.true_branch, self.false_branch)
-
-
-_VIEWS: dict[type, type[Expr]] = {
-    relax.Var: Var,
-    relax.Constant: Constant,
-    relax.GlobalVar: GlobalVar,
-    relax.Call: Call,
-    relax.Tuple: Tuple,
-    relax.TupleGetItem: TupleGetItem,
-    relax.If: If,
-}
-
-
-def view(node: Any, scope: Scope | None = None) -> Any:
-    """A node of a graph program as a Relay expression; functions are their own view.
-
-    scope  the functions of its module, so that fused groups can be entered
-    """
-    if isinstance(node, Expr | Op | relax.Function):
-        return node
-    made = _VIEWS.get(type(node))
-    if made is None:
-        raise TypeMismatch(f"relay.view: a {type(node).__name__} is no value of a graph program")
-    return made(node, scope)
-
-
-def unwrap(value: Any) -> Any:
-    """The node behind a view; other values as they are."""
-    return value.node if isinstance(value, Expr) else value
+class Tuple(metaclass=Face):
+    """Several values together: `relay.Tuple([a, b])`."""
+
+    node = core.Tuple
+
+    @staticmethod
+    def make(fields: Sequence[Anything], span: object = None) -> core.Tuple:
+        """A tuple."""
+        return core.Tuple(tuple([_node(f, "relay.Tuple: a field") for f in fields]))
+
+
+class TupleGetItem(metaclass=Face):
+    """One value of a tuple: `relay.TupleGetItem(t, 0)`."""
+
+    node = core.TupleGetItem
+
+    @staticmethod
+    def make(tuple_value: Anything, index: int, span: object = None) -> core.TupleGetItem:
+        """One value of a tuple."""
+        whole = _node(tuple_value, "relay.TupleGetItem: the tuple")
+        t = whole.type
+        if isinstance(t, TupleType) and not 0 <= index < len(t.items):
+            raise TypeMismatch(f"relay.TupleGetItem: item {index} of a tuple of {len(t.items)}")
+        if not isinstance(t, TupleType | IncompleteType):
+            raise TypeMismatch("relay.TupleGetItem: the value is no tuple, but one tensor")
+        return core.TupleGetItem(whole, int(index))
+
+
+class Function(metaclass=Face):
+    """A function: `relay.Function(params, body, ret_type=None, type_params=None, attrs=None)`."""
+
+    node = core.Function
+
+    @staticmethod
+    def make(
+        params: Sequence[core.Var],
+        body: Anything,
+        ret_type: Type | None = None,
+        type_params: Sequence[Anything] | None = None,
+        attrs: Mapping[str, Anything] | None = None,
+        span: object = None,
+    ) -> core.Function:
+        """A function. ret_type is checked where the body's type is known."""
+        for p in params:
+            if not isinstance(p, core.Var):
+                raise TypeMismatch(f"relay.Function: a parameter is {type(p).__name__}, not a Var")
+        made = _node(body, "relay.Function: the body")
+        if ret_type is not None and not core.incomplete(made.type) and made.type is not ret_type:
+            raise TypeMismatch(
+                f"relay.Function: the body has another type than ret_type={ret_type}"
+            )
+        given = dict(attrs or {})
+        if type_params:
+            given["type_params"] = tuple(type_params)
+        return core.Function(tuple(params), made, given)
+
+
+class If(metaclass=Face):
+    """A branch: `relay.If(cond, true_branch, false_branch)`."""
+
+    node = core.If
+
+    @staticmethod
+    def make(
+        cond: Anything, true_branch: Anything, false_branch: Anything, span: object = None
+    ) -> core.If:
+        """A branch on a scalar bool; both sides have one type."""
+        yes = _node(true_branch, "relay.If: true_branch")
+        no = _node(false_branch, "relay.If: false_branch")
+        types = [t for t in (yes.type, no.type) if not core.incomplete(t)]
+        if len(types) == 2 and types[0] is not types[1]:
+            raise TypeMismatch(
+                f"relay.If: the branches have different types: {types[0]} and {types[1]}"
+            )
+        t = types[0] if types else IncompleteType()
+        condition = _node(cond, "relay.If: cond")
+        return core.If(condition, core.Function((), yes), core.Function((), no), t)
+
+
+class Let(metaclass=Face):
+    """A named value: `relay.Let(variable, value, body)`."""
+
+    node = core.Let
+
+    @staticmethod
+    def make(variable: core.Var, value: Anything, body: Anything, span: object = None) -> core.Let:
+        """A named value; a Function may call itself by the variable."""
+        return core.Let(variable, _node(value, "relay.Let: the value"), _node(body, "relay.Let"))
 
 
 def var(
-    name_hint: str, type_annotation: TensorType | None = None, shape: Any = None,
+    name_hint: str,
+    type_annotation: Type | str | None = None,
+    shape: Anything = None,
     dtype: str = "float32",
-) -> Var:  # fmt: skip
-    """A parameter for a function, of a type or of a shape and dtype."""
-    if (type_annotation is None) == (shape is None):
+    span: object = None,
+) -> core.Var:
+    """A variable of a type, or of a shape and dtype; of neither: inference finds the type.
+
+    type_annotation  a type; a dtype as text is that of a scalar
+    shape            extents: numbers, relay.Any(), symbolic sizes
+    """
+    if type_annotation is not None and shape is not None:
         raise TypeMismatch(f"relay.var({name_hint!r}): give either a type or a shape")
-    t = type_annotation if type_annotation is not None else tensor_type(tuple(shape), dtype)
-    return Var(relax.Var(name_hint, t))
+    if shape is not None:
+        return RelayVar(name_hint, tensor_type(tuple(shape), dtype))
+    if isinstance(type_annotation, str):
+        return RelayVar(name_hint, tensor_type((), type_annotation))
+    return RelayVar(name_hint, IncompleteType() if type_annotation is None else type_annotation)
 
 
-def const(value: npt.ArrayLike | NDArray, dtype: str | None = None) -> Constant:
-    """A constant: 64-bit Python numbers become 32-bit ones, as everywhere in Relay."""
-    data = np.asarray(value)
-    if dtype is not None:
-        data = data.astype(dtype)
-    elif not isinstance(value, np.ndarray | np.generic | NDArray):
-        data = data.astype(
-            {"float64": "float32", "int64": "int32"}.get(str(data.dtype), data.dtype)
-        )
-    return Constant(relax.constant(np.asarray(data, order="C")))
+def bind(expr: RelaxExpr, binds: Mapping[core.Var, RelaxExpr]) -> RelaxExpr:
+    """An expression with values in place of variables; of a function, its parameters go."""
+    return core.bind(expr, binds)

@@ -9,9 +9,10 @@ from typing import Any
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.read import load
 from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.ir.module import IRModule
 from smelt.runtime import NDArray, array
 
-from .module import IRModule
+from .lift import lift
 
 __all__ = ["from_onnx"]
 
@@ -48,10 +49,10 @@ def from_onnx(
     given = {i.name: i.dtype for i in read.graph.inputs}
     _check_dtypes(dtype, given)
     if freeze_params:
-        return IRModule.of(import_onnx(model, shape)), {}
+        return lift(import_onnx(model, shape)), {}
     proto, names = _thawed(model)
     params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
-    return IRModule.of(import_onnx(proto, shape)), params
+    return lift(import_onnx(proto, shape)), params
 
 
 def _check_opset(opset: int | None, read: Any) -> None:

@@ -1,4 +1,4 @@
-"""Graph programs in the words of Relay. The text is for people: it is not parsed back.
+"""Graph programs in the words of Relay.
 
     fn (%x: Tensor[(1, 3, 8, 8), float32]) -> Tensor[(1, 4, 8, 8), float32] {
       %0 = nn.conv2d(%x, meta[relay.Constant][0], padding=[1, 1, 1, 1], ...);
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.expr import Expr, IntImm
-from smelt.ir.module import IRModule
+from smelt.ir.module import TEXTS, IRModule
 from smelt.ir.node import Node
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import FuncType, TensorType, TupleType, Type
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -29,12 +29,16 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    dialect_of,
     values,
 )
+from smelt.relax.printer import same_data
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
+from smelt.topi.registry import Op
 
-from .table import DEFAULTS, describe
+from .dialect import RELAY
+from .op import name_of
 
 __all__ = ["expression_text", "function_text", "module_text", "type_text"]
 
@@ -45,7 +49,10 @@ def type_text(t: Type) -> str:
     """A type in Relay's words: Tensor[(1, 3), float32]."""
     if isinstance(t, TupleType):
         return f"({', '.join([type_text(i) for i in t.items])}{',' * (len(t.items) == 1)})"
-    assert isinstance(t, TensorType)
+    if isinstance(t, FuncType):
+        return f"fn ({', '.join([type_text(a) for a in t.arg_types])}) -> {type_text(t.ret_type)}"
+    if not isinstance(t, TensorType):
+        return "_"
     extents = [size_text(e) for e in t.shape]
     return f"Tensor[({', '.join(extents)}{',' * (len(extents) == 1)}), {t.dtype}]"
 
@@ -162,13 +169,13 @@ class _Printer:
                 f = self.scope.get(name)
                 callee = names.get(f, f"@{name}") if f is not None else f"@{name}"
                 return [f"{callee}({self.operands(args, names)})"]
-            case Call(op, args):
-                text, attrs = describe(node)
+            case Call(Op() as op, args, attrs):
                 given = self.operands(args, names)
-                if getattr(op, "variadic", False):
-                    given = f"({given}{',' * (len(args) == 1)})"
-                words = [f"{k}={value_text(v)}" for k, v in attrs.items() if not _default(k, v)]
-                return [f"{text}({', '.join([given, *words] if given else words)})"]
+                words = [f"{k}={value_text(v)}" for k, v in attrs.items() if not _usual(op, k, v)]
+                return [f"{name_of(op)}({', '.join([given, *words] if given else words)})"]
+            case Call(callee, args):
+                assert isinstance(callee, RelaxExpr)
+                return [f"{self.operand(callee, names)}({self.operands(args, names)})"]
             case Tuple(items):
                 return [f"({self.operands(items, names)}{',' * (len(items) == 1)})"]
             case TupleGetItem(value, index):
@@ -215,8 +222,10 @@ def _scalar(data: np.ndarray) -> str:
     return text + _SUFFIX.get(str(data.dtype), f" /* {data.dtype} */")
 
 
-def _default(name: str, value: Any) -> bool:
-    return any(type(value) is type(d) and value == d for d in DEFAULTS.get(name, ()))
+def _usual(op: Op, name: str, value: Any) -> bool:
+    """Whether an attribute has its default value, and need not be shown."""
+    p = op.attributes.get(name)
+    return p is not None and same_data(value, p.default)
 
 
 def _order(result: RelaxExpr, known: Names) -> list[RelaxExpr]:
@@ -247,3 +256,20 @@ def _operands(node: RelaxExpr) -> list[RelaxExpr]:
             inside = set(values(no.body))
             return [condition, *[v for v in values(yes.body) if v in inside]]
     return []
+
+
+def _own(mod: IRModule) -> bool:
+    """Whether some function of a module is written in Relay's operators."""
+    return any(isinstance(f, Function) and dialect_of(f) is RELAY for f in mod.functions.values())
+
+
+def _text(mod: IRModule, show_meta_data: bool = True, only_own: bool = False) -> str:
+    return "" if only_own and not _own(mod) else module_text(mod, show_meta_data)
+
+
+def _expression(e: RelaxExpr) -> str:
+    return function_text(e) if isinstance(e, Function) else expression_text(e)
+
+
+TEXTS["relay"] = _text
+RELAY.text = _expression

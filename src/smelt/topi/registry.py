@@ -17,7 +17,7 @@ from typing import Any, overload
 
 from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
-from smelt.ir.types import TensorType
+from smelt.ir.types import TensorType, TupleType, Type
 from smelt.te.tensor import ComputeOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 
@@ -104,6 +104,14 @@ class Op:
     def infer(self, types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
         """The types of the results."""
         return self.instance(types, attrs).types
+
+    def result_type(self, types: Sequence[Type | None], attrs: Attrs) -> Type:
+        """The type of a call: a tuple where the operator has several results."""
+        for i, t in enumerate(types):
+            if t is not None and not isinstance(t, TensorType):
+                raise TypeMismatch(f"{self.name}: operand {i} is a tuple; take one of its items")
+        found = self.infer(types, attrs)  # type: ignore[arg-type]
+        return found[0] if len(found) == 1 else TupleType(found)
 
     def _trace(self, types: Sequence[TensorType | None], attrs: Attrs) -> OpInstance:
         self._check_count(types)

@@ -10,13 +10,15 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from smelt.ir import module as ir_module
 from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.module import IRModule
 from smelt.ir.options import Options
+from smelt.relax.nodes import Function, dialect_of
 from smelt.relax.transform.canonicalize import RULES
 from smelt.relax.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from smelt.relax.transform.eliminate_dead_code import eliminate_dead_code
 from smelt.relax.transform.engine import Rule, RuleSet, apply_rules
+from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fold_constants import FOLD_RULES, fold_constants
 from smelt.relax.transform.fold_scale import FOLD_SCALE_RULES
 from smelt.relax.transform.fuse_ops import fuse_ops
@@ -24,7 +26,8 @@ from smelt.relax.transform.simplify import SIMPLIFY_RULES, simplify
 from smelt.relax.verify import verify
 from smelt.transform import Pass, PassContext, PassInfo, Sequential
 
-from .module import IRModule
+from ..dialect import RELAY
+from ..lift import lift
 
 __all__ = [
     "CanonicalizeOps",
@@ -41,7 +44,7 @@ __all__ = [
     "build_steps",
 ]
 
-GraphPass = Callable[[ir_module.IRModule], ir_module.IRModule]
+GraphPass = Callable[[IRModule], IRModule]
 
 # name: the opt_level at which relay.build runs it
 LEVELS: Mapping[str, int] = {
@@ -63,19 +66,31 @@ _BATCH_NORM = RuleSet({op: SIMPLIFY_RULES.table.get(op, ()) for op in _INFERENCE
 
 def _pass(name: str, fn: GraphPass) -> Pass:
     def run(mod: Any) -> IRModule:
-        if not isinstance(mod, ir_module.IRModule):
+        if not isinstance(mod, IRModule):
             raise TypeMismatch(
                 f"relay.transform.{name} takes an IRModule, not {type(mod).__name__}"
             )
-        return IRModule.of(fn(mod))
+        return fn(mod)
 
     return Pass(run, PassInfo(name, LEVELS[name]))
+
+
+def _core_pass(name: str, fn: GraphPass) -> Pass:
+    """A pass on the core's operators: Relay's are expanded for it and lifted again after it."""
+
+    def run(mod: IRModule) -> IRModule:
+        own = any(
+            isinstance(f, Function) and dialect_of(f) is RELAY for f in mod.functions.values()
+        )
+        return lift(fn(expand_ops(mod))) if own else fn(mod)
+
+    return _pass(name, run)
 
 
 def InferType() -> Pass:
     """Types are always known here; this checks them and the other rules of graph programs."""
 
-    def check(mod: ir_module.IRModule) -> ir_module.IRModule:
+    def check(mod: IRModule) -> IRModule:
         verify(mod)
         return mod
 
@@ -91,22 +106,22 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
 
 def FoldConstant(fold_qnn: bool = False) -> Pass:
     """Compute calls whose operands are all constants. fold_qnn is there for the signature."""
-    return _pass("FoldConstant", fold_constants)
+    return _core_pass("FoldConstant", fold_constants)
 
 
 def SimplifyInference() -> Pass:
     """BatchNorm with constant statistics becomes arithmetic, or part of the weights before it."""
-    return _pass("SimplifyInference", lambda mod: apply_rules(mod, _BATCH_NORM))
+    return _core_pass("SimplifyInference", lambda mod: apply_rules(mod, _BATCH_NORM))
 
 
 def FoldScaleAxis() -> Pass:
     """Scales and shifts per channel become part of constant weights."""
-    return _pass("FoldScaleAxis", lambda mod: apply_rules(mod, FOLD_SCALE_RULES))
+    return _core_pass("FoldScaleAxis", lambda mod: apply_rules(mod, FOLD_SCALE_RULES))
 
 
 def SimplifyExpr() -> Pass:
     """All algebraic laws: neutral elements, inverse moves, chains of casts, ..."""
-    return _pass("SimplifyExpr", simplify)
+    return _core_pass("SimplifyExpr", simplify)
 
 
 def CanonicalizeOps() -> Pass:

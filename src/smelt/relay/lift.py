@@ -1,7 +1,6 @@
-"""The one table between smelt's operators and the names that Relay programs use.
+"""The core's operators in Relay's words: `lift` is the inverse of `expand_ops`.
 
-`describe(call)` gives a call's Relay name and attributes. Operators that Relay does not have keep
-their own name after "smelt.", e.g. smelt.gelu.
+Operators that Relay does not have stay the core's own; their text is e.g. smelt.gelu.
 """
 
 from __future__ import annotations
@@ -9,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from smelt.ir.errors import SmeltError
 from smelt.ir.expr import Expr, IntImm
+from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
-from smelt.relax.nodes import Call, RelaxExpr
+from smelt.relax import nodes as core
+from smelt.relax.graph_op import GraphOp
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant, rewrite
 from smelt.topi.registry import Op
 
-__all__ = ["DEFAULTS", "classic_names", "describe"]
+from .dialect import RELAY, const
+from .expr import RelayVar
+
+__all__ = ["lift"]
 
 Described = tuple[str, dict[str, Any]]
 
@@ -105,7 +111,6 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "scatter_elements": ("scatter_elements", {"axis": "axis", "reduction": "reduction"}),
     "scatter_nd": ("scatter_nd", {"reduction": "mode"}),
     "transpose": ("transpose", {"axes": "axes"}),
-    "expand_dims": ("expand_dims", {"axes": "axis"}),
     "squeeze": ("squeeze", {"axes": "axis"}),
     "broadcast_to": ("broadcast_to", {"shape": "shape"}),
     "concat": ("concatenate", {"axis": "axis"}),
@@ -130,50 +135,100 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }  # fmt: skip
 
-DEFAULTS: dict[str, Any] = {
-    # attributes that the text leaves out where they have this value
-    "dilation": ((1,), (1, 1), (1, 1, 1)),
-    "strides": ((1,), (1, 1), (1, 1, 1)),
-    "padding": ((0, 0), (0, 0, 0, 0), (0, 0, 0, 0, 0, 0)),
-    "output_padding": ((), (0,), (0, 0), (0, 0, 0)),
-    "groups": (1,),
-    "data_layout": ("NCW", "NCHW", "NCDHW"),
-    "kernel_layout": ("OIW", "OIHW", "OIDHW", "IOW", "IOHW", "IODHW"),
-    "layout": ("NCW", "NCHW", "NCDHW"),
-    "out_layout": ("",),
-    "out_dtype": ("",),
-    "units": (None,),
-    "keepdims": (False,),
-    "exclusive": (False,),
-    "reverse": (False,),
-    "select_last_index": (False,),
-    "ceil_mode": (False,),
-    "count_include_pad": (False,),
-    "transpose_a": (False,),
-    "transpose_b": (False,),
-    "center": (True,),
-    "scale": (True,),
-    "batch_dims": (0,),
-}
-
 _LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
-def describe(call: Call) -> Described:
-    """The Relay name and the attributes of a call of an operator."""
-    op = call.op
-    assert isinstance(op, Op)
-    special = _SPECIAL.get(op.name)
+def lift(mod: IRModule) -> IRModule:
+    """A module whose graph functions are calls of Relay's operators, where Relay has them."""
+    made = {name: _function(f) for name, f in mod.functions.items() if isinstance(f, Function)}
+    return mod.with_functions(made)
+
+
+def _function(f: Function) -> Function:
+    """One function; its parameters become variables of Relay."""
+    params = {p: p if isinstance(p, RelayVar) else RelayVar(p.name, p.type) for p in f.params}
+    new = rewrite(f, lambda v: params.get(v) if isinstance(v, core.Var) else lifted(v))
+    return new.replace(params=tuple(params.values()))
+
+
+def lifted(node: RelaxExpr) -> RelaxExpr | None:
+    """A call of one of the core's operators in Relay's words; None: it stays.
+
+    What Relay's operator means has to have the same type, or the call stays the core's own.
+    """
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or isinstance(node.op, GraphOp):
+        return None
+    name, attrs = _describe(node)
+    op = RELAY.ops.get(name)
+    if op is None or any(a not in op.attributes for a in attrs):
+        return None
+    operands = _OPERANDS.get(name, _given)(node)
+    try:
+        made: RelaxExpr = core.call(op, *operands, name=node.name, **attrs)
+        if name in _FIRST:
+            made = core.TupleGetItem(made, 0)
+    except SmeltError:
+        return None
+    return made if made.type is node.type else None
+
+
+def _describe(call: Call) -> Described:
+    """The Relay name and the attributes of a call."""
+    special = _SPECIAL.get(call.op.name)  # type: ignore[union-attr]
     if special is not None:
         return special(call)
-    name, renamed = _RENAMED.get(op.name, (f"smelt.{op.name}", {}))
-    return name, {renamed.get(k, k): plain(v) for k, v in call.attrs.items()}
+    name, renamed = _RENAMED.get(call.op.name, ("", {}))  # type: ignore[union-attr]
+    attrs = {renamed.get(k, k): plain(v) for k, v in call.attrs.items()}
+    return name, {k: v for k, v in attrs.items() if (k, v) not in _USUAL}
 
 
-def classic_names() -> dict[str, tuple[str, ...]]:
-    """Relay's names for each of smelt's operators that it knows; several where shapes decide."""
-    found: dict[str, tuple[str, ...]] = {name: (to,) for name, (to, _) in _RENAMED.items()}
-    return {**found, **_SPECIAL_NAMES}
+_USUAL = (("reverse", False),)
+"""Attributes that Relay does not have, with the values that Relay's operators mean."""
+
+_FIRST = ("nn.batch_norm",)
+"""Operators of which the core's has the first result alone."""
+
+
+# -------------------------------------------------------------------------------- operands
+
+
+def _given(call: Call) -> list[RelaxExpr | None]:
+    """The operands as they are; those left out at the end go."""
+    found = list(call.args)
+    while found and found[-1] is None:
+        found.pop()
+    return found
+
+
+def _together(call: Call) -> list[RelaxExpr | None]:
+    """All operands as one tuple."""
+    return [core.Tuple(tuple([a for a in call.args if a is not None]))]
+
+
+def _with_bias(call: Call) -> list[RelaxExpr | None]:
+    """The second operand as a vector."""
+    x, bias = call.args
+    assert bias is not None
+    if len(shape_of(bias)) == 1:
+        return [x, bias]
+    if isinstance(bias, Constant):
+        return [x, constant(bias.data.reshape(-1), bias.name)]
+    return [x, core.call("reshape", bias, shape=(shape_of(bias)[0],))]
+
+
+def _padded(call: Call) -> list[RelaxExpr | None]:
+    """The value around as an operand."""
+    x = call.args[0]
+    assert x is not None
+    value = call.attrs["value"]
+    return [x] if call.attrs["mode"] != "constant" else [x, const(value)]
+
+
+_OPERANDS: Mapping[str, Callable[[Call], list[RelaxExpr | None]]] = {
+    "concatenate": _together,
+    "nn.bias_add": _with_bias,
+    "nn.pad": _padded,
+}
 
 
 def plain(value: Any) -> Any:
@@ -298,6 +353,15 @@ def _batch_norm(call: Call) -> Described:
                              "scale": True}  # fmt: skip
 
 
+def _expand_dims(call: Call) -> Described:
+    """New dimensions that are next to each other."""
+    rank = len(shape_of(call))
+    axes = sorted([a % rank for a in call.attrs["axes"]])
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        return "", {}
+    return "expand_dims", {"axis": axes[0], "num_newaxis": len(axes)}
+
+
 def _prelu(call: Call) -> Described:
     return "nn.prelu", {"axis": 1}
 
@@ -323,7 +387,6 @@ def _pad(call: Call) -> Described:
     return "nn.pad", {
         "pad_width": tuple([(pads[i], pads[half + i]) for i in range(half)]),
         "pad_mode": call.attrs["mode"],
-        "pad_value": call.attrs["value"],
     }
 
 
@@ -359,6 +422,7 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "matmul": _matmul,
     "reshape": _reshape,
     "batch_norm": _batch_norm,
+    "expand_dims": _expand_dims,
     "prelu": _prelu,
     "instance_norm": _instance_norm,
     "group_norm": _group_norm,
@@ -366,26 +430,4 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "pad": _pad,
     "topk": _topk,
     "resize": _resize,
-}
-
-_SPECIAL_NAMES: Mapping[str, tuple[str, ...]] = {
-    "conv1d": ("nn.conv1d",),
-    "conv2d": ("nn.conv2d",),
-    "conv3d": ("nn.conv3d",),
-    "conv_transpose": ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"),
-    "max_pool": ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
-    "avg_pool": ("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"),
-    "mean": ("mean", "nn.global_avg_pool2d"),
-    "max": ("max", "nn.global_max_pool2d"),
-    "add": ("add", "nn.bias_add"),
-    "matmul": ("nn.matmul", "nn.dense", "nn.batch_matmul"),
-    "reshape": ("reshape", "nn.batch_flatten"),
-    "batch_norm": ("nn.batch_norm",),
-    "prelu": ("nn.prelu",),
-    "instance_norm": ("nn.instance_norm",),
-    "group_norm": ("nn.group_norm",),
-    "lrn": ("nn.lrn",),
-    "pad": ("nn.pad",),
-    "topk": ("topk",),
-    "resize": ("image.resize1d", "image.resize2d", "image.resize3d"),
 }

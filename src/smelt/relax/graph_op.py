@@ -1,0 +1,177 @@
+"""Operators of a face: functions from graph values to graph values.
+
+    RELAY = Dialect("relay")
+
+    @RELAY.op("nn.bias_add")
+    def bias_add(data: RelaxExpr, bias: RelaxExpr, *, axis: int = 1) -> RelaxExpr: ...
+
+The body writes the call in the core's operators. Running it on placeholders gives the result's
+type, memoised by operand types and attributes, and the fusion kind; `expand_ops` runs it on the
+real operands before a program is compiled. Operands may be tuples.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.topi.registry import Attrs, Op
+
+from .nodes import Call, RelaxExpr, Tuple, Var, call, tensor_type_of, values
+from .views import VIEW_NAMES
+
+__all__ = ["Dialect", "GraphOp", "GraphOpInstance"]
+
+_ORDER = ("elementwise", "broadcast", "injective", "reduce", "contraction", "opaque")
+"""Fusion kinds from the lightest on."""
+
+
+class Dialect:
+    """The operators of a face by name, and how the face writes expressions."""
+
+    def __init__(self, name: str) -> None:
+        """No operators yet. The face sets `text`, and `make`: (operator's name, *operands)."""
+        self.name = name
+        self.ops: dict[str, GraphOp] = {}
+        self.text: Callable[[RelaxExpr], str] = repr
+        self.make: Callable[..., RelaxExpr] = call
+
+    def __repr__(self) -> str:
+        return f"Dialect({self.name!r})"
+
+    def op(
+        self,
+        *names: str,
+        kind: str | None = None,
+        prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> Callable[[Callable[..., Any]], GraphOp]:
+        """Enter a function as an operator; more names share its body.
+
+        kind     the fusion kind, where the body's is not the right one
+        prepare  brings all attributes into the form that calls hold, e.g. strides=2 as (2, 2)
+        """
+
+        def enter(fn: Callable[..., Any]) -> GraphOp:
+            made = [GraphOp(self, name, fn, kind, prepare) for name in names]
+            for m in made:
+                if m.name in self.ops:
+                    raise ValueError(f"{self.name} has an operator {m.name!r} already")
+                self.ops[m.name] = m
+            return made[0]
+
+        return enter
+
+    def get(self, name: str) -> GraphOp:
+        """The operator of this name."""
+        found = self.ops.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self.ops, 3)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            raise Unsupported(f"{self.name} has no operator {name!r}{hint}")
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.ops))
+
+
+class GraphOpInstance:
+    """An operator on operands of certain types: its expansion on placeholders.
+
+    params  one placeholder an operand, None for those left out
+    body    the core's expression of them
+    """
+
+    def __init__(self, params: tuple[Var | None, ...], body: RelaxExpr, kind: str | None) -> None:
+        """Keep the expansion."""
+        self.params, self.body = params, body
+        self.type = body.type
+        self.kind = kind or _kind(body)
+
+
+class GraphOp(Op):
+    """An operator that a body of graph values defines."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        name: str,
+        fn: Callable[..., Any],
+        kind: str | None = None,
+        prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> None:
+        """Read operands and attributes off the signature, as for every operator."""
+        super().__init__(fn, name, kind)
+        self.dialect, self.prepare = dialect, prepare
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"the operator {self.name} of {self.dialect.name} has to be expanded first")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        """Faces build calls with their own functions; an operator alone is not called."""
+        raise TypeMismatch(
+            f"{self.name} is an operator; {self.dialect.name}.{self.name}(...) makes a call of it"
+        )
+
+    def normalize(self, attrs: Attrs) -> dict[str, Any]:
+        """All attributes in declared order, in the form that calls hold."""
+        full = super().normalize(attrs)
+        return full if self.prepare is None else self.prepare(full)
+
+    def instance(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]
+        """The expansion for operands of these types (None = operand left out)."""
+        return super().instance(types, attrs)  # type: ignore[arg-type]
+
+    def infer(self, types: Sequence[Type | None], attrs: Attrs) -> tuple[TensorType, ...]:
+        """The types of the results."""
+        found = self.result_type(types, attrs)
+        return found.items if isinstance(found, TupleType) else (found,)  # type: ignore[return-value]
+
+    def result_type(self, types: Sequence[Type | None], attrs: Attrs) -> Type:
+        """The type of a call."""
+        found: Type = self.instance(types, attrs).type
+        return found
+
+    def expand(self, call: Call) -> RelaxExpr:
+        """The core's expression of a call."""
+        return self._body(call.args, call.attrs)
+
+    def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]
+        self._check_count(types)  # type: ignore[arg-type]
+        names = [*self.operands, *[f"arg{i}" for i in range(len(types))]]
+        params = tuple(
+            [None if t is None else Var(n, t) for t, n in zip(types, names, strict=False)]
+        )
+        return GraphOpInstance(params, self._body(params, attrs), self.fixed_kind)
+
+    def _body(self, args: Sequence[RelaxExpr | None], attrs: Attrs) -> RelaxExpr:
+        try:
+            made = self.fn(*args, **attrs)
+        except SmeltError as e:
+            if str(e).startswith(self.name + ":"):
+                raise
+            raise type(e)(f"{self.name}: {e}") from e
+        return Tuple(tuple(made)) if isinstance(made, list | tuple) else made
+
+
+def _kind(body: RelaxExpr) -> str:
+    """The heaviest kind of an expansion; two expensive ones together are opaque."""
+    if isinstance(body.type, TupleType):
+        return "opaque"
+    worst, expensive = "elementwise", 0
+    for node in values(body):
+        if not isinstance(node, Call) or not isinstance(node.op, Op):
+            continue
+        if node.op.name in VIEW_NAMES:
+            kind = "broadcast" if node.op.name in ("broadcast_to", "expand_dims") else "injective"
+        else:
+            types = [None if a is None else tensor_type_of(a) for a in node.args]
+            kind = node.op.instance(types, node.attrs).kind
+        expensive += kind in ("reduce", "contraction")
+        worst = max(worst, kind, key=_ORDER.index)
+    return "opaque" if expensive > 1 else worst

@@ -1,0 +1,61 @@
+"""Operators under their Relay names: `relay.op.get("nn.conv2d")`, `relay.op.nn.conv2d(x, w)`."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from smelt.ir.errors import SmeltError, Unsupported
+from smelt.topi.registry import Op, ops
+
+from ..dialect import RELAY, builder
+from ..names import Namespace
+
+__all__ = ["Op", "get", "list_op_names"]
+
+_FOREIGN = "smelt."
+"""In front of the names of operators of the core that Relay does not know."""
+
+nn, image, vision = Namespace("nn"), Namespace("image"), Namespace("vision")
+random, annotation, dyn = Namespace("random"), Namespace("annotation"), Namespace("dyn")
+
+
+def get(name: str) -> Op:
+    """The operator of a Relay name; the core's own are called smelt.gelu, smelt.attention, ...
+
+    Operators that a user defined with `smelt.op` have their own name.
+    """
+    if name in RELAY.ops:
+        return RELAY.ops[name]
+    core = ops()
+    bare = name.removeprefix(_FOREIGN)
+    if bare in core and (name.startswith(_FOREIGN) or not is_built_in(core[bare])):
+        return core[bare]
+    near = difflib.get_close_matches(name, [*RELAY.ops, *[_FOREIGN + n for n in core]], 3)
+    hint = f"; nearest: {', '.join(near)}" if near else ""
+    raise Unsupported(f"relay has no operator {name!r}{hint}")
+
+
+def is_built_in(op: Op) -> bool:
+    """Whether smelt itself defines an operator."""
+    return str(op.fn.__module__).startswith("smelt.")
+
+
+def name_of(op: Op) -> str:
+    """The name that `get` finds an operator by."""
+    own = RELAY.ops.get(op.name) is op or not is_built_in(op)
+    return op.name if own else _FOREIGN + op.name
+
+
+def list_op_names() -> list[str]:
+    """The Relay names of all operators."""
+    return list(RELAY)
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        try:
+            return builder(get(name))
+        except SmeltError as e:
+            raise AttributeError(str(e)) from None
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,77 @@
+"""Relay's types: names for the types of the one graph IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from smelt.ir import types
+
+from .dialect import Face
+
+__all__ = ["FuncType", "IncompleteType", "TensorType", "TupleType", "Type", "scalar_type"]
+
+
+class Type(metaclass=Face):
+    """Any type."""
+
+    node = types.Type
+
+    @staticmethod
+    def make(*given: Any) -> Any:
+        """Types are made by their own classes."""
+        raise TypeError("relay.Type is the class of all types; make one of its kinds")
+
+
+class TensorType(metaclass=Face):
+    """A tensor: `relay.TensorType(shape, dtype="float32")`."""
+
+    node = types.TensorType
+
+    @staticmethod
+    def make(shape: Sequence[Any], dtype: str = "float32") -> types.TensorType:
+        """A tensor's type; extents are numbers, relay.Any() or symbolic sizes."""
+        return types.tensor_type(tuple(shape), dtype)
+
+
+class TupleType(metaclass=Face):
+    """Several values: `relay.TupleType([a, b])`."""
+
+    node = types.TupleType
+
+    @staticmethod
+    def make(fields: Sequence[types.Type]) -> types.TupleType:
+        """A tuple's type."""
+        return types.TupleType(tuple(fields))
+
+
+class FuncType(metaclass=Face):
+    """A function: `relay.FuncType(arg_types, ret_type)`."""
+
+    node = types.FuncType
+
+    @staticmethod
+    def make(
+        arg_types: Sequence[types.Type],
+        ret_type: types.Type,
+        type_params: Sequence[Any] | None = None,
+        type_constraints: Sequence[Any] | None = None,
+    ) -> types.FuncType:
+        """A function's type."""
+        return types.FuncType(tuple(arg_types), ret_type)
+
+
+class IncompleteType(metaclass=Face):
+    """A type that inference has to find."""
+
+    node = types.IncompleteType
+
+    @staticmethod
+    def make(kind: object = None) -> types.IncompleteType:
+        """The type that is not known yet."""
+        return types.IncompleteType()
+
+
+def scalar_type(dtype: str) -> types.TensorType:
+    """The type of one number."""
+    return types.tensor_type((), dtype)
