@@ -39,6 +39,8 @@ _NAMES = {
     # values and modules
     "NDArray": "smelt.runtime",
     "cpu": "smelt.runtime",
+    "cuda": "smelt.runtime",
+    "device": "smelt.runtime",
     "IRModule": "smelt.ir.module",
     "SmeltError": "smelt.ir.errors",
 }
@@ -63,6 +65,7 @@ _ROOMS = (
     "instrument",
     "nd",
     "script",
+    "compat",
 )
 
 __all__ = [

@@ -24,7 +24,7 @@ def says(caught: pytest.ExceptionInfo[SmeltError], text: str) -> None:
 
 def small() -> relay.IRModule:
     """relu(conv2d(x, w) + b) * 2."""
-    x = relay.var("x", shape=(1, 2, 4, 4)).node
+    x = relay.var("x", shape=(1, 2, 4, 4))
     w = constant(np.ones((3, 2, 3, 3), "float32"), "w")
     b = constant(np.ones((3, 1, 1), "float32"), "b")
     y = call("relu", call("add", call("conv2d", x, w, pads=(1, 1, 1, 1)), b))

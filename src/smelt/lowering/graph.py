@@ -150,12 +150,12 @@ class _Planner:
         if isinstance(v.op, GlobalVar):
             self.launch(v, self.mod[v.op.name], [self.place(a) for a in v.args if a is not None])
             return
-        if v.op.name in VIEW_NAMES:
+        if v.callee in VIEW_NAMES:
             source = v.args[0]
             assert source is not None
             assert isinstance(v.type, TensorType)
             at = self.place(source)
-            made = view_of(v.op.name, v.attrs, at.view, v.type.shape, self.analyzer)
+            made = view_of(v.callee, v.attrs, at.view, v.type.shape, self.analyzer)
             if made is not None and _views_allowed(made):
                 self.places[id(v)] = Place(at.storage, made)
                 self.follow(v, source)
@@ -185,7 +185,7 @@ class _Planner:
         if (
             origin is None
             or isinstance(v.op, GlobalVar)
-            or v.op.name not in ("reshape", "squeeze", "expand_dims")
+            or v.callee not in ("reshape", "squeeze", "expand_dims")
         ):
             return
         if origin[0] in self.refused or origin[0] in self.orders:

@@ -23,7 +23,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars, substitute
-from smelt.relax.nodes import Call, Constant, Function, values
+from smelt.relax.nodes import Call, Constant, Function, memory_key, values
 from smelt.relax.views import dense
 from smelt.runtime.executable import Executable
 from smelt.target import Target
@@ -278,7 +278,8 @@ def _weights(model: Model) -> tuple[np.ndarray, dict[Storage, int]]:
             s = p.storage
             if s.kind != "constant" or s in offsets:
                 continue
-            key = (id(s.data), getattr(s, "pack", None))
+            known = None if s.data is None else memory_key(s.data)
+            key = (known, getattr(s, "pack", None))
             if key not in items:
                 items[key] = (size, s)
                 size += -(-s.fixed_bytes // ALIGNMENT) * ALIGNMENT
@@ -321,7 +322,7 @@ def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -
         moved: Expr = const(0)
         for p in (*launch.inputs, *launch.outputs):
             moved = moved + _size(p)
-        ops = [v.op.name for v in values(launch.group.body) if isinstance(v, Call)]
+        ops = [v.callee for v in values(launch.group.body) if isinstance(v, Call)]
         kernels.append(
             {
                 "name": launch.name,

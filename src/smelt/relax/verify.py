@@ -298,8 +298,8 @@ def _exprs(value: Any) -> Iterator[Expr]:
 
 def _label(node: Node | None) -> str:
     match node:
-        case Call(op, name=hint):
-            return f"call of {op.name}{f' ({hint!r})' if hint else ''}: "
+        case Call(name=hint):
+            return f"call of {node.callee}{f' ({hint!r})' if hint else ''}: "
         case Var(name):
             return f"the variable {name!r} "
         case Constant(name=hint):

@@ -15,6 +15,8 @@ from smelt.ir.types import TensorType
 from smelt.lowering.model import build_model
 from smelt.pipeline import as_target, optimize
 from smelt.relax import nodes as relax
+from smelt.relax.transform.expand_ops import expand_ops
+from smelt.relax.transform.normal_form import inline_functions
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.target import Target
 from smelt.transform import PassContext
@@ -69,9 +71,9 @@ def build(
     if context.plain:
         fused = optimize(plain, context.options)
     else:
+        fused = expand_ops(inline_functions(plain))
         for step in build_steps(context):
-            plain = step(plain)
-        fused = IRModule.of(plain).plain()
+            fused = step(fused)
     lib = build_model(fused, resolve(made), context.options)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.types import TensorType
+from smelt.ir.types import TensorType, TupleType
 from smelt.relax import nodes as core
-from smelt.relax.graph_op import Dialect, GraphOp
+from smelt.relax.graph_op import Dialect
 from smelt.relax.nodes import RelaxExpr
 from smelt.runtime import NDArray
 from smelt.topi.registry import Op
@@ -95,7 +95,7 @@ def make(op: Op | str, *given: Any, **attrs: Any) -> core.Call:
 RELAY.make = make
 
 
-def builder(op: GraphOp) -> Callable[..., Any]:
+def builder(op: Op) -> Callable[..., Any]:
     """The function that makes calls of an operator, as `relay.nn.conv2d(...)` is used.
 
     Attributes may be given by position behind the operands, in their declared order. Several
@@ -105,19 +105,16 @@ def builder(op: GraphOp) -> Callable[..., Any]:
     def build(*given: Any, **named: Any) -> Any:
         operands, attrs = _arguments(op, given, named)
         made = make(op, *operands, **attrs)
-        return TupleWrapper(made, len(made.type.items)) if _is_tuple(made) else made
+        t = made.type
+        return TupleWrapper(made, len(t.items)) if isinstance(t, TupleType) else made
 
     build.__name__ = build.__qualname__ = op.name
     build.__doc__ = op.__doc__
     return build
 
 
-def _is_tuple(e: RelaxExpr) -> bool:
-    return isinstance(e.type, core.TupleType)
-
-
 def _arguments(
-    op: GraphOp, given: tuple[Any, ...], named: dict[str, Any]
+    op: Op, given: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The operands and the attributes among a builder's arguments."""
     if op.variadic:

@@ -221,4 +221,5 @@ def var(
 
 def bind(expr: RelaxExpr, binds: Mapping[core.Var, RelaxExpr]) -> RelaxExpr:
     """An expression with values in place of variables; of a function, its parameters go."""
-    return core.bind(expr, binds)
+    made: RelaxExpr = core.bind(expr, binds)
+    return made

@@ -34,6 +34,7 @@ from smelt.relax.nodes import (
     TupleGetItem,
     call,
     constant,
+    memory_key,
 )  # fmt: skip
 from smelt.topi.registry import Op
 
@@ -261,7 +262,7 @@ class Graph:
             return c
         small = c.data.nbytes <= SMALL_CONSTANT
         # An array in the key stays alive, so its number is not given away.
-        key = (c.type, c.data.tobytes() if small else id(c.data))
+        key = (c.type, c.data.tobytes() if small else memory_key(c.data))
         return self._constants.setdefault(key, c)
 
     def walk(self, f: Function) -> Function:

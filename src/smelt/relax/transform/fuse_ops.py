@@ -203,7 +203,7 @@ class _Builder:
         found = self.by_form.get(form)
         if found is not None:
             return found
-        stem = "fused_" + "_".join(c.op.name for c in group) if len(group) > 1 else group[0].op.name
+        stem = "fused_" + "_".join(c.callee for c in group) if len(group) > 1 else group[0].callee
         stem = stem[:60].rstrip("_")
         name, n = stem, 0
         while name in self.functions or name in self.mod or name == "main":

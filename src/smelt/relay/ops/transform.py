@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import INDEX, const
 from smelt.ir.types import TupleType
 from smelt.relax.nodes import RelaxExpr, Tuple, TupleGetItem, call
 
@@ -23,9 +25,9 @@ def items_of(data: RelaxExpr, op: str) -> list[RelaxExpr]:
 
 @relay_op("reshape")
 def reshape(data: RelaxExpr, *, newshape: Any, allowzero: bool = False) -> RelaxExpr:
-    """Another shape. 0 copies an extent, -1 is what remains, -2 all the rest, -3 the product of two,
+    """Another shape: 0 copies an extent, -1 is what remains, -2 all the rest.
 
-    -4 splits one into the next two.
+    -3 is the product of two extents, -4 splits one into the next two.
     """
     return reshaped(data, new_shape(data, newshape, allowzero))
 
@@ -117,10 +119,10 @@ def split(data: RelaxExpr, *, indices_or_sections: Any, axis: int = 0) -> list[R
         count = indices_or_sections
         cuts = [extent * i // count for i in range(count + 1)]
     else:
-        cuts = [0, *indices_or_sections, extent]
+        cuts = [const(0, INDEX), *indices_or_sections, extent]
     return [
         call("strided_slice", data, axes=(at,), begin=(a,), end=(b,), strides=(1,))
-        for a, b in zip(cuts, cuts[1:], strict=False)
+        for a, b in itertools.pairwise(cuts)
     ]
 
 
