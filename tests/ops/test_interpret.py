@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.types import TupleType, tensor_type
 from smelt.relax.interpret import interpret

@@ -188,7 +188,8 @@ class Node(metaclass=NodeMeta):
         return (type(self), tuple(getattr(self, f) for f in self.__match_args__))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(repr(getattr(self, f)) for f in self.__match_args__)})"
+        shown = ", ".join([repr(getattr(self, f)) for f in self.__match_args__])
+        return f"{type(self).__name__}({shown})"
 
 
 def _nodes(value: object) -> Iterator[Node]:

@@ -173,7 +173,7 @@ class _Run:
         return self.known[root]
 
     def operands(self, node: RelaxExpr) -> list[RelaxExpr]:
-        """What has to be known before a node is: of an If only the condition, no function's inside."""
+        """What has to be known before a node: of an If the condition, of a function nothing."""
         match node:
             case If(condition):
                 return [condition]

@@ -12,27 +12,31 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import analysis, backend, frontend, op, ops, transform, ty
+from . import analysis, backend, expr, frontend, op, ops, transform, ty
 from .build_module import build
-from .dialect import TupleWrapper, const
-from .expr import (
-    Any,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Tuple,
-    TupleGetItem,
-    Var,
-    bind,
-    var,
-)
+from .dialect import TupleWrapper
+from .expr import bind, const, var
 from .factory import GraphExecutorFactoryModule
 from .params import load_param_dict, save_param_dict
-from .ty import FuncType, IncompleteType, TensorType, TupleType, Type, scalar_type
+from .ty import scalar_type
+
+# Classes by which nodes are made and recognised; a type checker learns no more than that of them.
+Any: _Any = expr.Any
+Call: _Any = expr.Call
+Constant: _Any = expr.Constant
+Expr: _Any = expr.Expr
+Function: _Any = expr.Function
+GlobalVar: _Any = expr.GlobalVar
+If: _Any = expr.If
+Let: _Any = expr.Let
+Tuple: _Any = expr.Tuple
+TupleGetItem: _Any = expr.TupleGetItem
+Var: _Any = expr.Var
+FuncType: _Any = ty.FuncType
+IncompleteType: _Any = ty.IncompleteType
+TensorType: _Any = ty.TensorType
+TupleType: _Any = ty.TupleType
+Type: _Any = ty.Type
 
 nn, image, vision = op.nn, op.image, op.vision
 random, annotation = op.random, op.annotation
@@ -62,6 +66,7 @@ __all__ = [
     "bind",
     "build",
     "const",
+    "expr",
     "frontend",
     "load_param_dict",
     "op",

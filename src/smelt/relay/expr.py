@@ -1,4 +1,4 @@
-"""Relay's expression classes: names for nodes of the one graph IR, and how Relay constructs them."""
+"""Relay's expression classes: names for nodes of the one graph IR, and how Relay makes them."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ def from_pytorch(
     """
     if custom_convert_map:
         raise Unsupported(
-            f"from_pytorch: custom_convert_map has {next(iter(custom_convert_map))!r}, but there is "
-            "no map: models come through ONNX; define an operator with smelt.op instead"
+            f"from_pytorch: custom_convert_map has {next(iter(custom_convert_map))!r}, but there "
+            "is no map: models come through ONNX; define an operator with smelt.op instead"
         )
     proto = to_onnx(script_module, [_input_info(i, default_dtype) for i in input_infos])
     thawed, names = _thawed(proto)

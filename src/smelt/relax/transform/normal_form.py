@@ -7,6 +7,7 @@ themselves, functions as results or operands, stay: only the virtual machine run
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
@@ -80,18 +81,22 @@ def _dissolved(f: Function) -> Function:
     for _ in range(1000):  # a body may bring further calls: each round goes one level deeper
         if not any(_in_place(n) for n in postorder(body)):
             break
-        done: dict[Node, Node] = {}
-        for node in postorder(body):
-            new = node.with_children(lambda c: done.get(c, c))
-            if isinstance(new, Call) and _in_place(new):
-                assert isinstance(new.op, Function)
-                given = dict(zip(new.op.params, new.args, strict=True))
-                new = bind(new.op.body, given)  # type: ignore[arg-type]
-            elif isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
-                new = new.value.items[new.index]
-            done[node] = new
-        body = done[body]  # type: ignore[assignment]
+        body = _one_level(body)
     return f if body is f.body else f.replace(body=body)
+
+
+def _one_level(body: RelaxExpr) -> Any:
+    """An expression with the bodies in place of calls of functions."""
+    done: dict[Node, Any] = {}
+    for node in postorder(body):
+        new: Any = node.with_children(lambda c: done.get(c, c))
+        if isinstance(new, Call) and isinstance(new.op, Function) and _in_place(new):
+            given: dict[Any, Any] = dict(zip(new.op.params, new.args, strict=True))
+            new = bind(new.op.body, given)
+        elif isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
+            new = new.value.items[new.index]
+        done[node] = new
+    return done[body]
 
 
 def _in_place(node: Node) -> bool:
