@@ -33,6 +33,7 @@ from .nodes import (
     Function,
     GlobalVar,
     If,
+    Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -160,6 +161,9 @@ class _Run:
                 return self.known[value][index]
             case If(condition, yes, no):
                 return self.value((yes if bool(self.known[condition]) else no).body)
+            case Let(var, value, body):
+                self.known[var] = self.known[value]
+                return self.value(body)
             case Call():
                 return self.call(node)
             case Var():
@@ -171,6 +175,8 @@ class _Run:
         args = [None if a is None else self.known[a] for a in node.args]
         if isinstance(node.op, GlobalVar):
             return self.function(node, node.op, args)
+        if isinstance(node.op, Function):
+            return self.apply(node.op, args)
         attrs = {k: _plain(v, self.sizes) for k, v in node.attrs.items()}
         result = evaluate_op(node.op, args, attrs)
         self.check(node, node.op.name, result)
@@ -189,6 +195,12 @@ class _Run:
         given = [np.array(a, order="C") for a in args if a is not None]
         run_program(callee, *given, *outs)
         return tuple(outs) if isinstance(node.type, TupleType) else outs[0]
+
+    def apply(self, callee: Function, args: list[Any]) -> Any:
+        """A function called in place: its body sees its parameters and the values around."""
+        run = _Run(self.sizes, self.module)
+        run.known = {**self.known, **dict(zip(callee.params, args, strict=True))}
+        return run.value(callee.body)
 
     def empty(self, t: Type) -> Array:
         """Room for a result."""
@@ -224,5 +236,7 @@ def _operands(node: RelaxExpr) -> list[RelaxExpr]:
         case Tuple(items):
             return list(items)
         case TupleGetItem(value):
+            return [value]
+        case Let(_, value):
             return [value]
     return []

@@ -20,6 +20,7 @@ __all__ = [
     "Function",
     "GlobalVar",
     "If",
+    "Let",
     "RelaxExpr",
     "Tuple",
     "TupleGetItem",
@@ -128,6 +129,19 @@ class If(RelaxExpr):
     then_branch: Function
     else_branch: Function
     type: Type
+
+
+class Let(RelaxExpr):
+    """A value under a name: `body`, in which `var` stands for `value`."""
+
+    var: Var
+    value: RelaxExpr
+    body: RelaxExpr
+
+    @property
+    def type(self) -> Type:
+        """The body's type."""
+        return self.body.type
 
 
 def tensor_type_of(x: RelaxExpr | None) -> TensorType:
