@@ -1,5 +1,6 @@
 """The operators: one function each. `get_op(name)` finds one by name."""
 
+from .annotation import compiler_begin, compiler_end
 from .attention import attention
 from .broadcast import (
     add,
@@ -149,6 +150,8 @@ __all__ = [
     "ceil",
     "celu",
     "clip",
+    "compiler_begin",
+    "compiler_end",
     "concat",
     "conv1d",
     "conv2d",

@@ -204,7 +204,7 @@ class _Builder:
         if found is not None:
             return found
         stem = "fused_" + "_".join(c.callee for c in group) if len(group) > 1 else group[0].callee
-        stem = stem[:60].rstrip("_")
+        stem = stem[:60].rstrip("_").replace(".", "_")
         name, n = stem, 0
         while name in self.functions or name in self.mod or name == "main":
             n += 1
