@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smelt import arith, display, ir, relax, runtime, target, te, tir, topi
+    from smelt import arith, byoc, display, ir, relax, runtime, target, te, tir, topi
     from smelt.display import show
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
@@ -55,6 +55,7 @@ _ROOMS = (
     "lowering",
     "codegen",
     "frontend",
+    "byoc",
     "pipeline",
     "display",
     "relay",
@@ -74,6 +75,7 @@ __all__ = [
     "__version__",
     "arith",
     "build",
+    "byoc",
     "compile",
     "cpu",
     "display",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt import te
+from smelt.byoc import compile_externals
 from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.peak import Peak, Registers
@@ -94,7 +95,8 @@ def compile(
             'smelt.show(..., "asm") prints it'
         )
     mod = optimize(import_model(model, shapes), options, progress)
-    return build_model(mod, resolved, options, progress)
+    externals = compile_externals(mod, resolved, options)
+    return build_model(mod, resolved, options, progress, externals)
 
 
 def lower(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.byoc import compile_externals
 from smelt.codegen.llvm import resolve
 from smelt.ir import module as ir_module
 from smelt.ir.errors import CompileError, TypeMismatch
@@ -74,7 +75,9 @@ def build(
         for step in build_steps(context):
             plain = step(plain)
         fused = IRModule.of(plain).plain()
-    lib = build_model(fused, resolve(made), context.options)
+    resolved = resolve(made)
+    externals = compile_externals(fused, resolved, context.options)
+    lib = build_model(fused, resolved, context.options, externals=externals)
     return GraphExecutorFactoryModule(lib, seen, fused, made, mod_name)
 
 
