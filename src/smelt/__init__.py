@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from smelt.pipeline import build, compile, lower, machine_limits, optimize, stage_text
     from smelt.runtime import NDArray, cpu
     from smelt.target import Target
+    from smelt.topi.registry import op
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,8 @@ _NAMES = {
     "machine_limits": "smelt.pipeline",
     "Options": "smelt.ir.options",
     "Target": "smelt.target",
+    # the language
+    "op": "smelt.topi.registry",
     # values and modules
     "NDArray": "smelt.runtime",
     "cpu": "smelt.runtime",
@@ -82,6 +85,7 @@ __all__ = [
     "ir",
     "lower",
     "machine_limits",
+    "op",
     "optimize",
     "relax",
     "runtime",

@@ -29,6 +29,7 @@ from smelt.runtime.executable import Executable
 from smelt.target import Target
 from smelt.tir.printer import script
 
+from .custom import Prepared, custom_ops, prepare
 from .external import (
     External,
     Externals,
@@ -40,7 +41,7 @@ from .external import (
 )
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, KernelCall, entry_program, plan_program
-from .kernel import Artifact, KernelSpec
+from .kernel import Artifact, KernelSpec, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .watch import check_wanted, dump_folder, write_text
@@ -85,15 +86,31 @@ def form_of(group: Function) -> str:
     return "\n".join(lines)
 
 
-def spec_of(launch: Launch, target: Target, options: Options) -> KernelSpec:
-    """What to compile for a launch; equal launches give specs with one symbol."""
+def spec_of(
+    launch: Launch, target: Target, options: Options, made: dict[Any, Prepared] | None = None
+) -> KernelSpec:
+    """What to compile for a launch; equal launches give specs with one symbol.
+
+    made  programs of groups with the user's own operators that were made already
+    """
     inputs = tuple([p.view.replace(offset=const(0)) for p in launch.inputs])
     outputs = tuple([p.view.replace(offset=const(0)) for p in launch.outputs])
     constants = tuple([p.storage.kind == "constant" and _plain(p) for p in launch.inputs])
+    places = repr((inputs, outputs, constants))
+    group, prepared = launch.group, None
+    if custom_ops(group):
+        made = {} if made is None else made
+        key = (group, places)
+        if key not in made:
+            hardware = hardware_for(target, options.cores)
+            made[key] = prepare(group, inputs, outputs, constants, hardware,
+                                rules=options.opt_level > 0, check=options.verify > 0)  # fmt: skip
+        prepared = made[key]
+        group = prepared.group
     text = "\n".join(
         [
-            form_of(launch.group),
-            repr((inputs, outputs, constants)),
+            form_of(group) if prepared is None else prepared.text,
+            places,
             str(target),
             str(options.cores),
             str(options.opt_level),
@@ -101,8 +118,9 @@ def spec_of(launch: Launch, target: Target, options: Options) -> KernelSpec:
     )
     symbol = "k" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     return KernelSpec(
-        symbol, launch.group, inputs, outputs, constants, target, options.cores, options.opt_level
-    )
+        symbol, group, inputs, outputs, constants, target, options.cores, options.opt_level,
+        prepared,
+    )  # fmt: skip
 
 
 def _plain(p: Place) -> bool:
@@ -113,7 +131,8 @@ def _plain(p: Place) -> bool:
 
 def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[KernelSpec]:
     """One spec a launch that is smelt's to compile."""
-    return [spec_of(x, target, options) for x in plan.launches if not x.external]
+    made: dict[Any, Prepared] = {}
+    return [spec_of(x, target, options, made) for x in plan.launches if not x.external]
 
 
 def build_model(
