@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.byoc import compile_externals
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
@@ -74,7 +75,9 @@ def build(
         fused = expand_ops(inline_functions(plain))
         for step in build_steps(context):
             fused = step(fused)
-    lib = build_model(fused, resolve(made), context.options)
+    resolved = resolve(made)
+    externals = compile_externals(fused, resolved, context.options)
+    lib = build_model(fused, resolved, context.options, externals=externals)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import statistics
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,12 +16,12 @@ from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure
 from smelt.runtime.expression import evaluate
+from smelt.runtime.external import Externals
 from smelt.runtime.linking import export_library, write_header
 from smelt.runtime.native import (
     ABI_VERSION,
     Bound,
     Host,
-    Profile,
     View,
     check_environment,
     library,
@@ -30,7 +29,8 @@ from smelt.runtime.native import (
     status_text,
 )
 from smelt.runtime.ndarray import Memory, NDArray, Spares
-from smelt.runtime.report import BenchmarkResult, KernelTime, MemoryInfo, ProfileReport
+from smelt.runtime.profiler import Probe, report
+from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Signature, TensorInfo
 
 __all__ = ["BoundCall", "Executable"]
@@ -97,7 +97,7 @@ class BoundCall:
     One thread at a time may call it.
     """
 
-    __slots__ = ("_frame", "_name", "_owner", "_pointer", "_run", "inputs", "outputs")
+    __slots__ = ("_frame", "_owner", "_pointer", "_run", "inputs", "outputs")
 
     def __init__(
         self,
@@ -109,7 +109,6 @@ class BoundCall:
         """For `Executable.bind`."""
         self._owner = owner  # its code must stay while it can be called
         self._frame = frame
-        self._name = owner.name
         self._pointer = frame.pointer
         self._run = library().smelt_bound_run
         self.inputs = inputs
@@ -119,19 +118,21 @@ class BoundCall:
         """Runs the model once."""
         status = self._run(self._pointer)
         if status:
-            raise _failure(self._name, status)
+            raise self._owner.failure(status)
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        """The symbolic sizes of this call."""
+        plan = self._frame.plan
+        return plan.symbols if plan is not None else {}
 
     def time(self, number: int) -> float:
         """Runs the model `number` times in one native loop; milliseconds per run."""
         spent = ctypes.c_int64()
         status = library().smelt_bound_time(self._pointer, number, ctypes.byref(spent))
         if status:
-            raise _failure(self._name, status)
+            raise self._owner.failure(status)
         return spent.value / number / 1e6
-
-
-def _failure(name: str, status: int) -> RuntimeFailure:
-    return RuntimeFailure(f"{name}: the run failed: {status_text(status)}")
 
 
 def _key(arrays: Iterable[AnyArray]) -> tuple[Any, ...]:
@@ -174,6 +175,10 @@ class Executable:
         library().smelt_host_init(
             ctypes.addressof(self._host), ctypes.addressof(self._view), threads or 0
         )
+        listed = metadata.get("externals")
+        self._externals = Externals(self.name, listed, self.weights) if listed else None
+        if self._externals is not None:
+            self._host.externals = self._externals.address
         self._run = library().smelt_bound_run
         self._device = cpu(0)
         self._input_count = len(self.inputs)
@@ -228,6 +233,11 @@ class Executable:
         """Name, inputs and outputs."""
         show = self.signature.listing
         return f"Executable {self.name}: {show(self.inputs)} -> {show(self.outputs)}"
+
+    def failure(self, status: int) -> BaseException:
+        """What a run of this thread that gave a status is to raise."""
+        raised = None if self._externals is None else self._externals.raised()
+        return raised or RuntimeFailure(f"{self.name}: the run failed: {status_text(status)}")
 
     # ---- the classic way in -------------------------------------------------------------------
 
@@ -285,7 +295,7 @@ class Executable:
         finally:
             self._frames.append(frame)
         if status:
-            raise _failure(self.name, status)
+            raise self.failure(status)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _new_frame(self, host: Host) -> _Frame:
@@ -431,30 +441,15 @@ class Executable:
     def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
         """Times each kernel: medians over `repeat` runs."""
         described = self.metadata.get("kernels", [])
-        count = len(described)
-        start, spent, calls = (np.zeros(max(1, count), np.int64) for _ in range(3))
-        sink = Profile(count, start.ctypes.data, spent.ctypes.data, calls.ctypes.data)
-        host = Host(self._host.pool, self._host.parallel_for, ctypes.addressof(sink), None)
-        host.probe = ctypes.cast(library().smelt_profile_probe, ctypes.c_void_p)
-        call = self._bound_copy(args, named, host)
+        probe = Probe(self._host, len(described))
+        call = self._bound_copy(args, named, probe.host)
         call()
         runs, totals = [], []
         for _ in range(max(1, repeat)):
-            spent[:] = 0
-            calls[:] = 0
+            probe.clear()
             totals.append(call.time(1))
-            runs.append(spent / 1e6)
-        times = np.median(runs, axis=0)
-        plan = call._frame.plan
-        symbols = plan.symbols if plan is not None else {}
-        return ProfileReport(
-            self.name,
-            tuple(
-                _kernel_time(entry, symbols, int(calls[i]), float(times[i]))
-                for i, entry in enumerate(described)
-            ),
-            statistics.median(totals),
-        )
+            runs.append(probe.milliseconds)
+        return report(self.name, described, call.symbols, probe.calls, runs, totals)
 
     def _bound_copy(self, args: tuple[Any, ...], named: Mapping[str, Any], host: Host) -> BoundCall:
         if named:
@@ -484,20 +479,6 @@ class Executable:
         if not self.objects:
             raise ExportError(f"{self.name}: it was loaded from a library; copy that one's header")
         write_header(self, path)
-
-
-def _kernel_time(
-    entry: Mapping[str, Any], symbols: Mapping[str, int], calls: int, milliseconds: float
-) -> KernelTime:
-    flops, size = entry.get("flops"), entry.get("bytes")
-    return KernelTime(
-        entry["name"],
-        tuple(entry.get("ops", ())),
-        calls,
-        milliseconds,
-        None if flops is None else evaluate(flops, symbols),
-        None if size is None else evaluate(size, symbols),
-    )
 
 
 def _with_copy(args: Sequence[Any], index: int) -> tuple[Any, ...]:

@@ -24,7 +24,15 @@ from smelt.runtime.dtypes import C_DTYPES
 from smelt.runtime.errors import ExportError
 from smelt.runtime.native import ABI_VERSION, source_folder
 
-__all__ = ["FOOTER", "MAGIC", "SIDECAR_FLAG", "Exportable", "export_library", "write_header"]
+__all__ = [
+    "FOOTER",
+    "MAGIC",
+    "SIDECAR_FLAG",
+    "Exportable",
+    "compile_source",
+    "export_library",
+    "write_header",
+]
 
 # magic, ABI version, flags, offset and bytes of the constants and of the metadata, id, file bytes;
 # native/blob.c reads the same.
@@ -185,7 +193,7 @@ def find_compiler(cc: str | Sequence[str] | None) -> list[str]:
     if importlib.util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc"]
     raise ExportError(
-        "export_library needs a C compiler to link with, and none was found\n"
+        "a C compiler is needed, and none was found\n"
         "  tried: $CC, cc, gcc, clang, the Python package ziglang\n"
         "  install one of them (pip install ziglang needs no system package), or pass cc=..."
     )
@@ -213,15 +221,31 @@ def _link(exe: Exportable, command: list[str], export_id: int, folder: Path) -> 
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack"]
         libraries = ["-lm", "-lpthread", "-ldl"]
     inputs = [folder / "model.c", *sources, *objects]
-    full = [*command, *flags, *map(str, inputs), "-o", str(result), *libraries]
+    _run_compiler(command, [*flags, *map(str, inputs), "-o", str(result), *libraries])
+    return result
+
+
+def _run_compiler(command: Sequence[str], arguments: Sequence[str]) -> None:
+    """Runs the C compiler; what it says of a failure is the error."""
     try:
-        done = subprocess.run(full, capture_output=True, text=True)
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True)
     except OSError as error:
         raise ExportError(f"the C compiler cannot be run: {command[0]}: {error.strerror}") from None
     if done.returncode != 0:
         text = "\n".join(f"  {line}" for line in done.stderr.strip().splitlines()[:20])
         raise ExportError(f"the C compiler failed: {shlex.join(command)}\n{text}")
-    return result
+
+
+def compile_source(text: str, name: str, flags: Sequence[str] = ()) -> bytes:
+    """Object code of a C source, position-independent; `name` stands in the compiler's messages."""
+    command = find_compiler(None)
+    with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+        source, result = Path(folder, f"{c_name(name)}.c"), Path(folder, "code.o")
+        source.write_text(f'#line 1 "{source.name}"\n{text}')
+        fixed = ["-c", "-O2", "-fPIC", "-Werror=implicit-function-declaration",
+                 "-Werror=int-conversion", "-Werror=return-type"]  # fmt: skip
+        _run_compiler(command, [*fixed, *flags, str(source), "-o", str(result)])
+        return result.read_bytes()
 
 
 # ---- the file ----------------------------------------------------------------------------------

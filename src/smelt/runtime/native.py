@@ -39,6 +39,7 @@ class Host(ctypes.Structure):
         ("parallel_for", c_void_p),
         ("probe_sink", c_void_p),
         ("probe", c_void_p),
+        ("externals", c_void_p),
     )
 
 

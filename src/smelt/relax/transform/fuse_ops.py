@@ -193,7 +193,7 @@ class _Builder:
                     args.append(params[id(a)])
                     form.append(params[id(a)].name)
             inner[id(c)] = c.replace(args=tuple(args))
-            form.append(f"{c.op!r}{dict(c.attrs)!r}")
+            form.append(f"{c.op!r}{id(c.op)}{dict(c.attrs)!r}")
         name = self.name_of(group, "|".join(form), tuple(params.values()), inner[id(result)])
         return Call(GlobalVar(name), tuple(outer), {}, result.type, result.name)
 

@@ -38,7 +38,11 @@ def inline_functions(mod: IRModule) -> IRModule:
 
 
 def _mapped(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:
-    made = {n: fn(f) for n, f in mod.functions.items() if isinstance(f, Function)}
+    made = {
+        n: fn(f)
+        for n, f in mod.functions.items()
+        if isinstance(f, Function) and not f.attrs.get("Compiler")
+    }
     changed = {n: f for n, f in made.items() if f is not mod.functions[n]}
     return mod.with_functions(changed) if changed else mod
 
