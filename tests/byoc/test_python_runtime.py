@@ -123,7 +123,7 @@ def test_images_are_handed_over_row_major() -> None:
     w = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype("float32")
     p = Var("p0", tensor_type((1, 4, 6, 6), "float32"))
     f = outside([p], call("softmax", p, axis=1))
-    weight = relay.const(w).node
+    weight = relay.const(w)
     conv = call("conv2d", x, weight, pads=(1, 1, 1, 1))
     again = call("conv2d", call_of(f, conv), relay.const(w[:, :, :1, :1].repeat(2, 1)[:, :4]).node)
     mod = IRModule({"main": Function((x,), again), SYMBOL: f})
