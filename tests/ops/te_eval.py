@@ -35,6 +35,7 @@ CALLS: dict[str, Any] = {
     "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "erf": _erf,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "round": np.rint, "pow": np.power,
+    "fma": lambda a, b, c: np.asarray(a, np.float64) * b + c,
     "shift_left": np.left_shift, "shift_right": np.right_shift, "bitwise_not": np.invert,
 }  # fmt: skip
 
@@ -122,6 +123,8 @@ def _eval(e: ex.Expr, env: dict[Any, Any], known: dict[Tensor, Array], where: An
             return np.where(test, left, _eval(b, env, known, where & np.logical_not(test)))
         case ex.Cast(t, v):
             return np.asarray(go(v)).astype(dt.to_numpy(t))
+        case ex.Call(t, "reinterpret", (a,)):
+            return np.asarray(go(a)).view(dt.to_numpy(t))
         case ex.Call(t, name, args):
             fn = CALLS.get(name) or getattr(np, name)
             return np.asarray(fn(*[go(a) for a in args])).astype(dt.to_numpy(t))

@@ -1,5 +1,6 @@
 """The operators: one function each. `get_op(name)` finds one by name."""
 
+from .approximate import fast_erf, fast_exp, fast_tanh
 from .attention import attention
 from .broadcast import (
     add,
@@ -48,20 +49,25 @@ from .elementwise import (
     elu,
     erf,
     exp,
+    exp2,
     floor,
     gelu,
     hard_sigmoid,
     hard_swish,
     identity,
+    isfinite,
     isinf,
     isnan,
     leaky_relu,
     log,
+    log2,
+    log10,
     logical_not,
     mish,
     negative,
     prelu,
     reciprocal,
+    reinterpret,
     relu,
     rsqrt,
     selu,
@@ -80,6 +86,7 @@ from .elementwise import (
     trunc,
 )
 from .elementwise import round_ as round
+from .fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
@@ -163,8 +170,14 @@ __all__ = [
     "equal",
     "erf",
     "exp",
+    "exp2",
     "expand_dims",
     "eye",
+    "fast_erf",
+    "fast_exp",
+    "fast_tanh",
+    "fixed_point_multiply",
+    "fixed_point_multiply_per_axis",
     "flip",
     "floor",
     "floor_divide",
@@ -182,6 +195,7 @@ __all__ = [
     "hard_swish",
     "identity",
     "instance_norm",
+    "isfinite",
     "isinf",
     "isnan",
     "layer_norm",
@@ -190,6 +204,8 @@ __all__ = [
     "less",
     "less_equal",
     "log",
+    "log2",
+    "log10",
     "log_softmax",
     "logical_and",
     "logical_not",
@@ -222,6 +238,7 @@ __all__ = [
     "reduce_log_sum",
     "reduce_log_sum_exp",
     "reduce_sum_square",
+    "reinterpret",
     "relu",
     "reshape",
     "resize",
