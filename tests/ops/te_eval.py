@@ -14,7 +14,9 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir import expr as ex
 from smelt.ir.build import is_const
-from smelt.te.tensor import ComputeOp, Tensor, topological
+from smelt.te.prim_func import program_of
+from smelt.te.tensor import ComputeOp, ExternOp, Tensor, topological
+from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import BufferLoad, Reduce
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +50,24 @@ def evaluate(
         for op in topological(outputs):
             if isinstance(op, ComputeOp):
                 known.update(_compute(op, known, sizes))
+            elif isinstance(op, ExternOp):
+                known.update(_program(op, known, sizes))
     return [known[t] for t in outputs]
+
+
+def _program(
+    op: ExternOp, known: dict[Tensor, Array], sizes: dict[Any, int]
+) -> dict[Tensor, Array]:
+    """A statement has one meaning only: that of the interpreter of loops."""
+    func = program_of([*op.inputs, *op.outputs], [op], op.name)
+    outs = {
+        t: np.zeros([int(_eval(e, sizes, known, True)) for e in t.shape], dt.to_numpy(t.dtype))
+        for t in op.outputs
+    }
+    arrays = [np.array(known[t], order="C") for t in op.inputs]
+    scalars = [sizes[p] for p in func.params if isinstance(p, ex.Var)]
+    run_program(func, *arrays, *outs.values(), *scalars)
+    return dict(outs)
 
 
 def _compute(

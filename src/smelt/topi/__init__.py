@@ -112,6 +112,7 @@ from .reduce import min_ as min
 from .reduce import sum_ as sum
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
+from .sort import argsort, searchsorted, sort
 from .transform import (
     broadcast_to,
     concat,
@@ -140,6 +141,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "asin",
     "asinh",
     "atan",
@@ -248,6 +250,7 @@ __all__ = [
     "rsqrt",
     "scatter_elements",
     "scatter_nd",
+    "searchsorted",
     "selu",
     "sigmoid",
     "sign",
@@ -257,6 +260,7 @@ __all__ = [
     "softmax",
     "softplus",
     "softsign",
+    "sort",
     "space_to_depth",
     "sqrt",
     "square",
