@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 import smelt
+from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
-from smelt.ir.types import TupleType
+from smelt.ir.types import TensorType, TupleType, tensor_type
+from smelt.ir.walk import substitute
 from smelt.relax.nodes import Function, RelaxExpr, Tuple, TupleGetItem, call
 from smelt.relax.nodes import Var as Param
 
 from .cases import Array, Case, close
+
+
+def _renamed(t: TensorType, fresh: Mapping[Var, Var]) -> TensorType:
+    """Every case has sizes of its own."""
+    return tensor_type([substitute(e, fresh) for e in t.shape], t.dtype)
 
 
 def run_compiled(cases: Sequence[Case]) -> list[list[Array]]:
@@ -22,7 +29,9 @@ def run_compiled(cases: Sequence[Case]) -> list[list[Array]]:
     results: list[RelaxExpr] = []
     counts = []
     for k, case in enumerate(cases):
-        own = [None if t is None else Param(f"x{k}_{j}", t) for j, t in enumerate(case.types)]
+        fresh = {v: Var(f"{v.name}{k}") for v in case.sizes}
+        types = [None if t is None else _renamed(t, fresh) for t in case.types]
+        own = [None if t is None else Param(f"x{k}_{j}", t) for j, t in enumerate(types)]
         params += [p for p in own if p is not None]
         given += [x for x in case.operands if x is not None]
         value = call(case.name, *own, **case.attrs)

@@ -242,17 +242,22 @@ def log_softmax(x: Array, *, axis: int) -> Array:
     return result
 
 
-@numpy_op
-def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """Running sums."""
-    w = np.flip(widened(x), axis) if reverse else widened(x)
-    total = np.cumsum(w, axis=axis, dtype=w.dtype)
-    if exclusive:
-        total = np.roll(total, 1, axis)
-        first = [slice(None)] * x.ndim
-        first[axis] = slice(0, 1)
-        total[tuple(first)] = 0
-    return np.asarray(np.flip(total, axis) if reverse else total).astype(x.dtype)
+def _running(fn: Callable[..., Any], start: int) -> Callable[..., Array]:
+    def run(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+        w = np.flip(widened(x), axis) if reverse else widened(x)
+        total = fn(w, axis=axis, dtype=w.dtype)
+        if exclusive:
+            total = np.roll(total, 1, axis)
+            first = [slice(None)] * x.ndim
+            first[axis] = slice(0, 1)
+            total[tuple(first)] = start
+        return np.asarray(np.flip(total, axis) if reverse else total).astype(x.dtype)
+
+    return run
+
+
+NUMPY_OPS["cumsum"] = _running(np.cumsum, 0)
+NUMPY_OPS["cumprod"] = _running(np.cumprod, 1)
 
 
 # -------------------------------------------------------------------------------------- creation

@@ -96,6 +96,7 @@ from .reduce import any_ as any
 from .reduce import (
     argmax,
     argmin,
+    cumprod,
     cumsum,
     log_softmax,
     mean,
@@ -112,6 +113,8 @@ from .reduce import min_ as min
 from .reduce import sum_ as sum
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
+from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
+from .sets import argwhere, invert_permutation, unique, unravel_index
 from .sort import argsort, searchsorted, sort
 from .transform import (
     broadcast_to,
@@ -142,6 +145,7 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "argwhere",
     "asin",
     "asinh",
     "atan",
@@ -165,6 +169,7 @@ __all__ = [
     "conv_transpose",
     "cos",
     "cosh",
+    "cumprod",
     "cumsum",
     "depth_to_space",
     "divide",
@@ -197,6 +202,7 @@ __all__ = [
     "hard_swish",
     "identity",
     "instance_norm",
+    "invert_permutation",
     "isfinite",
     "isinf",
     "isnan",
@@ -216,6 +222,7 @@ __all__ = [
     "lp_norm",
     "lrn",
     "matmul",
+    "matrix_set_diag",
     "max",
     "max_pool",
     "maximum",
@@ -244,6 +251,7 @@ __all__ = [
     "relu",
     "reshape",
     "resize",
+    "reverse_sequence",
     "right_shift",
     "rms_norm",
     "round",
@@ -252,6 +260,7 @@ __all__ = [
     "scatter_nd",
     "searchsorted",
     "selu",
+    "sequence_mask",
     "sigmoid",
     "sign",
     "silu",
@@ -276,5 +285,7 @@ __all__ = [
     "transpose",
     "trilu",
     "trunc",
+    "unique",
+    "unravel_index",
     "where",
 ]
