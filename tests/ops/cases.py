@@ -17,6 +17,7 @@ from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Call, Function, call
 from smelt.relax.nodes import Var as Param
 from smelt.te import create_prim_func
+from smelt.te.tensor import ExternOp
 from smelt.tir.interpret import interpret as run_program
 from smelt.topi import get_op
 
@@ -109,7 +110,11 @@ class Case:
                 continue
             seen.add(id(op))
             values = {v: convert(n) for v, n in self.sizes.items()}
-            sizes = [substitute(a.dom.extent, values) for a in (*op.axis, *op.reduce_axis)]
+            if isinstance(op, ExternOp):
+                extents = [e for t in op.outputs for e in t.shape]
+            else:
+                extents = [a.dom.extent for a in (*op.axis, *op.reduce_axis)]
+            sizes = [substitute(e, values) for e in extents]
             total += math.prod([e.value if isinstance(e, IntImm) else SMALL + 1 for e in sizes])
             stack += [t.op for t in op.inputs]
         return total

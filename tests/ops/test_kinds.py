@@ -49,7 +49,8 @@ KINDS: list[tuple[str, Case]] = [
             "scatter_elements", data((2, 3)), data((2, 3), "int64"), data((2, 3)), reduction="add"
         ),
     ),
-    ("reduce", Case("cumsum", X, axis=1)),
+    ("opaque", Case("cumsum", X, axis=1)),
+    ("opaque", Case("sort", X)),
     ("reduce", Case("lrn", X, size=3)),
 ]
 

@@ -26,8 +26,12 @@ from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
+<<<<<<< HEAD
 from . import numpy_ops_move, numpy_ops_nn
 from .graph_op import GraphOp
+=======
+from . import numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_sort
+>>>>>>> ops
 from .nodes import (
     Call,
     Constant,
@@ -44,7 +48,7 @@ from .numpy_ops import NUMPY_OPS, Array
 
 __all__ = ["evaluate_op", "interpret"]
 
-ROOMS = (numpy_ops_move, numpy_ops_nn)
+ROOMS = (numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_sort)
 """Imported for the operators that they enter into NUMPY_OPS."""
 
 Sizes = dict[SizeVar, Expr]

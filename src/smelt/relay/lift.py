@@ -135,6 +135,36 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }  # fmt: skip
 
+<<<<<<< HEAD:src/smelt/relay/lift.py
+=======
+DEFAULTS: dict[str, Any] = {
+    # attributes that the text leaves out where they have this value
+    "dilation": ((1,), (1, 1), (1, 1, 1)),
+    "strides": ((1,), (1, 1), (1, 1, 1)),
+    "padding": ((0, 0), (0, 0, 0, 0), (0, 0, 0, 0, 0, 0)),
+    "output_padding": ((), (0,), (0, 0), (0, 0, 0)),
+    "groups": (1,),
+    "data_layout": ("NCW", "NCHW", "NCDHW"),
+    "kernel_layout": ("OIW", "OIHW", "OIDHW", "IOW", "IOHW", "IODHW"),
+    "layout": ("NCW", "NCHW", "NCDHW"),
+    "out_layout": ("",),
+    "out_dtype": ("",),
+    "units": (None,),
+    "keepdims": (False,),
+    "exclusive": (False,),
+    "reverse": (False,),
+    "select_last_index": (False,),
+    "ceil_mode": (False,),
+    "count_include_pad": (False,),
+    "transpose_a": (False,),
+    "transpose_b": (False,),
+    "center": (True,),
+    "scale": (True,),
+    "batch_dims": (0,),
+    "mode": ("even", "negative"),  # of round and take
+}
+
+>>>>>>> ops:src/smelt/relay/table.py
 _LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
@@ -265,7 +295,7 @@ def _conv(call: Call) -> Described:
         "data_layout": _LAYOUT[rank],
         "kernel_layout": "OI" + _LAYOUT[rank][2:],
         "out_layout": "",
-        "out_dtype": "",
+        "out_dtype": a["out_dtype"],
     }
 
 
@@ -334,11 +364,12 @@ def _add(call: Call) -> Described:
 def _matmul(call: Call) -> Described:
     a, b = (len(shape_of(x)) for x in call.args)
     flags = {k: call.attrs[k] for k in ("transpose_a", "transpose_b")}
+    out = {"out_dtype": call.attrs["out_dtype"]}
     if a == b == 2 and flags == {"transpose_a": False, "transpose_b": True}:
-        return "nn.dense", {"units": _known(shape_of(call.args[1])[0]), "out_dtype": ""}
+        return "nn.dense", {"units": _known(shape_of(call.args[1])[0]), **out}
     if a == b == 3:
-        return "nn.batch_matmul", {**flags, "out_dtype": ""}
-    return "nn.matmul", {**flags, "out_dtype": ""}
+        return "nn.batch_matmul", {**flags, **out}
+    return "nn.matmul", {**flags, **out}
 
 
 def _reshape(call: Call) -> Described:

@@ -1,5 +1,6 @@
 """The operators: one function each. `get_op(name)` finds one by name."""
 
+from .approximate import fast_erf, fast_exp, fast_tanh
 from .attention import attention
 from .broadcast import (
     add,
@@ -48,20 +49,25 @@ from .elementwise import (
     elu,
     erf,
     exp,
+    exp2,
     floor,
     gelu,
     hard_sigmoid,
     hard_swish,
     identity,
+    isfinite,
     isinf,
     isnan,
     leaky_relu,
     log,
+    log2,
+    log10,
     logical_not,
     mish,
     negative,
     prelu,
     reciprocal,
+    reinterpret,
     relu,
     rsqrt,
     selu,
@@ -80,6 +86,7 @@ from .elementwise import (
     trunc,
 )
 from .elementwise import round_ as round
+from .fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
@@ -89,6 +96,7 @@ from .reduce import any_ as any
 from .reduce import (
     argmax,
     argmin,
+    cumprod,
     cumsum,
     log_softmax,
     mean,
@@ -105,6 +113,9 @@ from .reduce import min_ as min
 from .reduce import sum_ as sum
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
+from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
+from .sets import argwhere, invert_permutation, unique, unravel_index
+from .sort import argsort, searchsorted, sort
 from .transform import (
     broadcast_to,
     concat,
@@ -133,6 +144,8 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
+    "argwhere",
     "asin",
     "asinh",
     "atan",
@@ -156,6 +169,7 @@ __all__ = [
     "conv_transpose",
     "cos",
     "cosh",
+    "cumprod",
     "cumsum",
     "depth_to_space",
     "divide",
@@ -163,8 +177,14 @@ __all__ = [
     "equal",
     "erf",
     "exp",
+    "exp2",
     "expand_dims",
     "eye",
+    "fast_erf",
+    "fast_exp",
+    "fast_tanh",
+    "fixed_point_multiply",
+    "fixed_point_multiply_per_axis",
     "flip",
     "floor",
     "floor_divide",
@@ -182,6 +202,8 @@ __all__ = [
     "hard_swish",
     "identity",
     "instance_norm",
+    "invert_permutation",
+    "isfinite",
     "isinf",
     "isnan",
     "layer_norm",
@@ -190,6 +212,8 @@ __all__ = [
     "less",
     "less_equal",
     "log",
+    "log2",
+    "log10",
     "log_softmax",
     "logical_and",
     "logical_not",
@@ -198,6 +222,7 @@ __all__ = [
     "lp_norm",
     "lrn",
     "matmul",
+    "matrix_set_diag",
     "max",
     "max_pool",
     "maximum",
@@ -222,16 +247,20 @@ __all__ = [
     "reduce_log_sum",
     "reduce_log_sum_exp",
     "reduce_sum_square",
+    "reinterpret",
     "relu",
     "reshape",
     "resize",
+    "reverse_sequence",
     "right_shift",
     "rms_norm",
     "round",
     "rsqrt",
     "scatter_elements",
     "scatter_nd",
+    "searchsorted",
     "selu",
+    "sequence_mask",
     "sigmoid",
     "sign",
     "silu",
@@ -240,6 +269,7 @@ __all__ = [
     "softmax",
     "softplus",
     "softsign",
+    "sort",
     "space_to_depth",
     "sqrt",
     "square",
@@ -255,5 +285,7 @@ __all__ = [
     "transpose",
     "trilu",
     "trunc",
+    "unique",
+    "unravel_index",
     "where",
 ]

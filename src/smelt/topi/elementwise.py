@@ -46,6 +46,24 @@ def log(x: Tensor) -> Tensor:
 
 
 @op
+def exp2(x: Tensor) -> Tensor:
+    """2 to the power x."""
+    return _math("exp2", x)
+
+
+@op
+def log2(x: Tensor) -> Tensor:
+    """The logarithm of x to the base 2."""
+    return _math("log2", x)
+
+
+@op
+def log10(x: Tensor) -> Tensor:
+    """The logarithm of x to the base 10."""
+    return _math("log10", x)
+
+
+@op
 def sqrt(x: Tensor) -> Tensor:
     """The square root of x."""
     return _math("sqrt", x)
@@ -164,9 +182,23 @@ def trunc(x: Tensor) -> Tensor:
 
 
 @op
-def round_(x: Tensor) -> Tensor:
-    """The nearest integer, halves to the even one."""
-    return _rounded("round", x)
+def round_(x: Tensor, *, mode: str = "even") -> Tensor:
+    """The nearest integer; of two that are equally near the one that `mode` says.
+
+    mode  "even", "away" (from zero) or "up" (the larger one)
+    """
+    require(mode in ("even", "away", "up"), f"mode={mode!r}; legal: 'even', 'away', 'up'")
+    if mode == "even" or not dt.is_float(x.dtype):
+        return _rounded("round", x)
+
+    def body(v: Expr) -> Expr:
+        # the distance to the whole number below (in magnitude) is exact, or on the right side
+        below = call("trunc" if mode == "away" else "floor", v)
+        one = number(1, x.dtype)
+        step = call("copysign", one, v) if mode == "away" else one
+        return select(call("abs", v - below) >= 0.5, below + step, below)
+
+    return _map(x, "round", body)
 
 
 @op
@@ -235,6 +267,28 @@ def isinf(x: Tensor, *, detect_negative: bool = True, detect_positive: bool = Tr
     if len(sides) == 2:
         return _map(x, "isinf", lambda v: call("isinf", v, dtype="bool"))
     return _map(x, "isinf", lambda v: any_of([equal(v, s) for s in sides]))
+
+
+@op
+def isfinite(x: Tensor) -> Tensor:
+    """Whether x is a number and not infinite."""
+    float_only(x)
+    return _map(x, "isfinite", lambda v: call("isfinite", v, dtype="bool"))
+
+
+@op
+def reinterpret(x: Tensor, *, dtype: str) -> Tensor:
+    """The bits of x read as another element type of the same width; truth values have no bits."""
+    legal = [t for t in dt.DTYPES if dt.bits(t) == dt.bits(x.dtype) and t != "bool"]
+    require(x.dtype != "bool", "x is bool, whose bits have no meaning; cast it")
+    require(dtype in legal, f"x is {x.dtype}, dtype={dtype!r}; legal: {', '.join(legal)}")
+    return _map(x, "reinterpret", lambda v: v if dtype == x.dtype else _bits_as(v, dtype))
+
+
+def _bits_as(v: Expr, dtype: str) -> Expr:
+    if dt.is_int(v.dtype) and dt.is_int(dtype):
+        return convert_to(dtype, v)
+    return call("reinterpret", v, dtype=dtype)
 
 
 @op
