@@ -135,36 +135,6 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }  # fmt: skip
 
-<<<<<<< HEAD:src/smelt/relay/lift.py
-=======
-DEFAULTS: dict[str, Any] = {
-    # attributes that the text leaves out where they have this value
-    "dilation": ((1,), (1, 1), (1, 1, 1)),
-    "strides": ((1,), (1, 1), (1, 1, 1)),
-    "padding": ((0, 0), (0, 0, 0, 0), (0, 0, 0, 0, 0, 0)),
-    "output_padding": ((), (0,), (0, 0), (0, 0, 0)),
-    "groups": (1,),
-    "data_layout": ("NCW", "NCHW", "NCDHW"),
-    "kernel_layout": ("OIW", "OIHW", "OIDHW", "IOW", "IOHW", "IODHW"),
-    "layout": ("NCW", "NCHW", "NCDHW"),
-    "out_layout": ("",),
-    "out_dtype": ("",),
-    "units": (None,),
-    "keepdims": (False,),
-    "exclusive": (False,),
-    "reverse": (False,),
-    "select_last_index": (False,),
-    "ceil_mode": (False,),
-    "count_include_pad": (False,),
-    "transpose_a": (False,),
-    "transpose_b": (False,),
-    "center": (True,),
-    "scale": (True,),
-    "batch_dims": (0,),
-    "mode": ("even", "negative"),  # of round and take
-}
-
->>>>>>> ops:src/smelt/relay/table.py
 _LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
