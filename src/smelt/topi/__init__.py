@@ -91,6 +91,7 @@ from .gather import gather, gather_elements, gather_nd, one_hot, scatter_element
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
 from .pool import avg_pool, max_pool
+from .random import multinomial, normal, threefry_generate, threefry_split, uniform
 from .reduce import all_ as all
 from .reduce import any_ as any
 from .reduce import (
@@ -231,8 +232,10 @@ __all__ = [
     "minimum",
     "mish",
     "mod",
+    "multinomial",
     "multiply",
     "negative",
+    "normal",
     "not_equal",
     "one_hot",
     "op",
@@ -279,12 +282,15 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "threefry_generate",
+    "threefry_split",
     "thresholded_relu",
     "tile",
     "topk",
     "transpose",
     "trilu",
     "trunc",
+    "uniform",
     "unique",
     "unravel_index",
     "where",
