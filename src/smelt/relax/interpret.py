@@ -32,6 +32,7 @@ from . import (
     numpy_ops_number,
     numpy_ops_random,
     numpy_ops_sort,
+    numpy_ops_sparse,
 )
 from .nodes import (
     Call,
@@ -50,6 +51,7 @@ __all__ = ["evaluate_op", "interpret"]
 
 ROOMS = (
     numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_random, numpy_ops_sort,
+    numpy_ops_sparse,
 )  # fmt: skip
 """Imported for the operators that they enter into NUMPY_OPS."""
 

@@ -116,7 +116,16 @@ from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
 from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
 from .sets import argwhere, invert_permutation, unique, unravel_index
+from .signal import dft, stft
 from .sort import argsort, searchsorted, sort
+from .sparse import (
+    sparse_add,
+    sparse_dense,
+    sparse_fill_empty_rows,
+    sparse_reshape,
+    sparse_to_dense,
+    sparse_transpose,
+)
 from .transform import (
     broadcast_to,
     concat,
@@ -173,6 +182,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "depth_to_space",
+    "dft",
     "divide",
     "elu",
     "equal",
@@ -274,9 +284,16 @@ __all__ = [
     "softsign",
     "sort",
     "space_to_depth",
+    "sparse_add",
+    "sparse_dense",
+    "sparse_fill_empty_rows",
+    "sparse_reshape",
+    "sparse_to_dense",
+    "sparse_transpose",
     "sqrt",
     "square",
     "squeeze",
+    "stft",
     "strided_slice",
     "subtract",
     "sum",

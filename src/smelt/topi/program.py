@@ -30,8 +30,8 @@ from smelt.tir.nodes import (
 )
 
 __all__ = [
-    "Cell", "Lanes", "copied", "filled_with", "let", "loop", "loops", "product", "program", "seq", "sharing",
-    "store", "turns", "when",
+    "Cell", "Lanes", "copied", "filled_with", "let", "loop", "loops", "product", "program", "seq",
+    "sharing", "store", "turns", "when",
 ]  # fmt: skip
 
 VECTOR = 8
