@@ -38,7 +38,7 @@ def sparse_dense(x: Array, data: Array, indices: Array, indptr: Array) -> Array:
 @numpy_op
 def sparse_add(x: Array, data: Array, indices: Array, indptr: Array) -> Array:
     """x plus the whole matrix."""
-    return np.asarray(x + _dense(*x.shape, data, indices, indptr), x.dtype)
+    return np.asarray(x + _dense(x.shape[0], x.shape[1], data, indices, indptr), x.dtype)
 
 
 @numpy_op

@@ -245,6 +245,54 @@ def sparse_to_dense(
     return made
 
 
+def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    """Elements are counted row by row, rows get room, elements are moved there."""
+    (indices, values, default), (places, kept, empty, count, place) = ins, outs
+    (n, rank), rows, filled = indices.shape, place.shape[0], Cell(name="filled")
+
+    def each(act: Callable[[Expr, Expr], Stmt]) -> Stmt:
+        """What is done for each element whose row exists."""
+
+        def one(i: Expr) -> Stmt:
+            row = cast(INDEX, indices[i, 0])
+            return when(all_of(row >= 0, row < rows), let(row, lambda r: act(i, r), "row"))
+
+        return loop(n, one, "i")
+
+    def begun(r: Expr) -> Stmt:
+        """Room for a row; `place` becomes where it begins."""
+        at = filled.value
+        first = seq(store(places, (at, 0), cast(places.dtype, r)), store(kept, (at,), default[()]))
+
+        def moved_on(size: Expr) -> Stmt:
+            return seq(store(place, (r,), at), filled.set(at + size))
+
+        return seq(
+            store(empty, (r,), equal(place[r], 0)),
+            when(equal(place[r], 0), first),
+            let(maximum(place[r], 1), moved_on, "size"),
+        )
+
+    def moved(i: Expr, r: Expr) -> Stmt:
+        return seq(
+            loop(rank, lambda d: store(places, (place[r], d), indices[i, d]), "d"),
+            store(kept, (place[r],), values[i]),
+            store(place, (r,), place[r] + 1),
+        )
+
+    def whole(_: tuple[Expr, ...]) -> Stmt:
+        return seq(
+            *[filled_with(t, number(0, t.dtype)) for t in (places, kept, place)],
+            each(lambda _, r: store(place, (r,), place[r] + 1)),
+            filled.set(0),
+            loop(rows, begun, "r"),
+            each(moved),
+            store(count, (), filled.value),
+        )
+
+    return turns([], [filled], (ins, outs), whole)
+
+
 @op
 def sparse_fill_empty_rows(
     indices: Tensor, values: Tensor, default: Tensor, *, shape: tuple[ExprLike, ...]
@@ -270,53 +318,11 @@ def sparse_fill_empty_rows(
     )
     require(not default.shape, f"default {describe(default.shape)} has to have no dimension")
     require(len(values.shape) == 1, f"{rule}: values have to have one dimension")
-    n, rows, rank = agree(indices.shape[0], values.shape[0], rule), sizes[0], len(sizes)
-    filled = Cell(name="filled")
-
-    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (indices, values, default), (places, kept, empty, count, place) = ins, outs
-
-        def each(act: Callable[[Expr, Expr], Stmt]) -> Stmt:
-            def one(i: Expr) -> Stmt:
-                row = cast(INDEX, indices[i, 0])
-                return when(all_of(row >= 0, row < rows), let(row, lambda r: act(i, r), "row"))
-
-            return loop(n, one, "i")
-
-        def begun(r: Expr) -> Stmt:
-            """Room for a row; `place` becomes where it begins."""
-            at = filled.value
-            first = seq(
-                store(places, (at, 0), cast(places.dtype, r)), store(kept, (at,), default[()])
-            )
-            return seq(
-                store(empty, (r,), equal(place[r], 0)),
-                when(equal(place[r], 0), first),
-                let(maximum(place[r], 1), lambda size: seq(
-                    store(place, (r,), at), filled.set(at + size)), "size"),
-            )  # fmt: skip
-
-        def moved(i: Expr, r: Expr) -> Stmt:
-            steps = [store(places, (place[r], d), indices[i, d]) for d in range(rank)]
-            steps += [store(kept, (place[r],), values[i]), store(place, (r,), place[r] + 1)]
-            return seq(*steps)
-
-        def whole(_: tuple[Expr, ...]) -> Stmt:
-            return seq(
-                *[filled_with(t, number(0, t.dtype)) for t in (places, kept, place)],
-                each(lambda _, r: store(place, (r,), place[r] + 1)),
-                filled.set(0),
-                loop(rows, begun, "r"),
-                each(moved),
-                store(count, (), filled.value),
-            )
-
-        return turns([], [filled], (ins, outs), whole)
-
+    n, rows = agree(indices.shape[0], values.shape[0], rule), sizes[0]
     room = n + rows
-    shapes: list[Sequence[ExprLike]] = [(room, rank), (room,), (rows,), (), (rows,)]
+    shapes: list[Sequence[ExprLike]] = [(room, len(sizes)), (room,), (rows,), (), (rows,)]
     types = [indices.dtype, values.dtype, "bool", INDEX, INDEX]
-    made = program(shapes, types, [indices, values, default], body, "sparse_fill_empty_rows")
+    made = program(shapes, types, [indices, values, default], _filled, "sparse_fill_empty_rows")
     return made[0], made[1], made[2], made[3]
 
 
