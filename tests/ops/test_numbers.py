@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -105,7 +107,7 @@ def test_halves_go_upward() -> None:
 
 @pytest.mark.parametrize(("left", "right"), [(True, True), (False, True), (True, False)])
 def test_fixed_point_products_along_axes(left: bool, right: bool) -> None:
-    required = {"is_lshift_required": left, "is_rshift_required": right}
+    required: Any = {"is_lshift_required": left, "is_rshift_required": right}
     x, name = data((2, 3, 4), "int32", -9999, 9999), "fixed_point_multiply_per_axis"
     one = [data((3,), "int32", 1 << 29, (1 << 31) - 2), *[data((3,), "int32", 0, 6)] * 2]
     two = [data((2, 4), "int32", 1 << 29, (1 << 31) - 2), *[data((2, 4), "int32", 0, 6)] * 2]
@@ -131,7 +133,8 @@ def whole_range(shape: tuple[int, ...], dtype: str) -> Array:
 
 @pytest.mark.parametrize(("a", "b", "out"), OPERANDS)
 def test_products_in_a_type_of_their_own(a: str, b: str, out: str) -> None:
-    image, more = whole_range((1, 4, 6, 6), a), {"out_dtype": out}
+    image = whole_range((1, 4, 6, 6), a)
+    more: Any = {"out_dtype": out}
     check_all([
         Case("matmul", whole_range((3, 40), a), whole_range((40, 5), b), **more),
         Case("matmul", whole_range((2, 5, 3), a), whole_range((4, 5), b), transpose_a=True,

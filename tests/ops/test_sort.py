@@ -82,13 +82,14 @@ def test_sequences() -> None:
 
 @pytest.mark.parametrize("align", ["RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"])
 def test_diagonals(align: str) -> None:
-    x, more = data((2, 4, 6)), {"align": align}
+    x = data((2, 4, 6))
+    more: Any = {"align": align}
     check_all([
-        Case("matrix_set_diag", x, data((2, 4)), **more),  # type: ignore[arg-type]
-        Case("matrix_set_diag", x, data((2, 3)), k=(3, 3), **more),  # type: ignore[arg-type]
-        Case("matrix_set_diag", x, data((2, 5, 4)), k=(-2, 2), **more),  # type: ignore[arg-type]
-        Case("matrix_set_diag", x, data((2, 2, 3)), k=(-2, -1), **more),  # type: ignore[arg-type]
-        Case("matrix_set_diag", x, data((2, 3, 4)), k=(2, 4), **more),  # type: ignore[arg-type]
+        Case("matrix_set_diag", x, data((2, 4)), **more),
+        Case("matrix_set_diag", x, data((2, 3)), k=(3, 3), **more),
+        Case("matrix_set_diag", x, data((2, 5, 4)), k=(-2, 2), **more),
+        Case("matrix_set_diag", x, data((2, 2, 3)), k=(-2, -1), **more),
+        Case("matrix_set_diag", x, data((2, 3, 4)), k=(2, 4), **more),
     ])  # fmt: skip
 
 
@@ -107,12 +108,13 @@ def test_indices_beyond_the_ends() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "float64"])
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "min", "max"])
 def test_many_updates_of_one_place(reduction: str, dtype: str) -> None:
-    at, more = data((5, 3), "int64", -4, 3), {"reduction": reduction}
+    at = data((5, 3), "int64", -4, 3)
+    more: Any = {"reduction": reduction}
     rows = np.array([[1], [3], [1], [-1]], np.int32)
     check_all([
-        Case("scatter_elements", data((4, 3), dtype), at, data((5, 3), dtype), **more),  # type: ignore[arg-type]
-        Case("scatter_nd", data((4, 16), dtype), rows, data((4, 16), dtype), **more),  # type: ignore[arg-type]
-        Case("scatter_nd", data((4, 2), dtype), rows[1], data((2,), dtype), **more),  # type: ignore[arg-type]
+        Case("scatter_elements", data((4, 3), dtype), at, data((5, 3), dtype), **more),
+        Case("scatter_nd", data((4, 16), dtype), rows, data((4, 16), dtype), **more),
+        Case("scatter_nd", data((4, 2), dtype), rows[1], data((2,), dtype), **more),
     ])  # fmt: skip
 
 

@@ -26,7 +26,14 @@ from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
-from . import numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_sort
+from . import (
+    numpy_ops_move,
+    numpy_ops_nn,
+    numpy_ops_number,
+    numpy_ops_random,
+    numpy_ops_sort,
+    numpy_ops_sparse,
+)
 from .graph_op import GraphOp
 from .nodes import (
     Call,
@@ -46,7 +53,10 @@ from .numpy_ops import NUMPY_OPS, Array
 
 __all__ = ["evaluate_op", "interpret"]
 
-ROOMS = (numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_sort)
+ROOMS = (
+    numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_random, numpy_ops_sort,
+    numpy_ops_sparse,
+)  # fmt: skip
 """Imported for the operators that they enter into NUMPY_OPS."""
 
 Sizes = dict[SizeVar, Expr]

@@ -16,7 +16,7 @@ __all__ = ["fixed_point_multiply", "fixed_point_multiply_per_axis"]
 def _exp(x: Array) -> Array:
     """exp between the ends of what float32 holds as a normal number."""
     ends = np.log(2.0) * np.array([-126.0, 127.49])
-    return np.exp(np.clip(x.astype(np.float64), *ends)).astype(x.dtype)
+    return np.asarray(np.exp(np.clip(x.astype(np.float64), *ends)), x.dtype)
 
 
 NUMPY_OPS.update({

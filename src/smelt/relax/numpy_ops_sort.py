@@ -41,7 +41,8 @@ def searchsorted(sorted: Array, values: Array, *, right: bool, dtype: str) -> Ar
     side = "right" if right else "left"
     keys, wanted = widened(sorted), widened(values)
     if sorted.ndim == 1:
-        return np.searchsorted(keys, wanted, side).astype(to_numpy(dtype))  # type: ignore[call-overload]
+        found = np.searchsorted(keys, wanted, side)  # type: ignore[call-overload]
+        return np.asarray(found, to_numpy(dtype))
     out = np.empty(values.shape, to_numpy(dtype))
     for row in np.ndindex(*sorted.shape[:-1]):
         out[row] = np.searchsorted(keys[row], wanted[row], side)  # type: ignore[call-overload]

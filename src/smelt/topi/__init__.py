@@ -91,6 +91,7 @@ from .gather import gather, gather_elements, gather_nd, one_hot, scatter_element
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
 from .pool import avg_pool, max_pool
+from .random import multinomial, normal, threefry_generate, threefry_split, uniform
 from .reduce import all_ as all
 from .reduce import any_ as any
 from .reduce import (
@@ -115,7 +116,16 @@ from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
 from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
 from .sets import argwhere, invert_permutation, unique, unravel_index
+from .signal import dft, stft
 from .sort import argsort, searchsorted, sort
+from .sparse import (
+    sparse_add,
+    sparse_dense,
+    sparse_fill_empty_rows,
+    sparse_reshape,
+    sparse_to_dense,
+    sparse_transpose,
+)
 from .transform import (
     broadcast_to,
     concat,
@@ -172,6 +182,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "depth_to_space",
+    "dft",
     "divide",
     "elu",
     "equal",
@@ -231,8 +242,10 @@ __all__ = [
     "minimum",
     "mish",
     "mod",
+    "multinomial",
     "multiply",
     "negative",
+    "normal",
     "not_equal",
     "one_hot",
     "op",
@@ -271,20 +284,30 @@ __all__ = [
     "softsign",
     "sort",
     "space_to_depth",
+    "sparse_add",
+    "sparse_dense",
+    "sparse_fill_empty_rows",
+    "sparse_reshape",
+    "sparse_to_dense",
+    "sparse_transpose",
     "sqrt",
     "square",
     "squeeze",
+    "stft",
     "strided_slice",
     "subtract",
     "sum",
     "tan",
     "tanh",
+    "threefry_generate",
+    "threefry_split",
     "thresholded_relu",
     "tile",
     "topk",
     "transpose",
     "trilu",
     "trunc",
+    "uniform",
     "unique",
     "unravel_index",
     "where",

@@ -220,6 +220,7 @@ def negative(x: Tensor) -> Tensor:
 @op
 def sign(x: Tensor) -> Tensor:
     """1 where x > 0, -1 where x < 0, x elsewhere (0 and NaN)."""
+    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     if dt.kind(x.dtype) == "uint":
         return _map(x, "sign", lambda v: minimum(v, 1))
     return _map(x, "sign", lambda v: select(v > 0, 1, select(v < 0, -1, v)))
@@ -246,22 +247,31 @@ def logical_not(x: Tensor) -> Tensor:
 
 @op
 def bitwise_not(x: Tensor) -> Tensor:
-    """All bits turned round."""
+    """All bits turned round; a truth value is one bit."""
+    if x.dtype == "bool":
+        return _map(x, "bitwise_not", negation)
     require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
     return _map(x, "bitwise_not", lambda v: call("bitwise_not", v))
 
 
+def _classified(name: str, x: Tensor, integers: bool) -> Tensor:
+    """A test of floats, whose answer for all integers is known."""
+    if not dt.is_float(x.dtype):
+        return _map(x, name, lambda _: const(integers))
+    return _map(x, name, lambda v: call(name, v, dtype="bool"))
+
+
 @op
 def isnan(x: Tensor) -> Tensor:
-    """Whether x is no number."""
-    float_only(x)
-    return _map(x, "isnan", lambda v: call("isnan", v, dtype="bool"))
+    """Whether x is no number; integers are."""
+    return _classified("isnan", x, False)
 
 
 @op
 def isinf(x: Tensor, *, detect_negative: bool = True, detect_positive: bool = True) -> Tensor:
-    """Whether x is infinite, on the sides asked for."""
-    float_only(x)
+    """Whether x is infinite, on the sides asked for; integers are not."""
+    if not dt.is_float(x.dtype):
+        return _classified("isinf", x, False)
     inf = const(math.inf, x.dtype)
     sides = [inf] * detect_positive + [const(-math.inf, x.dtype)] * detect_negative
     if len(sides) == 2:
@@ -271,9 +281,8 @@ def isinf(x: Tensor, *, detect_negative: bool = True, detect_positive: bool = Tr
 
 @op
 def isfinite(x: Tensor) -> Tensor:
-    """Whether x is a number and not infinite."""
-    float_only(x)
-    return _map(x, "isfinite", lambda v: call("isfinite", v, dtype="bool"))
+    """Whether x is a number and not infinite; integers are."""
+    return _classified("isfinite", x, True)
 
 
 @op

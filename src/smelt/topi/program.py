@@ -30,8 +30,8 @@ from smelt.tir.nodes import (
 )
 
 __all__ = [
-    "Cell", "Lanes", "copied", "let", "loop", "loops", "product", "program", "seq", "sharing",
-    "store", "turns", "when",
+    "Cell", "Lanes", "copied", "filled_with", "let", "loop", "loops", "product", "program", "seq",
+    "sharing", "store", "turns", "when",
 ]  # fmt: skip
 
 VECTOR = 8
@@ -88,6 +88,11 @@ def copied(source: Tensor, target: Tensor) -> Stmt:
         return loop(VECTOR, lambda j: one((*i[:-1], i[-1] * VECTOR + j)), "lane", "vectorized")
 
     return loops((*shape[:-1], last // VECTOR), row)
+
+
+def filled_with(target: Tensor, value: Expr) -> Stmt:
+    """One value everywhere."""
+    return loops(target.shape, lambda i: store(target, i, value))
 
 
 def when(condition: ExprLike, then: Stmt, other: Stmt | None = None) -> Stmt:

@@ -333,11 +333,11 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 # ----------------------------------------------------------------------------------------- scans
 
 
-def _scan(
-    x: Tensor, axis: int, exclusive: bool, reverse: bool, start: int,
-    join: Callable[[Expr, Expr], Expr], name: str,
+def scan(
+    x: Tensor, axis: int, join: Callable[[Expr, Expr], Expr], start: int, name: str,
+    exclusive: bool = False, reverse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """What joins the elements before each one along `axis`; narrow floats meet in float32."""
+    """The elements before each one along `axis` joined; narrow floats meet in float32."""
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     lanes = Lanes(x, axis_of(axis, len(x.shape)))
     so_far = Cell(wide(x.dtype), "so_far")
@@ -366,7 +366,7 @@ def cumsum(x: Tensor, *, axis: int = 0, exclusive: bool = False, reverse: bool =
     exclusive  without the element itself
     reverse    of the elements after it
     """
-    return _scan(x, axis, exclusive, reverse, 0, lambda a, b: a + b, "cumsum")
+    return scan(x, axis, lambda a, b: a + b, 0, "cumsum", exclusive, reverse)
 
 
 @op
@@ -376,4 +376,4 @@ def cumprod(x: Tensor, *, axis: int = 0, exclusive: bool = False, reverse: bool 
     exclusive  without the element itself
     reverse    of the elements after it
     """
-    return _scan(x, axis, exclusive, reverse, 1, lambda a, b: a * b, "cumprod")
+    return scan(x, axis, lambda a, b: a * b, 1, "cumprod", exclusive, reverse)

@@ -15,7 +15,7 @@ from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import describe, extents, number, require, tensor
-from .program import Cell, let, loop, loops, product, program, seq, store, turns, when
+from .program import Cell, filled_with, let, loop, loops, product, program, seq, store, turns, when
 from .registry import op
 from .sort import before, order_of
 
@@ -24,7 +24,7 @@ __all__ = ["argwhere", "invert_permutation", "unique", "unravel_index"]
 
 def _cleared(*tensors: Tensor) -> list[Stmt]:
     """0 everywhere."""
-    return [loops(t.shape, lambda i, t=t: store(t, i, number(0, t.dtype))) for t in tensors]
+    return [filled_with(t, number(0, t.dtype)) for t in tensors]
 
 
 def _firsts(x: Tensor, order: Tensor) -> Tensor:
