@@ -93,7 +93,7 @@ TEXTS: list[tuple[Case, str]] = [
     ),
     (
         Case("pad", A, pads=(1, 1, 1, 1), mode="mirror"),
-        "pad: mode='mirror'; legal: 'constant', 'reflect', 'edge', 'wrap'",
+        "pad: mode='mirror'; legal: 'constant', 'reflect', 'symmetric', 'edge', 'wrap'",
     ),
     (Case("gather", A, A), "gather: indices are float32; they have to be integers"),
     (

@@ -28,7 +28,7 @@ from .broadcast import (
     subtract,
     where,
 )
-from .conv import conv1d, conv2d, conv3d, conv_transpose
+from .conv import conv1d, conv2d, conv3d, conv_backward_weight, conv_transpose
 from .create import arange, eye, full
 from .elementwise import abs_ as abs
 from .elementwise import (
@@ -83,7 +83,14 @@ from .elementwise import round_ as round
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
-from .pool import avg_pool, max_pool
+from .pool import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    avg_pool_grad,
+    max_pool,
+    max_pool_grad,
+)
 from .reduce import all_ as all
 from .reduce import any_ as any
 from .reduce import (
@@ -109,6 +116,7 @@ from .transform import (
     broadcast_to,
     concat,
     depth_to_space,
+    dilate,
     expand_dims,
     flip,
     pad,
@@ -127,6 +135,8 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
     "add",
     "all",
     "any",
@@ -139,6 +149,7 @@ __all__ = [
     "atanh",
     "attention",
     "avg_pool",
+    "avg_pool_grad",
     "batch_norm",
     "bitwise_and",
     "bitwise_not",
@@ -153,11 +164,13 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_backward_weight",
     "conv_transpose",
     "cos",
     "cosh",
     "cumsum",
     "depth_to_space",
+    "dilate",
     "divide",
     "elu",
     "equal",
@@ -200,6 +213,7 @@ __all__ = [
     "matmul",
     "max",
     "max_pool",
+    "max_pool_grad",
     "maximum",
     "mean",
     "min",
