@@ -147,7 +147,7 @@ TRANSPOSED: list[tuple[Array, tuple[int, ...], dict[str, Any]]] = [
     (data((1, 4, 4, 3)), (4, 1, 3, 3), {"groups": 4, "strides": (2, 2), "output_padding": (1, 0)}),
     (
         data((1, 4, 2, 3, 3)), (4, 2, 2, 3, 2),
-        {"groups": 2, "strides": (1, 2, 3), "pads": (0, 1, 0, 0, 1, 0), "output_padding": (0, 1, 2)},
+        {"groups": 2, "strides": (1, 2, 3), "pads": (0, 1, 0) * 2, "output_padding": (0, 1, 2)},
     ),
 ]  # fmt: skip
 

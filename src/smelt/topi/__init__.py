@@ -112,6 +112,7 @@ from .reduce import min_ as min
 from .reduce import sum_ as sum
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
+from .sample import affine_grid, crop_and_resize, grid_sample
 from .transform import (
     broadcast_to,
     concat,
@@ -138,6 +139,7 @@ __all__ = [
     "adaptive_avg_pool",
     "adaptive_max_pool",
     "add",
+    "affine_grid",
     "all",
     "any",
     "arange",
@@ -168,6 +170,7 @@ __all__ = [
     "conv_transpose",
     "cos",
     "cosh",
+    "crop_and_resize",
     "cumsum",
     "depth_to_space",
     "dilate",
@@ -190,6 +193,7 @@ __all__ = [
     "get_op",
     "greater",
     "greater_equal",
+    "grid_sample",
     "group_norm",
     "hard_sigmoid",
     "hard_swish",
