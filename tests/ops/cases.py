@@ -18,7 +18,7 @@ from smelt.ir.walk import substitute
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, call
 from smelt.relax.nodes import Var as Param
-from smelt.te import create_prim_func
+from smelt.te import ComputeOp, create_prim_func
 from smelt.tir.interpret import interpret as run_program
 from smelt.topi import get_op
 
@@ -130,7 +130,8 @@ class Case:
                 continue
             seen.add(id(op))
             values = {v: convert(n) for v, n in self.sizes.items()}
-            sizes = [substitute(a.dom.extent, values) for a in (*op.axis, *op.reduce_axis)]
+            axes = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
+            sizes = [substitute(a.dom.extent, values) for a in axes]
             total += math.prod([e.value if isinstance(e, IntImm) else SMALL + 1 for e in sizes])
             stack += [t.op for t in op.inputs]
         return total

@@ -79,7 +79,8 @@ def test_affine_grid(size: tuple[int, ...], align_corners: bool) -> None:
 
 
 BOXES = np.array(
-    [[0, 0, 1, 1], [0.1, 0.32, 0.8, 0.93], [0.9, 0.2, 0.1, 0.72], [-0.4, 0.5, 0.6, 1.33]], np.float32
+    [[0, 0, 1, 1], [0.1, 0.32, 0.8, 0.93], [0.9, 0.2, 0.1, 0.72], [-0.4, 0.5, 0.6, 1.33]],
+    np.float32,
 )
 OWNERS = np.array([0, 1, 1, 0], np.int32)
 

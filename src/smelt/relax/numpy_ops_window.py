@@ -255,3 +255,93 @@ def crop_and_resize(
         if len(lines) == 2:
             out[(k, slice(None), *place)] = _mixed(image[int(indices[k])], lines)
     return out.astype(x.dtype)
+
+
+# --------------------------------------------------------------------------------------- regions
+
+
+def _pixel_mix(image: Array, y: float, x: float, held: bool) -> Array:
+    """An image [c, h, w] between its pixels; those outside are the border's (held) or 0."""
+    total = np.zeros(image.shape[0], np.float64)
+    top, left = math.floor(y), math.floor(x)
+    for r, c in itertools.product((top, top + 1), (left, left + 1)):
+        weight = (1 - abs(y - r)) * (1 - abs(x - c))
+        if held:
+            total += weight * image[:, min(r, image.shape[1] - 1), min(c, image.shape[2] - 1)]
+        elif 0 <= r < image.shape[1] and 0 <= c < image.shape[2]:
+            total += weight * image[:, r, c]
+    return total
+
+
+@numpy_op
+def roi_align(
+    x: Array, rois: Array, *, size: Sequence[int], scale: float, samples: int, mode: str,
+    half_pixel: bool,
+) -> Array:  # fmt: skip
+    """Every part of every region by itself."""
+    h, w = x.shape[2:]
+    out = np.zeros((len(rois), x.shape[1], *size), np.float64)
+    for k, roi in enumerate(rois.astype(np.float64)):
+        image = x[int(roi[0])].astype(np.float64)
+        begin = roi[[2, 1]] * scale - (0.5 if half_pixel else 0)
+        extent = (roi[[4, 3]] - roi[[2, 1]]) * scale
+        step = (extent if half_pixel else np.maximum(extent, 1)) / np.array(size)
+        counts = [samples if samples > 0 else max(math.ceil(s), 0) for s in step]
+        for place in np.ndindex(*size):
+            lines = [
+                [b + s * (p + (i + 0.5) / n) for i in range(n)]
+                for b, s, p, n in zip(begin, step, place, counts, strict=True)
+            ]
+            points = []
+            for u, v in itertools.product(*lines):
+                inside = -1 <= u <= h and -1 <= v <= w
+                at = min(max(u, 0.0), h - 1.0), min(max(v, 0.0), w - 1.0)
+                points.append(_pixel_mix(image, *at, True) * inside)
+            if points:
+                pooled = np.max(points, 0) if mode == "max" else np.mean(points, 0)
+                out[(k, slice(None), *place)] = pooled
+    return out.astype(x.dtype)
+
+
+@numpy_op
+def roi_pool(x: Array, rois: Array, *, size: Sequence[int], scale: float) -> Array:
+    """Every part of every region by itself."""
+    out = np.zeros((len(rois), x.shape[1], *size), x.dtype)
+    for k, roi in enumerate(rois.astype(np.float64)):
+        corners = [math.copysign(math.floor(abs(v) + 0.5), v) for v in roi[1:] * scale]
+        begin = [int(corners[1]), int(corners[0])]
+        extent = [max(int(corners[3]) - begin[0] + 1, 1), max(int(corners[2]) - begin[1] + 1, 1)]
+        for place in np.ndindex(*size):
+            cut = [
+                slice(min(max(b + p * e // n, 0), h), min(max(b - (-(p + 1) * e // n), 0), h))
+                for b, e, p, n, h in zip(begin, extent, place, size, x.shape[2:], strict=True)
+            ]
+            part = x[(int(roi[0]), slice(None), *cut)]
+            if part.shape[1] and part.shape[2]:
+                out[(k, slice(None), *place)] = part.max((1, 2))
+    return out
+
+
+@numpy_op
+def deformable_conv2d(
+    x: Array, offset: Array, w: Array, mask: Array | None = None, *, strides: Sequence[int],
+    pads: Sequence[int], dilations: Sequence[int], groups: int, offset_groups: int,
+) -> Array:  # fmt: skip
+    """Every pixel that a kernel element meets by itself, then the product with the kernel."""
+    strides, dilations, pads = strides or (1, 1), dilations or (1, 1), pads or (0, 0, 0, 0)
+    (n, c), kernel, size = x.shape[:2], w.shape[2:], offset.shape[2:]
+    moved = np.zeros((n, c, *kernel, *size), np.float64)
+    shifts = offset.astype(np.float64).reshape(n, offset_groups, *kernel, 2, *size)
+    each = c // offset_groups
+    for b, g, i, j, p, q in np.ndindex(n, offset_groups, *kernel, *size):
+        y = p * strides[0] - pads[0] + i * dilations[0] + shifts[b, g, i, j, 0, p, q]
+        z = q * strides[1] - pads[1] + j * dilations[1] + shifts[b, g, i, j, 1, p, q]
+        own = slice(g * each, (g + 1) * each)
+        moved[b, own, i, j, p, q] = _pixel_mix(x[b, own].astype(np.float64), y, z, False)
+        if mask is not None:
+            factor = mask.astype(np.float64).reshape(n, offset_groups, *kernel, *size)
+            moved[b, own, i, j, p, q] *= factor[b, g, i, j, p, q]
+    filters = w.astype(np.float64).reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    columns = moved.reshape(n, groups, c // groups, *kernel, *size)
+    result = np.einsum("ngcijpq,gocij->ngopq", columns, filters)
+    return result.reshape(n, w.shape[0], *size).astype(x.dtype)

@@ -110,6 +110,7 @@ from .reduce import (
 from .reduce import max_ as max
 from .reduce import min_ as min
 from .reduce import sum_ as sum
+from .region import deformable_conv2d, roi_align, roi_pool
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
 from .sample import affine_grid, crop_and_resize, grid_sample
@@ -172,6 +173,7 @@ __all__ = [
     "cosh",
     "crop_and_resize",
     "cumsum",
+    "deformable_conv2d",
     "depth_to_space",
     "dilate",
     "divide",
@@ -245,6 +247,8 @@ __all__ = [
     "resize",
     "right_shift",
     "rms_norm",
+    "roi_align",
+    "roi_pool",
     "round",
     "rsqrt",
     "scatter_elements",
