@@ -26,7 +26,7 @@ from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
-from . import numpy_ops_move, numpy_ops_nn, numpy_ops_window
+from . import numpy_ops_detection, numpy_ops_move, numpy_ops_nn, numpy_ops_window
 from .nodes import (
     Call,
     Constant,
@@ -42,7 +42,7 @@ from .numpy_ops import NUMPY_OPS, Array
 
 __all__ = ["evaluate_op", "interpret"]
 
-ROOMS = (numpy_ops_move, numpy_ops_nn, numpy_ops_window)
+ROOMS = (numpy_ops_detection, numpy_ops_move, numpy_ops_nn, numpy_ops_window)
 """Imported for the operators that they enter into NUMPY_OPS."""
 
 Sizes = dict[SizeVar, Expr]

@@ -30,6 +30,12 @@ from .broadcast import (
 )
 from .conv import conv1d, conv2d, conv3d, conv_backward_weight, conv_transpose
 from .create import arange, eye, full
+from .detection import (
+    all_class_non_max_suppression,
+    get_valid_counts,
+    non_max_suppression,
+    regular_non_max_suppression,
+)
 from .elementwise import abs_ as abs
 from .elementwise import (
     acos,
@@ -142,6 +148,7 @@ __all__ = [
     "add",
     "affine_grid",
     "all",
+    "all_class_non_max_suppression",
     "any",
     "arange",
     "argmax",
@@ -193,6 +200,7 @@ __all__ = [
     "gather_nd",
     "gelu",
     "get_op",
+    "get_valid_counts",
     "greater",
     "greater_equal",
     "grid_sample",
@@ -228,6 +236,7 @@ __all__ = [
     "mod",
     "multiply",
     "negative",
+    "non_max_suppression",
     "not_equal",
     "one_hot",
     "op",
@@ -242,6 +251,7 @@ __all__ = [
     "reduce_log_sum",
     "reduce_log_sum_exp",
     "reduce_sum_square",
+    "regular_non_max_suppression",
     "relu",
     "reshape",
     "resize",
