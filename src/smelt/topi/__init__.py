@@ -1,5 +1,6 @@
 """The operators: one function each. `get_op(name)` finds one by name."""
 
+from .anchors import multibox_prior, multibox_transform_loc, proposal
 from .attention import attention
 from .broadcast import (
     add,
@@ -234,6 +235,8 @@ __all__ = [
     "minimum",
     "mish",
     "mod",
+    "multibox_prior",
+    "multibox_transform_loc",
     "multiply",
     "negative",
     "non_max_suppression",
@@ -245,6 +248,7 @@ __all__ = [
     "power",
     "prelu",
     "prod",
+    "proposal",
     "reciprocal",
     "reduce_l1",
     "reduce_l2",
