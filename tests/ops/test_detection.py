@@ -31,7 +31,10 @@ PLACES = np.stack([np.arange(17)[::-1], np.arange(17) - 2]).astype(np.int32)
 
 
 def test_valid_counts() -> None:
-    for attrs in ({}, {"score_threshold": 0.3}, {"id_index": -1, "score_threshold": -2.0}):
+    several: list[dict[str, Any]] = [
+        {}, {"score_threshold": 0.3}, {"id_index": -1, "score_threshold": -2.0}
+    ]  # fmt: skip
+    for attrs in several:
         Case("get_valid_counts", X, **attrs).check()
         Case("get_valid_counts", X, symbolic={0: {0: "n", 1: "m"}}, **attrs).check()
     Case("get_valid_counts", X, score_threshold=0.3).check_native()

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .numpy_ops import Array, numpy_op, widened
-
-Slices = tuple[slice, ...]
+from .numpy_ops import Array, Index, numpy_op, widened
 
 
 @numpy_op
@@ -25,18 +23,14 @@ def dilate(x: Array, *, strides: Sequence[int], value: float) -> Array:
 # -------------------------------------------------------------------------------------- adaptive
 
 
-def _even(extents: Sequence[int], size: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Slices]]:
+def _even(extents: Sequence[int], size: Sequence[int]) -> Iterator[tuple[Index, Index]]:
     """Every place of the result, and the pixels of its window."""
     for place in np.ndindex(*size):
-        yield (
-            place,
-            tuple(
-                [
-                    slice(i * h // n, -(-(i + 1) * h // n))
-                    for i, h, n in zip(place, extents, size, strict=True)
-                ]
-            ),
-        )
+        window = [
+            slice(i * h // n, -(-(i + 1) * h // n))
+            for i, h, n in zip(place, extents, size, strict=True)
+        ]
+        yield (..., *place), (..., *window)
 
 
 @numpy_op
@@ -44,7 +38,7 @@ def adaptive_max_pool(x: Array, *, size: Sequence[int]) -> Array:
     """The largest pixel of each window."""
     out = np.empty((*x.shape[:2], *size), x.dtype)
     for place, window in _even(x.shape[2:], size):
-        out[(..., *place)] = x[(slice(None), slice(None), *window)].max(tuple(range(2, x.ndim)))
+        out[place] = x[window].max(tuple(range(2, x.ndim)))
     return out
 
 
@@ -54,9 +48,9 @@ def adaptive_avg_pool(x: Array, *, size: Sequence[int]) -> Array:
     w = widened(x)
     out = np.empty((*x.shape[:2], *size), x.dtype)
     for place, window in _even(x.shape[2:], size):
-        part = w[(slice(None), slice(None), *window)].reshape(*x.shape[:2], -1)
+        part = w[window].reshape(*x.shape[:2], -1)
         mean = part.sum(-1) / part.shape[-1]
-        out[(..., *place)] = np.trunc(mean) if x.dtype.kind in "iu" else mean
+        out[place] = np.trunc(mean) if x.dtype.kind in "iu" else mean
     return out
 
 
@@ -66,7 +60,7 @@ def adaptive_avg_pool(x: Array, *, size: Sequence[int]) -> Array:
 def _windows(
     shape: Sequence[int], size: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
     pads: Sequence[int], dilations: Sequence[int],
-) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]], int]]:  # fmt: skip
+) -> Iterator[tuple[Index, list[Index], int]]:  # fmt: skip
     """Every place of a pooling's result, the pixels of the image in its window in the order of
     memory, and the number of pixels with the padding's."""
     rank = len(kernel)
@@ -77,12 +71,12 @@ def _windows(
             [y * s - b + t * d for t in range(k)]
             for y, s, b, d, k in zip(place, strides, pads, dilations, kernel, strict=False)
         ]
-        pixels = [
-            p
+        pixels: list[Index] = [
+            (..., *p)
             for p in itertools.product(*lines)
             if all(0 <= v < n for v, n in zip(p, shape, strict=True))
         ]
-        yield place, pixels, int(np.prod(kernel))
+        yield (..., *place), pixels, int(np.prod(kernel))
 
 
 @numpy_op
@@ -97,7 +91,7 @@ def avg_pool_grad(
     for place, pixels, everything in places:
         count = everything if count_include_pad else max(len(pixels), 1)
         for p in pixels:
-            out[(..., *p)] += g[(..., *place)] / g.dtype.type(count)
+            out[p] += g[place] / g.dtype.type(count)
     return out.astype(x.dtype)
 
 
@@ -113,10 +107,10 @@ def max_pool_grad(
     for place, pixels, _ in places:
         if not pixels:
             continue
-        values = np.stack([x[(..., *p)] for p in pixels])
+        values = np.stack([x[p] for p in pixels])
         best = values.argmax(0)
         for k, p in enumerate(pixels):
-            out[(..., *p)] += np.where(best == k, g[(..., *place)], 0)
+            out[p] += np.where(best == k, g[place], 0)
     return out.astype(x.dtype)
 
 
@@ -200,7 +194,8 @@ def _mixed(image: Array, lines: Sequence[Sequence[tuple[int, float]]]) -> Array:
     """A point of an image [c, h...] as the sum of the elements behind it."""
     total = np.zeros(image.shape[0], np.float64)
     for taps in itertools.product(*lines):
-        total += image[(slice(None), *[at for at, _ in taps])] * math.prod([w for _, w in taps])
+        at: Index = (slice(None), *[place for place, _ in taps])
+        total += image[at] * math.prod([w for _, w in taps])
     return total
 
 
@@ -228,7 +223,8 @@ def affine_grid(theta: Array, *, size: Sequence[int], align_corners: bool) -> Ar
     else:
         lines = [(2 * np.arange(n) + 1) / n - 1 for n in size]
     place = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(size)], -1)
-    return np.einsum("nrk,...k->n...r", theta.astype(np.float64), place).astype(theta.dtype)
+    grid = np.einsum("nrk,...k->n...r", theta.astype(np.float64), place)
+    return np.asarray(grid).astype(theta.dtype)
 
 
 @numpy_op
@@ -316,7 +312,8 @@ def roi_pool(x: Array, rois: Array, *, size: Sequence[int], scale: float) -> Arr
                 slice(min(max(b + p * e // n, 0), h), min(max(b - (-(p + 1) * e // n), 0), h))
                 for b, e, p, n, h in zip(begin, extent, place, size, x.shape[2:], strict=True)
             ]
-            part = x[(int(roi[0]), slice(None), *cut)]
+            window: Index = (int(roi[0]), slice(None), *cut)
+            part = x[window]
             if part.shape[1] and part.shape[2]:
                 out[(k, slice(None), *place)] = part.max((1, 2))
     return out
@@ -343,5 +340,5 @@ def deformable_conv2d(
             moved[b, own, i, j, p, q] *= factor[b, g, i, j, p, q]
     filters = w.astype(np.float64).reshape(groups, w.shape[0] // groups, *w.shape[1:])
     columns = moved.reshape(n, groups, c // groups, *kernel, *size)
-    result = np.einsum("ngcijpq,gocij->ngopq", columns, filters)
+    result = np.asarray(np.einsum("ngcijpq,gocij->ngopq", columns, filters))
     return result.reshape(n, w.shape[0], *size).astype(x.dtype)

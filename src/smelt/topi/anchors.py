@@ -192,8 +192,8 @@ def proposal(
     top = n if rpn_pre_nms_top_n <= 0 else minimum(n, rpn_pre_nms_top_n)
 
     def overlaps(i: Expr, j: Expr, before: Expr) -> Expr:
-        pair = [[rows[i, m, k] for k in range(4)] for m in (j, before)]
-        return iou(*pair, pixel=1.0) > threshold
+        a, b = [[rows[i, m, k] for k in range(4)] for m in (j, before)]
+        return iou(a, b, 1.0) > threshold
 
     looked = tensor((b,), lambda i: top, "looked_at")
     _, kept, total = suppressed(looked, n, n, overlaps, [rows])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import all_of, equal, if_then_else, is_const, value_of
-from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
@@ -248,7 +248,7 @@ def conv_backward_weight(
         seen = padded[(b.var, channel, *window.pixel(y, k))]
         return cast(to, grad[(b.var, oc, *y)]) * cast(to, seen)
 
-    shape = (grad.shape[1], inputs, *kernel)
+    shape: list[ExprLike] = [grad.shape[1], inputs, *kernel]
     return stored(sum_over(shape, body, [b, *point], "conv_grad"), dtype)
 
 

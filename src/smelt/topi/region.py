@@ -31,14 +31,15 @@ from .statements import at, loop, put, seq
 
 def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -> Expr:
     """The value of a point between four pixels. load: (row, column) -> the pixel."""
-    rows, columns = [], []
-    for v, out in ((y, rows), (x, columns)):
+
+    def two(v: Expr) -> list[tuple[Expr, Expr]]:
         down = call("floor", v)
         first, f = cast(INDEX, down), cast(to, v - down)
-        out += [(first, 1.0 - f), (first + 1, f)]
+        return [(first, 1.0 - f), (first + 1, f)]
+
     total: Expr | None = None
-    for r, a in rows:
-        for c, b in columns:
+    for r, a in two(y):
+        for c, b in two(x):
             part = cast(to, load(r, c)) * (a * b)
             total = part if total is None else total + part
     assert total is not None
@@ -105,16 +106,16 @@ class _Region:
         x, to = self.x, wide(self.x.dtype)
         ends = [cast(self.to, e) for e in x.shape[2:]]
         inside = all_of(y >= -1.0, y <= ends[0], z >= -1.0, z <= ends[1])
-        held = [
-            maximum(minimum(v, e - 1.0), const(0.0, self.to))
-            for v, e in zip((y, z), ends, strict=True)
+        zero = const(0.0, self.to)
+        row, column = [
+            maximum(minimum(v, e - 1.0), zero) for v, e in zip((y, z), ends, strict=True)
         ]
         image = _image(x, self.rois, k)
 
         def load(r: Expr, s: Expr) -> Expr:
             return x[image, c, minimum(r, x.shape[2] - 1), minimum(s, x.shape[3] - 1)]
 
-        return select(inside, _neighbours(load, *held, to), const(0.0, to))
+        return select(inside, _neighbours(load, row, column, to), const(0.0, to))
 
 
 @op(kind="opaque")

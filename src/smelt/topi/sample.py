@@ -8,7 +8,18 @@ from smelt.ir.build import all_of, call, equal, if_then_else, maximum, minimum, 
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 
-from .common import agree, describe, float_only, number, require, stored, sum_over, tensor, wide
+from .common import (
+    agree,
+    describe,
+    extents,
+    float_only,
+    number,
+    require,
+    stored,
+    sum_over,
+    tensor,
+    wide,
+)
 from .registry import op
 from .resize import MODES, cubic_weights
 
@@ -268,7 +279,7 @@ def crop_and_resize(
         image = maximum(minimum(cast(INDEX, indices[k]), x.shape[0] - 1), 0)
         return image, c
 
-    shape = (boxes.shape[0], x.shape[1], *size)
+    shape = (boxes.shape[0], x.shape[1], *extents(size))
     found = _sampled(x, shape, lines, channel, lambda k, c, y, z: [(k, y), (k, z)])
     zero = const(0, INDEX)
 
