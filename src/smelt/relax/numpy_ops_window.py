@@ -342,3 +342,86 @@ def deformable_conv2d(
     columns = moved.reshape(n, groups, c // groups, *kernel, *size)
     result = np.asarray(np.einsum("ngcijpq,gocij->ngopq", columns, filters))
     return result.reshape(n, w.shape[0], *size).astype(x.dtype)
+
+
+# -------------------------------------------------------------------------- patches and bit planes
+
+
+@numpy_op
+def dilation2d(
+    x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
+) -> Array:
+    """Kernel element by kernel element on the moved image."""
+    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+    strides, dilations, pads = strides or (1, 1), dilations or (1, 1), pads or (0, 0, 0, 0)
+    border = [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)]
+    image = np.pad(widened(x), border, constant_values=low)
+    counts = np.pad(np.ones(x.shape, bool), border, constant_values=False)
+    size = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(image.shape[2:], w.shape[1:], strides, dilations, strict=True)
+    ]
+    out = np.full((*x.shape[:2], *size), low, image.dtype)
+    for place in np.ndindex(*w.shape[1:]):
+        cut: Index = (..., *[
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(place, dilations, size, strides, strict=True)
+        ])  # fmt: skip
+        own: Index = (slice(None), *place)
+        moved = image[cut] + widened(w)[own][:, None, None]
+        out = np.maximum(out, np.where(counts[cut], moved, low))
+    return out.astype(x.dtype)
+
+
+@numpy_op
+def correlation(
+    a: Array, b: Array, *, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
+    pads: Sequence[int], is_multiply: bool,
+) -> Array:  # fmt: skip
+    """Patch by patch."""
+    pads = pads or (0, 0, 0, 0)
+    border = [(0, 0), (0, 0), *zip(pads[:2], pads[2:], strict=True)]
+    left, right = [np.pad(t.astype(np.float64), border) for t in (a, b)]
+    edge, reach = max_displacement + kernel_size // 2, max_displacement // stride2
+    size = [-(-(n - 2 * edge) // stride1) for n in left.shape[2:]]
+    moves = list(itertools.product(range(-reach, reach + 1), repeat=2))
+    out = np.zeros((a.shape[0], len(moves), *size), np.float64)
+    for q, (dy, dx) in enumerate(moves):
+        for i, j in np.ndindex(*size):
+            y, x = i * stride1 + max_displacement, j * stride1 + max_displacement
+            v, u = y + dy * stride2, x + dx * stride2
+            p = left[:, :, y : y + kernel_size, x : x + kernel_size]
+            o = right[:, :, v : v + kernel_size, u : u + kernel_size]
+            out[:, q, i, j] = (p * o if is_multiply else np.abs(p - o)).mean((1, 2, 3))
+    return out.astype(a.dtype)
+
+
+@numpy_op
+def bitpack(x: Array, *, bits: int, pack_axis: int, bit_axis: int, pack_type: str) -> Array:
+    """Words from strings of binary digits."""
+    width, axis = np.dtype(pack_type).itemsize * 8, pack_axis % x.ndim
+    last = np.moveaxis(x, axis, -1)
+    words = last.reshape(*last.shape[:-1], -1, width)
+    planes = []
+    for b in range(bits):
+        digits = (words.astype(object) >> b) & 1
+        values = np.zeros(words.shape[:-1], object)
+        for k in range(width):
+            values = values * 2 + digits[..., k]
+        planes.append(np.moveaxis(values.astype(pack_type), -1, axis))
+    return np.stack(planes, bit_axis % (x.ndim + 1))
+
+
+@numpy_op
+def bitunpack(x: Array, *, pack_axis: int, bit_axis: int, dtype: str) -> Array:
+    """Integers from strings of binary digits."""
+    width, axis = x.dtype.itemsize * 8, pack_axis % (x.ndim - 1)
+    out: Array | None = None
+    for b, plane in enumerate(np.moveaxis(x, bit_axis, 0)):
+        last = np.moveaxis(plane, axis, -1).astype(object)
+        digits = np.stack([(last >> (width - 1 - k)) & 1 for k in range(width)], -1)
+        values = digits.reshape(*last.shape[:-1], -1) << b
+        out = values if out is None else out + values
+    assert out is not None
+    wrapped = out.astype(np.uint64).astype(dtype)
+    return np.moveaxis(wrapped, -1, axis)

@@ -2,6 +2,7 @@
 
 from .anchors import multibox_prior, multibox_transform_loc, proposal
 from .attention import attention
+from .bits import bitpack, bitunpack
 from .broadcast import (
     add,
     bitwise_and,
@@ -88,6 +89,7 @@ from .elementwise import (
 )
 from .elementwise import round_ as round
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
+from .image import correlation, dilation2d
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
 from .pool import (
@@ -162,6 +164,8 @@ __all__ = [
     "avg_pool",
     "avg_pool_grad",
     "batch_norm",
+    "bitpack",
+    "bitunpack",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -177,6 +181,7 @@ __all__ = [
     "conv3d",
     "conv_backward_weight",
     "conv_transpose",
+    "correlation",
     "cos",
     "cosh",
     "crop_and_resize",
@@ -184,6 +189,7 @@ __all__ = [
     "deformable_conv2d",
     "depth_to_space",
     "dilate",
+    "dilation2d",
     "divide",
     "elu",
     "equal",
