@@ -6,7 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select, value_of
+from smelt.ir.build import (
+    all_of,
+    any_of,
+    call,
+    equal,
+    if_then_else,
+    maximum,
+    minimum,
+    select,
+    value_of,
+)
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, compute, reduce_axis
 
@@ -202,7 +212,7 @@ def proposal(
     def body(r: Expr, e: Expr) -> Expr:
         i = r // most
         j = kept[i, r % most % maximum(total[i], 1)]
-        return select(e < 1, cast(dtype, i), rows[i, j, maximum(e - 1, 0)])
+        return if_then_else(e < 1, cast(dtype, i), rows[i, j, e - 1])
 
     return tensor((b * most, 5), body, "proposal")
 

@@ -352,40 +352,18 @@ def regular_non_max_suppression(
         ("num_classes", num_classes),
     ):  # fmt: skip
         require(value >= 1, f"{name}={value}; it has to be at least 1")
-    images, n, columns = scores.shape
-    have = value_of(columns)
+    columns = value_of(scores.shape[2])
     require(
-        have is None or num_classes <= have,
-        f"num_classes={num_classes}; scores {describe(scores.shape)} have {have}",
+        columns is None or num_classes <= columns,
+        f"num_classes={num_classes}; scores {describe(scores.shape)} have {columns}",
     )
-    first, rows = columns - num_classes, images * num_classes
-
-    def own(r: Expr, j: Expr) -> Expr:
-        return scores[r // num_classes, j, first + r % num_classes]
-
-    score = tensor((rows, n), own, "score")
-    limit = number(score_threshold, scores.dtype)
-    order = sorted_order(score, tensor((rows,), lambda r: n, "all"))
-    to = wide(boxes.dtype)
-    found = tensor(
-        (rows, n, const(4, INDEX)),
-        lambda r, j, k: cast(to, boxes[r // num_classes, order[r, j], k]), "sorted_boxes",
-    )  # fmt: skip
-
-    def overlaps(r: Expr, j: Expr, before: Expr) -> Expr:
-        a, b = [[found[r, k, c] for c in range(4)] for k in (j, before)]
-        # a box turned inside out overlaps nothing
-        solid = [(c[2] - c[0]) * (c[3] - c[1]) > 0.0 for c in (a, b)]
-        return all_of(*solid, iou(a, b) > iou_threshold)
-
-    _, kept, total = suppressed(
-        _above(score, lambda v: v >= limit), n, max_detections_per_class, overlaps, [found]
-    )
+    limits = (max_detections_per_class, iou_threshold, score_threshold)
+    score, place, total = _class_by_class(boxes, scores, num_classes, limits)
+    images, n = boxes.shape[:2]
 
     def candidate(b: Expr, q: Expr) -> Expr:
         r, m = b * num_classes + q // n, q % n
-        value = score[r, order[r, kept[r, m]]]
-        return select(m < total[r], value, min_value(scores.dtype))
+        return select(m < total[r], score[r, place[r, m]], min_value(scores.dtype))
 
     every = tensor((images, n * num_classes), candidate, "candidates")
     ranked = sorted_order(every, tensor((images,), lambda b: n * num_classes, "all"))
@@ -396,19 +374,51 @@ def regular_non_max_suppression(
     def chosen(b: Expr, k: Expr, value: Callable[[Expr, Expr], Expr]) -> Expr:
         q = ranked[b, minimum(k, n * num_classes - 1)]
         r = b * num_classes + q // n
-        e = value(r, order[r, kept[r, q % n]])
+        e = value(r, place[r, q % n])
         return select(k < count[b], e, number(0, e.dtype))
 
+    def box(b: Expr, k: Expr, e: Expr) -> Expr:
+        return chosen(b, k, lambda _, j: boxes[b, j, e])
+
+    def kind(b: Expr, k: Expr) -> Expr:
+        return chosen(b, k, lambda r, _: cast("float32", r % num_classes))
+
     return (
-        tensor(
-            (*sizes, const(4, INDEX)),
-            lambda b, k, e: chosen(b, k, lambda _, j: boxes[b, j, e]), "detection_boxes",
-        ),
-        tensor(
-            sizes,
-            lambda b, k: chosen(b, k, lambda r, _: cast("float32", r % num_classes)),
-            "detection_classes",
-        ),
+        tensor((*sizes, const(4, INDEX)), box, "detection_boxes"),
+        tensor(sizes, kind, "detection_classes"),
         tensor(sizes, lambda b, k: chosen(b, k, lambda r, j: score[r, j]), "detection_scores"),
         tensor((images,), lambda b: cast("int32", minimum(count[b], most)), "num_detections"),
-    )  # fmt: skip
+    )
+
+
+def _class_by_class(
+    boxes: Tensor, scores: Tensor, classes: int, limits: tuple[int, float, float]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """For every image's class: the scores [r, n], the places of the kept boxes, best first [r, n],
+    and how many they are [r]."""
+    most, iou_threshold, score_threshold = limits
+    images, n, columns = scores.shape
+    first, rows = columns - classes, images * classes
+
+    def own(r: Expr, j: Expr) -> Expr:
+        return scores[r // classes, j, first + r % classes]
+
+    score = tensor((rows, n), own, "score")
+    limit = number(score_threshold, scores.dtype)
+    order = sorted_order(score, tensor((rows,), lambda r: n, "all"))
+    to = wide(boxes.dtype)
+
+    def sorted_box(r: Expr, j: Expr, k: Expr) -> Expr:
+        return cast(to, boxes[r // classes, order[r, j], k])
+
+    found = tensor((rows, n, const(4, INDEX)), sorted_box, "sorted_boxes")
+
+    def overlaps(r: Expr, j: Expr, before: Expr) -> Expr:
+        a, b = [[found[r, k, c] for c in range(4)] for k in (j, before)]
+        # a box turned inside out overlaps nothing
+        solid = [(c[2] - c[0]) * (c[3] - c[1]) > 0.0 for c in (a, b)]
+        return all_of(*solid, iou(a, b) > iou_threshold)
+
+    count = _above(score, lambda v: v >= limit)
+    _, kept, total = suppressed(count, n, most, overlaps, [found])
+    return score, tensor((rows, n), lambda r, m: order[r, kept[r, m]], "kept_places"), total
