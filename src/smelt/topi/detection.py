@@ -154,11 +154,12 @@ def _best(
         return corners(lambda k: cast(wide(x.dtype), rows[b, j, coordinates + k]))
 
     def overlaps(b: Expr, j: Expr, before: Expr) -> Expr:
-        conditions = [iou(box(b, j), box(b, before)) >= threshold]
-        if id_column >= 0:
-            own, other = rows[b, j, id_column], rows[b, before, id_column]
-            conditions = [other >= 0.0, *([] if force else [equal(own, other)]), *conditions]
-        return all_of(conditions)
+        near = iou(box(b, j), box(b, before)) >= threshold
+        if id_column < 0:
+            return near
+        own, other = rows[b, j, id_column], rows[b, before, id_column]
+        rivals = other >= 0.0 if force else all_of(other >= 0.0, equal(own, other))
+        return if_then_else(rivals, near, False)
 
     kept, _, _ = suppressed(
         count, x.shape[1], x.shape[1] if most < 0 else most, overlaps, [rows],
