@@ -45,6 +45,28 @@ def test_adaptive_pooling_compiles(level: int) -> None:
     Case("adaptive_avg_pool", X3, size=(2, 3, 4)).check_native(level=level)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
+def test_the_average_of_narrow_integers_does_not_overflow(dtype: str) -> None:
+    x = np.full((1, 1, 5, 5), 100, dtype)
+    attrs: dict[str, Any] = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}
+    case = Case("avg_pool", x, **attrs)
+    case.check()
+    case.check_native()
+    assert (case.numpy()[0] == 100).all()
+    Case("avg_pool", data((1, 2, 6, 5), dtype, -100, 100), **attrs).check()
+
+
+def test_normalisation_over_channels() -> None:
+    torch = pytest.importorskip("torch")
+    x = data((2, 7, 3, 4))
+    for size in (1, 3, 4, 9):
+        case = Case("lrn", x, size=size, alpha=0.3, beta=0.6, bias=2.0)
+        case.check()
+        if size % 2:  # torch puts the odd neighbour of an even size in front
+            want = torch.nn.functional.local_response_norm(torch.from_numpy(x), size, 0.3, 0.6, 2.0)
+            close(case.numpy()[0], want.numpy())
+
+
 POOLS: list[tuple[Array, dict[str, Any]]] = [
     (X1, {"kernel": (3,), "strides": (2,), "pads": (1, 1)}),
     (X1, {"kernel": (2,)}),

@@ -50,6 +50,11 @@ def _window(
     return window, taps
 
 
+def _sum_type(dtype: str) -> str:
+    """What windows are summed in: the sum of narrow integers does not fit their type."""
+    return "int32" if not dt.is_float(dtype) and dt.bits(dtype) < 32 else wide(dtype)
+
+
 @op
 def max_pool(
     x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
@@ -87,9 +92,10 @@ def avg_pool(
     window, taps = _window(x, kernel, strides, pads, dilations)
     size = window.result(x.shape[2:])
     padded = window.pad(x, number(0, x.dtype))
+    to = _sum_type(x.dtype)
     total = sum_over(
         (*x.shape[:2], *size),
-        lambda n, c, *y: padded[(n, c, *window.pixel(y, [t.var for t in taps]))],
+        lambda n, c, *y: cast(to, padded[(n, c, *window.pixel(y, [t.var for t in taps]))]),
         taps, "pool_sum",
     )  # fmt: skip
 
@@ -189,9 +195,7 @@ def adaptive_avg_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     Units    window i covers pixels i * h // size up to, not including, ceil((i + 1) * h / size)
     """
     cuts, taps = _even(x, size)
-    # a window's sum of narrow integers does not fit their type
-    narrow = not dt.is_float(x.dtype) and dt.bits(x.dtype) < 32
-    to = "int32" if narrow else wide(x.dtype)
+    to = _sum_type(x.dtype)
     total = sum_over(
         (*x.shape[:2], *size),
         lambda *i: cast(to, _in_window(x, i, cuts, taps, number(0, x.dtype))), taps, "pool_sum",
