@@ -27,12 +27,14 @@ from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from . import (
+    numpy_ops_detection,
     numpy_ops_move,
     numpy_ops_nn,
     numpy_ops_number,
     numpy_ops_random,
     numpy_ops_sort,
     numpy_ops_sparse,
+    numpy_ops_window,
 )
 from .graph_op import GraphOp
 from .nodes import (
@@ -54,8 +56,8 @@ from .numpy_ops import NUMPY_OPS, Array
 __all__ = ["evaluate_op", "interpret"]
 
 ROOMS = (
-    numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_random, numpy_ops_sort,
-    numpy_ops_sparse,
+    numpy_ops_detection, numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_random,
+    numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,
 )  # fmt: skip
 """Imported for the operators that they enter into NUMPY_OPS."""
 

@@ -127,8 +127,10 @@ def avg_pool(
     dilations: Sequence[int], count_include_pad: bool,
 ) -> Array:  # fmt: skip
     """The sum under the window over the number of elements that count."""
-    image = _padded(widened(x), pads, 0)
-    ones = _padded(np.ones_like(widened(x)), pads, 1 if count_include_pad else 0)
+    narrow = x.dtype.kind in "iu" and x.dtype.itemsize < 4
+    wide = x.astype(np.int32) if narrow else widened(x)
+    image = _padded(wide, pads, 0)
+    ones = _padded(np.ones_like(wide), pads, 1 if count_include_pad else 0)
     total = sum([part for _, part in _taps(image, kernel, strides, dilations)])
     count = sum([part for _, part in _taps(ones, kernel, strides, dilations)])
     if x.dtype.kind in "iu":

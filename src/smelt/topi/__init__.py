@@ -1,7 +1,9 @@
 """The operators: one function each. `get_op(name)` finds one by name."""
 
+from .anchors import multibox_prior, multibox_transform_loc, proposal
 from .approximate import fast_erf, fast_exp, fast_tanh
 from .attention import attention
+from .bits import bitpack, bitunpack
 from .broadcast import (
     add,
     bitwise_and,
@@ -29,8 +31,14 @@ from .broadcast import (
     subtract,
     where,
 )
-from .conv import conv1d, conv2d, conv3d, conv_transpose
+from .conv import conv1d, conv2d, conv3d, conv_backward_weight, conv_transpose
 from .create import arange, eye, full
+from .detection import (
+    all_class_non_max_suppression,
+    get_valid_counts,
+    non_max_suppression,
+    regular_non_max_suppression,
+)
 from .elementwise import abs_ as abs
 from .elementwise import (
     acos,
@@ -88,9 +96,17 @@ from .elementwise import (
 from .elementwise import round_ as round
 from .fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
+from .image import correlation, dilation2d
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
-from .pool import avg_pool, max_pool
+from .pool import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    avg_pool_grad,
+    max_pool,
+    max_pool_grad,
+)
 from .random import multinomial, normal, threefry_generate, threefry_split, uniform
 from .reduce import all_ as all
 from .reduce import any_ as any
@@ -112,8 +128,10 @@ from .reduce import (
 from .reduce import max_ as max
 from .reduce import min_ as min
 from .reduce import sum_ as sum
+from .region import deformable_conv2d, roi_align, roi_pool
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
+from .sample import affine_grid, crop_and_resize, grid_sample
 from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
 from .sets import argwhere, invert_permutation, unique, unravel_index
 from .signal import dft, stft
@@ -130,6 +148,7 @@ from .transform import (
     broadcast_to,
     concat,
     depth_to_space,
+    dilate,
     expand_dims,
     flip,
     pad,
@@ -148,8 +167,12 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
     "add",
+    "affine_grid",
     "all",
+    "all_class_non_max_suppression",
     "any",
     "arange",
     "argmax",
@@ -162,7 +185,10 @@ __all__ = [
     "atanh",
     "attention",
     "avg_pool",
+    "avg_pool_grad",
     "batch_norm",
+    "bitpack",
+    "bitunpack",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -176,13 +202,19 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_backward_weight",
     "conv_transpose",
+    "correlation",
     "cos",
     "cosh",
+    "crop_and_resize",
     "cumprod",
     "cumsum",
+    "deformable_conv2d",
     "depth_to_space",
     "dft",
+    "dilate",
+    "dilation2d",
     "divide",
     "elu",
     "equal",
@@ -206,8 +238,10 @@ __all__ = [
     "gather_nd",
     "gelu",
     "get_op",
+    "get_valid_counts",
     "greater",
     "greater_equal",
+    "grid_sample",
     "group_norm",
     "hard_sigmoid",
     "hard_swish",
@@ -236,15 +270,19 @@ __all__ = [
     "matrix_set_diag",
     "max",
     "max_pool",
+    "max_pool_grad",
     "maximum",
     "mean",
     "min",
     "minimum",
     "mish",
     "mod",
+    "multibox_prior",
+    "multibox_transform_loc",
     "multinomial",
     "multiply",
     "negative",
+    "non_max_suppression",
     "normal",
     "not_equal",
     "one_hot",
@@ -254,12 +292,14 @@ __all__ = [
     "power",
     "prelu",
     "prod",
+    "proposal",
     "reciprocal",
     "reduce_l1",
     "reduce_l2",
     "reduce_log_sum",
     "reduce_log_sum_exp",
     "reduce_sum_square",
+    "regular_non_max_suppression",
     "reinterpret",
     "relu",
     "reshape",
@@ -267,6 +307,8 @@ __all__ = [
     "reverse_sequence",
     "right_shift",
     "rms_norm",
+    "roi_align",
+    "roi_pool",
     "round",
     "rsqrt",
     "scatter_elements",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import all_of, equal, if_then_else, is_const, value_of
-from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
@@ -101,11 +101,11 @@ def _text(e: Expr) -> str:
 
 
 def _operands(
-    x: Tensor, w: Tensor, rank: int, groups: int, w_form: str, out_dtype: str
+    x: Tensor, w: Tensor, rank: int, groups: int, w_form: str, out_dtype: str, w_name: str = "w"
 ) -> tuple[str, str]:
     """The types of sums and of the result, after a look at ranks and groups."""
-    types = product_types(x, w, "x w", out_dtype)
-    for name, t, form in (("x", x, "[n, c, ...]"), ("w", w, w_form)):
+    types = product_types(x, w, f"x {w_name}", out_dtype)
+    for name, t, form in (("x", x, "[n, c, ...]"), (w_name, w, w_form)):
         require(
             len(t.shape) == rank + 2,
             f"{name} {describe(t.shape)} has {len(t.shape)} dimensions; {form} with {rank} "
@@ -221,6 +221,48 @@ def conv3d(
 
 
 # -------------------------------------------------------------------------- transposed convolution
+
+
+@op
+def conv_backward_weight(
+    grad: Tensor, x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """The derivative of a convolution by its filters: what each filter element was multiplied with,
+    times the derivative of the product's place.
+
+    Shapes   grad [n, o, oh...] by the convolution's result; x [n, c, h...];
+             result [o, c / groups, kernel...]
+    Units    kernel, strides, pads (begin..., end...) and dilations in pixels, as in conv2d
+    """
+    rank = len(kernel)
+    require(1 <= rank <= 3, f"kernel={kernel} has to have 1 to 3 numbers")
+    to, dtype = _operands(x, grad, rank, groups, "[n, o, ...]", "", "grad")
+    window = Window(rank, kernel, strides, pads, dilations)
+    size = window.result(x.shape[2:])
+    for d, (have, want) in enumerate(
+        zip(grad.shape, (x.shape[0], grad.shape[1], *size), strict=True)
+    ):
+        agree(have, want, f"grad {describe(grad.shape)} and x {describe(x.shape)}: dimension {d}")
+    channels, outputs = value_of(x.shape[1]), value_of(grad.shape[1])
+    for name, t, count in (("x", x, channels), ("grad", grad, outputs)):
+        require(
+            count is None or count % groups == 0,
+            f"{name} {describe(t.shape)}: {count} channels cannot be split into groups={groups}",
+        )
+    inputs, each = x.shape[1] // groups, grad.shape[1] // groups
+    padded = window.pad(x, number(0, dtype))
+    b = reduce_axis((0, x.shape[0]), "b")
+    point = [reduce_axis((0, e), n) for e, n in zip(size, ("od", "oh", "ow")[-rank:], strict=True)]
+
+    def body(oc: Expr, ic: Expr, *k: Expr) -> Expr:
+        channel = ic if groups == 1 else (oc // each) * inputs + ic
+        y = [p.var for p in point]
+        seen = padded[(b.var, channel, *window.pixel(y, k))]
+        return cast(to, grad[(b.var, oc, *y)]) * cast(to, seen)
+
+    shape: list[ExprLike] = [grad.shape[1], inputs, *kernel]
+    return stored(sum_over(shape, body, [b, *point], "conv_grad"), dtype)
 
 
 @op

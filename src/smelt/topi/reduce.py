@@ -242,6 +242,8 @@ _ARGMAX = {
     last: _picker(f"argmax{'_last' * last}", lambda a, b: a > b, min_value, last)
     for last in (False, True)
 }
+FIRST_MAX = _ARGMAX[False]
+"""The reduction of (index, value) pairs to the largest value; the first index among equals."""
 _ARGMIN = {
     last: _picker(f"argmin{'_last' * last}", lambda a, b: a < b, max_value, last)
     for last in (False, True)

@@ -79,7 +79,9 @@ def one_hot(
                   dtype=dtype)  # fmt: skip
 
 
-@relay_op("dyn.topk", needs=("k",), results=lambda made: 2 if made.attrs["ret_type"] == "both" else 1)
+@relay_op(
+    "dyn.topk", needs=("k",), results=lambda made: 2 if made.attrs["ret_type"] == "both" else 1
+)
 def topk(
     data: RelaxExpr, k: RelaxExpr, *, axis: int = -1, ret_type: str = "both",
     is_ascend: bool = False, dtype: str = "int32",

@@ -35,9 +35,7 @@ def dense(
     """data [..., k] times the weight [units, k] transposed."""
     _two_dimensions(weight)
     rows, depth = extents(weight)
-    legal(
-        units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows"
-    )
+    legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
     _meet(data, -1, depth, "the weight has {} columns")
     return product(data, weight, False, True, out_dtype)
 
@@ -71,9 +69,7 @@ def matmul(
 ) -> RelaxExpr:
     """A product of matrices."""
     have = extents(tensor_b)[-2 if transpose_b else -1]
-    legal(
-        units is None or have in (None, units), f"units={units}, but tensor_b has {have} columns"
-    )
+    legal(units is None or have in (None, units), f"units={units}, but tensor_b has {have} columns")
     return product(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype)
 
 
@@ -225,5 +221,3 @@ def nll_loss(
     if reduction == "sum":
         return total
     return call("divide", total, call("sum", weight, axes=None, keepdims=False))
-
-

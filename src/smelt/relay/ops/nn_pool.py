@@ -61,7 +61,9 @@ def ceiled(x: RelaxExpr, size: Any, strides: Any, padding: Any, dilation: Any) -
 
 
 def _grad(kind: str) -> None:
-    def derivative(out_grad: Any, data: Any, layout: str, out_layout: str, ceil: bool, a: Any) -> Any:
+    def derivative(
+        out_grad: Any, data: Any, layout: str, out_layout: str, ceil: bool, a: Any
+    ) -> Any:
         x = spread(data, layout, "layout", "NCHW")
         g = spread(out_grad, out_layout or layout, "layout", "NCHW")
         if ceil:
@@ -121,8 +123,13 @@ def _adaptive(kind: str, rank: int) -> None:
         if size == (1,) * rank:
             name = "mean" if kind == "avg" else "max"
             y = call(name, x, axes=tuple(range(2, rank + 2)), keepdims=True)
-        elif output_size and None not in have and not any(
-            h % s for h, s in zip(have, size, strict=True)  # type: ignore[operator]
+        elif (
+            output_size
+            and None not in have
+            and not any(
+                h % s
+                for h, s in zip(have, size, strict=True)  # type: ignore[operator]
+            )
         ):
             step = tuple([h // s for h, s in zip(have, size, strict=True)])  # type: ignore[operator]
             y = call(f"{kind}_pool", x, kernel=step, strides=step)

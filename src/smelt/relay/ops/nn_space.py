@@ -256,5 +256,3 @@ def _build_upsampling(name: str, count: int, rest: tuple[str, ...]) -> None:
 
 _build_upsampling("upsampling", 2, ("layout", "method", "align_corners"))
 _build_upsampling("upsampling3d", 3, ("layout", "method", "coordinate_transformation_mode"))
-
-

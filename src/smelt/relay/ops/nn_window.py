@@ -68,8 +68,7 @@ def check_weight(weight: RelaxExpr, channels: Any, kernel_size: Any, have: int |
         f"channels={channels}, but the weight has {have} output channels",
     )
     legal(
-        kernel_size is None
-        or all(h in (None, k) for h, k in zip(size, kernel_size, strict=True)),
+        kernel_size is None or all(h in (None, k) for h, k in zip(size, kernel_size, strict=True)),
         f"kernel_size={kernel_size}, but the weight has {size}",
     )
 
@@ -169,9 +168,7 @@ for _rank in SPATIAL:
     _conv_transpose(_rank)
 
 
-@relay_op(
-    "nn.conv2d_backward_weight", prepare=window(2, "strides", "dilation", "kernel_size")
-)
+@relay_op("nn.conv2d_backward_weight", prepare=window(2, "strides", "dilation", "kernel_size"))
 def conv2d_backward_weight(
     grad: RelaxExpr,
     data: RelaxExpr,

@@ -330,5 +330,3 @@ def unravel_index(indices: RelaxExpr, shape: RelaxExpr) -> RelaxExpr:
     column = (*shape_of(shape), *(1,) * rank_of(indices))
     far = call("floor_divide", call("expand_dims", indices, axes=(0,)), reshaped(steps, column))
     return call("mod", far, reshaped(kept, column))
-
-

@@ -7,7 +7,17 @@ import numpy as np
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import make, relay_function, relay_op
-from .common import dtype_of, extents, index_vector, items_of, legal, rank_of, reshaped, shape_of, scalar
+from .common import (
+    dtype_of,
+    extents,
+    index_vector,
+    items_of,
+    legal,
+    rank_of,
+    reshaped,
+    scalar,
+    shape_of,
+)
 
 
 @relay_op("einsum")
@@ -59,7 +69,9 @@ def _terms(equation: str, items: list[RelaxExpr]) -> tuple[list[str], str]:
         )
         for a, e in zip(t, extents(x), strict=True):
             known = sizes.setdefault(a, e)
-            legal(e == known or None in (e, known), f"equation={equation!r}: {a} is {known} and {e}")
+            legal(
+                e == known or None in (e, known), f"equation={equation!r}: {a} is {known} and {e}"
+            )
     legal(
         set(out) <= sizes.keys() and len(set(out)) == len(out),
         f"equation={equation!r}: the result {out!r} needs letters of the tensors, each once",
@@ -147,8 +159,10 @@ def stft(
     frames = ((have or 0) - n_fft) // hop_length + 1
     legal(frames >= 1, f"n_fft={n_fft} is longer than the signal, {have}")
     width = extents(window)[0]
-    legal(width in (None, win_length) and win_length <= n_fft,
-          f"win_length={win_length}; it has to be the window's {width} and at most n_fft={n_fft}")
+    legal(
+        width in (None, win_length) and win_length <= n_fft,
+        f"win_length={win_length}; it has to be the window's {width} and at most n_fft={n_fft}",
+    )
     left = (n_fft - win_length) // 2
     shape = call("pad", window, pads=(left, n_fft - win_length - left))
     rows = [[i * hop_length + k for k in range(n_fft)] for i in range(frames)]

@@ -230,5 +230,3 @@ def sparse_fill_empty_rows(
     order = np.argsort(both[:, 0], kind="stable")
     filled = np.concatenate([values, np.full(len(extra), default.reshape(-1)[0], values.dtype)])
     return [constant(x) for x in (both[order], filled[order], empty)]
-
-
