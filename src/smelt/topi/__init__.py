@@ -1,7 +1,10 @@
 """The operators: one function each. `get_op(name)` finds one by name."""
 
+from .anchors import multibox_prior, multibox_transform_loc, proposal
 from .annotation import compiler_begin, compiler_end
+from .approximate import fast_erf, fast_exp, fast_tanh
 from .attention import attention
+from .bits import bitpack, bitunpack
 from .broadcast import (
     add,
     bitwise_and,
@@ -29,8 +32,14 @@ from .broadcast import (
     subtract,
     where,
 )
-from .conv import conv1d, conv2d, conv3d, conv_transpose
+from .conv import conv1d, conv2d, conv3d, conv_backward_weight, conv_transpose
 from .create import arange, eye, full
+from .detection import (
+    all_class_non_max_suppression,
+    get_valid_counts,
+    non_max_suppression,
+    regular_non_max_suppression,
+)
 from .elementwise import abs_ as abs
 from .elementwise import (
     acos,
@@ -49,20 +58,25 @@ from .elementwise import (
     elu,
     erf,
     exp,
+    exp2,
     floor,
     gelu,
     hard_sigmoid,
     hard_swish,
     identity,
+    isfinite,
     isinf,
     isnan,
     leaky_relu,
     log,
+    log2,
+    log10,
     logical_not,
     mish,
     negative,
     prelu,
     reciprocal,
+    reinterpret,
     relu,
     rsqrt,
     selu,
@@ -81,15 +95,26 @@ from .elementwise import (
     trunc,
 )
 from .elementwise import round_ as round
+from .fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
+from .image import correlation, dilation2d
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
-from .pool import avg_pool, max_pool
+from .pool import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    avg_pool_grad,
+    max_pool,
+    max_pool_grad,
+)
+from .random import multinomial, normal, threefry_generate, threefry_split, uniform
 from .reduce import all_ as all
 from .reduce import any_ as any
 from .reduce import (
     argmax,
     argmin,
+    cumprod,
     cumsum,
     log_softmax,
     mean,
@@ -104,12 +129,27 @@ from .reduce import (
 from .reduce import max_ as max
 from .reduce import min_ as min
 from .reduce import sum_ as sum
+from .region import deformable_conv2d, roi_align, roi_pool
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
+from .sample import affine_grid, crop_and_resize, grid_sample
+from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
+from .sets import argwhere, invert_permutation, unique, unravel_index
+from .signal import dft, stft
+from .sort import argsort, searchsorted, sort
+from .sparse import (
+    sparse_add,
+    sparse_dense,
+    sparse_fill_empty_rows,
+    sparse_reshape,
+    sparse_to_dense,
+    sparse_transpose,
+)
 from .transform import (
     broadcast_to,
     concat,
     depth_to_space,
+    dilate,
     expand_dims,
     flip,
     pad,
@@ -128,19 +168,28 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
     "add",
+    "affine_grid",
     "all",
+    "all_class_non_max_suppression",
     "any",
     "arange",
     "argmax",
     "argmin",
+    "argsort",
+    "argwhere",
     "asin",
     "asinh",
     "atan",
     "atanh",
     "attention",
     "avg_pool",
+    "avg_pool_grad",
     "batch_norm",
+    "bitpack",
+    "bitunpack",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -156,18 +205,32 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_backward_weight",
     "conv_transpose",
+    "correlation",
     "cos",
     "cosh",
+    "crop_and_resize",
+    "cumprod",
     "cumsum",
+    "deformable_conv2d",
     "depth_to_space",
+    "dft",
+    "dilate",
+    "dilation2d",
     "divide",
     "elu",
     "equal",
     "erf",
     "exp",
+    "exp2",
     "expand_dims",
     "eye",
+    "fast_erf",
+    "fast_exp",
+    "fast_tanh",
+    "fixed_point_multiply",
+    "fixed_point_multiply_per_axis",
     "flip",
     "floor",
     "floor_divide",
@@ -178,13 +241,17 @@ __all__ = [
     "gather_nd",
     "gelu",
     "get_op",
+    "get_valid_counts",
     "greater",
     "greater_equal",
+    "grid_sample",
     "group_norm",
     "hard_sigmoid",
     "hard_swish",
     "identity",
     "instance_norm",
+    "invert_permutation",
+    "isfinite",
     "isinf",
     "isnan",
     "layer_norm",
@@ -193,6 +260,8 @@ __all__ = [
     "less",
     "less_equal",
     "log",
+    "log2",
+    "log10",
     "log_softmax",
     "logical_and",
     "logical_not",
@@ -201,16 +270,23 @@ __all__ = [
     "lp_norm",
     "lrn",
     "matmul",
+    "matrix_set_diag",
     "max",
     "max_pool",
+    "max_pool_grad",
     "maximum",
     "mean",
     "min",
     "minimum",
     "mish",
     "mod",
+    "multibox_prior",
+    "multibox_transform_loc",
+    "multinomial",
     "multiply",
     "negative",
+    "non_max_suppression",
+    "normal",
     "not_equal",
     "one_hot",
     "op",
@@ -219,22 +295,30 @@ __all__ = [
     "power",
     "prelu",
     "prod",
+    "proposal",
     "reciprocal",
     "reduce_l1",
     "reduce_l2",
     "reduce_log_sum",
     "reduce_log_sum_exp",
     "reduce_sum_square",
+    "regular_non_max_suppression",
+    "reinterpret",
     "relu",
     "reshape",
     "resize",
+    "reverse_sequence",
     "right_shift",
     "rms_norm",
+    "roi_align",
+    "roi_pool",
     "round",
     "rsqrt",
     "scatter_elements",
     "scatter_nd",
+    "searchsorted",
     "selu",
+    "sequence_mask",
     "sigmoid",
     "sign",
     "silu",
@@ -243,20 +327,33 @@ __all__ = [
     "softmax",
     "softplus",
     "softsign",
+    "sort",
     "space_to_depth",
+    "sparse_add",
+    "sparse_dense",
+    "sparse_fill_empty_rows",
+    "sparse_reshape",
+    "sparse_to_dense",
+    "sparse_transpose",
     "sqrt",
     "square",
     "squeeze",
+    "stft",
     "strided_slice",
     "subtract",
     "sum",
     "tan",
     "tanh",
+    "threefry_generate",
+    "threefry_split",
     "thresholded_relu",
     "tile",
     "topk",
     "transpose",
     "trilu",
     "trunc",
+    "uniform",
+    "unique",
+    "unravel_index",
     "where",
 ]
