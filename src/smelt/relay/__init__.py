@@ -12,7 +12,7 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import analysis, backend, frontend, op, ops, transform, ty
+from . import analysis, backend, expr_functor, frontend, op, ops, transform, ty
 from .build_module import build
 from .dialect import TupleWrapper, const
 from .expr import (
@@ -30,6 +30,16 @@ from .expr import (
     bind,
     var,
 )
+from .expr_functor import (
+    ExprFunctor,
+    ExprMutator,
+    ExprRewriter,
+    ExprVisitor,
+    MixedModeMutator,
+    MixedModeVisitor,
+    TypeMutator,
+    TypeVisitor,
+)
 from .factory import GraphExecutorFactoryModule
 from .params import load_param_dict, save_param_dict
 from .ty import FuncType, IncompleteType, TensorType, TupleType, Type, scalar_type
@@ -42,6 +52,10 @@ __all__ = [
     "Call",
     "Constant",
     "Expr",
+    "ExprFunctor",
+    "ExprMutator",
+    "ExprRewriter",
+    "ExprVisitor",
     "FuncType",
     "Function",
     "GlobalVar",
@@ -50,18 +64,23 @@ __all__ = [
     "If",
     "IncompleteType",
     "Let",
+    "MixedModeMutator",
+    "MixedModeVisitor",
     "TensorType",
     "Tuple",
     "TupleGetItem",
     "TupleType",
     "TupleWrapper",
     "Type",
+    "TypeMutator",
+    "TypeVisitor",
     "Var",
     "analysis",
     "backend",
     "bind",
     "build",
     "const",
+    "expr_functor",
     "frontend",
     "load_param_dict",
     "op",

@@ -71,7 +71,7 @@ def build(
     else:
         for step in build_steps(context):
             plain = step(plain)
-        fused = IRModule.of(plain).plain()
+        fused = plain
     lib = build_model(fused, resolve(made), context.options)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)
 
