@@ -12,10 +12,20 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import analysis, backend, expr, frontend, op, ops, transform, ty
+from . import analysis, backend, expr, expr_functor, frontend, op, ops, transform, ty
 from .build_module import build
 from .dialect import TupleWrapper
 from .expr import bind, const, var
+from .expr_functor import (
+    ExprFunctor,
+    ExprMutator,
+    ExprRewriter,
+    ExprVisitor,
+    MixedModeMutator,
+    MixedModeVisitor,
+    TypeMutator,
+    TypeVisitor,
+)
 from .factory import GraphExecutorFactoryModule
 from .params import load_param_dict, save_param_dict
 from .ty import scalar_type
@@ -46,6 +56,10 @@ __all__ = [
     "Call",
     "Constant",
     "Expr",
+    "ExprFunctor",
+    "ExprMutator",
+    "ExprRewriter",
+    "ExprVisitor",
     "FuncType",
     "Function",
     "GlobalVar",
@@ -54,12 +68,16 @@ __all__ = [
     "If",
     "IncompleteType",
     "Let",
+    "MixedModeMutator",
+    "MixedModeVisitor",
     "TensorType",
     "Tuple",
     "TupleGetItem",
     "TupleType",
     "TupleWrapper",
     "Type",
+    "TypeMutator",
+    "TypeVisitor",
     "Var",
     "analysis",
     "backend",
@@ -67,6 +85,7 @@ __all__ = [
     "build",
     "const",
     "expr",
+    "expr_functor",
     "frontend",
     "load_param_dict",
     "op",
