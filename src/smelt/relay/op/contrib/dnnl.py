@@ -10,8 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from smelt.ir.module import IRModule
+from smelt.ir.node import postorder
 from smelt.relax.dpl import DFPattern
+from smelt.relax.nodes import Call, Function
 from smelt.relax.transform import register_op_predicate
+from smelt.relax.transform.rewriting import inlined, map_functions
 from smelt.transform import PassContext, Sequential
 
 from ... import transform
@@ -52,6 +55,8 @@ ACTIVATIONS: Mapping[str, Callable[[DFPattern], DFPattern]] = {
     "swish": _swish,
     "mish": _mish,
 }
+
+HEAVY = frozenset(f"nn.{p}" for p in PRODUCTS) | {"nn.batch_matmul"}
 
 PLAIN = (
     "add", "multiply", "tanh", "sigmoid", "clip", "abs", "exp", "log", "sqrt", "round",
@@ -120,4 +125,19 @@ def partition_for_dnnl(
     )
     with PassContext(opt_level=3):
         made: IRModule = prepare(mod)
-    return made
+    return _pruned(made) if prune_subgraphs else made
+
+
+def _pruned(mod: IRModule) -> IRModule:
+    """A module in which parts without a product are back where they came from."""
+    light = [
+        name
+        for name, f in mod.functions.items()
+        if isinstance(f, Function)
+        and f.attrs.get("Compiler") == COMPILER
+        and not any(isinstance(n, Call) and n.callee in HEAVY for n in postorder(f))
+    ]
+    if not light:
+        return mod
+    made = map_functions(mod, lambda f: inlined(f, light, mod))
+    return IRModule({n: f for n, f in made.functions.items() if n not in light}, made.attrs)
