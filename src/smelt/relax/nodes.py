@@ -12,7 +12,15 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import as_function
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import Scripted, script
-from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
+from smelt.ir.types import (
+    FuncType,
+    IncompleteType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    tensor_type,
+)
 from smelt.topi.registry import Op, get_op
 
 __all__ = [
@@ -178,10 +186,15 @@ class Constant(RelaxExpr):
         self.data = self.data.view(ConstantArray)  # type: ignore[misc]
 
 
-class GlobalVar(Node):
-    """A function of the module, by name."""
+class GlobalVar(RelaxExpr):
+    """A function of the module, by name; a value too. The module knows its type."""
 
     name: str
+
+    @property
+    def type(self) -> Type:
+        """Not known here."""
+        return IncompleteType()
 
     @property
     def name_hint(self) -> str:
@@ -199,7 +212,8 @@ class GlobalVar(Node):
 class Call(RelaxExpr):
     """An operator, a function of the module (`GlobalVar`) or a closure, applied to values.
 
-    op     an operator; a GlobalVar; a Function, or a value that is one, called in place
+    op     an operator; a GlobalVar; a Constructor of a data type; a Function, or a value that is
+           one, called in place
     args   operands; None stands for an optional operand left out
     attrs  all attributes of the operator, in declared order
     type   the result's type: a TupleType where the operator has several results
@@ -265,7 +279,8 @@ class Function(Scripted, RelaxExpr):
     @property
     def type(self) -> Type:
         """From the parameters' types to the body's."""
-        return FuncType(tuple([p.type for p in self.params]), self.body.type)
+        known = tuple([p.type for p in self.params])
+        return FuncType(known, self.body.type, tuple(self.attrs.get("type_params", ())))
 
     @property
     def ret_type(self) -> Type:
@@ -414,6 +429,8 @@ def incomplete(t: Type | None) -> bool:
             return any(incomplete(i) for i in items)
         case FuncType(arg_types, ret_type):
             return incomplete(ret_type) or any(incomplete(a) for a in arg_types)
+        case TypeCall(_, args):
+            return any(incomplete(a) for a in args)
     return False
 
 
@@ -436,9 +453,12 @@ def call_tir(func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str =
 
 
 def values(root: RelaxExpr) -> Iterator[RelaxExpr]:
-    """Every value below `root` once, operands first; branches are not entered."""
+    """Every value below `root` once, operands first; branches are not entered.
+
+    Names of the module's functions are none.
+    """
     for node in postorder(root):
-        if isinstance(node, RelaxExpr):
+        if isinstance(node, RelaxExpr) and not isinstance(node, GlobalVar):
             yield node
 
 
@@ -447,12 +467,14 @@ def rewrite(f: Function, fn: Callable[[Any], RelaxExpr | None]) -> Function:
 
     fn  gets a value whose operands are already rewritten; None or the value itself keeps it
     """
-    memo: dict[int, RelaxExpr] = {}
+    memo: dict[int, Any] = {}
     for node in postorder(f.body):
-        if isinstance(node, RelaxExpr):
-            new = node.with_children(lambda c: memo.get(id(c), c))
+        new = node.with_children(lambda c: memo.get(id(c), c))
+        if isinstance(new, RelaxExpr) and not isinstance(new, GlobalVar):
             replaced = fn(new)
             memo[id(node)] = new if replaced is None else replaced
+        elif new is not node:  # what is no value, as the clauses of a Match
+            memo[id(node)] = new
     body = memo[id(f.body)]
     return f if body is f.body else f.replace(body=body)
 
@@ -482,6 +504,8 @@ def free_vars(root: RelaxExpr) -> list[Var]:
                 bound.add(var)
             case Var():
                 found[node] = None
+            case _:
+                bound.update(getattr(node, "binds", ()))
     return [v for v in found if v not in bound]
 
 

@@ -12,7 +12,21 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import analysis, backend, frontend, op, ops, transform, ty
+from . import adt, analysis, backend, frontend, op, ops, transform, ty
+from .adt import (
+    Clause,
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    TypeData,
+)
 from .build_module import build
 from .dialect import TupleWrapper, const
 from .expr import (
@@ -32,7 +46,17 @@ from .expr import (
 )
 from .factory import GraphExecutorFactoryModule
 from .params import load_param_dict, save_param_dict
-from .ty import FuncType, IncompleteType, TensorType, TupleType, Type, scalar_type
+from .ty import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+    scalar_type,
+)
 
 nn, image, vision = op.nn, op.image, op.vision
 random, annotation = op.random, op.annotation
@@ -40,23 +64,39 @@ random, annotation = op.random, op.annotation
 __all__ = [
     "Any",
     "Call",
+    "Clause",
     "Constant",
+    "Constructor",
     "Expr",
     "FuncType",
     "Function",
+    "GlobalTypeVar",
     "GlobalVar",
     "GraphExecutorFactoryModule",
     "IRModule",
     "If",
     "IncompleteType",
     "Let",
+    "Match",
+    "Pattern",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
+    "RefCreate",
+    "RefRead",
+    "RefWrite",
     "TensorType",
     "Tuple",
     "TupleGetItem",
     "TupleType",
     "TupleWrapper",
     "Type",
+    "TypeCall",
+    "TypeData",
+    "TypeVar",
     "Var",
+    "adt",
     "analysis",
     "backend",
     "bind",
