@@ -9,7 +9,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.module import as_function
+from smelt.ir.module import TEXTS, as_function
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import Scripted, script
 from smelt.ir.types import (
@@ -109,7 +109,18 @@ class RelaxExpr(Node):
 
     def __str__(self) -> str:
         dialect = dialect_of(self)
-        return script(self) if dialect is None else dialect.text(self)
+        if dialect is not None:
+            return dialect.text(self)  # type: ignore[no-any-return]
+        text = None if isinstance(self, Function) else TEXTS.get("relay")
+        return script(self) if text is None else text(self, False, only_own=True)
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The text in Relay's words where Relay is in use, else the script.
+
+        show_meta_data  list the constants that the text refers to
+        """
+        text = TEXTS.get("relay")
+        return script(self) if text is None else text(self, show_meta_data)
 
     def __call__(self, *args: RelaxExpr) -> Call:
         """A call of this value, which is a function."""
@@ -294,10 +305,6 @@ class Function(Scripted, RelaxExpr):
     def with_attr(self, name: str, value: Any) -> Function:
         """A copy with one attribute set."""
         return self.replace(attrs={**self.attrs, name: value})
-
-    def astext(self, show_meta_data: bool = True) -> str:
-        """The text in the words of its operators; `show_meta_data` lists the constants."""
-        return str(self)
 
     def __str__(self) -> str:
         return RelaxExpr.__str__(self)

@@ -12,7 +12,7 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import adt, analysis, backend, frontend, op, ops, transform, ty
+from . import adt, analysis, backend, frontend, op, ops, parser, transform, ty
 from .adt import (
     Clause,
     Constructor,
@@ -46,6 +46,8 @@ from .expr import (
 )
 from .factory import GraphExecutorFactoryModule
 from .params import load_param_dict, save_param_dict
+from .parser import fromtext, parse, parse_expr
+from .printer import astext, meta_table
 from .ty import (
     FuncType,
     GlobalTypeVar,
@@ -98,14 +100,20 @@ __all__ = [
     "Var",
     "adt",
     "analysis",
+    "astext",
     "backend",
     "bind",
     "build",
     "const",
+    "fromtext",
     "frontend",
     "load_param_dict",
+    "meta_table",
     "op",
     "ops",
+    "parse",
+    "parse_expr",
+    "parser",
     "save_param_dict",
     "scalar_type",
     "transform",

@@ -11,9 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from smelt.ir.node import postorder
+from smelt.relax.adt import Constructor, Match, PatternVar
 from smelt.relax.nodes import Call, Constant, Function, GlobalVar, If, Let, RelaxExpr, Var
 
-__all__ = ["Block", "Layout"]
+__all__ = ["Block", "Layout", "is_word"]
+
+
+def is_word(node: object) -> bool:
+    """Whether a value is written where it is used: names and constants."""
+    return isinstance(node, Var | Constant | GlobalVar | Constructor)
 
 
 class Block:
@@ -27,7 +34,7 @@ class Block:
     def __init__(self, outer: Block | None, result: RelaxExpr) -> None:
         """An empty block inside another one."""
         self.outer, self.result = outer, result
-        self.depth = 0 if outer is None else outer.depth + 1
+        self.depth: int = 0 if outer is None else outer.depth + 1
         self.values: list[RelaxExpr] = []
 
 
@@ -86,7 +93,7 @@ class Layout:
                 seen.add(node)
                 if isinstance(node, Var):
                     self.variables[node] = None
-                elif not isinstance(node, Constant):
+                elif not is_word(node):
                     stack.append((node, 2))
                     self._open(node, stack)
 
@@ -100,6 +107,10 @@ class Layout:
         if isinstance(node, Function):
             for p in node.params:
                 self._bind(p)
+        if isinstance(node, Match):
+            for pattern in [p for c in node.clauses for p in postorder(c.lhs)]:
+                if isinstance(pattern, PatternVar):
+                    self._bind(pattern.var)
         inside = list(_operands(node)) + list(_bodies(node))
         self._uses.update(inside)
         stack += [(c, 0) for c in reversed(inside)]
@@ -164,13 +175,13 @@ def _operands(node: RelaxExpr) -> Iterator[RelaxExpr]:
     """The values that have to be there before this one."""
     match node:
         case Call(op, args):
-            if isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar):
+            if isinstance(op, RelaxExpr):
                 yield op
-            for a in args:
-                if a is not None and not isinstance(a, GlobalVar):
-                    yield a
+            yield from [a for a in args if a is not None]
         case If(condition):
             yield condition
+        case Match(data):
+            yield data
         case Function() | Let():
             return
         case _:
@@ -185,3 +196,6 @@ def _bodies(node: RelaxExpr) -> Iterator[RelaxExpr]:
         case If(_, yes, no):
             yield yes.body
             yield no.body
+        case Match(_, clauses):
+            for c in clauses:
+                yield c.rhs

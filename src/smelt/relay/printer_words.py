@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir import dtype as dt
 from smelt.ir.expr import (
     INDEX,
     Add,
@@ -23,7 +24,17 @@ from smelt.ir.expr import (
 )
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.node import Node, postorder
-from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
+from smelt.ir.text import fresh_name
+from smelt.ir.types import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
 from smelt.tir.printer import script
 
 __all__ = [
@@ -95,12 +106,12 @@ def _digits(text: str) -> str:
 
 
 def sizes_of(value: Any) -> Iterable[SizeVar]:
-    """Every mention of a symbolic size in a type or in attributes."""
+    """Mentions of symbolic sizes in a type or in attributes; in expressions they count twice."""
     match value:
         case SizeVar():
             yield value
         case Expr():
-            yield from [n for n in postorder(value) if isinstance(n, SizeVar)]
+            yield from [n for n in postorder(value) if isinstance(n, SizeVar)] * 2
         case TensorType(shape):
             for e in shape:
                 yield from sizes_of(e)
@@ -133,6 +144,11 @@ class Words:
         self._sizes: dict[SizeVar, str] = {}
         self._taken: set[str] = set()
         self._types: dict[Type, str] = {}
+        self.new_scope()
+
+    def new_scope(self) -> None:
+        """Type variables are those of one function or data type; from here on another's."""
+        self._variables = set(dt.DTYPES)
 
     def type(self, t: Type) -> str:
         """A type: Tensor[(1, 3), float32]; one number is float32."""
@@ -149,12 +165,19 @@ class Words:
                 return f"Tensor[{_brackets([self.extent(e) for e in shape])}, {dtype}]"
             case TupleType(items):
                 return _brackets([self.type(i) for i in items])
-            case FuncType(arg_types, ret_type):
+            case FuncType(arg_types, ret_type, type_params):
+                of = f"[{', '.join([self.type(v) for v in type_params])}]" * bool(type_params)
                 given = ", ".join([self.type(a) for a in arg_types])
-                return f"fn ({given}) -> {self.type(ret_type)}"
+                return f"fn {of}({given}) -> {self.type(ret_type)}"
+            case TypeVar():
+                return fresh_name(t.name, self._variables)
+            case GlobalTypeVar(name):
+                return name
+            case TypeCall(func, args):
+                return func.name + f"[{', '.join([self.type(a) for a in args])}]" * bool(args)
             case IncompleteType():
                 return "_"
-        return str(t)
+        return f"<{type(t).__name__}>"
 
     def extent(self, e: Expr) -> str:
         """An extent; `?` where it depends on a size that is not named."""
@@ -183,7 +206,7 @@ class Words:
             return f"{a} {sign} {b}", own
         if type(e) in _NAMED:
             return f"{_NAMED[type(e)]}({', '.join([t for t, _ in parts])})", 3
-        return json.dumps(script(e).strip()), 3
+        return json.dumps(script(e).strip()), 3  # type: ignore[arg-type]
 
     def _size(self, v: SizeVar, name: str) -> str:
         known = self._sizes.get(v)
