@@ -12,7 +12,21 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import analysis, backend, expr, expr_functor, frontend, op, ops, transform, ty
+from . import adt, analysis, backend, expr, expr_functor, frontend, op, ops, parser, transform, ty
+from .adt import (
+    Clause,
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    TypeData,
+)
 from .build_module import build
 from .dialect import TupleWrapper
 from .expr import bind, const, var
@@ -28,7 +42,9 @@ from .expr_functor import (
 )
 from .factory import GraphExecutorFactoryModule
 from .params import load_param_dict, save_param_dict
-from .ty import scalar_type
+from .parser import fromtext, parse, parse_expr
+from .printer import astext, meta_table
+from .ty import GlobalTypeVar, TypeCall, TypeVar, scalar_type
 
 # Classes by which nodes are made and recognised; a type checker learns no more than that of them.
 Any: _Any = expr.Any
@@ -54,7 +70,9 @@ random, annotation = op.random, op.annotation
 __all__ = [
     "Any",
     "Call",
+    "Clause",
     "Constant",
+    "Constructor",
     "Expr",
     "ExprFunctor",
     "ExprMutator",
@@ -62,34 +80,54 @@ __all__ = [
     "ExprVisitor",
     "FuncType",
     "Function",
+    "GlobalTypeVar",
     "GlobalVar",
     "GraphExecutorFactoryModule",
     "IRModule",
     "If",
     "IncompleteType",
     "Let",
+    "Match",
     "MixedModeMutator",
     "MixedModeVisitor",
+    "Pattern",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
+    "RefCreate",
+    "RefRead",
+    "RefWrite",
     "TensorType",
     "Tuple",
     "TupleGetItem",
     "TupleType",
     "TupleWrapper",
     "Type",
+    "TypeCall",
+    "TypeData",
     "TypeMutator",
+    "TypeVar",
     "TypeVisitor",
     "Var",
+    "adt",
     "analysis",
+    "astext",
     "backend",
     "bind",
     "build",
     "const",
     "expr",
     "expr_functor",
+    "fromtext",
     "frontend",
     "load_param_dict",
+    "meta_table",
     "op",
     "ops",
+    "parse",
+    "parse_expr",
+    "parser",
     "save_param_dict",
     "scalar_type",
     "transform",
