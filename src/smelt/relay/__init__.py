@@ -12,7 +12,7 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import adt, analysis, backend, frontend, op, ops, transform, ty
+from . import adt, analysis, backend, frontend, op, ops, prelude, transform, ty
 from .adt import (
     Clause,
     Constructor,
@@ -106,6 +106,7 @@ __all__ = [
     "load_param_dict",
     "op",
     "ops",
+    "prelude",
     "save_param_dict",
     "scalar_type",
     "transform",
