@@ -12,7 +12,7 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import adt, analysis, backend, frontend, op, ops, prelude, transform, ty
+from . import adt, analysis, backend, frontend, op, ops, prelude, transform, ty, vm
 from .adt import (
     Clause,
     Constructor,
@@ -112,6 +112,7 @@ __all__ = [
     "transform",
     "ty",
     "var",
+    "vm",
 ]
 
 
