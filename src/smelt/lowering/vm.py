@@ -24,7 +24,7 @@ from smelt.relax.adt import (
     PatternVar,
     constructor_tag,
 )
-from smelt.relax.host_op import HostOp
+from smelt.relax.host_ops import is_host_call
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -38,7 +38,7 @@ from smelt.relax.nodes import (
     Var,
     values,
 )
-from smelt.relax.transform.infer_types import infer_types, short_text
+from smelt.relax.transform.infer_module import infer_types, short_text
 from smelt.relax.transform.normal_form import KEPT, inline_functions
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
 from smelt.tir.nodes import PrimFunc
@@ -80,7 +80,7 @@ def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
             return "a function that calls itself"
         case Call(Constructor()):
             return "a value of a data type"
-        case Call(HostOp()):
+        case Call() if is_host_call(node):
             return "a tensor whose size only the run tells"
         case Call(GlobalVar() as g):
             f = mod.functions.get(g.name)
@@ -335,9 +335,9 @@ class _Emitter:
         if not isinstance(node, Call):
             return self.light(node)
         args = tuple([self.reg(a) for a in node.args if a is not None])
+        if is_host_call(node):
+            return self.host(node, args)
         match node.op:
-            case HostOp() as op:
-                return self.host(node, op, args)
             case Constructor() as c:
                 tag = constructor_tag(self.module.mod, c)
                 return self.emit("AllocADT", tag, c.name, args)
@@ -347,11 +347,11 @@ class _Emitter:
             return self.emit("Invoke", self.index, _Own(self.captured, args))
         return self.emit("InvokeClosure", self.reg(node.op), args)  # type: ignore[arg-type]
 
-    def host(self, node: Call, op: HostOp, args: tuple[int, ...]) -> int:
+    def host(self, node: Call, args: tuple[int, ...]) -> int:
         """Write the call of an operator that the machine runs in numpy."""
         count = len(node.type.items) if isinstance(node.type, TupleType) else 1
         made = tuple([self.register() for _ in range(count)])
-        self.code.append(("InvokeHost", made, op.host, dict(node.attrs), args))
+        self.code.append(("InvokeHost", made, _name_of(node), dict(node.attrs), args))
         return self.emit("AllocTuple", made) if isinstance(node.type, TupleType) else made[0]
 
     def last(self, node: RelaxExpr) -> bool:
@@ -359,7 +359,7 @@ class _Emitter:
         if isinstance(node, If | Match):
             self.choice(node, None)
             return True
-        if not isinstance(node, Call) or isinstance(node.op, HostOp | Constructor):
+        if not isinstance(node, Call) or is_host_call(node) or isinstance(node.op, Constructor):
             return False
         args = tuple([self.reg(a) for a in node.args if a is not None])
         if isinstance(node.op, GlobalVar):
@@ -498,6 +498,10 @@ def _wanted(
     for node in inside[-1:]:  # the region's value
         want(node, None)
     return found
+
+
+def _name_of(node: Call) -> str:
+    return str(node.op.name)  # type: ignore[union-attr]
 
 
 def _is_control(node: Node) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from smelt.ir.node import Node, postorder
 from smelt.relax.adt import Clause, Constructor, Match, PatternVar
-from smelt.relax.host_op import HostOp
+from smelt.relax.host_ops import is_host_call
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -190,7 +190,7 @@ def is_operator(node: Node, scope: Scope) -> bool:
     """Whether a value is computed by an operator, as a part of a compiled segment."""
     if isinstance(node, TupleGetItem):
         return is_operator(node.value, scope)
-    if not isinstance(node, Call) or isinstance(node.op, HostOp):
+    if not isinstance(node, Call) or is_host_call(node):
         return False
     if isinstance(node.op, GlobalVar):
         return node.op.name in scope.kernels

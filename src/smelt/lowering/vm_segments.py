@@ -17,6 +17,7 @@ from smelt.ir.node import Node
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.equal import structural_equal
+from smelt.relax.host_ops import needs_values
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -122,16 +123,32 @@ def segment_function(
 
 
 class _Renamed:
-    """Extents that no input tells become sizes of their own."""
+    """The sizes of a segment: under names of its own, since the host program knows them by name.
+
+    Extents that no input tells become sizes too.
+    """
 
     def __init__(self, told: set[SizeVar]) -> None:
         self.told = told
         self.sizes: dict[Expr, SizeVar] = {}
 
+    def size(self, e: Expr) -> SizeVar:
+        """The segment's size for a size or an extent."""
+        if e not in self.sizes:
+            self.sizes[e] = SizeVar(f"n{len(self.sizes)}", INDEX)
+        return self.sizes[e]
+
+    def inside(self, e: Expr) -> Expr:
+        """An expression of sizes that the inputs tell, in the segment's."""
+        sizes = sorted([v for v in free_vars(e) if isinstance(v, SizeVar)], key=lambda v: v.name)
+        return substitute(e, {v: self.size(v) for v in sizes})
+
     def extent(self, e: Expr) -> Expr:
-        if isinstance(e, IntImm) or e in self.told or free_vars(e) <= self.told:
+        if isinstance(e, IntImm):
             return e
-        return self.sizes.setdefault(e, SizeVar("n", INDEX))
+        if not isinstance(e, SizeVar) and free_vars(e) <= self.told:
+            return self.inside(e)
+        return self.size(e)
 
     def type(self, t: Type) -> TensorType:
         """A tensor's type with its extents told by itself or others."""
@@ -141,16 +158,14 @@ class _Renamed:
     def attr(self, value: Any) -> Any:
         """An attribute in the segment's sizes."""
         if isinstance(value, Expr):
-            known = {v: s for v, s in self.sizes.items() if isinstance(v, SizeVar)}
-            found = self.sizes.get(value) or substitute(value, known)
-            left = free_vars(found) - self.told - set(self.sizes.values())
-            if left:
+            left = free_vars(value) - self.told - set(self.sizes)
+            if left and value not in self.sizes:
                 name = sorted([v.name for v in left if isinstance(v, SizeVar)])[0]
                 raise Unsupported(
                     f"the size {name} is needed where no tensor tells it; pass a tensor that has "
                     "this extent to the function"
                 )
-            return found
+            return self.sizes[value] if value in self.sizes else self.inside(value)
         if isinstance(value, tuple):
             return tuple([self.attr(v) for v in value])
         return value
@@ -224,6 +239,7 @@ def _copied(node: RelaxExpr, made: Mapping[Node, RelaxExpr], renamed: _Renamed) 
         return new.value.items[new.index]
     if not isinstance(new, Call) or isinstance(new.op, RelaxExpr):
         return new
-    return call(
-        new.op, *new.args, name=new.name, **{k: renamed.attr(v) for k, v in new.attrs.items()}
-    )
+    if needs_values(new):  # by constants: the operator is then one of known sizes
+        return new.op.expand(new)  # type: ignore[no-any-return, union-attr]
+    attrs = {k: renamed.attr(v) for k, v in new.attrs.items()}
+    return call(new.op, *new.args, name=new.name, **attrs)

@@ -1,8 +1,8 @@
 """Programs of the virtual machine as one file: a zip archive, nothing in it compressed.
 
-    program.json    the functions, and what the other members are
-    segment0.so     the compiled segments, as export_library writes them
-    constants.bin   what LoadConst loads, one array after another
+program.json    the functions, and what the other members are
+segment0.so     the compiled segments, as export_library writes them
+constants.bin   what LoadConst loads, one array after another
 """
 
 from __future__ import annotations

@@ -49,38 +49,24 @@ def argwhere(x: Array) -> Array:
     return np.argwhere(x).astype(np.int32)
 
 
-@host_op("unique")
-def unique(x: Array, *, sorted: bool = True, counts: bool = False) -> tuple[Array, ...]:
-    """The distinct elements of a vector, where each comes first, which one each element is, how
-    many there are [1], and how often each comes; values [count], indices int32."""
-    values, first, inverse, number = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True
-    )
-    inverse = inverse.reshape(-1)
-    if not sorted:
-        order = np.argsort(first, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        values, first, number, inverse = values[order], first[order], number[order], place[inverse]
-    made = (values, first, inverse, np.asarray([len(values)]), *([number] if counts else []))
-    return (made[0], *[np.ascontiguousarray(m, np.int32) for m in made[1:]])
-
-
 @host_op("arange")
-def arange(start: Array, stop: Array, step: Array, *, dtype: str) -> Array:
-    """start, start + step, ... up to stop, which is left out; operands are scalars."""
-    a, b, c = start.item(), stop.item(), step.item()
-    if c == 0:
+def arange(
+    begin: Array, end: Array, by: Array, *, dtype: str, start: Any, stop: Any, step: Any
+) -> Array:
+    """begin, begin + by, ... up to end, which is left out; operands are scalars."""
+    first, last, each = begin.item(), end.item(), by.item()
+    if each == 0:
         raise InputError("arange: step is 0; it has to be another number")
-    count = max(0, math.ceil((b - a) / c))
-    return (a + c * np.arange(count)).astype(numpy_dtype(dtype))
+    count = max(0, math.ceil((last - first) / each))
+    return np.asarray(first + each * np.arange(count)).astype(numpy_dtype(dtype))
 
 
 @host_op("dyn.reshape")
-def reshape(x: Array, shape: Array) -> Array:
-    """x in another shape: 0 copies an extent, -1 is what remains."""
+def reshape(x: Array, shape: Array, *, allowzero: bool) -> Array:
+    """x in another shape: 0 copies an extent unless allowzero, -1 is what remains."""
     wanted = [int(v) for v in shape.reshape(-1)]
-    wanted = [x.shape[n] if v == 0 and n < x.ndim else v for n, v in enumerate(wanted)]
+    if not allowzero:
+        wanted = [x.shape[n] if v == 0 and n < x.ndim else v for n, v in enumerate(wanted)]
     known = math.prod([v for v in wanted if v != -1])
     rest = x.size // known if known else 0
     made = [rest if v == -1 else v for v in wanted]
@@ -102,8 +88,8 @@ def broadcast_to(x: Array, shape: Array) -> Array:
 
 
 @host_op("dyn.full")
-def full(value: Array, shape: Array, *, dtype: str = "") -> Array:
-    """All value, a scalar."""
+def full(value: Array, shape: Array, *, dtype: str) -> Array:
+    """All value, a scalar; dtype "": of its type."""
     kind = numpy_dtype(dtype) if dtype else value.dtype
     return np.full(_shape(shape, "dyn.full"), value.item(), kind)
 
@@ -127,30 +113,53 @@ def tile(x: Array, reps: Array) -> Array:
 
 
 @host_op("dyn.strided_slice")
-def strided_slice(x: Array, begin: Array, end: Array, strides: Array) -> Array:
-    """Elements from begin to end, which is left out, in steps, along the first dimensions."""
-    triples = zip(begin.reshape(-1), end.reshape(-1), strides.reshape(-1), strict=True)
-    cut = tuple([slice(int(b), int(e), int(s)) for b, e, s in triples])
-    return np.ascontiguousarray(x[cut])
+def strided_slice(x: Array, begin: Array, end: Array, strides: Array, *, slice_mode: str) -> Array:
+    """Elements from begin to end, which is left out, in steps, along the first dimensions.
+
+    slice_mode  "size": `end` holds numbers of elements, -1 is all that remain, steps are 1
+    """
+    cut = []
+    for n, (b, e, s) in enumerate(
+        zip(begin.reshape(-1), end.reshape(-1), strides.reshape(-1), strict=True)
+    ):
+        first, last, step = int(b), int(e), int(s)
+        if slice_mode == "size":
+            first = first % x.shape[n] if x.shape[n] else 0
+            last, step = (x.shape[n] if last < 0 else first + last), 1
+        if step == 0:
+            raise InputError("dyn.strided_slice: a step is 0; it has to be another number")
+        cut.append(slice(first, last, step))
+    return np.ascontiguousarray(x[tuple(cut)])
 
 
-@host_op("dyn.topk_values")
-def topk_values(x: Array, k: Array, *, axis: int = -1, is_ascend: bool = False) -> Array:
-    """The k largest (smallest) elements along a dimension, in order."""
-    return np.ascontiguousarray(np.take_along_axis(x, _best(x, k, axis, is_ascend), axis))
+@host_op("dyn.one_hot")
+def one_hot(indices: Array, on: Array, off: Array, depth: Array, *, axis: int, dtype: str) -> Array:
+    """on where the place along a new axis of `depth` places is the index, off elsewhere."""
+    count = int(depth.item())
+    if count < 0:
+        raise InputError(f"dyn.one_hot: depth is {count}; 0 or more are possible")
+    at = axis % (indices.ndim + 1)
+    places = np.arange(count).reshape([-1 if d == at else 1 for d in range(indices.ndim + 1)])
+    made = np.where(np.expand_dims(indices, at) == places, on.item(), off.item())
+    return made.astype(numpy_dtype(dtype))
 
 
-@host_op("dyn.topk_indices")
-def topk_indices(
-    x: Array, k: Array, *, axis: int = -1, is_ascend: bool = False, dtype: str = "int32"
-) -> Array:
-    """Where the k largest (smallest) elements along a dimension stand."""
-    return np.ascontiguousarray(_best(x, k, axis, is_ascend).astype(numpy_dtype(dtype)))
+@host_op("dyn.topk")
+def topk(
+    x: Array, k: Array, *, axis: int, ret_type: str, is_ascend: bool, dtype: str
+) -> Array | tuple[Array, Array]:
+    """The k largest (smallest) elements along a dimension, in order, and where they stand.
 
-
-def _best(x: Array, k: Array, axis: int, ascend: bool) -> Array:
-    keys = x if ascend else np.flip(x, axis)
-    order = np.argsort(keys, axis=axis, kind="stable")
-    if not ascend:  # equal elements in their order, the largest first
-        order = np.flip(x.shape[axis] - 1 - order, axis)
-    return np.take(order, np.arange(min(int(k.item()), x.shape[axis])), axis)
+    k below 1 is all of them. Equal elements stay in their order.
+    """
+    size = x.shape[axis]
+    count = int(k.item())
+    count = size if count < 1 else min(count, size)
+    if is_ascend:
+        order = np.argsort(x, axis=axis, kind="stable")
+    else:
+        order = np.flip(size - 1 - np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    best = np.take(order, np.arange(count), axis)
+    values = np.ascontiguousarray(np.take_along_axis(x, best, axis))
+    places = np.ascontiguousarray(best.astype(numpy_dtype(dtype)))
+    return {"both": (values, places), "values": values}.get(ret_type, places)

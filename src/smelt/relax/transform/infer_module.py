@@ -32,6 +32,7 @@ from smelt.relax.adt import (
     PatternVar,
     unmatched_cases,
 )
+from smelt.relax.host_ops import call_type
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -117,7 +118,7 @@ class _Inference:
             if not self.unifier.changed and stuck == self.stuck:
                 break
         else:
-            raise InternalError(f"infer_types: no end after {_MOST_PASSES} passes")
+            raise InternalError(f"infer_module: no end after {_MOST_PASSES} passes")
         self.variables = {
             u: TypeVar(f"{v.name}_{n}") for v, s in self.schemes.items() for n, u in enumerate(s)
         }
@@ -277,7 +278,7 @@ class _Inference:
         """The type of a call."""
         given = [None if a is None else self.use(node, n, a) for n, a in enumerate(node.args)]
         if not isinstance(node.op, RelaxExpr):
-            return self.operator(node, node.op, given)
+            return self.operator(node, given)
         if isinstance(node.op, GlobalVar) and isinstance(
             self.mod.functions.get(node.op.name), PrimFunc
         ):
@@ -314,7 +315,7 @@ class _Inference:
             return self.unifier.agree(self.unifier.unknown(node), made, node, "result")
         return callee.ret_type if made is result else made
 
-    def operator(self, node: Call, op: Any, given: list[Type | None]) -> Type:
+    def operator(self, node: Call, given: list[Type | None]) -> Type:
         """The result of an operator; waits until all operands are known."""
         types = [None if g is None else self.unifier.whole(g) for g in given]
         waiting = [u for t in types if t is not None for u in unknowns(t)]
@@ -322,7 +323,7 @@ class _Inference:
             self.stuck.update(waiting)
             return self.unifier.unknown(node)
         try:
-            found: Type = op.result_type(types, node.attrs)
+            found = call_type(node, types, lambda n: self.unifier.size("host", node, n))
         except TypeMismatch:
             raise
         except SmeltError as e:
