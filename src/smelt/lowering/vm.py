@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.ir.errors import InternalError
+from smelt.ir.errors import CompileError, InternalError
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
+from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.relax.adt import (
     Clause,
@@ -47,7 +47,7 @@ from .vm_regions import Scope, is_operator, operands
 from .vm_registers import assigned
 from .vm_segments import Build, Segments, segment_function
 
-__all__ = ["compile_vm", "vm_construct"]
+__all__ = ["compile_vm", "refuse_control", "vm_construct"]
 
 
 def compile_vm(mod: IRModule, build: Build) -> Program:
@@ -58,10 +58,26 @@ def compile_vm(mod: IRModule, build: Build) -> Program:
     return _Module(infer_types(inline_functions(mod)), build).program()
 
 
+def refuse_control(mod: IRModule, what: str) -> None:
+    """Raise a CompileError where a module needs the virtual machine.
+
+    what  who cannot run it, e.g. "the graph executor"
+    """
+    found = vm_construct(mod)
+    if found is not None:
+        raise CompileError(
+            f"{what} runs straight programs only; found {found}\n"
+            "  the virtual machine runs it: relay.vm.compile(mod, target), or "
+            'relay.create_executor("vm", mod)'
+        )
+
+
 def vm_construct(mod: IRModule) -> str | None:
     """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
+    reached = _reached(mod)
     for name, f in inline_functions(mod).functions.items():
-        if not isinstance(f, Function) or any(f.attrs.get(k) for k in KEPT):
+        kept = not isinstance(f, Function) or any(f.attrs.get(k) for k in KEPT)
+        if kept or name not in reached:
             continue
         for node in values(f.body):
             found = _construct(node, mod)
@@ -100,7 +116,7 @@ class _Module:
         kept = {n for n, f in graph.items() if any(f.attrs.get(k) for k in KEPT)}
         kept |= {n for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
         self.scope = Scope(frozenset(kept))
-        self.graph = {n: f for n, f in graph.items() if n not in kept}
+        self.graph = {n: f for n, f in graph.items() if n not in kept and n in _reached(mod)}
         self.segments = Segments(mod, build)
         self.made: list[VMFunction | None] = []
         self.constants: dict[int, tuple[int, Constant]] = {}
@@ -139,6 +155,19 @@ class _Module:
             ]
             self.made[index] = VMFunction(c.name, names, 0, count + 1, code)
         return self.wrapped[c]
+
+
+def _reached(mod: IRModule) -> set[str]:
+    """The functions that "main" may call; all, where there is no "main"."""
+    if "main" not in mod:
+        return set(mod.functions)
+    found, todo = set(), ["main"]
+    while todo:
+        name = todo.pop()
+        if name not in found and name in mod:
+            found.add(name)
+            todo += [n.name for n in postorder(mod[name]) if isinstance(n, GlobalVar)]
+    return found
 
 
 class _Label:

@@ -6,18 +6,17 @@ the operator is one of known sizes; else the virtual machine runs it in numpy (r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import Expr, IntImm, convert
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
-from smelt.runtime.vm_host import HOST_OPS
 
 from .graph_op import GraphOp
 from .nodes import Call, Constant, Var
 
-__all__ = ["call_type", "evaluate_host", "is_host_call", "needs_values"]
+__all__ = ["call_type", "is_host_call", "needs_values"]
 
 Size = Callable[[int], Expr]
 """The size of a number, which only the run tells; another one for each number."""
@@ -65,11 +64,6 @@ def call_type(node: Call, types: Sequence[Type | None], size: Size) -> Type:
     )
     made: Type = op.expand(node.replace(args=given)).type
     return made
-
-
-def evaluate_host(op: GraphOp, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """A call's result in numpy."""
-    return HOST_OPS[op.name](*args, **attrs)
 
 
 def _enter(*names: str) -> Callable[[Callable[..., Type]], Callable[..., Type]]:

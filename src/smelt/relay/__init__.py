@@ -29,6 +29,7 @@ from .adt import (
 )
 from .build_module import build
 from .dialect import TupleWrapper, const
+from .executor import create_executor
 from .expr import (
     Any,
     Call,
@@ -102,6 +103,7 @@ __all__ = [
     "bind",
     "build",
     "const",
+    "create_executor",
     "frontend",
     "load_param_dict",
     "op",

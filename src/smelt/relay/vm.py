@@ -9,7 +9,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.lowering.vm import compile_vm
 from smelt.relax.nodes import Function
-from smelt.runtime.vm import VMExecutable, VirtualMachine
+from smelt.runtime.vm import VirtualMachine, VMExecutable
 from smelt.runtime.vm_file import save_program
 
 from .build_module import bind_params, build
