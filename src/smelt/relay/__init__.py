@@ -12,7 +12,21 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import adt, analysis, backend, expr, expr_functor, frontend, op, ops, parser, transform, ty
+from . import (
+    adt,
+    analysis,
+    backend,
+    expr,
+    expr_functor,
+    frontend,
+    op,
+    ops,
+    parser,
+    prelude,
+    transform,
+    ty,
+    vm,
+)
 from .adt import (
     Clause,
     Constructor,
@@ -29,6 +43,7 @@ from .adt import (
 )
 from .build_module import build
 from .dialect import TupleWrapper
+from .executor import create_executor
 from .expr import bind, const, var
 from .expr_functor import (
     ExprFunctor,
@@ -117,6 +132,7 @@ __all__ = [
     "bind",
     "build",
     "const",
+    "create_executor",
     "expr",
     "expr_functor",
     "fromtext",
@@ -128,11 +144,13 @@ __all__ = [
     "parse",
     "parse_expr",
     "parser",
+    "prelude",
     "save_param_dict",
     "scalar_type",
     "transform",
     "ty",
     "var",
+    "vm",
 ]
 
 
