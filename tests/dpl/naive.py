@@ -178,7 +178,9 @@ def random_graph(rng: random.Random, size: int = 8) -> RelaxExpr:
         elif step < 0.85:
             pool.append(call(rng.choice(BINARY), rng.choice(near), rng.choice(near)))
         elif step < 0.93:
-            pool.append(TupleGetItem(Tuple((rng.choice(near), rng.choice(near))), rng.randint(0, 1)))
+            pool.append(
+                TupleGetItem(Tuple((rng.choice(near), rng.choice(near))), rng.randint(0, 1))
+            )
         else:
             pool.append(call("strided_slice", pool[-1], axes=(0,), begin=(0,), end=(2,),
                              strides=(1,)))  # fmt: skip

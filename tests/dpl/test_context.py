@@ -105,7 +105,7 @@ def test_sequences() -> None:
     assert [e.only for e in seq.edges] == [True, False]
     assert (a ^ (b >> c)).patterns == (a, b, c)
     with pytest.raises(TypeMismatch) as caught:
-        a >> 3  # type: ignore[operator]
+        a >> 3  # type: ignore[arg-type]
     assert str(caught.value) == "used_by: 3 stands where a pattern or a sequence is needed"
 
 

@@ -80,8 +80,7 @@ def test_errors_of_smelt_stay_what_they_are() -> None:
     def check(extract: Any) -> bool:
         raise TypeMismatch("as it is")
 
-    assert_message = pytest.raises(TypeMismatch, match="^as it is$")
-    with assert_message:
+    with pytest.raises(TypeMismatch, match=r"^as it is$"):
         PATTERN.partition(biased(), check=check)
 
 

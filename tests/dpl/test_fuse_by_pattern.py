@@ -91,7 +91,8 @@ def test_neighbours_become_one_function() -> None:
     mod = small()
     table = [("lib.bias", BIASED), ("lib.relu", is_op("relu")(wildcard()))]
     after = merge_composite_functions(fuse_ops_by_pattern(mod, table))
-    codegen = [f for f in after.functions.values() if "Codegen" in f.attrs]  # type: ignore[attr-defined]
+    functions: list[Any] = list(after.functions.values())
+    codegen = [f for f in functions if "Codegen" in f.attrs]
     assert len(codegen) == 2
     inner = [n.attrs["Composite"] for f in codegen for n in values(f)
              if isinstance(n, Function) and "Composite" in n.attrs]  # fmt: skip

@@ -1,5 +1,7 @@
 """Each kind of pattern on its own."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -140,15 +142,17 @@ def test_attributes() -> None:
     assert not plain.has_attr({"strides": (2,)}).match(conv)
     assert not plain.has_attr({"layout": "NCHW"}).match(conv)
     f = Function((X,), call("relu", X), {"Composite": "a.relu"})
-    assert is_function([wildcard()], is_op("relu")(wildcard())).has_attr(
-        {"Composite": "a.relu"}
-    ).match(f)
+    assert (
+        is_function([wildcard()], is_op("relu")(wildcard()))
+        .has_attr({"Composite": "a.relu"})
+        .match(f)
+    )
     assert not is_function(None, wildcard()).has_attr({"Composite": "b"}).match(f)
     assert not is_function([], wildcard()).match(f)
     for name, args, kind in [("relu", (X,), 0), ("add", (X, Y), 1), ("transpose", (X,), 2),
                              ("sum", (X,), 3), ("matmul", (X, const(3, 2)), 4),
                              ("topk", (X,), 8)]:  # fmt: skip
-        attrs = {"transpose": {"axes": (1, 0)}, "topk": {"k": 1}}.get(name, {})
+        attrs: Any = {"transpose": {"axes": (1, 0)}, "topk": {"k": 1}}.get(name, {})
         node = call(name, *args, **attrs)
         assert wildcard().has_attr({"TOpPattern": kind})(None).match(node), name
         assert not wildcard().has_attr({"TOpPattern": 7})(None).match(node)

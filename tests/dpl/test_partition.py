@@ -38,9 +38,9 @@ from smelt.relax.nodes import (
     constant,
     values,
 )
-
 from tests.transform.graphs import assert_same, const, module, var
 from tests.transform.test_random import graph
+
 from .naive import Imitator, random_graph
 
 
@@ -94,7 +94,7 @@ def test_a_value_belongs_to_one_match_and_the_last_takes_first() -> None:
     assert parts(f) == ["relu_relu_", "relu_relu_"]
     last = f.body.args[0].args[0]
     assert isinstance(last, Call)
-    assert last.op.name == "relu"  # type: ignore[union-attr]
+    assert last.op.name == "relu"
     assert last.args == (x,)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
@@ -18,6 +18,16 @@ __all__ = ["annotate_target", "op_predicates", "register_op_predicate"]
 OpPredicate = Callable[[Call], bool]
 
 _PREDICATES: dict[str, dict[str, OpPredicate]] = {}
+
+
+@overload
+def register_op_predicate(target: str, op_name: str) -> Callable[[OpPredicate], OpPredicate]:
+    """As a decorator."""
+
+
+@overload
+def register_op_predicate(target: str, op_name: str, fn: OpPredicate) -> OpPredicate:
+    """The function beside the names."""
 
 
 def register_op_predicate(target: str, op_name: str, fn: OpPredicate | None = None) -> Any:
