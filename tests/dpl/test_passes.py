@@ -254,7 +254,7 @@ def check_all(mod: IRModule, rng: random.Random) -> None:
     for target in ("p", "q"):
         taken = {n for n in names if rng.random() < 0.45}
         for name in names:
-            register_op_predicate(target, name, lambda n, t=taken: op_name(n.op) in t)  # type: ignore[misc]
+            register_op_predicate(target, name, lambda n, t=taken: op_name(n.op) in t)
     table = []
     for target in ("p", "q"):
         if calls:
@@ -326,4 +326,7 @@ def test_mistakes_are_named() -> None:
         "(name, pattern, check)"
     )
     with pytest.raises(TypeMismatch, match=r"register_op_predicate\('a', 'b'\): 3 is no function"):
-        register_op_predicate("a", "b", 3)  # type: ignore[arg-type]
+        register_op_predicate("a", "b", 3)  # type: ignore[call-overload]
+    register_op_predicate("wrong", "tanh", lambda n: bool(n.args[1]))
+    with pytest.raises(TypeMismatch, match=r"pattern wrong of tanh: its check function <lambda>"):
+        annotate_target(module([x], call("tanh", x)), "wrong")

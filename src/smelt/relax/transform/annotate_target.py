@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
+from smelt.relax.dpl.blame import check_error
 from smelt.relax.dpl.graph import op_name
 from smelt.relax.nodes import Call, Function, TupleGetItem
 
@@ -94,5 +95,11 @@ def _takes(target: str, n: Call) -> bool:
     callee: Any = n.op
     if isinstance(callee, Function):
         return str(callee.attrs.get("Composite", "")).split(".")[0] == target
-    predicate = _PREDICATES.get(target, {}).get(op_name(callee) or "")
-    return predicate is not None and bool(predicate(n))
+    name = op_name(callee) or ""
+    predicate = _PREDICATES.get(target, {}).get(name)
+    if predicate is None:
+        return False
+    try:
+        return bool(predicate(n))
+    except (AttributeError, KeyError, IndexError, TypeError) as e:
+        raise check_error(predicate, e, n, [n], f"{target} of {name}") from e
