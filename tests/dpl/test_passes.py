@@ -192,6 +192,19 @@ def test_a_region_never_waits_for_itself() -> None:
         assert_same(hidden, after, 0.0, given_)
 
 
+def test_partitioning_again_keeps_what_is_there() -> None:
+    x = var("x", 3)
+    mod = module([x], call("tanh", call("erf", call("tanh", x))))
+    first = partition_graph(annotate_target(mod, "math"))
+    register_op_predicate("math", "erf", lambda n: True)
+    second = partition_graph(annotate_target(first, "math"))
+    assert list(regions(second)) == [f"tvmgen_default_math_main_{n}" for n in range(3)]
+    assert_same(mod, second, 0.0)
+    dashed = module([x], call("sigmoid", x))
+    register_op_predicate("my-npu", "sigmoid", lambda n: True)
+    assert list(regions(partitioned(dashed, "my-npu"))) == ["tvmgen_default_my_npu_main_0"]
+
+
 def test_several_results_and_tuples() -> None:
     x = var("x", 5)
     best = call("topk", x, k=2)

@@ -80,6 +80,42 @@ def test_callbacks_take_turns() -> None:
     assert_same(mod, IRModule({"main": f}))
 
 
+def test_leaves_are_rewritten() -> None:
+    class Zero(DFPatternCallback):
+        def __init__(self) -> None:
+            super().__init__(rewrite_once=True)
+            self.pattern = is_constant()
+
+        def callback(self, pre: RelaxExpr, post: Any, node_map: Any) -> RelaxExpr:
+            return num(0, *post.data.shape)
+
+    x = var("x", 3)
+    f = Function((x,), call("add", x, num(1, 3)))
+    found = interpret(Zero().rewrite(f), np.ones(3, np.float32))[0]
+    assert found.tolist() == [1, 1, 1]
+    assert is_constant().partition(f) is f
+
+    class Any_(DFPatternCallback):
+        def __init__(self) -> None:
+            super().__init__(rewrite_once=True)
+            self.pattern = wildcard().has_shape((3,))
+
+        def callback(self, pre: RelaxExpr, post: Any, node_map: Any) -> RelaxExpr:
+            return call("negative", post)
+
+    found = interpret(Any_().rewrite(f), np.full(3, 5, np.float32))[0]
+    assert found.tolist() == [-4, -4, -4]  # -(x + -(1))
+    assert wildcard().partition(f) is f
+
+
+def test_functions_that_are_called_are_left_as_they_are() -> None:
+    x, y = chain(3)
+    f = is_op("relu")(is_op("relu")(wildcard())).partition(Function((x,), y))
+    g = rewrite(ReluTwice(), Function((x,), call("relu", call("relu", f.body))))
+    assert ops_of(IRModule({"main": g})) == {"relu": 4}
+    assert g.body.args[0] is f.body
+
+
 def test_what_a_callback_sees() -> None:
     seen = []
 

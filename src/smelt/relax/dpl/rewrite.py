@@ -98,7 +98,7 @@ def rewrite(callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: An
 
 def _one_round(rule: DFPatternCallback, expr: RelaxExpr) -> RelaxExpr:
     graph = Partitioner(expr)
-    made: dict[RelaxExpr, Match] = {m.root: m for m in graph.matches(rule.pattern)}
+    made: dict[RelaxExpr, Match] = {m.root: m for m in graph.matches(rule.pattern, leaves=True)}
     if not made:
         return expr
     done: dict[RelaxExpr, RelaxExpr] = {}
