@@ -192,7 +192,7 @@ def as_pattern(value: Any, where: str) -> DFPattern:
     """A pattern, or a TypeMismatch that says where something else stands."""
     if not isinstance(value, DFPattern):
         raise TypeMismatch(
-            f"{where}: a {type(value).__name__} ({value!r}) stands where a pattern is needed; "
+            f"{where}: {value!r} stands where a pattern is needed; "
             "patterns are made by wildcard(), is_op(name), is_constant(), is_expr(value), ..."
         )
     return value

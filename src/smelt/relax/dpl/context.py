@@ -65,9 +65,7 @@ def _joined(
 ) -> PatternSeq:
     for side in (left, right):
         if not isinstance(side, PatternBase | PatternSeq):
-            raise TypeMismatch(
-                f"used_by: a {type(side).__name__} stands where a pattern or a sequence is needed"
-            )
+            raise TypeMismatch(f"used_by: {side!r} stands where a pattern or a sequence is needed")
     first = left if isinstance(left, PatternSeq) else PatternSeq([left])
     then = right if isinstance(right, PatternSeq) else PatternSeq([right])
     edge = Edge(first.patterns[-1], then.patterns[0], index, only)

@@ -10,9 +10,8 @@ import numpy as np
 
 from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
-from smelt.ir.types import Type
-from smelt.relax.nodes import Call, Function, tensor_type_of
-from smelt.topi.registry import Op
+from smelt.ir.types import TupleType, Type
+from smelt.relax.nodes import Call, Function, RelaxExpr
 
 from .graph import op_name
 
@@ -45,7 +44,7 @@ def attribute(node: Any, name: str, around: Any) -> Any:
     """An attribute of a call, a function or an operator; ABSENT where it has none."""
     if isinstance(node, Call | Function):
         return node.attrs.get(name, ABSENT)
-    if isinstance(node, Op):
+    if op_name(node) is not None:
         own = getattr(node, "get_attr", None)
         if own is not None:
             found = own(name)
@@ -55,16 +54,17 @@ def attribute(node: Any, name: str, around: Any) -> Any:
     return ABSENT
 
 
-def _op_pattern(op: Op, around: Call) -> int:
+def _op_pattern(op: Any, around: Call) -> int:
     """How an operator fuses: a second operand makes an elementwise one a broadcast."""
-    types = [None if a is None else tensor_type_of(a) for a in around.args]
-    number = _OP_PATTERN.get(op.instance(types, around.attrs).kind, 8)
-    return 1 if number == 0 and len(types) > 1 else number
+    types = [type_of(a) for a in around.args]
+    flat = [i for t in types for i in (t.items if isinstance(t, TupleType) else (t,))]
+    number = _OP_PATTERN.get(op.instance(flat, around.attrs).kind, 8)
+    return 1 if number == 0 and len(flat) > 1 else number
 
 
 def type_of(expr: Any) -> Type | None:
     """The type of a value; None for functions and operators, which have none."""
-    return None if isinstance(expr, Function | Op) else getattr(expr, "type", None)
+    return getattr(expr, "type", None) if isinstance(expr, RelaxExpr) else None
 
 
 def same_value(a: Any, b: Any) -> bool:

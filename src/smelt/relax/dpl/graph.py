@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+from smelt.ir.node import Node
 from smelt.ir.types import Type
-from smelt.relax.nodes import Call, Function, Let, RelaxExpr, Var
+from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, Var
 from smelt.relax.nodes import call as call_op
-from smelt.topi.registry import Op
 
 __all__ = [
     "CLOSED_ATTRS",
@@ -44,13 +44,22 @@ def is_whole(f: Function) -> bool:
 
 def op_name(op: object) -> str | None:
     """The name of an operator; None for functions, variables and everything else."""
-    return op.name if isinstance(op, Op) else None
+    if isinstance(op, Node):
+        return None
+    found = getattr(op, "name", None)
+    return found if isinstance(found, str) else None
 
 
 def operands(node: RelaxExpr) -> list[RelaxExpr]:
     """What a value is made from: operands, the function called, the branches of an If."""
-    if isinstance(node, Function) and is_whole(node):
-        return []
+    match node:
+        case Var() | Constant():
+            return []
+        case Call(op, args):
+            given = [a for a in args if a is not None]
+            return [op, *given] if isinstance(op, RelaxExpr) else given
+        case Function() if is_whole(node):
+            return []
     return [c for c in node.children() if isinstance(c, RelaxExpr)]
 
 
@@ -124,11 +133,9 @@ def rebuilt(node: RelaxExpr, done: dict[RelaxExpr, RelaxExpr]) -> RelaxExpr:
         return new
     assert isinstance(node, Call)
     same = all(a is b or _type(a) is _type(b) for a, b in zip(node.args, new.args, strict=True))
-    if same and isinstance(node.op, Op):
-        return new
-    if isinstance(new.op, Op):
-        return call_op(new.op, *new.args, name=new.name, **new.attrs)
     called = cast(Any, new.op)
+    if op_name(called) is not None:
+        return new if same else call_op(called, *new.args, name=new.name, **new.attrs)
     if isinstance(called, Function) and called.body.type is not new.type:
         return new.replace(type=called.body.type)
     return new

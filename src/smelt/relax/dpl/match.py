@@ -75,7 +75,7 @@ class _Cut:
 
     __slots__ = ("goal", "height", "mark")
 
-    def __init__(self, goal: Goal, height: int, mark: int) -> None:
+    def __init__(self, goal: Goal, height: int, mark: Any) -> None:
         self.goal, self.height, self.mark = goal, height, mark
 
 
@@ -97,8 +97,8 @@ class Matcher:
         self._graph = graph
         self.bindings = bindings or {}
         self.bound: dict[PatternBase, list[Any]] = {}
-        self.trail: list[PatternBase] = []
-        self.memo: dict[Goal, list[tuple[PatternBase, list[Any]]] | None] = {}
+        self.trail: Any = None  # what was bound, the last first: (pattern, values, those before)
+        self.memo: dict[Goal, tuple[Any, Any] | None] = {}  # the trail before and after, or None
         self._closed: dict[PatternBase, frozenset[PatternBase]] = {}
         self._alone: dict[PatternBase, Matcher] = {}
 
@@ -111,7 +111,7 @@ class Matcher:
 
     def match(self, pattern: PatternBase, expr: Any) -> dict[PatternBase, list[Any]] | None:
         """The values that each part of the pattern fits, or None."""
-        self.bound, self.trail = {}, []
+        self.bound, self.trail = {}, None
         return self.bound if self.solve([(pattern, expr, None)], self.closed(pattern)) else None
 
     def fits_alone(self, pattern: PatternBase, expr: Any) -> bool:
@@ -130,7 +130,7 @@ class Matcher:
 
     def holds(self, pattern: PatternBase, expr: Any, around: Any) -> bool:
         """Whether a pattern fits beside what is bound; nothing more is bound by asking."""
-        mark = len(self.trail)
+        mark = self.trail
         answer = self.solve([(pattern, expr, around)], frozenset())
         self._undo(mark)
         return answer
@@ -138,11 +138,18 @@ class Matcher:
     def bind(self, pattern: PatternBase, values: list[Any]) -> None:
         """Keep values for a pattern until the machine comes back to an earlier alternative."""
         self.bound[pattern] = values
-        self.trail.append(pattern)
+        self.trail = (pattern, values, self.trail)
 
-    def _undo(self, mark: int) -> None:
-        while len(self.trail) > mark:
-            del self.bound[self.trail.pop()]
+    def _undo(self, mark: Any) -> None:
+        while self.trail is not mark:
+            del self.bound[self.trail[0]]
+            self.trail = self.trail[2]
+
+    def _again(self, before: Any, after: Any) -> None:
+        """Bind what was bound between two places of a trail."""
+        while after is not before:
+            self.bind(after[0], after[1])
+            after = after[2]
 
     def solve(self, goals: Iterable[Goal], closed: frozenset[PatternBase]) -> bool:
         """Meet all goals; what was bound stays bound where they can be met."""
@@ -154,13 +161,13 @@ class Matcher:
             goal, rest = todo
             if isinstance(goal, _Cut):
                 del choices[goal.height :]
-                self.memo[goal.goal] = [(p, self.bound[p]) for p in self.trail[goal.mark :]]
+                self.memo[goal.goal] = (goal.mark, self.trail)
                 todo = rest
                 continue
             alternatives, rest = self._expanded(goal, rest, closed, choices)
             if alternatives:
                 if len(alternatives) > 1:
-                    choices.append((alternatives, 1, rest, len(self.trail)))
+                    choices.append((alternatives, 1, rest, self.trail))
                 todo = _push(alternatives[0], rest)
                 continue
             todo = self._next(choices)
@@ -179,11 +186,10 @@ class Matcher:
         if pattern in closed:
             if goal in self.memo:
                 kept = self.memo[goal]
-                for p, values in kept or ():
-                    self.bind(p, values)
+                self._again(*(kept or (None, None)))
                 return (FAIL if kept is None else FITS), rest
-            choices.append((None, goal, None, len(self.trail)))
-            rest = (_Cut(goal, len(choices) - 1, len(self.trail)), rest)
+            choices.append((None, goal, None, self.trail))
+            rest = (_Cut(goal, len(choices) - 1, self.trail), rest)
         if pattern.binds:
             self.bind(pattern, [expr])
         return pattern.expand(expr, self, around), rest

@@ -116,28 +116,42 @@ class Partitioner:
         return sorted([n for found in lists for n in found], key=lambda n: -self.place[n])
 
     def matches(
-        self, pattern: PatternBase, accept: Callable[[Match], bool] = lambda m: True
+        self,
+        pattern: PatternBase,
+        accept: Callable[[Match], bool] = lambda m: True,
+        leaves: bool = False,
     ) -> Iterator[Match]:
         """All matches that can be taken out together, results before what they are made of.
 
         accept  asked once a match is otherwise fine
+        leaves  take whatever the pattern fits, be it by a wildcard; but variables
         """
         taken: set[RelaxExpr] = set()
         for node in self.candidates(pattern):
             if node in taken or (node is self.graph.root and isinstance(node, Function)):
                 continue
             bound = self.matcher.match(pattern, node)
-            found = None if bound is None else self.take(node, bound, taken)
+            found = None if bound is None else self.take(node, bound, taken, leaves)
             if found is not None and accept(found):
                 taken.update([n for n in found.inside if not isinstance(n, Constant | Function)])
                 yield found
 
     def take(
-        self, root: RelaxExpr, bound: dict[PatternBase, list[Any]], taken: set[RelaxExpr]
+        self,
+        root: RelaxExpr,
+        bound: dict[PatternBase, list[Any]],
+        taken: set[RelaxExpr],
+        leaves: bool,
     ) -> Match | None:
         """A match, unless it overlaps with another one, or is used from outside inside."""
         members = {v for p in bound for v in p.inside(bound) if isinstance(v, RelaxExpr)}
-        if root not in members or not members.isdisjoint(taken):
+        if leaves:
+            members.add(root)
+        elif isinstance(root, Constant):
+            return None
+        if isinstance(root, Var | Function) or root not in members:
+            return None
+        if not members.isdisjoint(taken):
             return None
         for n in members:
             if n is root or isinstance(n, Constant | Var):

@@ -20,6 +20,9 @@ __all__ = ["DFPatternCallback", "rewrite", "rewrite_bindings", "rewrite_call"]
 ROUNDS = 100
 """Walks over the graph after which rules are held to undo each other."""
 
+GROWTH = 64
+"""How many times larger a graph may become before rules are held to feed themselves."""
+
 
 class DFPatternCallback:
     """A rule: `pattern`, and in `callback` what a match becomes. Derive from it.
@@ -62,7 +65,8 @@ class DFPatternCallback:
 def rewrite(callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: Any) -> Any:
     """An expression or function with every match of the callbacks' patterns replaced.
 
-    The callbacks take turns until nothing changes; TypeMismatch where that takes 100 rounds.
+    The callbacks take turns until nothing changes; TypeMismatch where that takes 100 rounds, or
+    makes a program 64 times as large.
     A match whose inside is used from outside is left alone.
     """
     rules = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
@@ -75,22 +79,26 @@ def rewrite(callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: An
         raise TypeMismatch(
             f"rewrite takes a function or a value of a graph program, not {type(expr).__name__}"
         )
+    limit = GROWTH * (len(Graph(expr).order) + 100)
     for _ in range(ROUNDS):
         before = expr
         for rule in rules:
             expr = _one_round(rule, expr)
         if expr is before or all(r.rewrite_once for r in rules) or structural_equal(expr, before):
             return expr
+        if len(Graph(expr).order) > limit:
+            break
     names = ", ".join([type(r).__name__ for r in rules])
     raise TypeMismatch(
-        f"rewrite: {names} still changed the program after {ROUNDS} rounds; a callback that "
-        "makes what its own pattern matches needs rewrite_once=True"
+        f"rewrite: {names} would change the program for ever (it stopped after {ROUNDS} rounds, or "
+        f"{GROWTH} times the size); a callback that makes what its own pattern matches needs "
+        "rewrite_once=True"
     )
 
 
 def _one_round(rule: DFPatternCallback, expr: RelaxExpr) -> RelaxExpr:
     graph = Partitioner(expr)
-    made: dict[RelaxExpr, Match] = {m.root: m for m in graph.matches(rule.pattern)}
+    made: dict[RelaxExpr, Match] = {m.root: m for m in graph.matches(rule.pattern, leaves=True)}
     if not made:
         return expr
     done: dict[RelaxExpr, RelaxExpr] = {}
@@ -99,8 +107,10 @@ def _one_round(rule: DFPatternCallback, expr: RelaxExpr) -> RelaxExpr:
         m = made.get(node)
         if m is None:
             return new
-        known = {**done, node: new}
-        found = {p: [known.get(v, v) for v in values] for p, values in m.bound.items()}
+        found = {
+            p: [new if v is node else done.get(v, v) for v in values]
+            for p, values in m.bound.items()
+        }
         return _value(rule.callback(node, new, found), f"{type(rule).__name__}.callback")
 
     transformed(graph.graph, replace, done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from smelt.ir.errors import TypeMismatch
 
@@ -18,7 +18,20 @@ PatternEntry = tuple[str, PatternBase] | tuple[str, PatternBase, Callable[[Any],
 _TABLES: dict[str, list[PatternEntry]] = {}
 
 
-def register_pattern_table(compiler: str, table: Callable[[], Any] | None = None) -> Any:
+TableMaker = TypeVar("TableMaker", bound=Callable[[], Any])
+
+
+@overload
+def register_pattern_table(compiler: str) -> Callable[[TableMaker], TableMaker]:
+    """As a decorator."""
+
+
+@overload
+def register_pattern_table(compiler: str, table: TableMaker) -> TableMaker:
+    """The function beside the name."""
+
+
+def register_pattern_table(compiler: str, table: Any = None) -> Any:
     """Enter the patterns of a compiler, in place of those it has; the function is called at once.
 
     @register_pattern_table("dnnl")
@@ -26,7 +39,7 @@ def register_pattern_table(compiler: str, table: Callable[[], Any] | None = None
         return [("dnnl.dense", is_op("matmul")(wildcard(), is_constant()))]
     """
 
-    def enter(fn: Callable[[], Any]) -> Callable[[], Any]:
+    def enter(fn: TableMaker) -> TableMaker:
         _TABLES[compiler] = check_table(fn(), f"the pattern table of {compiler!r}")
         return fn
 

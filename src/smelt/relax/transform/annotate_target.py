@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
+from smelt.relax.dpl.blame import check_error
 from smelt.relax.dpl.graph import op_name
 from smelt.relax.nodes import Call, Function, TupleGetItem
 
@@ -18,6 +19,16 @@ __all__ = ["annotate_target", "op_predicates", "register_op_predicate"]
 OpPredicate = Callable[[Call], bool]
 
 _PREDICATES: dict[str, dict[str, OpPredicate]] = {}
+
+
+@overload
+def register_op_predicate(target: str, op_name: str) -> Callable[[OpPredicate], OpPredicate]:
+    """As a decorator."""
+
+
+@overload
+def register_op_predicate(target: str, op_name: str, fn: OpPredicate) -> OpPredicate:
+    """The function beside the names."""
 
 
 def register_op_predicate(target: str, op_name: str, fn: OpPredicate | None = None) -> Any:
@@ -84,5 +95,11 @@ def _takes(target: str, n: Call) -> bool:
     callee: Any = n.op
     if isinstance(callee, Function):
         return str(callee.attrs.get("Composite", "")).split(".")[0] == target
-    predicate = _PREDICATES.get(target, {}).get(op_name(callee) or "")
-    return predicate is not None and bool(predicate(n))
+    name = op_name(callee) or ""
+    predicate = _PREDICATES.get(target, {}).get(name)
+    if predicate is None:
+        return False
+    try:
+        return bool(predicate(n))
+    except (AttributeError, KeyError, IndexError, TypeError) as e:
+        raise check_error(predicate, e, n, [n], f"{target} of {name}") from e

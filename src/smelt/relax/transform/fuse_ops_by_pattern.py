@@ -8,7 +8,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.relax.dpl.blame import check_error
-from smelt.relax.dpl.graph import call_function, transformed
+from smelt.relax.dpl.graph import Graph, call_function, transformed
 from smelt.relax.dpl.match import PatternBase
 from smelt.relax.dpl.partition import Match, Partitioner
 from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, Var
@@ -234,7 +234,7 @@ def merge_composite_functions(mod: IRModule) -> IRModule:
 
 def _in_place(f: Function, composites: Mapping[str, Function]) -> Function:
     """A function whose composites are called in place of by name."""
-    graph = Partitioner(f).graph
+    graph = Graph(f)
     done: dict[RelaxExpr, RelaxExpr] = {}
 
     def replace(node: RelaxExpr, new: RelaxExpr) -> RelaxExpr:

@@ -29,18 +29,33 @@ def partition_graph(
     for name, f in graph_functions(mod).items():
         plain, regions = read_regions(f)
         given = {n: r for n, r in regions.items() if r.target != "default"}
-        count = 0
-
-        def make(part: Lifted, name: str = name) -> tuple[GlobalVar, Function]:
-            nonlocal count
-            target = part.region.target
-            symbol = re.sub(r"\W", "_", f"tvmgen_{mod_name}_{target}_{name}_{count}")
-            attrs = {"Compiler": target, "global_symbol": symbol, "Primitive": 1, "Inline": 1}
-            prefix = re.sub(r"\W", "_", f"{target}_{count}_i")
-            count += 1
-            return GlobalVar(symbol), part.function(prefix, attrs, bind_constants)
-
-        new, functions = lift_regions(plain, given, make) if given else (plain, {})
-        if new is not f:
-            changed |= {name: new, **functions}
+        if given:
+            names = _Names(f"tvmgen_{mod_name}", name, mod, bind_constants)
+            plain, functions = lift_regions(plain, given, names.make)
+            changed |= functions
+        if plain is not f:
+            changed[name] = plain
     return mod.with_functions(changed) if changed else mod
+
+
+class _Names:
+    """Makes the functions of one caller's regions, numbered; names that are taken are left out."""
+
+    def __init__(self, prefix: str, caller: str, mod: IRModule, bind_constants: bool) -> None:
+        self.prefix, self.caller, self.mod = prefix, caller, mod
+        self.bind_constants = bind_constants
+        self.count = 0
+
+    def make(self, part: Lifted) -> tuple[GlobalVar, Function]:
+        """The name and the function of a region."""
+        target = part.region.target
+        while (symbol := self.symbol(target)) in self.mod:
+            self.count += 1
+        prefix = re.sub(r"\W", "_", f"{target}_{self.count}_i")
+        self.count += 1
+        attrs = {"Compiler": target, "global_symbol": symbol, "Primitive": 1, "Inline": 1}
+        return GlobalVar(symbol), part.function(prefix, attrs, self.bind_constants)
+
+    def symbol(self, target: str) -> str:
+        """The next name, in letters, digits and underscores."""
+        return re.sub(r"\W", "_", f"{self.prefix}_{target}_{self.caller}_{self.count}")
