@@ -13,6 +13,7 @@ import pytest
 
 import smelt
 from smelt import byoc, relay
+from smelt.contrib.debug_executor import GraphModuleDebug
 from smelt.contrib.graph_executor import GraphModule
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.expr import Var as SizeVar
@@ -115,6 +116,62 @@ def test_open_sizes() -> None:
     exe = smelt.compile(mod)
     for x in (X, X[:2], np.concatenate([X, X])):
         close(exe(x), expected(mod, x)[0])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint16", "float16", "float64"])
+@pytest.mark.parametrize("shape", [(), (5,), (2, 0)])
+def test_types_and_ranks(dtype: str, shape: tuple[int, ...]) -> None:
+    p = Var("p0", tensor_type(shape, dtype))
+    f = outside([p], call("where", call("cast", p, dtype="bool"), p, p))
+    x = Var("x", tensor_type(shape, dtype))
+    mod = IRModule({"main": Function((x,), call_of(f, x)), SYMBOL: f})
+
+    def load(text: str, constants: Mapping[str, Array]) -> Any:
+        one = constants["one"]
+        assert one.shape == ()
+        assert one.dtype == dtype
+
+        def run(given: Array, out: Array) -> None:
+            assert given.dtype == out.dtype == dtype
+            assert given.shape == out.shape == shape
+            out[...] = given ^ one if dtype == "bool" else given + one
+
+        return run
+
+    use(load, one=np.array(1, dtype), none=np.empty((0, 2), dtype))
+    data = np.asarray(np.random.default_rng(0).integers(0, 2, shape)).astype(dtype)
+    found = smelt.compile(mod)(data).numpy()
+    assert np.array_equal(found, ~data if dtype == "bool" else data + np.array(1, dtype))
+
+
+def test_the_debugger_sees_it(capsys: pytest.CaptureFixture[str]) -> None:
+    use(affine_python)
+    lib = relay.build(affine())
+    module = GraphModuleDebug(
+        lib["debug_create"]("default", cpu(0)), [cpu(0)], lib.get_graph_json()
+    )
+    module.run(x=X)
+    assert SYMBOL in module.kernel_names()
+    relu = np.maximum(X, 0)
+    b = np.linspace(0, 1, 4).astype("float32")
+    close(module.debug_get_output(SYMBOL), relu * relu + b)
+    assert "multiply add" in capsys.readouterr().out
+
+
+def test_composites_are_called_by_their_name() -> None:
+    use(affine_python)
+    mod = affine()
+    f = mod[SYMBOL]
+    q = [Var(f"q{i}", p.type) for i, p in enumerate(f.params)]
+    body = call("add", call("multiply", q[0], q[0]), q[1])
+    inner = Function(tuple(q), body, {"Composite": "mine.square_add"})
+    new = f.replace(body=call_of(inner, *f.params, name="square_add"))
+    mod = mod.with_functions({SYMBOL: new, "square_add": inner})
+    exe = smelt.compile(mod)
+    close(exe(X), expected(mod, X)[0])
+    kernel = next(k for k in exe.metadata["kernels"] if k["name"] == SYMBOL)
+    assert kernel["ops"] == ["mine.square_add"]
+    assert kernel["compiler"] == NAME
 
 
 def test_images_are_handed_over_row_major() -> None:

@@ -10,7 +10,7 @@ import pytest
 import smelt
 from smelt import relay
 from smelt.contrib.debug_executor import GraphModuleDebug
-from smelt.contrib.graph_executor import GraphModule
+from smelt.contrib.graph_executor import GraphModule, create
 from smelt.ir.errors import CompileError
 from smelt.relay.backend import Executor, Runtime
 from smelt.relay.factory import AOTExecutorFactoryModule
@@ -134,6 +134,18 @@ def test_options_are_read() -> None:
     assert e != Executor("aot")
     assert hash(e) == hash(Executor("aot", {"interface-api": "packed"}))
     assert Runtime("cpp") == Runtime("cpp", {})
+
+
+def test_create_wants_the_models_own_graph(lib: Any, image: Array) -> None:
+    graph, module, _ = lib
+    m = create(graph, module, cpu(0))
+    m.run(input=image)
+    assert m.get_output(0).shape == (1, 10)
+    with pytest.raises(InputError, match="net: the graph JSON is another model's"):
+        create('{"nodes": []}', module, cpu(0))
+    for text in ("no graph", "[]", '{"nodes": [3]}'):
+        with pytest.raises(InputError, match="net: graph_json_str is no graph in JSON"):
+            create(text, module, cpu(0))
 
 
 # ------------------------------------------------------------------------------- the module face

@@ -76,11 +76,7 @@ class GraphModuleDebug(GraphModule):
         self.nodes: list[dict[str, Any]] = self.graph["nodes"]
         self._first = sum(n["op"] == "null" for n in self.nodes)
         names = [n["name"] for n in self.nodes[self._first :]]
-        if names != self.kernel_names():
-            raise InputError(
-                f"{module.name}: the graph JSON is another model's: it has the kernels "
-                f"{', '.join(names) or 'none'}; the library has {', '.join(self.kernel_names())}"
-            )
+        self.check_graph(names)
         self.dump_root = None if dump_root is None else Path(dump_root) / _FOLDER
         self._probe = module.probe()
         self._measured: tuple[Times, float] | None = None

@@ -8,6 +8,7 @@ y = m.get_output(0).numpy()
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from smelt.relay.params import load_param_dict
@@ -20,8 +21,18 @@ __all__ = ["BenchmarkResult", "GraphModule", "create"]
 
 
 def create(graph_json_str: str, libmod: Any, device: Device) -> GraphModule:
-    """A GraphModule of `graph, lib, params = relay.build(...)`; the graph is in the library."""
-    return GraphModule(libmod["default"](device))
+    """A GraphModule of `graph, lib, params = relay.build(...)`.
+
+    The order of the kernels is compiled code: the graph has to be the library's own.
+    """
+    made = GraphModule(libmod["default"](device))
+    try:
+        nodes = json.loads(graph_json_str)["nodes"]
+        names = [n["name"] for n in nodes if n["op"] != "null"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{made.module.name}: graph_json_str is no graph in JSON") from None
+    made.check_graph(names)
+    return made
 
 
 class GraphModule(AotModule):
@@ -47,6 +58,15 @@ class GraphModule(AotModule):
     def kernel_names(self) -> list[str]:
         """The kernels in the order of the model; one that runs again has a number: relu_1."""
         return node_names([k["name"] for k in self.module.metadata.get("kernels", ())])
+
+    def check_graph(self, names: list[str]) -> None:
+        """Refuse the kernels of another model's graph."""
+        mine = self.kernel_names()
+        if names != mine:
+            raise InputError(
+                f"{self.module.name}: the graph JSON is another model's: it has the kernels "
+                f"{', '.join(names) or 'none'}; the library has {', '.join(mine) or 'none'}"
+            )
 
     def debug_get_output(self, node: str | int, out: NDArray | None = None) -> NDArray:
         """The result of a kernel, by name or number, or an output of the model by name.

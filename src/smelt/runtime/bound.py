@@ -87,7 +87,7 @@ class BoundCall:
     One thread at a time may call it.
     """
 
-    __slots__ = ("_frame", "_owner", "_pointer", "_run", "inputs", "outputs")
+    __slots__ = ("_frame", "_host", "_owner", "_pointer", "_run", "inputs", "outputs")
 
     def __init__(
         self,
@@ -95,8 +95,10 @@ class BoundCall:
         frame: Frame,
         inputs: tuple[AnyArray | NDArray, ...],
         outputs: tuple[AnyArray | NDArray, ...],
+        host: object,
     ) -> None:
-        """For `Executable.bind`."""
+        """For `Executable.bind`. host: what the native call refers to."""
+        self._host = host
         self._owner = owner  # its code must stay while it can be called
         self._frame = frame
         self._pointer = frame.pointer

@@ -359,7 +359,7 @@ class Executable:
             if isinstance(result, NDArray):
                 frame.tensors[i] = result.address  # numpy shows empty arrays elsewhere
         # The views, not the arguments: a DLPack import must stay alive.
-        return BoundCall(self, frame, tuple(views), tuple(results))
+        return BoundCall(self, frame, tuple(views), tuple(results), host)
 
     def _listed(self, values: Any, role: str, infos: Sequence[TensorInfo]) -> list[Any]:
         """One array, a sequence or a mapping, as a list."""
