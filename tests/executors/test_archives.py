@@ -10,7 +10,7 @@ import pytest
 
 import smelt
 from smelt import te
-from smelt.contrib import cc, tar, utils
+from smelt.contrib import cc, ndk, tar, utils
 from smelt.runtime import ExportError, LoadError, load_module
 from smelt.runtime.linking import find_compiler
 
@@ -154,6 +154,16 @@ def test_compilers(tmp_path: Path) -> None:
         cc.cross_compiler("/no/cc")("x.so", ["x.c"])
     with pytest.raises(ExportError, match="output_format='o'; legal: 'so', 'tar'"):
         cc.cross_compiler("cc", output_format="o")
+
+
+def test_the_android_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f.c").write_text("int f(void) { return 3; }")
+    monkeypatch.delenv("TVM_NDK_CC", raising=False)
+    with pytest.raises(ExportError, match="TVM_NDK_CC does not name the compiler"):
+        ndk.create_shared(str(tmp_path / "f.so"), [str(tmp_path / "f.c")])
+    monkeypatch.setenv("TVM_NDK_CC", " ".join(find_compiler(None)))
+    ndk.create_shared(str(tmp_path / "f.so"), [str(tmp_path / "f.c")])
+    assert (tmp_path / "f.so").exists()
 
 
 def test_temporary_folders(tmp_path: Path) -> None:

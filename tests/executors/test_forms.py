@@ -1,5 +1,6 @@
 """Graph, debug and AOT: one model, one result."""
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,16 @@ def test_a_module_of_an_executor_has_its_functions(lib: Any, image: Array) -> No
         m.module["_bind"]
     with pytest.raises(InputError, match="net: no function 'run'"):
         lib.lib["run"]
+
+
+def test_buffers_go_with_their_module(lib: Any, image: Array) -> None:
+    m = GraphModule(lib["default"](cpu(0)))
+    m.run(input=image)
+    module, alive = m.module, weakref.ref(m)
+    del m
+    assert alive() is None
+    with pytest.raises(InputError, match="net: no function 'run'"):
+        module["run"]
 
 
 def test_what_a_loaded_module_says(lib: Any, tmp_path: Path) -> None:

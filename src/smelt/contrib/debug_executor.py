@@ -23,6 +23,7 @@ from rich.table import Table
 from smelt.contrib.graph_executor import GraphModule
 from smelt.relay.params import save_param_dict
 from smelt.runtime import Device, Executable, InputError, NDArray, ProfileReport, TensorInfo
+from smelt.runtime.expression import evaluate
 from smelt.runtime.profiler import Times, report
 from smelt.runtime.report import TimeEvaluation
 
@@ -107,8 +108,12 @@ class GraphModuleDebug(GraphModule):
         for head in ("node", "operators", "time (us)", "time (%)", "shape"):
             table.add_column(head, justify="right" if "time" in head else "left")
         kernels = self.module.metadata["kernels"]
-        for name, k, t in zip(self.kernel_names(), kernels, times, strict=True):
-            shapes = "; ".join([str(s) for s in self._shapes(name)])
+        symbols = self.bound().symbols
+        rows = zip(self.kernel_names(), kernels, times, strict=True)
+        for (name, k, t), results in zip(rows, self.module.metadata["intermediates"], strict=True):
+            shapes = "; ".join(
+                [str(tuple([evaluate(e, symbols) for e in r["shape"]])) for r in results]
+            )
             table.add_row(
                 name, " ".join(k["ops"]), f"{1e3 * t:.3f}", f"{100 * t / total:.2f}", shapes
             )
@@ -118,9 +123,6 @@ class GraphModuleDebug(GraphModule):
         if self._measured is None:
             raise InputError(f"{self.module.name}: it was not run yet; run() measures")
         return self._measured
-
-    def _shapes(self, name: str) -> list[tuple[int, ...]]:
-        return [a.shape for a in self.debug_get_outputs(name)]
 
     def run_individual(
         self,

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -93,7 +94,7 @@ class Executable:
         if self._externals is not None:
             self._host.externals = self._externals.address
         self.debug_variant: Callable[[], Executable] | None = None
-        self._user: Any = None
+        self._user: Callable[[], Any] = _nobody
         self._run = library().smelt_bound_run
         self._device = cpu(0)
         self._input_count = len(self.inputs)
@@ -169,8 +170,9 @@ class Executable:
             return self._on
         if name == "debug_create":
             return self._debug_create
-        if self._user is not None and hasattr(type(self._user), name) and name[0] != "_":
-            found: Callable[..., Any] = getattr(self._user, name)
+        user = self._user()
+        if hasattr(type(user), name) and not name.startswith("_") and user is not None:
+            found: Callable[..., Any] = getattr(user, name)
             return found
         known = sorted({"default", self.name})
         raise InputError(f"{self.name}: no function {name!r}; functions: {', '.join(known)}")
@@ -202,7 +204,7 @@ class Executable:
     def attached(self, user: Any) -> Executable:
         """The same executable, as the `.module` of a GraphModule or the like."""
         twin = copy.copy(self)
-        twin._user = user
+        twin._user = weakref.ref(user)  # its buffers are to go with it
         return twin
 
     def get_source(self, fmt: str = "json") -> str:
@@ -427,10 +429,11 @@ class Executable:
                 "cache_flush_bytes=... makes measurements start cold"
             )
         self._on(self._device if dev is None else dev)
+        user = self._user()
 
         def evaluate(*args: Any) -> TimeEvaluation:
-            known = self._user is not None and not args
-            call = self._user.bound() if known else self._bound_copy(args, {}, self._host)
+            known = user is not None and not args
+            call = user.bound() if known else self._bound_copy(args, {}, self._host)
             call()
             return evaluate_times(
                 "time_evaluator", call.time, number, repeat, min_repeat_ms,
@@ -498,6 +501,10 @@ class Executable:
         if not self.objects:
             raise ExportError(f"{self.name}: it was loaded from a library; copy that one's header")
         write_header(self, path)
+
+
+def _nobody() -> None:
+    """No GraphModule uses an executable by itself."""
 
 
 def _with_copy(args: Sequence[Any], index: int) -> tuple[Any, ...]:
