@@ -13,12 +13,13 @@ import pytest
 
 import smelt
 from smelt import byoc, relay
+from smelt.contrib.debug_executor import GraphModuleDebug
 from smelt.contrib.graph_executor import GraphModule
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
-from smelt.relax.nodes import Function, Var, call
+from smelt.relax.nodes import Constant, Function, Tuple, Var, call, values
 from smelt.relax.transform import simplify_graph
 from smelt.runtime import InputError, LoadError, cpu, load_module, register_runtime
 
@@ -80,10 +81,10 @@ def test_the_text_and_the_constants_arrive(tmp_path: Path) -> None:
     b = np.linspace(0, 1, 4).astype("float32")
     want = np.tanh(np.maximum(X, 0) * scale + 3 * b) * 2
     close(exe(X), want)
-    path = tmp_path / "m.so"
-    exe.export_library(path)
-    close(load_module(path)(X), want)
-    assert len(seen) == 2
+    for path in (tmp_path / "m.so", tmp_path / "m.tar"):
+        exe.export_library(path)
+        close(load_module(path)(X), want)
+    assert len(seen) == 3
     for text, constants in seen:
         assert text == '{"k": 3}'
         assert list(constants) == ["scale", "flags"]
@@ -115,6 +116,80 @@ def test_open_sizes() -> None:
     exe = smelt.compile(mod)
     for x in (X, X[:2], np.concatenate([X, X])):
         close(exe(x), expected(mod, x)[0])
+
+
+def test_open_sizes_go_by_name() -> None:
+    """A function may have sizes of its own that bear the model's names; other names are refused."""
+    use(affine_python)
+    mod = affine(SizeVar("n"))
+
+    def with_size(name: str) -> IRModule:
+        p = Var("p0", tensor_type((SizeVar(name), 4), "float32"))
+        q = Var("p1", tensor_type((4,), "float32"))
+        return mod.with_functions({SYMBOL: outside([p, q], call("add", call("multiply", p, p), q))})
+
+    close(smelt.compile(with_size("n"))(X), expected(mod, X)[0])
+    with pytest.raises(CompileError) as caught:
+        smelt.compile(with_size("m"))
+    assert str(caught.value) == (
+        f"{SYMBOL}: its types mention the size m, which is no size of the model's inputs; sizes: n"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint16", "float16", "float64"])
+@pytest.mark.parametrize("shape", [(), (5,), (2, 0)])
+def test_types_and_ranks(dtype: str, shape: tuple[int, ...]) -> None:
+    p = Var("p0", tensor_type(shape, dtype))
+    f = outside([p], call("where", call("cast", p, dtype="bool"), p, p))
+    x = Var("x", tensor_type(shape, dtype))
+    mod = IRModule({"main": Function((x,), call_of(f, x)), SYMBOL: f})
+
+    def load(text: str, constants: Mapping[str, Array]) -> Any:
+        one = constants["one"]
+        assert one.shape == ()
+        assert one.dtype == dtype
+
+        def run(given: Array, out: Array) -> None:
+            assert given.dtype == out.dtype == dtype
+            assert given.shape == out.shape == shape
+            out[...] = given ^ one if dtype == "bool" else given + one
+
+        return run
+
+    use(load, one=np.array(1, dtype), none=np.empty((0, 2), dtype))
+    data = np.asarray(np.random.default_rng(0).integers(0, 2, shape)).astype(dtype)
+    found = smelt.compile(mod)(data).numpy()
+    assert np.array_equal(found, ~data if dtype == "bool" else data + np.array(1, dtype))
+
+
+def test_the_debugger_sees_it(capsys: pytest.CaptureFixture[str]) -> None:
+    use(affine_python)
+    lib = relay.build(affine())
+    module = GraphModuleDebug(
+        lib["debug_create"]("default", cpu(0)), [cpu(0)], lib.get_graph_json()
+    )
+    module.run(x=X)
+    assert SYMBOL in module.kernel_names()
+    relu = np.maximum(X, 0)
+    b = np.linspace(0, 1, 4).astype("float32")
+    close(module.debug_get_output(SYMBOL), relu * relu + b)
+    assert "multiply add" in capsys.readouterr().out
+
+
+def test_composites_are_called_by_their_name() -> None:
+    use(affine_python)
+    mod = affine()
+    f = mod[SYMBOL]
+    q = [Var(f"q{i}", p.type) for i, p in enumerate(f.params)]
+    body = call("add", call("multiply", q[0], q[0]), q[1])
+    inner = Function(tuple(q), body, {"Composite": "mine.square_add"})
+    new = f.replace(body=call_of(inner, *f.params, name="square_add"))
+    mod = mod.with_functions({SYMBOL: new, "square_add": inner})
+    exe = smelt.compile(mod)
+    close(exe(X), expected(mod, X)[0])
+    kernel = next(k for k in exe.metadata["kernels"] if k["name"] == SYMBOL)
+    assert kernel["ops"] == ["mine.square_add"]
+    assert kernel["compiler"] == NAME
 
 
 def test_images_are_handed_over_row_major() -> None:
@@ -157,6 +232,81 @@ def test_graph_passes_leave_it_alone() -> None:
     assert mod[SYMBOL] is f
     assert list(mod) == ["main", SYMBOL]
     assert str(mod["main"]).count("relu") == 2
+
+
+def test_several_functions_of_several_back_ends() -> None:
+    """Three functions, one called twice: Python, C, Python."""
+    x = Var("x", tensor_type((4,), "float32"))
+
+    def part(op: str, number: int, name: str) -> Function:
+        p = Var("p", tensor_type((4,), "float32"))
+        return outside([p], call(op, p), f"part_{number}", name)
+
+    parts = [part("exp", 0, "python"), part("tanh", 1, "c"), part("sqrt", 2, "python")]
+    y = call_of(parts[0], x, name="part_0")
+    for k in (1, 0, 2):
+        y = call_of(parts[k], call("multiply", y, y), name=f"part_{k}")
+    mod = IRModule({"main": Function((x,), y), **{f"part_{i}": f for i, f in enumerate(parts)}})
+
+    @byoc.register_codegen("python")
+    def to_text(func: Any, symbol: str, module: Any) -> byoc.Json:
+        return byoc.Json(func.body.op.name)
+
+    @register_runtime("python")
+    def load(text: str, constants: Any) -> Any:
+        return lambda a, out: getattr(np, text)(a, out=out)
+
+    @byoc.register_codegen("c")
+    def to_c(func: Any, symbol: str, module: Any) -> byoc.CSource:
+        return byoc.CSource(f"""
+            #include <math.h>
+            int {symbol}(const float *x, float *y) {{
+                for (int i = 0; i < 4; i++) y[i] = {func.body.op.name}f(x[i]);
+                return 0;
+            }}""")
+
+    data = np.linspace(-1, 1, 4).astype("float32")
+    exe = smelt.compile(mod)
+    close(exe(data), expected(mod, data)[0])
+    calls = [k.name for k in exe.profile(data).kernels if k.name.startswith("part")]
+    assert calls == ["part_0", "part_1", "part_0", "part_2"]
+
+
+def test_a_function_may_run_the_model_itself() -> None:
+    depth: list[int] = []
+
+    def load(text: str, constants: Any) -> Any:
+        def run(x: Array, b: Array, out: Array) -> None:
+            depth.append(len(depth))
+            if len(depth) < 3:
+                exe(X)
+            out[...] = x * x + b
+
+        return run
+
+    use(load)
+    mod = affine()
+    exe = smelt.compile(mod)
+    close(exe(X), expected(mod, X)[0])
+    assert depth == [0, 1, 2]
+
+
+def test_names_that_do_not_fit() -> None:
+    use(affine_python)
+    mod = affine()
+    f = mod[SYMBOL]
+    odd = f.replace(attrs={**f.attrs, "global_symbol": "no-name"})
+    with pytest.raises(CompileError, match="the symbol 'no-name' of the back end 'mine' is no"):
+        smelt.compile(mod.with_functions({SYMBOL: odd}))
+    main = mod["main"]
+    both = Tuple((main.body, call_of(f, main.params[0], constant_of(main), name="other")))
+    twice = IRModule({"main": main.replace(body=both), SYMBOL: f, "other": f})
+    with pytest.raises(CompileError, match=f"{SYMBOL} and other have one global_symbol"):
+        smelt.compile(twice)
+
+
+def constant_of(f: Function) -> Constant:
+    return next(v for v in values(f.body) if isinstance(v, Constant) and v.name == "b")
 
 
 # ------------------------------------------------------------------------------------- failures

@@ -20,7 +20,8 @@ from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
-from smelt.relax.nodes import Call, Function, GlobalVar, values
+from smelt.relax.nodes import Call, Function, GlobalVar
+from smelt.relax.transform.engine import order
 from smelt.relax.views import dense
 
 from .graph import Launch, Place, Storage
@@ -178,7 +179,7 @@ def _through_table(made: External, pointers: list[str], sizes: list[str], number
 def operators_of(func: Function, functions: Mapping[str, Any]) -> list[str]:
     """What a function calls, by name; composites by theirs."""
     names = []
-    for v in values(func.body):
+    for v in order(func.body):  # inside composites nobody looks
         if not isinstance(v, Call):
             continue
         callee = functions.get(v.op.name) if isinstance(v.op, GlobalVar) else v.op

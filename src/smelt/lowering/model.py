@@ -141,12 +141,15 @@ def build_model(
     options: Options,
     progress: Progress | None = None,
     externals: Externals | None = None,
+    *,
+    keep: bool = False,
 ) -> Executable:
     """Compile a fused graph for a (resolved) target and load it into this process.
 
     externals  what back ends made of the external functions, by symbol
+    keep       give every result memory of its own, so that it can be read after a run
     """
-    model = compile_graph(mod, target, options, progress, externals or {})
+    model = compile_graph(mod, target, options, progress, externals, keep=keep)
     weights, places = _weights(model)
     entry = entry_program(model.plan, model.calls, model.memory, places)
     outputs = [x for r in mod["main"].results() for x in r.type.shape]
@@ -157,12 +160,14 @@ def build_model(
     objects = [_host_object(ir, target, cache_of(options)) for ir in texts if ir]
     objects += [a.object for a in model.artifacts.values()]
     objects += [made.object for made, _ in model.externals.values() if made.object]
-    addresses, keep = link_in_process(objects, [ENTRY, PLAN])
+    addresses, alive = link_in_process(objects, [ENTRY, PLAN])
     metadata = _metadata(mod, model, target, weights.nbytes)
     if listed := _external_entries(model, places):
         metadata["externals"] = listed
+    if keep:
+        metadata["intermediates"] = [_results(x, model.memory) for x in model.plan.launches]
     return Executable(
-        addresses[ENTRY], addresses[PLAN], metadata, weights, keep, options.threads, objects
+        addresses[ENTRY], addresses[PLAN], metadata, weights, alive, options.threads, objects
     )
 
 
@@ -172,8 +177,10 @@ def compile_graph(
     options: Options,
     progress: Progress | None = None,
     externals: Externals | None = None,
+    *,
+    keep: bool = False,
 ) -> Model:
-    """All kernels of a fused graph compiled, memory planned."""
+    """All kernels of a fused graph compiled, memory planned; `keep` as of `build_model`."""
     plan = plan_graph(mod)
     symbols = {v.name: v for v in plan.symbols}
     outside = _externals(plan, externals or {}, symbols)
@@ -193,6 +200,9 @@ def compile_graph(
         for p in (*launch.inputs, *launch.outputs)
         if p.storage.kind == "temporary"
     }
+    if keep:
+        for s in temporaries:
+            s.first, s.last = 0, len(plan.launches)
     scratch = [w for c in calls for w in c.workspaces]
     memory = plan_memory([*temporaries, *scratch], plan.symbols)
     return Model(plan, calls, memory, artifacts, outside)
@@ -427,6 +437,25 @@ def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -
         "workspace_bytes": total.value if isinstance(total, IntImm) else None,
         "live_bytes": model.memory.live,
     }
+
+
+def _results(launch: Launch, memory: MemoryPlan) -> list[dict[str, Any]]:
+    """Where a launch's results are to be read after a run."""
+    found = []
+    for p in launch.outputs:
+        s = p.storage
+        inside = s.kind == "temporary"
+        start = p.view.offset * dt.bytes_of(s.dtype)
+        found.append(
+            {
+                "dtype": s.dtype,
+                "shape": [size_text(e) for e in p.view.shape],
+                "strides": [size_text(e) for e in p.view.strides],
+                "offset": size_text(memory.offsets[s] + start if inside else start),
+                "output": None if inside else s.index,
+            }
+        )
+    return found
 
 
 def _kernel(c: KernelCall, model: Model, mod: IRModule) -> dict[str, Any]:

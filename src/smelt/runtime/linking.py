@@ -29,6 +29,8 @@ __all__ = [
     "MAGIC",
     "SIDECAR_FLAG",
     "Exportable",
+    "Linker",
+    "check_writable",
     "compile_source",
     "export_library",
     "write_header",
@@ -39,6 +41,9 @@ __all__ = [
 FOOTER = struct.Struct("<8sIIQQQQQQ")
 MAGIC = b"SMELTLIB"
 SIDECAR_FLAG = 1
+Linker = Callable[..., object]
+"""(path of the library, files, options=[...])."""
+
 _PAGE = 65536  # the largest page of the systems we know: an offset that any can map
 _SIDECAR_BYTES = 2 << 30
 # What a library shows; the model's own functions stay inside.
@@ -199,7 +204,9 @@ def find_compiler(cc: str | Sequence[str] | None) -> list[str]:
     )
 
 
-def _link(exe: Exportable, command: list[str], export_id: int, folder: Path) -> Path:
+def _link(
+    exe: Exportable, command: list[str], fcompile: Linker | None, export_id: int, folder: Path
+) -> Path:
     """Compiles the description and the runtime and links them with the model's objects."""
     sources = sorted(source_folder().glob("*.c"))
     (folder / "model.c").write_text(
@@ -221,7 +228,13 @@ def _link(exe: Exportable, command: list[str], export_id: int, folder: Path) -> 
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack"]
         libraries = ["-lm", "-lpthread", "-ldl"]
     inputs = [folder / "model.c", *sources, *objects]
-    _run_compiler(command, [*flags, *map(str, inputs), "-o", str(result), *libraries])
+    files = [str(i) for i in inputs]
+    if fcompile is None:
+        _run_compiler(command, [*flags, *files, "-o", str(result), *libraries])
+        return result
+    fcompile(str(result), files, options=[*flags[1:], *libraries])
+    if not result.exists():
+        raise ExportError(f"fcompile={fcompile!r} wrote no file {result.name}")
     return result
 
 
@@ -295,11 +308,8 @@ def _write_sidecar(file: BinaryIO, weights: memoryview, export_id: int) -> None:
     file.write(_footer(0, (0, len(weights)), (len(weights), 0), export_id))
 
 
-def export_library(
-    exe: Exportable, path: str | os.PathLike[str], *, cc: str | Sequence[str] | None = None
-) -> None:
-    """Writes the shared library of a model; constants over 2 GB go to PATH.weights beside it."""
-    target = Path(path)
+def check_writable(exe: Exportable, target: Path) -> None:
+    """Refuses to export what has no objects, or to a folder that cannot be written."""
     if not exe.objects:
         raise ExportError(
             f"{exe.name}: it has no object files to export; "
@@ -309,7 +319,23 @@ def export_library(
         raise ExportError(f"cannot write {target}: the folder {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):
         raise ExportError(f"cannot write {target}: the folder {target.parent} is not writable")
-    command = find_compiler(cc)
+
+
+def export_library(
+    exe: Exportable,
+    path: str | os.PathLike[str],
+    *,
+    cc: str | Sequence[str] | None = None,
+    fcompile: Linker | None = None,
+) -> None:
+    """Writes the shared library of a model; constants over 2 GB go to PATH.weights beside it.
+
+    fcompile: links in place of the C compiler: (path of the library, files, options=[...]), where
+    the files are C sources and objects
+    """
+    target = Path(path)
+    check_writable(exe, target)
+    command = find_compiler(cc) if fcompile is None else []
     raw = exe.weights if exe.weights is not None else np.empty(0, np.uint8)
     weights = raw.data
     exe.metadata["weights_bytes"] = len(weights)
@@ -321,7 +347,7 @@ def export_library(
     export_id = int.from_bytes(digest.digest(), "little")
     aside = len(weights) > _SIDECAR_BYTES
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
-        code = _link(exe, command, export_id, Path(folder)).read_bytes()
+        code = _link(exe, command, fcompile, export_id, Path(folder)).read_bytes()
     if aside:
         sidecar = target.with_name(target.name + ".weights")
         _replace(sidecar, lambda file: _write_sidecar(file, weights, export_id))

@@ -31,6 +31,7 @@ class Probe:
         probe = ctypes.cast(library().smelt_profile_probe, ctypes.c_void_p)
         sink = ctypes.addressof(self._sink)
         self.host = Host(host.pool, host.parallel_for, sink, probe, host.externals)
+        self.host.keep = self._sink, self._start, self._spent, self._calls
         self._count = count
 
     def clear(self) -> None:

@@ -80,7 +80,7 @@ class Op:
     @property
     def custom(self) -> bool:
         """Whether a user defined it: other processes do not have it."""
-        return self.fn.__module__.partition(".")[0] != "smelt"
+        return str(self.fn.__module__).partition(".")[0] != "smelt"
 
     def schedule(self, rule: Rule) -> Rule:
         """`@my_op.schedule`: a function (sch, hardware) that schedules kernels with this operator.
