@@ -16,6 +16,7 @@ import difflib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.topi.registry import Attrs, Op
@@ -168,10 +169,20 @@ def _kind(body: RelaxExpr) -> str:
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             continue
         if node.op.name in VIEW_NAMES:
-            kind = "broadcast" if node.op.name in ("broadcast_to", "expand_dims") else "injective"
+            kind = "broadcast" if _only_broadcasts(node) else "injective"
         else:
             types = [None if a is None else tensor_type_of(a) for a in node.args]
             kind = node.op.instance(types, node.attrs).kind
         expensive += kind in ("reduce", "contraction")
         worst = max(worst, kind, key=_ORDER.index)
     return "opaque" if expensive > 1 else worst
+
+
+def _only_broadcasts(view: Call) -> bool:
+    """Whether a view repeats its operand, or gives it dimensions of extent 1 only."""
+    if view.op.name in ("broadcast_to", "expand_dims"):  # type: ignore[union-attr]
+        return True
+    shapes = [
+        [e for e in tensor_type_of(x).shape if value_of(e) != 1] for x in (view.args[0], view)
+    ]
+    return view.op.name == "reshape" and shapes[0] == shapes[1]  # type: ignore[union-attr]
