@@ -20,13 +20,22 @@ from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
-from . import numpy_ops_move, numpy_ops_nn
+from . import (
+    numpy_ops_detection,
+    numpy_ops_move,
+    numpy_ops_nn,
+    numpy_ops_number,
+    numpy_ops_random,
+    numpy_ops_sort,
+    numpy_ops_sparse,
+    numpy_ops_window,
+)
 from .graph_op import GraphOp
 from .nodes import (
     Call,
@@ -39,12 +48,17 @@ from .nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    constant,
+    incomplete,
 )  # fmt: skip
 from .numpy_ops import NUMPY_OPS, Array
 
 __all__ = ["evaluate_op", "interpret"]
 
-ROOMS = (numpy_ops_move, numpy_ops_nn)
+ROOMS = (
+    numpy_ops_detection, numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_random,
+    numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,
+)  # fmt: skip
 """Imported for the operators that they enter into NUMPY_OPS."""
 
 Sizes = dict[SizeVar, Expr]
@@ -83,6 +97,17 @@ class _Closure:
 def _as_value(x: Any) -> Any:
     """An input: arrays, and tuples of them."""
     return tuple([_as_value(i) for i in x]) if isinstance(x, tuple) else np.asarray(x)
+
+
+def _placeholder(x: Any) -> RelaxExpr:
+    """A variable of the type that a value has."""
+    return Var("x", _type_of(x))
+
+
+def _type_of(x: Any) -> Type:
+    if isinstance(x, tuple):
+        return TupleType(tuple([_type_of(i) for i in x]))
+    return tensor_type(x.shape, dt.from_numpy(x.dtype))
 
 
 def _run(closure: _Closure, inputs: list[Any], module: IRModule | None) -> Any:
@@ -228,8 +253,16 @@ class _Run:
 
     def expanded(self, node: Call, op: GraphOp, args: list[Any]) -> Any:
         """An operator of a face: what its body says."""
-        made = op.instance([None if a is None else a.type for a in node.args], node.attrs)
         run = _Run(self.sizes, self.module)
+        types = [None if a is None else a.type for a in node.args]
+        if op.needs or any(incomplete(t) for t in types):
+            given = [None if x is None else _placeholder(x) for x in args]
+            run.known.update({p: x for p, x in zip(given, args, strict=True) if p is not None})
+            for i in op.needs:
+                if i < len(args) and args[i] is not None:
+                    given[i] = constant(args[i])
+            return run.value(op.expand(node.replace(args=tuple(given))))
+        made = op.instance(types, node.attrs)
         for p, x in zip(made.params, args, strict=True):
             if p is not None:
                 run.known[p] = x

@@ -1,5 +1,49 @@
 """The bodies of Relay's operators: one function each, written in the core's operators."""
 
-from . import broadcast, create, nn, nn_window, reduce, transform, unary
+from . import (
+    annotation,
+    bits,
+    broadcast,
+    create,
+    dyn,
+    image,
+    layout,
+    nn,
+    nn_norm,
+    nn_pool,
+    nn_space,
+    nn_window,
+    random,
+    reduce,
+    refused,
+    select,
+    signal,
+    sparse,
+    transform,
+    unary,
+    vision,
+)
 
-__all__ = ["broadcast", "create", "nn", "nn_window", "reduce", "transform", "unary"]
+__all__ = [
+    "annotation",
+    "bits",
+    "broadcast",
+    "create",
+    "dyn",
+    "image",
+    "layout",
+    "nn",
+    "nn_norm",
+    "nn_pool",
+    "nn_space",
+    "nn_window",
+    "random",
+    "reduce",
+    "refused",
+    "select",
+    "signal",
+    "sparse",
+    "transform",
+    "unary",
+    "vision",
+]
