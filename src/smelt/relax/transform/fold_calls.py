@@ -25,13 +25,14 @@ from smelt.relax.nodes import (
     Let,
     RelaxExpr,
     Tuple,
+    TupleGetItem,
     Var,
     constant,
 )
 from smelt.topi.registry import Op
 
 from .fold_constants import GROWTH, LIMIT, TINY
-from .rewriting import map_functions, transform
+from .rewriting import map_functions
 
 __all__ = ["fold_calls", "fold_expression"]
 
@@ -50,35 +51,30 @@ def fold_calls(mod: IRModule, wanted: Wanted = lambda call: True) -> IRModule:
 
 def fold_expression(e: Any, wanted: Wanted = lambda call: True) -> Any:
     """`fold_calls` on one expression."""
-    lets = {n.var: n for n in postorder(e) if isinstance(n, Let)}
-    known: dict[Node, RelaxExpr] = {}
+    named: dict[Node, list[Var]] = {}
+    for node in postorder(e):
+        if isinstance(node, Let):
+            named.setdefault(node.value, []).append(node.var)
+    done: dict[Node, Any] = {}
+    for node in postorder(e):
+        if isinstance(node, Let) and isinstance(done[node.value], Constant):
+            done[node] = done[node.body]
+            continue
+        made = done[node] = _folded(node.with_children(lambda c: done.get(c, c)), wanted)
+        if isinstance(made, Constant):  # a value is met before what stands below its name
+            done.update(dict.fromkeys(named.get(node, ()), made))
+    return done[e]
 
-    def fold(old: Any, new: Any) -> RelaxExpr | None:
-        match new:
-            case Var():
-                return known.get(old)
-            case Call(Op()) if wanted(new):
-                made = _computed(new)
-            case If(Constant(data), yes, no):
-                made = yes.body if bool(data) else no.body
-            case Let(Var(), value, body) if isinstance(value, Constant):
-                return body  # type: ignore[no-any-return]
-            case _:
-                made = None
-        return made
 
-    for _ in range(len(lets) + 1):  # what a name stands for may be known one round later
-        new = transform(e, fold)
-        found = {
-            n.var: n.value
-            for n in postorder(new)
-            if isinstance(n, Let) and isinstance(n.value, Constant)
-        }
-        known.update(found)
-        if new is e:
-            break
-        e = new
-    return e
+def _folded(new: Any, wanted: Wanted) -> Any:
+    match new:
+        case TupleGetItem(Tuple(items), index):
+            return items[index]
+        case Call(Op()) if wanted(new):
+            return _computed(new) or new
+        case If(Constant(data), yes, no):
+            return yes.body if bool(data) else no.body
+    return new
 
 
 def _computed(n: Call) -> RelaxExpr | None:

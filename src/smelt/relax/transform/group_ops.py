@@ -40,6 +40,7 @@ def _grouped(f: Function, opt_level: int) -> Function:
         if groups.kind[id(c)] != "none":
             members.setdefault(groups.find(id(c)), []).append(c)
     inside = _held(f)
+    variable = next((type(v) for v in values(f) if isinstance(v, Var)), Var)
     done: dict[Node, RelaxExpr] = {}
     for v in values(f):
         if v in inside or not isinstance(v, Call) or groups.kind.get(id(v), "none") == "none":
@@ -47,7 +48,7 @@ def _grouped(f: Function, opt_level: int) -> Function:
             continue
         group = members[groups.find(id(v))]
         if group[-1] is v:
-            done[v] = _group(group, v, done)
+            done[v] = _group(group, v, done, variable)
     return done[f]  # type: ignore[return-value]
 
 
@@ -62,7 +63,9 @@ def _held(f: Function) -> set[Node]:
     return {v for k in kept for v in values(k)}
 
 
-def _group(group: list[Call], result: Call, done: dict[Node, RelaxExpr]) -> Call:
+def _group(
+    group: list[Call], result: Call, done: dict[Node, RelaxExpr], variable: type[Var]
+) -> Call:
     """A call of the function that a group becomes."""
     inner: dict[Node, RelaxExpr] = {}
     params: dict[Node, Var] = {}
@@ -76,9 +79,7 @@ def _group(group: list[Call], result: Call, done: dict[Node, RelaxExpr]) -> Call
         if isinstance(a, Tuple):
             return a.with_children(operand)
         if a not in params:
-            dialect = next((v for v in values(result) if hasattr(v, "dialect")), None)
-            made = Var if dialect is None else type(dialect)
-            params[a] = made(f"p{len(params)}", a.type)  # type: ignore[call-arg]
+            params[a] = variable(f"p{len(params)}", a.type)
             outer.append(done.get(a, a))
         return params[a]
 

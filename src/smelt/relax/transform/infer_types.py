@@ -85,6 +85,7 @@ class Inference:
     types    of values, in the round that is going on
     facts    of variables that had no type
     globals  of the module's functions
+    named    functions behind variables
     """
 
     def __init__(self, module: IRModule) -> None:
@@ -94,6 +95,7 @@ class Inference:
         self.types: dict[Node, Type] = {}
         self.facts: dict[Var, Type] = {}
         self.globals: dict[str, Type] = {}
+        self.named: dict[Node, Function] = {}
 
     def global_function(self, name: str, f: Function) -> None:
         """One round over a function of the module."""
@@ -107,6 +109,8 @@ class Inference:
         for node in postorder(root):
             if isinstance(node, Let):
                 named.setdefault(node.value, []).append(node.var)
+                if isinstance(node.value, Function):
+                    self.named[node.var] = node.value
         for node in postorder(root):
             if isinstance(node, RelaxExpr):
                 kind = type(node)
@@ -133,6 +137,13 @@ class Inference:
             )
         f = self.module[g.name]
         return f.type if isinstance(f, Function) else UNKNOWN
+
+    def function_of(self, callee: Any) -> Function | None:
+        """The function that is called, where the program shows it."""
+        if isinstance(callee, GlobalVar):
+            callee = self.module.functions.get(callee.name)
+        found = self.named.get(callee, callee)
+        return found if isinstance(found, Function) else None
 
     def learn(self, v: Var, t: Type) -> None:
         """A variable without a type takes one; one that has a type keeps it."""
@@ -267,18 +278,18 @@ def _call_of_function(w: Inference, node: Call) -> Type:
     callee = node.op
     if isinstance(callee, GlobalVar) and isinstance(w.module.functions.get(callee.name), PrimFunc):
         return node.type
-    t = w.of(callee)
     given = [w.of(a) for a in node.args if a is not None]
+    target = w.function_of(callee)
+    if target is not None and len(target.params) == len(given):
+        for p, g in zip(target.params, given, strict=True):
+            w.learn(p, g)
+    t = w.of(callee)
     if isinstance(t, IncompleteType):
         return node.type
     if not isinstance(t, FuncType):
         w.fail(node, f"what is called is no function: its type is {show_type(t)}")
     if len(t.arg_types) != len(given):
         w.fail(node, f"{len(given)} operands for {len(t.arg_types)} parameters")
-    target = w.module.functions.get(callee.name) if isinstance(callee, GlobalVar) else callee
-    if isinstance(target, Function):
-        for p, g in zip(target.params, given, strict=True):
-            w.learn(p, g)
     sizes: dict[SizeVar, Expr] = {}
     for i, (want, have) in enumerate(zip(t.arg_types, given, strict=True)):
         if not _fits(want, have, sizes):

@@ -17,7 +17,7 @@ from .canonicalize import CanonicalizeCast, CanonicalizeOps, FastMath, SplitArgs
 from .gradient import FirstOrderGradient, gradient
 from .inference import SimplifyInference
 from .layout import AlterOpLayout, ConvertLayout, LayoutConfig
-from .legalize import Legalize
+from .legalize import Legalize, register_legalize
 from .parallel import (
     BatchingOps,
     CombineParallelBatchMatmul,
@@ -116,6 +116,7 @@ __all__ = [
     "gradient",
     "mixed_precision",
     "module_pass",
+    "register_legalize",
 ]
 
 

@@ -149,7 +149,7 @@ class _Combine:
         """Each call with what follows it, as far as the same follows all of them."""
         chains = [[c] for c in group]
         while True:
-            nexts = [self.next(chain[-1]) for chain in chains]
+            nexts = [self.next(chain[-1], self.how.axis(chain[0])) for chain in chains]
             kinds = {(n.op.name, tuple(n.attrs.items())) if n else None for n in nexts}  # type: ignore[union-attr]
             if len(kinds) != 1 or None in kinds:
                 return chains
@@ -157,14 +157,14 @@ class _Combine:
                 assert n is not None
                 chain.append(n)
 
-    def next(self, n: Call) -> Call | None:
-        """The bias or relu that is the only use of a value."""
+    def next(self, n: Call, axis: int) -> Call | None:
+        """The bias or relu that is the only use of a value; a bias along an axis."""
         user = self.users.get(n)
         if self.uses[n] != 1 or not is_call(user, "nn.bias_add", "nn.relu"):
             return None
         assert isinstance(user, Call)
-        along = user.attrs.get("axis", self.how.axis(n))
-        return user if user.args[0] is n and along % rank_of(n) == self.how.axis(n) else None
+        along = user.attrs.get("axis", axis)
+        return user if user.args[0] is n and along % rank_of(n) == axis else None
 
     def whole(self, x: RelaxExpr, chains: list[list[Call]]) -> RelaxExpr:
         """The one call for all, and what follows it."""

@@ -104,8 +104,11 @@ def _keeps(a: str, b: str) -> bool:
 
 @rule("squeeze", "expand_dims", "broadcast_to", "nn.batch_flatten")
 def nothing_moved(g: Graph, n: Call) -> RelaxExpr | None:
-    """A change of shape that changes no shape  =  x"""
-    return n.args[0] if same_type(n.args[0], n) else None
+    """A change of shape that changes no shape, or undoes the one before  =  x"""
+    x = n.args[0]
+    if is_call(x, "reshape", "squeeze", "expand_dims") and same_type(x.args[0], n):  # type: ignore[union-attr]
+        return x.args[0]  # type: ignore[union-attr, no-any-return]
+    return x if same_type(x, n) else None
 
 
 @rule("concatenate")
