@@ -10,10 +10,12 @@ from smelt import relay
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Tuple
 
+from .cases_moves import CASES as MOVES
+from .cases_nn import CASES as NN
 from .cases_plain import CASES as PLAIN
 from .support import Case
 
-CASES = [*PLAIN]
+CASES = [*PLAIN, *MOVES, *NN]
 TOGETHER = 24
 
 
