@@ -141,6 +141,7 @@ from .transform import (
     transpose,
     trilu,
 )
+from .windows import dilate, sliding_window, strided_set
 
 __all__ = [
     "Op",
@@ -183,6 +184,7 @@ __all__ = [
     "cumsum",
     "depth_to_space",
     "dft",
+    "dilate",
     "divide",
     "elu",
     "equal",
@@ -279,6 +281,7 @@ __all__ = [
     "silu",
     "sin",
     "sinh",
+    "sliding_window",
     "softmax",
     "softplus",
     "softsign",
@@ -294,6 +297,7 @@ __all__ = [
     "square",
     "squeeze",
     "stft",
+    "strided_set",
     "strided_slice",
     "subtract",
     "sum",
