@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from smelt.ir.build import all_of, equal, if_then_else, value_of
-from smelt.ir.expr import Expr, ExprLike
+from smelt.ir.expr import Expr
 from smelt.te.tensor import Tensor
 
 from .common import agree, axis_of, describe, number, require, same_dtype, tensor
 from .registry import op
-from .transform import slice_of
+from .transform import Extents, slice_of
 
 __all__ = ["dilate", "sliding_window", "strided_set"]
 
@@ -69,8 +69,8 @@ def sliding_window(
 
 @op
 def strided_set(
-    x: Tensor, v: Tensor, *, axes: tuple[int, ...], begin: tuple[ExprLike, ...],
-    end: tuple[ExprLike, ...], strides: tuple[int, ...] | None = None,
+    x: Tensor, v: Tensor, *, axes: tuple[int, ...], begin: Extents, end: Extents,
+    strides: tuple[int, ...] | None = None,
 ) -> Tensor:  # fmt: skip
     """x with the elements that strided_slice takes with these attributes replaced by those of v.
 
