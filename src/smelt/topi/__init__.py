@@ -161,6 +161,7 @@ from .transform import (
     transpose,
     trilu,
 )
+from .windows import dilate, sliding_window, strided_set
 
 __all__ = [
     "Op",
@@ -324,6 +325,7 @@ __all__ = [
     "silu",
     "sin",
     "sinh",
+    "sliding_window",
     "softmax",
     "softplus",
     "softsign",
@@ -339,6 +341,7 @@ __all__ = [
     "square",
     "squeeze",
     "stft",
+    "strided_set",
     "strided_slice",
     "subtract",
     "sum",
