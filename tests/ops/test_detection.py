@@ -180,3 +180,12 @@ def test_regular_suppression(attrs: dict[str, Any]) -> None:
         assert not values[b, k:].any()
         assert not found[b, k:].any()
         assert set(classes[b, :k]) <= set(range(attrs["num_classes"]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_suppression_of_other_boxes(seed: int) -> None:
+    x = rows(2, 14, classes=3, seed=10 + seed)
+    count = np.array([14, seed], np.int32)
+    attrs: dict[str, Any] = {"iou_threshold": 0.1 + 0.2 * seed, "force_suppress": seed % 2 == 0}
+    Case("non_max_suppression", x, count, return_indices=True, **attrs).check()
+    Case("non_max_suppression", x, count, max_output_size=seed + 1, **attrs).check()
