@@ -44,7 +44,7 @@ def test_parts_replaced() -> None:
 def test_texts_of_mistakes() -> None:
     texts = [
         (Case("dilate", X, strides=(1, 2)),
-         "dilate: strides=(1, 2); x [2, 5, 6] needs 3 numbers of at least 1"),
+         "dilate: strides has 2 numbers; x [2, 5, 6] needs 3"),
         (Case("sliding_window", X, axis=2, window_shape=(7,), strides=(1,)),
          "sliding_window: window_shape=(7,): dimension 2 of x [2, 5, 6] has 6 elements"),
         (Case("strided_set", X, data((2, 3, 6)), axes=(1,), begin=(1,), end=(3,)),

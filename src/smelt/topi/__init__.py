@@ -161,7 +161,7 @@ from .transform import (
     transpose,
     trilu,
 )
-from .windows import dilate, sliding_window, strided_set
+from .windows import sliding_window, strided_set
 
 __all__ = [
     "Op",

@@ -6,31 +6,11 @@ from smelt.ir.build import all_of, equal, if_then_else, value_of
 from smelt.ir.expr import Expr
 from smelt.te.tensor import Tensor
 
-from .common import agree, axis_of, describe, number, require, same_dtype, tensor
+from .common import agree, axis_of, describe, require, same_dtype, tensor
 from .registry import op
 from .transform import Extents, slice_of
 
-__all__ = ["dilate", "sliding_window", "strided_set"]
-
-
-@op
-def dilate(x: Tensor, *, strides: tuple[int, ...], value: float = 0.0) -> Tensor:
-    """x with `value` between its elements: strides[d] - 1 times in dimension d.
-
-    Shapes  result (n - 1) * stride + 1 for each extent n of x
-    """
-    require(
-        len(strides) == len(x.shape) and min(strides, default=1) >= 1,
-        f"strides={strides}; x {describe(x.shape)} needs {len(x.shape)} numbers of at least 1",
-    )
-    shape = [(e - 1) * s + 1 for e, s in zip(x.shape, strides, strict=True)]
-
-    def body(*i: Expr) -> Expr:
-        steps = [(v, s) for v, s in zip(i, strides, strict=True)]
-        hit = all_of([equal(v % s, 0) for v, s in steps if s > 1])
-        return if_then_else(hit, x[tuple([v // s for v, s in steps])], number(value, x.dtype))
-
-    return tensor(shape, body, "dilate")
+__all__ = ["sliding_window", "strided_set"]
 
 
 @op
