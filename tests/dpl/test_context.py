@@ -104,6 +104,11 @@ def test_sequences() -> None:
     assert [seq[n] for n in range(3)] == [a, b, c]
     assert [e.only for e in seq.edges] == [True, False]
     assert (a ^ (b >> c)).patterns == (a, b, c)
+    with PatternContext() as ctx:
+        (is_op("tanh")(wildcard()) >> is_op("relu")(wildcard())).dup()
+    body = call("relu", call("tanh", X))
+    assert ctx.match_dfb(body) is None  # each pattern stands twice, for another value
+    assert ctx.match_dfb(call("add", body, call("relu", call("tanh", X))))
     with pytest.raises(TypeMismatch) as caught:
         a >> 3  # type: ignore[arg-type]
     assert str(caught.value) == "used_by: 3 stands where a pattern or a sequence is needed"

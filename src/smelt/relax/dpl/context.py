@@ -53,6 +53,12 @@ class PatternSeq:
         """The same, and nothing else uses it."""
         return only_used_by(self, other, index)
 
+    def dup(self) -> PatternSeq:
+        """A sequence of patterns of its own that says the same."""
+        copies = {p: p.dup() for p in self.patterns}
+        edges = [Edge(copies[p], copies[u], n, only) for p, u, n, only in self.edges]
+        return PatternSeq([copies[p] for p in self.patterns], edges)
+
     def __getitem__(self, index: int) -> PatternBase:
         return self.patterns[index]
 

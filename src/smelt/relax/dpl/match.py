@@ -52,6 +52,10 @@ class PatternBase:
         """The values that belong to a match because of this, rather than being its inputs."""
         return ()
 
+    def dup(self) -> PatternBase:
+        """A pattern of its own that says the same."""
+        raise NotImplementedError
+
     def prepare(self) -> None:
         """Look up what the pattern names, once, before the first match."""
 
