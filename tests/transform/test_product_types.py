@@ -11,6 +11,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Function, RelaxExpr, Tuple, Var, call, constant
+from smelt.relax.transform import combine_parallel_matmul
 
 RNG = np.random.default_rng(4)
 Array = np.ndarray[Any, Any]
@@ -36,7 +37,13 @@ def test_products_side_by_side_keep_their_type() -> None:
     x = Var("x", tensor_type((3, 8), "int8"))
     weights = [constant(RNG.integers(-128, 127, (8, 5)).astype(np.int8)) for _ in range(2)]
     products: list[RelaxExpr] = [call("matmul", x, w, out_dtype="int32") for w in weights]
-    same([x], products, RNG.integers(-128, 127, (3, 8)).astype(np.int8))
+    function, given = Function((x,), Tuple(tuple(products))), np.full((3, 8), -128, np.int8)
+    changed = combine_parallel_matmul(IRModule({"main": function}))["main"]
+    assert isinstance(changed, Function)
+    for a, b in zip(interpret(changed, given), interpret(function, given), strict=True):
+        assert a.dtype == b.dtype == np.int32
+        np.testing.assert_array_equal(a, b)
+    same([x], products, given)
 
 
 def test_scales_behind_a_product_do_not_round_narrow_weights() -> None:
