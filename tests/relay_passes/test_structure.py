@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import smelt
-from smelt import relay
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.types import FuncType, IncompleteType, tensor_type
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Call, Constant, Function, GlobalVar, Let
 
-from .programs import functions_in, op_names
+from .programs import functions_in, op_names, relay
 
 T = relay.transform
 F8 = tensor_type((2, 8))
@@ -350,22 +349,28 @@ def test_functions_of_compilers_move() -> None:
     assert list(back) == ["main"]
     assert op_names(back) == ["tanh"]
     with pytest.raises(Unsupported, match="has a function 'mine_0' already"):
-        T.OutlineCompilerFunctionsWithExistingGlobalSymbols()(
-            mod.with_functions({"mine_0": f})
-        )
+        T.OutlineCompilerFunctionsWithExistingGlobalSymbols()(mod.with_functions({"mine_0": f}))
+
+
+def chain(count: int) -> Any:
+    x = relay.var("x", shape=(4,))
+    y: Any = x
+    for _ in range(count):
+        y = relay.tanh(y)
+    return mod_of(relay.Function([x], y))
 
 
 def test_ten_thousand_operators_are_no_depth() -> None:
-    x = relay.var("x", shape=(4,))
-    y: Any = x
-    for _ in range(10_000):
-        y = relay.tanh(y)
-    mod = mod_of(relay.Function([x], y))
-    for make in (T.InferType, T.ToANormalForm, T.SimplifyExpr, T.FoldConstant, T.LambdaLift,
-                 T.EliminateCommonSubexpr, T.ToBasicBlockNormalForm, T.AlterOpLayout,
-                 T.DeadCodeElimination, lambda: T.FuseOps(3), T.ToMixedPrecision):  # fmt: skip
-        made = make()(mod)
-        assert len(op_names(made)) == 10_000
+    mod = chain(10_000)
+    assert T.InferType()(mod) is mod
     named = T.ToANormalForm()(mod)
-    assert len(op_names(T.ToGraphNormalForm()(named))) == 10_000
     assert T.InferType()(named) is named
+    assert len(op_names(T.ToGraphNormalForm()(named))) == 10_000
+
+
+@pytest.mark.parametrize("make", [
+    T.SimplifyExpr, T.FoldConstant, T.LambdaLift, T.EliminateCommonSubexpr, T.AlterOpLayout,
+    T.ToBasicBlockNormalForm, T.DeadCodeElimination, lambda: T.FuseOps(3), T.ToMixedPrecision,
+])  # fmt: skip
+def test_passes_do_not_recurse(make: Any) -> None:
+    assert len(op_names(make()(chain(3_000)))) == 3_000

@@ -11,6 +11,7 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.ir.types import Type
 from smelt.ir.walk import free_vars as sizes_of
 from smelt.relax.nodes import (
     Call,
@@ -73,7 +74,7 @@ def _inside(node: Any) -> list[Any]:
         case If(condition, yes, no):
             return [condition, yes.body, no.body]
         case Node():
-            return list(node.children())
+            return [c for c in node.children() if not isinstance(c, Type)]
     return []
 
 

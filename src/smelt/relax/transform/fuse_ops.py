@@ -207,7 +207,8 @@ class _Builder:
         found = self.by_form.get(form)
         if found is not None:
             return found
-        stem = "fused_" + "_".join(c.op.name for c in group) if len(group) > 1 else group[0].op.name
+        ops = [c.op.name for c in group if isinstance(c.op, Op)]
+        stem = "fused_" + "_".join(ops) if len(ops) > 1 else ops[0]
         stem = stem[:60].rstrip("_")
         name, n = stem, 0
         while name in self.functions or name in self.mod or name == "main":

@@ -53,10 +53,10 @@ def transform(root: Any, fn: Callable[[Any, Any], RelaxExpr | None]) -> Any:
     for node in postorder(root):
         new = node.with_children(lambda c: done.get(c, c))
         if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
-            new = new.value.items[new.index]  # type: ignore[assignment]
+            new = new.value.items[new.index]
         if isinstance(node, RelaxExpr):
             given = fn(node, new)
-            new = new if given is None else given  # type: ignore[assignment]
+            new = new if given is None else given
         done[node] = new
     return done[root]
 

@@ -23,7 +23,8 @@ GraphPass = Callable[[IRModule], IRModule]
 LEVELS: Mapping[str, int] = {
     **dict.fromkeys(
         ("InferType", "SimplifyInference", "SimplifyExpr", "FuseOps", "RemoveUnusedFunctions",
-         "ToBasicBlockNormalForm", "ToMixedPrecision", "FakeQuantizationToInteger", "DynamicToStatic",
+         "ToBasicBlockNormalForm", "ToMixedPrecision", "FakeQuantizationToInteger",
+         "DynamicToStatic",
          "FlattenAtrousConv", "FoldExplicitPadding", "SimplifyFCTranspose", "DivToMul", "SplitArgs",
          "ChangeBatch", "DefuseOps", "LambdaLift", "MergeComposite", "AnnotateTarget",
          "MergeCompilerRegions", "PartitionGraph", "FirstOrderGradient",

@@ -31,8 +31,8 @@ from smelt.transform import Pass, PassContext
 from ..expr import RelayVar
 from .passes import graph_pass
 
-__all__ = ["DeadCodeElimination", "DefuseOps", "EliminateCommonSubexpr", "EtaExpand", "FoldConstant",
-           "FoldConstantExpr", "FuseOps", "InferType", "InferTypeLocal", "Inline",
+__all__ = ["DeadCodeElimination", "DefuseOps", "EliminateCommonSubexpr", "EtaExpand",
+           "FoldConstant", "FoldConstantExpr", "FuseOps", "InferType", "InferTypeLocal", "Inline",
            "InlineCompilerFunctionsBoundTo", "LambdaLift", "MarkCompilerFunctionsAsExtern",
            "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate",
            "RemoveUnusedFunctions", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
