@@ -11,7 +11,14 @@ import smelt
 from smelt.ir.errors import SmeltError
 from smelt.ir.types import TensorType, TupleType, tensor_type
 from smelt.relax.nodes import Call, Let, TupleGetItem
-from smelt.relay.expr_functor import TypeMutator, TypeVisitor
+from smelt.relay.expr_functor import (
+    ExprFunctor,
+    ExprMutator,
+    ExprVisitor,
+    MixedModeMutator,
+    TypeMutator,
+    TypeVisitor,
+)
 
 from .programs import op_names, relay
 from .test_arithmetic import const, conv, image
@@ -79,7 +86,7 @@ def test_multiply_adds() -> None:
     b = relay.var("b", shape=(2, 3, 8))
     assert A.get_total_mac_number(relay.nn.batch_matmul(b, const(2, 5, 8))) == 2 * 3 * 5 * 8
     s = relay.var("s", shape=(relay.Any(), 8))
-    with pytest.raises(SmeltError, match="the shapes of nn.dense are not all known"):
+    with pytest.raises(SmeltError, match=r"the shapes of nn\.dense are not all known"):
         A.get_total_mac_number(relay.nn.dense(s, const(5, 8)))
 
 
@@ -121,7 +128,7 @@ def chain(count: int) -> Any:
 
 
 def test_a_visitor_of_a_deep_chain() -> None:
-    class Count(relay.ExprVisitor):
+    class Count(ExprVisitor):
         def __init__(self) -> None:
             super().__init__()
             self.calls, self.vars = 0, 0
@@ -139,21 +146,21 @@ def test_a_visitor_of_a_deep_chain() -> None:
 
 
 def test_a_mutator_of_a_deep_chain() -> None:
-    class Exp(relay.ExprMutator):
+    class Exp(ExprMutator):
         def visit_call(self, call: Any) -> Any:
             new = super().visit_call(call)
             return relay.exp(new.args[0]) if new.op.name == "tanh" else new
 
     f = chain(10_000)
     assert set(op_names(Exp().visit(f))) == {"exp"}
-    assert relay.ExprMutator().visit(f) is f
+    assert ExprMutator().visit(f) is f
 
 
 def test_a_mutator_finds_types_anew() -> None:
     x = relay.var("x", shape=(2, 3))
     wide = relay.var("x", shape=(2, 3, 4))
 
-    class Widen(relay.ExprMutator):
+    class Widen(ExprMutator):
         def visit_var(self, var: Any) -> Any:
             return wide if var is x else var
 
@@ -170,7 +177,7 @@ def test_scopes_are_visited() -> None:
     body = relay.Let(v, relay.Call(f, [x]), relay.If(c, relay.exp(v), relay.GlobalVar("g")(v)))
     seen: list[str] = []
 
-    class See(relay.ExprVisitor):
+    class See(ExprVisitor):
         def visit(self, expr: Any) -> Any:
             return super().visit(expr)
 
@@ -187,20 +194,20 @@ def test_scopes_are_visited() -> None:
     See().visit(relay.Function([x, c], body))
     assert seen == ["tanh", "exp", "@g", "let"]
     whole = relay.Function([x, c], body)
-    assert relay.ExprMutator().visit(whole) is whole
+    assert ExprMutator().visit(whole) is whole
 
-    class Relu(relay.MixedModeMutator):
+    class Relu(MixedModeMutator):
         def rewrite_call(self, pre: Any, post: Any) -> Any:
             return relay.nn.relu(post.args[0]) if getattr(pre.op, "name", "") == "exp" else post
 
     made = Relu().visit(whole)
     assert isinstance(made.body, Let)
-    assert made.body.body.true_branch.op.name == "nn.relu"
+    assert op_names(made.body) == ["tanh", "nn.relu"]
     assert made.body.value is body.value
 
 
 def test_kinds_without_a_method() -> None:
-    class Only(relay.ExprFunctor):
+    class Only(ExprFunctor):
         def visit_var(self, var: Any) -> str:
             return str(var.name)
 
@@ -209,14 +216,14 @@ def test_kinds_without_a_method() -> None:
     with pytest.raises(NotImplementedError, match="Only has no visit_op"):
         Only().visit(relay.tanh(x))
     with pytest.raises(SmeltError, match="IRModule is no expression"):
-        relay.ExprVisitor().visit(smelt.IRModule.from_expr(x))
+        ExprVisitor().visit(smelt.IRModule.from_expr(x))
 
 
 def test_items_of_tuples_are_rewritten() -> None:
     x = relay.var("x", shape=(4,))
     a, b = relay.split(x, 2)
 
-    class Swap(relay.MixedModeMutator):
+    class Swap(MixedModeMutator):
         def rewrite_tuple_getitem(self, pre: Any, post: Any) -> Any:
             return TupleGetItem(post.value, 1 - post.index)
 

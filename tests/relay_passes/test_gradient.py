@@ -117,9 +117,7 @@ def test_a_pass_for_whole_modules() -> None:
 def test_what_has_no_rule() -> None:
     x = var("x", 1, 2, 4, 4)
     f = relay.Function([x], relay.nn.max_pool2d(x, pool_size=(2, 2)))
-    with pytest.raises(
-        Unsupported, match=r"gradient: nn\.max_pool2d has no rule; .*rules: abs, add"
-    ):
+    with pytest.raises(Unsupported, match=r"nn\.max_pool2d has no rule; .*rules: abs, add"):
         T.gradient(f)
     with pytest.raises(SmeltError, match="mode='third_order'"):
         T.gradient(f, mode="third_order")
