@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import smelt
 from smelt import relay
 from smelt.ir import dtype as dt
 from smelt.relax.interpret import interpret
@@ -81,6 +82,33 @@ def same(ours: Any, theirs: Array, limit: float = 2e-6, name: str = "") -> None:
         top = max(float(np.abs(theirs[kept]).max()), 1e-30)
         worst = float(np.abs(a[kept].astype("float64") - theirs[kept]).max()) / top
         assert worst <= limit, f"{name}: {worst}"
+
+
+TOGETHER = 24
+"""How many operators are compiled as one program."""
+
+
+def first_of_each(cases: Sequence[Case]) -> list[Case]:
+    """One case of each operator."""
+    return list({c.name: c for c in reversed(cases)}.values())[::-1]
+
+
+def check_compiled(cases: Sequence[Case]) -> None:
+    """Several cases compiled as one program with a tuple of all results."""
+    params, results, counts = [], [], []
+    for n, c in enumerate(cases):
+        variables = c.variables(f"c{n}_")
+        made = c.results(variables)
+        params += variables
+        results += made
+        counts.append(len(made))
+    mod = relay.IRModule.from_expr(relay.Function(params, Tuple(tuple(results))))
+    exe = smelt.compile(mod)
+    found = [x.numpy() for x in exe(*[x for c in cases for x in c.inputs])]
+    at = 0
+    for c, count in zip(cases, counts, strict=True):
+        c.check(found[at : at + count])
+        at += count
 
 
 def run(expr: Any, *inputs: Array) -> list[Array]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
 from .node import Node
 from .text import Scripted, module_text, printed
+from .types import GlobalTypeVar
 
 __all__ = ["FunctionName", "IRModule", "as_function"]
 
@@ -28,7 +30,7 @@ class FunctionName(str):
 
 @singledispatch
 def as_function(expr: Any) -> Node:
-    """A function that computes an expression of its free variables; each level registers its own."""
+    """A function that computes an expression of its free variables; levels register theirs."""
     raise TypeError(f"IRModule.from_expr: a {type(expr).__name__} is no expression of a program")
 
 
@@ -45,6 +47,8 @@ class IRModule(Scripted):
         self.attrs: dict[str, Any] = dict(attrs or {})
 
     def __getitem__(self, name: Any) -> Any:
+        if isinstance(name, GlobalTypeVar):
+            return self.type_data(name)
         key = name if isinstance(name, str) else name.name
         if key not in self.functions:
             raise KeyError(
@@ -53,6 +57,9 @@ class IRModule(Scripted):
         return self.functions[key]
 
     def __setitem__(self, name: Any, function: Node) -> None:
+        if isinstance(name, GlobalTypeVar):
+            self.attrs["type_defs"] = {**self.type_definitions, name: function}
+            return
         key = name if isinstance(name, str) else name.name
         self.functions[FunctionName(key)] = function
 
@@ -78,6 +85,43 @@ class IRModule(Scripted):
         if type_defs:
             made.attrs["type_defs"] = dict(type_defs)
         return made
+
+    # ------------------------------------------------------------------------------ data types
+
+    @property
+    def type_definitions(self) -> dict[GlobalTypeVar, Any]:
+        """The data types of the module."""
+        found = self.attrs.get("type_defs", {}).items()
+        return {GlobalTypeVar(k) if isinstance(k, str) else k: v for k, v in found}
+
+    def type_data(self, name: GlobalTypeVar | str) -> Any:
+        """The definition of a data type."""
+        known = self.type_definitions
+        key = GlobalTypeVar(name) if isinstance(name, str) else name
+        if key not in known:
+            near = difflib.get_close_matches(key.name, [k.name for k in known], 3)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            names = ", ".join([k.name for k in known]) or "none"
+            raise KeyError(f"the module has no data type {key.name!r}{hint}; it has: {names}")
+        return known[key]
+
+    def get_type(self, name: str) -> tuple[Any, ...]:
+        """A data type's name and its constructors: `List, cons, nil = mod.get_type("List")`."""
+        data = self.type_data(name)
+        return (data.header, *data.constructors)
+
+    def get_constructor(self, type_name: GlobalTypeVar | str, name: str) -> Any:
+        """A constructor of a data type, by name."""
+        data = self.type_data(type_name)
+        by_name = {c.name_hint: c for c in data.constructors}
+        if name not in by_name:
+            near = difflib.get_close_matches(name, by_name, 3)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            raise KeyError(
+                f"the data type {data.header.name} has no constructor {name!r}{hint}; "
+                f"constructors: {', '.join(by_name)}"
+            )
+        return by_name[name]
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The text in Relay's words where Relay is in use, else the script.

@@ -1,4 +1,4 @@
-"""Types of graph values: tensors with symbolic shapes, tuples of them, functions."""
+"""Types of graph values: tensors with symbolic shapes, tuples of them, functions, data types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from . import dtype as dt
 from .expr import INDEX, Expr, ExprLike, IntImm, convert
 from .node import Node
 
-__all__ = ["FuncType", "IncompleteType", "TensorType", "TupleType", "Type", "tensor_type"]
+__all__ = [
+    "FuncType",
+    "GlobalTypeVar",
+    "IncompleteType",
+    "TensorType",
+    "TupleType",
+    "Type",
+    "TypeCall",
+    "TypeVar",
+    "tensor_type",
+]
 
 
 class Type(Node, interned=True):
@@ -59,10 +69,44 @@ class TupleType(Type, interned=True):
 
 
 class FuncType(Type, interned=True):
-    """A function: what it takes and what it gives."""
+    """A function: what it takes and what it gives, for all types in the place of type_params."""
 
     arg_types: tuple[Type, ...]
     ret_type: Type
+    type_params: tuple[TypeVar, ...] = ()
+
+
+class TypeVar(Type, interned=False):
+    """A type that stands for any other in a function or a data type. Has identity."""
+
+    name: str
+
+    @property
+    def name_hint(self) -> str:
+        """Its name."""
+        return self.name
+
+
+class GlobalTypeVar(Type, interned=True):
+    """A data type of the module, by name."""
+
+    name: str
+
+    @property
+    def name_hint(self) -> str:
+        """Its name."""
+        return self.name
+
+    def __call__(self, *args: Type) -> TypeCall:
+        """The data type of values of these types: List(tensor)."""
+        return TypeCall(self, args)
+
+
+class TypeCall(Type, interned=True):
+    """A data type applied to types: the lists of a tensor."""
+
+    func: GlobalTypeVar
+    args: tuple[Type, ...]
 
 
 class IncompleteType(Type, interned=True):

@@ -18,7 +18,9 @@ from smelt.ir.equal import (
     structural_equal,
     structure,
 )
+from smelt.ir.types import FuncType, TypeVar
 
+from .adt import Constructor, Match, PatternVar, TypeData
 from .nodes import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
 
 __all__ = ["assert_structural_equal", "structural_equal"]
@@ -29,9 +31,49 @@ def _(v: Var) -> Iterable[Part]:
     return [opened(".type", v.type)]
 
 
+@definition.register
+def _(v: TypeVar) -> Iterable[Part]:
+    return []
+
+
+@structure.register
+def _(t: FuncType) -> Iterable[Part]:
+    return [
+        *[bind(f".type_params[{i}]", v) for i, v in enumerate(t.type_params)],
+        field(".arg_types", t.arg_types),
+        field(".ret_type", t.ret_type),
+    ]
+
+
+@structure.register
+def _(t: TypeData) -> Iterable[Part]:
+    return [
+        field(".header", t.header),
+        *[bind(f".type_vars[{i}]", v) for i, v in enumerate(t.type_vars)],
+        field(".constructors", t.constructors),
+        field(".inputs", tuple([c.inputs for c in t.constructors])),
+    ]
+
+
+@structure.register
+def _(c: Constructor) -> Iterable[Part]:
+    return [field(".name", c.name), field(".belong_to", c.belong_to)]
+
+
+@structure.register
+def _(p: PatternVar) -> Iterable[Part]:
+    return [bind(".var", p.var)]
+
+
+@structure.register
+def _(m: Match) -> Iterable[Part]:
+    return [once(m), *[field("." + n, getattr(m, n)) for n in ("data", "clauses", "complete")]]
+
+
 @structure.register
 def _(f: Function) -> Iterable[Part]:
     return [
+        *[bind(f".type_params[{i}]", v) for i, v in enumerate(f.attrs.get("type_params", ()))],
         field(".params.length", len(f.params)),
         *[bind(f".params[{i}]", p) for i, p in enumerate(f.params)],
         opened(".body", f.body),
@@ -41,7 +83,8 @@ def _(f: Function) -> Iterable[Part]:
 
 @structure.register
 def _(c: Constant) -> Iterable[Part]:
-    return [once(c), field(".type", c.type), field(".data", c.data)]
+    parts = [field(".type", c.type), field(".data", c.data)]
+    return [once(c), *parts] if c.data.ndim else parts  # a number is the same wherever it stands
 
 
 @structure.register

@@ -133,7 +133,7 @@ class GraphOp(Op):
         full = super().normalize(attrs)
         return full if self.prepare is None else self.prepare(full)
 
-    def instance(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]
+    def instance(self, types: Sequence[Type | None], attrs: Attrs) -> Any:
         """The expansion for operands of these types (None = operand left out)."""
         return super().instance(types, attrs)  # type: ignore[arg-type]
 
@@ -161,7 +161,7 @@ class GraphOp(Op):
                 )
         return self._body(call.args, call.attrs)
 
-    def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]
+    def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:
         self._check_count(types)  # type: ignore[arg-type]
         names = [*self.operands, *[f"arg{i}" for i in range(len(types))]]
         params = tuple(
@@ -188,7 +188,7 @@ def _kind(body: RelaxExpr) -> str:
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             continue
         if node.op.name in VIEW_NAMES:
-            kind = "broadcast" if _only_broadcasts(node) else "injective"
+            kind = "broadcast" if _only_ones(node) else "injective"
         else:
             types = [None if a is None else tensor_type_of(a) for a in node.args]
             kind = node.op.instance(types, node.attrs).kind
@@ -197,11 +197,11 @@ def _kind(body: RelaxExpr) -> str:
     return "opaque" if expensive > 1 else worst
 
 
-def _only_broadcasts(view: Call) -> bool:
-    """Whether a view repeats its operand, or gives it dimensions of extent 1 only."""
-    if view.op.name in ("broadcast_to", "expand_dims"):  # type: ignore[union-attr]
+def _only_ones(view: Call) -> bool:
+    """Whether a view repeats elements, or brings or takes dimensions of extent 1, and no more."""
+    if view.callee == "broadcast_to":
         return True
-    shapes = [
+    before, after = (
         [e for e in tensor_type_of(x).shape if value_of(e) != 1] for x in (view.args[0], view)
-    ]
-    return view.op.name == "reshape" and shapes[0] == shapes[1]  # type: ignore[union-attr]
+    )
+    return view.callee in ("reshape", "expand_dims", "squeeze") and before == after

@@ -9,10 +9,18 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.module import as_function
+from smelt.ir.module import TEXTS, as_function
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import Scripted, script
-from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
+from smelt.ir.types import (
+    FuncType,
+    IncompleteType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    tensor_type,
+)
 from smelt.topi.registry import Op, get_op
 
 __all__ = [
@@ -35,6 +43,7 @@ __all__ = [
     "constant",
     "dialect_of",
     "free_vars",
+    "memory_key",
     "rewrite",
     "tensor_type_of",
     "values",
@@ -74,6 +83,12 @@ class ConstantArray(np.ndarray):
     asnumpy = numpy
 
 
+def memory_key(data: np.ndarray) -> tuple[Any, ...]:
+    """What is equal for arrays that are the same memory, as long as both are alive."""
+    shown = data.__array_interface__
+    return (shown["data"][0], shown["typestr"], data.shape, data.strides)
+
+
 class RelaxExpr(Node):
     """A value of a graph program. Has identity; `type` is what is known of it.
 
@@ -101,7 +116,18 @@ class RelaxExpr(Node):
 
     def __str__(self) -> str:
         dialect = dialect_of(self)
-        return script(self) if dialect is None else dialect.text(self)
+        if dialect is not None:
+            return dialect.text(self)  # type: ignore[no-any-return]
+        text = None if isinstance(self, Function) else TEXTS.get("relay")
+        return script(self) if text is None else text(self, False, only_own=True)
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The text in Relay's words where Relay is in use, else the script.
+
+        show_meta_data  list the constants that the text refers to
+        """
+        text = TEXTS.get("relay")
+        return script(self) if text is None else text(self, show_meta_data)
 
     def __call__(self, *args: RelaxExpr) -> Call:
         """A call of this value, which is a function."""
@@ -178,10 +204,15 @@ class Constant(RelaxExpr):
         self.data = self.data.view(ConstantArray)  # type: ignore[misc]
 
 
-class GlobalVar(Node):
-    """A function of the module, by name."""
+class GlobalVar(RelaxExpr):
+    """A function of the module, by name; a value too. The module knows its type."""
 
     name: str
+
+    @property
+    def type(self) -> Type:
+        """Not known here."""
+        return IncompleteType()
 
     @property
     def name_hint(self) -> str:
@@ -199,7 +230,8 @@ class GlobalVar(Node):
 class Call(RelaxExpr):
     """An operator, a function of the module (`GlobalVar`) or a closure, applied to values.
 
-    op     an operator; a GlobalVar; a Function, or a value that is one, called in place
+    op     an operator; a GlobalVar; a Constructor of a data type; a Function, or a value that is
+           one, called in place
     args   operands; None stands for an optional operand left out
     attrs  all attributes of the operator, in declared order
     type   the result's type: a TupleType where the operator has several results
@@ -211,6 +243,11 @@ class Call(RelaxExpr):
     attrs: Mapping[str, Any]
     type: Type
     name: str = ""
+
+    @property
+    def callee(self) -> str:
+        """The name of the operator or function; of a function called in place "function"."""
+        return getattr(self.op, "name", "") or "function"
 
 
 class Tuple(RelaxExpr):
@@ -224,7 +261,7 @@ class Tuple(RelaxExpr):
         return TupleType(tuple([i.type for i in self.items]))
 
     @property
-    def fields(self) -> tuple[RelaxExpr, ...]:  # type: ignore[override]
+    def fields(self) -> tuple[RelaxExpr, ...]:
         """The values."""
         return self.items
 
@@ -265,7 +302,8 @@ class Function(Scripted, RelaxExpr):
     @property
     def type(self) -> Type:
         """From the parameters' types to the body's."""
-        return FuncType(tuple([p.type for p in self.params]), self.body.type)
+        known = tuple([p.type for p in self.params])
+        return FuncType(known, self.body.type, tuple(self.attrs.get("type_params", ())))
 
     @property
     def ret_type(self) -> Type:
@@ -279,10 +317,6 @@ class Function(Scripted, RelaxExpr):
     def with_attr(self, name: str, value: Any) -> Function:
         """A copy with one attribute set."""
         return self.replace(attrs={**self.attrs, name: value})
-
-    def astext(self, show_meta_data: bool = True) -> str:
-        """The text in the words of its operators; `show_meta_data` lists the constants."""
-        return str(self)
 
     def __str__(self) -> str:
         return RelaxExpr.__str__(self)
@@ -414,6 +448,8 @@ def incomplete(t: Type | None) -> bool:
             return any(incomplete(i) for i in items)
         case FuncType(arg_types, ret_type):
             return incomplete(ret_type) or any(incomplete(a) for a in arg_types)
+        case TypeCall(_, args):
+            return any(incomplete(a) for a in args)
     return False
 
 
@@ -436,9 +472,12 @@ def call_tir(func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str =
 
 
 def values(root: RelaxExpr) -> Iterator[RelaxExpr]:
-    """Every value below `root` once, operands first; branches are not entered."""
+    """Every value below `root` once, operands first; branches are not entered.
+
+    Names of the module's functions are none.
+    """
     for node in postorder(root):
-        if isinstance(node, RelaxExpr):
+        if isinstance(node, RelaxExpr) and not isinstance(node, GlobalVar):
             yield node
 
 
@@ -447,26 +486,27 @@ def rewrite(f: Function, fn: Callable[[Any], RelaxExpr | None]) -> Function:
 
     fn  gets a value whose operands are already rewritten; None or the value itself keeps it
     """
-    memo: dict[int, RelaxExpr] = {}
+    memo: dict[int, Any] = {}
     for node in postorder(f.body):
-        if isinstance(node, RelaxExpr):
-            new = node.with_children(lambda c: memo.get(id(c), c))
+        new = node.with_children(lambda c: memo.get(id(c), c))
+        if isinstance(new, RelaxExpr) and not isinstance(new, GlobalVar):
             replaced = fn(new)
             memo[id(node)] = new if replaced is None else replaced
+        elif new is not node:  # what is no value, as the clauses of a Match
+            memo[id(node)] = new
     body = memo[id(f.body)]
     return f if body is f.body else f.replace(body=body)
 
 
 def bind(root: Any, bound: Mapping[Var, RelaxExpr]) -> Any:
     """An expression with values in place of variables; a Function loses the parameters bound."""
-    memo: dict[Node, Any] = dict(bound)
+    memo: dict[Any, Any] = dict(bound)
     for node in postorder(root):
-        if node not in memo:
-            new = node.with_children(lambda c: memo.get(c, c))
-            if isinstance(new, Function) and any(p in bound for p in node.params):
-                rest = tuple([p for p in node.params if p not in bound])
-                new = new.replace(params=rest)
-            memo[node] = new
+        if isinstance(node, Function) and any(p in bound for p in node.params):
+            rest = tuple([p for p in node.params if p not in bound])
+            memo[node] = node.replace(params=rest, body=memo[node.body])
+        elif node not in memo:
+            memo[node] = node.with_children(lambda c: memo.get(c, c))
     return memo[root]
 
 
@@ -482,6 +522,8 @@ def free_vars(root: RelaxExpr) -> list[Var]:
                 bound.add(var)
             case Var():
                 found[node] = None
+            case _:
+                bound.update(getattr(node, "binds", ()))
     return [v for v in found if v not in bound]
 
 

@@ -12,24 +12,39 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import analysis, backend, expr_functor, frontend, op, ops, transform, ty
-from .build_module import build
-from .dialect import TupleWrapper, const
-from .expr import (
-    Any,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Tuple,
-    TupleGetItem,
-    Var,
-    bind,
-    var,
+from . import (
+    adt,
+    analysis,
+    backend,
+    expr,
+    expr_functor,
+    frontend,
+    op,
+    ops,
+    parser,
+    prelude,
+    transform,
+    ty,
+    vm,
 )
+from .adt import (
+    Clause,
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    TypeData,
+)
+from .build_module import build
+from .dialect import TupleWrapper
+from .executor import create_executor
+from .expr import bind, const, var
 from .expr_functor import (
     ExprFunctor,
     ExprMutator,
@@ -42,7 +57,27 @@ from .expr_functor import (
 )
 from .factory import GraphExecutorFactoryModule
 from .params import load_param_dict, save_param_dict
-from .ty import FuncType, IncompleteType, TensorType, TupleType, Type, scalar_type
+from .parser import fromtext, parse, parse_expr
+from .printer import astext, meta_table
+from .ty import GlobalTypeVar, TypeCall, TypeVar, scalar_type
+
+# Classes by which nodes are made and recognised; a type checker learns no more than that of them.
+Any: _Any = expr.Any
+Call: _Any = expr.Call
+Constant: _Any = expr.Constant
+Expr: _Any = expr.Expr
+Function: _Any = expr.Function
+GlobalVar: _Any = expr.GlobalVar
+If: _Any = expr.If
+Let: _Any = expr.Let
+Tuple: _Any = expr.Tuple
+TupleGetItem: _Any = expr.TupleGetItem
+Var: _Any = expr.Var
+FuncType: _Any = ty.FuncType
+IncompleteType: _Any = ty.IncompleteType
+TensorType: _Any = ty.TensorType
+TupleType: _Any = ty.TupleType
+Type: _Any = ty.Type
 
 nn, image, vision = op.nn, op.image, op.vision
 random, annotation = op.random, op.annotation
@@ -50,7 +85,9 @@ random, annotation = op.random, op.annotation
 __all__ = [
     "Any",
     "Call",
+    "Clause",
     "Constant",
+    "Constructor",
     "Expr",
     "ExprFunctor",
     "ExprMutator",
@@ -58,38 +95,62 @@ __all__ = [
     "ExprVisitor",
     "FuncType",
     "Function",
+    "GlobalTypeVar",
     "GlobalVar",
     "GraphExecutorFactoryModule",
     "IRModule",
     "If",
     "IncompleteType",
     "Let",
+    "Match",
     "MixedModeMutator",
     "MixedModeVisitor",
+    "Pattern",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
+    "RefCreate",
+    "RefRead",
+    "RefWrite",
     "TensorType",
     "Tuple",
     "TupleGetItem",
     "TupleType",
     "TupleWrapper",
     "Type",
+    "TypeCall",
+    "TypeData",
     "TypeMutator",
+    "TypeVar",
     "TypeVisitor",
     "Var",
+    "adt",
     "analysis",
+    "astext",
     "backend",
     "bind",
     "build",
     "const",
+    "create_executor",
+    "expr",
     "expr_functor",
+    "fromtext",
     "frontend",
     "load_param_dict",
+    "meta_table",
     "op",
     "ops",
+    "parse",
+    "parse_expr",
+    "parser",
+    "prelude",
     "save_param_dict",
     "scalar_type",
     "transform",
     "ty",
     "var",
+    "vm",
 ]
 
 

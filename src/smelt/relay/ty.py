@@ -9,7 +9,8 @@ from smelt.ir import types
 
 from .dialect import Face
 
-__all__ = ["FuncType", "IncompleteType", "TensorType", "TupleType", "Type", "scalar_type"]
+__all__ = ["FuncType", "GlobalTypeVar", "IncompleteType", "TensorType", "TupleType", "Type",
+           "TypeCall", "TypeVar", "scalar_type"]  # fmt: skip
 
 
 class Type(metaclass=Face):
@@ -58,7 +59,40 @@ class FuncType(metaclass=Face):
         type_constraints: Sequence[Any] | None = None,
     ) -> types.FuncType:
         """A function's type."""
-        return types.FuncType(tuple(arg_types), ret_type)
+        return types.FuncType(tuple(arg_types), ret_type, tuple(type_params or ()))
+
+
+class TypeVar(metaclass=Face):
+    """A type that stands for any other: `relay.TypeVar("a")`. Each is another one."""
+
+    node = types.TypeVar
+
+    @staticmethod
+    def make(name_hint: str, kind: object = None) -> types.TypeVar:
+        """A type variable."""
+        return types.TypeVar(name_hint)
+
+
+class GlobalTypeVar(metaclass=Face):
+    """A data type of the module by name: `relay.GlobalTypeVar("List")`."""
+
+    node = types.GlobalTypeVar
+
+    @staticmethod
+    def make(name_hint: str, kind: object = None) -> types.GlobalTypeVar:
+        """A data type's name."""
+        return types.GlobalTypeVar(name_hint)
+
+
+class TypeCall(metaclass=Face):
+    """A data type applied to types: `relay.TypeCall(List, [a])`."""
+
+    node = types.TypeCall
+
+    @staticmethod
+    def make(func: types.GlobalTypeVar, args: Sequence[types.Type]) -> types.TypeCall:
+        """The type of values of the data type."""
+        return types.TypeCall(func, tuple(args))
 
 
 class IncompleteType(metaclass=Face):

@@ -197,7 +197,7 @@ class _Builder:
                     args.append(params[id(a)])
                     form.append(params[id(a)].name)
             inner[id(c)] = c.replace(args=tuple(args))
-            form.append(f"{c.op!r}{dict(c.attrs)!r}")
+            form.append(f"{c.op!r}{id(c.op)}{dict(c.attrs)!r}")
         name = self.name_of(group, "|".join(form), tuple(params.values()), inner[id(result)])
         return Call(GlobalVar(name), tuple(outer), {}, result.type, result.name)
 
@@ -207,9 +207,8 @@ class _Builder:
         found = self.by_form.get(form)
         if found is not None:
             return found
-        ops = [c.op.name for c in group if isinstance(c.op, Op)]
-        stem = "fused_" + "_".join(ops) if len(ops) > 1 else ops[0]
-        stem = stem[:60].rstrip("_")
+        stem = "fused_" + "_".join(c.callee for c in group) if len(group) > 1 else group[0].callee
+        stem = stem[:60].rstrip("_").replace(".", "_")
         name, n = stem, 0
         while name in self.functions or name in self.mod or name == "main":
             n += 1

@@ -38,8 +38,15 @@ __all__ = [
 
 
 def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:
-    """A module with each of its graph functions replaced; the same one where none changed."""
-    made = {n: fn(f) for n, f in mod.functions.items() if isinstance(f, Function)}
+    """A module with each of its graph functions replaced; the same one where none changed.
+
+    Functions that another compiler gets ("Compiler") stay what they are.
+    """
+    made = {
+        n: fn(f)
+        for n, f in mod.functions.items()
+        if isinstance(f, Function) and not f.attrs.get("Compiler")
+    }
     changed = {n: f for n, f in made.items() if f is not mod.functions[n]}
     return mod.with_functions(changed) if changed else mod
 

@@ -24,6 +24,7 @@ from .parallel import (
     CombineParallelConv2D,
     CombineParallelDense,
 )
+from .partition import AnnotateTarget, MergeCompilerRegions, MergeComposite, PartitionGraph
 from .passes import LEVELS, function_pass, nearest
 from .precision import ToMixedPrecision
 from .scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
@@ -58,6 +59,7 @@ __all__ = [
     "BUILD_LEVELS",
     "LEVELS",
     "AlterOpLayout",
+    "AnnotateTarget",
     "BackwardFoldScaleAxis",
     "BatchingOps",
     "CanonicalizeCast",
@@ -90,8 +92,11 @@ __all__ = [
     "LayoutConfig",
     "Legalize",
     "MarkCompilerFunctionsAsExtern",
+    "MergeCompilerRegions",
+    "MergeComposite",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols",
     "PartialEvaluate",
+    "PartitionGraph",
     "Pass",
     "PassContext",
     "PassInfo",
