@@ -39,8 +39,7 @@ flexible_shape FlexibleShapeDispatch recast tag_suffixes function_pass module_pa
 
 CLASSIC = NAMES.split()
 
-ELSEWHERE = {"MergeComposite", "MergeCompilerRegions", "AnnotateTarget", "PartitionGraph",
-             "FakeQuantizationToInteger"}  # fmt: skip
+ELSEWHERE = {"FakeQuantizationToInteger"}
 """Passes that other rooms bring."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smelt
-from smelt.relax.transform.infer_types import infer_types
+from smelt.relax.transform.infer_module import infer_types
 from smelt.transform import Sequential
 
 from .programs import agree, module, relay
