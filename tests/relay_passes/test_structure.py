@@ -12,6 +12,8 @@ from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.types import FuncType, IncompleteType, tensor_type
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Call, Constant, Function, GlobalVar, Let
+from smelt.relay.expr_functor import ExprMutator, ExprVisitor
+from smelt.relay.prelude import Prelude
 
 from .programs import functions_in, op_names, relay
 
@@ -379,3 +381,59 @@ def test_ten_thousand_operators_are_no_depth() -> None:
 ])  # fmt: skip
 def test_passes_do_not_recurse(make: Any) -> None:
     assert len(op_names(make()(chain(3_000)))) == 3_000
+
+
+# ------------------------------------------------------------------------------- data types
+
+
+def with_lists() -> Any:
+    """The sum of x * x, y, 5 by a fold, whose function captures x * x."""
+    mod = smelt.IRModule()
+    p = Prelude(mod)
+    x, y, a, b = (relay.var(n, shape=(), dtype="int32") for n in "xyab")
+    z = relay.multiply(x, x)
+    numbers = p.cons(z, p.cons(y, p.cons(relay.const(5), p.nil())))
+    add = relay.Function([a, b], relay.add(relay.add(a, b), z))
+    mod["main"] = relay.Function([x, y], p.foldl(add, relay.const(0), numbers))
+    return T.InferType()(mod)
+
+
+@pytest.mark.parametrize("name", [
+    "ToANormalForm", "ToBasicBlockNormalForm", "ToGraphNormalForm", "LambdaLift", "FoldConstant",
+    "DeadCodeElimination", "EliminateCommonSubexpr", "SimplifyExpr", "AlterOpLayout", "FuseOps",
+    "ToMixedPrecision", "PartialEvaluate", "DynamicToStatic",
+])  # fmt: skip
+def test_programs_with_data_types_keep_their_results(name: str) -> None:
+    mod = with_lists()
+    made = getattr(T, name)()(mod)
+    assert T.InferType()(made) is made
+    for f in made.functions.values():
+        if isinstance(f, Function):
+            assert relay.analysis.well_formed(f)
+    assert one(made, np.int32(3), np.int32(4)) == one(mod, np.int32(3), np.int32(4)) == 45
+
+
+def test_visitors_see_clauses() -> None:
+    mod = with_lists()
+    f = mod["foldl"]
+    seen: list[str] = []
+
+    class See(ExprVisitor):
+        def visit_constructor(self, con: Any) -> None:
+            seen.append(con.name)
+
+        def visit_match(self, m: Any) -> None:
+            seen.append(f"match {len(m.clauses)}")
+            super().visit_match(m)
+
+    See().visit(f)
+    See().visit(mod["main"])
+    assert seen == ["match 2", "cons", "nil"]
+    assert ExprMutator().visit(f) is f
+    assert "Match" in {type(n).__name__ for n in functions_and_values(f)}
+
+
+def functions_and_values(f: Any) -> list[Any]:
+    found: list[Any] = []
+    relay.analysis.post_order_visit(f, found.append)
+    return found

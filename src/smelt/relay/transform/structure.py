@@ -179,7 +179,7 @@ def PartialEvaluate() -> Pass:
             if new is mod:
                 break
             mod = new
-        return mod
+        return infer_types(mod)
 
     return graph_pass("PartialEvaluate", run)
 
