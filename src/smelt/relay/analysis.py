@@ -11,7 +11,10 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.ir.types import Type
 from smelt.ir.walk import free_vars as sizes_of
+from smelt.relax.adt import Clause, Match
+from smelt.relax.adt import unmatched_cases as missing_cases
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -38,7 +41,7 @@ __all__ = ["all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_
            "count_ops", "detect_feature", "extract_fused_functions", "extract_intermdeiate_expr",
            "extract_intermediate_expr", "free_type_vars", "free_vars", "get_total_mac_number",
            "list_fake_quantized_op_freqs", "list_op_freqs", "post_order_visit",
-           "search_fc_transpose", "well_formed"]  # fmt: skip
+           "search_fc_transpose", "unmatched_cases", "well_formed"]  # fmt: skip
 
 
 def post_order_visit(expr: Any, fvisit: Callable[[Any], object]) -> None:
@@ -72,8 +75,10 @@ def _inside(node: Any) -> list[Any]:
             return [op, *[a for a in args if a is not None]]
         case If(condition, yes, no):
             return [condition, yes.body, no.body]
+        case Match(data, clauses):
+            return [data, *[c.rhs for c in clauses]]
         case Node():
-            return list(node.children())
+            return [c for c in node.children() if not isinstance(c, Type)]
     return []
 
 
@@ -99,11 +104,20 @@ def bound_vars(expr: Any) -> list[Var]:
     """Variables that a function or a Let in the expression binds, in order."""
     found: dict[Var, None] = {}
     for part in _parts(expr):
-        if isinstance(part, Function):
-            found.update(dict.fromkeys(part.params))
-        elif isinstance(part, Let):
-            found[part.var] = None
+        found.update(dict.fromkeys(_binders(part)))
     return list(found)
+
+
+def _binders(part: Any) -> list[Var]:
+    """The variables that a value binds itself."""
+    match part:
+        case Function(params):
+            return list(params)
+        case Let(var):
+            return [var]
+        case Match(clauses=clauses):
+            return [v for c in clauses for p in postorder(c.lhs) for v in getattr(p, "binds", ())]
+    return []
 
 
 def all_type_vars(expr: Any, mod: IRModule | None = None) -> list[SizeVar]:
@@ -145,10 +159,7 @@ def well_formed(expr: Any) -> bool:
     expr = _function_of(expr)
     binders = Counter[Var]()
     for part in _parts(expr):
-        if isinstance(part, Function):
-            binders.update(part.params)
-        elif isinstance(part, Let):
-            binders[part.var] += 1
+        binders.update(_binders(part))
     if any(count > 1 for count in binders.values()):
         return False
     outside = set(free(expr))
@@ -167,6 +178,9 @@ def _escaping(expr: Any, outside: set[Var]) -> bool:
                 needs[node] = frozenset([node])
             case Function(params):
                 needs[node] = below - set(params)
+            case Clause(lhs, rhs):
+                own = {v for p in postorder(lhs) for v in getattr(p, "binds", ())}
+                needs[node] = needs[rhs] - own
             case Let(var, value, body):
                 inner = needs[value] - {var} if isinstance(value, Function) else needs[value]
                 needs[node] = inner | (needs[body] - {var})
@@ -314,6 +328,11 @@ def search_fc_transpose(expr: Any) -> list[str]:
     return list(found)
 
 
+def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Any]:
+    """Patterns of values that no clause of a Match is for; mod: where its data types are."""
+    return list(missing_cases(match, mod or IRModule()))
+
+
 def detect_feature(a: Any, b: Any = None) -> set[str]:
     """The kinds of expressions that a program uses, by the names of their classes.
 
@@ -380,7 +399,6 @@ def _functions_of(mod: IRModule) -> list[Function]:
 _ELSEWHERE = {
     "context_analysis": "a program runs on one device, the target's",
     "get_calibration_data": "build the module that extract_intermediate_expr gives, and run it",
-    "unmatched_cases": "data types and Match belong to the virtual machine",
     "type_check": "relay.transform.InferType checks all types",
     "kind_check": "types are built from known kinds only",
 }

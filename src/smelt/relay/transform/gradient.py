@@ -13,7 +13,7 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import TensorType
-from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, Var, values
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem, Var, values
 from smelt.relax.transform.normal_form import dissolved, without_lets
 from smelt.relax.transform.rewriting import map_functions
 from smelt.topi.registry import Op
@@ -80,7 +80,7 @@ class _Reverse:
                 case TupleGetItem(value, index):
                     if node in self.sums:
                         self.add_item(value, index, self.sums[node])
-                case Var():
+                case Var() | Constant():
                     pass
                 case _:
                     self.refuse(node)
@@ -90,8 +90,8 @@ class _Reverse:
         """Branches and closures have no rule."""
         if node in self.sums:
             raise Unsupported(
-                f"gradient: a {type(node).__name__} has no rule; PartialEvaluate takes closures and "
-                "branches on constants away"
+                f"gradient: a {type(node).__name__} has no rule; PartialEvaluate takes closures "
+                "and branches on constants away"
             )
 
     def add(self, x: RelaxExpr | None, d: RelaxExpr | None) -> None:

@@ -114,11 +114,7 @@ def _converted(mod: IRModule, wanted: Mapping[str, tuple[str, ...]]) -> IRModule
 
 def relaid(x: RelaxExpr, have: str, want: str) -> RelaxExpr:
     """A tensor in another layout."""
-    if have == want:
-        return x
-    if "layout_transform" in RELAY.ops:
-        return make("layout_transform", x, src_layout=have, dst_layout=want)
-    return make("transpose", x, axes=tuple([have.index(c) for c in want]))
+    return x if have == want else make("layout_transform", x, src_layout=have, dst_layout=want)
 
 
 class _Convert:
@@ -140,7 +136,7 @@ class _Convert:
     def run(self) -> Function:
         """The function in the new layouts."""
         for node in postorder(self.f):
-            made = self.call(node) if isinstance(node, Call) else None
+            made: Any = self.call(node) if isinstance(node, Call) else None
             if made is None:
                 made = self.moved(node)
             if made is None:
@@ -204,7 +200,7 @@ class _Convert:
         if handler is not None:
             return handler(self, n)
         types = [None if a is None else a.type for a in n.args]
-        kind = n.op.instance(types, n.attrs).kind  # type: ignore[arg-type]
+        kind = n.op.instance(types, n.attrs).kind
         return self.broadcast(n) if kind in ("elementwise", "broadcast") else None
 
     # -------------------------------------------------------------------------------- kinds
@@ -258,9 +254,9 @@ class _Convert:
         axis = have.index(said[n.attrs["axis"] % len(said)])
         made = renewed_call(
             n,
-            self.done[x],
+            self.done[x],  # type: ignore[index]
             *[self.plain(a) for a in n.args[1:]],
-            axis=axis,  # type: ignore[index]
+            axis=axis,
         )
         items = getattr(n.type, "items", None)
         if items is None:

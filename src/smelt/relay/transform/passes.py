@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
@@ -23,7 +23,8 @@ GraphPass = Callable[[IRModule], IRModule]
 LEVELS: Mapping[str, int] = {
     **dict.fromkeys(
         ("InferType", "SimplifyInference", "SimplifyExpr", "FuseOps", "RemoveUnusedFunctions",
-         "ToBasicBlockNormalForm", "ToMixedPrecision", "FakeQuantizationToInteger", "DynamicToStatic",
+         "ToBasicBlockNormalForm", "ToMixedPrecision", "FakeQuantizationToInteger",
+         "DynamicToStatic",
          "FlattenAtrousConv", "FoldExplicitPadding", "SimplifyFCTranspose", "DivToMul", "SplitArgs",
          "ChangeBatch", "DefuseOps", "LambdaLift", "MergeComposite", "AnnotateTarget",
          "MergeCompilerRegions", "PartitionGraph", "FirstOrderGradient",
@@ -103,6 +104,22 @@ class _FunctionPass(Pass):
                         "a pass on functions gives a function"
                     )
         return mod.with_functions(made)
+
+
+@overload
+def function_pass(
+    pass_func: None = None, opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Callable[[Any], Any]:  # fmt: skip
+    """Given no function: a decorator."""
+
+
+@overload
+def function_pass(
+    pass_func: Callable[..., Any], opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Any:  # fmt: skip
+    """Given a function or a class: the pass, or the class of passes."""
 
 
 def function_pass(

@@ -21,8 +21,6 @@ from smelt.relax.nodes import (
     Call,
     Constant,
     Function,
-    If,
-    Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -180,10 +178,8 @@ class _Narrow:
                 return self.call(node)
             case Tuple() | TupleGetItem():
                 return node.with_children(lambda c: self.done.get(c, c))
-            case Call() | Let() | If() | Function():
-                # what a scope or a function sees has the type that is written there
-                return node.with_children(self.restored)
-        return node
+        # what a scope or a function sees has the type that is written there
+        return node.with_children(self.restored)
 
     def restored(self, old: Any) -> Any:
         """The new form of a value in its old type."""

@@ -14,11 +14,12 @@ from smelt.relax.nodes import (
     GlobalVar,
     RelaxExpr,
     call_function,
+    free_vars,
 )
 from smelt.relax.transform.eliminate_dead_code import eliminate_dead_code, eliminate_dead_lets
 from smelt.relax.transform.fold_calls import fold_calls, fold_expression
 from smelt.relax.transform.group_ops import group_ops, ungroup_ops
-from smelt.relax.transform.infer_types import infer_expression, infer_types
+from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.inline import inline_called, inline_marked
 from smelt.relax.transform.lambda_lift import lambda_lift
 from smelt.relax.transform.normal_form import inline_functions, to_graph_normal_form
@@ -31,8 +32,8 @@ from smelt.transform import Pass, PassContext
 from ..expr import RelayVar
 from .passes import graph_pass
 
-__all__ = ["DeadCodeElimination", "DefuseOps", "EliminateCommonSubexpr", "EtaExpand", "FoldConstant",
-           "FoldConstantExpr", "FuseOps", "InferType", "InferTypeLocal", "Inline",
+__all__ = ["DeadCodeElimination", "DefuseOps", "EliminateCommonSubexpr", "EtaExpand",
+           "FoldConstant", "FoldConstantExpr", "FuseOps", "InferType", "InferTypeLocal", "Inline",
            "InlineCompilerFunctionsBoundTo", "LambdaLift", "MarkCompilerFunctionsAsExtern",
            "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate",
            "RemoveUnusedFunctions", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
@@ -46,7 +47,8 @@ def InferType() -> Pass:
 
 def InferTypeLocal(expr: RelaxExpr) -> Any:
     """The type of an expression outside of any module."""
-    return infer_expression(expr).checked_type
+    whole = IRModule({"main": Function(tuple(free_vars(expr)), expr)})
+    return infer_types(whole)["main"].body.checked_type
 
 
 def FoldConstant(fold_qnn: bool = False) -> Pass:
@@ -177,7 +179,7 @@ def PartialEvaluate() -> Pass:
             if new is mod:
                 break
             mod = new
-        return mod
+        return infer_types(mod)
 
     return graph_pass("PartialEvaluate", run)
 
