@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from smelt import relay
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Var as SizeVar
-from smelt.relax.nodes import Function, RelaxExpr, constant
+from smelt.relax.nodes import RelaxExpr, constant
+
+from .face import relay
 
 NAMES = ("x", "y", "x_1", "input.1", "a b", 'q"', "0", "let", "nan", "n")
 DTYPES = tuple(d for d in dt.DTYPES if not d.startswith("float8"))
@@ -54,11 +55,11 @@ class _Programs:
     def pick(self, items: Any) -> Any:
         return self.draw(st.sampled_from(list(items)))
 
-    def matrix(self, pool: list[RelaxExpr]) -> RelaxExpr:
+    def matrix(self, pool: list[RelaxExpr]) -> Any:
         """A float32 value of shape (n, 4)."""
-        return self.pick(pool)  # type: ignore[no-any-return]
+        return self.pick(pool)
 
-    def step(self, pool: list[RelaxExpr], depth: int) -> RelaxExpr:
+    def step(self, pool: list[RelaxExpr], depth: int) -> Any:
         """One more value of shape (n, 4)."""
         x, y = self.matrix(pool), self.matrix(pool)
         kinds = ["unary", "binary", "scalar", "bias", "moved", "tuple", "split"]
@@ -93,7 +94,7 @@ class _Programs:
                 return f(x) if self.draw(st.booleans()) else relay.op.add(f(x), f(y))
         return self.recursion(x, pool)
 
-    def block(self, pool: list[RelaxExpr], depth: int) -> RelaxExpr:
+    def block(self, pool: list[RelaxExpr], depth: int) -> Any:
         """A value made of a few more."""
         own = list(pool)
         for _ in range(self.draw(st.integers(1, 3))):
@@ -104,17 +105,17 @@ class _Programs:
         name = self.pick(NAMES)
         return relay.var(name, shape=(self.n, 4)) if typed else relay.var(name)
 
-    def let(self, pool: list[RelaxExpr], depth: int) -> RelaxExpr:
+    def let(self, pool: list[RelaxExpr], depth: int) -> Any:
         v = self.variable()
         value = self.block(pool, depth)
         return relay.Let(v, value, self.block([*pool, v], depth))
 
-    def function(self, pool: list[RelaxExpr], depth: int) -> Function:
+    def function(self, pool: list[RelaxExpr], depth: int) -> Any:
         v = self.variable()
         attrs = self.draw(st.dictionaries(st.sampled_from(["Composite", "Inline", "a b"]), ATTRS))
         return relay.Function([v], self.block([*pool, v], depth), attrs=attrs)
 
-    def recursion(self, x: RelaxExpr, pool: list[RelaxExpr]) -> RelaxExpr:
+    def recursion(self, x: RelaxExpr, pool: list[RelaxExpr]) -> Any:
         """A function that calls itself by the variable of a let."""
         t = x.type
         f, v = relay.var("f", relay.FuncType([t], t)), self.variable()
@@ -124,7 +125,7 @@ class _Programs:
 
 
 @st.composite
-def programs(draw: Any) -> Function:
+def programs(draw: Any) -> Any:
     """A function whose values share operands across branches, lets and closures."""
     p = _Programs(draw)
     params = [p.variable() for _ in range(draw(st.integers(1, 3)))]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from smelt import relay
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Function, RelaxExpr, constant
 
+from .face import relay
 
-def weight(*shape: int, name: str = "") -> RelaxExpr:
+
+def weight(*shape: int, name: str = "") -> Any:
     """A constant of small whole numbers."""
     data = np.arange(np.prod(shape), dtype="float32").reshape(shape) % 5 - 2
     return constant(data, name)
 
 
-def convolution(x: RelaxExpr, filters: int, name: str) -> RelaxExpr:
+def convolution(x: RelaxExpr, filters: int, name: str) -> Any:
     """A convolution of 3 x 3 and its normalisation."""
     w = weight(filters, 4, 3, 3, name=name)
     y = relay.nn.conv2d(x, w, padding=1, channels=filters, kernel_size=3)
@@ -23,7 +26,7 @@ def convolution(x: RelaxExpr, filters: int, name: str) -> RelaxExpr:
     return relay.nn.batch_norm(y, gamma, beta, mean, var)[0]
 
 
-def resnet_block() -> IRModule:
+def resnet_block() -> Any:
     """Two convolutions beside a shortcut."""
     x = relay.var("data", shape=(1, 4, 8, 8))
     y = relay.nn.relu(convolution(x, 4, "conv1"))
@@ -31,14 +34,14 @@ def resnet_block() -> IRModule:
     return IRModule.from_expr(relay.Function([x], y))
 
 
-def fused() -> IRModule:
+def fused() -> Any:
     """A chain of operators after FuseOps."""
     x = relay.var("x", shape=(relay.Any(), 4))
     y = relay.nn.relu(relay.nn.bias_add(relay.nn.dense(x, weight(3, 4)), weight(3))) * 2.0
     return relay.transform.FuseOps(3)(IRModule.from_expr(relay.Function([x], y)))
 
 
-def partitioned() -> IRModule:
+def partitioned() -> Any:
     """A part for another compiler, as PartitionGraph leaves it."""
     p = relay.var("dnnl_0_i0", shape=(1, 4))
     inner = relay.var("FunctionVar_0_0", shape=(1, 4))
@@ -52,7 +55,7 @@ def partitioned() -> IRModule:
     return IRModule({"main": relay.Function([x], relay.tanh(called)), "dnnl_main_0": part})
 
 
-def list_sum() -> IRModule:
+def list_sum() -> Any:
     """The sum of a list, and a function for all types."""
     mod = IRModule()
     of, a = relay.GlobalTypeVar("List"), relay.TypeVar("A")
@@ -80,7 +83,7 @@ def list_sum() -> IRModule:
     return mod
 
 
-def control() -> IRModule:
+def control() -> Any:
     """A branch, a let, a closure that calls itself, tuples, a symbolic size."""
     x, flag = relay.var("x", shape=(relay.Any(), 2)), relay.var("flag", "bool")
     shared, v, w = relay.exp(x), relay.var("v"), relay.var("w")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from smelt import relay
 from smelt.ir.equal import structural_equal
 from smelt.ir.module import IRModule
 
+from .face import relay
 from .programs import PROGRAMS, control, fused, resnet_block
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -30,7 +30,9 @@ def test_what_prints_what() -> None:
     mod = resnet_block()
     whole, bare = mod.astext(), mod.astext(show_meta_data=False)
     assert whole.startswith(bare)
-    assert whole[len(bare) :].startswith('\n#[metadata]\n{\n  "format": 1,\n  "relay.Constant": [\n')
+    assert whole[len(bare) :].startswith(
+        '\n#[metadata]\n{\n  "format": 1,\n  "relay.Constant": [\n'
+    )
     assert bare == f'#[version = "0.0.5"]\n{mod}'
     assert str(mod).replace("def @main(", "fn (", 1) == str(mod["main"]) + "\n"
     assert relay.astext(mod["main"]) == mod["main"].astext()

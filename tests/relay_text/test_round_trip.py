@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from smelt import relay
 from smelt.ir import dtype as dt
 from smelt.ir.equal import assert_structural_equal, structural_equal
 from smelt.ir.errors import ParseError
@@ -17,6 +16,7 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, Function, Tuple, call_function, constant, values
 
+from .face import relay
 from .generate import programs
 
 
@@ -124,7 +124,7 @@ def test_weights_are_given_beside_a_text() -> None:
         relay.parse_expr(relay.astext(f), meta=table)
 
 
-def chain(depth: int) -> Function:
+def chain(depth: int) -> Any:
     x = relay.var("x", shape=(2,))
     e: Any = x
     for _ in range(depth):
