@@ -23,6 +23,7 @@ from smelt.lowering.lower import LOWER, LowerPass
 from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
+from smelt.lowering.vm import refuse_control
 from smelt.lowering.watch import dump_folder, write_text
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
@@ -223,6 +224,7 @@ def optimize(
     dump.graph("imported", mod)
     if options.verify:
         verify_graph(mod)
+    refuse_control(mod, "the graph executor")
     steps = [p for level, p in GRAPH if options.opt_level >= level]
     for n, step in enumerate(steps):
         if progress is not None:

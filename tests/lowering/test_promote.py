@@ -67,6 +67,22 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), n: T.int64)
     assert promote_accumulators(func) is func, why
 
 
+def test_a_kept_element_that_says_where_another_is_stored() -> None:
+    text = """
+@T.prim_func
+def main(C: T.Buffer((1,), "int64"), A: T.Buffer((8,), "int64")):
+    for k in range(8):
+        A[C[0]] = k
+        C[0] = C[0] + 1
+"""
+    func = promote_accumulators(parse(text))
+    assert "A[C_acc[0]] = k" in script(func)
+    c, a = np.zeros(1, np.int64), np.zeros(8, np.int64)
+    interpret(func, c, a)
+    np.testing.assert_array_equal(a, np.arange(8))
+    assert c[0] == 8
+
+
 def test_a_loop_that_may_not_run_stores_nothing() -> None:
     text = """
 @T.prim_func

@@ -9,14 +9,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import smelt
 from smelt.ir import dtype as dt
 from smelt.ir.expr import IntImm, Var, convert
-from smelt.ir.types import TensorType, tensor_type
+from smelt.ir.module import IRModule
+from smelt.ir.types import TensorType, TupleType, tensor_type
 from smelt.ir.walk import substitute
 from smelt.relax.interpret import interpret
-from smelt.relax.nodes import Call, Function, call
+from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, call
 from smelt.relax.nodes import Var as Param
-from smelt.te import create_prim_func
+from smelt.te import ComputeOp, create_prim_func
+from smelt.te.tensor import ExternOp
 from smelt.tir.interpret import interpret as run_program
 from smelt.topi import get_op
 
@@ -100,6 +103,25 @@ class Case:
             for want, got in zip(expected, outs, strict=True):
                 close(got, want, tolerance)
 
+    def native(self, level: int = 3) -> list[Array]:
+        """What the operator gives, compiled for this machine."""
+        value = self._call()
+        results: RelaxExpr = value
+        if isinstance(value.type, TupleType):
+            results = Tuple(tuple([TupleGetItem(value, k) for k in range(len(value.type.items))]))
+        params = tuple([a for a in value.args if isinstance(a, Param)])
+        module = IRModule({"main": Function(params, results)})
+        exe = smelt.compile(
+            module, options=smelt.Options(threads=1, workers=0, cache_dir="", opt_level=level)
+        )
+        found = exe(*self._given())
+        return [x.numpy() for x in (found if isinstance(found, list | tuple) else [found])]
+
+    def check_native(self, tolerance: float | None = None, level: int = 3) -> None:
+        """Compiled for this machine, the operator gives what numpy gives."""
+        for want, got in zip(self.numpy(), self.native(level), strict=True):
+            close(got, want, tolerance)
+
     def _work(self, outputs: Sequence[Any]) -> int:
         total = 0
         stack, seen = [t.op for t in outputs], set()
@@ -109,7 +131,11 @@ class Case:
                 continue
             seen.add(id(op))
             values = {v: convert(n) for v, n in self.sizes.items()}
-            sizes = [substitute(a.dom.extent, values) for a in (*op.axis, *op.reduce_axis)]
+            if isinstance(op, ExternOp):
+                extents = [e for t in op.outputs for e in t.shape]
+            else:
+                extents = [a.dom.extent for a in (*op.axis, *op.reduce_axis)]
+            sizes = [substitute(e, values) for e in extents]
             total += math.prod([e.value if isinstance(e, IntImm) else SMALL + 1 for e in sizes])
             stack += [t.op for t in op.inputs]
         return total
@@ -126,6 +152,13 @@ def close(got: Array, want: Array, tolerance: float | None = None) -> None:
     limit = tolerance or TOLERANCE[name]
     a, b = got.astype(np.float64), want.astype(np.float64)
     np.testing.assert_allclose(a, b, rtol=limit, atol=limit, equal_nan=True)
+
+
+def label(value: Any) -> str:
+    """A parameter of a test in its name: arrays by type and shape."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    return str(value).replace(" ", "")
 
 
 def data(shape: Sequence[int], dtype: str = "float32", low: float = -3, high: float = 3) -> Array:

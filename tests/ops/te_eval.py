@@ -14,7 +14,9 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir import expr as ex
 from smelt.ir.build import is_const
-from smelt.te.tensor import ComputeOp, Tensor, topological
+from smelt.te.prim_func import program_of
+from smelt.te.tensor import ComputeOp, ExternOp, Tensor, topological
+from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import BufferLoad, Reduce
 
 Array = np.ndarray[Any, Any]
@@ -35,6 +37,7 @@ CALLS: dict[str, Any] = {
     "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "erf": _erf,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "round": np.rint, "pow": np.power,
+    "fma": lambda a, b, c: np.asarray(a, np.float64) * b + c,
     "shift_left": np.left_shift, "shift_right": np.right_shift, "bitwise_not": np.invert,
 }  # fmt: skip
 
@@ -47,7 +50,24 @@ def evaluate(
         for op in topological(outputs):
             if isinstance(op, ComputeOp):
                 known.update(_compute(op, known, sizes))
+            elif isinstance(op, ExternOp):
+                known.update(_program(op, known, sizes))
     return [known[t] for t in outputs]
+
+
+def _program(
+    op: ExternOp, known: dict[Tensor, Array], sizes: dict[Any, int]
+) -> dict[Tensor, Array]:
+    """A statement has one meaning only: that of the interpreter of loops."""
+    func = program_of([*op.inputs, *op.outputs], [op], op.name)
+    outs = {
+        t: np.zeros([int(_eval(e, sizes, known, True)) for e in t.shape], dt.to_numpy(t.dtype))
+        for t in op.outputs
+    }
+    arrays = [np.array(known[t], order="C") for t in op.inputs]
+    scalars = [sizes[p] for p in func.params if isinstance(p, ex.Var)]
+    run_program(func, *arrays, *outs.values(), *scalars)
+    return dict(outs)
 
 
 def _compute(
@@ -122,6 +142,8 @@ def _eval(e: ex.Expr, env: dict[Any, Any], known: dict[Tensor, Array], where: An
             return np.where(test, left, _eval(b, env, known, where & np.logical_not(test)))
         case ex.Cast(t, v):
             return np.asarray(go(v)).astype(dt.to_numpy(t))
+        case ex.Call(t, "reinterpret", (a,)):
+            return np.asarray(go(a)).view(dt.to_numpy(t))
         case ex.Call(t, name, args):
             fn = CALLS.get(name) or getattr(np, name)
             return np.asarray(fn(*[go(a) for a in args])).astype(dt.to_numpy(t))

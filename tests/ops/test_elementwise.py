@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from .cases import Case, data
+from .compiled import check_all
 
 FLOATS = ("float32", "float16", "float64", "bfloat16")
 UNARY = {
@@ -138,3 +139,17 @@ def test_unknown_extents_are_taken_to_be_equal() -> None:
     Case("add", data((3, 4)), data((3, 4)), symbolic={0: {0: "n"}}).check()
     Case("add", data((3, 4)), data((1, 4)), symbolic={0: {0: "n"}}).check()
     Case("add", data((4,)), data((3, 4)), symbolic={0: {0: "m"}, 1: {0: "n", 1: "m"}}).check()
+
+
+def test_truth_values_are_ordered_and_have_one_bit() -> None:
+    a, b = np.array([[False], [True]]), np.array([False, True])
+    names = ("minimum", "maximum", "less", "less_equal", "greater", "greater_equal",
+             "bitwise_and", "bitwise_or", "bitwise_xor")  # fmt: skip
+    check_all([*[Case(n, a, b) for n in names], Case("bitwise_not", b)])
+
+
+def test_integers_are_finite_numbers() -> None:
+    check_all([
+        Case(name, data((2, 3), dtype))
+        for name in ("isnan", "isinf", "isfinite") for dtype in ("int8", "uint64", "bool")
+    ])  # fmt: skip

@@ -93,7 +93,7 @@ TEXTS: list[tuple[Case, str]] = [
     ),
     (
         Case("pad", A, pads=(1, 1, 1, 1), mode="mirror"),
-        "pad: mode='mirror'; legal: 'constant', 'reflect', 'edge', 'wrap'",
+        "pad: mode='mirror'; legal: 'constant', 'reflect', 'symmetric', 'edge', 'wrap'",
     ),
     (Case("gather", A, A), "gather: indices are float32; they have to be integers"),
     (
@@ -109,6 +109,99 @@ TEXTS: list[tuple[Case, str]] = [
         Case("scatter_nd", A, data((2, 1), "int64", 0, 1), A, reduction="sub"),
         "scatter_nd: reduction='sub'; legal: none, add, mul, min, max",
     ),
+    (
+        Case("adaptive_avg_pool", IMAGE, size=(2,)),
+        "adaptive_avg_pool: size=(2,) has 1 numbers; 2 spatial dimensions need 2",
+    ),
+    (
+        Case("adaptive_max_pool", IMAGE, size=(0, 2)),
+        "adaptive_max_pool: size=(0, 2); every number has to be at least 1",
+    ),
+    (
+        Case("avg_pool_grad", data((1, 3, 4, 5)), IMAGE, kernel=(2, 2), strides=(2, 2)),
+        "avg_pool_grad: grad [1, 3, 4, 5] and x [1, 3, 8, 8]: dimension 3; got 5 and 4",
+    ),
+    (
+        Case("conv_backward_weight", data((1, 5, 6, 6)), IMAGE, kernel=(3, 3), groups=3),
+        "conv_backward_weight: grad [1, 5, 6, 6]: 5 channels cannot be split into groups=3",
+    ),
+    (
+        Case("dilate", IMAGE, strides=(2, 2)),
+        "dilate: strides has 2 numbers; x [1, 3, 8, 8] needs 4",
+    ),
+    (
+        Case("grid_sample", IMAGE, data((1, 4, 4, 3))),
+        "grid_sample: grid [1, 4, 4, 3] and x [1, 3, 8, 8]: the grid needs 4 dimensions, the last "
+        "of extent 2",
+    ),
+    (
+        Case("grid_sample", IMAGE, data((1, 4, 4, 2)), mode="bilinear"),
+        "grid_sample: mode='bilinear'; legal: nearest, linear, cubic",
+    ),
+    (
+        Case("grid_sample", IMAGE.astype("int32"), data((1, 4, 4, 2))),
+        "grid_sample: x is int32; the operator is defined for floats only",
+    ),
+    (
+        Case("affine_grid", data((2, 2, 2)), size=(3, 4)),
+        "affine_grid: theta [2, 2, 2] has to be [n, 2, 3] for size=(3, 4)",
+    ),
+    (
+        Case("crop_and_resize", IMAGE, data((5, 4)), data((4,), "int32"), size=(2, 2)),
+        "crop_and_resize: boxes [5, 4] and indices [4]: one index per box; got 5 and 4",
+    ),
+    (
+        Case("roi_align", IMAGE, data((5, 4)), size=(2, 2)),
+        "roi_align: rois [5, 4] have to be [k, 5]",
+    ),
+    (
+        Case("roi_align", IMAGE, data((5, 5)), size=(2, 2), mode="sum"),
+        "roi_align: mode='sum'; legal: avg, max",
+    ),
+    (
+        Case("deformable_conv2d", IMAGE, data((1, 9, 6, 6)), FILTERS),
+        "deformable_conv2d: offset [1, 9, 6, 6] has to be [1, 18, 6, 6]: dimension 1; got 9 and 18",
+    ),
+    (
+        Case("get_valid_counts", data((2, 3, 6)), id_index=6),
+        "get_valid_counts: id_index=6; legal: -1 to 5",
+    ),
+    (
+        Case("non_max_suppression", data((2, 3, 6)), data((2,), "int32"), coord_start=3),
+        "non_max_suppression: coord_start=3; legal: 0 to 2",
+    ),
+    (
+        Case("all_class_non_max_suppression", data((2, 3, 4)), data((2, 5, 4))),
+        "all_class_non_max_suppression: boxes [2, 3, 4] and scores [2, 5, 4]: [b, n, 4] and "
+        "[b, c, n]; got 3 and 4",
+    ),
+    (
+        Case(
+            "all_class_non_max_suppression",
+            data((2, 3, 4)),
+            data((2, 5, 3)),
+            output_format="caffe",
+        ),
+        "all_class_non_max_suppression: output_format='caffe'; legal: onnx, tensorflow",
+    ),
+    (
+        Case("correlation", IMAGE, IMAGE, kernel_size=2),
+        "correlation: kernel_size=2; it has to be odd and positive",
+    ),
+    (
+        Case("correlation", IMAGE, IMAGE, max_displacement=4),
+        "correlation: spatial dimension 0: patches and displacements cover 8 pixels around a "
+        "pixel, the padded image has 8",
+    ),
+    (
+        Case("bitpack", data((2, 40), "uint8"), pack_axis=1, bit_axis=1),
+        "bitpack: x [2, 40]: 40 elements of dimension 1 do not fill words of 32 bits",
+    ),
+    (
+        Case("bitpack", data((2, 32), "uint8"), bits=9),
+        "bitpack: bits=9; legal: 1 to 8",
+    ),
+    (Case("bitunpack", data((2, 3, 4), "int32")), "bitunpack: x is int32; legal: uint8, uint16, "),
     (Case("where", A, A, A), "where: c is float32; it has to be bool"),
     (
         Case("attention", A, B, B, None),

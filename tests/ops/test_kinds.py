@@ -43,13 +43,23 @@ KINDS: list[tuple[str, Case]] = [
     ("opaque", Case("layer_norm", X, data((5,)), None)),
     ("opaque", Case("attention", X, X, X, None, scale=0.5)),
     ("opaque", Case("topk", X, k=2)),
+    ("injective", Case("dilate", X, strides=(1, 1, 2, 2))),
+    ("reduce", Case("adaptive_avg_pool", X, size=(3, 2))),
+    ("reduce", Case("adaptive_max_pool", X, size=(3, 2))),
+    ("contraction", Case("conv_backward_weight", data((2, 6, 3, 4)), X, kernel=(2, 2))),
+    ("reduce", Case("dilation2d", X, data((3, 2, 2)), pads=(1, 0, 0, 1))),
+    ("opaque", Case("max_pool_grad", data((2, 3, 3, 4)), X, kernel=(2, 2))),
+    ("opaque", Case("grid_sample", X, data((2, 3, 3, 2)))),
+    ("opaque", Case("roi_align", X, data((4, 5)), size=(2, 2))),
+    ("opaque", Case("get_valid_counts", data((2, 3, 6)))),
     (
         "opaque",
         Case(
             "scatter_elements", data((2, 3)), data((2, 3), "int64"), data((2, 3)), reduction="add"
         ),
     ),
-    ("reduce", Case("cumsum", X, axis=1)),
+    ("opaque", Case("cumsum", X, axis=1)),
+    ("opaque", Case("sort", X)),
     ("reduce", Case("lrn", X, size=3)),
 ]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from .cases import Case, data
+from .compiled import check_all
 
 AXES: list[tuple[int, ...] | None] = [None, (0,), (-1,), (0, 2), (1, -1), (0, 1, 2), ()]
 SUMS = ("sum", "mean", "prod", "reduce_l1", "reduce_l2", "reduce_sum_square")
@@ -64,14 +65,17 @@ def test_softmax(name: str) -> None:
             ).check()
 
 
-def test_cumsum() -> None:
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_running_sums_and_products(name: str) -> None:
     options: list[dict[str, Any]] = [
         {},
         {"exclusive": True},
         {"reverse": True},
         {"exclusive": True, "reverse": True},
     ]
-    for dtype in ("float32", "int64"):
-        for axis in (0, 1, -1):
-            for more in options:
-                Case("cumsum", data((3, 4, 2), dtype), axis=axis, **more).check()
+    check_all([
+        Case(name, data((3, 4, 2), dtype), axis=axis, symbolic={0: {1: "n"}}, **more)
+        for dtype in ("float32", "int64", "float16", "uint8")
+        for axis in (0, 1, -1)
+        for more in options
+    ])  # fmt: skip

@@ -195,5 +195,5 @@ class _Replace(Rewriter):
         value = self.expr(s.value)
         found = self.places.get((s.buffer, s.indices[0]))
         if found is None:
-            return s.replace(value=value)
+            return s.replace(value=value, indices=self.exprs(s.indices))
         return BufferStore(found[0], value, (found[1],))

@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
 from smelt.topi.registry import Attrs, Op
 
-from .nodes import Call, RelaxExpr, Tuple, Var, call, tensor_type_of, values
+from .nodes import Call, Constant, RelaxExpr, Tuple, Var, call, tensor_type_of, values
 from .views import VIEW_NAMES
 
 __all__ = ["Dialect", "GraphOp", "GraphOpInstance"]
+
+Results = int | Callable[[Call], int]
 
 _ORDER = ("elementwise", "broadcast", "injective", "reduce", "contraction", "opaque")
 """Fusion kinds from the lightest on."""
@@ -47,15 +49,19 @@ class Dialect:
         *names: str,
         kind: str | None = None,
         prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        needs: Sequence[str] = (),
+        results: Results = 1,
     ) -> Callable[[Callable[..., Any]], GraphOp]:
         """Enter a function as an operator; more names share its body.
 
         kind     the fusion kind, where the body's is not the right one
         prepare  brings all attributes into the form that calls hold, e.g. strides=2 as (2, 2)
+        needs    operands whose values decide the type: the body gets constants there
+        results  how many results there are, or a function of the call that tells
         """
 
         def enter(fn: Callable[..., Any]) -> GraphOp:
-            made = [GraphOp(self, name, fn, kind, prepare) for name in names]
+            made = [GraphOp(self, name, fn, kind, prepare, needs, results) for name in names]
             for m in made:
                 if m.name in self.ops:
                     raise ValueError(f"{self.name} has an operator {m.name!r} already")
@@ -101,10 +107,13 @@ class GraphOp(Op):
         fn: Callable[..., Any],
         kind: str | None = None,
         prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        needs: Sequence[str] = (),
+        results: Results = 1,
     ) -> None:
         """Read operands and attributes off the signature, as for every operator."""
         super().__init__(fn, name, kind)
-        self.dialect, self.prepare = dialect, prepare
+        self.dialect, self.prepare, self.results = dialect, prepare, results
+        self.needs = tuple([self.operands.index(n) for n in needs])
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(f"the operator {self.name} of {self.dialect.name} has to be expanded first")
@@ -133,12 +142,22 @@ class GraphOp(Op):
         return found.items if isinstance(found, TupleType) else (found,)  # type: ignore[return-value]
 
     def result_type(self, types: Sequence[Type | None], attrs: Attrs) -> Type:
-        """The type of a call."""
+        """The type of a call; not known where the values of operands decide it."""
+        if any(i < len(types) and types[i] is not None for i in self.needs):
+            self._check_count(types)  # type: ignore[arg-type]
+            return IncompleteType()
         found: Type = self.instance(types, attrs).type
         return found
 
     def expand(self, call: Call) -> RelaxExpr:
-        """The core's expression of a call."""
+        """The core's expression of a call; operands whose values decide the type are constants."""
+        for i in self.needs:
+            if i < len(call.args) and not isinstance(call.args[i], Constant | None):
+                raise Unsupported(
+                    f"{self.name}: the size of the result depends on data, the operand "
+                    f"{self.operands[i]!r}; legal: a constant, or what follows from constants and "
+                    "known shapes (shape_of)"
+                )
         return self._body(call.args, call.attrs)
 
     def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]

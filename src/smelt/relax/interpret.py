@@ -4,12 +4,15 @@
 
 Every operator has an implementation of its own in `numpy_ops*.py`, written from its definition and
 never through tensor expressions. Symbolic sizes are bound from the inputs, and every result is
-compared with the type that was inferred for it.
+compared with the type that was inferred for it. Functions that call themselves are not limited by
+Python's recursion: calls are generators on a list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import ChainMap
+from collections.abc import Generator, Iterable, Mapping, MutableMapping
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -20,13 +23,32 @@ from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars, substitute
+from smelt.runtime.container import ADT
 from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
-from . import numpy_ops_move, numpy_ops_nn
+from . import (
+    numpy_ops_detection,
+    numpy_ops_move,
+    numpy_ops_nn,
+    numpy_ops_number,
+    numpy_ops_random,
+    numpy_ops_sort,
+    numpy_ops_sparse,
+    numpy_ops_window,
+)
+from .adt import (
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    constructor_tag,
+)
 from .graph_op import GraphOp
 from .nodes import (
     Call,
@@ -39,25 +61,33 @@ from .nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    constant,
+    incomplete,
 )  # fmt: skip
 from .numpy_ops import NUMPY_OPS, Array
 
 __all__ = ["evaluate_op", "interpret"]
 
-ROOMS = (numpy_ops_move, numpy_ops_nn)
+ROOMS = (
+    numpy_ops_detection, numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_random,
+    numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,
+)  # fmt: skip
 """Imported for the operators that they enter into NUMPY_OPS."""
 
 Sizes = dict[SizeVar, Expr]
+
+Evaluation = Generator["Evaluation", Any, Any]
+"""Yields evaluations whose results it needs; its own is what it returns."""
 
 
 def interpret(function: Function, *inputs: Any, module: IRModule | None = None) -> list[Array]:
     """The results of a graph function.
 
-    inputs  arrays, one per parameter
+    inputs  arrays, tuples and ADTs, one per parameter
     module  where calls of other functions and tensor programs look them up
     """
     with np.errstate(all="ignore"):
-        result = _run(_Closure(function, {}, {}), [_as_value(x) for x in inputs], module)
+        result = _driven(_run(_Closure(function, {}, {}), [_as_value(x) for x in inputs], module))
     return list(result) if isinstance(result, tuple) else [result]
 
 
@@ -80,13 +110,45 @@ class _Closure:
         self.function, self.around, self.sizes = function, around, sizes
 
 
+def _driven(steps: Evaluation) -> Any:
+    """The result of an evaluation; those that it asks for are run first."""
+    stack, value = [steps], None
+    while True:
+        try:
+            stack.append(stack[-1].send(value))
+            value = None
+        except StopIteration as done:
+            stack.pop()
+            value = done.value
+            if not stack:
+                return value
+
+
 def _as_value(x: Any) -> Any:
-    """An input: arrays, and tuples of them."""
+    """An input: arrays, tuples of them, values of data types, closures."""
+    if isinstance(x, ADT):
+        fields = tuple([_as_value(f) for f in x.fields])
+        return ADT(x.tag, fields, x.name) if x.name else fields
+    if isinstance(x, _Closure | Constructor):
+        return x
     return tuple([_as_value(i) for i in x]) if isinstance(x, tuple) else np.asarray(x)
 
 
-def _run(closure: _Closure, inputs: list[Any], module: IRModule | None) -> Any:
-    """The result of a function."""
+def _placeholder(x: Any) -> RelaxExpr:
+    """A variable of the type that a value has."""
+    return Var("x", _type_of(x))
+
+
+def _type_of(x: Any) -> Type:
+    if isinstance(x, tuple):
+        return TupleType(tuple([_type_of(i) for i in x]))
+    return tensor_type(x.shape, dt.from_numpy(x.dtype))
+
+
+def _run(closure: Any, inputs: list[Any], module: IRModule | None) -> Evaluation:
+    """The result of a function, or of a constructor."""
+    if isinstance(closure, Constructor):
+        return ADT(_tag(closure, module), inputs, closure.name)
     f = closure.function
     if len(inputs) != len(f.params):
         names = ", ".join([p.name for p in f.params])
@@ -96,7 +158,13 @@ def _run(closure: _Closure, inputs: list[Any], module: IRModule | None) -> Any:
     run = _Run(_bind(f, inputs, closure.sizes), module)
     run.known.update({k: v for k, v in closure.around.items() if isinstance(k, Var)})
     run.known.update(zip(f.params, inputs, strict=True))
-    return run.value(f.body)
+    return (yield run.value(f.body))
+
+
+def _tag(c: Constructor, module: IRModule | None) -> int:
+    if module is None:
+        raise TypeMismatch(f"the constructor {c.name} is called, but no module is given")
+    return constructor_tag(module, c)
 
 
 # ---------------------------------------------------------------------------------------- sizes
@@ -154,9 +222,9 @@ class _Run:
 
     def __init__(self, sizes: Sizes, module: IRModule | None) -> None:
         self.sizes, self.module = sizes, module
-        self.known: dict[Node, Any] = {}
+        self.known: MutableMapping[Node, Any] = {}
 
-    def value(self, root: RelaxExpr) -> Any:
+    def value(self, root: RelaxExpr) -> Evaluation:
         """The value of an expression; operands are found first, without recursion."""
         stack = [root]
         while stack:
@@ -168,18 +236,22 @@ class _Run:
             if missing:
                 stack.extend(reversed(missing))
                 continue
-            self.known[node] = self.one(node)
+            made = self.one(node)
+            self.known[node] = (yield made) if isinstance(made, GeneratorType) else made
             stack.pop()
         return self.known[root]
 
     def operands(self, node: RelaxExpr) -> list[RelaxExpr]:
-        """What has to be known before a node is: of an If only the condition, no function's inside."""
+        """What has to be known before a node is: no branch, no clause, no function's inside."""
         match node:
             case If(condition):
                 return [condition]
+            case Match(data):
+                return [data]
             case Call(op, args):
                 given = [a for a in args if a is not None]
-                return [op, *given] if isinstance(op, RelaxExpr) else given
+                called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar)
+                return [op, *given] if called else given  # type: ignore[list-item]
             case Tuple(items):
                 return list(items)
             case TupleGetItem(value):
@@ -192,7 +264,7 @@ class _Run:
         return []
 
     def one(self, node: RelaxExpr) -> Any:
-        """The value of one node whose operands are known."""
+        """The value of one node whose operands are known, or the evaluation that gives it."""
         match node:
             case Constant():
                 return node.data
@@ -208,6 +280,12 @@ class _Run:
                 return self.known[body]
             case Function():
                 return _Closure(node, self.known, self.sizes)
+            case Match():
+                return self.match(node)
+            case GlobalVar():
+                return _Closure(self.looked_up(node), {}, {})
+            case Constructor():
+                return node
             case Var():
                 raise TypeMismatch(f"{node.name} is no parameter of the function")
         raise Unsupported(f"a {type(node).__name__} as a value")
@@ -228,18 +306,51 @@ class _Run:
 
     def expanded(self, node: Call, op: GraphOp, args: list[Any]) -> Any:
         """An operator of a face: what its body says."""
-        made = op.instance([None if a is None else a.type for a in node.args], node.attrs)
         run = _Run(self.sizes, self.module)
+        types = [None if a is None else a.type for a in node.args]
+        if op.needs or any(incomplete(t) for t in types):
+            given = [None if x is None else _placeholder(x) for x in args]
+            run.known.update({p: x for p, x in zip(given, args, strict=True) if p is not None})
+            for i in op.needs:
+                if i < len(args) and args[i] is not None:
+                    given[i] = constant(args[i])
+            return run.value(op.expand(node.replace(args=tuple(given))))
+        made = op.instance(types, node.attrs)
         for p, x in zip(made.params, args, strict=True):
             if p is not None:
                 run.known[p] = x
         return run.value(made.body)
 
-    def function(self, node: Call, name: GlobalVar, args: list[Any]) -> Any:
-        """A function of the module: a graph function, or a tensor program on fresh results."""
+    def match(self, node: Match) -> Evaluation:
+        """The value of the first clause that fits."""
+        for clause in node.clauses:
+            bound: dict[Node, Any] = {}
+            if self.fits(clause.lhs, self.known[node.data], bound):
+                inner = _Run(self.sizes, self.module)
+                inner.known = ChainMap(bound, self.known)
+                return (yield inner.value(clause.rhs))
+        raise TypeMismatch("no clause of a match fits the value")
+
+    def fits(self, p: Pattern, value: Any, bound: dict[Node, Any]) -> bool:
+        """Whether a value looks like a pattern; its variables are entered."""
+        if isinstance(p, PatternVar):
+            bound[p.var] = value
+        if not isinstance(p, PatternConstructor | PatternTuple):
+            return True
+        if isinstance(p, PatternConstructor) and value.tag != _tag(p.constructor, self.module):
+            return False
+        parts = value if isinstance(p, PatternTuple) else value.fields
+        return all(self.fits(i, v, bound) for i, v in zip(p.patterns, parts, strict=True))
+
+    def looked_up(self, name: GlobalVar) -> Any:
+        """A function of the module."""
         if self.module is None:
             raise TypeMismatch(f"{name.name} is called, but no module is given")
-        callee = self.module[name]
+        return self.module[name]
+
+    def function(self, node: Call, name: GlobalVar, args: list[Any]) -> Any:
+        """A function of the module: a graph function, or a tensor program on fresh results."""
+        callee = self.looked_up(name)
         if not isinstance(callee, PrimFunc):
             return _run(_Closure(callee, {}, {}), args, self.module)
         types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
@@ -255,6 +366,8 @@ class _Run:
 
     def check(self, node: Call, name: str, result: Any) -> None:
         """The result has the inferred type, as far as the sizes are known."""
+        if incomplete(node.type):
+            return
         types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
         arrays = result if isinstance(result, tuple) else (result,)
         for t, x in zip(types, arrays, strict=True):

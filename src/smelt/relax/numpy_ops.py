@@ -13,7 +13,7 @@ import numpy as np
 
 from smelt.ir.dtype import to_numpy
 
-__all__ = ["NUMPY_OPS", "Array", "Index", "numpy_op", "widened"]
+__all__ = ["NUMPY_OPS", "Array", "Index", "numpy_op", "summed", "widened"]
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]
@@ -31,6 +31,14 @@ def widened(x: Array) -> Array:
     """Narrow floats as float32, in which sums are formed."""
     narrow = x.dtype.itemsize < 4 and x.dtype.kind not in "iub"
     return x.astype(np.float32) if narrow else x
+
+
+def summed(x: Array, out_dtype: str) -> Array:
+    """An operand of a product in the type that products are added up in."""
+    if not out_dtype:
+        return widened(x)
+    to = to_numpy(out_dtype)
+    return x.astype(to) if to.kind in "iu" or to.itemsize > 4 else widened(x)
 
 
 def _same(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,12 +86,22 @@ def _isinf(x: Array, detect_negative: bool, detect_positive: bool) -> Array:
     return np.asarray(((x == np.inf) & detect_positive) | ((x == -np.inf) & detect_negative))
 
 
+def _round(x: Array, mode: str) -> Array:
+    if mode == "even" or x.dtype.kind in "iu":
+        return np.asarray(np.rint(x))
+    exact = x.astype(np.longdouble)  # one half is added without rounding
+    if mode == "up":
+        return np.asarray(np.floor(exact + 0.5))
+    return np.asarray(np.copysign(np.floor(np.abs(exact) + 0.5), exact))
+
+
 UNARY: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
     "tanh": np.tanh, "sigmoid": _sigmoid, "erf": _each(math.erf), "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "abs": np.abs,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": _round, "abs": np.abs,
     "negative": np.negative, "sign": np.sign, "reciprocal": lambda x: 1 / x,
     "square": lambda x: x * x, "identity": lambda x: x, "relu": lambda x: np.maximum(x, 0),
     "bitwise_not": np.invert, "logical_not": np.logical_not, "clip": _clip,
@@ -132,6 +150,8 @@ TESTS: dict[str, Callable[..., Any]] = {
     "greater": np.greater, "greater_equal": np.greater_equal, "logical_and": np.logical_and,
     "logical_or": np.logical_or, "logical_xor": np.logical_xor,
     "isnan": lambda x: np.isnan(widened(x)), "isinf": _isinf,
+    "isfinite": lambda x: np.isfinite(widened(x)),
+    "reinterpret": lambda x, dtype: np.ascontiguousarray(x).view(to_numpy(dtype)),
     "where": lambda c, a, b: np.where(c, a, b),
 }  # fmt: skip
 
@@ -222,17 +242,22 @@ def log_softmax(x: Array, *, axis: int) -> Array:
     return result
 
 
-@numpy_op
-def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """Running sums."""
-    w = np.flip(widened(x), axis) if reverse else widened(x)
-    total = np.cumsum(w, axis=axis, dtype=w.dtype)
-    if exclusive:
-        total = np.roll(total, 1, axis)
-        first = [slice(None)] * x.ndim
-        first[axis] = slice(0, 1)
-        total[tuple(first)] = 0
-    return np.asarray(np.flip(total, axis) if reverse else total).astype(x.dtype)
+def _running(fn: Callable[..., Any], start: int) -> Callable[..., Array]:
+    def run(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+        w = np.flip(widened(x), axis) if reverse else widened(x)
+        total = fn(w, axis=axis, dtype=w.dtype)
+        if exclusive:
+            total = np.roll(total, 1, axis)
+            first = [slice(None)] * x.ndim
+            first[axis] = slice(0, 1)
+            total[tuple(first)] = start
+        return np.asarray(np.flip(total, axis) if reverse else total).astype(x.dtype)
+
+    return run
+
+
+NUMPY_OPS["cumsum"] = _running(np.cumsum, 0)
+NUMPY_OPS["cumprod"] = _running(np.cumprod, 1)
 
 
 # -------------------------------------------------------------------------------------- creation

@@ -86,9 +86,11 @@ def _cut(indices: Array, extent: int) -> Array:
 
 
 @numpy_op
-def gather(x: Array, indices: Array, *, axis: int) -> Array:
+def gather(x: Array, indices: Array, *, axis: int, mode: str) -> Array:
     """Slices."""
-    return np.take(x, _cut(indices, x.shape[axis]), axis)
+    if mode == "negative":
+        return np.take(x, _cut(indices, x.shape[axis]), axis)
+    return np.take(x, indices.astype(np.int64), axis, mode=mode)  # type: ignore[call-overload,no-any-return]
 
 
 @numpy_op

@@ -5,19 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from .numpy_ops import NUMPY_OPS, Array, Index, numpy_op, softmax, widened
+from smelt.ir.dtype import to_numpy
+
+from .numpy_ops import NUMPY_OPS, Array, Index, numpy_op, softmax, summed, widened
 
 
 @numpy_op
-def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
+def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool, out_dtype: str) -> Array:
     """numpy's product; vectors are not transposed."""
-    left, right = widened(a), widened(b)
+    left, right = summed(a, out_dtype), summed(b, out_dtype)
     left = np.swapaxes(left, -1, -2) if transpose_a and a.ndim > 1 else left
     right = np.swapaxes(right, -1, -2) if transpose_b and b.ndim > 1 else right
-    return np.asarray(np.matmul(left, right)).astype(a.dtype)
+    return np.asarray(np.matmul(left, right)).astype(_stored(a, out_dtype))
+
+
+def _stored(x: Array, out_dtype: str) -> np.dtype[Any]:
+    return to_numpy(out_dtype) if out_dtype else x.dtype
 
 
 # ---------------------------------------------------------------------------------- convolution
@@ -49,10 +56,10 @@ def _taps(
 
 def _conv(
     x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int],
-    groups: int,
+    groups: int, out_dtype: str,
 ) -> Array:  # fmt: skip
     """Every kernel element's product with the image moved under it, summed."""
-    image, filters = _padded(widened(x), pads, 0), widened(w)
+    image, filters = _padded(summed(x, out_dtype), pads, 0), summed(w, out_dtype)
     o, per = w.shape[0] // groups, w.shape[1]
     parts = []
     for g in range(groups):
@@ -65,7 +72,7 @@ def _conv(
             total = one if total is None else total + one
         assert total is not None
         parts.append(total)
-    return np.concatenate(parts, 1).astype(x.dtype)
+    return np.concatenate(parts, 1).astype(_stored(x, out_dtype))
 
 
 NUMPY_OPS.update({"conv1d": _conv, "conv2d": _conv, "conv3d": _conv})
@@ -74,7 +81,7 @@ NUMPY_OPS.update({"conv1d": _conv, "conv2d": _conv, "conv3d": _conv})
 @numpy_op
 def conv_transpose(
     x: Array, w: Array, *, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int],
-    output_padding: Sequence[int], groups: int,
+    output_padding: Sequence[int], groups: int, out_dtype: str,
 ) -> Array:  # fmt: skip
     """Every pixel stamps the kernel, times its value, on the result."""
     rank = x.ndim - 2
@@ -85,7 +92,7 @@ def conv_transpose(
         (h - 1) * s + d * (k - 1) + 1 + e
         for h, s, d, k, e in zip(x.shape[2:], strides, dilations, kernel, extra, strict=True)
     ]
-    image, filters = widened(x), widened(w)
+    image, filters = summed(x, out_dtype), summed(w, out_dtype)
     out = np.zeros((x.shape[0], o * groups, *full), image.dtype)
     for g, place in itertools.product(range(groups), itertools.product(*map(range, kernel))):
         cut = [
@@ -97,7 +104,7 @@ def conv_transpose(
         part = np.einsum("nc...,co->no...", image[:, g * per : (g + 1) * per], own)
         out[(slice(None), slice(g * o, (g + 1) * o), *cut)] += part
     keep = [slice(b, n - e) for b, e, n in zip(pads[:rank], pads[rank:], full, strict=True)]
-    return out[(slice(None), slice(None), *keep)].astype(x.dtype)
+    return out[(slice(None), slice(None), *keep)].astype(_stored(x, out_dtype))
 
 
 # -------------------------------------------------------------------------------------- pooling
@@ -120,8 +127,10 @@ def avg_pool(
     dilations: Sequence[int], count_include_pad: bool,
 ) -> Array:  # fmt: skip
     """The sum under the window over the number of elements that count."""
-    image = _padded(widened(x), pads, 0)
-    ones = _padded(np.ones_like(widened(x)), pads, 1 if count_include_pad else 0)
+    narrow = x.dtype.kind in "iu" and x.dtype.itemsize < 4
+    wide = x.astype(np.int32) if narrow else widened(x)
+    image = _padded(wide, pads, 0)
+    ones = _padded(np.ones_like(wide), pads, 1 if count_include_pad else 0)
     total = sum([part for _, part in _taps(image, kernel, strides, dilations)])
     count = sum([part for _, part in _taps(ones, kernel, strides, dilations)])
     if x.dtype.kind in "iu":

@@ -7,16 +7,34 @@ from typing import Any, NoReturn
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
-from smelt.ir.errors import SmeltError, VerifyError
+from smelt.ir.errors import SmeltError, TypeMismatch, VerifyError
 from smelt.ir.expr import Expr, IntImm, convert
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
-from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
+from smelt.ir.node import Node, postorder
+from smelt.ir.types import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.topi.registry import Op
 
+from .adt import (
+    Constructor,
+    Match,
+    PatternConstructor,
+    PatternVar,
+    constructor_tag,
+    unmatched_cases,
+)
+from .host_ops import is_host_call
 from .nodes import (
     Call,
     Constant,
@@ -28,6 +46,7 @@ from .nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    incomplete,
     result_type,
 )
 from .printer import same_data
@@ -59,6 +78,11 @@ def show_type(t: Type) -> str:
         return f"({', '.join([show_type(i) for i in t.items])})"
     if isinstance(t, FuncType):
         return f"fn ({', '.join([show_type(a) for a in t.arg_types])}) -> {show_type(t.ret_type)}"
+    if isinstance(t, TypeCall):
+        args = ", ".join([show_type(a) for a in t.args])
+        return f"{t.func.name}[{args}]" if args else t.func.name
+    if isinstance(t, TypeVar | GlobalTypeVar):
+        return t.name
     if not isinstance(t, TensorType):
         return "a type not known yet" if isinstance(t, IncompleteType) else repr(t)
     assert isinstance(t, TensorType)
@@ -98,6 +122,8 @@ class _Verifier:
         sizes = {v for p in variables for v in free_vars(p.type)}
         for node in self.below(f.body):
             self.value(node, variables)
+            if tells_sizes(node):
+                sizes |= free_vars(node.type)
             if not f.attrs.get("primitive"):  # a fused group is a part of its caller
                 self.check_sizes(node, sizes)
 
@@ -129,7 +155,10 @@ class _Verifier:
         match node:
             case Call(op, args):
                 given = [a for a in args if a is not None]
-                return [op, *given] if isinstance(op, RelaxExpr) else given
+                called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar | Constructor)
+                return [op, *given] if called else given  # type: ignore[list-item]
+            case Match(data):
+                return [data]
             case Tuple(items):
                 return list(items)
             case TupleGetItem(value):
@@ -147,6 +176,16 @@ class _Verifier:
                 self.constant(node)
             case Call(GlobalVar() as target):
                 self.program_call(node, target)
+            case Call(Constructor() as c):
+                self.constructor(node, c)
+                if len(node.args) != len(c.inputs):
+                    self.fail(node, f"{len(node.args)} values for {len(c.inputs)} fields")
+            case Constructor():
+                self.constructor(node, node)
+            case GlobalVar() if node.name not in self.module:
+                self.fail(node, f"the module has no function {node.name!r}")
+            case Match():
+                self.match(node, variables)
             case Call(RelaxExpr() as closure):
                 self.closure_call(node, closure)
             case Call():
@@ -197,7 +236,7 @@ class _Verifier:
                 node,
                 f"the attributes are {dict(node.attrs)}; complete and in order they are {full}",
             )
-        if whole is not node.type:
+        if whole is not node.type and not incomplete(whole):
             self.fail(
                 node, f"the type is {show_type(node.type)}, inference gives {show_type(whole)}"
             )
@@ -227,14 +266,44 @@ class _Verifier:
         for v in self.below(rest):
             self.value(v, inner)
 
+    def constructor(self, node: RelaxExpr, c: Constructor) -> None:
+        """The data type is the module's, and has the constructor."""
+        try:
+            constructor_tag(self.module, c)
+        except (KeyError, TypeMismatch) as e:
+            self.fail(node, e.args[0])
+
+    def match(self, node: Match, variables: set[Var]) -> None:
+        """Patterns have a part a field, and variables of their own; every value has a clause."""
+        for clause in node.clauses:
+            own: set[Var] = set()
+            for p in postorder(clause.lhs):
+                if isinstance(p, PatternVar):
+                    if p.var in own or p.var in variables:
+                        self.fail(p.var, "is bound twice")
+                    own.add(p.var)
+                elif isinstance(p, PatternConstructor):
+                    self.constructor(node, p.constructor)
+                    if len(p.patterns) != len(p.constructor.inputs):
+                        self.fail(
+                            node,
+                            f"{len(p.patterns)} patterns for the {len(p.constructor.inputs)} "
+                            f"fields of {p.constructor.name}",
+                        )
+            for v in self.below(clause.rhs):
+                self.value(v, variables | own)
+        if node.complete and (missing := unmatched_cases(node, self.module)):
+            self.fail(node, f"{len(missing)} kinds of values have no clause")
+
     def branch(self, node: If, variables: set[Var]) -> None:
         """Both branches have the type of the whole, the condition is a bool."""
         t = node.condition.type
-        if not isinstance(t, TensorType) or t.dtype != "bool" or t.rank != 0:
+        known = not incomplete(t)
+        if known and (not isinstance(t, TensorType) or t.dtype != "bool" or t.rank != 0):
             self.fail(node, f"the condition is {show_type(t)}, it has to be bool[]")
         for side in (node.then_branch, node.else_branch):
             found = side.body.type
-            if found is not node.type:
+            if found is not node.type and not (incomplete(found) or incomplete(node.type)):
                 self.fail(
                     node, f"a branch gives {show_type(found)}, the type is {show_type(node.type)}"
                 )
@@ -286,6 +355,13 @@ class _Verifier:
                 f"the buffer {b.name} is {show_type(TensorType(b.shape, b.type))}, "
                 f"{show_type(t)} is given",
             )
+
+
+def tells_sizes(node: RelaxExpr) -> bool:
+    """Whether a value may have sizes that only the run tells."""
+    if isinstance(node, Call):
+        return isinstance(node.op, RelaxExpr) or is_host_call(node)
+    return isinstance(node, If | Match)
 
 
 def _exprs(value: Any) -> Iterator[Expr]:

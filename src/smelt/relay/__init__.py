@@ -12,7 +12,7 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import adt, analysis, backend, frontend, op, ops, parser, transform, ty
+from . import adt, analysis, backend, frontend, op, ops, parser, prelude, transform, ty, vm
 from .adt import (
     Clause,
     Constructor,
@@ -29,6 +29,7 @@ from .adt import (
 )
 from .build_module import build
 from .dialect import TupleWrapper, const
+from .executor import create_executor
 from .expr import (
     Any,
     Call,
@@ -105,6 +106,7 @@ __all__ = [
     "bind",
     "build",
     "const",
+    "create_executor",
     "fromtext",
     "frontend",
     "load_param_dict",
@@ -114,11 +116,13 @@ __all__ = [
     "parse",
     "parse_expr",
     "parser",
+    "prelude",
     "save_param_dict",
     "scalar_type",
     "transform",
     "ty",
     "var",
+    "vm",
 ]
 
 

@@ -13,6 +13,7 @@ from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.lowering.model import build_model
+from smelt.lowering.vm import refuse_control
 from smelt.pipeline import as_target, optimize
 from smelt.relax import nodes as relax
 from smelt.runtime.dtypes import numpy_dtype
@@ -66,6 +67,7 @@ def build(
     if mod_name != "default":
         plain.attrs["name"] = mod_name
     plain = bind_params(plain, params or {})
+    refuse_control(plain, "the graph executor")
     if context.plain:
         fused = optimize(plain, context.options)
     else:

@@ -8,17 +8,42 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.types import TensorType
+from smelt.ir.types import TensorType, TupleType
 from smelt.relax import nodes as core
 from smelt.relax.graph_op import Dialect, GraphOp
 from smelt.relax.nodes import RelaxExpr
 from smelt.runtime import NDArray
 from smelt.topi.registry import Op
 
-__all__ = ["RELAY", "Face", "builder", "const", "make", "relay_op", "value"]
+__all__ = ["FUNCTIONS", "RELAY", "Face", "builder", "const", "find_builder", "make", "names",
+           "relay_function", "relay_op", "value", "wrapped"]  # fmt: skip
 
 RELAY = Dialect("relay")
 relay_op = RELAY.op
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""Builders written by hand, by name: their arguments are not the operands and attributes of the
+operator of that name, or there is no such operator."""
+
+
+def relay_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function as the builder `relay.<name>`."""
+
+    def enter(fn: Callable[..., Any]) -> Callable[..., Any]:
+        FUNCTIONS[name] = fn
+        return fn
+
+    return enter
+
+
+def find_builder(name: str) -> Callable[..., Any] | None:
+    """The builder of a name: the one written by hand, or the operator's own."""
+    return FUNCTIONS.get(name) or (builder(RELAY.ops[name]) if name in RELAY.ops else None)
+
+
+def names() -> set[str]:
+    """The names of all builders."""
+    return {*RELAY.ops, *FUNCTIONS}
 
 
 class Face(type):
@@ -104,16 +129,20 @@ def builder(op: GraphOp) -> Callable[..., Any]:
 
     def build(*given: Any, **named: Any) -> Any:
         operands, attrs = _arguments(op, given, named)
-        made = make(op, *operands, **attrs)
-        return TupleWrapper(made, len(made.type.items)) if _is_tuple(made) else made
+        return wrapped(make(op, *operands, **attrs))
 
     build.__name__ = build.__qualname__ = op.name
     build.__doc__ = op.__doc__
     return build
 
 
-def _is_tuple(e: RelaxExpr) -> bool:
-    return isinstance(e.type, core.TupleType)
+def wrapped(made: core.Call) -> Any:
+    """A call as builders return it: one with several results as a TupleWrapper."""
+    if isinstance(made.type, TupleType):
+        return TupleWrapper(made, len(made.type.items))
+    count = made.op.results if isinstance(made.op, GraphOp) else 1
+    count = count if isinstance(count, int) else count(made)
+    return TupleWrapper(made, count) if count != 1 else made
 
 
 def _arguments(

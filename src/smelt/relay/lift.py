@@ -265,7 +265,7 @@ def _conv(call: Call) -> Described:
         "data_layout": _LAYOUT[rank],
         "kernel_layout": "OI" + _LAYOUT[rank][2:],
         "out_layout": "",
-        "out_dtype": "",
+        "out_dtype": a["out_dtype"],
     }
 
 
@@ -334,11 +334,12 @@ def _add(call: Call) -> Described:
 def _matmul(call: Call) -> Described:
     a, b = (len(shape_of(x)) for x in call.args)
     flags = {k: call.attrs[k] for k in ("transpose_a", "transpose_b")}
+    out = {"out_dtype": call.attrs["out_dtype"]}
     if a == b == 2 and flags == {"transpose_a": False, "transpose_b": True}:
-        return "nn.dense", {"units": _known(shape_of(call.args[1])[0]), "out_dtype": ""}
+        return "nn.dense", {"units": _known(shape_of(call.args[1])[0]), **out}
     if a == b == 3:
-        return "nn.batch_matmul", {**flags, "out_dtype": ""}
-    return "nn.matmul", {**flags, "out_dtype": ""}
+        return "nn.batch_matmul", {**flags, **out}
+    return "nn.matmul", {**flags, **out}
 
 
 def _reshape(call: Call) -> Described:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
 from typing import Any
 
-from .dialect import RELAY, builder
+from .dialect import find_builder, names
 
 __all__ = ["Namespace"]
 
@@ -17,23 +16,26 @@ class Namespace:
     def __init__(self, prefix: str) -> None:
         """prefix: without the dot."""
         self._prefix = prefix
-        self._made: dict[str, Callable[..., Any]] = {}
+        self._made: dict[str, Any] = {}
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{self._prefix}.{name}"
         if name not in self._made:
-            if full not in RELAY.ops:
-                near = difflib.get_close_matches(full, RELAY.ops, 3)
+            found = find_builder(full)
+            if found is None and any(n.startswith(full + ".") for n in names()):
+                found = Namespace(full)
+            if found is None:
+                near = difflib.get_close_matches(full, names(), 3)
                 hint = f"; nearest: {', '.join(near)}" if near else ""
                 raise AttributeError(f"relay.{self._prefix} has no operator {name!r}{hint}")
-            self._made[name] = builder(RELAY.ops[full])
+            self._made[name] = found
         return self._made[name]
 
     def __dir__(self) -> list[str]:
         start = self._prefix + "."
-        return [n.removeprefix(start) for n in RELAY if n.startswith(start)]
+        return sorted([n.removeprefix(start) for n in names() if n.startswith(start)])
 
     def __repr__(self) -> str:
         return f"<operators relay.{self._prefix}>"

@@ -20,6 +20,7 @@ from smelt.runtime.executable import Executable
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG
 from smelt.runtime.native import ABI_VERSION, ModelInfo, missing_features
 from smelt.runtime.program import Module, TensorFunction
+from smelt.runtime.vm_file import is_archive, load_program
 
 __all__ = ["load_module", "read_metadata"]
 
@@ -163,10 +164,13 @@ def _map_weights(path: Path, footer: _Footer) -> npt.NDArray[np.uint8] | None:
 def load_module(path: str | os.PathLike[str], *, threads: int | None = None) -> Any:
     """Loads a library written by `export_library`; nothing is compiled.
 
-    Gives an Executable for a model, a Module for a tensor program.
+    Gives an Executable for a model, a Module for a tensor program, a VMExecutable for a program of
+    the virtual machine.
     threads: at most this many, the caller's included; None for all of the process's pool.
     """
     place = Path(path)
+    if is_archive(place):
+        return load_program(place, lambda segment: load_module(segment, threads=threads))
     footer = _read_footer(place)
     metadata = _read_metadata(place, footer)
     _check_machine(place, metadata)

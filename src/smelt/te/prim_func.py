@@ -42,6 +42,30 @@ class _ToBuffers(Rewriter):
         return self.buffers[b] if isinstance(b, Tensor) else b
 
 
+class _Extern(_ToBuffers):
+    """Also gives loops and bindings names that nothing in the program has yet."""
+
+    def __init__(self, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> None:
+        super().__init__(buffers)
+        self.names = names
+
+    def own(self, v: Var) -> Var:
+        """What stands for a variable inside its scope."""
+        if v in self.memo:  # bound again: what was made of the first one is another's
+            self.memo = {k: e for k, e in self.memo.items() if isinstance(k, Var)}
+        new = Var(_unique(v.name, self.names), v.type)
+        self.memo[v] = new
+        return new
+
+    def visit_For(self, s: For) -> Stmt:
+        low, extent, var = self.expr(s.min), self.expr(s.extent), self.own(s.var)
+        return s.replace(var=var, min=low, extent=extent, body=self.stmt(s.body))
+
+    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+        value, var = self.expr(s.value), self.own(s.var)
+        return LetStmt(var, value, self.stmt(s.body))
+
+
 def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFunc:
     """The program that computes the last of `args` from the first ones.
 
@@ -171,7 +195,7 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]
 def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
     """A block that reads and writes whole tensors."""
     assert isinstance(op, ExternOp)
-    body = _ToBuffers(buffers).stmt(op.body)
+    body = _Extern(buffers, names).stmt(op.body)
     alloc: tuple[Buffer, ...] = ()
     if isinstance(body, BlockRealize) and not body.block.iter_vars:
         alloc, body = body.block.alloc_buffers, body.block.body

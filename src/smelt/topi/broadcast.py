@@ -7,7 +7,7 @@ from collections.abc import Callable
 from smelt.ir import build
 from smelt.ir import dtype as dt
 from smelt.ir.build import call, select
-from smelt.ir.expr import NE, And, Expr, Or, cast
+from smelt.ir.expr import NE, And, Expr, Not, Or, cast
 from smelt.te.tensor import Tensor
 
 from .common import at, broadcast_shapes, require, same_dtype, tensor
@@ -30,6 +30,19 @@ def _bools(name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr]) ->
     for operand, x in (("a", a), ("b", b)):
         require(x.dtype == "bool", f"{operand} is {x.dtype}; it has to be bool")
     return _zip(name, a, b, fn)
+
+
+def _ordered(
+    name: str, a: Tensor, b: Tensor, fn: Callable[[Expr, Expr], Expr],
+    logic: Callable[[Expr, Expr], Expr],
+) -> Tensor:  # fmt: skip
+    """`fn` of numbers; `logic` of truth values, among which false is the smaller one."""
+    return _zip(name, a, b, logic if a.dtype == "bool" else fn)
+
+
+def _bits(name: str, a: Tensor, b: Tensor, logic: Callable[[Expr, Expr], Expr]) -> Tensor:
+    """The intrinsic `name` of integers; a truth value is one bit."""
+    return _zip(name, a, b, logic) if a.dtype == "bool" else _integers(name, a, b, name)
 
 
 def _integers(name: str, a: Tensor, b: Tensor, intrinsic: str) -> Tensor:
@@ -137,13 +150,13 @@ def power(a: Tensor, b: Tensor) -> Tensor:
 @op
 def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller of both; a NaN wins."""
-    return _numbers("minimum", a, b, build.minimum)
+    return _ordered("minimum", a, b, build.minimum, And)
 
 
 @op
 def maximum(a: Tensor, b: Tensor) -> Tensor:
     """The larger of both; a NaN wins."""
-    return _numbers("maximum", a, b, build.maximum)
+    return _ordered("maximum", a, b, build.maximum, Or)
 
 
 # ---------------------------------------------------------------------------------- comparisons
@@ -164,25 +177,25 @@ def not_equal(a: Tensor, b: Tensor) -> Tensor:
 @op
 def less(a: Tensor, b: Tensor) -> Tensor:
     """Whether a < b."""
-    return _numbers("less", a, b, lambda x, y: x < y)
+    return _ordered("less", a, b, lambda x, y: x < y, lambda x, y: And(Not(x), y))
 
 
 @op
 def less_equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a <= b."""
-    return _numbers("less_equal", a, b, lambda x, y: x <= y)
+    return _ordered("less_equal", a, b, lambda x, y: x <= y, lambda x, y: Or(Not(x), y))
 
 
 @op
 def greater(a: Tensor, b: Tensor) -> Tensor:
     """Whether a > b."""
-    return _numbers("greater", a, b, lambda x, y: x > y)
+    return _ordered("greater", a, b, lambda x, y: x > y, lambda x, y: And(x, Not(y)))
 
 
 @op
 def greater_equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a >= b."""
-    return _numbers("greater_equal", a, b, lambda x, y: x >= y)
+    return _ordered("greater_equal", a, b, lambda x, y: x >= y, lambda x, y: Or(x, Not(y)))
 
 
 # ---------------------------------------------------------------------------------------- logic
@@ -209,19 +222,19 @@ def logical_xor(a: Tensor, b: Tensor) -> Tensor:
 @op
 def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in both."""
-    return _integers("bitwise_and", a, b, "bitwise_and")
+    return _bits("bitwise_and", a, b, And)
 
 
 @op
 def bitwise_or(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in one or both."""
-    return _integers("bitwise_or", a, b, "bitwise_or")
+    return _bits("bitwise_or", a, b, Or)
 
 
 @op
 def bitwise_xor(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in exactly one."""
-    return _integers("bitwise_xor", a, b, "bitwise_xor")
+    return _bits("bitwise_xor", a, b, NE)
 
 
 @op

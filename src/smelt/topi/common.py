@@ -16,7 +16,8 @@ from smelt.tir.nodes import IterVar
 
 __all__ = [
     "agree", "at", "axes_of", "axis_of", "broadcast_shapes", "describe", "extents", "number",
-    "reduce_axes", "require", "same_dtype", "show", "stored", "sum_over", "tensor", "wide",
+    "product_types", "reduce_axes", "require", "same_dtype", "show", "stored", "sum_over",
+    "tensor", "wide",
 ]  # fmt: skip
 
 
@@ -66,6 +67,43 @@ def float_only(x: Tensor, name: str = "x") -> None:
 def wide(dtype: str) -> str:
     """The type that values of `dtype` are summed in: narrow floats meet in float32."""
     return "float32" if dt.is_float(dtype) and dt.bits(dtype) < 32 else dtype
+
+
+def product_types(a: Tensor, b: Tensor, names: str, out_dtype: str) -> tuple[str, str]:
+    """The types that products of two operands are summed in and stored in.
+
+    names      of the operands, separated by a space
+    out_dtype  "" (that of the operands, which have to be equal) or the result's type: for integers
+               the operands' own or a wider one, for floats any
+    """
+    first, second = names.split()
+    if not out_dtype:
+        same_dtype(**{first: a, second: b})
+        return wide(a.dtype), a.dtype
+    require(
+        out_dtype in dt.DTYPES,
+        f"out_dtype={out_dtype!r} is no element type; legal: '' or one of {', '.join(dt.DTYPES)}",
+    )
+    given = f"{first} is {a.dtype} and {second} is {b.dtype}"
+    if dt.is_float(a.dtype) and dt.is_float(b.dtype):
+        same_dtype(**{first: a, second: b})
+        require(dt.is_float(out_dtype), f"{given}, out_dtype={out_dtype!r}; legal: a float")
+        return wide(out_dtype if dt.bits(out_dtype) > dt.bits(a.dtype) else a.dtype), out_dtype
+    widest = max(dt.bits(a.dtype), dt.bits(b.dtype))
+    unsigned = {dt.kind(a.dtype), dt.kind(b.dtype)} == {"uint"}
+    kinds = ("int", "uint") if unsigned else ("int",)
+    legal = [t for t in dt.DTYPES if dt.kind(t) in kinds and dt.bits(t) > widest]
+    legal += [a.dtype] if a.dtype == b.dtype and dt.is_int(a.dtype) else []
+    require(
+        dt.is_int(a.dtype) and dt.is_int(b.dtype) and out_dtype in legal,
+        f"{given}, out_dtype={out_dtype!r}; "
+        + (
+            f"legal: {', '.join(legal)}"
+            if dt.is_int(a.dtype) and dt.is_int(b.dtype)
+            else "both operands have to be integers or both floats"
+        ),
+    )
+    return out_dtype, out_dtype
 
 
 def number(value: float | bool, dtype: str) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import all_of, equal, if_then_else, is_const, value_of
-from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
@@ -13,12 +13,11 @@ from .common import (
     agree,
     describe,
     number,
+    product_types,
     require,
-    same_dtype,
     stored,
     sum_over,
     tensor,
-    wide,
 )  # fmt: skip
 from .registry import op
 
@@ -101,16 +100,19 @@ def _text(e: Expr) -> str:
     return describe([e])[1:-1]
 
 
-def _operands(x: Tensor, w: Tensor, rank: int, groups: int, w_form: str) -> str:
-    dtype = same_dtype(x=x, w=w)
-    for name, t, form in (("x", x, "[n, c, ...]"), ("w", w, w_form)):
+def _operands(
+    x: Tensor, w: Tensor, rank: int, groups: int, w_form: str, out_dtype: str, w_name: str = "w"
+) -> tuple[str, str]:
+    """The types of sums and of the result, after a look at ranks and groups."""
+    types = product_types(x, w, f"x {w_name}", out_dtype)
+    for name, t, form in (("x", x, "[n, c, ...]"), (w_name, w, w_form)):
         require(
             len(t.shape) == rank + 2,
             f"{name} {describe(t.shape)} has {len(t.shape)} dimensions; {form} with {rank} "
             f"spatial dimensions has {rank + 2}",
         )
     require(groups >= 1, f"groups={groups}; it has to be at least 1")
-    return dtype
+    return types
 
 
 def _taps(kernel: Sequence[Expr]) -> list[IterVar]:
@@ -118,11 +120,16 @@ def _taps(kernel: Sequence[Expr]) -> list[IterVar]:
     return [reduce_axis((0, e), n) for e, n in zip(kernel, names, strict=True)]
 
 
-def _convolve(x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr]) -> Tensor:
-    """The reduction over kernel elements, then input channels; x is padded already."""
+def _convolve(
+    x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr], types: tuple[str, str]
+) -> Tensor:
+    """The reduction over kernel elements, then input channels; x is padded already.
+
+    types  of sums and of the result
+    """
     n, outputs, inputs = x.shape[0], w.shape[0], w.shape[1]
     taps = _taps(w.shape[2:])
-    to = wide(x.dtype)
+    to, dtype = types
     depthwise = groups > 1 and value_of(outputs) == groups and is_const(inputs, 1)
     ic = reduce_axis((0, inputs), "ic")
 
@@ -139,13 +146,14 @@ def _convolve(x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[
         return cast(to, left) * cast(to, right)
 
     axes = taps if depthwise else [*taps, ic]
-    return stored(sum_over((n, outputs, *size), body, axes, "conv"), x.dtype)
+    return stored(sum_over((n, outputs, *size), body, axes, "conv"), dtype)
 
 
 def _conv(
-    rank: int, x: Tensor, w: Tensor, strides: Ints, pads: Ints, dilations: Ints, groups: int
-) -> Tensor:
-    dtype = _operands(x, w, rank, groups, "[o, c / groups, ...]")
+    rank: int, x: Tensor, w: Tensor, strides: Ints, pads: Ints, dilations: Ints, groups: int,
+    out_dtype: str,
+) -> Tensor:  # fmt: skip
+    types = _operands(x, w, rank, groups, "[o, c / groups, ...]", out_dtype)
     window = Window(rank, w.shape[2:], strides, pads, dilations)
     agree(
         x.shape[1], w.shape[1] * groups,
@@ -158,72 +166,122 @@ def _conv(
         f"w {describe(w.shape)}: {outputs} output channels cannot be split into groups={groups}",
     )
     size = window.result(x.shape[2:])
-    return _convolve(window.pad(x, number(0, dtype)), w, window, groups, size)
+    return _convolve(window.pad(x, number(0, x.dtype)), w, window, groups, size, types)
 
 
 @op
 def conv1d(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1,), pads: tuple[int, ...] = (0, 0),
-    dilations: tuple[int, ...] = (1,), groups: int = 1,
+    dilations: tuple[int, ...] = (1,), groups: int = 1, out_dtype: str = "",
 ) -> Tensor:  # fmt: skip
     """Cross-correlation of signals with filters.
 
     Shapes   x [n, c, w]; w [o, c / groups, kw]; result [n, o, ow] as in conv2d
     Units    strides, pads (begin, end) and dilations in samples
+    Types    as in conv2d
     Source   ONNX Conv-22
     """
-    return _conv(1, x, w, strides, pads, dilations, groups)
+    return _conv(1, x, w, strides, pads, dilations, groups, out_dtype)
 
 
 @op
 def conv2d(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1),
     pads: tuple[int, ...] = (0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1), groups: int = 1,
+    out_dtype: str = "",
 ) -> Tensor:  # fmt: skip
     """Cross-correlation of images with filters.
 
     Shapes   x [n, c, h, w]; w [o, c / groups, kh, kw]; result [n, o, oh, ow],
              oh = (h + top + bottom - dilation * (kh - 1) - 1) // stride + 1
     Units    strides, pads (top, left, bottom, right) and dilations in pixels
+    Types    out_dtype "": x, w and the result have one type, narrow floats are summed in float32;
+             otherwise the result's type, in which integers are summed: x and w may then be of
+             different integer types (uint8 and int8), both narrower than out_dtype
     Source   ONNX Conv-22
     """
-    return _conv(2, x, w, strides, pads, dilations, groups)
+    return _conv(2, x, w, strides, pads, dilations, groups, out_dtype)
 
 
 @op
 def conv3d(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1, 1),
     pads: tuple[int, ...] = (0, 0, 0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1, 1),
-    groups: int = 1,
+    groups: int = 1, out_dtype: str = "",
 ) -> Tensor:  # fmt: skip
     """Cross-correlation of volumes with filters.
 
     Shapes   x [n, c, d, h, w]; w [o, c / groups, kd, kh, kw]; result [n, o, od, oh, ow] as in
              conv2d
     Units    strides, pads (begin of d, h, w, then end) and dilations in voxels
+    Types    as in conv2d
     Source   ONNX Conv-22
     """
-    return _conv(3, x, w, strides, pads, dilations, groups)
+    return _conv(3, x, w, strides, pads, dilations, groups, out_dtype)
 
 
 # -------------------------------------------------------------------------- transposed convolution
 
 
 @op
+def conv_backward_weight(
+    grad: Tensor, x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """The derivative of a convolution by its filters: what each filter element was multiplied with,
+    times the derivative of the product's place.
+
+    Shapes   grad [n, o, oh...] by the convolution's result; x [n, c, h...];
+             result [o, c / groups, kernel...]
+    Units    kernel, strides, pads (begin..., end...) and dilations in pixels, as in conv2d
+    """
+    rank = len(kernel)
+    require(1 <= rank <= 3, f"kernel={kernel} has to have 1 to 3 numbers")
+    to, dtype = _operands(x, grad, rank, groups, "[n, o, ...]", "", "grad")
+    window = Window(rank, kernel, strides, pads, dilations)
+    size = window.result(x.shape[2:])
+    for d, (have, want) in enumerate(
+        zip(grad.shape, (x.shape[0], grad.shape[1], *size), strict=True)
+    ):
+        agree(have, want, f"grad {describe(grad.shape)} and x {describe(x.shape)}: dimension {d}")
+    channels, outputs = value_of(x.shape[1]), value_of(grad.shape[1])
+    for name, t, count in (("x", x, channels), ("grad", grad, outputs)):
+        require(
+            count is None or count % groups == 0,
+            f"{name} {describe(t.shape)}: {count} channels cannot be split into groups={groups}",
+        )
+    inputs, each = x.shape[1] // groups, grad.shape[1] // groups
+    padded = window.pad(x, number(0, dtype))
+    b = reduce_axis((0, x.shape[0]), "b")
+    point = [reduce_axis((0, e), n) for e, n in zip(size, ("od", "oh", "ow")[-rank:], strict=True)]
+
+    def body(oc: Expr, ic: Expr, *k: Expr) -> Expr:
+        channel = ic if groups == 1 else (oc // each) * inputs + ic
+        y = [p.var for p in point]
+        seen = padded[(b.var, channel, *window.pixel(y, k))]
+        return cast(to, grad[(b.var, oc, *y)]) * cast(to, seen)
+
+    shape: list[ExprLike] = [grad.shape[1], inputs, *kernel]
+    return stored(sum_over(shape, body, [b, *point], "conv_grad"), dtype)
+
+
+@op
 def conv_transpose(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (), pads: tuple[int, ...] = (),
     dilations: tuple[int, ...] = (), output_padding: tuple[int, ...] = (), groups: int = 1,
+    out_dtype: str = "",
 ) -> Tensor:  # fmt: skip
     """The transpose of the map that a convolution with these attributes is; 1 to 3 dimensions.
 
     Shapes   x [n, c, ...]; w [c, o / groups, ...]; result [n, o, ...] with extents
              stride * (h - 1) + output_padding + dilation * (k - 1) + 1 - begin - end
     Units    strides, pads (begin..., end...), dilations and output_padding in pixels
+    Types    as in conv2d
     Source   ONNX ConvTranspose-22
     """
     rank = len(x.shape) - 2
     require(1 <= rank <= 3, f"x {describe(x.shape)} has to have 1, 2 or 3 spatial dimensions")
-    _operands(x, w, rank, groups, "[c, o / groups, ...]")
+    types = _operands(x, w, rank, groups, "[c, o / groups, ...]", out_dtype)
     window = Window(rank, w.shape[2:], strides, pads, dilations)
     extra = tuple(output_padding or (0,) * rank)
     require(len(extra) == rank, f"output_padding={extra} has to have {rank} numbers")
@@ -243,7 +301,7 @@ def conv_transpose(
             zip(x.shape[2:], window.strides, extra, window.begin, window.end, strict=True)
         )
     ]
-    return _transposed(_spread(x, window, size), w, window, groups, size)
+    return _transposed(_spread(x, window, size), w, window, groups, size, types)
 
 
 def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:
@@ -267,11 +325,13 @@ def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:
     return tensor((*x.shape[:2], *padded), body, "pad")
 
 
-def _transposed(x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr]) -> Tensor:
+def _transposed(
+    x: Tensor, w: Tensor, window: Window, groups: int, size: Sequence[Expr], types: tuple[str, str]
+) -> Tensor:
     inputs, outputs = w.shape[0] // groups, w.shape[1]
     taps = _taps(w.shape[2:])
     ic = reduce_axis((0, inputs), "ic")
-    to = wide(x.dtype)
+    to, dtype = types
     depthwise = groups > 1 and value_of(inputs) == 1 and is_const(outputs, 1)
 
     def body(b: Expr, oc: Expr, *y: Expr) -> Expr:
@@ -288,4 +348,4 @@ def _transposed(x: Tensor, w: Tensor, window: Window, groups: int, size: Sequenc
 
     axes = taps if depthwise else [*taps, ic]
     shape = (x.shape[0], outputs * groups, *size)
-    return stored(sum_over(shape, body, axes, "conv"), x.dtype)
+    return stored(sum_over(shape, body, axes, "conv"), dtype)

@@ -46,6 +46,24 @@ def log(x: Tensor) -> Tensor:
 
 
 @op
+def exp2(x: Tensor) -> Tensor:
+    """2 to the power x."""
+    return _math("exp2", x)
+
+
+@op
+def log2(x: Tensor) -> Tensor:
+    """The logarithm of x to the base 2."""
+    return _math("log2", x)
+
+
+@op
+def log10(x: Tensor) -> Tensor:
+    """The logarithm of x to the base 10."""
+    return _math("log10", x)
+
+
+@op
 def sqrt(x: Tensor) -> Tensor:
     """The square root of x."""
     return _math("sqrt", x)
@@ -164,9 +182,23 @@ def trunc(x: Tensor) -> Tensor:
 
 
 @op
-def round_(x: Tensor) -> Tensor:
-    """The nearest integer, halves to the even one."""
-    return _rounded("round", x)
+def round_(x: Tensor, *, mode: str = "even") -> Tensor:
+    """The nearest integer; of two that are equally near the one that `mode` says.
+
+    mode  "even", "away" (from zero) or "up" (the larger one)
+    """
+    require(mode in ("even", "away", "up"), f"mode={mode!r}; legal: 'even', 'away', 'up'")
+    if mode == "even" or not dt.is_float(x.dtype):
+        return _rounded("round", x)
+
+    def body(v: Expr) -> Expr:
+        # the distance to the whole number below (in magnitude) is exact, or on the right side
+        below = call("trunc" if mode == "away" else "floor", v)
+        one = number(1, x.dtype)
+        step = call("copysign", one, v) if mode == "away" else one
+        return select(call("abs", v - below) >= 0.5, below + step, below)
+
+    return _map(x, "round", body)
 
 
 @op
@@ -188,6 +220,7 @@ def negative(x: Tensor) -> Tensor:
 @op
 def sign(x: Tensor) -> Tensor:
     """1 where x > 0, -1 where x < 0, x elsewhere (0 and NaN)."""
+    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     if dt.kind(x.dtype) == "uint":
         return _map(x, "sign", lambda v: minimum(v, 1))
     return _map(x, "sign", lambda v: select(v > 0, 1, select(v < 0, -1, v)))
@@ -214,27 +247,57 @@ def logical_not(x: Tensor) -> Tensor:
 
 @op
 def bitwise_not(x: Tensor) -> Tensor:
-    """All bits turned round."""
+    """All bits turned round; a truth value is one bit."""
+    if x.dtype == "bool":
+        return _map(x, "bitwise_not", negation)
     require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
     return _map(x, "bitwise_not", lambda v: call("bitwise_not", v))
 
 
+def _classified(name: str, x: Tensor, integers: bool) -> Tensor:
+    """A test of floats, whose answer for all integers is known."""
+    if not dt.is_float(x.dtype):
+        return _map(x, name, lambda _: const(integers))
+    return _map(x, name, lambda v: call(name, v, dtype="bool"))
+
+
 @op
 def isnan(x: Tensor) -> Tensor:
-    """Whether x is no number."""
-    float_only(x)
-    return _map(x, "isnan", lambda v: call("isnan", v, dtype="bool"))
+    """Whether x is no number; integers are."""
+    return _classified("isnan", x, False)
 
 
 @op
 def isinf(x: Tensor, *, detect_negative: bool = True, detect_positive: bool = True) -> Tensor:
-    """Whether x is infinite, on the sides asked for."""
-    float_only(x)
+    """Whether x is infinite, on the sides asked for; integers are not."""
+    if not dt.is_float(x.dtype):
+        return _classified("isinf", x, False)
     inf = const(math.inf, x.dtype)
     sides = [inf] * detect_positive + [const(-math.inf, x.dtype)] * detect_negative
     if len(sides) == 2:
         return _map(x, "isinf", lambda v: call("isinf", v, dtype="bool"))
     return _map(x, "isinf", lambda v: any_of([equal(v, s) for s in sides]))
+
+
+@op
+def isfinite(x: Tensor) -> Tensor:
+    """Whether x is a number and not infinite; integers are."""
+    return _classified("isfinite", x, True)
+
+
+@op
+def reinterpret(x: Tensor, *, dtype: str) -> Tensor:
+    """The bits of x read as another element type of the same width; truth values have no bits."""
+    legal = [t for t in dt.DTYPES if dt.bits(t) == dt.bits(x.dtype) and t != "bool"]
+    require(x.dtype != "bool", "x is bool, whose bits have no meaning; cast it")
+    require(dtype in legal, f"x is {x.dtype}, dtype={dtype!r}; legal: {', '.join(legal)}")
+    return _map(x, "reinterpret", lambda v: v if dtype == x.dtype else _bits_as(v, dtype))
+
+
+def _bits_as(v: Expr, dtype: str) -> Expr:
+    if dt.is_int(v.dtype) and dt.is_int(dtype):
+        return convert_to(dtype, v)
+    return call("reinterpret", v, dtype=dtype)
 
 
 @op

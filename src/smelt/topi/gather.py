@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, any_of, equal, maximum, minimum, select, value_of
+from smelt.ir.build import all_of, equal, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
-from smelt.te.tensor import Tensor, comm_reducer, compute, reduce_axis
-from smelt.te.tensor import max as te_max
-from smelt.te.tensor import min as te_min
-from smelt.te.tensor import prod as te_prod
-from smelt.te.tensor import sum as te_sum
+from smelt.te.tensor import Tensor
+from smelt.tir.nodes import Stmt
 
 from .common import (
     agree,
@@ -21,12 +17,13 @@ from .common import (
     number,
     require,
     same_dtype,
+    stored,
     tensor,
     wide,
 )  # fmt: skip
+from .program import copied, loops, program, seq, store, when
 from .registry import op
-
-REDUCTIONS = ("none", "add", "mul", "min", "max")
+from .sort import order_of
 
 
 def _integers(indices: Tensor) -> None:
@@ -44,19 +41,35 @@ def _inside(i: Expr, extent: Expr) -> Expr:
     return maximum(minimum(_wrapped(i, extent), extent - 1), 0)
 
 
+def _clipped(i: Expr, extent: Expr) -> Expr:
+    """The index inside the dimension that is next to the one given."""
+    return maximum(minimum(cast(INDEX, i), extent - 1), 0)
+
+
+_MODES: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "negative": _inside,
+    "clip": _clipped,
+    "wrap": lambda i, extent: cast(INDEX, i) % extent,
+}
+
+
 @op
-def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    """Slices of x along `axis`, one for each index; negative indices count from the end.
+def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative") -> Tensor:
+    """Slices of x along `axis`, one for each index.
 
     Shapes   x [a..., n, b...]; indices [i...]; result [a..., i..., b...]
+    mode     what other indices than 0 to n - 1 mean: "negative" ones count from the end, and
+             beyond both ends the element there is taken; "clip": the element at the nearest end;
+             "wrap": the index modulo n
     """
     _integers(indices)
+    require(mode in _MODES, f"mode={mode!r}; legal: {', '.join(_MODES)}")
     axis = axis_of(axis, len(x.shape))
     rank = len(indices.shape)
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
     def body(*i: Expr) -> Expr:
-        at = _inside(indices[i[axis : axis + rank]], x.shape[axis])
+        at = _MODES[mode](indices[i[axis : axis + rank]], x.shape[axis])
         return x[(*i[:axis], at, *i[axis + rank :])]
 
     return tensor(shape, body, "gather")
@@ -152,71 +165,41 @@ def one_hot(
 
 # -------------------------------------------------------------------------------------- writing
 
-_JOIN: dict[str, tuple[Callable[..., Any], Callable[[Expr, Expr], Expr]]] = {
-    "add": (te_sum, lambda a, b: a + b),
-    "mul": (te_prod, lambda a, b: a * b),
-    "min": (te_min, minimum),
-    "max": (te_max, maximum),
+_JOIN: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "none": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "min": minimum,
+    "max": maximum,
 }
-
-_LAST = comm_reducer(
-    lambda a, b: (
-        select(a[0] > b[0], a[0], b[0]),
-        select(a[0] > b[0], a[1], b[1]),
-    ),
-    lambda position, value: (const(-1, position), const(0, value)),
-    "last",
-)
-"""Of (position, value) pairs the one that stands last; position -1 is no value."""
 
 
 def _scattered(
-    x: Tensor, updates: Tensor, reduction: str, extents: Sequence[Expr],
-    match: Callable[[Sequence[Expr], Sequence[Expr]], tuple[Expr, Expr]], name: str,
+    x: Tensor, indices: Tensor, updates: Tensor, reduction: str, name: str,
+    place: Callable[[Tensor, tuple[Expr, ...]], tuple[list[Expr], list[Expr]]],
 ) -> Tensor:  # fmt: skip
-    """x with updates joined in: for each element a reduction over the updates that may hit it.
+    """x with updates joined in one after another, in row-major order.
 
-    extents  of the reduction
-    match    (index, reduction variables) -> (whether that update hits, its value)
+    place  (indices, position of an update) -> (conditions that it counts, where it belongs)
     """
-    require(reduction in REDUCTIONS, f"reduction={reduction!r}; legal: {', '.join(REDUCTIONS)}")
-    axes = [reduce_axis((0, e), f"u{n}") for n, e in enumerate(extents)]
-    k = [a.var for a in axes]
-    if reduction == "none":
-        return _overwritten(x, extents, match, axes, name)
-    reducer, join = _JOIN[reduction]
+    require(reduction in _JOIN, f"reduction={reduction!r}; legal: {', '.join(_JOIN)}")
     to = wide(x.dtype) if reduction in ("add", "mul") else x.dtype
 
-    start = reducer(const(0, to), axes).combiner.identity[0]
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x, indices, updates), (result,) = ins, outs
 
-    def total(*i: Expr) -> Any:
-        hit, value = match(i, k)
-        return reducer(select(hit, cast(to, value), start), axes)
+        def one(i: tuple[Expr, ...]) -> Stmt:
+            counts, at = place(indices, i)
+            new = _JOIN[reduction](result[tuple(at)], cast(to, updates[i]))
+            return when(all_of(counts), store(result, at, new))
 
-    found = tensor(x.shape, total, f"{name}_updates")
-    return tensor(x.shape, lambda *i: cast(x.dtype, join(cast(to, x[i]), found[i])), name)
+        return seq(copied(x, result), loops(updates.shape, one))
 
-
-def _overwritten(
-    x: Tensor, extents: Sequence[Expr],
-    match: Callable[[Sequence[Expr], Sequence[Expr]], tuple[Expr, Expr]], axes: list[Any],
-    name: str,
-) -> Tensor:  # fmt: skip
-    """x with the last update that hits each element in its place."""
-    k = [a.var for a in axes]
-    place: Expr = const(0, INDEX)
-    for e, v in zip(extents, k, strict=True):
-        place = place * e + v
-
-    def last(*i: Expr) -> Any:
-        hit, value = match(i, k)
-        return _LAST((select(hit, place, -1), value), axes)
-
-    position, value = compute(x.shape, last, f"{name}_updates")
-    return tensor(x.shape, lambda *i: select(position[i] >= 0, value[i], x[i]), name)
+    found = program([x.shape], [to], [x, indices, updates], body, name)[0]
+    return stored(found, x.dtype)
 
 
-@op(kind="opaque")
+@op
 def scatter_elements(
     x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
@@ -234,21 +217,14 @@ def scatter_elements(
     for d, (a, b) in enumerate(zip(indices.shape, updates.shape, strict=True)):
         agree(a, b, f"indices and updates have to be of one shape: dimension {d}")
 
-    def match(i: Sequence[Expr], k: Sequence[Expr]) -> tuple[Expr, Expr]:
-        inside, at = [], []
-        for d, v in enumerate(i):
-            own = k[0] if d == axis else v
-            if d != axis and indices.shape[d] is not x.shape[d]:
-                inside.append(v < indices.shape[d])
-                own = minimum(v, indices.shape[d] - 1)
-            at.append(own)
-        hit = equal(_wrapped(indices[tuple(at)], x.shape[axis]), i[axis])
-        return all_of([*inside, hit]), updates[tuple(at)]
+    def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
+        at = _wrapped(indices[i], x.shape[axis])
+        return [at >= 0, at < x.shape[axis]], [*i[:axis], at, *i[axis + 1 :]]
 
-    return _scattered(x, updates, reduction, [indices.shape[axis]], match, "scatter_elements")
+    return _scattered(x, indices, updates, reduction, "scatter_elements", place)
 
 
-@op(kind="opaque")
+@op
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     """x with elements or slices, each named by a row of indices, replaced by updates.
 
@@ -258,53 +234,24 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
     """
     _integers(indices)
     same_dtype(x=x, updates=updates)
-    depth = _depth(x, indices, 0)
-    outer = indices.shape[:-1]
-    want = (*outer, *x.shape[depth:])
+    depth, outer = _depth(x, indices, 0), len(indices.shape) - 1
+    want = (*indices.shape[:-1], *x.shape[depth:])
     require(
         len(updates.shape) == len(want),
         f"updates {describe(updates.shape)} have to be {describe(want)}",
     )
-    for a, b in zip(updates.shape, want, strict=True):
-        agree(a, b, f"updates {describe(updates.shape)} have to be {describe(want)}")
+    for d, (a, b) in enumerate(zip(updates.shape, want, strict=True)):
+        agree(a, b, f"updates {describe(updates.shape)} have to be {describe(want)}: dimension {d}")
 
-    def match(i: Sequence[Expr], k: Sequence[Expr]) -> tuple[Expr, Expr]:
-        hits = [
-            equal(_wrapped(indices[(*k, const(d, INDEX))], x.shape[d]), i[d]) for d in range(depth)
-        ]
-        return all_of(hits), updates[(*k, *i[depth:])]
+    def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
+        row = [_wrapped(indices[(*i[:outer], const(d, INDEX))], x.shape[d]) for d in range(depth)]
+        inside = [c for at, n in zip(row, x.shape, strict=False) for c in (at >= 0, at < n)]
+        return inside, [*row, *i[outer:]]
 
-    if not outer:
-        return tensor(x.shape, lambda *i: _single(x, i, match, reduction), "scatter_nd")
-    return _scattered(x, updates, reduction, outer, match, "scatter_nd")
-
-
-def _single(
-    x: Tensor, i: Sequence[Expr],
-    match: Callable[[Sequence[Expr], Sequence[Expr]], tuple[Expr, Expr]], reduction: str,
-) -> Expr:  # fmt: skip
-    """One update only: no reduction is needed."""
-    require(reduction in REDUCTIONS, f"reduction={reduction!r}; legal: {', '.join(REDUCTIONS)}")
-    hit, value = match(i, [])
-    joined = value if reduction == "none" else _JOIN[reduction][1](x[tuple(i)], value)
-    return select(hit, joined, x[tuple(i)])
+    return _scattered(x, indices, updates, reduction, "scatter_nd", place)
 
 
 # -------------------------------------------------------------------------------------- ranking
-
-
-def _rank(x: Tensor, axis: int, largest: bool) -> Tensor:
-    """How many elements along `axis` come before each one: the place it gets when sorted. Equal
-    elements keep their order."""
-    k = reduce_axis((0, x.shape[axis]), "k")
-
-    def body(*i: Expr) -> Any:
-        other = x[(*i[:axis], k.var, *i[axis + 1 :])]
-        better = other > x[i] if largest else other < x[i]
-        before = any_of(better, all_of(equal(other, x[i]), k.var < i[axis]))
-        return te_sum(select(before, const(1, INDEX), const(0, INDEX)), [k])
-
-    return tensor(x.shape, body, "rank")
 
 
 @op
@@ -322,17 +269,8 @@ def topk(
         count is None or have is None or 0 <= count <= have,
         f"k={count}; dimension {axis} of x {describe(x.shape)} has {have} elements",
     )
-    rank = _rank(x, axis, largest)
-    j = reduce_axis((0, x.shape[axis]), "j")
+    order = order_of(x, axis, largest)
     shape = (*x.shape[:axis], convert(k, INDEX), *x.shape[axis + 1 :])
-
-    def place(*i: Expr) -> Any:
-        here = rank[(*i[:axis], j.var, *i[axis + 1 :])]
-        return te_sum(select(equal(here, i[axis]), j.var, const(0, INDEX)), [j])
-
-    where = tensor(shape, place, "topk_indices")
-    values = tensor(
-        shape,
-        lambda *i: x[(*i[:axis], _inside(where[i], x.shape[axis]), *i[axis + 1 :])], "topk_values",
-    )  # fmt: skip
+    where = tensor(shape, lambda *i: order[i], "topk_indices")
+    values = tensor(shape, lambda *i: x[(*i[:axis], order[i], *i[axis + 1 :])], "topk_values")
     return values, where

@@ -11,8 +11,8 @@ from .common import (
     agree,
     broadcast_shapes,
     describe,
+    product_types,
     require,
-    same_dtype,
     stored,
     sum_over,
     wide,
@@ -24,9 +24,11 @@ __all__ = ["matmul", "product"]
 
 def product(
     a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str = "matmul",
-    operands: tuple[str, str] = ("a", "b"),
+    operands: tuple[str, str] = ("a", "b"), to: str = "",
 ) -> Tensor:  # fmt: skip
-    """The matrix product in the wide type: one reduction; transposition is in the indices only."""
+    """The matrix product, summed in the type `to` (the wide one unless given): one reduction;
+    transposition is in the indices only."""
+    to = to or wide(a.dtype)
     rank_a, rank_b = len(a.shape), len(b.shape)
     require(
         rank_a > 0 and rank_b > 0,
@@ -65,7 +67,6 @@ def product(
         n = free.pop(0) if rank_b > 1 else None
         left = operand(a, outer, m, transpose_a)
         right = operand(b, outer, n, not transpose_b)
-        to = wide(a.dtype)
         return cast(to, left) * cast(to, right)
 
     return sum_over(shape, body, [k], name)
@@ -77,14 +78,20 @@ def _repeats(extent: Expr, out: Expr) -> bool:
 
 
 @op
-def matmul(a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+def matmul(
+    a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False,
+    out_dtype: str = "",
+) -> Tensor:  # fmt: skip
     """The matrix product, by numpy's rules for vectors and batches.
 
     Shapes   a [..., m, k], or [..., k, m] if transpose_a; b [..., k, n], or [..., n, k] if
              transpose_b; result [..., m, n]. Leading dimensions broadcast. A vector a is one row,
              a vector b one column, and that dimension is missing in the result.
+    Types    out_dtype "": a, b and the result have one type, narrow floats are summed in float32;
+             otherwise the result's type, in which integers are summed: a and b may then be of
+             different integer types (uint8 and int8), both narrower than out_dtype
     Source   ONNX MatMul-13, numpy.matmul
     """
-    dtype = same_dtype(a=a, b=b)
+    to, dtype = product_types(a, b, "a b", out_dtype)
     require(dtype != "bool", "a and b are bool; the operator is defined for numbers")
-    return stored(product(a, b, transpose_a, transpose_b), dtype)
+    return stored(product(a, b, transpose_a, transpose_b, to=to), dtype)

@@ -1,17 +1,40 @@
-"""Pooling: the largest or the average element of a sliding window."""
+"""Pooling: the largest or the average element of windows, and the derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from smelt.ir.build import ceildiv, maximum, minimum
+from smelt.ir import dtype as dt
+from smelt.ir.build import (
+    all_of,
+    ceildiv,
+    equal,
+    if_then_else,
+    maximum,
+    minimum,
+    select,
+    value_of,
+)
 from smelt.ir.expr import INDEX, Expr, cast, const
-from smelt.te.tensor import Tensor, min_value, reduce_axis
+from smelt.te.tensor import Tensor, compute, min_value, reduce_axis
 from smelt.te.tensor import max as te_max
 from smelt.tir.nodes import IterVar
 
-from .common import describe, number, require, sum_over, tensor
+from .common import (
+    agree,
+    describe,
+    float_only,
+    number,
+    require,
+    same_dtype,
+    stored,
+    sum_over,
+    tensor,
+    wide,
+)  # fmt: skip
 from .conv import Window
+from .reduce import FIRST_MAX
 from .registry import op
 
 
@@ -25,6 +48,11 @@ def _window(
     names = ("kd", "kh", "kw")[-rank:]
     taps = [reduce_axis((0, k), n) for k, n in zip(window.kernel, names, strict=True)]
     return window, taps
+
+
+def _sum_type(dtype: str) -> str:
+    """What windows are summed in: the sum of narrow integers does not fit their type."""
+    return "int32" if not dt.is_float(dtype) and dt.bits(dtype) < 32 else wide(dtype)
 
 
 @op
@@ -64,9 +92,10 @@ def avg_pool(
     window, taps = _window(x, kernel, strides, pads, dilations)
     size = window.result(x.shape[2:])
     padded = window.pad(x, number(0, x.dtype))
+    to = _sum_type(x.dtype)
     total = sum_over(
         (*x.shape[:2], *size),
-        lambda n, c, *y: padded[(n, c, *window.pixel(y, [t.var for t in taps]))],
+        lambda n, c, *y: cast(to, padded[(n, c, *window.pixel(y, [t.var for t in taps]))]),
         taps, "pool_sum",
     )  # fmt: skip
 
@@ -89,3 +118,196 @@ def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> 
     first = maximum(ceildiv(0 - start, step), 0)
     end = minimum(ceildiv(extent - start, step), k)
     return maximum(end - first, 1)
+
+
+# -------------------------------------------------------------------------------------- adaptive
+
+
+class _Even:
+    """The cutting of a dimension into `count` windows of nearly equal extents, which overlap where
+    the extent is no multiple: window i begins at i * extent // count and ends where the next
+    begins, rounded up."""
+
+    def __init__(self, extent: Expr, count: int) -> None:
+        self.extent, self.count = extent, count
+        known = value_of(extent)
+        self.exact = known is not None and known % count == 0
+        if known is None:
+            self.longest = ceildiv(extent, count) + 1
+        else:
+            self.longest = const(
+                max(-(-(i + 1) * known // count) - i * known // count for i in range(count)), INDEX
+            )
+
+    def begin(self, i: Expr) -> Expr:
+        return i * self.longest if self.exact else (i * self.extent) // self.count
+
+    def length(self, i: Expr) -> Expr:
+        if self.exact:
+            return self.longest
+        return ceildiv((i + 1) * self.extent, self.count) - self.begin(i)
+
+
+def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
+    rank = len(x.shape) - 2
+    require(1 <= rank <= 3, f"x {describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions")
+    require(
+        len(size) == rank,
+        f"size={size} has {len(size)} numbers; {rank} spatial dimensions need {rank}",
+    )
+    require(min(size) >= 1, f"size={size}; every number has to be at least 1")
+    cuts = [_Even(e, s) for e, s in zip(x.shape[2:], size, strict=True)]
+    names = ("kd", "kh", "kw")[-rank:]
+    return cuts, [reduce_axis((0, c.longest), n) for c, n in zip(cuts, names, strict=True)]
+
+
+def _in_window(
+    x: Tensor, i: Sequence[Expr], cuts: Sequence[_Even], taps: Sequence[IterVar], blank: Expr
+) -> Expr:
+    """An element of the window of place `i`, `blank` behind the window's end."""
+    at = [c.begin(v) + t.var for c, v, t in zip(cuts, i[2:], taps, strict=True)]
+    inside = [t.var < c.length(v) for c, v, t in zip(cuts, i[2:], taps, strict=True) if not c.exact]
+    e: Expr = x[(i[0], i[1], *at)]
+    return if_then_else(all_of(inside), e, blank) if inside else e
+
+
+@op
+def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
+    """The largest element of each of `size` windows that cover the image evenly.
+
+    Shapes   x [n, c, h...] with 1 to 3 spatial dimensions; result [n, c, size...]
+    Units    window i covers pixels i * h // size up to, not including, ceil((i + 1) * h / size)
+    """
+    cuts, taps = _even(x, size)
+
+    def body(*i: Expr) -> Expr:
+        largest: Expr = te_max(_in_window(x, i, cuts, taps, min_value(x.dtype)), taps)
+        return largest
+
+    return tensor((*x.shape[:2], *size), body, "max_pool")
+
+
+@op
+def adaptive_avg_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
+    """The average of each of `size` windows that cover the image evenly.
+
+    Shapes   x [n, c, h...] with 1 to 3 spatial dimensions; result [n, c, size...]
+    Units    window i covers pixels i * h // size up to, not including, ceil((i + 1) * h / size)
+    """
+    cuts, taps = _even(x, size)
+    to = _sum_type(x.dtype)
+    total = sum_over(
+        (*x.shape[:2], *size),
+        lambda *i: cast(to, _in_window(x, i, cuts, taps, number(0, x.dtype))), taps, "pool_sum",
+    )  # fmt: skip
+
+    def body(*i: Expr) -> Expr:
+        count: Expr = const(1, INDEX)
+        for c, v in zip(cuts, i[2:], strict=True):
+            count = count * c.length(v)
+        return cast(x.dtype, total[i] / cast(total.dtype, count))
+
+    return tensor(total.shape, body, "avg_pool")
+
+
+# ----------------------------------------------------------------------------------- derivatives
+
+
+def _grad_window(
+    grad: Tensor, x: Tensor, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[Window, list[IterVar]]:  # fmt: skip
+    """The window of a pooling whose derivative is wanted; the operands fit each other."""
+    float_only(x)
+    same_dtype(grad=grad, x=x)
+    window, taps = _window(x, kernel, strides, pads, dilations)
+    want = (*x.shape[:2], *window.result(x.shape[2:]))
+    require(
+        len(grad.shape) == len(want),
+        f"grad {describe(grad.shape)} has to be {describe(want)}, the result of the pooling",
+    )
+    for d, (a, b) in enumerate(zip(grad.shape, want, strict=True)):
+        agree(a, b, f"grad {describe(grad.shape)} and x {describe(x.shape)}: dimension {d}")
+    return window, taps
+
+
+def _spread(
+    grad: Tensor, x: Tensor, window: Window, taps: Sequence[IterVar],
+    part: Callable[[Sequence[Expr]], Expr],
+) -> Tensor:  # fmt: skip
+    """For every pixel the sum of `part` at the windows that cover it: window o meets pixel p with
+    its tap t where o * stride + t * dilation = p + begin."""
+    to = wide(x.dtype)
+
+    def body(n: Expr, c: Expr, *p: Expr) -> Expr:
+        place, hits = [], []
+        for d, (v, t) in enumerate(zip(p, taps, strict=True)):
+            moved = v + window.begin[d] - t.var * window.dilations[d]
+            stride = window.strides[d]
+            o = moved // stride
+            hits += [moved >= 0, o < grad.shape[2 + d]]
+            hits += [equal(moved % stride, 0)] if stride > 1 else []
+            place.append(o)
+        return if_then_else(all_of(hits), cast(to, part((n, c, *place))), const(0.0, to))
+
+    return stored(sum_over(x.shape, body, taps, "pool_grad"), x.dtype)
+
+
+@op
+def avg_pool_grad(
+    grad: Tensor, x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), count_include_pad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The derivative of avg_pool: every pixel gets its share of the windows that cover it.
+
+    Shapes   grad as the result of avg_pool; x [n, c, ...]; result as x
+    Units    as in avg_pool
+    """
+    window, taps = _grad_window(grad, x, kernel, strides, pads, dilations)
+    to = wide(x.dtype)
+
+    def share(*i: Expr) -> Expr:
+        count: Expr = const(1, INDEX)
+        for d, y in enumerate(i[2:]):
+            count = count * _inside(window, d, y, x.shape[2 + d], count_include_pad)
+        return cast(to, grad[i]) / cast(to, count)
+
+    shares = tensor(grad.shape, share, "pool_share")
+    return _spread(grad, x, window, taps, lambda i: shares[tuple(i)])
+
+
+@op(kind="opaque")
+def max_pool_grad(
+    grad: Tensor, x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
+) -> Tensor:  # fmt: skip
+    """The derivative of max_pool: every window's goes to its largest element, the first of equal
+    ones in the order of memory.
+
+    Shapes   grad as the result of max_pool; x [n, c, ...]; result as x
+    Units    as in max_pool
+    """
+    window, taps = _grad_window(grad, x, kernel, strides, pads, dilations)
+    k = [reduce_axis(t.dom, "m" + t.var.name) for t in taps]
+    nowhere = const(1 << 31, INDEX)
+
+    def number_of(tap: Sequence[Expr]) -> Expr:
+        place: Expr = const(0, INDEX)
+        for e, t in zip(window.kernel, tap, strict=True):
+            place = place * e + t
+        return place
+
+    def largest(n: Expr, c: Expr, *y: Expr) -> Any:
+        tap = [a.var for a in k]
+        at = [v - b for v, b in zip(window.pixel(y, tap), window.begin, strict=True)]
+        inside = all_of([all_of(v >= 0, v < e) for v, e in zip(at, x.shape[2:], strict=True)])
+        value = if_then_else(inside, x[(n, c, *at)], min_value(x.dtype))
+        return FIRST_MAX((select(inside, number_of(tap), nowhere), value), k)
+
+    found: Tensor = compute(grad.shape, largest, "pool_place")[0]
+
+    def part(i: Sequence[Expr]) -> Expr:
+        own = equal(found[tuple(i)], number_of([t.var for t in taps]))
+        return select(own, grad[tuple(i)], number(0, x.dtype))
+
+    return _spread(grad, x, window, taps, part)

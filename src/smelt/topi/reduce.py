@@ -8,7 +8,7 @@ from typing import Any
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import call, equal, select
-from smelt.ir.expr import INDEX, And, Expr, Or, cast, const, convert
+from smelt.ir.expr import INDEX, And, Expr, Or, cast, const
 from smelt.te.tensor import (
     Tensor,
     comm_reducer,
@@ -17,11 +17,11 @@ from smelt.te.tensor import (
     min_value,
     reduce_all,
     reduce_any,
-    reduce_axis,
 )
 from smelt.te.tensor import max as te_max
 from smelt.te.tensor import min as te_min
 from smelt.te.tensor import prod as te_prod
+from smelt.tir.nodes import Stmt
 
 from .common import (
     axes_of,
@@ -34,6 +34,7 @@ from .common import (
     tensor,
     wide,
 )  # fmt: skip
+from .program import Cell, Lanes, loop, program, seq, store
 from .registry import op
 
 Axes = tuple[int, ...] | None
@@ -241,6 +242,8 @@ _ARGMAX = {
     last: _picker(f"argmax{'_last' * last}", lambda a, b: a > b, min_value, last)
     for last in (False, True)
 }
+FIRST_MAX = _ARGMAX[False]
+"""The reduction of (index, value) pairs to the largest value; the first index among equals."""
 _ARGMIN = {
     last: _picker(f"argmin{'_last' * last}", lambda a, b: a < b, max_value, last)
     for last in (False, True)
@@ -329,6 +332,35 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return tensor(x.shape, body, "log_softmax")
 
 
+# ----------------------------------------------------------------------------------------- scans
+
+
+def scan(
+    x: Tensor, axis: int, join: Callable[[Expr, Expr], Expr], start: int, name: str,
+    exclusive: bool = False, reverse: bool = False,
+) -> Tensor:  # fmt: skip
+    """The elements before each one along `axis` joined; narrow floats meet in float32."""
+    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    lanes = Lanes(x, axis_of(axis, len(x.shape)))
+    so_far = Cell(wide(x.dtype), "so_far")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x,), (result,) = ins, outs
+
+        def one(lane: Expr) -> Stmt:
+            def step(k: Expr) -> Stmt:
+                at = lanes.at(lane, lanes.size - 1 - k if reverse else k)
+                joined = so_far.set(join(so_far.value, cast(wide(x.dtype), x[at])))
+                kept = store(result, at, cast(x.dtype, so_far.value))
+                return seq(kept, joined) if exclusive else seq(joined, kept)
+
+            return seq(so_far.set(start), loop(lanes.size, step, "k"))
+
+        return lanes.each([so_far], (ins, outs), one)
+
+    return program([x.shape], [x.dtype], [x], body, name)[0]
+
+
 @op
 def cumsum(x: Tensor, *, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The sum of the elements before each one along `axis`.
@@ -336,18 +368,14 @@ def cumsum(x: Tensor, *, axis: int = 0, exclusive: bool = False, reverse: bool =
     exclusive  without the element itself
     reverse    of the elements after it
     """
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    axis = axis_of(axis, len(x.shape))
-    k = reduce_axis((0, x.shape[axis]), "k")
-    to = wide(x.dtype)
+    return scan(x, axis, lambda a, b: a + b, 0, "cumsum", exclusive, reverse)
 
-    def body(*i: Expr) -> Expr:
-        here = i[axis]
-        if reverse:
-            taken = k.var > here if exclusive else k.var >= here
-        else:
-            taken = k.var < here if exclusive else k.var <= here
-        element = cast(to, x[(*i[:axis], k.var, *i[axis + 1 :])])
-        return select(taken, element, convert(0, to))
 
-    return stored(sum_over(x.shape, body, [k], "cumsum"), x.dtype)
+@op
+def cumprod(x: Tensor, *, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The product of the elements before each one along `axis`.
+
+    exclusive  without the element itself
+    reverse    of the elements after it
+    """
+    return scan(x, axis, lambda a, b: a * b, 1, "cumprod", exclusive, reverse)

@@ -18,7 +18,7 @@ from typing import Any, overload
 from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.te.tensor import ComputeOp, Tensor, placeholder, topological
+from smelt.te.tensor import ComputeOp, ExternOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 
 from .common import operand
@@ -171,11 +171,12 @@ def _kind(outputs: Sequence[Tensor]) -> str:
     injective    an index map moves elements, none is read twice for one result
     contraction  one reduction of a product of two inputs (the anchor of a fused kernel)
     reduce       one reduction otherwise
-    opaque       several reductions or results: a kernel of its own
+    opaque       several reductions or results, or a program: a kernel of its own
     """
-    computes = [o for o in topological(outputs) if isinstance(o, ComputeOp)]
+    stages = topological(outputs)
+    computes = [o for o in stages if isinstance(o, ComputeOp)]
     reductions = [o for o in computes if o.reduce_axis]
-    if len(reductions) > 1 or len(outputs) > 1:
+    if len(reductions) > 1 or len(outputs) > 1 or any(isinstance(o, ExternOp) for o in stages):
         return "opaque"
     if reductions:
         e = reductions[0].body[0]

@@ -113,11 +113,9 @@ def _linear_without_outside(a: _Axis, i: Expr) -> list[tuple[Expr, Expr | None]]
     return _counted(a, cast(INDEX, down), [1.0 - weight, weight], 0)
 
 
-def _cubic(a: _Axis, i: Expr, coefficient: float, exclude: bool) -> list[tuple[Expr, Expr | None]]:
-    x = a.source(i)
-    down = call("floor", x)
-    t = x - down
-    c = coefficient
+def cubic_weights(t: Expr, c: float) -> list[Expr]:
+    """The weights of the four elements around a point that lies `t` behind the second of them, by
+    cubic convolution with the coefficient c."""
 
     def near(v: Expr) -> Expr:
         return ((c + 2) * v - (c + 3)) * v * v + 1.0
@@ -125,7 +123,13 @@ def _cubic(a: _Axis, i: Expr, coefficient: float, exclude: bool) -> list[tuple[E
     def far(v: Expr) -> Expr:
         return ((c * v - 5 * c) * v + 8 * c) * v - 4 * c
 
-    weights = [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+    return [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+
+
+def _cubic(a: _Axis, i: Expr, coefficient: float, exclude: bool) -> list[tuple[Expr, Expr | None]]:
+    x = a.source(i)
+    down = call("floor", x)
+    weights = cubic_weights(x - down, coefficient)
     first = cast(INDEX, down)
     if exclude:
         return _counted(a, first, weights, 1)

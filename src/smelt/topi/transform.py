@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.build import all_of, ceildiv, if_then_else, maximum, minimum, value_of
+from smelt.ir.build import all_of, ceildiv, equal, if_then_else, maximum, minimum, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, const, convert
 from smelt.te.tensor import Tensor
 
@@ -258,18 +258,22 @@ def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     )
 
 
+PAD_MODES = ("constant", "reflect", "symmetric", "edge", "wrap")
+
+
 @op
 def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0) -> Tensor:
     """x with a border; negative numbers cut elements off.
 
     pads  elements in front of every dimension, then behind every dimension
     mode  what stands in the border: "constant" (value), "edge" (the nearest element), "reflect"
-          (mirrored without the edge), "wrap" (the other side)
+          (mirrored without the edge), "symmetric" (mirrored with the edge), "wrap" (the other
+          side)
     """
     rank = len(x.shape)
     require(
-        mode in ("constant", "reflect", "edge", "wrap"),
-        f"mode={mode!r}; legal: 'constant', 'reflect', 'edge', 'wrap'",
+        mode in PAD_MODES,
+        f"mode={mode!r}; legal: {', '.join([repr(m) for m in PAD_MODES])}",
     )
     require(
         len(pads) == 2 * rank,
@@ -308,6 +312,9 @@ def _border(
         return maximum(minimum(v, n - 1), 0)
     if mode == "wrap":
         return v % n
+    if mode == "symmetric":
+        phase = v % (2 * n)
+        return minimum(phase, (2 * n - 1) - phase)
     known = value_of(n)
     if known is not None and not _above(front[d], known - 1) and not _above(back[d], known - 1):
         left = maximum(v, 0 - v)
@@ -316,6 +323,28 @@ def _border(
     period = maximum(2 * (n - 1), 1)
     phase = v % period
     return minimum(phase, period - phase) if known != 1 else ZERO
+
+
+@op
+def dilate(x: Tensor, *, strides: tuple[int, ...], value: float = 0.0) -> Tensor:
+    """x with stride - 1 elements of `value` between neighbours of every dimension.
+
+    Shapes   result (extent - 1) * stride + 1 for each dimension
+    strides  one number per dimension, at least 1
+    """
+    require(
+        len(strides) == len(x.shape),
+        f"strides has {len(strides)} numbers; x {describe(x.shape)} needs {len(x.shape)}",
+    )
+    require(all(s >= 1 for s in strides), f"strides={strides}; every number has to be at least 1")
+
+    def body(*i: Expr) -> Expr:
+        hits = [equal(v % s, 0) for v, s in zip(i, strides, strict=True) if s > 1]
+        at = tuple([v // s for v, s in zip(i, strides, strict=True)])
+        return if_then_else(all_of(hits), x[at], number(value, x.dtype))
+
+    shape = [(e - 1) * s + 1 for e, s in zip(x.shape, strides, strict=True)]
+    return tensor(shape, body, "dilate")
 
 
 @op

@@ -33,7 +33,7 @@ class _Branch:
 
 def _product(n: RelaxExpr) -> Call | None:
     """A product of some tensor with a constant matrix."""
-    if not is_op(n, "matmul") or n.attrs["transpose_a"]:
+    if not is_op(n, "matmul") or n.attrs["transpose_a"] or n.attrs["out_dtype"]:
         return None
     x, w = n.args
     if not isinstance(w, Constant) or isinstance(x, Constant):

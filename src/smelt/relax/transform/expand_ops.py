@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
+
+import numpy as np
 
 from smelt.ir.module import IRModule
 from smelt.relax.graph_op import GraphOp
-from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, rewrite
+from smelt.relax.interpret import evaluate_op
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    constant,
+    rewrite,
+    values,
+)
+from smelt.topi.registry import Op
 
-__all__ = ["expand_ops"]
+__all__ = ["expand_ops", "folded"]
 
 
 def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
@@ -32,7 +47,26 @@ def _expanded(node: RelaxExpr, names: Collection[str] | None) -> RelaxExpr | Non
         return None
     if names is not None and node.op.name not in names:
         return None
+    if node.op.needs:
+        node = node.replace(
+            args=tuple([folded(a) if i in node.op.needs else a for i, a in enumerate(node.args)])
+        )
     made = node.op.expand(node)
     if node.name and isinstance(made, Call) and not made.name:
         return made.replace(name=node.name)
     return made
+
+
+def folded(value: RelaxExpr | None) -> RelaxExpr | None:
+    """A value of the core's operators as one constant, where it follows from constants alone."""
+    if value is None or any(not isinstance(n, Call | Constant) for n in values(value)):
+        return value
+    known: dict[RelaxExpr, Any] = {}
+    for n in values(value):
+        if isinstance(n, Constant):
+            known[n] = n.data
+        elif isinstance(n, Call) and isinstance(n.op, Op) and not isinstance(n.op, GraphOp):
+            known[n] = evaluate_op(n.op, [None if a is None else known[a] for a in n.args], n.attrs)
+        else:
+            return value
+    return value if isinstance(value, Constant) else constant(np.asarray(known[value]))

@@ -36,7 +36,9 @@ def vector_along(c: Array, rank: int, axis: int) -> Array | None:
 def _scaled(g: Graph, y: Call, c: Array) -> RelaxExpr | None:
     """A product with constant weights times `c`, by scaling the weights."""
     x, w = y.args[:2]
-    if not isinstance(w, Constant) or isinstance(x, Constant) or not g.single(y) or not is_float(y):
+    if not isinstance(w, Constant) or isinstance(x, Constant) or not g.single(y):
+        return None
+    if not is_float(y) or dtype_of(y) != dtype_of(w):  # weights of a narrow type would lose digits
         return None
     rank = tensor_type_of(y).rank
     channel = rank - 1 if op_name(y) == "matmul" else 1
@@ -98,6 +100,7 @@ def scale_before_product(g: Graph, n: Call) -> RelaxExpr | None:
         or not isinstance(w, Constant)
         or not g.single(y)
         or not is_float(n)
+        or dtype_of(n) != dtype_of(w)
     ):
         return None
     found = constant_operand(y)
@@ -142,7 +145,9 @@ def shift_before_conv(g: Graph, n: Call) -> RelaxExpr | None:
     ):
         return None
     found = constant_operand(y)
-    if not found or tensor_type_of(found[0]) is not tensor_type_of(y) or not is_float(n):
+    if not found or tensor_type_of(found[0]) is not tensor_type_of(y):
+        return None
+    if not is_float(n) or dtype_of(n) != dtype_of(w):
         return None
     x, t = found
     wide = g.exact(w)

@@ -92,6 +92,8 @@ def attention(g: Graph, n: Call) -> RelaxExpr | None:
     found = _scores(s.args[0])
     if found is None or not is_float(n):
         return None
+    if n.attrs["out_dtype"] or found.product.attrs["out_dtype"]:
+        return None
     q, k = found.product.args
     if q is None or k is None or not g.only_inside(n, q, k, v, found.mask):
         return None

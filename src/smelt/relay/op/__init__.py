@@ -8,7 +8,7 @@ from typing import Any
 from smelt.ir.errors import SmeltError, Unsupported
 from smelt.topi.registry import Op, ops
 
-from ..dialect import RELAY, builder
+from ..dialect import FUNCTIONS, RELAY, builder
 from ..names import Namespace
 
 __all__ = ["Op", "get", "list_op_names"]
@@ -54,6 +54,8 @@ def list_op_names() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if not name.startswith("_"):
+        if name in FUNCTIONS:
+            return FUNCTIONS[name]
         try:
             return builder(get(name))
         except SmeltError as e:

@@ -1,5 +1,41 @@
 """The bodies of Relay's operators: one function each, written in the core's operators."""
 
-from . import broadcast, create, nn, nn_window, reduce, transform, unary
+from . import (
+    annotation,
+    broadcast,
+    create,
+    dyn,
+    image,
+    layout,
+    nn,
+    nn_norm,
+    nn_pool,
+    nn_space,
+    nn_window,
+    reduce,
+    select,
+    signal,
+    sparse,
+    transform,
+    unary,
+)
 
-__all__ = ["broadcast", "create", "nn", "nn_window", "reduce", "transform", "unary"]
+__all__ = [
+    "annotation",
+    "broadcast",
+    "create",
+    "dyn",
+    "image",
+    "layout",
+    "nn",
+    "nn_norm",
+    "nn_pool",
+    "nn_space",
+    "nn_window",
+    "reduce",
+    "select",
+    "signal",
+    "sparse",
+    "transform",
+    "unary",
+]

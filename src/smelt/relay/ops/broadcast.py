@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from smelt.ir import dtype as dt
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
 from ..dialect import RELAY, relay_op
+from .common import dtype_of
 
 # Relay's name: the core's
 SAME = {
@@ -20,6 +22,7 @@ SAME = {
     },
     "floor_mod": "mod",
     "mod": "fmod",
+    "trunc_mod": "fmod",
 }  # fmt: skip
 
 
@@ -39,3 +42,10 @@ for _name, _core in SAME.items():
 def where(condition: RelaxExpr, x: RelaxExpr, y: RelaxExpr) -> RelaxExpr:
     """x where the condition is true, y elsewhere."""
     return call("where", condition, x, y)
+
+
+@relay_op("trunc_divide")
+def trunc_divide(lhs: RelaxExpr, rhs: RelaxExpr) -> RelaxExpr:
+    """The quotient without its fraction: toward zero."""
+    found = call("divide", lhs, rhs)
+    return call("trunc", found) if dt.is_float(dtype_of(found)) else found

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Expr
-from smelt.ir.types import TensorType
-from smelt.relax.nodes import RelaxExpr, call
+from smelt.ir.types import TensorType, TupleType
+from smelt.relax.nodes import Constant, RelaxExpr, Tuple, TupleGetItem, call, constant
 
-__all__ = ["axes_of", "dtype_of", "extents", "normal_axis", "numbers", "pad_numbers", "rank_of",
-           "reshaped", "shape_of", "to_layout", "turned"]  # fmt: skip
+__all__ = ["along", "array_of", "axes_of", "cast_to", "count_of", "dtype_of", "extents", "filled",
+           "forbidden", "index_vector", "items_of", "legal", "normal_axis", "number_of", "numbers", "one_of",
+           "pad_numbers", "rank_of", "reshaped", "scalar", "shape_of", "sizes", "to_layout",
+           "turned"]  # fmt: skip
 
 Attrs = dict[str, Any]
 
@@ -99,6 +104,81 @@ def turned(x: RelaxExpr, have: str, want: str) -> RelaxExpr:
     if sorted(have) != sorted(want):
         raise TypeMismatch(f"the layout {have!r} cannot be seen as {want!r}")
     return call("transpose", x, axes=tuple([have.index(c) for c in want]))
+
+
+def array_of(x: RelaxExpr | None) -> np.ndarray[Any, Any] | None:
+    """The array of an operand that is a constant; None: it is not."""
+    return x.data.view(np.ndarray) if isinstance(x, Constant) else None
+
+
+def number_of(x: RelaxExpr | None) -> Any:
+    """The number that a constant of one element holds; None: the operand is no such constant."""
+    data = array_of(x)
+    return None if data is None or data.size != 1 else data.reshape(-1)[0].item()
+
+
+def sizes(x: RelaxExpr) -> tuple[int, ...]:
+    """The integers of a constant operand."""
+    data = array_of(x)
+    assert data is not None
+    return tuple([int(v) for v in data.reshape(-1)])
+
+
+def index_vector(values: Any) -> Constant:
+    """Indices known when the program is made, as an operand."""
+    return constant(np.asarray(values, "int64"))
+
+
+def scalar(value: float | bool, dtype: str) -> Constant:
+    """One number as an operand."""
+    return constant(np.asarray(value, dt.to_numpy(dtype)))
+
+
+def filled(like: RelaxExpr, value: float) -> RelaxExpr:
+    """A tensor of one number, of the shape and type of another one."""
+    return call("full", shape=shape_of(like), value=value, dtype=dtype_of(like))
+
+
+def cast_to(x: RelaxExpr, dtype: str | None) -> RelaxExpr:
+    """A tensor as an element type; "" and None: as it is."""
+    return x if not dtype or dtype_of(x) == dtype else call("cast", x, dtype=dtype)
+
+
+def count_of(x: RelaxExpr) -> Any:
+    """The number of elements."""
+    shape_of(x)
+    return x.type.elements()  # type: ignore[attr-defined]
+
+
+def items_of(data: RelaxExpr) -> list[RelaxExpr]:
+    """The items of an operand that is a tuple."""
+    if isinstance(data, Tuple):
+        return list(data.items)
+    if not isinstance(data.type, TupleType):
+        raise TypeMismatch("the operand is one tensor; a tuple of tensors is legal")
+    return [TupleGetItem(data, i) for i in range(len(data.type.items))]
+
+
+def along(x: RelaxExpr, axis: int, begin: Any, end: Any, step: int = 1) -> RelaxExpr:
+    """The elements from begin up to end of one axis."""
+    return call("strided_slice", x, axes=(axis,), begin=(begin,), end=(end,), strides=(step,))
+
+
+def legal(condition: bool, message: str) -> None:
+    """A rule of an operator; the message says what breaks it and what would be right."""
+    if not condition:
+        raise TypeMismatch(message)
+
+
+def one_of(name: str, value: Any, *known: Any) -> None:
+    """An attribute that has one of a few values."""
+    legal(value in known, f"{name}={value!r}; legal: {', '.join([repr(k) for k in known])}")
+
+
+def forbidden(**given: tuple[Any, Any]) -> None:
+    """Attributes that have one legal value here: name=(value, the legal one)."""
+    for name, (value, usual) in given.items():
+        legal(value == usual, f"{name}={value!r} is not supported; legal: {usual!r}")
 
 
 def to_layout(layout: str, legal: Sequence[str], what: str) -> str:

@@ -2,20 +2,278 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from smelt.relax.nodes import RelaxExpr, call
+import numpy as np
 
-from ..dialect import relay_op
+from smelt.ir.build import value_of
+from smelt.ir.expr import Expr
+from smelt.relax.nodes import RelaxExpr, call, constant
+
+from ..dialect import const, make, relay_function, relay_op
+from .common import (
+    array_of,
+    cast_to,
+    dtype_of,
+    filled,
+    items_of,
+    legal,
+    normal_axis,
+    number_of,
+    one_of,
+    rank_of,
+    reshaped,
+    scalar,
+    shape_of,
+)
 
 
-@relay_op("zeros")
+def tuple_of(shape: Any) -> dict[str, Any] | Any:
+    """A shape as a tuple; one number is that of one dimension."""
+    return tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+
+
+def with_shape(attrs: dict[str, Any]) -> dict[str, Any]:
+    """The attributes with the shape as a tuple."""
+    attrs["shape"] = tuple_of(attrs["shape"])
+    return attrs
+
+
+@relay_op("zeros", prepare=with_shape)
 def zeros(*, shape: Any, dtype: str = "float32") -> RelaxExpr:
     """All zero."""
     return call("full", shape=shape, value=0.0, dtype=dtype)
 
 
-@relay_op("ones")
+@relay_op("ones", prepare=with_shape)
 def ones(*, shape: Any, dtype: str = "float32") -> RelaxExpr:
     """All one."""
     return call("full", shape=shape, value=1.0, dtype=dtype)
+
+
+@relay_op("full", prepare=with_shape)
+def full(fill_value: RelaxExpr, *, shape: Any = (), dtype: str = "") -> RelaxExpr:
+    """All fill_value, a scalar; dtype "": of its type."""
+    legal(rank_of(fill_value) == 0, f"fill_value has {rank_of(fill_value)} dimensions; 0 are legal")
+    known, dtype = number_of(fill_value), dtype or dtype_of(fill_value)
+    if known is not None:
+        return call("full", shape=shape, value=known, dtype=dtype)
+    return call("broadcast_to", cast_to(fill_value, dtype), shape=shape)
+
+
+@relay_op("zeros_like")
+def zeros_like(data: RelaxExpr) -> RelaxExpr:
+    """All zero, in the shape and type of a tensor."""
+    return filled(data, 0.0)
+
+
+@relay_op("ones_like")
+def ones_like(data: RelaxExpr) -> RelaxExpr:
+    """All one, in the shape and type of a tensor."""
+    return filled(data, 1.0)
+
+
+@relay_op("full_like")
+def full_like(data: RelaxExpr, fill_value: RelaxExpr) -> RelaxExpr:
+    """All fill_value, a scalar, in the shape and type of a tensor."""
+    legal(rank_of(fill_value) == 0, f"fill_value has {rank_of(fill_value)} dimensions; 0 are legal")
+    return call("broadcast_to", cast_to(fill_value, dtype_of(data)), shape=shape_of(data))
+
+
+@relay_function("full")
+def build_full(fill_value: Any, shape: Any = (), dtype: str = "") -> RelaxExpr:
+    """A tensor of one value, which is a number or a scalar; the shape may be an expression."""
+    value = fill_value if isinstance(fill_value, RelaxExpr) else const(fill_value, dtype or None)
+    return shaped("full", (value,), shape, dtype=dtype)
+
+
+@relay_function("zeros")
+def build_zeros(shape: Any, dtype: str = "float32") -> RelaxExpr:
+    """Zeros; the shape may be an expression."""
+    return shaped("zeros", (), shape, dtype=dtype)
+
+
+@relay_function("ones")
+def build_ones(shape: Any, dtype: str = "float32") -> RelaxExpr:
+    """Ones; the shape may be an expression."""
+    return shaped("ones", (), shape, dtype=dtype)
+
+
+def shaped(name: str, operands: tuple[RelaxExpr, ...], shape: Any, **attrs: Any) -> RelaxExpr:
+    """A call whose shape is an attribute, or of the dyn operator where it is an expression."""
+    known = array_of(shape) if isinstance(shape, RelaxExpr) else None
+    if known is not None:
+        shape = tuple([int(n) for n in known.reshape(-1)])
+    if isinstance(shape, RelaxExpr):
+        return make(f"dyn.{name}", *operands, shape, **attrs)
+    return make(name, *operands, shape=tuple_of(shape), **attrs)
+
+
+# ---------------------------------------------------------------------------------- sequences
+
+
+@relay_op("arange", needs=("begin", "end", "by"))
+def arange(
+    begin: RelaxExpr | None = None,
+    end: RelaxExpr | None = None,
+    by: RelaxExpr | None = None,
+    *,
+    start: Any = 0,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: str = "float32",
+) -> RelaxExpr:
+    """start, start + step, ... up to stop, which is left out.
+
+    The three are attributes where they are numbers or sizes, else operands.
+    """
+    if end is not None:
+        start, stop, step = number_of(begin), number_of(end), number_of(by)
+        legal(None not in (start, stop, step), "start, stop and step have to be one number each")
+    legal(step != 0, "step=0; it has to be another number")
+    return call("arange", start=start, step=step, count=_steps(start, stop, step), dtype=dtype)
+
+
+def _steps(start: Any, stop: Any, step: Any) -> Any:
+    if not any(isinstance(v, Expr) for v in (start, stop, step)):
+        return max(0, math.ceil((stop - start) / step))
+    legal(
+        isinstance(step, int) and step > 0,
+        f"step={step}; beside sizes that are not known it has to be a whole number above 0",
+    )
+    return (stop - start + (step - 1)) // step
+
+
+@relay_function("arange")
+def build_arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: str = "float32"
+) -> RelaxExpr:
+    """start, start + step, ... up to stop; one argument alone is stop. Numbers or scalars."""
+    if stop is None:
+        start, stop = 0, start
+    found = [_plain(v) for v in (start, stop, 1 if step is None else step)]
+    if any(isinstance(v, RelaxExpr) for v in found):
+        given = [v if isinstance(v, RelaxExpr) else const(v, dtype) for v in found]
+        return make("arange", *given, dtype=dtype)
+    return make("arange", start=found[0], stop=found[1], step=found[2], dtype=dtype)
+
+
+def _plain(value: Any) -> Any:
+    known = number_of(value) if isinstance(value, RelaxExpr) else None
+    return value if known is None else known
+
+
+@relay_op("meshgrid", results=lambda call: len(items_of(call.args[0])))
+def meshgrid(data: RelaxExpr, *, indexing: str = "ij") -> list[RelaxExpr]:
+    """Vectors as coordinates of a grid: each repeated over the dimensions of the others."""
+    one_of("indexing", indexing, "ij", "xy")
+    items = items_of(data)
+    for n, x in enumerate(items):
+        legal(rank_of(x) <= 1, f"tensor {n} has {rank_of(x)} dimensions; 0 or 1 are legal")
+    order = list(range(len(items)))
+    if indexing == "xy" and len(items) > 1:
+        order[:2] = [1, 0]
+    shape = tuple([shape_of(items[i])[0] if rank_of(items[i]) else 1 for i in order])
+    out = []
+    for i, x in enumerate(items):
+        at = order.index(i)
+        alone = [shape[at] if d == at else 1 for d in range(len(shape))]
+        out.append(call("broadcast_to", reshaped(x, alone), shape=shape))
+    return out
+
+
+@relay_op("one_hot")
+def one_hot(
+    indices: RelaxExpr,
+    on_value: RelaxExpr,
+    off_value: RelaxExpr,
+    *,
+    depth: Any,
+    axis: int = -1,
+    dtype: str = "float32",
+) -> RelaxExpr:
+    """on_value where the place along a new axis is the index, off_value elsewhere."""
+    axis = normal_axis(axis, rank_of(indices) + 1)
+    on, off = number_of(on_value), number_of(off_value)
+    if on is not None and off is not None and _outside(indices):
+        return call("one_hot", indices, depth=depth, axis=axis, on_value=on, off_value=off,
+                    dtype=dtype)  # fmt: skip
+    rank = rank_of(indices) + 1
+    place = call("arange", start=0, step=1, count=depth, dtype=dtype_of(indices))
+    place = reshaped(place, [depth if d == axis else 1 for d in range(rank)])
+    hit = call("equal", call("expand_dims", indices, axes=(axis,)), place)
+    return call("where", hit, cast_to(on_value, dtype), cast_to(off_value, dtype))
+
+
+def _outside(indices: RelaxExpr) -> bool:
+    """Whether no index is negative: the core counts those from the end, Relay leaves them out."""
+    known = array_of(indices)
+    return dtype_of(indices).startswith("uint") or (known is not None and bool((known >= 0).all()))
+
+
+@relay_function("one_hot")
+def build_one_hot(
+    indices: Any, on_value: Any, off_value: Any, depth: Any, axis: int = -1, dtype: str = "float32"
+) -> RelaxExpr:
+    """on_value at the index along a new axis; depth may be an expression."""
+    on, off = (v if isinstance(v, RelaxExpr) else const(v, dtype) for v in (on_value, off_value))
+    depth = _plain(depth)
+    if isinstance(depth, RelaxExpr):
+        return make("dyn.one_hot", indices, on, off, depth, axis=axis, dtype=dtype)
+    return make("one_hot", indices, on, off, depth=depth, axis=axis, dtype=dtype)
+
+
+# ------------------------------------------------------------------------------------- shapes
+
+
+@relay_op("shape_of", "vm.shape_of")
+def shape_of_(data: RelaxExpr, *, dtype: str = "int32") -> RelaxExpr:
+    """The extents as a vector."""
+    shape = shape_of(data)
+    known = [value_of(e) for e in shape]
+    if None not in known:
+        return constant(np.asarray(known, dtype))
+    return call("concat", *[size(e, dtype) for e in shape])
+
+
+def size(e: Any, dtype: str) -> RelaxExpr:
+    """An extent as a vector of one element."""
+    return call("arange", start=e, step=1, count=1, dtype=dtype)
+
+
+@relay_op("ndarray_size")
+def ndarray_size(data: RelaxExpr, *, dtype: str = "int32") -> RelaxExpr:
+    """The number of elements, a scalar."""
+    total = data.type.elements()  # type: ignore[attr-defined]
+    known = value_of(total)
+    return reshaped(size(total, dtype), ()) if known is None else scalar(known, dtype)
+
+
+# --------------------------------------------------------------------------------- diagonals
+
+
+@relay_op("matrix_set_diag")
+def matrix_set_diag(
+    data: RelaxExpr, diagonal: RelaxExpr, *, k: Any = 0, align: str = "RIGHT_LEFT"
+) -> RelaxExpr:
+    """Matrices with the diagonals k[0] to k[1] replaced; one number is one diagonal."""
+    many = tuple(k) if isinstance(k, tuple | list) else (k, k)
+    return call("matrix_set_diag", data, diagonal, k=many if len(many) == 2 else many * 2,
+                align=align)  # fmt: skip
+
+
+@relay_op("trilu", needs=())
+def trilu(data: RelaxExpr, k: RelaxExpr, *, upper: bool = True) -> RelaxExpr:
+    """The upper or lower triangle of matrices, zeros elsewhere.
+
+    k  a scalar: the diagonal that still belongs to it, counted to the right
+    """
+    known = number_of(k)
+    if known is not None:
+        return call("trilu", data, k=known, upper=upper)
+    rows, columns = shape_of(data)[-2:]
+    i = reshaped(call("arange", count=rows, dtype="int64"), (rows, 1))
+    right = call("subtract", call("arange", count=columns, dtype="int64"), i)
+    kept = call("greater_equal" if upper else "less_equal", right, cast_to(k, "int64"))
+    return call("where", kept, data, scalar(0, dtype_of(data)))

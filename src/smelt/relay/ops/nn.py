@@ -1,14 +1,31 @@
-"""Operators of neural networks without a window."""
+"""Products, activations over an axis, losses."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from smelt.ir.errors import TypeMismatch
+from smelt.ir.build import value_of
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import relay_op
-from .common import extents, normal_axis, rank_of, reshaped, shape_of
+from ..dialect import make, relay_function, relay_op, wrapped
+from .common import (
+    along,
+    cast_to,
+    dtype_of,
+    extents,
+    filled,
+    legal,
+    normal_axis,
+    one_of,
+    rank_of,
+    reshaped,
+    scalar,
+    shape_of,
+    turned,
+)
+from .layout import parse_layout, whole_dims
+
+# ------------------------------------------------------------------------------------- products
 
 
 @relay_op("nn.dense")
@@ -16,10 +33,28 @@ def dense(
     data: RelaxExpr, weight: RelaxExpr, *, units: int | None = None, out_dtype: str = ""
 ) -> RelaxExpr:
     """data [..., k] times the weight [units, k] transposed."""
-    have = extents(weight)[0]
-    if units is not None and have not in (None, units):
-        raise TypeMismatch(f"nn.dense: units={units}, but the weight has {have} rows")
+    _two_dimensions(weight)
+    rows, depth = extents(weight)
+    legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
+    _meet(data, -1, depth, "the weight has {} columns")
     return product(data, weight, False, True, out_dtype)
+
+
+def _two_dimensions(weight: RelaxExpr) -> None:
+    legal(
+        rank_of(weight) == 2,
+        f"the weight has {rank_of(weight)} dimensions; 2 are legal: [units, k]",
+    )
+
+
+def _meet(data: RelaxExpr, axis: int, want: int | None, other: str) -> None:
+    """The extent that the data and the other factor share."""
+    legal(rank_of(data) > 0, "the data is a scalar; it needs at least one dimension")
+    have = extents(data)[axis]
+    legal(
+        have == want or None in (have, want),
+        f"axis {axis} of the data has {have} elements, {other.format(want)}; they have to be equal",
+    )
 
 
 @relay_op("nn.matmul")
@@ -33,6 +68,8 @@ def matmul(
     transpose_b: bool = False,
 ) -> RelaxExpr:
     """A product of matrices."""
+    have = extents(tensor_b)[-2 if transpose_b else -1]
+    legal(units is None or have in (None, units), f"units={units}, but tensor_b has {have} columns")
     return product(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype)
 
 
@@ -45,110 +82,142 @@ def batch_matmul(
     transpose_a: bool = False,
     transpose_b: bool = True,
 ) -> RelaxExpr:
-    """Products of matrices, one for each of the first dimension's."""
+    """Products of matrices, one for each of the first dimension's; a batch of 1 is repeated."""
+    for name, x in (("tensor_a", tensor_a), ("tensor_b", tensor_b)):
+        legal(rank_of(x) >= 3, f"{name} has {rank_of(x)} dimensions; at least 3 are needed")
     return product(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype)
 
 
 def product(a: RelaxExpr, b: RelaxExpr, turn_a: bool, turn_b: bool, out_dtype: str) -> RelaxExpr:
     """A product of matrices whose sums are of another type where out_dtype says so."""
-    if out_dtype and out_dtype != a.type.dtype:  # type: ignore[attr-defined]
-        a, b = (call("cast", x, dtype=out_dtype) for x in (a, b))
-    return call("matmul", a, b, transpose_a=turn_a, transpose_b=turn_b)
+    return call("matmul", a, b, transpose_a=turn_a, transpose_b=turn_b, out_dtype=out_dtype)
+
+
+@relay_op("nn.contrib_dense_pack")
+def contrib_dense_pack(
+    data: RelaxExpr, weight: RelaxExpr, *, units: int | None = None, out_dtype: str = "",
+    weight_layout: str = "NC8n",
+) -> RelaxExpr:  # fmt: skip
+    """A dense product whose weight has another layout."""
+    plain, letters = whole_dims(weight, parse_layout(weight_layout, "weight_layout"))
+    return product(data, turned(plain, letters, "NC"), False, True, out_dtype)
+
+
+@relay_function("nn.contrib_dense_pack")
+def build_dense_pack(
+    data: Any, weight: Any, weight_layout: str = "NC", units: int | None = None, out_dtype: str = ""
+) -> RelaxExpr:
+    """A dense product whose weight has another layout."""
+    return make("nn.contrib_dense_pack", data, weight, units=units, out_dtype=out_dtype,
+                weight_layout=weight_layout)  # fmt: skip
 
 
 @relay_op("nn.bias_add")
 def bias_add(data: RelaxExpr, bias: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     """A vector added along an axis."""
     at = normal_axis(axis, rank_of(data))
-    if rank_of(bias) != 1:
-        raise TypeMismatch(f"nn.bias_add: the bias has {rank_of(bias)} dimensions; one is legal")
-    a, b = shape_of(data)[at], shape_of(bias)[0]
-    known = (extents(data)[at], extents(bias)[0])
-    if a is not b and None not in known:
-        raise TypeMismatch(
-            f"nn.bias_add: the bias has {known[1]} elements, axis {axis} of the data has {known[0]}"
-        )
+    legal(rank_of(bias) == 1, f"the bias has {rank_of(bias)} dimensions; one is legal")
+    count, have = extents(bias)[0], extents(data)[at]
+    legal(
+        count == have or None in (count, have),
+        f"the bias has {count} elements, axis={axis} of the data has {have}; they have to be equal",
+    )
     rest = rank_of(data) - at - 1
-    return call("add", data, reshaped(bias, (b, *(1,) * rest)) if rest else bias)
+    wide = reshaped(bias, (shape_of(bias)[0], *(1,) * rest)) if rest else bias
+    return call("add", data, cast_to(wide, dtype_of(data)))
 
 
-@relay_op("nn.softmax")
+# ---------------------------------------------------------------------------------- activations
+
+
+@relay_op("nn.softmax", "nn.fast_softmax")
 def softmax(data: RelaxExpr, *, axis: int = -1) -> RelaxExpr:
     """exp(x) over its sum along an axis."""
-    return call("softmax", data, axis=axis)
+    return call("softmax", data, axis=normal_axis(axis, rank_of(data)))
 
 
 @relay_op("nn.log_softmax")
 def log_softmax(data: RelaxExpr, *, axis: int = -1) -> RelaxExpr:
     """The logarithm of softmax."""
-    return call("log_softmax", data, axis=axis)
+    return call("log_softmax", data, axis=normal_axis(axis, rank_of(data)))
 
 
-@relay_op("nn.batch_flatten")
-def batch_flatten(data: RelaxExpr) -> RelaxExpr:
-    """All dimensions but the first as one."""
-    shape = shape_of(data)
-    rest: Any = 1
-    for e in shape[1:]:
-        rest = e * rest
-    return reshaped(data, (shape[0], rest))
-
-
-@relay_op("nn.batch_norm", kind="opaque")
-def batch_norm(
-    data: RelaxExpr,
-    gamma: RelaxExpr,
-    beta: RelaxExpr,
-    moving_mean: RelaxExpr,
-    moving_var: RelaxExpr,
-    *,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> list[RelaxExpr]:
-    """Normalised by running statistics: (result, mean, variance)."""
-    rank = rank_of(data)
-    at = normal_axis(axis, rank)
-    order = [0, at, *[d for d in range(1, rank) if d != at]] if at else list(range(rank))
-    turn = at not in (0, 1) and rank > 1
-    x = call("transpose", data, axes=tuple(order)) if turn else data
-    if not scale:
-        gamma = call("full", shape=shape_of(gamma), value=1.0, dtype=gamma.type.dtype)  # type: ignore[attr-defined]
-    if not center:
-        beta = call("full", shape=shape_of(beta), value=0.0, dtype=beta.type.dtype)  # type: ignore[attr-defined]
-    if at == 0:
-        raise TypeMismatch("nn.batch_norm: axis=0 is the batch; legal: 1 and above, or negative")
-    y: RelaxExpr = call("batch_norm", x, gamma, beta, moving_mean, moving_var, epsilon=epsilon)
-    if turn:
-        y = call("transpose", y, axes=tuple([order.index(d) for d in range(rank)]))
-    return [y, moving_mean, moving_var]
-
-
-@relay_op("nn.layer_norm")
-def layer_norm(
-    data: RelaxExpr,
-    gamma: RelaxExpr,
-    beta: RelaxExpr,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> RelaxExpr:
-    """Normalised over one axis."""
-    rank = rank_of(data)
-    at = normal_axis(axis, rank)
-    if at != rank - 1:
-        order = (*[d for d in range(rank) if d != at], at)
-        inner = call("transpose", data, axes=order)
-        y = call("layer_norm", inner, gamma, beta, axis=-1, epsilon=epsilon)
-        return call("transpose", y, axes=tuple([order.index(d) for d in range(rank)]))
-    return call("layer_norm", data, gamma, beta, axis=-1, epsilon=epsilon)
-
-
-@relay_op("nn.dropout")
+@relay_op("nn.dropout", results=2)
 def dropout(data: RelaxExpr, *, rate: float = 0.5) -> list[RelaxExpr]:
     """At inference: (the data, a mask of ones)."""
-    t = data.type
-    return [data, call("full", shape=shape_of(data), value=1.0, dtype=t.dtype)]  # type: ignore[attr-defined]
+    legal(0 <= rate < 1, f"rate={rate}; legal: from 0 to below 1")
+    return [data, filled(data, 1.0)]
+
+
+@relay_function("nn.dropout")
+def build_dropout(data: Any, rate: float = 0.5) -> RelaxExpr:
+    """The data: nothing is dropped at inference."""
+    return dropout_raw(data, rate)[0]  # type: ignore[no-any-return]
+
+
+@relay_function("nn.dropout_raw")
+def dropout_raw(data: Any, rate: float = 0.5) -> Any:
+    """The operator with both of its results."""
+    return wrapped(make("nn.dropout", data, rate=rate))
+
+
+@relay_op("nn.fifo_buffer")
+def fifo_buffer(data: RelaxExpr, buffer: RelaxExpr, *, axis: int) -> RelaxExpr:
+    """The buffer with the data behind it, without as many elements in front."""
+    at = normal_axis(axis, rank_of(data))
+    both = call("concat", buffer, data, axis=at)
+    return along(both, at, shape_of(data)[at], shape_of(both)[at])
+
+
+# --------------------------------------------------------------------------------------- losses
+
+
+def _per_image(data: RelaxExpr, products: RelaxExpr) -> RelaxExpr:
+    """Minus the sum of all products, divided by the batch."""
+    total = call("negative", call("sum", products, axes=None, keepdims=False))
+    count = value_of(shape_of(data)[0])
+    legal(count is not None, "the first extent of the predictions has to be known")
+    return call("divide", total, scalar(count or 1, dtype_of(data)))
+
+
+@relay_op("nn.cross_entropy")
+def cross_entropy(predictions: RelaxExpr, targets: RelaxExpr) -> RelaxExpr:
+    """-sum(targets * log(predictions)) for each image of a batch, on average; [n, classes]."""
+    return _per_image(predictions, call("multiply", targets, call("log", predictions)))
+
+
+@relay_op("nn.cross_entropy_with_logits")
+def cross_entropy_with_logits(predictions: RelaxExpr, targets: RelaxExpr) -> RelaxExpr:
+    """cross_entropy of predictions that are logarithms already."""
+    return _per_image(predictions, call("multiply", targets, predictions))
+
+
+@relay_op("nn.nll_loss")
+def nll_loss(
+    predictions: RelaxExpr,
+    targets: RelaxExpr,
+    weights: RelaxExpr,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> RelaxExpr:
+    """Minus the weighted prediction of each target's class.
+
+    Shapes     predictions [n, classes, ...] or [classes]; targets without the classes;
+               weights [classes]
+    reduction  "none", "sum", or "mean": divided by the sum of the targets' weights
+    """
+    one_of("reduction", reduction, "mean", "sum", "none")
+    at = min(1, rank_of(predictions) - 1)
+    kept = call("not_equal", targets, scalar(ignore_index, dtype_of(targets)))
+    inside = call("where", kept, targets, scalar(0, dtype_of(targets)))
+    zero = scalar(0, dtype_of(predictions))
+    weight = call("where", kept, call("gather", weights, inside, axis=0, mode="clip"), zero)
+    picked = call("gather_elements", predictions, call("expand_dims", inside, axes=(at,)), axis=at)
+    loss = call("multiply", weight, call("negative", call("squeeze", picked, axes=(at,))))
+    if reduction == "none":
+        return loss
+    total = call("sum", loss, axes=None, keepdims=False)
+    if reduction == "sum":
+        return total
+    return call("divide", total, call("sum", weight, axes=None, keepdims=False))

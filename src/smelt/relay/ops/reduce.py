@@ -1,4 +1,4 @@
-"""Reductions."""
+"""Reductions and running sums."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
-from ..dialect import RELAY, relay_op
-from .common import axes_of, rank_of
+from ..dialect import RELAY, make, relay_function, relay_op
+from .common import axes_of, cast_to, count_of, dtype_of, extents, legal, rank_of, reshaped, scalar
 
 NAMES = ("sum", "prod", "min", "max", "mean", "all", "any")
 
@@ -37,42 +37,145 @@ def _enter_index(name: str) -> None:
         exclude: bool = False,
         select_last_index: bool = False,
     ) -> RelaxExpr:
-        axes = axes_of(axis, rank_of(data), exclude)
-        x, at = data, axes[0] if axes else 0
-        if len(axes) == rank_of(data) and len(axes) != 1:
-            x, at = call("reshape", data, shape=(_count(data),)), 0
+        rank = rank_of(data)
+        axes = axes_of(axis, rank, exclude)
+        legal(
+            len(axes) in (1, rank) and rank > 0,
+            f"axis={axis}, exclude={exclude} of a tensor of {rank} dimensions; one axis, or all "
+            "of them, are legal",
+        )
+        whole = len(axes) != 1
+        x = reshaped(data, (count_of(data),)) if whole else data
         found = call(
             name,
             x,
-            axis=at,
-            keepdims=keepdims and x is data,
+            axis=0 if whole else axes[0],
+            keepdims=keepdims and not whole,
             select_last_index=select_last_index,
         )
         made = call("cast", found, dtype="int32")
-        return (
-            call("reshape", made, shape=(1,) * rank_of(data))
-            if keepdims and x is not data
-            else made
-        )
+        return reshaped(made, (1,) * rank) if keepdims and whole else made
 
-    body.__doc__ = get_op(name).__doc__
+    body.__doc__ = f"{get_op(name).__doc__} The indices are int32; no axis: in the order of memory."
     RELAY.op(name)(body)
-
-
-def _count(x: RelaxExpr) -> Any:
-    return x.type.elements()  # type: ignore[attr-defined]
 
 
 _enter_index("argmax")
 _enter_index("argmin")
 
 
-@relay_op("cumsum")
-def cumsum(
-    data: RelaxExpr, *, axis: int | None = None, dtype: str = "", exclusive: bool = False
+def _enter_scan(name: str) -> None:
+    def body(
+        data: RelaxExpr, *, axis: int | None = None, dtype: str = "", exclusive: bool = False
+    ) -> RelaxExpr:
+        kept = dtype or ("int32" if dtype_of(data) == "bool" else "")
+        x = cast_to(data, kept)
+        if axis is None:
+            x, axis = reshaped(x, (count_of(x),)), 0
+        return call(name, x, axis=axis, exclusive=bool(exclusive))
+
+    body.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
+    RELAY.op(name, prepare=_no_none)(body)
+
+
+def _no_none(attrs: dict[str, Any]) -> dict[str, Any]:
+    """dtype=None and exclusive=None mean what they mean when left out."""
+    return {**attrs, "dtype": attrs["dtype"] or "", "exclusive": bool(attrs["exclusive"])}
+
+
+_enter_scan("cumsum")
+_enter_scan("cumprod")
+
+
+# ---------------------------------------------------------------------------------- statistics
+
+
+@relay_op("variance")
+def variance(
+    data: RelaxExpr,
+    mean: RelaxExpr,
+    *,
+    axis: Any = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
 ) -> RelaxExpr:
-    """Running sums along an axis; None: of all elements in order."""
-    x = data if not dtype else call("cast", data, dtype=dtype)
-    if axis is None:
-        x, axis = call("reshape", x, shape=(_count(x),)), 0
-    return call("cumsum", x, axis=axis, exclusive=exclusive)
+    """The mean of squared distances from a mean, which has kept its dimensions.
+
+    unbiased  divided by one less than the number of elements
+    """
+    axes = axes_of(axis, rank_of(data), exclude)
+    far = call("subtract", data, mean)
+    squares = call("multiply", far, far)
+    if not unbiased:
+        return call("mean", squares, axes=axes, keepdims=keepdims)
+    count = 1
+    for a in axes:
+        extent = extents(data)[a]
+        legal(extent is not None, f"unbiased=True needs a known extent; axis {a} is symbolic")
+        count *= extent or 1
+    total = call("sum", squares, axes=axes, keepdims=keepdims)
+    return call("divide", total, scalar(count - 1, dtype_of(data)))
+
+
+@relay_function("variance")
+def build_variance(
+    data: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
+    with_mean: Any = None,
+) -> RelaxExpr:
+    """The variance over axes; with_mean: the mean where it is known, with its dimensions kept."""
+    if with_mean is None:
+        with_mean = make("mean", data, axis=axis, keepdims=True, exclude=exclude)
+    return make("variance", data, with_mean, axis=axis, keepdims=keepdims, exclude=exclude,
+                unbiased=unbiased)  # fmt: skip
+
+
+@relay_function("std")
+def std(
+    data: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
+) -> RelaxExpr:
+    """The root of the variance."""
+    return make("sqrt", build_variance(data, axis, keepdims, exclude, unbiased))
+
+
+@relay_function("mean_variance")
+def mean_variance(
+    data: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
+) -> tuple[RelaxExpr, RelaxExpr]:
+    """Mean and variance."""
+    mean = make("mean", data, axis=axis, keepdims=True, exclude=exclude)
+    found = build_variance(data, axis, keepdims, exclude, unbiased, mean)
+    if not keepdims:
+        mean = make("mean", data, axis=axis, keepdims=False, exclude=exclude)
+    return mean, found
+
+
+@relay_function("mean_std")
+def mean_std(
+    data: Any, axis: Any = None, keepdims: bool = False, exclude: bool = False
+) -> tuple[RelaxExpr, RelaxExpr]:
+    """Mean and root of the variance."""
+    mean, found = mean_variance(data, axis, keepdims, exclude)
+    return mean, make("sqrt", found)
+
+
+@relay_function("logsumexp")
+def logsumexp(data: Any, axis: Any = None, keepdims: bool = False) -> RelaxExpr:
+    """log(sum(exp(data))), shifted by the largest element so that nothing overflows."""
+    largest = make("max", data, axis=axis, keepdims=True)
+    total = make("sum", make("exp", make("subtract", data, largest)), axis=axis, keepdims=keepdims)
+    if not keepdims:
+        largest = make("max", data, axis=axis, keepdims=False)
+    return make("add", make("log", total), largest)

@@ -1,127 +1,420 @@
-"""Operators that move elements."""
+"""Operators that give elements another place: shapes, orders of dimensions, parts, repetitions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from smelt.ir.errors import TypeMismatch
-from smelt.ir.types import TupleType
-from smelt.relax.nodes import RelaxExpr, Tuple, TupleGetItem, call
+from smelt.arith import Analyzer
+from smelt.ir.build import minimum, value_of
+from smelt.ir.expr import INDEX, Expr, IntImm, convert
+from smelt.relax.nodes import Call, RelaxExpr, call
 
-from ..dialect import relay_op
-from .common import axes_of, normal_axis, rank_of, reshaped, shape_of
+from ..dialect import make, relay_function, relay_op
+from .common import (
+    along,
+    array_of,
+    axes_of,
+    count_of,
+    dtype_of,
+    extents,
+    index_vector,
+    items_of,
+    legal,
+    normal_axis,
+    one_of,
+    rank_of,
+    reshaped,
+    shape_of,
+)
+
+FAR = 2**31 - 1
+"""From here on an end of a slice means the end of the dimension."""
 
 
-def items_of(data: RelaxExpr, op: str) -> list[RelaxExpr]:
-    """The items of an operand that is a tuple."""
-    if isinstance(data, Tuple):
-        return list(data.items)
-    if not isinstance(data.type, TupleType):
-        raise TypeMismatch(f"{op}: the operand is one tensor; a tuple of tensors is legal")
-    return [TupleGetItem(data, i) for i in range(len(data.type.items))]
+# -------------------------------------------------------------------------------------- shapes
 
 
 @relay_op("reshape")
 def reshape(data: RelaxExpr, *, newshape: Any, allowzero: bool = False) -> RelaxExpr:
-    """Another shape. 0 copies an extent, -1 is what remains, -2 all the rest, -3 the product of two,
+    """Another shape of as many elements.
 
-    -4 splits one into the next two.
+    newshape  extents; 0 copies one (unless allowzero), -1 is what remains, -2 all the rest, -3 the
+              product of two, -4 splits one into the next two
     """
-    return reshaped(data, new_shape(data, newshape, allowzero))
+    return reshaped(data, new_shape(shape_of(data), newshape, allowzero))
 
 
-def new_shape(data: RelaxExpr, newshape: Any, allowzero: bool) -> tuple[Any, ...]:
+@relay_function("reshape")
+def build_reshape(data: Any, newshape: Any, allowzero: bool = False) -> RelaxExpr:
+    """Another shape, given as numbers or as an expression."""
+    shape = known_sizes(newshape)
+    if isinstance(shape, RelaxExpr):
+        return make("dyn.reshape", data, shape, allowzero=allowzero)
+    return make("reshape", data, newshape=shape, allowzero=allowzero)
+
+
+def known_sizes(given: Any) -> Any:
+    """Numbers as a tuple, where they are no expression, or a constant one."""
+    known = array_of(given) if isinstance(given, RelaxExpr) else None
+    if known is not None:
+        return tuple([int(n) for n in known.reshape(-1)])
+    if isinstance(given, RelaxExpr):
+        return given
+    if not isinstance(given, tuple | list):
+        return (given,)
+    return tuple([_number(n) for n in given])
+
+
+def _number(given: Any) -> Any:
+    """One number, also where it is a constant or a numpy integer."""
+    known = array_of(given) if isinstance(given, RelaxExpr) else None
+    if known is not None:
+        return int(known.reshape(-1)[0])
+    return given if isinstance(given, Expr) else int(given)
+
+
+def new_shape(source: Sequence[Any], newshape: Any, allowzero: bool = False) -> tuple[Any, ...]:
     """The extents that a newshape with Relay's special numbers means."""
-    source = list(shape_of(data))
     wanted = list(newshape) if isinstance(newshape, tuple | list) else [newshape]
     out: list[Any] = []
     at, i = 0, 0
+
+    def take() -> Any:
+        nonlocal at
+        legal(
+            at < len(source),
+            f"newshape={tuple(wanted)} refers to dimension {at} of a tensor of {len(source)}",
+        )
+        at += 1
+        return source[at - 1]
+
     while i < len(wanted):
         e = wanted[i]
-        n = e if isinstance(e, int) else None
+        n = value_of(e)
+        legal(n is None or n >= -4, f"newshape={tuple(wanted)}: {n} has no meaning; legal: -4 on")
         if n == 0 and not allowzero:
-            out.append(_source(source, at, newshape))
-            at += 1
+            out.append(take())
         elif n == -2:
             out += source[at:]
             at = len(source)
         elif n == -3:
-            out.append(_source(source, at, newshape) * _source(source, at + 1, newshape))
-            at += 2
+            out.append(take() * take())
         elif n == -4:
-            whole = _source(source, at, newshape)
-            a, b = wanted[i + 1], wanted[i + 2]
-            a, b = (whole // b if a == -1 else a), (whole // a if b == -1 else b)
-            out += [a, b]
-            at, i = at + 1, i + 2
+            legal(i + 2 < len(wanted), f"newshape={tuple(wanted)}: -4 needs two numbers behind it")
+            out += _split(take(), wanted[i + 1], wanted[i + 2])
+            i += 2
         else:
             out.append(e)
-            at += 1
+            at += n != -1 or at < len(source)
         i += 1
-    if any(isinstance(e, int) and e == -1 for e in out):
-        total, rest = data.type.elements(), 1  # type: ignore[attr-defined]
-        for e in out:
-            rest = rest if isinstance(e, int) and e == -1 else rest * e
-        out = [total // rest if isinstance(e, int) and e == -1 else e for e in out]
+    return _completed(source, out, tuple(wanted))
+
+
+def _split(whole: Any, a: Any, b: Any) -> list[Any]:
+    legal((a, b) != (-1, -1), "newshape: -4 may be followed by -1 once")
+    first = whole // b if _is(a, -1) else a
+    second = whole // a if _is(b, -1) else b
+    n, x, y = (value_of(v) for v in (whole, first, second))
+    legal(None in (n, x, y) or n == x * y, f"newshape: -4 cannot split {n} into {a} and {b}")
+    return [first, second]
+
+
+def _is(e: Any, n: int) -> bool:
+    return isinstance(e, int | IntImm) and int(e) == n
+
+
+def _completed(source: Sequence[Any], out: list[Any], newshape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The extents with the number of elements checked, and with what -1 stands for."""
+    open_at = [i for i, e in enumerate(out) if _is(e, -1)]
+    legal(len(open_at) <= 1, f"newshape={newshape}: -1 may stand once")
+    have, rest = list(source), []
+    for i, e in enumerate(out):
+        same = next((n for n, h in enumerate(have) if h is e), None)
+        if same is not None:
+            del have[same]
+        elif i not in open_at:
+            rest.append(e)
+    a, b = _product(have), _product(rest)
+    known = (value_of(a), value_of(b))
+    whole = " x ".join([str(value_of(e) or "?") for e in source]) or "1"
+    if not open_at:
+        legal(
+            None in known or known[0] == known[1],
+            f"newshape={newshape} has another number of elements than the data, {whole}",
+        )
+        return tuple(out)
+    legal(
+        None in known or (known[1] != 0 and known[0] % known[1] == 0),  # type: ignore[operator]
+        f"newshape={newshape}: what -1 stands for is no whole number; the data has {whole} elements",
+    )
+    out[open_at[0]] = Analyzer().simplify(a // b)
     return tuple(out)
 
 
-def _source(source: list[Any], at: int, newshape: Any) -> Any:
-    if at >= len(source):
-        raise TypeMismatch(
-            f"reshape: newshape={newshape} refers to dimension {at} of a tensor of {len(source)}"
-        )
-    return source[at]
+def _product(items: Sequence[Any]) -> Expr:
+    total: Expr = convert(1, INDEX)
+    for e in items:
+        total = e * total
+    return total
 
 
-@relay_op("transpose")
-def transpose(data: RelaxExpr, *, axes: Any = None) -> RelaxExpr:
-    """Dimensions in another order; None reverses them."""
-    return call("transpose", data, axes=None if axes is None else axes_of(axes, rank_of(data)))
+@relay_op("reshape_like")
+def reshape_like(
+    data: RelaxExpr,
+    shape_like: RelaxExpr,
+    *,
+    lhs_begin: int = 0,
+    lhs_end: int | None = None,
+    rhs_begin: int = 0,
+    rhs_end: int | None = None,
+) -> RelaxExpr:
+    """The shape of another tensor; dimensions lhs_begin to lhs_end of the data become those from
+    rhs_begin to rhs_end of shape_like."""
+    have, want = shape_of(data), shape_of(shape_like)
+    part = want[slice(rhs_begin, rhs_end)]
+    first, last, _ = slice(lhs_begin, lhs_end).indices(len(have))
+    return reshaped(data, _completed(have, [*have[:first], *part, *have[last:]], want))
+
+
+@relay_op("contrib_reverse_reshape")
+def reverse_reshape(data: RelaxExpr, *, newshape: Any) -> RelaxExpr:
+    """Another shape, whose special numbers (0, -1, -2, -3) count from the last dimension."""
+    wanted = list(reversed(newshape if isinstance(newshape, tuple | list) else [newshape]))
+    legal(not any(_is(e, -4) for e in wanted), f"newshape={newshape}: -4 is not supported")
+    return reshaped(data, tuple(reversed(new_shape(shape_of(data)[::-1], wanted))))
+
+
+@relay_function("reverse_reshape")
+def build_reverse_reshape(data: Any, newshape: Any) -> RelaxExpr:
+    """contrib_reverse_reshape under its short name."""
+    return make("contrib_reverse_reshape", data, newshape=newshape)
 
 
 @relay_op("expand_dims")
 def expand_dims(data: RelaxExpr, *, axis: int, num_newaxis: int = 1) -> RelaxExpr:
     """New dimensions of extent 1 in front of an axis."""
     rank = rank_of(data)
-    if not -rank - 1 <= axis <= rank:
-        raise TypeMismatch(f"expand_dims: axis={axis}; legal: {-rank - 1} to {rank}")
+    legal(-rank - 1 <= axis <= rank, f"axis={axis}; legal: {-rank - 1} to {rank}")
+    legal(num_newaxis >= 0, f"num_newaxis={num_newaxis}; it has to be at least 0")
     first = axis if axis >= 0 else axis + rank + 1
     return call("expand_dims", data, axes=tuple(range(first, first + num_newaxis)))
+
+
+@relay_function("expand_dims")
+def build_expand_dims(data: Any, axis: Any, num_newaxis: int = 1) -> RelaxExpr:
+    """New dimensions; the axis is a number or an expression."""
+    at = known_sizes(axis)
+    if isinstance(at, RelaxExpr):
+        return make("dyn.expand_dims", data, at, num_newaxis=num_newaxis)
+    return make("expand_dims", data, axis=at[0], num_newaxis=num_newaxis)
 
 
 @relay_op("squeeze")
 def squeeze(data: RelaxExpr, *, axis: Any = None) -> RelaxExpr:
     """Without dimensions of extent 1; None: all of them."""
-    return call("squeeze", data, axes=None if axis is None else axes_of(axis, rank_of(data)))
+    if axis is None:
+        return call("squeeze", data, axes=None)
+    axes = axes_of(axis, rank_of(data))
+    for a in axes:
+        extent = extents(data)[a]
+        legal(extent in (None, 1), f"axis={axis}: the extent of axis {a} is {extent}, not 1")
+    return call("squeeze", data, axes=axes)
+
+
+@relay_function("squeeze")
+def build_squeeze(data: Any, axis: Any = None) -> RelaxExpr:
+    """Without dimensions of extent 1; the axes are numbers or an expression."""
+    axes = None if axis is None else known_sizes(axis)
+    if isinstance(axes, RelaxExpr):
+        return make("dyn.squeeze", data, axes)
+    return make("squeeze", data, axis=axes)
+
+
+# --------------------------------------------------------------------------------------- order
+
+
+@relay_op("transpose")
+def transpose(data: RelaxExpr, *, axes: Any = None) -> RelaxExpr:
+    """Dimensions in another order; None reverses them."""
+    return call("transpose", data, axes=None if not axes else axes_of(axes, rank_of(data)))
+
+
+@relay_op("reverse")
+def reverse(data: RelaxExpr, *, axis: Any) -> RelaxExpr:
+    """Backwards along an axis."""
+    return call("flip", data, axes=axes_of(axis, rank_of(data)))
+
+
+@relay_op("reverse_sequence")
+def reverse_sequence(
+    data: RelaxExpr, seq_lengths: RelaxExpr, *, seq_axis: int = 1, batch_axis: int = 0
+) -> RelaxExpr:
+    """The first elements of each sequence backwards."""
+    return call("reverse_sequence", data, seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis)
+
+
+@relay_op("sequence_mask")
+def sequence_mask(
+    data: RelaxExpr, valid_length: RelaxExpr, *, mask_value: float = 0.0, axis: int = 0
+) -> RelaxExpr:
+    """mask_value from the end of each sequence on."""
+    return call("sequence_mask", data, valid_length, mask_value=float(mask_value), axis=axis)
+
+
+# ---------------------------------------------------------------------------------- repetition
 
 
 @relay_op("broadcast_to")
 def broadcast_to(data: RelaxExpr, *, shape: Any) -> RelaxExpr:
     """A larger shape that the tensor is repeated into."""
-    return call("broadcast_to", data, shape=shape)
+    return call("broadcast_to", data, shape=tuple(shape))
+
+
+@relay_function("broadcast_to")
+def build_broadcast_to(data: Any, shape: Any) -> RelaxExpr:
+    """A larger shape, given as numbers or as an expression."""
+    shape = known_sizes(shape)
+    if isinstance(shape, RelaxExpr):
+        return make("dyn.broadcast_to", data, shape)
+    return make("broadcast_to", data, shape=shape)
+
+
+@relay_op("broadcast_to_like")
+def broadcast_to_like(data: RelaxExpr, broadcast_type: RelaxExpr) -> RelaxExpr:
+    """The shape of another tensor that this one is repeated into."""
+    return call("broadcast_to", data, shape=shape_of(broadcast_type))
+
+
+@relay_op("collapse_sum_to")
+def collapse_sum_to(data: RelaxExpr, *, shape: Any) -> RelaxExpr:
+    """Summed over the dimensions that broadcasting from `shape` would have made."""
+    return _collapsed(data, tuple(shape))
+
+
+@relay_op("collapse_sum_like")
+def collapse_sum_like(data: RelaxExpr, collapse_type: RelaxExpr) -> RelaxExpr:
+    """Summed over the dimensions that broadcasting from another tensor would have made."""
+    return _collapsed(data, shape_of(collapse_type))
+
+
+def _collapsed(data: RelaxExpr, shape: tuple[Any, ...]) -> RelaxExpr:
+    lead = rank_of(data) - len(shape)
+    legal(lead >= 0, f"shape={shape} has more dimensions than the data, {rank_of(data)}")
+    axes = []
+    for d, e in enumerate(extents(data)):
+        want = 1 if d < lead else value_of(shape[d - lead])
+        legal(
+            want in (1, e) or None in (want, e),
+            f"shape={shape} cannot be broadcast to the data: dimension {d} is {e}",
+        )
+        if d < lead or (want == 1 and e != 1):
+            axes.append(d)
+    kept = call("sum", data, axes=tuple(axes), keepdims=True) if axes else data
+    return call("squeeze", kept, axes=tuple(range(lead))) if lead else kept
+
+
+@relay_op("repeat")
+def repeat(data: RelaxExpr, *, repeats: int, axis: int = 0) -> RelaxExpr:
+    """Each element of an axis several times."""
+    at, shape = normal_axis(axis, rank_of(data)), shape_of(data)
+    legal(repeats >= 1, f"repeats={repeats}; it has to be at least 1")
+    wide = call("expand_dims", data, axes=(at + 1,))
+    full = (*shape[: at + 1], repeats, *shape[at + 1 :])
+    many = call("broadcast_to", wide, shape=full)
+    return reshaped(many, (*shape[:at], shape[at] * repeats, *shape[at + 1 :]))
+
+
+@relay_op("tile")
+def tile(data: RelaxExpr, *, reps: Any) -> RelaxExpr:
+    """Repeated along each dimension."""
+    many = tuple(reps) if isinstance(reps, tuple | list) else (reps,)
+    for r in many:
+        legal(not isinstance(r, int) or r >= 1, f"reps={reps}; every number has to be at least 1")
+    rank = max(len(many), rank_of(data))
+    many = (1,) * (rank - len(many)) + many
+    if rank > rank_of(data):
+        data = reshaped(data, (*(1,) * (rank - rank_of(data)), *shape_of(data)))
+    return call("tile", data, repeats=many)
+
+
+@relay_function("tile")
+def build_tile(data: Any, reps: Any) -> RelaxExpr:
+    """Repeated along each dimension; reps are numbers or an expression."""
+    reps = known_sizes(reps)
+    if isinstance(reps, RelaxExpr):
+        return make("dyn.tile", data, reps)
+    return make("tile", data, reps=reps)
+
+
+# --------------------------------------------------------------------------- joining, cutting
 
 
 @relay_op("concatenate")
 def concatenate(data: RelaxExpr, *, axis: int = 0) -> RelaxExpr:
     """The tensors of a tuple behind each other along an axis."""
-    return call("concat", *items_of(data, "concatenate"), axis=axis)
+    items = items_of(data)
+    legal(bool(items), "the tuple has no item; at least one is needed")
+    first, rank = items[0], rank_of(items[0])
+    at = normal_axis(axis, rank)
+    for n, x in enumerate(items):
+        legal(
+            rank_of(x) == rank,
+            f"tensor {n} has {rank_of(x)} dimensions, tensor 0 has {rank}; they have to be equal",
+        )
+        legal(
+            dtype_of(x) == dtype_of(first),
+            f"tensor {n} is {dtype_of(x)}, tensor 0 is {dtype_of(first)}; they have to be equal",
+        )
+        for d, (a, b) in enumerate(zip(extents(x), extents(first), strict=True)):
+            legal(
+                d == at or a == b or None in (a, b),
+                f"dimension {d} of tensor {n} is {a}, of tensor 0 {b}; outside axis={axis} they "
+                "have to be equal",
+            )
+    return call("concat", *items, axis=at)
 
 
-@relay_op("split")
+@relay_op("stack")
+def stack(data: RelaxExpr, *, axis: int = 0) -> RelaxExpr:
+    """The tensors of a tuple behind each other along a new axis."""
+    items = items_of(data)
+    legal(bool(items), "the tuple has no item; at least one is needed")
+    at = normal_axis(axis, rank_of(items[0]) + 1)
+    wide = [call("expand_dims", x, axes=(at,)) for x in items]
+    return call("concat", *wide, axis=at)
+
+
+def _parts(made: Call) -> int:
+    cut = made.attrs["indices_or_sections"]
+    return cut if isinstance(cut, int) else len(cut) + 1
+
+
+@relay_op("split", results=_parts)
 def split(data: RelaxExpr, *, indices_or_sections: Any, axis: int = 0) -> list[RelaxExpr]:
     """Parts along an axis: so many equal ones, or cut in front of the indices given."""
     at = normal_axis(axis, rank_of(data))
     extent = shape_of(data)[at]
     if isinstance(indices_or_sections, int):
-        count = indices_or_sections
+        count, known = indices_or_sections, value_of(extent)
+        legal(count >= 1, f"indices_or_sections={count}; it has to be at least 1")
+        legal(
+            known is None or known % count == 0,
+            f"indices_or_sections={count} equal parts of axis {axis}, whose extent is {known}; it "
+            "has to be a multiple",
+        )
         cuts = [extent * i // count for i in range(count + 1)]
     else:
-        cuts = [0, *indices_or_sections, extent]
-    return [
-        call("strided_slice", data, axes=(at,), begin=(a,), end=(b,), strides=(1,))
-        for a, b in zip(cuts, cuts[1:], strict=False)
-    ]
+        given = list(indices_or_sections)
+        known = value_of(extent)
+        for a, b in zip([0, *given], [*given, known if known is not None else FAR], strict=True):
+            legal(
+                a <= b,
+                f"indices_or_sections={tuple(given)} of axis {axis}, whose extent is {known}; they "
+                "have to rise from 0 to the extent",
+            )
+        cuts = [0, *given, extent]
+    return [along(data, at, a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
 
 
 @relay_op("strided_slice")
@@ -134,53 +427,124 @@ def strided_slice(
     axes: Any = None,
     slice_mode: str = "end",
 ) -> RelaxExpr:
-    """Every strides-th element from begin up to end; slice_mode "size": end counts elements."""
+    """Every strides-th element from begin up to end; negative numbers count from the end.
+
+    slice_mode  "size": end counts elements, -1 is all the rest, and strides are 1
+    """
+    one_of("slice_mode", slice_mode, "end", "size")
     at = tuple(range(len(begin))) if axes is None else axes_of(axes, rank_of(data))
-    steps = tuple(strides) if strides else (1,) * len(begin)
-    steps = steps * len(begin) if len(steps) == 1 else steps
-    stop = tuple(end)
-    if slice_mode == "size":
-        shape = shape_of(data)
-        stop = tuple(
-            [shape[a] if n == -1 else b + n for a, b, n in zip(at, begin, end, strict=True)]
-        )
-        steps = (1,) * len(begin)
-    return call("strided_slice", data, axes=at, begin=tuple(begin), end=stop, strides=steps)
+    legal(
+        len(at) <= rank_of(data),
+        f"begin has {len(at)} numbers; the data has {rank_of(data)} dimensions",
+    )
+    count = len(at)
+    steps = tuple(strides) if strides else (1,)
+    steps = steps * count if len(steps) == 1 else steps + (1,) * (count - len(steps))
+    steps = steps if slice_mode == "end" else (1,) * count
+    stop = (*end, *(FAR,) * (count - len(end)))
+    legal(
+        len(begin) == count and len(steps) == count,
+        f"begin={tuple(begin)}, strides={steps} and axes={at} need equally many numbers",
+    )
+    bounds = []
+    for a, b, n, s in zip(at, begin, stop, steps, strict=False):
+        legal(s != 0, f"strides={steps}; 0 is not legal")
+        if slice_mode == "size":
+            n = FAR if _is(n, -1) else b + n
+        bounds.append(bounded(shape_of(data)[a], b, n, s))
+    return call(
+        "strided_slice", data, axes=at, begin=tuple([b for b, _ in bounds]),
+        end=tuple([e for _, e in bounds]), strides=steps,
+    )  # fmt: skip
 
 
-@relay_op("take")
-def take(
-    data: RelaxExpr,
-    indices: RelaxExpr,
-    *,
-    axis: int | None = None,
-    batch_dims: int = 0,
-    mode: str = "clip",
+def bounded(extent: Any, begin: Any, end: Any, step: int) -> tuple[Any, Any]:
+    """Begin and end of a slice inside a dimension, as the core wants them."""
+    known = [value_of(v) for v in (extent, begin, end)]
+    if None not in known:
+        start, stop, _ = slice(known[1], known[2], step).indices(known[0])
+        return (start, stop) if (stop - start) * step > 0 else (start, start)
+    first = extent + begin if known[1] is not None and known[1] < 0 else begin
+    if step < 0:
+        first = extent - 1 if known[1] is not None and known[1] >= FAR else first
+        past = known[2] is not None and known[2] <= -FAR
+        last = -1 if past else extent + end if known[2] is not None and known[2] < 0 else end
+        return first, last
+    if known[2] is not None and known[2] >= FAR:
+        return first, extent
+    if known[2] is not None and known[2] < 0:
+        return first, extent + end
+    return first, minimum(end, extent) if known[2] is not None else end
+
+
+@relay_function("strided_slice")
+def build_strided_slice(
+    data: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    axes: Any = None,
+    slice_mode: str = "end",
 ) -> RelaxExpr:
-    """Slices of an axis by index; None: elements of the whole in order."""
-    if axis is None:
-        data, axis = reshaped(data, (data.type.elements(),)), 0  # type: ignore[attr-defined]
-    return call("gather", data, indices, axis=axis)
+    """Every strides-th element from begin up to end; the three are numbers or expressions."""
+    given = [known_sizes(v) for v in (begin, end, (1,) if strides is None else strides)]
+    if any(isinstance(v, RelaxExpr) for v in given):
+        legal(axes is None, "strided_slice: axes go with begin and end that are numbers")
+        operands = [v if isinstance(v, RelaxExpr) else index_vector(v) for v in given]
+        return make("dyn.strided_slice", data, *operands, slice_mode=slice_mode)
+    return make(
+        "strided_slice", data, begin=given[0], end=given[1],
+        strides=None if strides is None else given[2], axes=axes, slice_mode=slice_mode,
+    )  # fmt: skip
 
 
-@relay_op("gather")
-def gather(data: RelaxExpr, indices: RelaxExpr, *, axis: int) -> RelaxExpr:
-    """One element of an axis for each index."""
-    return call("gather_elements", data, indices, axis=axis)
+@relay_op("slice_like")
+def slice_like(data: RelaxExpr, shape_like: RelaxExpr, *, axes: Any = None) -> RelaxExpr:
+    """The first elements, as many as another tensor has along each of the axes (None: all)."""
+    want = shape_of(shape_like)
+    many = range(min(rank_of(data), len(want))) if not axes else axes_of(axes, rank_of(data))
+    for a in many:
+        have, n = extents(data)[a], value_of(want[a])
+        legal(
+            None in (have, n) or n <= have,  # type: ignore[operator]
+            f"axis {a} of the data has {have} elements, shape_like has {n}",
+        )
+    return call(
+        "strided_slice", data, axes=tuple(many), begin=(0,) * len(many),
+        end=tuple([want[a] for a in many]), strides=(1,) * len(many),
+    )  # fmt: skip
 
 
-@relay_op("tile")
-def tile(data: RelaxExpr, *, reps: Any) -> RelaxExpr:
-    """Repeated along each dimension."""
-    many = tuple(reps) if isinstance(reps, tuple | list) else (reps,)
-    rank = max(len(many), rank_of(data))
-    many = (1,) * (rank - len(many)) + many
-    if rank > rank_of(data):
-        data = reshaped(data, (*(1,) * (rank - rank_of(data)), *shape_of(data)))
-    return call("tile", data, repeats=many)
+@relay_op("sliding_window")
+def sliding_window(data: RelaxExpr, *, axis: int, window_shape: Any, strides: Any) -> RelaxExpr:
+    """Windows over the dimensions from axis on: the places of windows, then the window's own."""
+    at = normal_axis(axis, rank_of(data))
+    count = rank_of(data) - at
+    for name, value in (("window_shape", window_shape), ("strides", strides)):
+        legal(len(value) == count, f"{name}={value}; {count} numbers are legal from axis={axis} on")
+    x = data
+    for n, (width, step) in enumerate(zip(window_shape, strides, strict=True)):
+        d = at + 2 * n
+        extent = extents(data)[at + n]
+        legal(extent is not None, f"the extent of axis {at + n} has to be known")
+        places = ((extent or 0) - width) // step + 1
+        legal(places >= 1, f"window_shape={window_shape}: axis {at + n} has {extent} elements")
+        rows = [[i * step + k for k in range(width)] for i in range(places)]
+        x = call("gather", x, index_vector(rows), axis=d)
+    order = (*range(at), *range(at, at + 2 * count, 2), *range(at + 1, at + 2 * count, 2))
+    return call("transpose", x, axes=order)
 
 
-@relay_op("reverse")
-def reverse(data: RelaxExpr, *, axis: Any) -> RelaxExpr:
-    """Backwards along an axis."""
-    return call("flip", data, axes=axes_of(axis, rank_of(data)))
+@relay_op("nn.batch_flatten")
+def batch_flatten(data: RelaxExpr) -> RelaxExpr:
+    """All dimensions but the first as one."""
+    shape = shape_of(data)
+    rest: Any = 1
+    for e in shape[1:]:
+        rest = e * rest
+    return reshaped(data, (shape[0], rest))
+
+
+def flat(data: RelaxExpr) -> RelaxExpr:
+    """All elements as one dimension."""
+    return reshaped(data, (count_of(data),))

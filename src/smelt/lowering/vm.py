@@ -1,0 +1,560 @@
+"""A module with branches, recursion, closures and data types as a virtual machine program.
+
+Operators between two decisions become segments of native code (vm_segments); where a value is
+computed is told by vm_regions. What remains is control: instructions on registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from smelt.ir.errors import CompileError, InternalError
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node, postorder
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.relax.adt import (
+    Clause,
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    constructor_tag,
+)
+from smelt.relax.host_ops import is_host_call
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    values,
+)
+from smelt.relax.transform.infer_module import infer_types, short_text
+from smelt.relax.transform.normal_form import KEPT, inline_functions
+from smelt.runtime.vm_program import Instruction, Program, VMFunction
+from smelt.tir.nodes import PrimFunc
+
+from .vm_regions import Scope, is_operator, operands
+from .vm_registers import assigned
+from .vm_segments import Build, Segments, segment_function
+
+__all__ = ["compile_vm", "refuse_control", "vm_construct"]
+
+
+def compile_vm(mod: IRModule, build: Build) -> Program:
+    """A module's graph functions as a program.
+
+    build  compiles a module of one straight graph function, for a segment
+    """
+    return _Module(infer_types(inline_functions(mod)), build).program()
+
+
+def refuse_control(mod: IRModule, what: str) -> None:
+    """Raise a CompileError where a module needs the virtual machine.
+
+    what  who cannot run it, e.g. "the graph executor"
+    """
+    found = vm_construct(mod)
+    if found is not None:
+        raise CompileError(
+            f"{what} runs straight programs only; found {found}\n"
+            "  the virtual machine runs it: relay.vm.compile(mod, target), or "
+            'relay.create_executor("vm", mod)'
+        )
+
+
+def vm_construct(mod: IRModule) -> str | None:
+    """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
+    reached = _reached(mod)
+    for name, f in inline_functions(mod).functions.items():
+        kept = not isinstance(f, Function) or any(f.attrs.get(k) for k in KEPT)
+        if kept or name not in reached:
+            continue
+        for node in values(f.body):
+            found = _construct(node, mod)
+            if found is not None:
+                return f"{found} in @{name}: {short_text(node)}"
+    return None
+
+
+def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
+    match node:
+        case If():
+            return "a branch on a value that is computed"
+        case Match():
+            return "a match"
+        case Let():
+            return "a function that calls itself"
+        case Call(Constructor()):
+            return "a value of a data type"
+        case Call() if is_host_call(node):
+            return "a tensor whose size only the run tells"
+        case Call(GlobalVar() as g):
+            f = mod.functions.get(g.name)
+            if isinstance(f, Function) and not any(f.attrs.get(k) for k in KEPT):
+                return f"a call of @{g.name}"
+        case Call(op) if isinstance(op, RelaxExpr) and not isinstance(op, Function):
+            return "a call of a closure"
+    return None
+
+
+class _Module:
+    """The functions of a program while they are written."""
+
+    def __init__(self, mod: IRModule, build: Build) -> None:
+        self.mod = mod
+        graph = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
+        kept = {n for n, f in graph.items() if any(f.attrs.get(k) for k in KEPT)}
+        kept |= {n for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
+        self.scope = Scope(frozenset(kept))
+        self.graph = {n: f for n, f in graph.items() if n not in kept and n in _reached(mod)}
+        self.segments = Segments(mod, build)
+        self.made: list[VMFunction | None] = []
+        self.constants: dict[int, tuple[int, Constant]] = {}
+        self.wrapped: dict[Constructor, int] = {}
+
+    def program(self) -> Program:
+        """Write all functions."""
+        for f in self.graph.values():
+            self.scope.read(f)
+        self.globals = {n: self.reserve() for n in self.graph}
+        for name, index in self.globals.items():
+            _Emitter(self, name, self.graph[name], index, None).write()
+        held = [c.data.numpy() for _, c in sorted(self.constants.values(), key=lambda e: e[0])]
+        functions = [f for f in self.made if f is not None]
+        return Program(functions, held, self.segments.executables, self.globals)
+
+    def reserve(self) -> int:
+        """A number for a function to come."""
+        self.made.append(None)
+        return len(self.made) - 1
+
+    def constant(self, c: Constant) -> int:
+        """The number of a constant."""
+        return self.constants.setdefault(id(c.data), (len(self.constants), c))[0]
+
+    def wrapper(self, c: Constructor) -> int:
+        """The number of a function that calls a constructor, for one that is used as a value."""
+        if c not in self.wrapped:
+            index = self.wrapped[c] = self.reserve()
+            count = len(c.inputs)
+            names = [f"field{n}" for n in range(count)]
+            tag = constructor_tag(self.mod, c)
+            code: list[Instruction] = [
+                ("AllocADT", count, tag, c.name, tuple(range(count))),
+                ("Ret", count),
+            ]
+            self.made[index] = VMFunction(c.name, names, 0, count + 1, code)
+        return self.wrapped[c]
+
+
+def _reached(mod: IRModule) -> set[str]:
+    """The functions that "main" may call; all, where there is no "main"."""
+    if "main" not in mod:
+        return set(mod.functions)
+    found, todo = set(), ["main"]
+    while todo:
+        name = todo.pop()
+        if name not in found and name in mod:
+            found.add(name)
+            todo += [n.name for n in postorder(mod[name]) if isinstance(n, GlobalVar)]
+    return found
+
+
+class _Label:
+    """A position in a function that is not known yet."""
+
+    def __init__(self) -> None:
+        self.at: int | None = None
+
+
+class _Emitter:
+    """Writes one function. Registers are numbered without end; `assigned` reuses them.
+
+    scopes    where values are, region by region
+    captured  values of the functions around, in the first registers
+    """
+
+    def __init__(
+        self, module: _Module, name: str, f: Function, index: int, around: _Emitter | None
+    ) -> None:
+        self.module, self.name, self.f, self.index, self.around = module, name, f, index, around
+        self.scope = module.scope
+        self.code: list[Instruction] = []
+        self.count = 0
+        self.params = {p: self.register() for p in f.params}
+        self.scopes: list[dict[Node, int]] = [dict(self.params)]
+        self.captured: dict[Node, int] = {}
+        self.visible: list[set[Var]] = [set(f.params)]
+        self.self_var = self.scope.self_of.get(f)
+
+    def register(self) -> int:
+        """A new register."""
+        self.count += 1
+        return self.count - 1
+
+    def write(self) -> None:
+        """Write the function into the program."""
+        self.region(self.f.body, None)
+        code, registers = assigned(
+            self.code, [*self.captured.values()], [*self.params.values()]
+        )  # fmt: skip
+        names = [p.name for p in self.f.params]
+        self.module.made[self.index] = VMFunction(
+            self.name, names, len(self.captured), registers, code
+        )
+
+    # ---------------------------------------------------------------------------------- values
+
+    def find(self, node: Node) -> int | None:
+        """The register of a value that is computed already."""
+        for scope in reversed(self.scopes):
+            if node in scope:
+                return scope[node]
+        return self.captured.get(node)
+
+    def known(self, node: Node) -> bool:
+        """Whether a value is computed already, here or in a function around."""
+        if self.find(node) is not None or node is self.self_var:
+            return True
+        return self.around is not None and self.around.known(node)
+
+    def sees(self, v: Var) -> bool:
+        """Whether a variable may be used here."""
+        if v is self.self_var or any(v in names for names in self.visible):
+            return True
+        return self.around is not None and self.around.sees(v)
+
+    def reg(self, node: RelaxExpr) -> int:
+        """The register of a value; what needs no computation is made here."""
+        found = self.find(node)
+        if found is not None:
+            return found
+        if node is not self.self_var and self.around is not None and self.around.known(node):
+            self.captured[node] = self.register()
+            return self.captured[node]
+        made = self.light(node)
+        self.scopes[-1][node] = made
+        return made
+
+    def light(self, node: RelaxExpr) -> int:
+        """Write what makes a value of its operands without computing."""
+        match node:
+            case Let(body=body):
+                return self.reg(body)
+            case Var() if node is self.self_var:
+                return self.emit("AllocClosure", self.index, self.captured)
+            case Var() if node in self.scope.own:
+                return self.reg(self.scope.own[node])
+            case Constant():
+                return self.emit("LoadConst", self.module.constant(node))
+            case GlobalVar(name):
+                return self.emit("AllocClosure", self.module.globals[name], ())
+            case Constructor():
+                return self.emit("AllocClosure", self.module.wrapper(node), ())
+            case Tuple(items):
+                return self.emit("AllocTuple", tuple([self.reg(i) for i in items]))
+            case TupleGetItem(Tuple(items), index):
+                return self.reg(items[index])
+            case TupleGetItem(value, index):
+                return self.emit("GetField", self.reg(value), index)
+        raise InternalError(f"vm: no place for {short_text(node)} in {self.name}")
+
+    def emit(self, name: str, *given: Any) -> int:
+        """Write an instruction with a new register for its result."""
+        d = self.register()
+        self.code.append((name, d, *given))
+        return d
+
+    # --------------------------------------------------------------------------------- regions
+
+    def region(self, root: RelaxExpr, result: int | None) -> None:
+        """Write a region; its value goes into a register, or is the function's result."""
+        while isinstance(root, Let):
+            self.visible[-1].add(root.var)
+            root = root.body
+        inside = self.scope.place(root, self.known, self.sees)
+        self.visible[-1].update([n.var for n in inside if isinstance(n, Let)])
+        for level in _levels(inside, self.scope):
+            for node in level.control:
+                if node is root and result is None and self.last(node):
+                    return
+                self.scopes[-1][node] = self.control(node)
+            if level.operators:
+                self.segment(level.operators, level.wanted)
+        found = self.reg(root)
+        self.code.append(("Ret", found) if result is None else ("Move", result, found))
+
+    def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Var, int]) -> None:
+        """Write a region inside this one, which knows some more variables."""
+        self.scopes.append(dict(bound))
+        self.visible.append(set(bound))
+        self.region(root, result)
+        self.scopes.pop()
+        self.visible.pop()
+
+    def segment(self, operators: Sequence[RelaxExpr], wanted: Sequence[RelaxExpr]) -> None:
+        """Write the call of the native code that computes some operators' results."""
+        results = [r for w in wanted for r in _single(w)]
+        inputs: dict[RelaxExpr, Type] = {}
+        own = set(operators)
+        for node in operators:
+            for n in _inputs(node, own, self.scope):
+                inputs.setdefault(n, n.type)
+        f, given = segment_function(inputs, results, self.tellers)
+        number = self.module.segments.add(f)
+        places = tuple([p for g in given for p in self.opened(g, g.type)])
+        made = tuple([self.register() for _ in results])
+        self.code.append(("InvokeSegment", made, number, places))
+        self.scopes[-1].update(zip(results, made, strict=True))
+        for w in wanted:
+            if isinstance(w.type, TupleType):
+                parts = tuple([self.scopes[-1][r] for r in _single(w)])
+                self.scopes[-1][w] = self.emit("AllocTuple", parts)
+
+    def opened(self, node: RelaxExpr, t: Type) -> list[int]:
+        """The registers of a value's tensors."""
+
+        def parts(at: int, t: Type) -> list[int]:
+            if not isinstance(t, TupleType):
+                return [at]
+            items = [(self.emit("GetField", at, n), i) for n, i in enumerate(t.items)]
+            return [p for a, i in items for p in parts(a, i)]
+
+        return parts(self.reg(node), t)
+
+    def tellers(self, sizes: set[SizeVar]) -> list[tuple[RelaxExpr, Type]]:
+        """Variables whose types tell sizes."""
+        found: list[tuple[RelaxExpr, Type]] = []
+        left = set(sizes)
+        seen: _Emitter | None = self
+        while seen is not None:
+            for names in reversed(seen.visible):
+                for v in names:
+                    told = set(v.type.shape) & left if isinstance(v.type, TensorType) else None
+                    if told:
+                        found.append((v, v.type))
+                        left -= told  # type: ignore[arg-type]
+            seen = seen.around
+        return found
+
+    # --------------------------------------------------------------------------------- control
+
+    def control(self, node: RelaxExpr) -> int:
+        """Write what computes a value by control; its register."""
+        if isinstance(node, If | Match):
+            made = self.register()
+            self.choice(node, made)
+            return made
+        if isinstance(node, Function):
+            inner = _Emitter(self.module, f"{self.name}.closure", node, self.module.reserve(), self)
+            inner.name = f"{self.name}.closure{inner.index}"
+            inner.write()
+            held = tuple([self.reg(n) for n in inner.captured])  # type: ignore[arg-type]
+            return self.emit("AllocClosure", inner.index, held)
+        if not isinstance(node, Call):
+            return self.light(node)
+        args = tuple([self.reg(a) for a in node.args if a is not None])
+        if is_host_call(node):
+            return self.host(node, args)
+        match node.op:
+            case Constructor() as c:
+                tag = constructor_tag(self.module.mod, c)
+                return self.emit("AllocADT", tag, c.name, args)
+            case GlobalVar(name):
+                return self.emit("Invoke", self.module.globals[name], args)
+        if node.op is self.self_var:
+            return self.emit("Invoke", self.index, _Own(self.captured, args))
+        return self.emit("InvokeClosure", self.reg(node.op), args)  # type: ignore[arg-type]
+
+    def host(self, node: Call, args: tuple[int, ...]) -> int:
+        """Write the call of an operator that the machine runs in numpy."""
+        count = len(node.type.items) if isinstance(node.type, TupleType) else 1
+        made = tuple([self.register() for _ in range(count)])
+        self.code.append(("InvokeHost", made, _name_of(node), dict(node.attrs), args))
+        return self.emit("AllocTuple", made) if isinstance(node.type, TupleType) else made[0]
+
+    def last(self, node: RelaxExpr) -> bool:
+        """Write the function's result, where it is a choice or a call: nothing comes after it."""
+        if isinstance(node, If | Match):
+            self.choice(node, None)
+            return True
+        if not isinstance(node, Call) or is_host_call(node) or isinstance(node.op, Constructor):
+            return False
+        args = tuple([self.reg(a) for a in node.args if a is not None])
+        if isinstance(node.op, GlobalVar):
+            self.code.append(("TailInvoke", self.module.globals[node.op.name], args))
+        elif node.op is self.self_var:
+            self.code.append(("TailInvoke", self.index, _Own(self.captured, args)))
+        else:
+            self.code.append(("TailClosure", self.reg(node.op), args))  # type: ignore[arg-type]
+        return True
+
+    def choice(self, node: If | Match, result: int | None) -> None:
+        """Write a branch or a match."""
+        end = _Label()
+        if isinstance(node, If):
+            other = _Label()
+            self.code.append(("If", self.reg(node.condition), 1, other))
+            self.inner(node.then_branch.body, result, {})
+            if result is not None:
+                self.code.append(("Goto", end))
+            other.at = len(self.code)
+            self.inner(node.else_branch.body, result, {})
+        else:
+            data = self.reg(node.data)
+            for clause in node.clauses:
+                if self.clause(clause, data, result, end):
+                    break
+            else:
+                text = f"no clause of {short_text(node)} in {self.name} fits the value"
+                self.code.append(("Fatal", text))
+        end.at = len(self.code)
+
+    def clause(self, clause: Clause, data: int, result: int | None, end: _Label) -> bool:
+        """Write a clause; whether every value fits it."""
+        other = _Label()
+        bound: dict[Var, int] = {}
+        sure = self.test(clause.lhs, data, bound, other)
+        self.inner(clause.rhs, result, bound)
+        if result is not None and not sure:
+            self.code.append(("Goto", end))
+        other.at = len(self.code)
+        return sure
+
+    def test(self, p: Pattern, at: int, bound: dict[Var, int], other: _Label) -> bool:
+        """Write what goes to `other` unless a value fits a pattern; whether every value does."""
+        match p:
+            case PatternVar(var):
+                bound[var] = at
+            case PatternTuple(patterns) | PatternConstructor(_, patterns):
+                sure = True
+                if isinstance(p, PatternConstructor):
+                    sure = self.test_tag(p.constructor, at, other)
+                for n, inner in enumerate(patterns):
+                    if isinstance(inner, PatternVar | PatternTuple | PatternConstructor):
+                        sure &= self.test(inner, self.emit("GetField", at, n), bound, other)
+                return sure
+        return True
+
+    def test_tag(self, c: Constructor, at: int, other: _Label) -> bool:
+        if len(self.module.mod.type_data(c.belong_to).constructors) == 1:
+            return True
+        tag = constructor_tag(self.module.mod, c)
+        self.code.append(("If", self.emit("GetTag", at), tag, other))
+        return False
+
+
+class _Own(tuple[int, ...]):
+    """Operands of a call of the function itself: its captured values, then these."""
+
+    captured: Mapping[Node, int]
+
+    def __new__(cls, captured: Mapping[Node, int], args: tuple[int, ...]) -> _Own:
+        made = super().__new__(cls, args)
+        made.captured = captured
+        return made
+
+
+class _Level:
+    """What is computed together: control first, then operators; `wanted` are needed outside."""
+
+    def __init__(self) -> None:
+        self.control: list[RelaxExpr] = []
+        self.operators: list[RelaxExpr] = []
+        self.wanted: list[RelaxExpr] = []
+
+
+def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
+    """The values of a region in turns of control and operators, all as early as they can."""
+    own = dict.fromkeys(inside)
+    control_from: dict[Node, int] = {}
+    operator_from: dict[Node, int] = {}
+    level_of: dict[Node, int] = {}
+    for node in inside:
+        needed = scope.needed(node, own)
+        if is_operator(node, scope):
+            level_of[node] = max([operator_from.get(n, 0) for n in needed], default=0)
+            control_from[node], operator_from[node] = level_of[node] + 1, level_of[node]
+            continue
+        control_from[node] = max([control_from.get(n, 0) for n in needed], default=0)
+        if _is_control(node):
+            level_of[node] = operator_from[node] = control_from[node]
+        else:
+            operator_from[node] = max([operator_from.get(n, 0) for n in needed], default=0)
+    levels = [_Level() for _ in range(1 + max(control_from.values(), default=0))]
+    for node, n in level_of.items():
+        (levels[n].operators if is_operator(node, scope) else levels[n].control).append(node)
+    wanted = _wanted(inside, level_of, scope)
+    for node in wanted:
+        levels[level_of[node]].wanted.append(node)
+    return levels
+
+
+def _wanted(
+    inside: Sequence[RelaxExpr], level_of: Mapping[Node, int], scope: Scope
+) -> dict[RelaxExpr, None]:
+    """The operators whose results are used outside of their segments."""
+    own = dict.fromkeys(inside)
+    found: dict[RelaxExpr, None] = {}
+
+    def want(node: RelaxExpr, level: int | None) -> None:
+        stack = [node]
+        while stack:
+            n = stack.pop()
+            if n not in own:
+                continue
+            if is_operator(n, scope):
+                if level is None or level_of[n] != level:
+                    found[n] = None
+            elif not _is_control(n):
+                stack += operands(n, scope)
+
+    for node in inside:
+        if is_operator(node, scope) or _is_control(node):
+            level = level_of[node] if is_operator(node, scope) else None
+            for n in scope.needed(node, own):
+                want(n, level)
+    for node in inside[-1:]:  # the region's value
+        want(node, None)
+    return found
+
+
+def _name_of(node: Call) -> str:
+    return str(node.op.name)  # type: ignore[union-attr]
+
+
+def _is_control(node: Node) -> bool:
+    """Whether a value needs an instruction at its place; others are made where they are used."""
+    return isinstance(node, If | Match | Function | Call)
+
+
+def _single(node: RelaxExpr) -> list[RelaxExpr]:
+    """The tensors of an operator's result."""
+    if isinstance(node.type, TupleType):
+        return [TupleGetItem(node, n) for n in range(len(node.type.items))]
+    return [node]
+
+
+def _inputs(node: RelaxExpr, own: set[RelaxExpr], scope: Scope) -> list[RelaxExpr]:
+    """The values from outside of a segment that one of its operators takes."""
+    found: list[RelaxExpr] = []
+    stack = list(operands(node, scope))
+    while stack:
+        n = stack.pop()
+        if n in own or isinstance(n, Constant):
+            continue
+        if isinstance(n, Tuple):
+            stack += n.items
+        else:
+            found.append(n)
+    return found

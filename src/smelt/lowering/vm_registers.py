@@ -1,0 +1,88 @@
+"""Registers of virtual machine functions: one register holds several values, one after another.
+
+Jumps only go forward, so a value lives from its first write to its last use in the text.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Any
+
+from smelt.runtime.vm_program import SHAPES, Instruction
+
+__all__ = ["assigned"]
+
+
+def assigned(
+    code: Sequence[Instruction], captured: Sequence[int], params: Sequence[int]
+) -> tuple[list[Instruction], int]:
+    """Instructions on as few registers as are alive at once, and how many these are.
+
+    captured, params  the numbers of values that a call brings: they come first, in this order
+    """
+    first = [*captured, *params]
+    code = [_plain(i, tuple(captured)) for i in code]
+    last: dict[int, int] = dict.fromkeys(first, -1)
+    for at, instruction in enumerate(code):
+        read, written = _registers(instruction)
+        last.update(dict.fromkeys([*read, *written], at))
+    place: dict[int, int] = {}
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    count = len(first)
+    for n, r in enumerate(first):
+        place[r] = n
+        heapq.heappush(busy, (last[r], n))
+    made: list[Instruction] = []
+    for at, instruction in enumerate(code):
+        while busy and busy[0][0] < at:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        for r in _registers(instruction)[1]:
+            if r not in place:
+                if not free:
+                    heapq.heappush(free, count)
+                    count += 1
+                place[r] = heapq.heappop(free)
+                heapq.heappush(busy, (last[r], place[r]))
+        made.append(_mapped(instruction, place))
+    return made, max(count, 1)
+
+
+def _plain(instruction: Instruction, captured: tuple[int, ...]) -> Instruction:
+    """An instruction with targets and operands as numbers."""
+    out: list[Any] = [instruction[0]]
+    for kind, x in zip(SHAPES[instruction[0]], instruction[1:], strict=True):
+        if kind == "t":
+            out.append(x.at)
+        elif kind == "A":
+            whole = isinstance(x, dict)  # the captured values themselves
+            before = captured if whole or hasattr(x, "captured") else ()
+            out.append((*before, *(() if whole else x)))
+        else:
+            out.append(x)
+    return tuple(out)
+
+
+def _registers(instruction: Instruction) -> tuple[list[int], list[int]]:
+    """The registers that an instruction reads, and those that it writes."""
+    read: list[int] = []
+    written: list[int] = []
+    for kind, x in zip(SHAPES[instruction[0]], instruction[1:], strict=True):
+        if kind in "sA":
+            read += x if kind == "A" else [x]
+        elif kind in "dD":
+            written += x if kind == "D" else [x]
+    return read, written
+
+
+def _mapped(instruction: Instruction, place: dict[int, int]) -> Instruction:
+    out: list[Any] = [instruction[0]]
+    for kind, x in zip(SHAPES[instruction[0]], instruction[1:], strict=True):
+        if kind in "sd":
+            out.append(place[x])
+        elif kind in "AD":
+            out.append(tuple([place[r] for r in x]))
+        else:
+            out.append(x)
+    return tuple(out)

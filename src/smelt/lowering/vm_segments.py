@@ -1,0 +1,245 @@
+"""Segments of a virtual machine program: tensor computations between two decisions.
+
+A segment becomes a graph function of its own, which is compiled like a model: fused kernels,
+planned memory, one native call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from smelt.ir.errors import Unsupported
+from smelt.ir.expr import INDEX, Expr, IntImm
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.walk import free_vars, substitute
+from smelt.relax.equal import structural_equal
+from smelt.relax.host_ops import needs_values
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    call,
+)
+
+__all__ = ["Segments", "leaves", "segment_function"]
+
+Build = Callable[[IRModule], Any]
+"""Compiles a module whose main is a graph function; gives an Executable."""
+
+
+class Segments:
+    """The compiled segments of a program, equal ones once."""
+
+    def __init__(self, mod: IRModule, build: Build) -> None:
+        """mod: where functions that segments call are; build: compiles one."""
+        self.mod, self.build = mod, build
+        self.functions: list[Function] = []
+        self.executables: list[Any] = []
+        self._by_form: dict[str, list[int]] = {}
+
+    def add(self, f: Function) -> int:
+        """The number of a segment."""
+        form = _form(f)
+        for n in self._by_form.setdefault(form, []):
+            if structural_equal(f, self.functions[n]):
+                return n
+        self._by_form[form].append(len(self.functions))
+        self.functions.append(f)
+        called = {
+            n.op.name: self.mod[n.op.name]
+            for n in _calls(f)
+            if isinstance(n.op, GlobalVar)
+        }  # fmt: skip
+        name = f"segment{len(self.executables)}"
+        self.executables.append(self.build(IRModule({**called, "main": f}, {"name": name})))
+        return len(self.functions) - 1
+
+
+def _calls(f: Function) -> list[Call]:
+    found, stack, seen = [], [f.body], set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Call):
+            found.append(node)
+        stack += [c for c in node.children() if isinstance(c, RelaxExpr)]
+    return found
+
+
+def _form(f: Function) -> str:
+    """Equal for equal functions, and seldom for others."""
+    ops = sorted([c.op.name for c in _calls(f) if not isinstance(c.op, RelaxExpr)])
+    shapes = [[getattr(e, "value", "?") for e in p.type.shape] for p in f.params]  # type: ignore[attr-defined]
+    return f"{ops} {shapes} {[p.type.dtype for p in f.params]}"  # type: ignore[attr-defined]
+
+
+def leaves(t: Type) -> int:
+    """How many tensors a value of a type consists of; tuples are opened."""
+    return sum(map(leaves, t.items)) if isinstance(t, TupleType) else 1
+
+
+def segment_function(
+    inputs: Mapping[RelaxExpr, Type],
+    results: Sequence[RelaxExpr],
+    sources: Callable[[set[SizeVar]], Sequence[tuple[RelaxExpr, Type]]],
+) -> tuple[Function, list[RelaxExpr]]:
+    """A graph function that computes values from others, and what its first parameters stand for.
+
+    inputs   the values that it starts from: tensors, and tuples of them, whose items become
+             parameters one by one
+    sources  gives further values whose types tell sizes
+    """
+    given = dict(inputs)
+    used = _sizes_used(inputs, results)
+    missing = used - _told(given.values())
+    for value, t in sources(missing) if missing else ():
+        given.setdefault(value, t)
+    renamed = _Renamed(_told(given.values()))
+    params: list[Var] = []
+    made: dict[Node, RelaxExpr] = {}
+
+    def opened(t: Type) -> RelaxExpr:
+        if isinstance(t, TupleType):
+            return Tuple(tuple([opened(i) for i in t.items]))
+        params.append(Var(f"p{len(params)}", renamed.type(t)))
+        return params[-1]
+
+    for value, t in given.items():
+        made[value] = opened(t)
+    items = [_rebuilt(r, made, renamed) for r in results]
+    body = items[0] if len(items) == 1 else Tuple(tuple(items))
+    return Function(tuple(params), body, {}), list(given)
+
+
+class _Renamed:
+    """The sizes of a segment: under names of its own, since the host program knows them by name.
+
+    Extents that no input tells become sizes too.
+    """
+
+    def __init__(self, told: set[SizeVar]) -> None:
+        self.told = told
+        self.sizes: dict[Expr, SizeVar] = {}
+
+    def size(self, e: Expr) -> SizeVar:
+        """The segment's size for a size or an extent."""
+        if e not in self.sizes:
+            self.sizes[e] = SizeVar(f"n{len(self.sizes)}", INDEX)
+        return self.sizes[e]
+
+    def inside(self, e: Expr) -> Expr:
+        """An expression of sizes that the inputs tell, in the segment's."""
+        sizes = sorted([v for v in free_vars(e) if isinstance(v, SizeVar)], key=lambda v: v.name)
+        return substitute(e, {v: self.size(v) for v in sizes})
+
+    def extent(self, e: Expr) -> Expr:
+        if isinstance(e, IntImm):
+            return e
+        if not isinstance(e, SizeVar) and free_vars(e) <= self.told:
+            return self.inside(e)
+        return self.size(e)
+
+    def type(self, t: Type) -> TensorType:
+        """A tensor's type with its extents told by itself or others."""
+        assert isinstance(t, TensorType)
+        return TensorType(tuple([self.extent(e) for e in t.shape]), t.dtype)
+
+    def attr(self, value: Any) -> Any:
+        """An attribute in the segment's sizes."""
+        if isinstance(value, Expr):
+            left = free_vars(value) - self.told - set(self.sizes)
+            if left and value not in self.sizes:
+                name = sorted([v.name for v in left if isinstance(v, SizeVar)])[0]
+                raise Unsupported(
+                    f"the size {name} is needed where no tensor tells it; pass a tensor that has "
+                    "this extent to the function"
+                )
+            return self.sizes[value] if value in self.sizes else self.inside(value)
+        if isinstance(value, tuple):
+            return tuple([self.attr(v) for v in value])
+        return value
+
+
+def _told(types: Any) -> set[SizeVar]:
+    """The sizes that stand as extents in types."""
+    found: set[SizeVar] = set()
+    stack = list(types)
+    while stack:
+        t = stack.pop()
+        if isinstance(t, TensorType):
+            found |= {e for e in t.shape if isinstance(e, SizeVar)}
+        elif isinstance(t, TupleType):
+            stack += t.items
+    return found
+
+
+def _sizes_used(inputs: Mapping[RelaxExpr, Type], results: Sequence[RelaxExpr]) -> set[SizeVar]:
+    """The sizes of the inputs' types, and of the attributes of the operators in between."""
+    found: set[SizeVar] = set()
+    stack: list[Any] = list(inputs.values())
+    while stack:
+        t = stack.pop()
+        if isinstance(t, TensorType):
+            found |= {v for e in t.shape for v in free_vars(e) if isinstance(v, SizeVar)}
+        elif isinstance(t, TupleType):
+            stack += t.items
+    nodes: list[Any] = list(results)
+    seen: set[Node] = set()
+    while nodes:
+        node = nodes.pop()
+        if node in seen or node in inputs:
+            continue
+        seen.add(node)
+        if isinstance(node, Call):
+            for e in _expressions(tuple(node.attrs.values())):
+                found |= {v for v in free_vars(e) if isinstance(v, SizeVar)}
+        nodes += [c for c in node.children() if isinstance(c, RelaxExpr)]
+    return found
+
+
+def _expressions(value: Any) -> list[Expr]:
+    if isinstance(value, Expr):
+        return [value]
+    return [e for v in value for e in _expressions(v)] if isinstance(value, tuple) else []
+
+
+def _rebuilt(root: RelaxExpr, made: dict[Node, RelaxExpr], renamed: _Renamed) -> RelaxExpr:
+    """A value computed from the parameters."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in made:
+            stack.pop()
+            continue
+        below = [c for c in node.children() if isinstance(c, RelaxExpr)]
+        below = [c for c in below if not isinstance(c, GlobalVar | Constant)]
+        missing = [c for c in below if c not in made]
+        if missing:
+            stack += reversed(missing)
+            continue
+        stack.pop()
+        made[node] = _copied(node, made, renamed)
+    return made[root]
+
+
+def _copied(node: RelaxExpr, made: Mapping[Node, RelaxExpr], renamed: _Renamed) -> RelaxExpr:
+    new = node.with_children(lambda c: made.get(c, c))
+    if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
+        return new.value.items[new.index]
+    if not isinstance(new, Call) or isinstance(new.op, RelaxExpr):
+        return new
+    if needs_values(new):  # by constants: the operator is then one of known sizes
+        return new.op.expand(new)  # type: ignore[no-any-return, union-attr]
+    attrs = {k: renamed.attr(v) for k, v in new.attrs.items()}
+    return call(new.op, *new.args, name=new.name, **attrs)

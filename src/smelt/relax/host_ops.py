@@ -1,0 +1,151 @@
+"""Calls whose results' sizes only the data tell: types for them, and who computes them.
+
+Operators of a face say which operands decide the type (`GraphOp.needs`). Where these are constants
+the operator is one of known sizes; else the virtual machine runs it in numpy (runtime/vm_host).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.expr import Expr, IntImm, convert
+from smelt.ir.types import TensorType, TupleType, Type, tensor_type
+
+from .graph_op import GraphOp
+from .nodes import Call, Constant, Var
+
+__all__ = ["call_type", "is_host_call", "needs_values"]
+
+Size = Callable[[int], Expr]
+"""The size of a number, which only the run tells; another one for each number."""
+
+HOST_TYPES: dict[str, Callable[..., Type]] = {}
+"""Functions of (operand types, attributes, Size), by operator."""
+
+
+def needs_values(node: Any) -> bool:
+    """Whether the values of operands decide the type of a call."""
+    return (
+        isinstance(node, Call)
+        and isinstance(node.op, GraphOp)
+        and any(i < len(node.args) and node.args[i] is not None for i in node.op.needs)
+    )
+
+
+def is_host_call(node: Any) -> bool:
+    """Whether the virtual machine runs a call in numpy: its sizes are not known before."""
+    return needs_values(node) and any(
+        i < len(node.args) and not isinstance(node.args[i], Constant | None) for i in node.op.needs
+    )
+
+
+def call_type(node: Call, types: Sequence[Type | None], size: Size) -> Type:
+    """The type of a call of an operator whose operands have these types."""
+    op: Any = node.op
+    if not needs_values(node):
+        found: Type = op.result_type(types, node.attrs)
+        return found
+    if is_host_call(node):
+        if op.name not in HOST_TYPES:
+            raise Unsupported(
+                f"{op.name}: the size of the result depends on data; the virtual machine runs "
+                f"these: {', '.join(sorted(HOST_TYPES))}"
+            )
+        if any(t is None for t in types):
+            raise Unsupported(f"{op.name}: operands are left out; give all of them")
+        return HOST_TYPES[op.name](types, node.attrs, size)
+    given = tuple(
+        [
+            a if a is None or isinstance(a, Constant) else Var("x", t)
+            for a, t in zip(node.args, types, strict=True)
+        ]
+    )
+    made: Type = op.expand(node.replace(args=given)).type
+    return made
+
+
+def _enter(*names: str) -> Callable[[Callable[..., Type]], Callable[..., Type]]:
+    def enter(fn: Callable[..., Type]) -> Callable[..., Type]:
+        HOST_TYPES.update(dict.fromkeys(names, fn))
+        return fn
+
+    return enter
+
+
+def _tensor(types: Sequence[Any], n: int) -> TensorType:
+    t = types[n]
+    if not isinstance(t, TensorType):
+        raise TypeMismatch(f"operand {n} is no tensor")
+    return t
+
+
+def _length(types: Sequence[Any], n: int) -> int:
+    """The known length of a vector of sizes: it is the rank of the result."""
+    t = _tensor(types, n)
+    if t.rank != 1 or not isinstance(t.shape[0], IntImm):
+        raise TypeMismatch(
+            f"operand {n}, the sizes, has to be a vector of known length: it tells how many "
+            "dimensions the result has"
+        )
+    return t.shape[0].value
+
+
+def _sized(types: Sequence[Any], n: int, dtype: str, size: Size) -> TensorType:
+    return tensor_type([size(d) for d in range(_length(types, n))], dtype)
+
+
+@_enter("arange")
+def _arange(types: Any, attrs: Any, size: Size) -> Type:
+    return tensor_type([size(0)], attrs["dtype"])
+
+
+@_enter("argwhere")
+def _argwhere(types: Any, attrs: Any, size: Size) -> Type:
+    return tensor_type([size(0), _tensor(types, 0).rank], "int32")
+
+
+@_enter("dyn.reshape", "dyn.broadcast_to")
+def _reshape(types: Any, attrs: Any, size: Size) -> Type:
+    return _sized(types, 1, _tensor(types, 0).dtype, size)
+
+
+@_enter("dyn.full")
+def _full(types: Any, attrs: Any, size: Size) -> Type:
+    return _sized(types, 1, attrs["dtype"] or _tensor(types, 0).dtype, size)
+
+
+@_enter("dyn.zeros", "dyn.ones")
+def _filled(types: Any, attrs: Any, size: Size) -> Type:
+    return _sized(types, 0, attrs["dtype"], size)
+
+
+@_enter("dyn.tile")
+def _tile(types: Any, attrs: Any, size: Size) -> Type:
+    rank = max(_tensor(types, 0).rank, _length(types, 1))
+    return tensor_type([size(d) for d in range(rank)], _tensor(types, 0).dtype)
+
+
+@_enter("dyn.strided_slice")
+def _slice(types: Any, attrs: Any, size: Size) -> Type:
+    data, cut = _tensor(types, 0), _length(types, 1)
+    shape = [size(d) if d < cut else e for d, e in enumerate(data.shape)]
+    return tensor_type(shape, data.dtype)
+
+
+@_enter("dyn.one_hot")
+def _one_hot(types: Any, attrs: Any, size: Size) -> Type:
+    shape = list(_tensor(types, 0).shape)
+    at = attrs["axis"] % (len(shape) + 1)
+    return tensor_type([*shape[:at], size(0), *shape[at:]], attrs["dtype"])
+
+
+@_enter("dyn.topk")
+def _topk(types: Any, attrs: Any, size: Size) -> Type:
+    data = _tensor(types, 0)
+    at = attrs["axis"] % data.rank
+    shape = [size(0) if d == at else convert(e) for d, e in enumerate(data.shape)]
+    values, places = tensor_type(shape, data.dtype), tensor_type(shape, attrs["dtype"])
+    kinds: dict[str, Type] = {"both": TupleType((values, places)), "values": values}
+    return kinds.get(attrs["ret_type"], places)

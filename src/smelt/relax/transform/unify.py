@@ -1,0 +1,257 @@
+"""Types with unknown parts: what inference finds out about them, by making types agree.
+
+Extents may disagree where one is a symbolic size: together they are a size that only the run
+tells. Two numbers that differ are an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any
+
+from smelt.arith import Analyzer
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import INDEX, Expr, IntImm
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.node import Node
+from smelt.ir.types import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
+from smelt.ir.walk import free_vars, substitute
+
+__all__ = ["Unifier", "Unknown", "show", "unknowns"]
+
+
+class Unknown(Type, interned=False):
+    """A type to be found. Has identity."""
+
+
+class Unifier:
+    """What is known of the unknown types so far.
+
+    Unknowns and sizes belong to keys, so that inference may go over a program again: it then meets
+    those of the last time, and `changed` says whether it has learned anything.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        self.found: dict[Unknown, Type] = {}
+        self.changed = False
+        self._unknowns: dict[Hashable, Unknown] = {}
+        self._sizes: dict[Hashable, SizeVar] = {}
+        self._run_time: set[Expr] = set()
+        self._analyzer = Analyzer()
+
+    def unknown(self, *key: Hashable) -> Unknown:
+        """The unknown type of a key."""
+        if key not in self._unknowns:
+            self._unknowns[key] = Unknown()
+        return self._unknowns[key]
+
+    def size(self, *key: Hashable) -> SizeVar:
+        """The size of a key, which only the run tells."""
+        if key not in self._sizes:
+            made = self._sizes[key] = SizeVar("any", INDEX)
+            self._run_time.add(made)
+        return self._sizes[key]
+
+    def opened(self, t: Type, *key: Hashable) -> Type:
+        """A type as written, with unknowns where it is incomplete."""
+        match t:
+            case IncompleteType():
+                return self.unknown("part", *key)
+            case TupleType() | FuncType() | TypeCall():
+                count = iter(range(1 << 30))
+                return t.with_children(
+                    lambda c: self.opened(c, *key, next(count)) if isinstance(c, Type) else c
+                )
+        return t
+
+    def head(self, t: Type) -> Type:
+        """What an unknown stands for, as far as it is known; its parts may be unknown."""
+        while isinstance(t, Unknown) and t in self.found:
+            t = self.found[t]
+        return t
+
+    def tensor(self, t: Type) -> Type:
+        """A tensor's type as it is now, which agreeing leaves alone; other types as they are."""
+        known = self.head(t)
+        return known if isinstance(known, TensorType) else t
+
+    def whole(self, t: Type) -> Type:
+        """A type with all that is known filled in."""
+        t = self.head(t)
+        if isinstance(t, TupleType | FuncType | TypeCall):
+            return t.with_children(lambda c: self.whole(c) if isinstance(c, Type) else c)
+        return t
+
+    # ---------------------------------------------------------------------------------- agreeing
+
+    def agree(self, a: Type, b: Type, *key: Hashable) -> Type:
+        """Make two types one; the type that both are. Raises TypeMismatch where they cannot be."""
+        a, a_name = self._last(a)
+        b, b_name = self._last(b)
+        if a is b:
+            return a
+        if isinstance(a, Unknown):
+            return self._learn(a, b)
+        if isinstance(b, Unknown):
+            return self._learn(b, a)
+        made = self._joined(a, b, key)
+        for name, had in ((a_name, a), (b_name, b)):
+            if name is not None and self.whole(made) is not self.whole(had):
+                self.found[name] = made
+                self.changed = True
+        return made
+
+    def _last(self, t: Type) -> tuple[Type, Unknown | None]:
+        """What a type stands for, and the last unknown on the way there."""
+        name = None
+        while isinstance(t, Unknown) and t in self.found:
+            name, t = t, self.found[t]
+        return t, name
+
+    def _learn(self, name: Unknown, t: Type) -> Type:
+        if name in unknowns(self.whole(t)):
+            raise TypeMismatch(f"the type would contain itself: {show(self.whole(t))}")
+        self.found[name] = t
+        self.changed = True
+        return t
+
+    def _joined(self, a: Type, b: Type, key: tuple[Hashable, ...]) -> Type:
+        match a, b:
+            case TensorType(), TensorType() if a.dtype == b.dtype and a.rank == b.rank:
+                pairs = enumerate(zip(a.shape, b.shape, strict=True))
+                shape = tuple([self._extent(x, y, (*key, d), a, b) for d, (x, y) in pairs])
+                return TensorType(shape, a.dtype)
+            case TupleType(), TupleType() if len(a.items) == len(b.items):
+                return TupleType(self._each(a.items, b.items, key))
+            case TypeCall(), TypeCall() if a.func is b.func and len(a.args) == len(b.args):
+                return TypeCall(a.func, self._each(a.args, b.args, key))
+            case GlobalTypeVar(), TypeCall(func, ()) if a is func:
+                return b
+            case TypeCall(func, ()), GlobalTypeVar() if b is func:
+                return a
+            case FuncType(), FuncType() if len(a.arg_types) == len(b.arg_types):
+                a, b = self._plain(a, (*key, "a")), self._plain(b, (*key, "b"))
+                args = self._each(a.arg_types, b.arg_types, key)
+                return FuncType(args, self.agree(a.ret_type, b.ret_type, *key, "ret"))
+        self._differ(a, b)
+        raise AssertionError
+
+    def _plain(self, f: FuncType, key: tuple[Hashable, ...]) -> FuncType:
+        """A function for some types in the place of its variables."""
+        found = self.instance(f, f.type_params, *key)
+        assert isinstance(found, FuncType)
+        return found
+
+    def _each(
+        self, a: tuple[Type, ...], b: tuple[Type, ...], key: tuple[Hashable, ...]
+    ) -> tuple[Type, ...]:
+        """Types one by one. Unknowns stay, so that what is learned later reaches them."""
+        out = []
+        for n, (x, y) in enumerate(zip(a, b, strict=True)):
+            made = self.agree(x, y, *key, n)
+            out.append(x if isinstance(x, Unknown) else y if isinstance(y, Unknown) else made)
+        return tuple(out)
+
+    def _extent(self, a: Expr, b: Expr, key: tuple[Hashable, ...], left: Type, right: Type) -> Expr:
+        if a is b:
+            return a
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            self._differ(left, right)
+        for known in (a, b):
+            if known in self._run_time:
+                return known
+        return a if self._analyzer.can_prove_equal(a, b) else self.size("join", *key)
+
+    def _differ(self, a: Type, b: Type) -> None:
+        raise TypeMismatch(f"{show(self.whole(a))} and {show(self.whole(b))} differ")
+
+    # --------------------------------------------------------------------------------- instances
+
+    def instance(self, t: Type, variables: Any, *key: Hashable) -> Type:
+        """A type with unknowns of a key in the place of type variables, or of other unknowns."""
+        if not variables:
+            return t
+        made = {v: self.unknown("instance", *key, n) for n, v in enumerate(variables)}
+        found = replaced(self.whole(t), made)
+        return FuncType(found.arg_types, found.ret_type) if isinstance(found, FuncType) else found
+
+    def bound_sizes(self, params: Type, given: Type, sizes: dict[Any, Expr]) -> None:
+        """Enter what the sizes of a parameter's type are for an operand of a type."""
+        p, g = self.head(params), self.head(given)
+        match p, g:
+            case TensorType(), TensorType() if p.rank == g.rank:
+                for x, y in zip(p.shape, g.shape, strict=True):
+                    if isinstance(x, SizeVar):
+                        sizes.setdefault(x, y)
+            case (TupleType(), TupleType()) | (TypeCall(), TypeCall()):
+                for x, y in zip(p.children(), g.children(), strict=False):
+                    if isinstance(x, Type) and isinstance(y, Type):
+                        self.bound_sizes(x, y, sizes)
+
+    def sized(self, t: Type, sizes: Mapping[Any, Expr], fresh: bool, *key: Hashable) -> Type:
+        """A type with extents in the place of sizes. fresh: other sizes become the run's own."""
+        t = self.head(t)
+        if isinstance(t, TensorType):
+            used = {v for e in t.shape for v in free_vars(e)}
+            full = dict(sizes)
+            if fresh:
+                full |= {v: self.size("result", v, *key) for v in used if v not in sizes}
+            return TensorType(tuple([substitute(e, full) for e in t.shape]), t.dtype)
+        if isinstance(t, TupleType | TypeCall):
+            return t.with_children(
+                lambda c: self.sized(c, sizes, fresh, *key) if isinstance(c, Type) else c
+            )
+        return t
+
+
+def replaced(t: Type, made: Mapping[Any, Type]) -> Type:
+    """A type with some of its parts replaced."""
+    if t in made:
+        return made[t]
+    if isinstance(t, TupleType | FuncType | TypeCall):
+        return t.with_children(lambda c: replaced(c, made) if isinstance(c, Type) else c)
+    return t
+
+
+def unknowns(t: Type) -> Iterator[Unknown]:
+    """The unknown parts of a type whose known parts are filled in."""
+    stack: list[Node] = [t]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Unknown):
+            yield part
+        elif isinstance(part, TupleType | FuncType | TypeCall):
+            stack += part.children()
+
+
+_SHOWN: dict[type, Callable[[Any], str]] = {
+    Unknown: lambda t: "?",
+    IncompleteType: lambda t: "?",
+    TypeVar: lambda t: str(t.name),
+    GlobalTypeVar: lambda t: str(t.name),
+    TupleType: lambda t: f"({', '.join(map(show, t.items))})",
+    TypeCall: lambda t: t.func.name + (f"[{', '.join(map(show, t.args))}]" if t.args else ""),
+    FuncType: lambda t: f"fn ({', '.join(map(show, t.arg_types))}) -> {show(t.ret_type)}",
+    TensorType: lambda t: f"{t.dtype}[{', '.join(map(_extent_text, t.shape))}]",
+}
+
+
+def show(t: Type) -> str:
+    """A type as people write it: float32[n, 3], List[int32[]], ? where it is not known."""
+    return _SHOWN[type(t)](t)
+
+
+def _extent_text(e: Expr) -> str:
+    if isinstance(e, IntImm):
+        return str(e.value)
+    return e.name if isinstance(e, SizeVar) else "..."

@@ -1,0 +1,150 @@
+"""Normalisation over a batch, over dimensions, over channels near by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from smelt.relax.nodes import RelaxExpr, call
+
+from ..dialect import relay_op
+from .common import axes_of, dtype_of, extents, filled, legal, normal_axis, rank_of, scalar
+
+
+def moved(x: RelaxExpr, axis: int, to: int, fn: Callable[[RelaxExpr], RelaxExpr]) -> RelaxExpr:
+    """What fn makes of a tensor with one axis at another place; the axis goes back afterwards."""
+    rank = rank_of(x)
+    at = normal_axis(axis, rank)
+    to %= rank
+    if at == to:
+        return fn(x)
+    order = [d for d in range(rank) if d != at]
+    order.insert(to, at)
+    y = fn(call("transpose", x, axes=tuple(order)))
+    return call("transpose", y, axes=tuple([order.index(d) for d in range(rank)]))
+
+
+def _vectors(data: RelaxExpr, axis: int, **given: RelaxExpr) -> None:
+    """Vectors along an axis."""
+    have = extents(data)[normal_axis(axis, rank_of(data))]
+    for name, x in given.items():
+        legal(rank_of(x) == 1, f"{name} has {rank_of(x)} dimensions; one is legal")
+        count = extents(x)[0]
+        legal(
+            count == have or None in (count, have),
+            f"{name} has {count} elements, axis={axis} of the data has {have}; they have to be "
+            "equal",
+        )
+
+
+def _affine(
+    gamma: RelaxExpr, beta: RelaxExpr, center: bool, scale: bool
+) -> tuple[RelaxExpr, RelaxExpr]:
+    """Factor and summand, or what stands for those that are not used."""
+    return gamma if scale else filled(gamma, 1.0), beta if center else filled(beta, 0.0)
+
+
+@relay_op("nn.batch_norm", kind="opaque", results=3)
+def batch_norm(
+    data: RelaxExpr,
+    gamma: RelaxExpr,
+    beta: RelaxExpr,
+    moving_mean: RelaxExpr,
+    moving_var: RelaxExpr,
+    *,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> list[RelaxExpr]:
+    """Normalised by running statistics: (result, mean, variance)."""
+    _vectors(data, axis, gamma=gamma, beta=beta, moving_mean=moving_mean, moving_var=moving_var)
+    legal(
+        normal_axis(axis, rank_of(data)) != 0,
+        f"axis={axis} is the batch; legal: 1 to {rank_of(data) - 1}, or negative",
+    )
+    factor, summand = _affine(gamma, beta, center, scale)
+    y = moved(
+        data, axis, 1,
+        lambda x: call("batch_norm", x, factor, summand, moving_mean, moving_var, epsilon=epsilon),
+    )  # fmt: skip
+    return [y, moving_mean, moving_var]
+
+
+@relay_op("nn.layer_norm")
+def layer_norm(
+    data: RelaxExpr,
+    gamma: RelaxExpr,
+    beta: RelaxExpr,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> RelaxExpr:
+    """Normalised over one axis."""
+    _vectors(data, axis, gamma=gamma, beta=beta)
+    factor, summand = _affine(gamma, beta, center, scale)
+    return moved(
+        data, axis, -1,
+        lambda x: call("layer_norm", x, factor, summand, axis=-1, epsilon=epsilon),
+    )  # fmt: skip
+
+
+@relay_op("nn.instance_norm")
+def instance_norm(
+    data: RelaxExpr,
+    gamma: RelaxExpr,
+    beta: RelaxExpr,
+    *,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> RelaxExpr:
+    """Each channel of each image normalised; axis is the channels'."""
+    _vectors(data, axis, gamma=gamma, beta=beta)
+    factor, summand = _affine(gamma, beta, center, scale)
+    return moved(
+        data, axis, 1, lambda x: call("instance_norm", x, factor, summand, epsilon=epsilon)
+    )
+
+
+@relay_op("nn.group_norm")
+def group_norm(
+    data: RelaxExpr,
+    gamma: RelaxExpr,
+    beta: RelaxExpr,
+    *,
+    num_groups: int,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> RelaxExpr:
+    """Groups of neighbouring channels of each image normalised."""
+    _vectors(data, axis, gamma=gamma, beta=beta)
+    factor, summand = _affine(gamma, beta, center, scale)
+    return moved(
+        data, axis, 1,
+        lambda x: call("group_norm", x, factor, summand, groups=num_groups, epsilon=epsilon),
+    )  # fmt: skip
+
+
+@relay_op("nn.lrn")
+def lrn(
+    data: RelaxExpr, *, size: int = 5, axis: int = 1, bias: float = 2.0, alpha: float = 1e-5,
+    beta: float = 0.75,
+) -> RelaxExpr:  # fmt: skip
+    """x / (bias + alpha / size * the sum of squares of `size` channels around) ** beta."""
+    return moved(
+        data, axis, 1, lambda x: call("lrn", x, size=size, alpha=alpha, beta=beta, bias=bias)
+    )
+
+
+@relay_op("nn.l2_normalize")
+def l2_normalize(data: RelaxExpr, *, eps: float, axis: Any = None) -> RelaxExpr:
+    """x / sqrt(max(sum(x ** 2), eps)) over axes (None: all)."""
+    axes = axes_of(axis, rank_of(data))
+    squares = call("sum", call("multiply", data, data), axes=axes, keepdims=True)
+    return call("divide", data, call("sqrt", call("maximum", squares, scalar(eps, dtype_of(data)))))

@@ -1,0 +1,258 @@
+"""Borders, blocks of pixels, images made larger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from smelt.relax.nodes import RelaxExpr, call
+
+from ..dialect import const, make, relay_function, relay_op
+from .common import (
+    array_of,
+    dtype_of,
+    extents,
+    filled,
+    legal,
+    number_of,
+    one_of,
+    rank_of,
+    reshaped,
+    shape_of,
+)
+from .image import resized
+from .nn_window import gathered, spread
+
+
+def _pairs(data: RelaxExpr, pad_width: Any) -> tuple[int, ...]:
+    """pad_width, (before, behind) for each dimension, as the core wants it."""
+    pairs = [tuple(p) if isinstance(p, tuple | list) else (p, p) for p in pad_width]
+    legal(
+        len(pairs) == rank_of(data) and all(len(p) == 2 for p in pairs),
+        f"pad_width has {len(pairs)} pairs; the data has {rank_of(data)} dimensions",
+    )
+    return (*[a for a, _ in pairs], *[b for _, b in pairs])
+
+
+@relay_op("nn.pad")
+def pad(
+    data: RelaxExpr,
+    pad_value: RelaxExpr | None = None,
+    *,
+    pad_width: Any,
+    pad_mode: str = "constant",
+) -> RelaxExpr:
+    """Elements around: pad_width holds (before, behind) for each dimension.
+
+    pad_mode  "constant" (pad_value), "edge" (the nearest element), "reflect" (mirrored)
+    """
+    one_of("pad_mode", pad_mode, "constant", "edge", "reflect")
+    pads = _pairs(data, pad_width)
+    value = 0.0 if pad_value is None else number_of(pad_value)
+    if pad_mode != "constant" or value is not None:
+        return call("pad", data, pads=pads, mode=pad_mode, value=0.0 if value is None else value)
+    assert pad_value is not None
+    inside = call("pad", call("cast", filled(data, 1.0), dtype="bool"), pads=pads)
+    border = call("cast", reshaped(pad_value, ()), dtype=dtype_of(data))
+    return call("where", inside, call("pad", data, pads=pads), border)
+
+
+@relay_function("nn.pad")
+def build_pad(
+    data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant"
+) -> RelaxExpr:
+    """Elements around; pad_width is pairs of numbers or an expression [dimensions, 2]."""
+    value = pad_value
+    if not isinstance(pad_value, RelaxExpr):
+        t = getattr(data, "type", None)
+        value = const(pad_value, getattr(t, "dtype", None))
+    known = array_of(pad_width) if isinstance(pad_width, RelaxExpr) else None
+    if known is not None:
+        pad_width = tuple([(int(a), int(b)) for a, b in known])
+    if isinstance(pad_width, RelaxExpr):
+        return make("dyn.nn.pad", data, pad_width, value, pad_mode=pad_mode)
+    return make("nn.pad", data, value, pad_width=pad_width, pad_mode=pad_mode)
+
+
+@relay_op("nn.mirror_pad")
+def mirror_pad(data: RelaxExpr, *, mode: str = "SYMMETRIC", pad_width: Any) -> RelaxExpr:
+    """Elements around that mirror those inside: "SYMMETRIC" with the edge, "REFLECT" without."""
+    one_of("mode", mode, "SYMMETRIC", "REFLECT")
+    return call("pad", data, pads=_pairs(data, pad_width), mode=mode.lower())
+
+
+@relay_function("nn.mirror_pad")
+def build_mirror_pad(data: Any, pad_width: Any, mode: str = "SYMMETRIC") -> RelaxExpr:
+    """Elements around that mirror those inside."""
+    return make("nn.mirror_pad", data, mode=mode, pad_width=pad_width)
+
+
+@relay_op("nn.dilate")
+def dilate(data: RelaxExpr, *, strides: Any, dilation_value: float = 0.0) -> RelaxExpr:
+    """strides - 1 elements of dilation_value between neighbours."""
+    legal(
+        len(strides) == rank_of(data),
+        f"strides={tuple(strides)}; the data has {rank_of(data)} dimensions",
+    )
+    return call("dilate", data, strides=tuple(strides), value=float(dilation_value))
+
+
+# -------------------------------------------------------------------------------------- blocks
+
+
+def _blocks(name: str, data: RelaxExpr, layout: str, **attrs: Any) -> RelaxExpr:
+    y = call(name, spread(data, layout, "layout", "NCHW"), **attrs)
+    return gathered(y, "NCHW", layout, "layout")
+
+
+@relay_op("nn.depth_to_space")
+def depth_to_space(
+    data: RelaxExpr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
+) -> RelaxExpr:
+    """Channels laid out as blocks of pixels."""
+    return _blocks("depth_to_space", data, layout, block=block_size, mode=mode)
+
+
+@relay_op("nn.space_to_depth")
+def space_to_depth(
+    data: RelaxExpr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
+) -> RelaxExpr:
+    """Blocks of pixels laid out as channels."""
+    one_of("mode", mode, "DCR")
+    return _blocks("space_to_depth", data, layout, block=block_size)
+
+
+def _two(name: str, pairs: Any, count: int) -> list[tuple[int, int]]:
+    found = [tuple(p) for p in pairs]
+    legal(
+        len(found) == count and all(len(p) == 2 for p in found),
+        f"{name}={pairs}; {count} pairs are legal, one a number of block_shape",
+    )
+    return [(int(a), int(b)) for a, b in found]
+
+
+@relay_op("nn.space_to_batch_nd")
+def space_to_batch_nd(
+    data: RelaxExpr, *, block_shape: Any, paddings: Any, pad_value: float = 0.0
+) -> RelaxExpr:
+    """Blocks of pixels as images of their own: [n * blocks, size / block..., rest]."""
+    block = [int(b) for b in block_shape]
+    count = len(block)
+    pairs = [(0, 0), *_two("paddings", paddings, count)]
+    pairs += [(0, 0)] * (rank_of(data) - len(pairs))
+    x = call("pad", data, pads=_pairs(data, pairs), value=float(pad_value))
+    batch, *sizes = shape_of(x)
+    cut: list[Any] = [batch]
+    for d, b in enumerate(block):
+        known = extents(x)[d + 1]
+        legal(
+            known is None or known % b == 0,
+            f"block_shape={tuple(block)}: axis {d + 1} has {known} elements with its padding; it "
+            f"has to be a multiple of {b}",
+        )
+        cut += [sizes[d] // b, b]
+    x = reshaped(x, [*cut, *sizes[count:]])
+    outer, inner = range(1, 2 * count, 2), range(2, 2 * count + 1, 2)
+    x = call("transpose", x, axes=(*inner, 0, *outer, *range(2 * count + 1, rank_of(x))))
+    whole = int(np.prod(block))
+    return reshaped(x, [batch * whole, *cut[1::2], *sizes[count:]])
+
+
+@relay_op("nn.batch_to_space_nd")
+def batch_to_space_nd(data: RelaxExpr, *, block_shape: Any, crops: Any) -> RelaxExpr:
+    """The inverse of space_to_batch_nd; crops: elements left out (before, behind)."""
+    block = [int(b) for b in block_shape]
+    count, whole = len(block), int(np.prod(block))
+    pairs = _two("crops", crops, count)
+    batch, *sizes = shape_of(data)
+    known = extents(data)[0]
+    legal(
+        known is None or known % whole == 0,
+        f"block_shape={tuple(block)}: the batch is {known}; it has to be a multiple of {whole}",
+    )
+    x = reshaped(data, [*block, batch // whole, *sizes])
+    order = [count]
+    for d in range(count):
+        order += [count + 1 + d, d]
+    x = call("transpose", x, axes=(*order, *range(2 * count + 1, rank_of(x))))
+    full = [sizes[d] * block[d] for d in range(count)]
+    x = reshaped(x, [batch // whole, *full, *sizes[count:]])
+    return call(
+        "strided_slice", x, axes=tuple(range(1, count + 1)), begin=tuple([a for a, _ in pairs]),
+        end=tuple([e - b for e, (_, b) in zip(full, pairs, strict=True)]), strides=(1,) * count,
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------- larger
+
+
+def scaled(data: RelaxExpr, layout: str, want: str, scales: tuple[float, ...]) -> tuple[Any, ...]:
+    """The spatial extents times their scales, rounded."""
+    out = []
+    shape = extents(data)
+    for letter, scale in zip(want[2:], scales, strict=True):
+        extent = shape[layout.index(letter)]
+        if extent is None:
+            legal(float(scale).is_integer(), f"scale {scale} beside a symbolic extent; whole ones")
+            out.append(shape_of(data)[layout.index(letter)] * int(scale))
+        else:
+            out.append(int(round(extent * scale)))
+    return tuple(out)
+
+
+METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilinear": "linear",
+           "bicubic": "cubic"}  # fmt: skip
+
+
+@relay_op("nn.upsampling")
+def upsampling(
+    data: RelaxExpr,
+    *,
+    scale_h: float = 1.0,
+    scale_w: float = 1.0,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+) -> RelaxExpr:
+    """An image scale_h times as high and scale_w times as wide."""
+    one_of("method", method, "nearest_neighbor", "bilinear", "bicubic")
+    size = scaled(data, layout, "NCHW", (scale_h, scale_w))
+    mode = "align_corners" if align_corners else "asymmetric"
+    return resized(data, size, layout, METHODS[method], mode, "", -0.5)
+
+
+@relay_op("nn.upsampling3d")
+def upsampling3d(
+    data: RelaxExpr,
+    *,
+    scale_d: float = 1.0,
+    scale_h: float = 1.0,
+    scale_w: float = 1.0,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+) -> RelaxExpr:
+    """A volume so many times as deep, high and wide."""
+    one_of("method", method, "nearest_neighbor", "trilinear")
+    size = scaled(data, layout, "NCDHW", (scale_d, scale_h, scale_w))
+    return resized(data, size, layout, METHODS[method], coordinate_transformation_mode, "", -0.5)
+
+
+def _build_upsampling(name: str, count: int, rest: tuple[str, ...]) -> None:
+    def build(data: Any, *given: Any, **named: Any) -> RelaxExpr:
+        order = [f"scale_{a}" for a in "dhw"[-count:]]
+        attrs = {**dict(zip((*order, *rest), given, strict=False)), **named}
+        scales = [attrs.pop(s, 1.0) for s in order]
+        if not any(isinstance(s, RelaxExpr) and array_of(s) is None for s in scales):
+            plain = [number_of(s) if isinstance(s, RelaxExpr) else s for s in scales]
+            return make(f"nn.{name}", data, **dict(zip(order, plain, strict=True)), **attrs)
+        operands = [s if isinstance(s, RelaxExpr) else const(float(s)) for s in scales]
+        return make(f"dyn.nn.{name}", data, *operands, **attrs)
+
+    build.__doc__ = "Images made larger; scales are numbers or scalars."
+    relay_function(f"nn.{name}")(build)
+
+
+_build_upsampling("upsampling", 2, ("layout", "method", "align_corners"))
+_build_upsampling("upsampling3d", 3, ("layout", "method", "coordinate_transformation_mode"))

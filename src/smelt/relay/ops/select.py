@@ -1,0 +1,332 @@
+"""Operators that choose or write elements by tensors of indices, and operators that sort."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
+from smelt.relax.nodes import Call, RelaxExpr, call, constant
+
+from ..dialect import make, relay_function, relay_op, wrapped
+from .common import (
+    along,
+    array_of,
+    cast_to,
+    dtype_of,
+    extents,
+    index_vector,
+    items_of,
+    legal,
+    normal_axis,
+    number_of,
+    one_of,
+    rank_of,
+    reshaped,
+    scalar,
+    shape_of,
+    sizes,
+)
+from .transform import flat
+
+MODES = {"clip": "clip", "wrap": "wrap", "fast": "clip"}
+
+
+@relay_op("take")
+def take(
+    data: RelaxExpr,
+    indices: RelaxExpr,
+    *,
+    axis: int | None = None,
+    batch_dims: int = 0,
+    mode: str = "clip",
+) -> RelaxExpr:
+    """Slices of an axis by index; None: elements of the whole in order.
+
+    batch_dims  first dimensions that data and indices share
+    mode        indices outside: "clip" to the ends, "wrap" round; "fast" promises that there is none
+    """
+    one_of("mode", mode, *MODES)
+    if axis is None:
+        data, axis = flat(data), 0
+    at = normal_axis(axis, rank_of(data))
+    if not batch_dims:
+        return call("gather", data, indices, axis=at, mode=MODES[mode])
+    count = batch_dims if batch_dims > 0 else batch_dims + rank_of(indices)
+    legal(
+        0 <= count <= min(at, rank_of(indices)),
+        f"batch_dims={batch_dims}; legal: at most axis={axis} and the {rank_of(indices)} "
+        "dimensions of the indices",
+    )
+    first = (*range(count), at, *range(count, at), *range(at + 1, rank_of(data)))
+    turned = call("transpose", data, axes=first)
+    inside = _inside(indices, shape_of(data)[at], mode)
+    found = call("gather_nd", turned, call("expand_dims", inside, axes=(rank_of(indices),)),
+                 batch_dims=count)  # fmt: skip
+    own, between = rank_of(indices) - count, at - count
+    order = (
+        *range(count), *range(count + own, count + own + between), *range(count, count + own),
+        *range(count + own + between, rank_of(found)),
+    )  # fmt: skip
+    return call("transpose", found, axes=order)
+
+
+def _inside(indices: RelaxExpr, extent: Any, mode: str) -> RelaxExpr:
+    """Indices that all lie inside a dimension."""
+    n = reshaped(call("arange", start=extent, count=1, dtype="int64"), ())
+    wide = cast_to(indices, "int64")
+    if mode == "wrap":
+        return call("mod", wide, n)
+    last = call("subtract", n, scalar(1, "int64"))
+    return call("maximum", call("minimum", wide, last), scalar(0, "int64"))
+
+
+@relay_op("gather")
+def gather(data: RelaxExpr, indices: RelaxExpr, *, axis: int) -> RelaxExpr:
+    """One element of an axis for each index."""
+    return call("gather_elements", data, indices, axis=normal_axis(axis, rank_of(data)))
+
+
+@relay_function("gather")
+def build_gather(data: Any, axis: int, indices: Any) -> RelaxExpr:
+    """One element of an axis for each index."""
+    return make("gather", data, indices, axis=axis)
+
+
+def _rows(indices: RelaxExpr) -> RelaxExpr:
+    """Indices whose first dimension counts the axes, as the core wants them: last."""
+    rank = rank_of(indices)
+    legal(rank >= 1, "the indices have no dimension; the first counts the axes they name")
+    return call("transpose", indices, axes=(*range(1, rank), 0)) if rank > 1 else indices
+
+
+@relay_op("gather_nd")
+def gather_nd(
+    data: RelaxExpr, indices: RelaxExpr, *, batch_dims: int = 0, index_rank: int | None = None
+) -> RelaxExpr:
+    """Elements or slices, each named by a column of indices.
+
+    Shapes  indices [depth, b..., i...]; result [b..., i..., s...]
+    """
+    return call("gather_nd", data, _rows(indices), batch_dims=batch_dims)
+
+
+@relay_op("adv_index")
+def adv_index(data: RelaxExpr) -> RelaxExpr:
+    """Elements of the first tensor of a tuple, by the others: one tensor of indices an axis."""
+    x, *indices = items_of(data)
+    legal(
+        1 <= len(indices) <= rank_of(x),
+        f"{len(indices)} tensors of indices; legal: 1 to the {rank_of(x)} dimensions of the data",
+    )
+    total = cast_to(indices[0], "int64")
+    for i in indices[1:]:
+        total = call("add", total, cast_to(i, "int64"))
+    shape = shape_of(total)
+    rows = [
+        call("expand_dims", call("broadcast_to", cast_to(i, "int64"), shape=shape),
+             axes=(len(shape),))
+        for i in indices
+    ]  # fmt: skip
+    return call("gather_nd", x, call("concat", *rows, axis=len(shape)))
+
+
+@relay_function("adv_index")
+def build_adv_index(inputs: Any) -> RelaxExpr:
+    """data[indices[0], indices[1], ...] for a sequence of data and indices."""
+    return make("adv_index", inputs)
+
+
+# ------------------------------------------------------------------------------------- writing
+
+
+def _reduction(name: str, value: str) -> str:
+    one_of(name, value, "update", "add", "mul", "min", "max")
+    return "none" if value == "update" else value
+
+
+@relay_op("scatter_elements")
+def scatter_elements(
+    data: RelaxExpr, indices: RelaxExpr, updates: RelaxExpr, *, axis: int = 0,
+    reduction: str = "update",
+) -> RelaxExpr:  # fmt: skip
+    """The data with each update written where its index replaces its own place along an axis."""
+    return call("scatter_elements", data, indices, updates, axis=axis,
+                reduction=_reduction("reduction", reduction))  # fmt: skip
+
+
+@relay_op("scatter_nd")
+def scatter_nd(
+    data: RelaxExpr, indices: RelaxExpr, updates: RelaxExpr, *, mode: str = "update"
+) -> RelaxExpr:
+    """The data with updates written where columns of indices say.
+
+    Shapes  indices [depth, i...]; updates [i..., s...]
+    """
+    return call("scatter_nd", data, _rows(indices), updates, reduction=_reduction("mode", mode))
+
+
+@relay_function("segment_sum")
+def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) -> RelaxExpr:
+    """Sums of the slices that have the same segment id; num_segments None: as many as slices."""
+    count = value_of(data.checked_type.shape[0]) if num_segments is None else num_segments
+    legal(count is not None, "segment_sum: num_segments has to be given beside a symbolic extent")
+    rest = tuple(data.checked_type.shape[1:])
+    zero = make("zeros", shape=(count, *rest), dtype=data.checked_type.dtype)
+    ids = make("expand_dims", segment_ids, axis=0)
+    return make("scatter_nd", zero, ids, data, mode="add")
+
+
+@relay_op("strided_set")
+def strided_set(
+    data: RelaxExpr, v: RelaxExpr, begin: RelaxExpr, end: RelaxExpr, strides: RelaxExpr
+) -> RelaxExpr:
+    """The data with v in place of the slice from begin up to end by strides."""
+    rank, shape = rank_of(data), extents(data)
+    legal(rank_of(v) == rank, f"v has {rank_of(v)} dimensions, the data {rank}")
+    legal(None not in shape, "the data's extents have to be known")
+    count = extents(begin)[0] or 0
+    kept: RelaxExpr | None = None
+    for d in range(count):
+        b, s = (reshaped(along(cast_to(x, "int64"), 0, d, d + 1), ()) for x in (begin, strides))
+        n = scalar(shape[d] or 0, "int64")
+        first = call("where", call("less", b, scalar(0, "int64")), call("add", b, n), b)
+        far = call("subtract", index_vector(range(shape[d] or 0)), first)
+        place = call("floor_divide", far, s)
+        width = reshaped(call("arange", start=shape_of(v)[d], count=1, dtype="int64"), ())
+        hit = call("equal", call("mod", far, s), scalar(0, "int64"))
+        hit = call("logical_and", hit, call("greater_equal", place, scalar(0, "int64")))
+        hit = call("logical_and", hit, call("less", place, width))
+        v = call("gather", v, place, axis=d, mode="clip")
+        hit = reshaped(hit, (shape[d], *(1,) * (rank - d - 1)))
+        kept = hit if kept is None else call("logical_and", kept, hit)
+    return v if kept is None else call("where", kept, v, data)
+
+
+@relay_function("strided_set")
+def build_strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> RelaxExpr:
+    """The data with v in place of a slice; begin, end and strides are numbers or expressions."""
+    if strides is None:
+        strides = [1] * len(begin)
+    given = [x if isinstance(x, RelaxExpr) else index_vector(x) for x in (begin, end, strides)]
+    for x, n, name in zip(given, (begin, end, strides), ("begin", "end", "strides"), strict=True):
+        legal(rank_of(x) == 1, f"strided_set: {name}={n}; a vector is legal")
+    return make("strided_set", data, v, *given)
+
+
+# ------------------------------------------------------------------------------------- sorting
+
+
+@relay_op("sort")
+def sort(data: RelaxExpr, *, axis: int = -1, is_ascend: bool = True) -> RelaxExpr:
+    """The elements along an axis in order."""
+    return call("sort", data, axis=axis, descending=not is_ascend)
+
+
+@relay_op("argsort")
+def argsort(
+    data: RelaxExpr, *, axis: int = -1, is_ascend: bool = True, dtype: str = "int32"
+) -> RelaxExpr:
+    """The indices that put the elements along an axis in order."""
+    found = call("argsort", data, axis=axis, descending=not is_ascend)
+    return call("cast", found, dtype=dtype)
+
+
+@relay_op("topk", results=lambda made: 2 if made.attrs["ret_type"] == "both" else 1)
+def topk(
+    data: RelaxExpr,
+    *,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    is_ascend: bool = False,
+    dtype: str = "int32",
+) -> Any:
+    """The k first elements along an axis, the largest first (is_ascend: the smallest); k below 1
+    is all of them.
+
+    ret_type  "both", "values" or "indices"
+    """
+    one_of("ret_type", ret_type, "both", "values", "indices")
+    have = shape_of(data)[normal_axis(axis, rank_of(data))]
+    known = value_of(k)
+    count = have if known is not None and known < 1 else k
+    made: Call = call("topk", data, k=count, axis=axis, largest=not is_ascend)
+    values, indices = (pick(made, i) for i in range(2))
+    indices = call("cast", indices, dtype=dtype)
+    return {"both": [values, indices], "values": values, "indices": indices}[ret_type]
+
+
+def pick(made: RelaxExpr, index: int) -> RelaxExpr:
+    """One result of several."""
+    return items_of(made)[index]
+
+
+@relay_function("topk")
+def build_topk(
+    data: Any, k: Any = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
+    dtype: str = "int32",
+) -> Any:  # fmt: skip
+    """The k first elements along an axis; k is a number or an expression."""
+    known = number_of(k) if isinstance(k, RelaxExpr) else k
+    attrs = {"axis": axis, "ret_type": ret_type, "is_ascend": is_ascend, "dtype": dtype}
+    if known is None:
+        return wrapped(make("dyn.topk", data, k, **attrs))
+    return wrapped(make("topk", data, k=known, **attrs))
+
+
+@relay_op("searchsorted")
+def searchsorted(
+    sorted_sequence: RelaxExpr, values: RelaxExpr, *, right: bool = False, dtype: str = "int32"
+) -> RelaxExpr:
+    """Where each value has to be put into a sorted sequence."""
+    return call("searchsorted", sorted_sequence, values, right=right, dtype=dtype)
+
+
+@relay_op("unique", results=lambda made: 5 if made.attrs["return_counts"] else 4)
+def unique(
+    data: RelaxExpr, *, is_sorted: bool = True, return_counts: bool = False
+) -> list[RelaxExpr]:
+    """The distinct elements of a vector: (values, first indices, inverse, count [1], counts).
+
+    All but the count are as long as the data; what lies behind the count has no meaning. Integers
+    are int32.
+    """
+    made = call("unique", data, sorted=is_sorted)
+    values, first, inverse, counts, count = items_of(made)
+    out = [values, first, inverse, reshaped(count, (1,)), *([counts] if return_counts else [])]
+    return [out[0], *[call("cast", x, dtype="int32") for x in out[1:]]]
+
+
+@relay_op("argwhere", needs=("condition",))
+def argwhere(condition: RelaxExpr) -> RelaxExpr:
+    """The indices [count, rank] of the elements that are not 0, int32."""
+    found = array_of(condition)
+    assert found is not None
+    return constant(np.argwhere(found).astype("int32"))
+
+
+# -------------------------------------------------------------------------------- permutations
+
+
+@relay_op("invert_permutation")
+def invert_permutation(data: RelaxExpr) -> RelaxExpr:
+    """The vector y with y[data[i]] = i."""
+    return call("invert_permutation", data)
+
+
+@relay_op("unravel_index")
+def unravel_index(indices: RelaxExpr, shape: RelaxExpr) -> RelaxExpr:
+    """The index in each dimension for places in row-major order: [the dimensions, i...]."""
+    legal(rank_of(shape) == 1, f"shape has {rank_of(shape)} dimensions; one is legal")
+    legal(dt.is_int(dtype_of(indices)), f"indices are {dtype_of(indices)}; integers are legal")
+    if array_of(shape) is not None:
+        found = call("unravel_index", indices, shape=sizes(shape))
+        return cast_to(found, dtype_of(indices))
+    kept = cast_to(shape, dtype_of(indices))
+    steps = call("cumprod", kept, axis=0, exclusive=True, reverse=True)
+    column = (*shape_of(shape), *(1,) * rank_of(indices))
+    far = call("floor_divide", call("expand_dims", indices, axes=(0,)), reshaped(steps, column))
+    return call("mod", far, reshaped(kept, column))

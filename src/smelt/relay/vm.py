@@ -1,0 +1,76 @@
+"""The virtual machine's compiler by its classic names: `relay.vm.compile(mod, target, params)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.module import IRModule
+from smelt.lowering.vm import compile_vm
+from smelt.relax.nodes import Function
+from smelt.runtime.vm import VirtualMachine, VMExecutable
+from smelt.runtime.vm_file import save_program
+
+from .build_module import bind_params, build
+
+__all__ = ["Executable", "VMCompiler", "VirtualMachine", "compile"]
+
+Executable = VMExecutable
+
+
+def compile(
+    mod: Any,
+    target: Any = None,
+    target_host: Any = None,
+    params: Mapping[str, Any] | None = None,
+) -> VMExecutable:
+    """Compile a module for the virtual machine: branches, recursion, closures, data types.
+
+    mod     an IRModule, or a function
+    target  e.g. "llvm -mcpu=native"; None: that of `with Target(...)`, or this machine
+    params  parameters of "main" that become constants, by name
+
+    `with smelt.transform.PassContext(...)` around the call says how the segments are compiled.
+    """
+    if isinstance(mod, Function):
+        mod = IRModule({"main": mod})
+    if not isinstance(mod, IRModule):
+        raise TypeMismatch(f"relay.vm.compile: mod is a {type(mod).__name__}; give an IRModule")
+    plain = bind_params(mod, params) if params else mod
+
+    def segment(one: IRModule) -> Any:
+        return build(one, target, target_host).lib
+
+    return VMExecutable(compile_vm(plain, segment), save_program, str(mod.attrs.get("name", "main")))
+
+
+class VMCompiler:
+    """The compiler step by step, for old programs: `lower`, `codegen`, `get_exec`."""
+
+    def __init__(self) -> None:
+        """Nothing compiled yet."""
+        self._params: dict[str, Any] = {}
+        self._exe: VMExecutable | None = None
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Parameters of "main" that become constants, by name."""
+        self._params = dict(params)
+
+    def get_params(self) -> dict[str, Any]:
+        """What set_params was given."""
+        return dict(self._params)
+
+    def lower(self, mod: Any, target: Any = None, target_host: Any = None) -> None:
+        """Compile a module."""
+        self._exe = compile(mod, target, target_host, self._params)
+
+    def codegen(self) -> None:
+        """Everything is done by `lower`."""
+        self.get_exec()
+
+    def get_exec(self) -> VMExecutable:
+        """The executable."""
+        if self._exe is None:
+            raise TypeMismatch("VMCompiler: nothing is compiled yet; call lower(mod, target)")
+        return self._exe

@@ -1,0 +1,395 @@
+"""The virtual machine: runs programs with branches, recursion, closures and data types.
+
+    exe = smelt.relay.vm.compile(mod, "llvm")
+    vm = smelt.runtime.vm.VirtualMachine(exe, smelt.cpu(0))
+    y = vm.invoke("main", x)
+
+Tensor computations between two decisions are native code; the decisions are interpreted here.
+Calls use no Python recursion, and a call that ends a function takes its frame.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt.runtime.container import ADT, Closure
+from smelt.runtime.device import Device, cpu
+from smelt.runtime.errors import InputError, RuntimeFailure
+from smelt.runtime.ndarray import NDArray, array
+from smelt.runtime.report import BenchmarkResult
+from smelt.runtime.vm_host import HOST_OPS
+from smelt.runtime.vm_program import Program, VMFunction, function_text, scalar
+
+__all__ = ["VMExecutable", "VirtualMachine"]
+
+SaveProgram = Callable[..., None]
+
+
+class VMExecutable:
+    """A program for the virtual machine.
+
+    save  writes it as one file; given by who made or loaded the program
+    """
+
+    def __init__(self, program: Program, save: SaveProgram, name: str = "main") -> None:
+        """For relay.vm.compile and load_module."""
+        self.program, self.name, self._save = program, name, save
+        self.keepalive: object = None  # e.g. the folder that the code was loaded from
+
+    @property
+    def bytecode(self) -> str:
+        """The instructions of all functions, as text."""
+        parts = [function_text(f, n) for n, f in enumerate(self.program.functions)]
+        return "\n\n".join(parts) + "\n"
+
+    @property
+    def globals(self) -> list[str]:
+        """The names of the functions that can be invoked."""
+        return list(self.program.globals)
+
+    @property
+    def primitive_ops(self) -> list[str]:
+        """What the compiled segments compute: their operators, joined."""
+        return [_ops_of(exe) for exe in self.program.segments]
+
+    @property
+    def lib(self) -> list[Any]:
+        """The compiled segments."""
+        return list(self.program.segments)
+
+    @property
+    def constants(self) -> list[np.ndarray]:
+        """What LoadConst loads; constants of segments are in these."""
+        return list(self.program.constants)
+
+    @property
+    def stats(self) -> str:
+        """How much there is of everything."""
+        p = self.program
+        instructions = sum(len(f.code) for f in p.functions)
+        most = max((f.registers for f in p.functions), default=0)
+        return (
+            "VM executable\n"
+            f"  constants: {len(p.constants)}, {sum(c.nbytes for c in p.constants)} bytes\n"
+            f"  globals: {', '.join(p.globals)}\n"
+            f"  functions: {len(p.functions)}, {instructions} instructions, "
+            f"at most {most} registers\n"
+            f"  segments: {len(p.segments)}, with {sum(_kernels(e) for e in p.segments)} kernels\n"
+        )
+
+    def get_function_params(self, name: str) -> list[str]:
+        """The parameters of a function."""
+        return list(self.function(name).params)
+
+    def function(self, name: str) -> VMFunction:
+        """A function by name."""
+        index = self.program.globals.get(name)
+        if index is None:
+            near = difflib.get_close_matches(name, self.program.globals, 3)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            raise InputError(
+                f"the program has no function {name!r}{hint}; "
+                f"functions: {', '.join(self.program.globals)}"
+            )
+        return self.program.functions[index]
+
+    def save(self) -> tuple[bytes, None]:
+        """The file's content, and None: the code is in it."""
+        parts: list[bytes] = []
+        self._save(self, parts.append)
+        return b"".join(parts), None
+
+    def export_library(
+        self, path: str | os.PathLike[str], *, cc: str | Sequence[str] | None = None
+    ) -> None:
+        """Write one file that `smelt.runtime.load_module` reads; it needs numpy and the runtime.
+
+        cc  the C compiler to link the segments with
+        """
+
+        def write(data: bytes) -> None:
+            with open(path, "wb") as file:
+                file.write(data)
+
+        self._save(self, write, cc=cc)
+
+    def __repr__(self) -> str:
+        return f"VMExecutable({', '.join(self.globals)})"
+
+
+def _kernels(exe: Any) -> int:
+    return len(exe.metadata.get("kernels", ()))
+
+
+def _ops_of(exe: Any) -> str:
+    return "+".join([op for k in exe.metadata.get("kernels", ()) for op in k["ops"]]) or "copy"
+
+
+class VirtualMachine:
+    """Runs the functions of a VM executable. Several threads may invoke at once.
+
+    memory_cfg is accepted for old programs: memory is managed by the segments.
+    """
+
+    NAIVE_ALLOCATOR = 1
+    POOLED_ALLOCATOR = 2
+
+    def __init__(
+        self,
+        exe: VMExecutable,
+        device: Device | Sequence[Device] | None = None,
+        memory_cfg: object = None,
+    ) -> None:
+        """Take an executable (or what relay.build(..., executor="vm") gave) and the device."""
+        if not isinstance(exe, VMExecutable):
+            raise InputError(
+                f"VirtualMachine: the executable is a {type(exe).__name__}; give what "
+                "relay.vm.compile or load_module gave"
+            )
+        devices = list(device) if isinstance(device, list | tuple) else [device or cpu(0)]
+        for d in devices:
+            if d != cpu(0):
+                raise InputError(f"VirtualMachine: the program runs on {cpu(0)}, not on {d}")
+        self.exe, self.device = exe, cpu(0)
+        self._inputs: dict[str, list[Any]] = {}
+        self._outputs: Any = None
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """A function of the program: `vm["main"](x)`."""
+        self.exe.function(name)
+        return lambda *args, **named: self.invoke(name, *args, **named)
+
+    def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
+        """Set all operands of a function, in order and by name, for `run` and `invoke`."""
+        self._inputs[func_name] = self._in_order(func_name, args, named)
+
+    def set_one_input(self, func_name: str, index: int | str, value: Any) -> None:
+        """Set one operand, by position or name."""
+        params = self.exe.function(func_name).params
+        at = params.index(index) if isinstance(index, str) and index in params else index
+        if not isinstance(at, int) or not 0 <= at < len(params):
+            raise InputError(f"{func_name} has no parameter {index!r}; it takes {_list(params)}")
+        self._inputs.setdefault(func_name, [None] * len(params))[at] = _entering(value)
+
+    def invoke(self, func_name: str, *args: Any, **named: Any) -> Any:
+        """The result of a function: an NDArray, an ADT (a tuple is one of tag 0), or a closure.
+
+        Without operands those of set_input are taken.
+        """
+        if not args and not named and func_name in self._inputs:
+            given = self._inputs[func_name]
+            if any(g is None for g in given):
+                missing = [
+                    p
+                    for p, g in zip(self.exe.function(func_name).params, given, strict=True)
+                    if g is None
+                ]
+                raise InputError(f"{func_name}: no input is set for {', '.join(missing)}")
+        else:
+            given = self._in_order(func_name, args, named)
+        self._outputs = _leaving(_run(self.exe.program, self.exe.function(func_name), given))
+        return self._outputs
+
+    def run(self, *args: Any, **named: Any) -> Any:
+        """The result of "main"."""
+        return self.invoke("main", *args, **named)
+
+    def invoke_stateful(self, func_name: str, *args: Any, **named: Any) -> None:
+        """Invoke, and keep the result for get_outputs."""
+        self.invoke(func_name, *args, **named)
+
+    def get_outputs(self) -> list[Any]:
+        """The results of the last call, one by one."""
+        found = self._outputs
+        return list(found) if isinstance(found, ADT) and not found.name else [found]
+
+    def benchmark(
+        self,
+        device: Device | None = None,
+        *args: Any,
+        func_name: str = "main",
+        repeat: int = 5,
+        number: int = 5,
+        **named: Any,
+    ) -> BenchmarkResult:
+        """Time a function in ms: `repeat` times the mean of `number` calls, after one not timed."""
+        if repeat < 1 or number < 1:
+            raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
+        self.invoke(func_name, *args, **named)
+        results = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            for _ in range(number):
+                self.invoke(func_name, *args, **named)
+            results.append((time.perf_counter() - start) / number * 1e3)
+        return BenchmarkResult(tuple(results), number)
+
+    def _in_order(self, name: str, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        params = self.exe.function(name).params
+        left = params[len(args) :]
+        strange = [n for n in named if n not in left]
+        if strange or len(args) > len(params) or len(args) + len(named) != len(params):
+            what = f", {_list(list(named))} by name" if named else ""
+            raise InputError(
+                f"{name} takes {len(params)} operands: {_list(params)}; {len(args)} given{what}"
+            )
+        return [_entering(v) for v in (*args, *[named[n] for n in left])]
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _entering(value: Any) -> Any:
+    """An operand as the machine holds it: arrays, tuples, data."""
+    if isinstance(value, ADT):
+        fields = tuple([_entering(f) for f in value.fields])
+        return ADT(value.tag, fields, value.name) if value.name else fields
+    if isinstance(value, list | tuple):
+        return tuple([_entering(v) for v in value])
+    if isinstance(value, np.ndarray | NDArray | Closure):
+        return value
+    if isinstance(value, bool | int | float):
+        made = np.asarray(value)
+        narrow = {"float64": np.float32, "int64": np.int32}.get(str(made.dtype))
+        return made if narrow is None else made.astype(narrow)
+    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+
+
+def _leaving(value: Any) -> Any:
+    """A result: arrays as NDArrays, tuples and data as ADTs. Lists may be long: no recursion."""
+    done: dict[int, Any] = {}
+    stack = [value]
+    while stack:
+        v = stack[-1]
+        parts = v if type(v) is tuple else v.fields if isinstance(v, ADT) else ()
+        missing = [p for p in parts if id(p) not in done]
+        if id(v) not in done and missing:
+            stack += missing
+            continue
+        stack.pop()
+        if id(v) in done:
+            continue
+        if type(v) is tuple:
+            done[id(v)] = ADT(0, [done[id(p)] for p in v])
+        elif isinstance(v, ADT):
+            done[id(v)] = ADT(v.tag, [done[id(p)] for p in parts], v.name)
+        else:
+            done[id(v)] = v if isinstance(v, NDArray | Closure) else array(v)
+    return done[id(value)]
+
+
+# ------------------------------------------------------------------------------------ the machine
+
+
+def _run(program: Program, function: VMFunction, args: list[Any]) -> Any:
+    """The result of a function: one loop over instructions, frames on a list of its own."""
+    functions = program.functions
+    frames: list[tuple[list[Any], list[Any], int, int]] = []
+    code: list[Any] = function.code
+    regs: list[Any] = [*args, *[None] * (function.registers - len(args))]
+    at = 0
+    while True:
+        i = code[at]
+        at += 1
+        op = i[0]
+        step = _STEPS.get(op)
+        if step is not None:
+            step(program, regs, i)
+        elif op == "If":
+            if scalar(regs[i[1]]) != i[2]:
+                at = i[3]
+        elif op == "Goto":
+            at = i[1]
+        elif op == "Ret":
+            result = regs[i[1]]
+            if not frames:
+                return result
+            code, regs, at, d = frames.pop()
+            regs[d] = result
+        elif op == "Fatal":
+            raise RuntimeFailure(i[1])
+        else:
+            given = [regs[a] for a in i[-1]]
+            target = i[-2]
+            if op in ("InvokeClosure", "TailClosure"):
+                closure = regs[target]
+                target, given = closure.function, [*closure.captured, *given]
+            if op in ("Invoke", "InvokeClosure"):
+                frames.append((code, regs, at, i[1]))
+            callee = functions[target]
+            code, at = callee.code, 0
+            regs = [*given, *[None] * (callee.registers - len(given))]
+
+
+def _arrays(regs: list[Any], places: Sequence[int]) -> list[np.ndarray]:
+    found = []
+    for p in places:
+        v = regs[p]
+        found.append(v if type(v) is np.ndarray else v.numpy())
+    return found
+
+
+def _move(program: Program, regs: list[Any], i: Any) -> None:
+    regs[i[1]] = regs[i[2]]
+
+
+def _segment(program: Program, regs: list[Any], i: Any) -> None:
+    made = program.segments[i[2]](*_arrays(regs, i[3]))
+    places = i[1]
+    if len(places) == 1:
+        regs[places[0]] = made
+    else:
+        for d, m in zip(places, made, strict=True):
+            regs[d] = m
+
+
+def _host(program: Program, regs: list[Any], i: Any) -> None:
+    made = HOST_OPS[i[2]](*_arrays(regs, i[4]), **i[3])
+    for d, m in zip(i[1], made if type(made) is tuple else (made,), strict=True):
+        regs[d] = m
+
+
+def _adt(program: Program, regs: list[Any], i: Any) -> None:
+    regs[i[1]] = ADT(i[2], [regs[a] for a in i[4]], i[3])
+
+
+def _tuple(program: Program, regs: list[Any], i: Any) -> None:
+    regs[i[1]] = tuple([regs[a] for a in i[2]])
+
+
+def _closure(program: Program, regs: list[Any], i: Any) -> None:
+    regs[i[1]] = Closure(i[2], tuple([regs[a] for a in i[3]]))
+
+
+def _field(program: Program, regs: list[Any], i: Any) -> None:
+    whole = regs[i[2]]
+    regs[i[1]] = (whole if type(whole) is tuple else whole.fields)[i[3]]
+
+
+def _tag(program: Program, regs: list[Any], i: Any) -> None:
+    regs[i[1]] = regs[i[2]].tag
+
+
+def _constant(program: Program, regs: list[Any], i: Any) -> None:
+    regs[i[1]] = program.constants[i[2]]
+
+
+_STEPS: dict[str, Callable[[Program, list[Any], Any], None]] = {
+    "Move": _move,
+    "InvokeSegment": _segment,
+    "InvokeHost": _host,
+    "AllocADT": _adt,
+    "AllocTuple": _tuple,
+    "AllocClosure": _closure,
+    "GetField": _field,
+    "GetTag": _tag,
+    "LoadConst": _constant,
+}
+"""The instructions that go on to the next one."""

@@ -1,0 +1,182 @@
+"""Programs of the virtual machine as one file: a zip archive, nothing in it compressed.
+
+program.json    the functions, and what the other members are
+segment0.so     the compiled segments, as export_library writes them
+constants.bin   what LoadConst loads, one array after another
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smelt.runtime.dtypes import C_DTYPES, numpy_dtype
+from smelt.runtime.errors import LoadError
+from smelt.runtime.native import ABI_VERSION
+from smelt.runtime.vm import VMExecutable
+from smelt.runtime.vm_program import Program, as_json, check, of_json
+
+__all__ = ["is_archive", "load_program", "save_program"]
+
+_PROGRAM, _CONSTANTS = "program.json", "constants.bin"
+_MOST_JSON = 256 << 20
+_MOST_SEGMENTS = 1 << 16
+
+LoadSegment = Callable[[Path], Any]
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as an archive."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PK\x03\x04"
+    except OSError:
+        return False
+
+
+def save_program(
+    exe: VMExecutable,
+    write: Callable[[bytes], Any],
+    cc: str | Sequence[str] | None = None,
+) -> None:
+    """Give the content of the file to `write`.
+
+    cc  the C compiler to link the segments with
+    """
+    program, out = exe.program, io.BytesIO()
+    described = {
+        "abi": ABI_VERSION,
+        "kind": "vm",
+        "name": exe.name,
+        "globals": program.globals,
+        "segments": len(program.segments),
+        "constants": [[_dtype_name(c), list(c.shape)] for c in program.constants],
+        "functions": as_json(program.functions),
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="smelt-") as folder,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        archive.writestr(_PROGRAM, json.dumps(described))
+        archive.writestr(_CONSTANTS, b"".join([c.tobytes() for c in program.constants]))
+        for n, segment in enumerate(program.segments):
+            place = Path(folder) / f"segment{n}.so"
+            if isinstance(segment, _Loaded):
+                archive.write(segment.path, place.name)
+                continue
+            segment.export_library(place, cc=cc)
+            archive.write(place, place.name)
+    write(out.getvalue())
+
+
+def _dtype_name(a: np.ndarray) -> str:
+    name = str(a.dtype)
+    if name not in C_DTYPES:
+        raise LoadError(f"a constant is {name}; known: {', '.join(C_DTYPES)}")
+    return name
+
+
+class _Loaded:
+    """A segment out of a file: called like the executable, which can be written again."""
+
+    def __init__(self, exe: Any, path: Path) -> None:
+        self.exe, self.path = exe, path
+        self.metadata = exe.metadata
+
+    def __call__(self, *args: Any) -> Any:
+        return self.exe(*args)
+
+
+def load_program(
+    path: str | os.PathLike[str], load_segment: LoadSegment, content: bytes | None = None
+) -> VMExecutable:
+    """Read a file. Raises LoadError where it is damaged, or of another version.
+
+    load_segment  loads one segment's library
+    content       the bytes, in the place of the file's
+    """
+    source: Any = path if content is None else io.BytesIO(content)
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return _read(os.fspath(path), archive, load_segment)
+    except (zipfile.BadZipFile, KeyError, OSError, EOFError) as e:
+        raise LoadError(f"cannot load {os.fspath(path)}: {e}") from None
+
+
+def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VMExecutable:
+    described = _described(path, archive)
+    count = described["segments"]
+    names = [f"segment{n}.so" for n in range(count)]
+    found = sorted([i.filename for i in archive.infolist()])
+    if found != sorted([_PROGRAM, _CONSTANTS, *names]):
+        raise LoadError(f"cannot load {path}: the file is damaged: it holds {', '.join(found)}")
+    functions = of_json(described["functions"])
+    program = Program(functions, [], [], dict(described["globals"]))
+    program.constants = _constants(path, archive, described["constants"])
+    folder = tempfile.TemporaryDirectory(prefix="smelt-")
+    for name in names:
+        place = Path(folder.name, name)
+        with archive.open(name) as member, open(place, "wb") as file:
+            while block := member.read(1 << 20):
+                file.write(block)
+        program.segments.append(_Loaded(load_segment(place), place))
+    try:
+        check(program)
+    except LoadError as e:
+        raise LoadError(f"cannot load {path}: {e}") from None
+    exe = VMExecutable(program, save_program, described["name"])
+    exe.keepalive = folder
+    return exe
+
+
+def _described(path: str, archive: zipfile.ZipFile) -> dict[str, Any]:
+    """The program's description, as far as its own form goes."""
+    if archive.getinfo(_PROGRAM).file_size > _MOST_JSON:
+        raise LoadError(f"cannot load {path}: {_PROGRAM} is longer than {_MOST_JSON} bytes")
+    try:
+        found = json.loads(archive.read(_PROGRAM))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("kind") != "vm":
+        raise LoadError(f"cannot load {path}: it holds no program of the virtual machine")
+    if found.get("abi") != ABI_VERSION:
+        raise LoadError(
+            f"cannot load {path}: it has ABI version {found.get('abi')}, this runtime has "
+            f"{ABI_VERSION}; export the program again"
+        )
+    wanted = {"name": str, "globals": dict, "segments": int, "constants": list, "functions": list}
+    for key, kind in wanted.items():
+        if type(found.get(key)) is not kind:
+            raise LoadError(f"cannot load {path}: the file is damaged: {key}")
+    if not 0 <= found["segments"] <= _MOST_SEGMENTS:
+        raise LoadError(f"cannot load {path}: the file is damaged: {found['segments']} segments")
+    return found
+
+
+def _constants(path: str, archive: zipfile.ZipFile, described: list[Any]) -> list[Any]:
+    """The constants, whose sizes have to be those of the member."""
+    made, at = [], 0
+    data = archive.read(_CONSTANTS)
+    try:
+        for name, shape in described:
+            dtype = numpy_dtype(str(name))
+            sizes = tuple([int(n) for n in shape])
+            size = math.prod(sizes) * dtype.itemsize
+            if min([0, *sizes]) < 0 or at + size > len(data):
+                raise ValueError
+            made.append(np.frombuffer(data[at : at + size], dtype).reshape(sizes))
+            at += size
+    except (TypeError, ValueError):
+        at = -1
+    if at != len(data):
+        raise LoadError(f"cannot load {path}: the file is damaged: {_CONSTANTS}")
+    return made

@@ -1,0 +1,277 @@
+"""Boxes made from anchors: where they stand, what a network's predictions move them to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from smelt.ir.build import (
+    all_of,
+    any_of,
+    call,
+    equal,
+    if_then_else,
+    maximum,
+    minimum,
+    select,
+    value_of,
+)
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
+from smelt.te.tensor import Tensor, compute, reduce_axis
+
+from .boxes import iou, packed, sorted_order, suppressed
+from .common import agree, describe, extents, float_only, number, require, same_dtype, tensor
+from .reduce import FIRST_MAX
+from .registry import op
+
+FLOAT = "float32"
+
+
+def _chosen(k: Expr, values: Sequence[Expr]) -> Expr:
+    """values[k]."""
+    found = values[-1]
+    for n in reversed(range(len(values) - 1)):
+        found = select(equal(k, n), values[n], found)
+    return found
+
+
+@op
+def multibox_prior(
+    *, height: ExprLike, width: ExprLike, sizes: tuple[float, ...] = (1.0,),
+    ratios: tuple[float, ...] = (1.0,), steps: tuple[float, ...] = (-1.0, -1.0),
+    offsets: tuple[float, ...] = (0.5, 0.5), clip: bool = False,
+) -> Tensor:  # fmt: skip
+    """Anchors of every pixel: one of each size, then the first size in each further ratio.
+
+    Shapes   result [1, height * width * (sizes + ratios - 1), 4] float32: left, top, right, bottom
+    Units    all in parts of the image; sizes of height, ratios of width to height
+    steps    between pixels, down and right; not positive: the image evenly
+    offsets  of the centre in its pixel, down and right, in steps
+    clip     cut anchors to the image
+    """
+    for name, values in (("steps", steps), ("offsets", offsets)):
+        require(len(values) == 2, f"{name}={values} has to be two numbers")
+    for name, values in (("sizes", sizes), ("ratios", ratios)):
+        require(len(values) >= 1, f"{name}={values} needs at least one number")
+    rows, columns = extents((height, width))
+    kinds = len(sizes) + len(ratios) - 1
+    high = [s / 2 for s in sizes] + [sizes[0] / math.sqrt(r) / 2 for r in ratios[1:]]
+    broad = [s / 2 for s in sizes] + [sizes[0] * math.sqrt(r) / 2 for r in ratios[1:]]
+    real = [cast(FLOAT, rows), cast(FLOAT, columns)]
+
+    def centre(i: Expr, d: int) -> Expr:
+        place = cast(FLOAT, i) + offsets[d]
+        return place * steps[d] if steps[d] > 0 else place / real[d]
+
+    def body(_: Expr, i: Expr, e: Expr) -> Expr:
+        pixel, kind = i // kinds, i % kinds
+        half = [_chosen(kind, [number(v, FLOAT) for v in each]) for each in (high, broad)]
+        # sizes are parts of the height, so that anchors are square
+        half[1] = half[1] * real[0] / real[1]
+        y, x = centre(pixel // columns, 0), centre(pixel % columns, 1)
+        v = _chosen(e, [x - half[1], y - half[0], x + half[1], y + half[0]])
+        return maximum(minimum(v, number(1.0, FLOAT)), number(0.0, FLOAT)) if clip else v
+
+    return tensor((1, rows * columns * kinds, 4), body, "multibox_prior")
+
+
+@op(kind="opaque")
+def multibox_transform_loc(
+    cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor, *, clip: bool = True,
+    threshold: float = 0.01, variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2),
+    keep_background: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Anchors moved by predictions, with the class and score of each; those of a class first.
+
+    Shapes   cls_prob [b, c, n], class 0 the background; loc_pred [b, n * 4]; anchor [1, n, 4],
+             (left, top, right, bottom); results [b, n, 6], (class, score, left, top, right,
+             bottom), rows of -1 behind, and how many count [b] int32
+    threshold        classes with a lower score are background
+    variances        factors of the predictions: right, down, width, height
+    keep_background  boxes of background count too, and classes are numbered from it
+    """
+    dtype = same_dtype(cls_prob=cls_prob, loc_pred=loc_pred, anchor=anchor)
+    float_only(cls_prob, "cls_prob")
+    _prediction_shapes(cls_prob, loc_pred, anchor)
+    require(len(variances) == 4, f"variances={variances} has to be four numbers")
+    b, classes, n = cls_prob.shape
+    first = 0 if keep_background else 1
+    known = value_of(classes)
+    require(
+        known is None or known > first,
+        f"cls_prob {describe(cls_prob.shape)} needs more than {first} classes",
+    )
+    k = reduce_axis((0, classes - first), "k")
+
+    def best(i: Expr, j: Expr) -> Any:
+        return FIRST_MAX((k.var + first, cls_prob[i, k.var + first, j]), [k])
+
+    kind, score = compute((b, n), best, "best_class")
+
+    def own(i: Expr, j: Expr) -> Expr:
+        """A class with a low score, or none above -1, is background."""
+        low = any_of(score[i, j] < number(threshold, dtype), score[i, j] <= -1.0)
+        return select(low, 0, kind[i, j])
+
+    counts = tensor((b, n), lambda i, j: True if keep_background else own(i, j) > 0, "counts")
+    places, count = packed(counts)
+
+    def coordinate(i: Expr, j: Expr, d: int, sign: float) -> Expr:
+        begin, end = anchor[0, j, d], anchor[0, j, d + 2]
+        size = end - begin
+        centre = loc_pred[i, j * 4 + d] * variances[d] * size + (begin + end) * 0.5
+        half = call("exp", loc_pred[i, j * 4 + d + 2] * variances[d + 2]) * size * 0.5
+        v = centre + half * sign
+        return maximum(minimum(v, number(1.0, dtype)), number(0.0, dtype)) if clip else v
+
+    def body(i: Expr, m: Expr, e: Expr) -> Expr:
+        j = maximum(places[i, m], 0)
+        name = cast(dtype, own(i, j) - first)
+        box = [coordinate(i, j, d, sign) for sign in (-1.0, 1.0) for d in range(2)]
+        return select(m < count[i], _chosen(e, [name, score[i, j], *box]), number(-1, dtype))
+
+    many = tensor((b,), lambda i: cast("int32", count[i]), "valid_count")
+    return tensor((b, n, 6), body, "multibox_boxes"), many
+
+
+def _prediction_shapes(cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor) -> None:
+    for name, t, form in (
+        ("cls_prob", cls_prob, "[b, c, n]"), ("loc_pred", loc_pred, "[b, n * 4]"),
+        ("anchor", anchor, "[1, n, 4]"),
+    ):  # fmt: skip
+        rank = form.count(",") + 1
+        require(len(t.shape) == rank, f"{name} {describe(t.shape)} has to be {form}")
+    n = cls_prob.shape[2]
+    rule = (
+        f"cls_prob {describe(cls_prob.shape)}, loc_pred {describe(loc_pred.shape)} and anchor "
+        f"{describe(anchor.shape)} have to be [b, c, n], [b, n * 4] and [1, n, 4]"
+    )
+    agree(cls_prob.shape[0], loc_pred.shape[0], rule)
+    agree(n * 4, loc_pred.shape[1], rule)
+    for have, want in zip(anchor.shape, (const(1, INDEX), n, const(4, INDEX)), strict=True):
+        agree(have, want, rule)
+
+
+# -------------------------------------------------------------------------------------- proposal
+
+
+def _anchor(ratio: float, scale: float, base: int) -> tuple[float, float, float, float]:
+    """The anchor of the first pixel: left, top, right, bottom, the last pixels included."""
+    width = math.floor(math.sqrt(math.floor(base * base / ratio)) + 0.5)
+    size = [width * scale, math.floor(width * ratio + 0.5) * scale]
+    centre, reach = (base - 1) / 2, [(s - 1) / 2 for s in size]
+    return centre - reach[0], centre - reach[1], centre + reach[0], centre + reach[1]
+
+
+@op(kind="opaque")
+def proposal(
+    cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, *,
+    scales: tuple[float, ...] = (4.0, 8.0, 16.0, 32.0), ratios: tuple[float, ...] = (0.5, 1.0, 2.0),
+    feature_stride: int = 16, threshold: float = 0.7, rpn_pre_nms_top_n: int = 6000,
+    rpn_post_nms_top_n: int = 300, rpn_min_size: int = 16, iou_loss: bool = False,
+) -> Tensor:  # fmt: skip
+    """Regions that a region proposal network holds for objects, best first.
+
+    Shapes              cls_prob [b, 2 * a, h, w], background then object of each of the
+                        a = ratios * scales anchors; bbox_pred [b, 4 * a, h, w]; im_info [b, 3],
+                        (height, width, scale); result [b * rpn_post_nms_top_n, 5], (image, left,
+                        top, right, bottom); where fewer are left they repeat
+    Units               pixels of the image, the last ones included
+    feature_stride      pixels of the image per pixel of the operands
+    threshold           shared area over covered area above which a region is left out
+    rpn_pre_nms_top_n   regions looked at, not positive: all
+    rpn_min_size        smaller regions, in pixels before im_info's scale, come last
+    iou_loss            predictions are added to corners instead of scaling the anchors
+    """
+    dtype = same_dtype(cls_prob=cls_prob, bbox_pred=bbox_pred, im_info=im_info)
+    float_only(cls_prob, "cls_prob")
+    kinds = len(scales) * len(ratios)
+    _proposal_shapes(cls_prob, bbox_pred, im_info, kinds)
+    require(
+        rpn_post_nms_top_n >= 1, f"rpn_post_nms_top_n={rpn_post_nms_top_n}; it has to be at least 1"
+    )
+    b, _, h, w = cls_prob.shape
+    n = h * w * kinds
+    anchors = [_anchor(r, s, feature_stride) for r in ratios for s in scales]
+    places = (anchors, feature_stride, iou_loss)
+    boxes = _predicted(cls_prob, bbox_pred, im_info, places, rpn_min_size)
+    score = tensor((b, n), lambda i, j: boxes[i, j, 4], "score")
+    order = sorted_order(score, tensor((b,), lambda i: n, "all"))
+    rows = tensor((b, n, 4), lambda i, j, k: boxes[i, order[i, j], k], "sorted_boxes")
+    top = n if rpn_pre_nms_top_n <= 0 else minimum(n, rpn_pre_nms_top_n)
+
+    def overlaps(i: Expr, j: Expr, before: Expr) -> Expr:
+        a, b = [[rows[i, m, k] for k in range(4)] for m in (j, before)]
+        return iou(a, b, 1.0) > threshold
+
+    looked = tensor((b,), lambda i: top, "looked_at")
+    _, kept, total = suppressed(looked, n, n, overlaps, [rows])
+    most = rpn_post_nms_top_n
+
+    def body(r: Expr, e: Expr) -> Expr:
+        i = r // most
+        j = kept[i, r % most % maximum(total[i], 1)]
+        return if_then_else(e < 1, cast(dtype, i), rows[i, j, e - 1])
+
+    return tensor((b * most, 5), body, "proposal")
+
+
+def _proposal_shapes(cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, kinds: int) -> None:
+    operands = (("cls_prob", cls_prob, 4), ("bbox_pred", bbox_pred, 4), ("im_info", im_info, 2))
+    for name, t, rank in operands:
+        require(len(t.shape) == rank, f"{name} {describe(t.shape)} has to have {rank} dimensions")
+    b, _, h, w = cls_prob.shape
+    for name, t, want in (
+        ("cls_prob", cls_prob, (b, const(2 * kinds, INDEX), h, w)),
+        ("bbox_pred", bbox_pred, (b, const(4 * kinds, INDEX), h, w)),
+        ("im_info", im_info, (b, const(3, INDEX))),
+    ):
+        for d, (have, e) in enumerate(zip(t.shape, want, strict=True)):
+            agree(have, e, f"{name} {describe(t.shape)} has to be {describe(want)}: dimension {d}")
+
+
+def _predicted(
+    cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor,
+    places: tuple[Sequence[tuple[float, ...]], int, bool], min_size: int,
+) -> Tensor:  # fmt: skip
+    """[b, h * w * anchors, 5]: the regions cut to their image, and their scores."""
+    anchors, stride, iou_loss = places
+    dtype, kinds = cls_prob.dtype, len(anchors)
+    b, _, h, w = cls_prob.shape
+
+    def corners(i: Expr, k: Expr, y: Expr, x: Expr) -> list[Expr]:
+        """Left, top, right, bottom."""
+        old = [
+            _chosen(k, [number(a[d], dtype) for a in anchors]) + cast(dtype, v * stride)
+            for d, v in enumerate((x, y, x, y))
+        ]
+        delta = [bbox_pred[i, k * 4 + d, y, x] for d in range(4)]
+        if iou_loss:
+            return [a + e for a, e in zip(old, delta, strict=True)]
+        low, high = [], []
+        for d in range(2):
+            size = old[d + 2] - old[d] + 1.0
+            centre = delta[d] * size + old[d] + (size - 1.0) * 0.5
+            reach = (call("exp", delta[d + 2]) * size - 1.0) * 0.5
+            low.append(centre - reach)
+            high.append(centre + reach)
+        return [*low, *high]
+
+    def body(i: Expr, j: Expr, e: Expr) -> Expr:
+        k, x, y = j % kinds, j // kinds % w, j // kinds // w
+        last = [im_info[i, 1] - 1.0, im_info[i, 0] - 1.0]
+        held = [
+            maximum(minimum(v, last[d % 2]), number(0.0, dtype))
+            for d, v in enumerate(corners(i, k, y, x))
+        ]
+        least = im_info[i, 2] * number(min_size, dtype)
+        small = any_of(*[held[d + 2] - held[d] + 1.0 < least for d in range(2)])
+        reach = select(small, least * 0.5, number(0.0, dtype))
+        moved = [v - reach if d < 2 else v + reach for d, v in enumerate(held)]
+        whole = [cast(INDEX, im_info[i, d] / float(stride)) for d in range(2)]
+        inside = all_of(y < whole[0], x < whole[1])
+        score = select(inside, cls_prob[i, kinds + k, y, x], number(-1, dtype))
+        return _chosen(e, [*moved, select(small, number(-1, dtype), score)])
+
+    return tensor((b, h * w * kinds, 5), body, "proposal_boxes")

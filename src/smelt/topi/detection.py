@@ -1,0 +1,425 @@
+"""Detection: boxes with scores chosen by threshold and by overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from smelt.ir.build import all_of, equal, if_then_else, maximum, minimum, select, value_of
+from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
+from smelt.te.tensor import sum as te_sum
+from smelt.tir.nodes import Stmt
+
+from .boxes import corners, iou, packed, sorted_order, suppressed
+from .common import agree, describe, float_only, number, require, tensor, wide
+from .registry import op
+from .statements import add, at, loop, put, seq
+
+ZERO, ONE = const(0, INDEX), const(1, INDEX)
+
+
+def _rows_of_boxes(x: Tensor, **columns: int) -> int:
+    """x is [b, n, e]; e as a number, and the columns (-1: none) exist."""
+    float_only(x)
+    require(len(x.shape) == 3, f"x {describe(x.shape)} has to be [b, n, e]")
+    e = value_of(x.shape[2])
+    require(e is not None, f"x {describe(x.shape)}: the last extent has to be a known number")
+    assert e is not None
+    for name, column in columns.items():
+        least = -1 if name == "id_index" else 0
+        most = e - 4 if name == "coord_start" else e - 1
+        require(least <= column <= most, f"{name}={column}; legal: {least} to {most}")
+    return e
+
+
+def _moved(x: Tensor, places: Tensor, name: str) -> Tensor:
+    """The rows of x [b, n, e] at the places [b, n], -1 where a place is -1."""
+
+    def body(b: Expr, j: Expr, k: Expr) -> Expr:
+        at = places[b, j]
+        return if_then_else(at >= 0, x[b, maximum(at, 0), k], number(-1, x.dtype))
+
+    return tensor(x.shape, body, name)
+
+
+def _narrow(t: Tensor, dtype: str, name: str) -> Tensor:
+    return tensor(t.shape, lambda *i: cast(dtype, t[i]), name)
+
+
+@op(kind="opaque")
+def get_valid_counts(
+    x: Tensor, *, score_threshold: float = 0.0, id_index: int = 0, score_index: int = 1
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How many boxes have a score above the threshold (and no negative class), those boxes first,
+    and where they stood.
+
+    Shapes    x [b, n, e]; results [b] int32, [b, n, e] and [b, n] int32, both with -1 behind
+    id_index  the column of the class, -1: there is none
+    """
+    _rows_of_boxes(x, id_index=id_index, score_index=score_index)
+
+    def valid(b: Expr, j: Expr) -> Expr:
+        good = x[b, j, score_index] > number(score_threshold, x.dtype)
+        return good if id_index < 0 else all_of(good, x[b, j, id_index] >= 0.0)
+
+    places, count = packed(tensor(x.shape[:2], valid, "valid"))
+    return (
+        _narrow(count, "int32", "valid_count"),
+        _moved(x, places, "valid_boxes"),
+        _narrow(places, "int32", "valid_indices"),
+    )
+
+
+# ------------------------------------------------------------------------------------ suppression
+
+
+def _counted(t: Tensor, most: Expr) -> Tensor:
+    """Numbers of boxes as indices, kept inside what there is."""
+    return tensor(t.shape, lambda r: maximum(minimum(cast(INDEX, t[r]), most), 0), "count")
+
+
+@op(kind="opaque")
+def non_max_suppression(
+    x: Tensor, valid_count: Tensor, indices: Tensor | None = None, *, max_output_size: int = -1,
+    iou_threshold: float = 0.5, force_suppress: bool = False, top_k: int = -1,
+    coord_start: int = 2, score_index: int = 1, id_index: int = 0, return_indices: bool = False,
+    invalid_to_bottom: bool = False,
+) -> Any:  # fmt: skip
+    """Boxes in the order of their scores without those that overlap a better one of their class.
+
+    Shapes            x [b, n, e], the first valid_count [b] of each image; indices [b, n], what
+                      `return_indices` gives for each box, None: its place; result [b, n, e], rows
+                      of -1 for what is left out. Or (return_indices) the kept boxes' indices
+                      [b, n], then -1, and how many they are [b, 1] int32
+    max_output_size   boxes to keep of an image, -1: all
+    iou_threshold     shared area over covered area from which on a box is left out; 0 or less:
+                      nothing is, and boxes stay in their order
+    force_suppress    boxes of all classes leave each other out
+    top_k             boxes of an image that are looked at, -1: all
+    coord_start       the first of four columns: two corners
+    id_index          the column of the class, -1: there is none
+    invalid_to_bottom rows of -1, and of negative class, stand behind the others
+    """
+    _rows_of_boxes(x, coord_start=coord_start, score_index=score_index, id_index=id_index)
+    require(len(valid_count.shape) == 1, f"valid_count {describe(valid_count.shape)} has to be [b]")
+    agree(
+        x.shape[0], valid_count.shape[0],
+        f"x {describe(x.shape)} and valid_count {describe(valid_count.shape)}: one per image",
+    )  # fmt: skip
+    if indices is not None:
+        require(len(indices.shape) == 2, f"indices {describe(indices.shape)} have to be [b, n]")
+        for d in range(2):
+            agree(
+                x.shape[d], indices.shape[d],
+                f"x {describe(x.shape)} and indices {describe(indices.shape)}: dimension {d}",
+            )  # fmt: skip
+    valid = _counted(valid_count, x.shape[1])
+    sort = (top_k, max_output_size, iou_threshold, force_suppress)
+    columns = (coord_start, score_index, id_index)
+    if iou_threshold > 0:
+        order, kept = _best(x, valid, sort, columns)
+    else:
+        order = tensor(x.shape[:2], lambda b, j: j, "order")
+        kept = tensor(x.shape[:2], lambda b, j: j < valid[b], "kept")
+    if return_indices:
+        return _kept_indices(order, kept, indices)
+
+    def place(b: Expr, j: Expr) -> Expr:
+        return select(kept[b, j], order[b, j], -1)
+
+    boxes = _moved(x, tensor(x.shape[:2], place, "kept_places"), "nms")
+    if not invalid_to_bottom:
+        return boxes
+
+    def counts(b: Expr, j: Expr) -> Expr:
+        return kept[b, j] if id_index < 0 else all_of(kept[b, j], boxes[b, j, id_index] >= 0.0)
+
+    places, _ = packed(tensor(x.shape[:2], counts, "nms_valid"))
+    return _moved(boxes, places, "nms_moved")
+
+
+def _best(
+    x: Tensor, valid: Tensor, sort: tuple[int, int, float, bool], columns: tuple[int, int, int]
+) -> tuple[Tensor, Tensor]:
+    """The boxes of each image in the order of their scores, and which of them are kept."""
+    top_k, most, threshold, force = sort
+    coordinates, score_column, id_column = columns
+    score = tensor(x.shape[:2], lambda b, j: x[b, j, score_column], "score")
+    order = sorted_order(score, valid)
+    rows = tensor(x.shape, lambda b, j, k: x[b, order[b, j], k], "sorted_boxes")
+    count = valid if top_k <= 0 else tensor(valid.shape, lambda b: minimum(valid[b], top_k), "top")
+
+    def box(b: Expr, j: Expr) -> Sequence[Expr]:
+        return corners(lambda k: cast(wide(x.dtype), rows[b, j, coordinates + k]))
+
+    def overlaps(b: Expr, j: Expr, before: Expr) -> Expr:
+        near = iou(box(b, j), box(b, before)) >= threshold
+        if id_column < 0:
+            return near
+        own, other = rows[b, j, id_column], rows[b, before, id_column]
+        rivals = other >= 0.0 if force else all_of(other >= 0.0, equal(own, other))
+        return if_then_else(rivals, near, False)
+
+    kept, _, _ = suppressed(
+        count, x.shape[1], x.shape[1] if most < 0 else most, overlaps, [rows],
+        lambda b, j: rows[b, j, score_column] > 0.0,
+    )  # fmt: skip
+    return order, kept
+
+
+def _kept_indices(order: Tensor, kept: Tensor, indices: Tensor | None) -> tuple[Tensor, Tensor]:
+    """What stands for the kept boxes, and how many they are."""
+    dtype = "int32" if indices is None else indices.dtype
+
+    def name(b: Expr, j: Expr) -> Expr:
+        found = order[b, j] if indices is None else indices[b, order[b, j]]
+        return select(kept[b, j], cast(dtype, found), number(-1, dtype))
+
+    names = tensor(order.shape, name, "nms_names")
+    places, count = packed(tensor(order.shape, lambda b, j: names[b, j] >= 0, "nms_valid"))
+
+    def body(b: Expr, j: Expr) -> Expr:
+        at = places[b, j]
+        return if_then_else(at >= 0, names[b, maximum(at, 0)], number(-1, dtype))
+
+    one = tensor((order.shape[0], ONE), lambda b, _: cast("int32", count[b]), "nms_count")
+    return tensor(order.shape, body, "nms_indices"), one
+
+
+def _boxes_and_scores(boxes: Tensor, scores: Tensor, name: str, number_of: int) -> None:
+    """boxes is [b, n, 4]; dimension `number_of` of scores counts boxes."""
+    for what, t in (("boxes", boxes), ("scores", scores)):
+        float_only(t, what)
+        require(len(t.shape) == 3, f"{what} {describe(t.shape)} has to have three dimensions")
+    require(value_of(boxes.shape[2]) == 4, f"boxes {describe(boxes.shape)} have to be [b, n, 4]")
+    pair = f"boxes {describe(boxes.shape)} and scores {describe(scores.shape)}: {name}"
+    agree(boxes.shape[0], scores.shape[0], pair)
+    agree(boxes.shape[1], scores.shape[number_of], pair)
+
+
+def _above(score: Tensor, limit: Callable[[Expr], Expr]) -> Tensor:
+    """[r]: how many scores of each row of [r, n] pass."""
+    k = reduce_axis((0, score.shape[1]), "k")
+
+    def body(r: Expr) -> Any:
+        return te_sum(select(limit(score[r, k.var]), ONE, ZERO), [k])
+
+    return tensor(score.shape[:1], body, "above")
+
+
+@op(kind="opaque")
+def all_class_non_max_suppression(
+    boxes: Tensor, scores: Tensor, *, max_output_boxes_per_class: int = -1,
+    iou_threshold: float = 0.0, score_threshold: float | None = None,
+    center_point_box: bool = False, output_format: str = "onnx",
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """For every class the boxes in the order of their scores, without those that overlap a better
+    one by more than iou_threshold.
+
+    Shapes            boxes [b, n, 4]; scores [b, c, n]
+                      "onnx": (image, class, box) of the kept boxes [b * c * n, 3] int64, rows of -1
+                      behind, and how many they are [1] int64
+                      "tensorflow": (class, box) [b, c * n, 2] int64, scores [b, c * n], both 0
+                      behind, and how many they are [b] int64
+    max_output_boxes_per_class  -1: all
+    score_threshold   only boxes with a higher score are looked at; None: all
+    center_point_box  boxes are (x, y, width, height) of centres instead of two corners
+    Source            ONNX NonMaxSuppression-11, with room for all boxes
+    """
+    _boxes_and_scores(boxes, scores, "[b, n, 4] and [b, c, n]", 2)
+    require(
+        output_format in ("onnx", "tensorflow"),
+        f"output_format={output_format!r}; legal: onnx, tensorflow",
+    )
+    images, classes, n = scores.shape
+    rows = images * classes
+    score = tensor((rows, n), lambda r, j: scores[r // classes, r % classes, j], "score")
+    low = min_value(scores.dtype) if score_threshold is None else None
+
+    def passes(v: Expr) -> Expr:
+        return v >= low if low is not None else v > number(score_threshold or 0.0, scores.dtype)
+
+    order = sorted_order(score, tensor((rows,), lambda r: n, "all"))
+    to = wide(boxes.dtype)
+
+    def sorted_box(r: Expr, j: Expr, k: Expr) -> Expr:
+        return cast(to, boxes[r // classes, order[r, j], k])
+
+    found = tensor((rows, n, const(4, INDEX)), sorted_box, "sorted_boxes")
+
+    def box(r: Expr, j: Expr) -> Sequence[Expr]:
+        if not center_point_box:
+            return corners(lambda k: found[r, j, k])
+        half = [found[r, j, 2] * 0.5, found[r, j, 3] * 0.5]
+        low = [found[r, j, d] - half[d] for d in range(2)]
+        return [*low, *[found[r, j, d] + half[d] for d in range(2)]]
+
+    most = n if max_output_boxes_per_class < 0 else max_output_boxes_per_class
+    _, kept, total = suppressed(
+        _above(score, passes), n, most,
+        lambda r, j, before: iou(box(r, j), box(r, before)) > iou_threshold, [found],
+    )  # fmt: skip
+    collect = _collect_all if output_format == "onnx" else _collect_images
+    return collect(scores, order, kept, total)
+
+
+def _collect_all(scores: Tensor, order: Tensor, kept: Tensor, total: Tensor) -> tuple[Tensor, ...]:
+    """One list of all images and classes."""
+    images, classes, n = scores.shape
+
+    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        out, count = outs
+
+        def take(r: Expr, m: Expr) -> Stmt:
+            row = at(count, 0)
+            found = at(order, r, at(kept, r, m))
+            return seq(
+                put(out, r // classes, row, 0), put(out, r % classes, row, 1),
+                put(out, found, row, 2), add(count, 1, 0),
+            )  # fmt: skip
+
+        def blank(row: Expr) -> Stmt:
+            return seq(*[put(out, -1, row, k) for k in range(3)])
+
+        rows = images * classes
+        return seq(
+            put(count, 0, 0),
+            loop("r", rows, lambda r: loop("m", at(total, r), lambda m: take(r, m))),
+            loop("row", rows * n - at(count, 0), blank, at(count, 0)),
+        )
+
+    shapes = [[images * classes * n, const(3, INDEX)], [ONE]]
+    out, count = extern(shapes, [order, kept, total], program, "selected", ["int64"] * 2)
+    return out, count
+
+
+def _collect_images(
+    scores: Tensor, order: Tensor, kept: Tensor, total: Tensor
+) -> tuple[Tensor, ...]:
+    """One list for each image."""
+    images, classes, n = scores.shape
+
+    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        out, score, count = outs
+
+        def take(b: Expr, c: Expr, m: Expr) -> Stmt:
+            row, r = at(count, b), b * classes + c
+            found = at(order, r, at(kept, r, m))
+            return seq(
+                put(out, c, b, row, 0), put(out, found, b, row, 1),
+                put(score, at(scores, b, c, found), b, row), add(count, 1, b),
+            )  # fmt: skip
+
+        def image(b: Expr) -> Stmt:
+            def every(c: Expr) -> Stmt:
+                return loop("m", at(total, b * classes + c), lambda m: take(b, c, m))
+
+            def blank(row: Expr) -> Stmt:
+                return seq(
+                    put(out, 0, b, row, 0), put(out, 0, b, row, 1),
+                    put(score, number(0, score.dtype), b, row),
+                )  # fmt: skip
+
+            rest = loop("row", classes * n - at(count, b), blank, at(count, b))
+            return seq(put(count, 0, b), loop("c", classes, every), rest)
+
+        return loop("b", images, image)
+
+    shapes = [[images, classes * n, const(2, INDEX)], [images, classes * n], [images]]
+    types = ["int64", scores.dtype, "int64"]
+    out, score, count = extern(shapes, [scores, order, kept, total], program, "selected", types)
+    return out, score, count
+
+
+@op(kind="opaque")
+def regular_non_max_suppression(
+    boxes: Tensor, scores: Tensor, *, max_detections_per_class: int, max_detections: int,
+    num_classes: int, iou_threshold: float, score_threshold: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The best boxes of all classes, after those of each class that overlap a better one by more
+    than iou_threshold are left out.
+
+    Shapes   boxes [b, n, 4], (top, left, bottom, right); scores [b, n, classes], the last
+             `num_classes` of which count (before them the background); results [b, m, 4] boxes,
+             [b, m] classes as float32, [b, m] scores, all 0 behind, and how many they are [b]
+             int32; m = max_detections
+    score_threshold  boxes with a lower score are not looked at
+    """
+    _boxes_and_scores(boxes, scores, "[b, n, 4] and [b, n, classes]", 1)
+    most = max_detections
+    for name, value in (
+        ("max_detections", most), ("max_detections_per_class", max_detections_per_class),
+        ("num_classes", num_classes),
+    ):  # fmt: skip
+        require(value >= 1, f"{name}={value}; it has to be at least 1")
+    columns = value_of(scores.shape[2])
+    require(
+        columns is None or num_classes <= columns,
+        f"num_classes={num_classes}; scores {describe(scores.shape)} have {columns}",
+    )
+    limits = (max_detections_per_class, iou_threshold, score_threshold)
+    score, place, total = _class_by_class(boxes, scores, num_classes, limits)
+    images, n = boxes.shape[:2]
+
+    def candidate(b: Expr, q: Expr) -> Expr:
+        r, m = b * num_classes + q // n, q % n
+        return select(m < total[r], score[r, place[r, m]], min_value(scores.dtype))
+
+    every = tensor((images, n * num_classes), candidate, "candidates")
+    ranked = sorted_order(every, tensor((images,), lambda b: n * num_classes, "all"))
+    c = reduce_axis((0, num_classes), "c")
+    count = tensor((images,), lambda b: te_sum(total[b * num_classes + c.var], [c]), "count")
+    sizes = (images, const(most, INDEX))
+
+    def chosen(b: Expr, k: Expr, value: Callable[[Expr, Expr], Expr]) -> Expr:
+        q = ranked[b, minimum(k, n * num_classes - 1)]
+        r = b * num_classes + q // n
+        e = value(r, place[r, q % n])
+        return select(k < count[b], e, number(0, e.dtype))
+
+    def box(b: Expr, k: Expr, e: Expr) -> Expr:
+        return chosen(b, k, lambda _, j: boxes[b, j, e])
+
+    def kind(b: Expr, k: Expr) -> Expr:
+        return chosen(b, k, lambda r, _: cast("float32", r % num_classes))
+
+    return (
+        tensor((*sizes, const(4, INDEX)), box, "detection_boxes"),
+        tensor(sizes, kind, "detection_classes"),
+        tensor(sizes, lambda b, k: chosen(b, k, lambda r, j: score[r, j]), "detection_scores"),
+        tensor((images,), lambda b: cast("int32", minimum(count[b], most)), "num_detections"),
+    )
+
+
+def _class_by_class(
+    boxes: Tensor, scores: Tensor, classes: int, limits: tuple[int, float, float]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """For every image's class: the scores [r, n], the places of the kept boxes, best first [r, n],
+    and how many they are [r]."""
+    most, iou_threshold, score_threshold = limits
+    images, n, columns = scores.shape
+    first, rows = columns - classes, images * classes
+
+    def own(r: Expr, j: Expr) -> Expr:
+        return scores[r // classes, j, first + r % classes]
+
+    score = tensor((rows, n), own, "score")
+    limit = number(score_threshold, scores.dtype)
+    order = sorted_order(score, tensor((rows,), lambda r: n, "all"))
+    to = wide(boxes.dtype)
+
+    def sorted_box(r: Expr, j: Expr, k: Expr) -> Expr:
+        return cast(to, boxes[r // classes, order[r, j], k])
+
+    found = tensor((rows, n, const(4, INDEX)), sorted_box, "sorted_boxes")
+
+    def overlaps(r: Expr, j: Expr, before: Expr) -> Expr:
+        a, b = [[found[r, k, c] for c in range(4)] for k in (j, before)]
+        # a box turned inside out overlaps nothing
+        solid = [(c[2] - c[0]) * (c[3] - c[1]) > 0.0 for c in (a, b)]
+        return all_of(*solid, iou(a, b) > iou_threshold)
+
+    count = _above(score, lambda v: v >= limit)
+    _, kept, total = suppressed(count, n, most, overlaps, [found])
+    return score, tensor((rows, n), lambda r, m: order[r, kept[r, m]], "kept_places"), total

@@ -1,0 +1,96 @@
+"""Products of integers with factors that are fixed-point numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.build import call
+from smelt.ir.expr import Expr, cast, const
+from smelt.te.tensor import Tensor
+
+from .common import agree, axes_of, describe, require, tensor
+from .registry import op
+
+__all__ = ["fixed_point_multiply", "fixed_point_multiply_per_axis"]
+
+WIDE = "int64"
+FRACTION_BITS = 31
+"""Of a multiplier: it stands for multiplier / 2 ** 31."""
+LARGEST_SHIFT = 31
+
+
+def _int32(**operands: Tensor) -> None:
+    for name, x in operands.items():
+        require(x.dtype == "int32", f"{name} is {x.dtype}; it has to be int32")
+
+
+def _product(x: Expr, multiplier: Expr, left: Expr | None, right: Expr | None) -> Expr:
+    """x * 2 ** left * multiplier / 2 ** (31 + right), in int64; the nearest integer, of two that
+    are equally near the larger one."""
+    shift: Expr = const(FRACTION_BITS, WIDE)
+    value = cast(WIDE, x)
+    value = value if left is None else call("shift_left", value, cast(WIDE, left))
+    shift = shift if right is None else shift + cast(WIDE, right)
+    half = call("shift_left", const(1, WIDE), shift - 1)
+    return cast("int32", call("shift_right", value * cast(WIDE, multiplier) + half, shift))
+
+
+@op
+def fixed_point_multiply(x: Tensor, *, multiplier: int, shift: int) -> Tensor:
+    """The integer nearest to x * multiplier / 2 ** 31 * 2 ** shift, halves upward; x is int32.
+
+    multiplier  at least -(2 ** 31) and below 2 ** 31
+    shift       -31 to 31
+
+    The product is formed in int64 and the result cut to 32 bits, as Relay does.
+    """
+    _int32(x=x)
+    require(
+        -(1 << 31) <= multiplier < 1 << 31,
+        f"multiplier={multiplier}; it has to be at least -(2 ** 31) and below 2 ** 31",
+    )
+    require(
+        -LARGEST_SHIFT <= shift <= LARGEST_SHIFT,
+        f"shift={shift}; legal: {-LARGEST_SHIFT} to {LARGEST_SHIFT}",
+    )
+    factor = const(multiplier, WIDE)
+    left = const(shift, WIDE) if shift > 0 else None
+    right = const(-shift, WIDE) if shift < 0 else None
+    return tensor(x.shape, lambda *i: _product(x[i], factor, left, right), "fixed_point_multiply")
+
+
+@op
+def fixed_point_multiply_per_axis(
+    x: Tensor, multiplier: Tensor, left_shift: Tensor, right_shift: Tensor, *,
+    is_lshift_required: bool = True, is_rshift_required: bool = True, axes: tuple[int, ...] = (1,),
+) -> Tensor:  # fmt: skip
+    """The integer nearest to x * 2 ** left_shift * multiplier / 2 ** (31 + right_shift), halves
+    upward, with factors that vary along `axes`; everything is int32.
+
+    Shapes  multiplier, left_shift and right_shift [the extents of x along axes]
+    left_shift, right_shift  0 to 31; not looked at where is_lshift_required, is_rshift_required
+                             are false
+    """
+    _int32(x=x, multiplier=multiplier, left_shift=left_shift, right_shift=right_shift)
+    axes = axes_of(axes, len(x.shape))
+    for name, t in (
+        ("multiplier", multiplier), ("left_shift", left_shift), ("right_shift", right_shift),
+    ):  # fmt: skip
+        require(
+            len(t.shape) == len(axes),
+            f"{name} {describe(t.shape)} has {len(t.shape)} dimensions; axes={axes} needs "
+            f"{len(axes)}",
+        )
+        for a, e in zip(axes, t.shape, strict=True):
+            agree(
+                x.shape[a], e,
+                f"x {describe(x.shape)} and {name} {describe(t.shape)}: dimension {a} of x",
+            )  # fmt: skip
+
+    def body(*i: Expr) -> Expr:
+        at: Sequence[Expr] = tuple([i[a] for a in axes])
+        left = left_shift[at] if is_lshift_required else None
+        right = right_shift[at] if is_rshift_required else None
+        return _product(x[i], multiplier[at], left, right)
+
+    return tensor(x.shape, body, "fixed_point_multiply_per_axis")

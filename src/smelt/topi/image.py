@@ -1,0 +1,122 @@
+"""Images: morphological dilation, and the likeness of two images' patches."""
+
+from __future__ import annotations
+
+from smelt.ir.build import all_of, call, if_then_else, value_of
+from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.te.tensor import Tensor, min_value, reduce_axis
+from smelt.te.tensor import max as te_max
+
+from .common import (
+    agree,
+    describe,
+    float_only,
+    number,
+    require,
+    same_dtype,
+    stored,
+    sum_over,
+    tensor,
+    wide,
+)  # fmt: skip
+from .conv import Window
+from .registry import op
+
+
+@op
+def dilation2d(
+    x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1),
+    pads: tuple[int, ...] = (0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1),
+) -> Tensor:  # fmt: skip
+    """The largest sum of a pixel and the kernel element that lies on it; the border never counts.
+
+    Shapes   x [n, c, h, w]; w [c, kh, kw]; result [n, c, oh, ow], extents as in conv2d
+    Units    strides, pads (top, left, bottom, right) and dilations in pixels
+    """
+    same_dtype(x=x, w=w)
+    require(len(x.shape) == 4, f"x {describe(x.shape)} has to be [n, c, h, w]")
+    require(len(w.shape) == 3, f"w {describe(w.shape)} has to be [c, kh, kw]")
+    agree(
+        x.shape[1], w.shape[0],
+        f"x {describe(x.shape)} and w {describe(w.shape)}: one kernel per channel",
+    )  # fmt: skip
+    window = Window(2, w.shape[1:], strides, pads, dilations)
+    size = window.result(x.shape[2:])
+    taps = [reduce_axis((0, e), n) for e, n in zip(w.shape[1:], ("kh", "kw"), strict=True)]
+
+    def body(n: Expr, c: Expr, *y: Expr) -> Expr:
+        k = [t.var for t in taps]
+        at = [v - b for v, b in zip(window.pixel(y, k), window.begin, strict=True)]
+        inside = [
+            condition
+            for v, e, b, a in zip(at, x.shape[2:], window.begin, window.end, strict=True)
+            for condition in ([v >= 0] if b > 0 else []) + ([v < e] if a > 0 else [])
+        ]
+        value = x[(n, c, *at)] + w[(c, *k)]
+        if inside:
+            value = if_then_else(all_of(inside), value, min_value(x.dtype))
+        largest: Expr = te_max(value, taps)
+        return largest
+
+    return tensor((*x.shape[:2], *size), body, "dilation2d")
+
+
+@op
+def correlation(
+    a: Tensor, b: Tensor, *, kernel_size: int = 1, max_displacement: int = 1, stride1: int = 1,
+    stride2: int = 1, pads: tuple[int, ...] = (0, 0, 0, 0), is_multiply: bool = True,
+) -> Tensor:  # fmt: skip
+    """For every patch of a and every displacement the mean product with that patch of b, or the
+    mean distance from it.
+
+    Shapes   a and b [n, c, h, w]; result [n, d * d, oh, ow] with
+             d = 2 * (max_displacement // stride2) + 1, down then right, and
+             oh = ceil((h + top + bottom - 2 * (max_displacement + kernel_size // 2)) / stride1)
+    Units    all in pixels; kernel_size is odd, pads are (top, left, bottom, right)
+    """
+    dtype = same_dtype(a=a, b=b)
+    float_only(a, "a")
+    require(len(a.shape) == 4, f"a {describe(a.shape)} has to be [n, c, h, w]")
+    require(len(b.shape) == 4, f"b {describe(b.shape)} has to be [n, c, h, w]")
+    for d, (e, f) in enumerate(zip(a.shape, b.shape, strict=True)):
+        agree(e, f, f"a {describe(a.shape)} and b {describe(b.shape)}: dimension {d}")
+    require(
+        kernel_size >= 1 and kernel_size % 2 == 1,
+        f"kernel_size={kernel_size}; it has to be odd and positive",
+    )
+    require(max_displacement >= 0, f"max_displacement={max_displacement}; it has to be at least 0")
+    window = Window(2, (kernel_size,) * 2, (stride1,) * 2, pads, None)
+    require(stride2 >= 1, f"stride2={stride2}; it has to be at least 1")
+    border, reach = max_displacement + kernel_size // 2, max_displacement // stride2
+    across = 2 * reach + 1
+    size = []
+    for d, e in enumerate(a.shape[2:]):
+        room = e + (window.begin[d] + window.end[d] - 2 * border)
+        known = value_of(room)
+        require(
+            known is None or known >= 1,
+            f"spatial dimension {d}: patches and displacements cover {2 * border} pixels around a "
+            f"pixel, the padded image has {(known or 0) + 2 * border}",
+        )
+        size.append((room + (stride1 - 1)) // stride1)
+    images = [window.pad(t, number(0, dtype)) for t in (a, b)]
+    axes = [
+        reduce_axis((0, e), name)
+        for e, name in ((a.shape[1], "c"), (kernel_size, "kh"), (kernel_size, "kw"))
+    ]
+    to = wide(dtype)
+
+    def body(n: Expr, q: Expr, *y: Expr) -> Expr:
+        c, *k = [t.var for t in axes]
+        here = [v * stride1 + max_displacement + t for v, t in zip(y, k, strict=True)]
+        moves = [q // across - reach, q % across - reach]
+        there = [v + m * stride2 for v, m in zip(here, moves, strict=True)]
+        left, right = [
+            cast(to, t[(n, c, *at)]) for t, at in zip(images, (here, there), strict=True)
+        ]
+        return left * right if is_multiply else call("abs", left - right)
+
+    shape = (a.shape[0], const(across * across, INDEX), *size)
+    total = sum_over(shape, body, axes, "correlation_sum")
+    count = cast(to, a.shape[1] * (kernel_size * kernel_size))
+    return stored(tensor(shape, lambda *i: total[i] / count, "correlation"), dtype)

@@ -1,0 +1,201 @@
+"""Bodies that are statements: what an expression for each element cannot say, such as a sort.
+
+    program([x.shape], [x.dtype], [x], body, "sort")
+
+`body` gets the buffers of operands and results and returns a statement, written with the functions
+below. Such an operator is a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smelt.ir.build import value_of
+from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
+from smelt.te.tensor import Tensor, extern
+from smelt.tir.nodes import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    IfThenElse,
+    IterVar,
+    LetStmt,
+    Range,
+    Stmt,
+    seq,
+)
+
+__all__ = [
+    "Cell", "Lanes", "copied", "filled_with", "let", "loop", "loops", "product", "program", "seq",
+    "sharing", "store", "turns", "when",
+]  # fmt: skip
+
+VECTOR = 8
+"""Elements that are copied at once."""
+WORTH_SHARING = 1 << 14
+"""Steps from which on a loop is shared out among processors."""
+
+
+def program(
+    shapes: Sequence[Sequence[ExprLike]], dtypes: Sequence[str], inputs: Sequence[Tensor],
+    body: Callable[[list[Tensor], list[Tensor]], Stmt], name: str,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """The results that a statement writes, one for each shape and type."""
+    made = extern([list(s) for s in shapes], inputs, body, name, list(dtypes))
+    return tuple(made)
+
+
+def store(buffer: Buffer, indices: Sequence[ExprLike], value: ExprLike) -> Stmt:
+    """buffer[indices] = value."""
+    return BufferStore(
+        buffer, convert(value, buffer.dtype), tuple([convert(i, INDEX) for i in indices])
+    )
+
+
+def loop(
+    extent: ExprLike, body: Callable[[Expr], Stmt], name: str = "i", kind: str = "serial"
+) -> Stmt:
+    """The body for every index below `extent`."""
+    v = Var(name)
+    return For(v, const(0, INDEX), convert(extent, INDEX), body(v), kind)
+
+
+def loops(extents: Sequence[ExprLike], body: Callable[[tuple[Expr, ...]], Stmt]) -> Stmt:
+    """The body for every point of a box, in row-major order."""
+    point = tuple([Var(f"i{d}") for d in range(len(extents))])
+    stmt = body(point)
+    for v, e in reversed(list(zip(point, extents, strict=True))):
+        stmt = For(v, const(0, INDEX), convert(e, INDEX), stmt)
+    return stmt
+
+
+def copied(source: Tensor, target: Tensor) -> Stmt:
+    """All elements of one tensor in another of the same shape, converted to its type."""
+
+    def one(i: Sequence[Expr]) -> Stmt:
+        return store(target, i, cast(target.dtype, source[tuple(i)]))
+
+    shape = source.shape
+    last = value_of(shape[-1]) if shape else None
+    if last is None or last % VECTOR:
+        return loops(shape, one)
+
+    def row(i: tuple[Expr, ...]) -> Stmt:
+        return loop(VECTOR, lambda j: one((*i[:-1], i[-1] * VECTOR + j)), "lane", "vectorized")
+
+    return loops((*shape[:-1], last // VECTOR), row)
+
+
+def filled_with(target: Tensor, value: Expr) -> Stmt:
+    """One value everywhere."""
+    return loops(target.shape, lambda i: store(target, i, value))
+
+
+def when(condition: ExprLike, then: Stmt, other: Stmt | None = None) -> Stmt:
+    """A branch."""
+    return IfThenElse(convert(condition), then, other)
+
+
+def let(value: Expr, body: Callable[[Expr], Stmt], name: str = "v") -> Stmt:
+    """The body with a value that is computed once."""
+    v = Var(name, value.dtype)
+    return LetStmt(v, value, body(v))
+
+
+class Cell:
+    """A number that a program changes: a buffer of one element."""
+
+    def __init__(self, dtype: str = INDEX, name: str = "cell") -> None:
+        """Make the buffer; `turns` says where it lives."""
+        self.buffer = Buffer(name, (const(1, INDEX),), dtype, "local")
+
+    @property
+    def value(self) -> Expr:
+        """What the cell holds now."""
+        return BufferLoad(self.buffer, (const(0, INDEX),))
+
+    def set(self, value: ExprLike) -> Stmt:
+        """cell = value."""
+        return store(self.buffer, (0,), value)
+
+
+def turns(
+    extents: Sequence[ExprLike], cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]],
+    body: Callable[[tuple[Expr, ...]], Stmt], kind: str = "serial", name: str = "turn",
+) -> Stmt:  # fmt: skip
+    """The body for every point of a box, each time with cells of its own.
+
+    touched  the operands and the results of the program
+    kind     of the outermost loop
+    """
+    sizes = [convert(e, INDEX) for e in extents]
+    outer = [Var(f"{name}{d}") for d in range(len(sizes))]
+    own = [IterVar(Var(f"v_{v.name}"), Range(const(0, INDEX), e), "spatial")
+           for v, e in zip(outer, sizes, strict=True)]  # fmt: skip
+    ins, outs = (tuple([_whole(t) for t in group]) for group in touched)
+    block = Block(
+        name, tuple(own), (*ins, *outs), outs, body(tuple([i.var for i in own])), None,
+        tuple([c.buffer for c in cells]),
+    )  # fmt: skip
+    stmt: Stmt = BlockRealize(tuple(outer), const(True), block)
+    for d, (v, e) in reversed(list(enumerate(zip(outer, sizes, strict=True)))):
+        stmt = For(v, const(0, INDEX), e, stmt, "serial" if d else kind)
+    return stmt
+
+
+def _whole(t: Tensor) -> BufferRegion:
+    return BufferRegion(t, tuple([Range(const(0, INDEX), e) for e in t.shape]))
+
+
+def product(extents: Sequence[Expr]) -> Expr:
+    """How many elements a box has."""
+    total: Expr = const(1, INDEX)
+    for e in extents:
+        total = total * e
+    return total
+
+
+def sharing(work: Expr) -> str:
+    """The kind of loop for so many steps."""
+    steps = value_of(work)
+    return "serial" if steps is not None and steps < WORTH_SHARING else "parallel"
+
+
+class Lanes:
+    """The lanes of a tensor along one axis: every index of the other dimensions is a lane.
+
+    count  of lanes
+    size   elements of a lane
+    """
+
+    def __init__(self, x: Tensor, axis: int) -> None:
+        """axis  counted from the front."""
+        self.axis, self.shape = axis, x.shape
+        self.others = [e for d, e in enumerate(x.shape) if d != axis]
+        self.count, self.size = product(self.others), x.shape[axis]
+
+    def each(
+        self, cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]],
+        body: Callable[[Expr], Stmt], steps: int = 1,
+    ) -> Stmt:  # fmt: skip
+        """The body for every lane, in parallel where that is worth it.
+
+        touched  the operands and the results of the program
+        steps    how much work an element is
+        """
+        kind = sharing(self.count * self.size * steps)
+        return turns([self.count], cells, touched, lambda i: body(i[0]), kind, "lane")
+
+    def at(self, lane: Expr, place: ExprLike) -> tuple[Expr, ...]:
+        """The index in the tensor of an element of a lane."""
+        index: list[Expr] = []
+        rest = lane
+        for d, e in reversed(list(enumerate(self.others))):
+            index.insert(0, rest if d == 0 else rest % e)
+            rest = rest // e
+        index.insert(self.axis, convert(place, INDEX))
+        return tuple(index)

@@ -1,0 +1,294 @@
+"""Random numbers as pure functions of a key: Threefry, a hash of a counter.
+
+A key is ten uint64 words, as in Relay:
+
+    words 0-3  the key of the hash
+    words 4-5  the path: one bit for each split that led here, 1 for the right side
+    words 6-7  the counter, the higher word first
+    words 8-9  one bit set: where the next split writes into the path
+
+A fresh key for a seed is (0, 0, 0, seed, 0, 0, 0, 0, 2 ** 63, 0). The four words of block number b
+are the hash of (path, counter + b): Threefry with four words of 64 bits and 20 rounds (J. Salmon
+and others, "Parallel random numbers: as easy as 1, 2, 3", 2011). Keys are split as K. Claessen and
+M. Palka say ("Splittable pseudorandom number generators using cryptographic hashing", 2013). A key
+that was used or split must not be used again: the results hold its successors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from smelt.ir.build import all_of, call, ceildiv, equal, select
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
+from smelt.te.tensor import Tensor
+from smelt.tir.nodes import Stmt
+
+from .common import at, broadcast_shapes, describe, extents, require, tensor
+from .program import Cell, product, program, seq, sharing, store, turns, when
+from .reduce import scan
+from .registry import op
+from .sort import searchsorted
+
+__all__ = ["multinomial", "normal", "threefry_generate", "threefry_split", "uniform"]
+
+WORD = "uint64"
+KEY_WORDS = 10
+BLOCK = 4
+ROUNDS = 20
+ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
+"""Of the two mixes of a round; they repeat after eight rounds."""
+PARITY = 0x1BD11BDAA9FC1A22
+"""The fifth word of the key is this one and the other four, xor."""
+DIGITS = {"float32": 24, "float64": 53}
+"""Random binary digits of a number from 0 to 1."""
+TOP = 63
+
+
+def _key(key: Tensor) -> None:
+    require(
+        key.dtype == WORD and key.fixed_shape() == (KEY_WORDS,),
+        f"key is {key.dtype} {describe(key.shape)}; a key is {WORD} [{KEY_WORDS}]",
+    )
+
+
+def _word(value: int) -> Expr:
+    return const(value, WORD)
+
+
+def _hashed(words: Sequence[Cell], key: Sequence[Expr]) -> Stmt:
+    """The words replaced by their hash."""
+    fifth = _word(PARITY)
+    for k in key:
+        fifth = call("bitwise_xor", fifth, k)
+    schedule, order = [*key, fifth], list(words)
+    steps = []
+
+    def inject(s: int) -> None:
+        for j, w in enumerate(order):
+            added = schedule[(s + j) % (BLOCK + 1)]
+            steps.append(w.set(w.value + (added + _word(s) if j == BLOCK - 1 else added)))
+
+    for r in range(ROUNDS):
+        if r % 4 == 0:
+            inject(r // 4)
+        for (a, b), turn in zip((order[:2], order[2:]), ROTATIONS[r % 8], strict=True):
+            high = call("shift_left", b.value, _word(turn))
+            low = call("shift_right", b.value, _word(64 - turn))
+            steps.append(a.set(a.value + b.value))
+            steps.append(b.set(call("bitwise_xor", call("bitwise_or", high, low), a.value)))
+        order[1], order[3] = order[3], order[1]
+    inject(ROUNDS // 4)
+    return seq(*steps)
+
+
+def _cells() -> list[Cell]:
+    return [Cell(WORD, f"word{j}") for j in range(BLOCK)]
+
+
+def _blocks(key: Tensor, count: Expr) -> Tensor:
+    """The hashes of `count` values of the counter."""
+    words = _cells()
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (key,), (result,) = ins, outs
+
+        def one(i: tuple[Expr, ...]) -> Stmt:
+            low = key[7] + cast(WORD, i[0])
+            start = [key[4], key[5], key[6] + cast(WORD, low < key[7]), low]
+            return seq(
+                *[w.set(v) for w, v in zip(words, start, strict=True)],
+                _hashed(words, [key[j] for j in range(4)]),
+                *[store(result, (i[0], j), w.value) for j, w in enumerate(words)],
+            )
+
+        return turns([count], words, (ins, outs), one, sharing(count * 100), "block")
+
+    return program([(count, BLOCK)], [WORD], [key], body, "threefry")[0]
+
+
+def _successor(key: Tensor, count: Expr) -> Tensor:
+    """The key with its counter behind the blocks that were used."""
+
+    def body(i: Expr) -> Expr:
+        low = key[7] + cast(WORD, count)
+        high = key[6] + cast(WORD, low < key[7])
+        return select(equal(i, 7), low, select(equal(i, 6), high, key[i]))
+
+    return tensor((KEY_WORDS,), body, "threefry_key")
+
+
+def _generated(key: Tensor, count: Expr) -> tuple[Tensor, Callable[[Expr], Expr]]:
+    """The key's successor, and the random words by number."""
+    _key(key)
+    used = ceildiv(count, BLOCK)
+    words = _blocks(key, used)
+    return _successor(key, used), lambda i: words[i // BLOCK, i % BLOCK]
+
+
+def _number(point: Sequence[Expr], shape: Sequence[Expr]) -> Expr:
+    """The place of an element in row-major order."""
+    place: Expr = const(0, INDEX)
+    for i, e in zip(point, shape, strict=True):
+        place = place * e + i
+    return place
+
+
+@op
+def threefry_generate(key: Tensor, *, shape: tuple[ExprLike, ...]) -> tuple[Tensor, Tensor]:
+    """Random uint64 words of a shape: (the key's successor, words)."""
+    sizes = extents(shape)
+    successor, word = _generated(key, product(sizes))
+    return successor, tensor(sizes, lambda *i: word(_number(i, sizes)), "threefry_generate")
+
+
+@op
+def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
+    """Two keys in place of one, whose numbers have nothing to do with each other.
+
+    Where the path is full, the key of both is the hash of path and counter.
+    """
+    _key(key)
+    words = _cells()
+
+    def rehashed(key: Tensor, left: Tensor, right: Tensor) -> list[Stmt]:
+        """Fresh keys with the first bit of the path 0 and 1."""
+        fill = [w.set(key[4 + j]) for j, w in enumerate(words)]
+        steps = [*fill, _hashed(words, [key[j] for j in range(4)])]
+        for target, first in ((left, 0), (right, 1)):
+            tail = [first << TOP, 0, 0, 0, 1 << (TOP - 1), 0]
+            steps += [store(target, (j,), w.value) for j, w in enumerate(words)]
+            steps += [store(target, (4 + j,), _word(v)) for j, v in enumerate(tail)]
+        return steps
+
+    def appended(key: Tensor, left: Tensor, right: Tensor) -> list[Stmt]:
+        """A bit is appended to the path."""
+        steps = []
+        carry = call("shift_left", key[8], _word(TOP))
+        moved = [
+            call("shift_right", key[8], _word(1)),
+            call("bitwise_or", call("shift_right", key[9], _word(1)), carry),
+        ]
+        for target, bit in ((left, False), (right, True)):
+            for j in range(8):
+                path = bit and j in (4, 5)
+                value = call("bitwise_or", key[j], key[j + 4]) if path else key[j]
+                steps.append(store(target, (j,), value))
+            steps += [store(target, (8 + j,), v) for j, v in enumerate(moved)]
+        return steps
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (key,), (left, right) = ins, outs
+        full = all_of(equal(key[8], _word(0)), equal(key[9], _word(0)))
+
+        def whole(_: tuple[Expr, ...]) -> Stmt:
+            fresh, longer = rehashed(key, left, right), appended(key, left, right)
+            return when(full, seq(*fresh), seq(*longer))
+
+        return turns([], words, (ins, outs), whole)
+
+    left, right = program([(KEY_WORDS,)] * 2, [WORD] * 2, [key], body, "threefry_split")
+    return left, right
+
+
+# --------------------------------------------------------------------------------- distributions
+
+
+def _fraction(word: Expr, dtype: str, digits: int, least: int = 0) -> Expr:
+    """The first binary digits of a word, plus `least`, as a number from 0 to 1."""
+    top = call("shift_right", word, _word(64 - digits)) + _word(least)
+    return cast(dtype, top) * const(2.0**-digits, dtype)
+
+
+def _parameters(
+    sizes: Sequence[Expr], dtype: str, names: tuple[str, str], first: Tensor, second: Tensor
+) -> None:
+    require(dtype in DIGITS, f"dtype={dtype!r}; legal: {', '.join(DIGITS)}")
+    for name, t in zip(names, (first, second), strict=True):
+        require(t.dtype == dtype, f"{name} is {t.dtype}; dtype={dtype!r} needs {dtype}")
+        rule = f"{name} {describe(t.shape)} has to broadcast to shape {describe(sizes)}"
+        require(len(t.shape) <= len(sizes), rule)
+        broadcast_shapes(**{name: t.shape, "shape": sizes})
+
+
+@op
+def uniform(
+    key: Tensor, low: Tensor, high: Tensor, *, shape: tuple[ExprLike, ...], dtype: str = "float32"
+) -> tuple[Tensor, Tensor]:
+    """Numbers from `low` to `high`, all equally likely: (the key's successor, numbers).
+
+    Shapes  low and high broadcast to `shape`
+    dtype   float32 or float64, of low, high and the result
+
+    Number i is low + u * (high - low), where u is made of the first 24 (float64: 53) binary digits
+    of word i. u is below 1; rounding may nevertheless give `high`.
+    """
+    sizes = extents(shape)
+    _parameters(sizes, dtype, ("low", "high"), low, high)
+    successor, word = _generated(key, product(sizes))
+
+    def body(*i: Expr) -> Expr:
+        u = _fraction(word(_number(i, sizes)), dtype, DIGITS[dtype])
+        begin, end = at(low, sizes, i), at(high, sizes, i)
+        return begin + u * (end - begin)
+
+    return successor, tensor(sizes, body, "uniform")
+
+
+@op
+def normal(
+    key: Tensor, mean: Tensor, scale: Tensor, *, shape: tuple[ExprLike, ...], dtype: str = "float32"
+) -> tuple[Tensor, Tensor]:
+    """Numbers of a normal distribution: (the key's successor, numbers).
+
+    Shapes  mean and scale (the standard deviation) broadcast to `shape`
+    dtype   float32 or float64, of mean, scale and the result
+
+    Number i is mean + scale * sqrt(-2 log u) cos(2 pi v), by Box and Muller, with u above 0 and up
+    to 1 from word 2 i and v below 1 from word 2 i + 1: 24 (float64: 53) binary digits of each.
+    """
+    sizes = extents(shape)
+    _parameters(sizes, dtype, ("mean", "scale"), mean, scale)
+    successor, word = _generated(key, product(sizes) * 2)
+
+    def body(*i: Expr) -> Expr:
+        place = _number(i, sizes) * 2
+        u = _fraction(word(place), dtype, DIGITS[dtype], 1)
+        v = _fraction(word(place + 1), dtype, DIGITS[dtype])
+        radius = call("sqrt", const(-2.0, dtype) * call("log", u))
+        z = radius * call("cos", v * const(2 * math.pi, dtype))
+        return at(mean, sizes, i) + at(scale, sizes, i) * z
+
+    return successor, tensor(sizes, body, "normal")
+
+
+@op
+def multinomial(
+    key: Tensor, probs: Tensor, *, num_samples: ExprLike = 1, dtype: str = "int32"
+) -> tuple[Tensor, Tensor]:
+    """Indices drawn with given weights, each as if it were the first: (the key's successor, drawn).
+
+    Shapes  probs [..., n]; drawn [..., num_samples]
+    probs   at least 0, not all 0; they need not sum to 1
+
+    Sample i is the first index whose running sum of weights, in float64, is above u times the
+    total, where u is made of the first 52 binary digits of word i.
+    """
+    rank = len(probs.shape)
+    require(rank >= 1, "probs has no dimension")
+    wide = tensor(probs.shape, lambda *i: cast("float64", probs[i]), "weights")
+    running = scan(wide, rank - 1, lambda a, b: a + b, 0, "running")
+    sizes = extents((*probs.shape[:-1], num_samples))
+    successor, word = _generated(key, product(sizes))
+    last = probs.shape[-1] - 1
+
+    def threshold(*i: Expr) -> Expr:
+        # 52 digits and not 53: the product with the total is then below it, also rounded
+        return _fraction(word(_number(i, sizes)), "float64", 52) * running[(*i[:-1], last)]
+
+    found = searchsorted(running, tensor(sizes, threshold, "threshold"), right=True)
+
+    def body(*i: Expr) -> Expr:
+        return cast(dtype, select(found[i] < last, found[i], last))
+
+    return successor, tensor(sizes, body, "multinomial")

@@ -1,0 +1,291 @@
+"""Images read between their pixels, at points that are computed or given by a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smelt.ir.build import all_of, call, equal, if_then_else, maximum, minimum, select, value_of
+from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.te.tensor import Tensor, reduce_axis
+
+from .common import (
+    agree,
+    describe,
+    extents,
+    float_only,
+    number,
+    require,
+    stored,
+    sum_over,
+    tensor,
+    wide,
+)
+from .registry import op
+from .resize import MODES, cubic_weights
+
+BORDERS = ("zeros", "border", "reflection")
+TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
+NONE = const(-1, INDEX)
+"""In place of an index: an element that counts as 0."""
+
+
+class _Line:
+    """The elements of one dimension that points between them are made of.
+
+    at      [points...] coordinates, in elements
+    index   [points..., taps] places of the elements, -1 for one that counts as 0
+    weight  [points..., taps]; None: one element each, of weight 1
+    """
+
+    def __init__(
+        self, at: Tensor, mode: str, place: Callable[[Expr, Expr], Expr],
+        moved: Callable[[Expr], Expr] = lambda v: v,
+    ) -> None:  # fmt: skip
+        """place: (coordinate, index that may lie outside) -> index or -1; moved: the coordinate
+        that weights are made of."""
+        taps = const(TAPS[mode], INDEX)
+        shape = (*at.shape, taps)
+
+        def index(*i: Expr) -> Expr:
+            v = moved(at[i[:-1]])
+            if mode == "nearest":
+                return place(at[i[:-1]], cast(INDEX, call("round", v)))
+            first = cast(INDEX, call("floor", v))
+            return place(at[i[:-1]], first + (i[-1] - (1 if mode == "cubic" else 0)))
+
+        def weight(*i: Expr) -> Expr:
+            v = moved(at[i[:-1]])
+            f = v - call("floor", v)
+            each = cubic_weights(f, -0.75) if mode == "cubic" else [1.0 - f, f]
+            chosen = each[-1]
+            for k in reversed(range(len(each) - 1)):
+                chosen = select(equal(i[-1], k), each[k], chosen)
+            return chosen
+
+        self.index = tensor(shape, index, "sample_index")
+        self.weight = None if mode == "nearest" else tensor(shape, weight, "sample_weight")
+        self.axis = reduce_axis((0, taps), "tap")
+
+
+def _sampled(
+    x: Tensor, shape: Sequence[Expr], lines: Sequence[_Line],
+    channel: Callable[..., tuple[Expr, Expr]], points: Callable[..., list[tuple[Expr, ...]]],
+) -> Tensor:  # fmt: skip
+    """Points of images: sums of elements with the weights of every dimension, in the wide type.
+
+    channel  index of the result -> the image and its channel
+    points   index of the result -> for each dimension, the point of its line
+    """
+    nearest = lines[0].weight is None
+    to = x.dtype if nearest else wide(x.dtype)
+
+    def element(i: tuple[Expr, ...], taps: Sequence[Expr]) -> Expr:
+        own = [(*p, t) for p, t in zip(points(*i), taps, strict=True)]
+        at = [line.index[p] for line, p in zip(lines, own, strict=True)]
+        inside = all_of([v >= 0 for v in at])
+        value: Expr = cast(to, if_then_else(inside, x[(*channel(*i), *at)], number(0, x.dtype)))
+        for line, p in zip(lines, own, strict=True):
+            value = value if line.weight is None else value * cast(to, line.weight[p])
+        return value
+
+    if nearest:
+        zero = [const(0, INDEX)] * len(lines)
+        return tensor(shape, lambda *i: element(i, zero), "sample")
+    axes = [line.axis for line in lines]
+    return sum_over(shape, lambda *i: element(i, [a.var for a in axes]), axes, "sample")
+
+
+# ------------------------------------------------------------------------------------------ grid
+
+
+def _reflected(v: Expr, extent: Expr, align_corners: bool) -> Expr:
+    """A coordinate mirrored at the image's border until it lies inside.
+
+    The border runs through the outer pixels' centres (align_corners) or around them.
+    """
+    low = 0.0 if align_corners else -0.5
+    span = cast(v.dtype, extent - 1 if align_corners else extent)
+    one = const(1.0, v.dtype)
+    safe = maximum(span, one) if align_corners else span
+    away = call("abs", v - low)
+    rest = call("fmod", away, safe)
+    turns = call("floor", away / safe)
+    even = equal(turns - call("floor", turns * 0.5) * 2.0, 0.0)
+    inside = select(even, rest + low, safe - rest + low)
+    return select(span > 0.0, inside, const(0.0, v.dtype)) if align_corners else inside
+
+
+def _held(v: Expr, extent: Expr) -> Expr:
+    """A coordinate cut to the image."""
+    return maximum(minimum(v, cast(v.dtype, extent - 1)), const(0.0, v.dtype))
+
+
+def _grid_line(
+    grid: Tensor, d: int, rank: int, extent: Expr, mode: str, border: str, align_corners: bool
+) -> _Line:
+    """The elements of spatial dimension `d` behind the points of a grid."""
+    to = wide(grid.dtype)
+    n = cast(to, extent)
+
+    def inner(v: Expr) -> Expr:
+        if border == "reflection":
+            v = _reflected(v, extent, align_corners)
+        return v if border == "zeros" else _held(v, extent)
+
+    def source(*i: Expr) -> Expr:
+        g = cast(to, grid[(*i, const(rank - 1 - d, INDEX))])
+        v = (g + 1.0) * 0.5 * (n - 1.0) if align_corners else ((g + 1.0) * n - 1.0) * 0.5
+        # a cubic curve runs through the elements as they stand; its taps are moved one by one
+        return v if mode == "cubic" else inner(v)
+
+    def place(_: Expr, at: Expr) -> Expr:
+        if mode == "cubic" and border != "zeros":
+            return cast(INDEX, inner(cast(to, at)))
+        return select(all_of(at >= 0, at < extent), at, NONE)
+
+    return _Line(tensor(grid.shape[:-1], source, "sample_at"), mode, place)
+
+
+@op(kind="opaque")
+def grid_sample(
+    x: Tensor, grid: Tensor, *, mode: str = "linear", padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Tensor:  # fmt: skip
+    """x read at the points of a grid.
+
+    Shapes         x [n, c, h...] with 1 to 3 spatial dimensions r; grid [n, o..., r], the
+                   coordinate of the last dimension first (x, y, z); result [n, c, o...]
+    Units          coordinates from -1 to 1 over the image: between the centres of its outer pixels
+                   (align_corners) or between its outer edges
+    mode           "nearest" (halves to the even pixel), "linear", "cubic" (coefficient -0.75)
+    padding_mode   outside the image: "zeros", "border" (the nearest pixel), "reflection"
+    Source         ONNX GridSample-22
+    """
+    rank = len(x.shape) - 2
+    require(1 <= rank <= 3, f"x {describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions")
+    for name, value, legal in (("mode", mode, MODES), ("padding_mode", padding_mode, BORDERS)):
+        require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
+    float_only(grid, "grid")
+    if mode != "nearest":
+        float_only(x)
+    require(
+        len(grid.shape) == rank + 2 and value_of(grid.shape[-1]) == rank,
+        f"grid {describe(grid.shape)} and x {describe(x.shape)}: the grid needs {rank + 2} "
+        f"dimensions, the last of extent {rank}",
+    )
+    agree(
+        x.shape[0], grid.shape[0],
+        f"x {describe(x.shape)} and grid {describe(grid.shape)}: one grid per image",
+    )  # fmt: skip
+    lines = [
+        _grid_line(grid, d, rank, x.shape[2 + d], mode, padding_mode, align_corners)
+        for d in range(rank)
+    ]
+    shape = (*x.shape[:2], *grid.shape[1:-1])
+    found = _sampled(x, shape, lines, lambda *i: (i[0], i[1]), lambda *i: [(i[0], *i[2:])] * rank)
+    return stored(found, x.dtype)
+
+
+@op
+def affine_grid(theta: Tensor, *, size: tuple[int, ...], align_corners: bool = False) -> Tensor:
+    """The grid that makes grid_sample move an image by the matrices theta.
+
+    Shapes   theta [n, r, r + 1] with r = 2 or 3; result [n, size..., r], the coordinate of the last
+             dimension first
+    Units    size in pixels; coordinates as in grid_sample
+    """
+    float_only(theta, "theta")
+    rank = len(size)
+    require(rank in (2, 3), f"size={size} has to have 2 or 3 numbers")
+    require(min(size) >= 1, f"size={size}; every number has to be at least 1")
+    shape = [value_of(e) for e in theta.shape]
+    require(
+        len(shape) == 3 and shape[1] in (None, rank) and shape[2] in (None, rank + 1),
+        f"theta {describe(theta.shape)} has to be [n, {rank}, {rank + 1}] for size={size}",
+    )
+    to = wide(theta.dtype)
+
+    def base(i: Expr, n: int) -> Expr:
+        if align_corners:
+            return cast(to, i) * (2.0 / (n - 1)) - 1.0 if n > 1 else const(0.0, to)
+        return (cast(to, i) * 2.0 + 1.0) * (1.0 / n) - 1.0
+
+    def body(b: Expr, *i: Expr) -> Expr:
+        row = i[-1]
+        total = cast(to, theta[b, row, rank])
+        for k in range(rank):
+            d = rank - 1 - k
+            total = total + cast(to, theta[b, row, k]) * base(i[d], size[d])
+        return cast(theta.dtype, total)
+
+    return tensor((theta.shape[0], *size, rank), body, "affine_grid")
+
+
+# ------------------------------------------------------------------------------------------ crop
+
+
+def _crop_line(boxes: Tensor, d: int, size: int, extent: Expr, mode: str) -> _Line:
+    """The elements of spatial dimension `d` behind the crops of all boxes."""
+    to = wide(boxes.dtype)
+    last = cast(to, extent - 1)
+
+    def source(k: Expr, i: Expr) -> Expr:
+        a, b = [cast(to, boxes[k, const(d + e, INDEX)]) for e in (0, 2)]
+        if size == 1:
+            return (a + b) * 0.5 * last
+        return a * last + cast(to, i) * ((b - a) * last / float(size - 1))
+
+    def place(v: Expr, at: Expr) -> Expr:
+        inside = all_of(v >= 0.0, v <= last)
+        return select(inside, maximum(minimum(at, extent - 1), 0), NONE)
+
+    at = tensor((boxes.shape[0], const(size, INDEX)), source, "crop_at")
+    # coordinates that count are not negative: halves are rounded up
+    nearest = mode == "nearest"
+    return _Line(at, mode, place, (lambda v: call("floor", v + 0.5)) if nearest else lambda v: v)
+
+
+@op(kind="opaque")
+def crop_and_resize(
+    x: Tensor, boxes: Tensor, indices: Tensor, *, size: tuple[int, ...], mode: str = "linear",
+    extrapolation_value: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """Parts of images, each brought to one size.
+
+    Shapes   x [n, c, h, w]; boxes [k, 4]; indices [k], the image of each box;
+             result [k, c, size...]
+    Units    boxes (y1, x1, y2, x2), 0 to 1 between the centres of the outer pixels; what lies
+             outside is extrapolation_value
+    mode     "nearest" (halves up) or "linear"
+    """
+    require(len(x.shape) == 4, f"x {describe(x.shape)} has to be [n, c, h, w]")
+    require(mode in ("nearest", "linear"), f"mode={mode!r}; legal: nearest, linear")
+    require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
+    float_only(boxes, "boxes")
+    if mode == "linear":
+        float_only(x)
+    require(
+        len(boxes.shape) == 2 and value_of(boxes.shape[1]) == 4,
+        f"boxes {describe(boxes.shape)} have to be [k, 4]",
+    )
+    require(len(indices.shape) == 1, f"indices {describe(indices.shape)} have to be [k]")
+    agree(
+        boxes.shape[0], indices.shape[0],
+        f"boxes {describe(boxes.shape)} and indices {describe(indices.shape)}: one index per box",
+    )  # fmt: skip
+    lines = [_crop_line(boxes, d, size[d], x.shape[2 + d], mode) for d in range(2)]
+
+    def channel(k: Expr, c: Expr, *_: Expr) -> tuple[Expr, Expr]:
+        image = maximum(minimum(cast(INDEX, indices[k]), x.shape[0] - 1), 0)
+        return image, c
+
+    shape = (boxes.shape[0], x.shape[1], *extents(size))
+    found = _sampled(x, shape, lines, channel, lambda k, c, y, z: [(k, y), (k, z)])
+    zero = const(0, INDEX)
+
+    def body(k: Expr, c: Expr, y: Expr, z: Expr) -> Expr:
+        inside = all_of(lines[0].index[k, y, zero] >= 0, lines[1].index[k, z, zero] >= 0)
+        blank = number(extrapolation_value, x.dtype)
+        return select(inside, cast(x.dtype, found[k, c, y, z]), blank)
+
+    return tensor(shape, body, "crop")

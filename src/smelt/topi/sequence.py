@@ -1,0 +1,118 @@
+"""Sequences of different lengths in one tensor, and diagonals of matrices."""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import all_of, any_of, if_then_else, maximum, minimum, select, value_of
+from smelt.ir.expr import INDEX, Expr, cast
+from smelt.te.tensor import Tensor
+
+from .common import agree, axis_of, describe, number, require, same_dtype, tensor
+from .registry import op
+
+__all__ = ["matrix_set_diag", "reverse_sequence", "sequence_mask"]
+
+
+def _lengths(x: Tensor, lengths: Tensor, axis: int, name: str) -> None:
+    """One length for each index of a dimension of x."""
+    require(dt.is_int(lengths.dtype), f"{name} is {lengths.dtype}; it has to be an integer")
+    require(len(lengths.shape) == 1, f"{name} {describe(lengths.shape)} has to have one dimension")
+    agree(
+        x.shape[axis], lengths.shape[0],
+        f"x {describe(x.shape)} and {name} {describe(lengths.shape)}: dimension {axis} of x",
+    )  # fmt: skip
+
+
+@op
+def sequence_mask(
+    x: Tensor, valid_length: Tensor, *, mask_value: float = 0.0, axis: int = 0
+) -> Tensor:
+    """x with `mask_value` from the end of each sequence on.
+
+    Shapes  x [length, batch, ...] with axis 0, or [batch, length, ...] with axis 1;
+            valid_length [batch]
+    """
+    require(axis in (0, 1), f"axis={axis}; legal: 0, 1")
+    require(len(x.shape) >= 2, f"x {describe(x.shape)} needs at least two dimensions")
+    _lengths(x, valid_length, 1 - axis, "valid_length")
+
+    def body(*i: Expr) -> Expr:
+        inside = i[axis] < cast(INDEX, valid_length[i[1 - axis]])
+        return select(inside, x[i], number(mask_value, x.dtype))
+
+    return tensor(x.shape, body, "sequence_mask")
+
+
+@op
+def reverse_sequence(
+    x: Tensor, seq_lengths: Tensor, *, seq_axis: int = 1, batch_axis: int = 0
+) -> Tensor:
+    """The first elements of each sequence turned round, the others as they are.
+
+    seq_lengths  how many, one for each index of `batch_axis`; more than there are is all of them
+    """
+    rank = len(x.shape)
+    along, batch = axis_of(seq_axis, rank, "seq_axis"), axis_of(batch_axis, rank, "batch_axis")
+    require(along != batch, f"seq_axis={seq_axis} and batch_axis={batch_axis} are one dimension")
+    _lengths(x, seq_lengths, batch, "seq_lengths")
+
+    def body(*i: Expr) -> Expr:
+        count = minimum(cast(INDEX, seq_lengths[i[batch]]), x.shape[along])
+        at = select(i[along] < count, maximum(count - 1 - i[along], 0), i[along])
+        return x[(*i[:along], at, *i[along + 1 :])]
+
+    return tensor(x.shape, body, "reverse_sequence")
+
+
+ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
+
+
+@op
+def matrix_set_diag(
+    x: Tensor, diagonal: Tensor, *, k: tuple[int, int] = (0, 0), align: str = "RIGHT_LEFT"
+) -> Tensor:
+    """x with the diagonals k[0] to k[1] of its matrices replaced; those above the main one count
+    as positive.
+
+    Shapes  x [..., m, n]; diagonal [..., length] for one diagonal, else
+            [..., k[1] - k[0] + 1, longest], the topmost diagonal first
+    align   where shorter diagonals stand in their row: those above the main one, then those
+            below; the main one stands left where either does
+    Source  TensorFlow MatrixSetDiagV3
+    """
+    rank = len(x.shape)
+    same_dtype(x=x, diagonal=diagonal)
+    require(rank >= 2, f"x {describe(x.shape)} needs at least two dimensions")
+    require(align in ALIGNMENTS, f"align={align!r}; legal: {', '.join(ALIGNMENTS)}")
+    require(len(k) == 2 and k[0] <= k[1], f"k={k}; it has to be two numbers, the smaller one first")
+    low, high = k
+    want = rank - 1 if low == high else rank
+    rule = f"x {describe(x.shape)} and diagonal {describe(diagonal.shape)} with k={k}"
+    require(len(diagonal.shape) == want, f"{rule}: diagonal needs {want} dimensions")
+    for d in range(rank - 2):
+        agree(x.shape[d], diagonal.shape[d], f"{rule}: dimension {d}")
+    rows, columns = x.shape[-2:]
+    longest = _diagonal_length(rows, columns, min(max(0, low), high))
+    agree(longest, diagonal.shape[-1], f"{rule}: the longest diagonal")
+    if low != high:
+        known = value_of(diagonal.shape[-2])
+        require(
+            known in (None, high - low + 1), f"{rule}: {known} rows for {high - low + 1} diagonals"
+        )
+    above_left, below_left = (side == "LEFT" for side in align.split("_"))
+
+    def body(*i: Expr) -> Expr:
+        *batch, row, column = i
+        d = column - row
+        left = any_of([d >= 0] if above_left else [], [d <= 0] if below_left else [])
+        length = minimum(rows + minimum(d, 0), columns - maximum(d, 0))
+        place = column - maximum(d, 0) + select(left, 0, diagonal.shape[-1] - length)
+        which = [] if low == high else [high - d]
+        inside = all_of(d >= low, d <= high)
+        return if_then_else(inside, diagonal[(*batch, *which, place)], x[i])
+
+    return tensor(x.shape, body, "matrix_set_diag")
+
+
+def _diagonal_length(rows: Expr, columns: Expr, d: int) -> Expr:
+    return minimum(rows + min(d, 0), columns - max(d, 0))

@@ -1,0 +1,129 @@
+"""Discrete Fourier transforms: products with tables of cosines and sines."""
+
+from __future__ import annotations
+
+import math
+
+from smelt.ir.build import call, value_of
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
+from smelt.te.tensor import Tensor, reduce_axis
+
+from .common import (
+    agree,
+    axis_of,
+    describe,
+    float_only,
+    require,
+    same_dtype,
+    sum_over,
+    tensor,
+    wide,
+)  # fmt: skip
+from .registry import op
+
+__all__ = ["dft", "stft"]
+
+
+def _table(name: str, n: Expr, columns: Expr, dtype: str) -> Tensor:
+    """cos or sin of 2 pi t k / n for t below n and k below `columns`.
+
+    The angles repeat after n, so that one row is computed, in float64, and the rest is looked up.
+    """
+
+    def angle(i: Expr) -> Expr:
+        turn = cast("float64", i) * const(2 * math.pi, "float64") / cast("float64", n)
+        return cast(dtype, call(name, turn))
+
+    row = tensor((n,), angle, f"{name}_row")
+    return tensor((n, columns), lambda t, k: row[t * k % n], f"{name}_table")
+
+
+@op
+def dft(re: Tensor, im: Tensor, *, inverse: bool = False, axis: int = -1) -> tuple[Tensor, Tensor]:
+    """The discrete Fourier transform of complex numbers along `axis`: (real, imaginary parts).
+
+    inverse  with the other sign of the angle, and divided by the extent
+
+    Element k is the sum of (re + i im)[t] exp(-2 pi i t k / n): n * n products.
+    """
+    float_only(re, "re")
+    dtype = same_dtype(re=re, im=im)
+    rule = f"re {describe(re.shape)} and im {describe(im.shape)} have to be of one shape"
+    require(len(re.shape) == len(im.shape), rule)
+    for d, (a, b) in enumerate(zip(re.shape, im.shape, strict=True)):
+        agree(a, b, f"{rule}: dimension {d}")
+    axis = axis_of(axis, len(re.shape))
+    n, to = re.shape[axis], wide(dtype)
+    cosines, sines = _table("cos", n, n, to), _table("sin", n, n, to)
+
+    def summed(x: Tensor, table: Tensor, name: str) -> Tensor:
+        t = reduce_axis((0, n), "t")
+        return sum_over(
+            x.shape,
+            lambda *i: cast(to, x[(*i[:axis], t.var, *i[axis + 1 :])]) * table[t.var, i[axis]],
+            [t], name,
+        )  # fmt: skip
+
+    rc, rs = summed(re, cosines, "re_cos"), summed(re, sines, "re_sin")
+    ic, ins = summed(im, cosines, "im_cos"), summed(im, sines, "im_sin")
+
+    def joined(a: Tensor, b: Tensor, plus: bool, name: str) -> Tensor:
+        def body(*i: Expr) -> Expr:
+            total = a[i] + b[i] if plus else a[i] - b[i]
+            return cast(dtype, total / cast(to, n) if inverse else total)
+
+        return tensor(re.shape, body, name)
+
+    return joined(rc, ins, not inverse, "dft_re"), joined(ic, rs, inverse, "dft_im")
+
+
+@op
+def stft(
+    x: Tensor, window: Tensor, *, n_fft: ExprLike, hop_length: int, normalized: bool = False,
+    onesided: bool = True,
+) -> Tensor:  # fmt: skip
+    """The Fourier transforms of overlapping pieces of real signals.
+
+    Shapes      x [..., length]; window [n_fft]; result [..., frequencies, frames, 2]: real and
+                imaginary parts; frames = (length - n_fft) // hop_length + 1, frequencies =
+                n_fft // 2 + 1 if onesided else n_fft
+    hop_length  samples from the begin of one frame to that of the next
+    normalized  divided by the root of n_fft
+    """
+    float_only(x)
+    dtype = same_dtype(x=x, window=window)
+    require(len(x.shape) >= 1, "x has no dimension")
+    require(len(window.shape) == 1, f"window {describe(window.shape)} has to have one dimension")
+    n, length, to = convert(n_fft, INDEX), x.shape[-1], wide(dtype)
+    agree(n, window.shape[0], f"window {describe(window.shape)} has to have n_fft elements")
+    require(hop_length >= 1, f"hop_length={hop_length}; it has to be at least 1")
+    room, size = value_of(length), value_of(n)
+    require(
+        room is None or size is None or 1 <= size <= room,
+        f"n_fft={size}; x {describe(x.shape)} has {room} samples",
+    )
+    frames, frequencies = (length - n) // hop_length + 1, n // 2 + 1 if onesided else n
+    batch = x.shape[:-1]
+    pieces = tensor(
+        (*batch, frames, n),
+        lambda *i: cast(to, x[(*i[:-2], i[-2] * hop_length + i[-1])]) * cast(to, window[i[-1]]),
+        "pieces",
+    )
+
+    def part(name: str) -> Tensor:
+        table, t = _table(name, n, frequencies, to), reduce_axis((0, n), "t")
+        return sum_over(
+            (*batch, frames, frequencies),
+            lambda *i: pieces[(*i[:-1], t.var)] * table[t.var, i[-1]], [t], f"{name}_part",
+        )  # fmt: skip
+
+    cosines, sines = part("cos"), part("sin")
+    scale = 1 / call("sqrt", cast(to, n)) if normalized else const(1.0, to)
+
+    def body(*i: Expr) -> Expr:
+        *lead, k, frame, which = i
+        at = (*lead, frame, k)
+        value = call("if_then_else", which < 1, cosines[at], -sines[at], dtype=to)
+        return cast(dtype, value * scale if normalized else value)
+
+    return tensor((*batch, frequencies, frames, const(2, INDEX)), body, "stft")

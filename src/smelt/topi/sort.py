@@ -1,0 +1,166 @@
+"""Sorting and searching along an axis.
+
+NaN counts as larger than every number, as in numpy; equal elements keep their order.
+"""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import (
+    all_of,
+    any_of,
+    call,
+    equal,
+    logical_not,
+    minimum,
+    select,
+    value_of,
+)
+from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.te.tensor import Tensor
+from smelt.tir.nodes import Stmt
+
+from .common import agree, axis_of, describe, require, same_dtype, tensor
+from .program import Cell, Lanes, let, loop, product, program, seq, sharing, store, turns, when
+from .registry import op
+
+__all__ = ["argsort", "order_of", "searchsorted", "sort"]
+
+
+def _sortable(x: Tensor, name: str = "x") -> None:
+    require(x.dtype != "bool", f"{name} is bool; the operator is defined for numbers, cast it")
+
+
+def before(a: Expr, b: Expr, descending: bool = False) -> Expr:
+    """Whether one value has to stand in front of another."""
+    if descending:
+        a, b = b, a
+    if not dt.is_float(a.dtype):
+        return a < b
+    number = logical_not(call("isnan", a, dtype="bool"))
+    return any_of(a < b, all_of(number, call("isnan", b, dtype="bool")))
+
+
+def _passes(n: Expr) -> Expr:
+    """How often runs have to be merged until one is left: the bits of n - 1."""
+    known = value_of(n)
+    if known is not None:
+        return const(max(known - 1, 0).bit_length(), INDEX)
+    return 64 - call("clz", n - 1)
+
+
+def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
+    """Where the elements along `axis` stand that come first, second, ... when sorted (int64).
+
+    Merging of runs whose length doubles, from one half of a workspace to the other.
+    """
+    lanes = Lanes(x, axis)
+    n, passes = lanes.size, _passes(lanes.size)
+    left, right = Cell(name="left"), Cell(name="right")
+
+    def merged(x: Tensor, work: Tensor, lane: Expr, turn: Expr) -> Stmt:
+        """One pass over a lane: from the half `turn % 2` to the other."""
+        run = call("shift_left", const(1, INDEX), turn)
+        source = turn % 2
+
+        def step(k: Expr) -> Stmt:
+            begin = k - k % (run * 2)
+            middle, end = minimum(begin + run, n), minimum(begin + run * 2, n)
+            a = work[lane, source, minimum(left.value, n - 1)]
+            b = work[lane, source, minimum(right.value, n - 1)]
+            return seq(
+                when(equal(k, begin), seq(left.set(k), right.set(minimum(k + run, n)))),
+                let(a, lambda i: let(b, lambda j: chosen(i, j, middle, end, k), "j"), "i"),
+            )
+
+        def chosen(i: Expr, j: Expr, middle: Expr, end: Expr, k: Expr) -> Stmt:
+            later = before(x[lanes.at(lane, j)], x[lanes.at(lane, i)], descending)
+            take = any_of(left.value >= middle, all_of(right.value < end, later))
+            return let(take, lambda r: moved(r, i, j, k), "take")
+
+        def moved(take: Expr, i: Expr, j: Expr, k: Expr) -> Stmt:
+            return seq(
+                store(work, (lane, 1 - source, k), select(take, j, i)),
+                when(take, right.set(right.value + 1), left.set(left.value + 1)),
+            )
+
+        return loop(n, step, "k")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x,), (result, work) = ins, outs
+
+        def one(lane: Expr) -> Stmt:
+            last = passes % 2
+            return seq(
+                loop(n, lambda k: store(work, (lane, 0, k), k), "k"),
+                loop(passes, lambda turn: merged(x, work, lane, turn), "turn"),
+                loop(n, lambda k: store(result, lanes.at(lane, k), work[lane, last, k]), "k"),
+            )
+
+        return lanes.each([left, right], (ins, outs), one, 16)
+
+    shapes = [x.shape, (lanes.count, const(2, INDEX), n)]
+    return program(shapes, [INDEX, INDEX], [x], body, "order")[0]
+
+
+@op
+def argsort(x: Tensor, *, axis: int = -1, descending: bool = False, dtype: str = "int64") -> Tensor:
+    """Where the elements along `axis` stand that come first, second, ... when sorted."""
+    _sortable(x)
+    require(dt.is_int(dtype), f"dtype={dtype!r}; it has to be an integer type")
+    order = order_of(x, axis_of(axis, len(x.shape)), descending)
+    return order if dtype == INDEX else tensor(x.shape, lambda *i: cast(dtype, order[i]), "argsort")
+
+
+@op
+def sort(x: Tensor, *, axis: int = -1, descending: bool = False) -> Tensor:
+    """The elements along `axis` from the smallest to the largest, or the other way round."""
+    _sortable(x)
+    axis = axis_of(axis, len(x.shape))
+    order = order_of(x, axis, descending)
+    return tensor(x.shape, lambda *i: x[(*i[:axis], order[i], *i[axis + 1 :])], "sort")
+
+
+@op
+def searchsorted(
+    sorted: Tensor, values: Tensor, *, right: bool = False, dtype: str = "int64"
+) -> Tensor:
+    """Where each value has to be put into a sorted sequence so that it stays sorted.
+
+    Shapes  sorted [n] and values of any shape, or sorted [a..., n] and values [a..., m]: each row
+            of values belongs to a row of sorted; result as values
+    right   behind elements that are equal to the value, not in front of them
+    """
+    same_dtype(sorted=sorted, values=values)
+    _sortable(sorted, "sorted")
+    require(dt.is_int(dtype), f"dtype={dtype!r}; it has to be an integer type")
+    require(len(sorted.shape) >= 1, "sorted has no dimension")
+    rows = len(sorted.shape) - 1
+    if rows:
+        rule = f"sorted {describe(sorted.shape)} and values {describe(values.shape)}"
+        require(len(values.shape) == rows + 1, f"{rule} need one rank")
+        for d in range(rows):
+            agree(sorted.shape[d], values.shape[d], f"{rule}: dimension {d}")
+    n, passes = sorted.shape[-1], _passes(sorted.shape[-1] + 1)
+    low, high = Cell(name="low"), Cell(name="high")
+
+    def halved(row: tuple[Expr, ...], sequence: Tensor, value: Expr) -> Stmt:
+        middle = (low.value + high.value) // 2
+        element = sequence[(*row, minimum(middle, n - 1))]
+        behind = logical_not(before(value, element)) if right else before(element, value)
+        return when(
+            low.value < high.value,
+            let(middle, lambda m: when(behind, low.set(m + 1), high.set(m)), "middle"),
+        )
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (sequence, values), (result,) = ins, outs
+
+        def one(i: tuple[Expr, ...]) -> Stmt:
+            halving = loop(passes, lambda _: halved(i[:rows], sequence, values[i]), "turn")
+            return seq(low.set(0), high.set(n), halving, store(result, i, cast(dtype, low.value)))
+
+        kind = sharing(product(values.shape) * 16)
+        return turns(values.shape, [low, high], (ins, outs), one, kind, "search")
+
+    return program([values.shape], [dtype], [sorted, values], body, "searchsorted")[0]

@@ -1,0 +1,368 @@
+"""Sparse matrices and tensors.
+
+Compressed rows: `data` holds the elements row by row, `indices` their columns, and row r has the
+elements indptr[r] to indptr[r + 1] - 1. Blocks instead of elements: `data` [blocks, rows, columns],
+and indices and indptr count blocks. Coordinates: `indices` [n, rank] and `values` [n].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import all_of, equal, maximum, minimum, value_of
+from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
+from smelt.te.tensor import Tensor
+from smelt.tir.nodes import Stmt
+
+from .common import agree, describe, extents, number, require, same_dtype, stored, tensor, wide
+from .gather import scatter_nd
+from .program import (
+    Cell,
+    copied,
+    filled_with,
+    let,
+    loop,
+    loops,
+    product,
+    program,
+    seq,
+    sharing,
+    store,
+    turns,
+    when,
+)
+from .registry import op
+from .sets import unravel_index
+
+__all__ = [
+    "sparse_add", "sparse_dense", "sparse_fill_empty_rows", "sparse_reshape", "sparse_to_dense",
+    "sparse_transpose",
+]  # fmt: skip
+
+
+def _integers(**operands: Tensor) -> None:
+    for name, t in operands.items():
+        require(dt.is_int(t.dtype), f"{name} is {t.dtype}; it has to be an integer")
+
+
+class _Rows:
+    """A matrix in compressed rows, of elements or of blocks.
+
+    block  rows and columns of a block; 1 and 1 where `data` holds elements
+    lines  rows of blocks
+    rows   of the matrix
+    """
+
+    def __init__(self, data: Tensor, indices: Tensor, indptr: Tensor) -> None:
+        _integers(indices=indices, indptr=indptr)
+        for name, t in (("indices", indices), ("indptr", indptr)):
+            require(len(t.shape) == 1, f"{name} {describe(t.shape)} has to have one dimension")
+        require(
+            len(data.shape) in (1, 3),
+            f"data {describe(data.shape)} has to be [elements] or [blocks, rows, columns]",
+        )
+        agree(
+            data.shape[0], indices.shape[0],
+            f"data {describe(data.shape)} and indices {describe(indices.shape)}: dimension 0",
+        )  # fmt: skip
+        one = const(1, INDEX)
+        self.block = data.shape[1:] if len(data.shape) == 3 else (one, one)
+        self.lines = indptr.shape[0] - 1
+        self.rows = self.lines * self.block[0]
+
+    def element(self, data: Tensor, e: Expr, row: Expr, column: Expr) -> Expr:
+        """An element of block number e."""
+        return data[e, row, column] if len(data.shape) == 3 else data[e]
+
+    def each(self, indptr: Tensor, count: Expr, line: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
+        """The body for the number of every block in a row of blocks; there are `count` in all."""
+        begin = maximum(cast(INDEX, indptr[line]), 0)
+        end = minimum(cast(INDEX, indptr[line + 1]), count)
+        return loop(maximum(end - begin, 0), lambda j: let(begin + j, body, "e"), "j")
+
+
+@op
+def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tensor:
+    """x times the transpose of a sparse matrix in compressed rows, of elements or of blocks.
+
+    Shapes  x [m, k]; the sparse matrix [n, k]; result [m, n]
+
+    Narrow floats are summed in float32. Columns beyond k count as 0.
+    """
+    dtype = same_dtype(x=x, data=data)
+    require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
+    require(len(x.shape) == 2, f"x {describe(x.shape)} has to have two dimensions")
+    matrix, total = _Rows(data, indices, indptr), Cell(wide(dtype), "total")
+    height, width = matrix.block
+    to = wide(dtype)
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x, data, indices, indptr), (result,) = ins, outs
+
+        def one(i: tuple[Expr, ...]) -> Stmt:
+            n, m = i
+
+            def block(e: Expr) -> Stmt:
+                def term(c: Expr) -> Stmt:
+                    k = cast(INDEX, indices[e]) * width + c
+                    value = cast(to, matrix.element(data, e, n % height, c))
+                    inside = all_of(k >= 0, k < x.shape[1])
+                    return when(inside, total.set(total.value + value * cast(to, x[m, k])))
+
+                return loop(width, term, "c")
+
+            blocks = matrix.each(indptr, data.shape[0], n // height, block)
+            return seq(total.set(number(0, to)), blocks, store(result, (m, n), total.value))
+
+        kind = sharing(product([matrix.rows, x.shape[0], const(64, INDEX)]))
+        return turns([matrix.rows, x.shape[0]], [total], (ins, outs), one, kind, "row")
+
+    operands = [x, data, indices, indptr]
+    shape = (x.shape[0], matrix.rows)
+    return stored(program([shape], [to], operands, body, "sparse_dense")[0], dtype)
+
+
+@op
+def sparse_add(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Tensor:
+    """x plus a sparse matrix in compressed rows, of elements or of blocks, of the same shape."""
+    dtype = same_dtype(x=x, data=data)
+    require(dtype != "bool", "x and data are bool; the operator is defined for numbers")
+    require(len(x.shape) == 2, f"x {describe(x.shape)} has to have two dimensions")
+    matrix = _Rows(data, indices, indptr)
+    rule = f"x {describe(x.shape)} and indptr {describe(indptr.shape)}"
+    agree(x.shape[0], matrix.rows, f"{rule}: the rows of x are those of the sparse matrix")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x, data, indices, indptr), (result,) = ins, outs
+
+        def line(n: Expr) -> Stmt:
+            def block(e: Expr) -> Stmt:
+                def one(i: tuple[Expr, ...]) -> Stmt:
+                    at = (
+                        n * matrix.block[0] + i[0],
+                        cast(INDEX, indices[e]) * matrix.block[1] + i[1],
+                    )
+                    inside = all_of(at[1] >= 0, at[1] < x.shape[1])
+                    value = result[at] + matrix.element(data, e, i[0], i[1])
+                    return when(inside, store(result, at, value))
+
+                return loops(matrix.block, one)
+
+            return matrix.each(indptr, data.shape[0], n, block)
+
+        return seq(copied(x, result), loop(matrix.lines, line, "n"))
+
+    return program([x.shape], [dtype], [x, data, indices, indptr], body, "sparse_add")[0]
+
+
+@op
+def sparse_transpose(
+    data: Tensor, indices: Tensor, indptr: Tensor, *, columns: ExprLike | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The transpose of a matrix in compressed rows of elements: (data, indices, indptr).
+
+    columns  of the matrix; None: as many as it has rows
+
+    Elements in columns beyond are left out; 0 stands at the end in their place.
+    """
+    matrix = _Rows(data, indices, indptr)
+    require(len(data.shape) == 1, f"data {describe(data.shape)} holds blocks; legal: [elements]")
+    count = matrix.rows if columns is None else convert(columns, INDEX)
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (data, indices, indptr), (values, rows, begins, place) = ins, outs
+
+        def each(line: Expr, act: Callable[[Expr, Expr], Stmt]) -> Stmt:
+            """What is done for each element whose column exists."""
+
+            def one(e: Expr) -> Stmt:
+                c = cast(INDEX, indices[e])
+                return when(all_of(c >= 0, c < count), let(c, lambda c: act(e, c), "column"))
+
+            return matrix.each(indptr, data.shape[0], line, one)
+
+        def counted(_: Expr, c: Expr) -> Stmt:
+            return store(begins, (c + 1,), begins[c + 1] + 1)
+
+        def summed(c: Expr) -> Stmt:
+            here = store(place, (c,), cast(INDEX, begins[c]))
+            return seq(here, store(begins, (c + 1,), begins[c + 1] + begins[c]))
+
+        def moved(line: Expr) -> Callable[[Expr, Expr], Stmt]:
+            return lambda e, c: seq(
+                store(values, (place[c],), data[e]),
+                store(rows, (place[c],), cast(rows.dtype, line)),
+                store(place, (c,), place[c] + 1),
+            )
+
+        return seq(
+            *[filled_with(t, number(0, t.dtype)) for t in (values, rows, begins)],
+            loop(matrix.lines, lambda n: each(n, counted), "n"),
+            loop(count, summed, "c"),
+            loop(matrix.lines, lambda n: each(n, moved(n)), "n"),
+        )
+
+    shapes = [data.shape, data.shape, (count + 1,), (count,)]
+    types = [data.dtype, indices.dtype, indptr.dtype, INDEX]
+    made = program(shapes, types, [data, indices, indptr], body, "sparse_transpose")
+    return made[0], made[1], made[2]
+
+
+# ----------------------------------------------------------------------------------- coordinates
+
+
+@op
+def sparse_to_dense(
+    indices: Tensor, values: Tensor, *, shape: tuple[ExprLike, ...], default: float = 0.0
+) -> Tensor:
+    """The tensor of a shape with these values at these places, and `default` elsewhere.
+
+    Shapes  indices [n, rank], [n] (rank 1) or [] (one place); values [n] or [] (one for all)
+
+    The last of several values for one place stays; places outside are left out.
+    """
+    _integers(indices=indices)
+    sizes, rank = extents(shape), len(indices.shape)
+    require(rank <= 2, f"indices {describe(indices.shape)} have to have at most two dimensions")
+    require(len(values.shape) <= 1, f"values {describe(values.shape)} have to be [n] or []")
+    one = const(1, INDEX)
+    n = indices.shape[0] if rank else one
+    depth = indices.shape[1] if rank == 2 else one
+    known = value_of(depth)
+    require(
+        known == len(sizes),
+        f"indices {describe(indices.shape)} name {known} dimensions, shape {describe(sizes)} has "
+        f"{len(sizes)}",
+    )
+    if values.shape:
+        rule = f"indices {describe(indices.shape)} and values {describe(values.shape)}"
+        agree(n, values.shape[0], f"{rule}: one value for each place")
+    places = tensor((n, depth), lambda i, d: indices[(i, d)[:rank]], "places")
+    each = tensor((n,), lambda i: values[(i,)[: len(values.shape)]], "values")
+    base = tensor(sizes, lambda *i: number(default, values.dtype), "default")
+    made: Tensor = scatter_nd(base, places, each)
+    return made
+
+
+def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+    """Elements are counted row by row, rows get room, elements are moved there."""
+    (indices, values, default), (places, kept, empty, count, place) = ins, outs
+    (n, rank), rows, filled = indices.shape, place.shape[0], Cell(name="filled")
+
+    def each(act: Callable[[Expr, Expr], Stmt]) -> Stmt:
+        """What is done for each element whose row exists."""
+
+        def one(i: Expr) -> Stmt:
+            row = cast(INDEX, indices[i, 0])
+            return when(all_of(row >= 0, row < rows), let(row, lambda r: act(i, r), "row"))
+
+        return loop(n, one, "i")
+
+    def begun(r: Expr) -> Stmt:
+        """Room for a row; `place` becomes where it begins."""
+        at = filled.value
+        first = seq(store(places, (at, 0), cast(places.dtype, r)), store(kept, (at,), default[()]))
+
+        def moved_on(size: Expr) -> Stmt:
+            return seq(store(place, (r,), at), filled.set(at + size))
+
+        return seq(
+            store(empty, (r,), equal(place[r], 0)),
+            when(equal(place[r], 0), first),
+            let(maximum(place[r], 1), moved_on, "size"),
+        )
+
+    def moved(i: Expr, r: Expr) -> Stmt:
+        return seq(
+            loop(rank, lambda d: store(places, (place[r], d), indices[i, d]), "d"),
+            store(kept, (place[r],), values[i]),
+            store(place, (r,), place[r] + 1),
+        )
+
+    def whole(_: tuple[Expr, ...]) -> Stmt:
+        return seq(
+            *[filled_with(t, number(0, t.dtype)) for t in (places, kept, place)],
+            each(lambda _, r: store(place, (r,), place[r] + 1)),
+            filled.set(0),
+            loop(rows, begun, "r"),
+            each(moved),
+            store(count, (), filled.value),
+        )
+
+    return turns([], [filled], (ins, outs), whole)
+
+
+@op
+def sparse_fill_empty_rows(
+    indices: Tensor, values: Tensor, default: Tensor, *, shape: tuple[ExprLike, ...]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Coordinates with an element in every row: (indices, values, empty, count).
+
+    Shapes   indices [n, rank]; values [n]; default []; the results' indices [n + rows, rank],
+             values [n + rows], empty [rows] (bool), count []; rows is shape[0]
+    shape    of the tensor
+    empty    which rows had no element; these have `default` in their first place
+    count    how many elements there are (int64), row by row; 0 in the rest
+
+    Elements in rows outside are left out.
+    """
+    _integers(indices=indices)
+    same_dtype(values=values, default=default)
+    sizes = extents(shape)
+    rule = f"indices {describe(indices.shape)}, values {describe(values.shape)}"
+    require(
+        len(indices.shape) == 2 and value_of(indices.shape[1]) == len(sizes),
+        f"indices {describe(indices.shape)} have to be [n, {len(sizes)}] for shape "
+        f"{describe(sizes)}",
+    )
+    require(not default.shape, f"default {describe(default.shape)} has to have no dimension")
+    require(len(values.shape) == 1, f"{rule}: values have to have one dimension")
+    n, rows = agree(indices.shape[0], values.shape[0], rule), sizes[0]
+    room = n + rows
+    shapes: list[Sequence[ExprLike]] = [(room, len(sizes)), (room,), (rows,), (), (rows,)]
+    types = [indices.dtype, values.dtype, "bool", INDEX, INDEX]
+    made = program(shapes, types, [indices, values, default], _filled, "sparse_fill_empty_rows")
+    return made[0], made[1], made[2], made[3]
+
+
+@op
+def sparse_reshape(
+    indices: Tensor, *, prev_shape: tuple[ExprLike, ...], new_shape: tuple[ExprLike, ...]
+) -> Tensor:
+    """The coordinates of the same elements in a tensor of another shape.
+
+    Shapes     indices [n, the extents of prev_shape]; result [n, the extents of new_shape]
+    new_shape  one extent may be -1: it follows from the others
+    """
+    _integers(indices=indices)
+    before, after = extents(prev_shape), list(extents(new_shape))
+    require(
+        len(indices.shape) == 2 and value_of(indices.shape[1]) == len(before),
+        f"indices {describe(indices.shape)} have to be [n, {len(before)}] for prev_shape "
+        f"{describe(before)}",
+    )
+    open_ones = [d for d, e in enumerate(after) if value_of(e) == -1]
+    require(len(open_ones) <= 1, f"new_shape={describe(after)}: one extent at most may be -1")
+    if open_ones:
+        rest = product([e for d, e in enumerate(after) if d not in open_ones])
+        after[open_ones[0]] = product(before) // rest
+    sizes = [value_of(product(before)), value_of(product(after))]
+    require(
+        None in sizes or sizes[0] == sizes[1],
+        f"prev_shape {describe(before)} has {sizes[0]} elements, new_shape {describe(after)} has "
+        f"{sizes[1]}",
+    )
+
+    def place(i: Expr) -> Expr:
+        total: Expr = const(0, INDEX)
+        for d, e in enumerate(before):
+            total = total * e + cast(INDEX, indices[i, d])
+        return total
+
+    places = tensor((indices.shape[0],), place, "places")
+    digits = unravel_index(places, shape=tuple(after))
+    return tensor(
+        (indices.shape[0], len(after)),
+        lambda i, d: cast(indices.dtype, digits[d, i]), "sparse_reshape",
+    )  # fmt: skip
