@@ -166,9 +166,12 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
         + ", ".join(Target("llvm").kind.options),
     ),
     (
-        lambda: relay.build(small(), executor=relay.backend.Executor("aot")),
+        lambda: relay.build(
+            small(), executor=relay.backend.Executor("aot", {"unpacked-api": True})
+        ),
         CompileError,
-        "relay.build: Executor('aot') cannot be built yet; today: graph",
+        "relay.build: Executor('aot') with unpacked-api=True, interface-api='packed' does not fit "
+        "Runtime('cpp')\n  legal: unpacked-api=False with interface-api='packed'",
     ),
     (
         lambda: relay.build(small(), runtime="crt"),
@@ -261,13 +264,15 @@ def test_a_pass_that_is_absent_is_no_attribute() -> None:
 def test_exporting_what_cannot_be_exported(tmp_path: Path) -> None:
     lib = relay.build(small())
     with pytest.raises(SmeltError) as caught:
-        lib.export_library("m.tar")
-    says(caught, "cannot write m.tar: .tar files cannot be written yet; "
-                 "today: a shared library, e.g. model.so")  # fmt: skip
+        lib.export_library("m.zip")
+    says(caught, "cannot write m.zip: .zip files cannot be written; "
+                 "legal: a shared library, e.g. model.so, or model.tar")  # fmt: skip
     with pytest.raises(SmeltError) as caught:
-        lib.export_library(tmp_path / "m.so", fcompile=print)
-    says(caught, "export_library: fcompile and addons cannot be given; "
-                 "cc names the compiler to link with")  # fmt: skip
+        lib.export_library(tmp_path / "m.so", addons=["other"])
+    says(caught, "export_library: addons cannot be given; a library holds one model")
+    with pytest.raises(SmeltError) as caught:
+        lib.export_library(tmp_path / "m.so", lambda output, files, options: None)
+    assert str(caught.value).endswith("wrote no file library.so")
 
 
 def test_importing_what_cannot_be_imported(model: Any) -> None:

@@ -43,6 +43,7 @@ __all__ = [
     "constant",
     "dialect_of",
     "free_vars",
+    "memory_key",
     "rewrite",
     "tensor_type_of",
     "values",
@@ -80,6 +81,12 @@ class ConstantArray(np.ndarray):
         return self.view(np.ndarray)
 
     asnumpy = numpy
+
+
+def memory_key(data: np.ndarray) -> tuple[Any, ...]:
+    """What is equal for arrays that are the same memory, as long as both are alive."""
+    shown = data.__array_interface__
+    return (shown["data"][0], shown["typestr"], data.shape, data.strides)
 
 
 class RelaxExpr(Node):
@@ -237,6 +244,11 @@ class Call(RelaxExpr):
     type: Type
     name: str = ""
 
+    @property
+    def callee(self) -> str:
+        """The name of the operator or function; of a function called in place "function"."""
+        return getattr(self.op, "name", "") or "function"
+
 
 class Tuple(RelaxExpr):
     """Several values together."""
@@ -249,7 +261,7 @@ class Tuple(RelaxExpr):
         return TupleType(tuple([i.type for i in self.items]))
 
     @property
-    def fields(self) -> tuple[RelaxExpr, ...]:  # type: ignore[override]
+    def fields(self) -> tuple[RelaxExpr, ...]:
         """The values."""
         return self.items
 
@@ -488,14 +500,13 @@ def rewrite(f: Function, fn: Callable[[Any], RelaxExpr | None]) -> Function:
 
 def bind(root: Any, bound: Mapping[Var, RelaxExpr]) -> Any:
     """An expression with values in place of variables; a Function loses the parameters bound."""
-    memo: dict[Node, Any] = dict(bound)
+    memo: dict[Any, Any] = dict(bound)
     for node in postorder(root):
-        if node not in memo:
-            new = node.with_children(lambda c: memo.get(c, c))
-            if isinstance(new, Function) and any(p in bound for p in node.params):
-                rest = tuple([p for p in node.params if p not in bound])
-                new = new.replace(params=rest)
-            memo[node] = new
+        if isinstance(node, Function) and any(p in bound for p in node.params):
+            rest = tuple([p for p in node.params if p not in bound])
+            memo[node] = node.replace(params=rest, body=memo[node.body])
+        elif node not in memo:
+            memo[node] = node.with_children(lambda c: memo.get(c, c))
     return memo[root]
 
 

@@ -320,13 +320,18 @@ def _normal(axes: Any, rank: int) -> tuple[int, ...]:
 def _add(call: Call) -> Described:
     """A vector along the channels of a product is a bias."""
     a, b = call.args
-    if isinstance(a, Call) and isinstance(a.op, Op):
+    if isinstance(a, Call) and isinstance(a.op, GraphOp):
         x, bias = shape_of(a), shape_of(b)
-        if a.op.name.startswith("conv") and x == shape_of(call):
+        if a.op.name.startswith("nn.conv") and x == shape_of(call):
             tail = (1,) * (len(x) - 2)
             if bias == (x[1], *tail):
                 return "nn.bias_add", {"axis": 1}
-        if a.op.name == "matmul" and x == shape_of(call) and x and bias == (x[-1],):
+        if (
+            a.op.name in ("nn.dense", "nn.matmul", "nn.batch_matmul")
+            and x == shape_of(call)
+            and x
+            and bias == (x[-1],)
+        ):
             return "nn.bias_add", {"axis": -1}
     return "add", {}
 

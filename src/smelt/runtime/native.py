@@ -32,13 +32,15 @@ _LIBRARY = _HERE / "libsmelt_runtime.so"
 
 
 class Host(ctypes.Structure):
-    """smelt_host of smelt.h."""
+    """smelt_host of smelt.h; `keep` holds what its pointers refer to."""
 
+    keep: object
     _fields_ = (
         ("pool", c_void_p),
         ("parallel_for", c_void_p),
         ("probe_sink", c_void_p),
         ("probe", c_void_p),
+        ("externals", c_void_p),
     )
 
 
