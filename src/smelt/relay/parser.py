@@ -202,11 +202,10 @@ class _Reader(ExprReader):
                 self.header()
             elif self.sees("extern") or (self.sees("type") and not self.behind("(")):
                 types.append(self.at)
-                self.at += self.sees("extern")
-                self.skip(2)
+                self.skip("[", "{") if not self.takes("extern") else self.skip("[")
             elif self.sees("def"):
                 functions.append(self.at)
-                self.skip(1)
+                self.skip("[", "(")
                 if self.takes("->"):
                     self.skip_type()
                 self.skip_body()
@@ -220,18 +219,13 @@ class _Reader(ExprReader):
                 return types, functions
         return types, functions
 
-    def skip(self, count: int) -> None:
-        """Words, then brackets with what they hold."""
-        self.at = min(self.at + count, len(self.tokens) - 1)
-        if self.token.kind in ("global", "name"):
+    def skip(self, *brackets: str) -> None:
+        """A word and a name, then these brackets with what they hold, where they are."""
+        for _ in range(2):
             self.next()
-        while self.at in self.pairs:
-            closing = self.pairs[self.at]
-            self.at = closing + 1
-            if self.tokens[closing].text == "}":
-                return
-            if self.tokens[closing].text == ")":
-                return
+        for bracket in brackets:
+            if self.sees(bracket):
+                self.at = self.pairs[self.at] + 1
 
     def skip_type(self) -> None:
         """A result's type, which ends before the brace of the body."""
