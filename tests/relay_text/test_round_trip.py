@@ -175,11 +175,17 @@ def test_calls_in_a_text_are_calls_of_the_same_operators() -> None:
 
 def test_inference_gives_a_read_module_the_types_that_the_written_one_has() -> None:
     infer = relay.transform.InferType()
-    for make in (list_sum, control):
+    for make in (list_sum, control, prelude):
         known = infer(make())
         text = known.astext()
         assert structural_equal(infer(relay.parse(text)), known)
         assert infer(relay.parse(text)).astext() == text
+
+
+def prelude() -> Any:
+    mod = IRModule()
+    relay.prelude.Prelude(mod)
+    return mod
 
 
 def test_an_imported_model_is_read_back_between_passes() -> None:
