@@ -22,7 +22,15 @@ from smelt.topi.registry import Op
 
 from .layout import channel_operands, keeps_channels_last, kernel_order
 
-__all__ = ["GraphPlan", "Launch", "Place", "Storage", "plan_graph", "symbol_of"]
+__all__ = [
+    "GraphPlan",
+    "Launch",
+    "Place",
+    "Storage",
+    "plan_graph",
+    "symbol_of",
+    "with_flat_results",
+]
 
 
 @dataclass(eq=False)
@@ -361,8 +369,28 @@ def _symbols(main: Function) -> list[Var]:
     return list(found)
 
 
+def with_flat_results(mod: IRModule) -> IRModule:
+    """A module whose "main" gives tensors, or a tuple of them, and no tuples inside."""
+    main = mod["main"]
+    items: list[RelaxExpr] = []
+    todo: list[RelaxExpr] = [main.body]
+    while todo:
+        v = todo.pop()
+        if isinstance(v, GraphTuple):
+            todo += reversed(v.items)
+        elif isinstance(v.type, TupleType):
+            todo += [TupleGetItem(v, i) for i in reversed(range(len(v.type.items)))]
+        else:
+            items.append(v)
+    before = main.results()
+    if len(items) == len(before) and all(a is b for a, b in zip(items, before, strict=True)):
+        return mod
+    return mod.with_functions({"main": main.replace(body=GraphTuple(tuple(items)))})
+
+
 def plan_graph(mod: IRModule) -> GraphPlan:
     """The launches of "main", with memory orders settled."""
+    mod = with_flat_results(mod)
     main = mod["main"]
     orders: dict[int, tuple[int, ...]] = {}
     refused: set[int] = set()

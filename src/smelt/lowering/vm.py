@@ -304,7 +304,8 @@ class _Emitter:
 
     def segment(self, operators: Sequence[RelaxExpr], wanted: Sequence[RelaxExpr]) -> None:
         """Write the call of the native code that computes some operators' results."""
-        results = [r for w in wanted for r in _single(w)]
+        parts = {w: _single(w) for w in wanted}
+        results = [r for found in parts.values() for r in found]
         inputs: dict[RelaxExpr, Type] = {}
         own = set(operators)
         for node in operators:
@@ -316,10 +317,10 @@ class _Emitter:
         made = tuple([self.register() for _ in results])
         self.code.append(("InvokeSegment", made, number, places))
         self.scopes[-1].update(zip(results, made, strict=True))
-        for w in wanted:
+        for w, found in parts.items():
             if isinstance(w.type, TupleType):
-                parts = tuple([self.scopes[-1][r] for r in _single(w)])
-                self.scopes[-1][w] = self.emit("AllocTuple", parts)
+                held = tuple([self.scopes[-1][r] for r in found])
+                self.scopes[-1][w] = self.emit("AllocTuple", held)
 
     def opened(self, node: RelaxExpr, t: Type) -> list[int]:
         """The registers of a value's tensors."""
@@ -482,7 +483,7 @@ def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
     level_of: dict[Node, int] = {}
     for node in inside:
         needed = scope.needed(node, own)
-        if is_operator(node, scope):
+        if _is_inside(node, own, scope):
             level_of[node] = max([operator_from.get(n, 0) for n in needed], default=0)
             control_from[node], operator_from[node] = level_of[node] + 1, level_of[node]
             continue
@@ -493,7 +494,7 @@ def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
             operator_from[node] = max([operator_from.get(n, 0) for n in needed], default=0)
     levels = [_Level() for _ in range(1 + max(control_from.values(), default=0))]
     for node, n in level_of.items():
-        (levels[n].operators if is_operator(node, scope) else levels[n].control).append(node)
+        (levels[n].operators if _is_inside(node, own, scope) else levels[n].control).append(node)
     wanted = _wanted(inside, level_of, scope)
     for node in wanted:
         levels[level_of[node]].wanted.append(node)
@@ -513,20 +514,28 @@ def _wanted(
             n = stack.pop()
             if n not in own:
                 continue
-            if is_operator(n, scope):
+            if _is_inside(n, own, scope):
                 if level is None or level_of[n] != level:
                     found[n] = None
             elif not _is_control(n):
                 stack += operands(n, scope)
 
     for node in inside:
-        if is_operator(node, scope) or _is_control(node):
-            level = level_of[node] if is_operator(node, scope) else None
+        operator = _is_inside(node, own, scope)
+        if operator or _is_control(node):
+            level = level_of[node] if operator else None
             for n in scope.needed(node, own):
                 want(n, level)
     for node in inside[-1:]:  # the region's value
         want(node, None)
     return found
+
+
+def _is_inside(node: Node, own: Mapping[RelaxExpr, object], scope: Scope) -> bool:
+    """Whether a value is an operator's, or an item of one that the same region computes."""
+    if isinstance(node, TupleGetItem) and node.value not in own:
+        return False
+    return is_operator(node, scope)
 
 
 def _name_of(node: Call) -> str:
