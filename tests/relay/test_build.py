@@ -137,10 +137,7 @@ def test_required_passes_run_at_any_level() -> None:
     close(run(lib), run(relay.build(small())))
 
 
-LEVELS = (
-    "InferType, SimplifyInference, FoldConstant, FoldScaleAxis, SimplifyExpr, CanonicalizeOps, "
-    "EliminateCommonSubexpr, DeadCodeElimination, RemoveUnusedFunctions, FuseOps"
-)
+LEVELS = ", ".join(relay.transform.LEVELS)
 
 
 def build_disabled() -> Any:
@@ -216,7 +213,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         build_disabled,
         Unsupported,
-        f"PassContext: no pass 'FuseOp'; nearest: FuseOps; passes: {LEVELS}",
+        f"PassContext: no pass 'FuseOp'; nearest: FuseOps, DefuseOps; passes: {LEVELS}",
     ),
     (
         lambda: PassContext(opt_level=4),
@@ -235,15 +232,14 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
         "PassContext: disabled_pass is a list of names, e.g. ['FuseOps']",
     ),
     (
-        lambda: relay.transform.AlterOpLayout(),
+        lambda: relay.transform.ToCPS(),
         Unsupported,
-        "relay.transform has no pass 'AlterOpLayout' (layouts are chosen by relay.build when "
-        f"memory is planned); passes: {LEVELS}",
+        f"relay.transform.ToCPS has no place here: {relay.transform.ABSENT['ToCPS']}",
     ),
     (
         lambda: relay.transform.FuseOps()(3),
         TypeMismatch,
-        "relay.transform.FuseOps takes an IRModule, not int",
+        "relay.transform.FuseOps takes an IRModule, not int; IRModule.from_expr(function) makes one",
     ),
 ]
 
@@ -257,7 +253,7 @@ def test_errors(fn: Callable[[], Any], kind: type[SmeltError], text: str) -> Non
 
 
 def test_a_pass_that_is_absent_is_no_attribute() -> None:
-    assert not hasattr(relay.transform, "AlterOpLayout")
+    assert not hasattr(relay.transform, "ToCPS")
     assert hasattr(relay.transform, "FuseOps")
 
 

@@ -128,11 +128,12 @@ def test_instruments_see_relay_modules(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_passes_of_users() -> None:
-    @T.function_pass(opt_level=1, name="Twice")
     def twice(func: Any, mod: Any, context: Any) -> Any:
         assert func in mod.functions.values()
         assert isinstance(context, PassContext)
         return relay.Function(func.params, func.body + func.body)
+
+    doubled = T.function_pass(opt_level=1, name="Twice")(twice)
 
     @T.function_pass(opt_level=0)
     class Scaled:
@@ -146,27 +147,28 @@ def test_passes_of_users() -> None:
     def count(mod: Any, context: Any) -> Any:
         return smelt.IRModule({**mod.functions, "copy": mod["main"]})
 
+    scaled: Any = Scaled(3.0)
     x = relay.var("x", shape=(2,))
     mod = smelt.IRModule.from_expr(relay.Function([x], relay.nn.relu(x)))
-    made = Sequential([twice, Scaled(3.0), count])(mod)
+    made = Sequential([doubled, scaled, count])(mod)
     assert sorted(made) == ["copy", "main"]
-    assert twice.info.name == "Twice"
+    assert doubled.info.name == "Twice"
     np.testing.assert_array_equal(
         interpret(made["main"], np.array([1.0, -1.0], "float32"))[0], [6.0, 0.0]
     )
     with pytest.raises(CompileError, match="gave a int for @main"):
         T.function_pass(lambda f, m, c: 1, opt_level=0)(mod)
     with pytest.raises(CompileError, match="Function is no module"):
-        twice(mod["main"])
+        doubled(mod["main"])
     with pytest.raises(TypeMismatch, match="InferType takes an IRModule, not Function"):
         T.InferType()(mod["main"])
 
 
 def test_required_passes_are_checked() -> None:
-    @T.function_pass(opt_level=0, required=["InferType"])
-    def after_types(func: Any, mod: Any, context: Any) -> Any:
+    def same(func: Any, mod: Any, context: Any) -> Any:
         return func
 
+    after_types = T.function_pass(same, name="after_types", required=["InferType"])
     with pytest.raises(SmeltError, match="after_types needs InferType before it"):
         Sequential([after_types])(module(1))
     mod = module(1)

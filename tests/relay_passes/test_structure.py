@@ -229,7 +229,7 @@ def test_a_value_of_one_branch_stays_there() -> None:
     assert T.ToBasicBlockNormalForm()(mod) is mod
     made = T.ToANormalForm()(mod)["main"]
     assert isinstance(made.body, Let)
-    assert isinstance(made.body.value.true_branch, Let)
+    assert len(lets(made)) == 4
 
 
 # ------------------------------------------------------------------------- functions, closures
@@ -331,11 +331,11 @@ def test_what_is_known_is_evaluated() -> None:
 def test_names_of_functions_become_closures() -> None:
     x = relay.var("x", shape=(2, 8))
     g = relay.Function([x], relay.tanh(x))
-    main = Function((), GlobalVar("g"))  # type: ignore[arg-type]
+    main = Function((), GlobalVar("g"))
     made = T.EtaExpand(expand_global_var=True)(mod_of(main, g=g))["main"].body
     assert isinstance(made, Function)
     assert op_names(made) == []
-    assert str(made.body.op) == "@g"  # type: ignore[attr-defined]
+    assert str(made.body.op) == "@g"
     mod = mod_of(main, g=g)
     assert T.EtaExpand()(mod) is mod
 
@@ -389,7 +389,7 @@ def test_passes_do_not_recurse(make: Any) -> None:
 def with_lists() -> Any:
     """The sum of x * x, y, 5 by a fold, whose function captures x * x."""
     mod = smelt.IRModule()
-    p = Prelude(mod)
+    p: Any = Prelude(mod)
     x, y, a, b = (relay.var(n, shape=(), dtype="int32") for n in "xyab")
     z = relay.multiply(x, x)
     numbers = p.cons(z, p.cons(y, p.cons(relay.const(5), p.nil())))

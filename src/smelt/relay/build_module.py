@@ -18,8 +18,6 @@ from smelt.lowering.model import build_model
 from smelt.lowering.vm import refuse_control
 from smelt.pipeline import as_target, optimize
 from smelt.relax import nodes as relax
-from smelt.relax.transform.expand_ops import expand_ops
-from smelt.relax.transform.normal_form import inline_functions
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.target import Target
 from smelt.transform import PassContext
@@ -75,7 +73,7 @@ def build(
     if context.plain:
         fused = optimize(plain, context.options)
     else:
-        fused = expand_ops(inline_functions(plain))
+        fused = plain
         for step in build_steps(context):
             fused = step(fused)
     resolved = resolve(made)

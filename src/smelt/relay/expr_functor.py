@@ -110,10 +110,9 @@ class ExprFunctor:
     def _missing(self, e: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no {_method(e)}")
 
-    visit_call = visit_constant = visit_function = visit_global_var = visit_if = _missing
-    visit_constructor = visit_match = visit_let = visit_op = visit_tuple = visit_tuple_getitem = (
-        visit_var
-    ) = _missing
+    visit_call = visit_constant = visit_constructor = visit_function = _missing
+    visit_global_var = visit_if = visit_let = visit_match = visit_op = _missing
+    visit_tuple = visit_tuple_getitem = visit_var = _missing
 
 
 class ExprVisitor(ExprFunctor):

@@ -13,7 +13,7 @@ from smelt.relax.transform.fold_constants import FOLD_RULES
 from smelt.relax.transform.fold_scale import FOLD_SCALE_RULES
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.normal_form import inline_functions
-from smelt.relax.transform.recognize_attention import recognize_attention
+from smelt.relax.transform.recognize_attention import ATTENTION_RULES
 from smelt.relax.transform.simplify import SIMPLIFY_RULES
 from smelt.transform import Pass, PassContext, PassInfo
 
@@ -84,7 +84,9 @@ def build_steps(context: PassContext) -> list[Pass]:
 
     def simplified(mod: IRModule) -> IRModule:
         made = apply_rules(expand_ops(inline_functions(mod)), rules, share=share)
-        return recognize_attention(made) if context.opt_level >= 3 else made
+        if context.opt_level < 3 or "SimplifyExpr" not in on:
+            return made
+        return apply_rules(made, ATTENTION_RULES + rules, share=share)
 
     return [
         structure.InferType(),
