@@ -52,7 +52,6 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "reinterpret": ("reinterpret", {}),
     "relu": ("nn.relu", {}),
     "leaky_relu": ("nn.leaky_relu", {}),
-    "clip": ("clip", {"min": "a_min", "max": "a_max"}),
     "softmax": ("nn.softmax", {}),
     "log_softmax": ("nn.log_softmax", {}),
     "layer_norm": ("nn.layer_norm", {}),
@@ -276,7 +275,7 @@ def _conv_transpose(call: Call) -> Described:
     attrs["channels"] = None if channels is None else channels * call.attrs["groups"]
     attrs["kernel_layout"] = ("IO" if rank == 2 else "OI") + _LAYOUT[rank][2:]
     attrs["output_padding"] = plain(call.attrs["output_padding"])
-    for key, one in (("strides", 1), ("dilation", 1), ("padding", 0)):
+    for key, one in (("strides", 1), ("dilation", 1), ("padding", 0), ("output_padding", 0)):
         attrs[key] = attrs[key] or (one,) * (rank * (2 if key == "padding" else 1))
     return f"{name}_transpose", attrs
 
@@ -405,6 +404,12 @@ def _resize(call: Call) -> Described:
     }
 
 
+def _clip(call: Call) -> Described:
+    low, high = call.attrs["min"], call.attrs["max"]
+    both = low is not None and high is not None
+    return "clip" if both else "", {"a_min": low, "a_max": high}
+
+
 def _flip(call: Call) -> Described:
     axes = call.attrs["axes"]
     return "reverse" if len(axes) == 1 else "", {"axis": axes[0] if axes else 0}
@@ -441,6 +446,7 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "resize": _resize,
     "adaptive_avg_pool": _adaptive,
     "adaptive_max_pool": _adaptive,
+    "clip": _clip,
     "flip": _flip,
     "strided_slice": _slice,
 }
