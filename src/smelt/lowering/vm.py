@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from smelt.ir.errors import CompileError, InternalError
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
@@ -75,7 +77,8 @@ def refuse_control(mod: IRModule, what: str) -> None:
 def vm_construct(mod: IRModule) -> str | None:
     """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
     reached = _reached(mod)
-    for name, f in inline_functions(mod).functions.items():
+    functions = inline_functions(mod).functions.items()
+    for name, f in sorted(functions, key=lambda item: item[0] != "main"):
         kept = not isinstance(f, Function) or any(f.attrs.get(k) for k in KEPT)
         if kept or name not in reached:
             continue
@@ -129,7 +132,7 @@ class _Module:
         self.globals = {n: self.reserve() for n in self.graph}
         for name, index in self.globals.items():
             _Emitter(self, name, self.graph[name], index, None).write()
-        held = [c.data.numpy() for _, c in sorted(self.constants.values(), key=lambda e: e[0])]
+        held = [np.asarray(c.data) for _, c in sorted(self.constants.values(), key=lambda e: e[0])]
         functions = [f for f in self.made if f is not None]
         return Program(functions, held, self.segments.executables, self.globals)
 
@@ -192,7 +195,7 @@ class _Emitter:
         self.code: list[Instruction] = []
         self.count = 0
         self.params = {p: self.register() for p in f.params}
-        self.scopes: list[dict[Node, int]] = [dict(self.params)]
+        self.scopes: list[dict[Node, int]] = [{**self.params}]
         self.captured: dict[Node, int] = {}
         self.visible: list[set[Var]] = [set(f.params)]
         self.self_var = self.scope.self_of.get(f)
@@ -296,7 +299,7 @@ class _Emitter:
 
     def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Var, int]) -> None:
         """Write a region inside this one, which knows some more variables."""
-        self.scopes.append(dict(bound))
+        self.scopes.append({**bound})
         self.visible.append(set(bound))
         self.region(root, result)
         self.scopes.pop()
@@ -477,7 +480,7 @@ class _Level:
 
 def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
     """The values of a region in turns of control and operators, all as early as they can."""
-    own = dict.fromkeys(inside)
+    own: dict[Node, None] = dict.fromkeys(inside)
     control_from: dict[Node, int] = {}
     operator_from: dict[Node, int] = {}
     level_of: dict[Node, int] = {}
@@ -505,7 +508,7 @@ def _wanted(
     inside: Sequence[RelaxExpr], level_of: Mapping[Node, int], scope: Scope
 ) -> dict[RelaxExpr, None]:
     """The operators whose results are used outside of their segments."""
-    own = dict.fromkeys(inside)
+    own: dict[Node, None] = dict.fromkeys(inside)
     found: dict[RelaxExpr, None] = {}
 
     def want(node: RelaxExpr, level: int | None) -> None:
@@ -531,7 +534,7 @@ def _wanted(
     return found
 
 
-def _is_inside(node: Node, own: Mapping[RelaxExpr, object], scope: Scope) -> bool:
+def _is_inside(node: Node, own: Mapping[Node, object], scope: Scope) -> bool:
     """Whether a value is an operator's, or an item of one that the same region computes."""
     if isinstance(node, TupleGetItem) and node.value not in own:
         return False

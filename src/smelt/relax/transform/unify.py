@@ -13,7 +13,6 @@ from smelt.arith import Analyzer
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.node import Node
 from smelt.ir.types import (
     FuncType,
     GlobalTypeVar,
@@ -225,13 +224,13 @@ def replaced(t: Type, made: Mapping[Any, Type]) -> Type:
 
 def unknowns(t: Type) -> Iterator[Unknown]:
     """The unknown parts of a type whose known parts are filled in."""
-    stack: list[Node] = [t]
+    stack: list[Type] = [t]
     while stack:
         part = stack.pop()
         if isinstance(part, Unknown):
             yield part
         elif isinstance(part, TupleType | FuncType | TypeCall):
-            stack += part.children()
+            stack += [c for c in part.children() if isinstance(c, Type)]
 
 
 _SHOWN: dict[type, Callable[[Any], str]] = {
