@@ -251,7 +251,8 @@ def test_errors_of_types() -> None:
         (relay.Function([z], relay.add(z, z)),
          "@main: the type of z cannot be found: what is known is ?; give the parameter or variable "
          "a type"),
-        (relay.GlobalVar("nowhere")(x), "@main: @nowhere(x): the module has no function 'nowhere'"),
+        (relay.GlobalVar("legnth")(x),
+         "@main: @legnth: the module has no function 'legnth'; nearest: length"),
         (x(x), "@main: x(x): what is called is no function, but int32[]"),
     ]  # fmt: skip
     for body, text in cases:

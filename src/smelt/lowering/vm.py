@@ -79,8 +79,9 @@ def vm_construct(mod: IRModule) -> str | None:
     reached = _reached(mod)
     functions = inline_functions(mod).functions.items()
     for name, f in sorted(functions, key=lambda item: item[0] != "main"):
-        kept = not isinstance(f, Function) or any(f.attrs.get(k) for k in KEPT)
-        if kept or name not in reached:
+        if not isinstance(f, Function) or name not in reached:
+            continue
+        if any(f.attrs.get(k) for k in KEPT):
             continue
         for node in values(f.body):
             found = _construct(node, mod)
@@ -194,8 +195,8 @@ class _Emitter:
         self.scope = module.scope
         self.code: list[Instruction] = []
         self.count = 0
-        self.params = {p: self.register() for p in f.params}
-        self.scopes: list[dict[Node, int]] = [{**self.params}]
+        self.params: dict[Node, int] = {p: self.register() for p in f.params}
+        self.scopes: list[dict[Node, int]] = [dict(self.params)]
         self.captured: dict[Node, int] = {}
         self.visible: list[set[Var]] = [set(f.params)]
         self.self_var = self.scope.self_of.get(f)
@@ -297,10 +298,10 @@ class _Emitter:
         found = self.reg(root)
         self.code.append(("Ret", found) if result is None else ("Move", result, found))
 
-    def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Var, int]) -> None:
+    def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Node, int]) -> None:
         """Write a region inside this one, which knows some more variables."""
-        self.scopes.append({**bound})
-        self.visible.append(set(bound))
+        self.scopes.append(dict(bound))
+        self.visible.append({v for v in bound if isinstance(v, Var)})
         self.region(root, result)
         self.scopes.pop()
         self.visible.pop()
@@ -347,7 +348,7 @@ class _Emitter:
                     told = set(v.type.shape) & left if isinstance(v.type, TensorType) else None
                     if told:
                         found.append((v, v.type))
-                        left -= told  # type: ignore[arg-type]
+                        left -= told
             seen = seen.around
         return found
 
@@ -417,26 +418,33 @@ class _Emitter:
         else:
             data = self.reg(node.data)
             for clause in node.clauses:
-                if self.clause(clause, data, result, end):
+                rest = node.complete and clause is node.clauses[-1]  # whatever comes here fits
+                if self.clause(clause, data, result, end, rest):
                     break
             else:
                 text = f"no clause of {short_text(node)} in {self.name} fits the value"
                 self.code.append(("Fatal", text))
         end.at = len(self.code)
 
-    def clause(self, clause: Clause, data: int, result: int | None, end: _Label) -> bool:
-        """Write a clause; whether every value fits it."""
-        other = _Label()
-        bound: dict[Var, int] = {}
+    def clause(
+        self, clause: Clause, data: int, result: int | None, end: _Label, rest: bool
+    ) -> bool:
+        """Write a clause; whether every value fits it. rest: it is known that all do."""
+        other = None if rest else _Label()
+        bound: dict[Node, int] = {}
         sure = self.test(clause.lhs, data, bound, other)
         self.inner(clause.rhs, result, bound)
         if result is not None and not sure:
             self.code.append(("Goto", end))
-        other.at = len(self.code)
+        if other is not None:
+            other.at = len(self.code)
         return sure
 
-    def test(self, p: Pattern, at: int, bound: dict[Var, int], other: _Label) -> bool:
-        """Write what goes to `other` unless a value fits a pattern; whether every value does."""
+    def test(self, p: Pattern, at: int, bound: dict[Node, int], other: _Label | None) -> bool:
+        """Write what goes to `other` unless a value fits a pattern; whether every value does.
+
+        other  None: it is known that all do
+        """
         match p:
             case PatternVar(var):
                 bound[var] = at
@@ -450,8 +458,8 @@ class _Emitter:
                 return sure
         return True
 
-    def test_tag(self, c: Constructor, at: int, other: _Label) -> bool:
-        if len(self.module.mod.type_data(c.belong_to).constructors) == 1:
+    def test_tag(self, c: Constructor, at: int, other: _Label | None) -> bool:
+        if other is None or len(self.module.mod.type_data(c.belong_to).constructors) == 1:
             return True
         tag = constructor_tag(self.module.mod, c)
         self.code.append(("If", self.emit("GetTag", at), tag, other))
@@ -496,11 +504,13 @@ def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
         else:
             operator_from[node] = max([operator_from.get(n, 0) for n in needed], default=0)
     levels = [_Level() for _ in range(1 + max(control_from.values(), default=0))]
-    for node, n in level_of.items():
+    for node in inside:
+        if node not in level_of:
+            continue
+        n = level_of[node]
         (levels[n].operators if _is_inside(node, own, scope) else levels[n].control).append(node)
-    wanted = _wanted(inside, level_of, scope)
-    for node in wanted:
-        levels[level_of[node]].wanted.append(node)
+    for value in _wanted(inside, level_of, scope):
+        levels[level_of[value]].wanted.append(value)
     return levels
 
 

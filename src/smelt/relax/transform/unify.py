@@ -193,9 +193,9 @@ class Unifier:
                     if isinstance(x, SizeVar):
                         sizes.setdefault(x, y)
             case (TupleType(), TupleType()) | (TypeCall(), TypeCall()):
-                for x, y in zip(p.children(), g.children(), strict=False):
-                    if isinstance(x, Type) and isinstance(y, Type):
-                        self.bound_sizes(x, y, sizes)
+                for a, b in zip(p.children(), g.children(), strict=False):
+                    if isinstance(a, Type) and isinstance(b, Type):
+                        self.bound_sizes(a, b, sizes)
 
     def sized(self, t: Type, sizes: Mapping[Any, Expr], fresh: bool, *key: Hashable) -> Type:
         """A type with extents in the place of sizes. fresh: other sizes become the run's own."""
