@@ -128,8 +128,7 @@ def load_convs(text, weights):
     def run(*arrays):
         values = list(arrays[: program["inputs"]])
         for n, layer in enumerate(program["layers"]):
-            values.append(np.maximum(conv2d(values[layer["x"]], weights[f"w{n}"], **{
-                "strides": layer["strides"], "padding": layer["padding"]}), 0))  # fmt: skip
+            values.append(np.maximum(conv2d(values[layer["x"]], weights[f"w{n}"], strides=layer["strides"], padding=layer["padding"]), 0))  # fmt: skip
         arrays[-1][...] = values[-1]
 
     return run
