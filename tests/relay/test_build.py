@@ -255,7 +255,8 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.transform.FuseOps()(3),
         TypeMismatch,
-        "relay.transform.FuseOps takes an IRModule, not int; IRModule.from_expr(function) makes one",
+        "relay.transform.FuseOps takes an IRModule, not int; "
+        "IRModule.from_expr(function) makes one",
     ),
 ]
 
