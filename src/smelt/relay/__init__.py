@@ -12,7 +12,7 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import analysis, backend, frontend, op, ops, transform, ty
+from . import analysis, backend, frontend, op, ops, testing, transform, ty
 from .build_module import build
 from .dialect import TupleWrapper, const
 from .expr import (
@@ -35,7 +35,7 @@ from .params import load_param_dict, save_param_dict
 from .ty import FuncType, IncompleteType, TensorType, TupleType, Type, scalar_type
 
 nn, image, vision = op.nn, op.image, op.vision
-random, annotation = op.random, op.annotation
+random, annotation, dyn = op.random, op.annotation, op.dyn
 
 __all__ = [
     "Any",
@@ -62,12 +62,14 @@ __all__ = [
     "bind",
     "build",
     "const",
+    "dyn",
     "frontend",
     "load_param_dict",
     "op",
     "ops",
     "save_param_dict",
     "scalar_type",
+    "testing",
     "transform",
     "ty",
     "var",
