@@ -6,6 +6,7 @@ import pytest
 
 from smelt import relay
 from smelt.ir.errors import Unsupported
+from smelt.relax.nodes import call
 from smelt.relay.ops.refused import REFUSED
 
 ROOT = """
@@ -72,7 +73,7 @@ def test_every_name_is_an_operator() -> None:
 def test_what_is_refused_says_what_to_do(name: str) -> None:
     op = relay.op.get(name)
     with pytest.raises(Unsupported, match="is not an operator of smelt") as caught:
-        relay.Call(op, [relay.const(1.0)])
+        call(op, relay.const(1.0))
     assert REFUSED[name] in str(caught.value)
 
 

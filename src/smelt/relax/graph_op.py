@@ -132,7 +132,7 @@ class GraphOp(Op):
         full = super().normalize(attrs)
         return full if self.prepare is None else self._named(self.prepare, full)
 
-    def instance(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]
+    def instance(self, types: Sequence[Type | None], attrs: Attrs) -> Any:
         """The expansion for operands of these types (None = operand left out)."""
         return super().instance(types, attrs)  # type: ignore[arg-type]
 
@@ -160,7 +160,7 @@ class GraphOp(Op):
                 )
         return self._body(call.args, call.attrs)
 
-    def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]
+    def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:
         self._check_count(types)  # type: ignore[arg-type]
         names = [*self.operands, *[f"arg{i}" for i in range(len(types))]]
         params = tuple(
