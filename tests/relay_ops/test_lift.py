@@ -139,9 +139,8 @@ def law(f: Function, *inputs: Array, limit: float = 0) -> Function:
 
 def names(f: Function) -> str:
     """The operators in order."""
-    return " ".join([
-        relay.op.name_of(n.op) for n in values(f.body) if isinstance(n, Call) and isinstance(n.op, Op)
-    ])  # fmt: skip
+    calls = [n.op for n in values(f.body) if isinstance(n, Call)]
+    return " ".join([relay.op.name_of(op) for op in calls if isinstance(op, Op)])
 
 
 @pytest.mark.parametrize("case", LIFTED, ids=lambda c: f"{c[1]}-{c[0]}")
