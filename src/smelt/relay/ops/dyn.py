@@ -103,9 +103,9 @@ def strided_slice(
 @relay_op("dyn.sparse_to_dense", needs=("output_shape",))
 def sparse_to_dense(
     sparse_indices: RelaxExpr,
+    output_shape: RelaxExpr,
     sparse_values: RelaxExpr,
     default_value: RelaxExpr,
-    output_shape: RelaxExpr,
 ) -> RelaxExpr:
     """A tensor of default_value with some elements written, in a shape given as a vector."""
     return static("sparse_to_dense", sparse_indices, sparse_values, default_value,
@@ -147,16 +147,18 @@ def upsampling3d(
     )  # fmt: skip
 
 
-@relay_op("dyn.image.resize2d", needs=("size",))
+@relay_op("dyn.image.resize2d", needs=("size", "roi"))
 def resize2d(
-    data: RelaxExpr, size: RelaxExpr, *, roi: Any = None, layout: str = "NCHW",
+    data: RelaxExpr, size: RelaxExpr, roi: RelaxExpr | None = None, *, layout: str = "NCHW",
     method: str = "linear", coordinate_transformation_mode: str = "half_pixel",
     rounding_method: str = "", cubic_alpha: float = -0.5, cubic_exclude: int = 0,
     extrapolation_value: float = 0.0, out_dtype: str | None = None,
 ) -> RelaxExpr:  # fmt: skip
     """Images of another size, given as a vector."""
+    part = array_of(roi)
     return static(
-        "image.resize2d", data, size=sizes(size), roi=roi, layout=layout, method=method,
+        "image.resize2d", data, size=sizes(size), layout=layout, method=method,
+        roi=None if part is None else tuple(part.reshape(-1).tolist()),
         coordinate_transformation_mode=coordinate_transformation_mode,
         rounding_method=rounding_method, cubic_alpha=cubic_alpha, cubic_exclude=cubic_exclude,
         extrapolation_value=extrapolation_value, out_dtype=out_dtype,
