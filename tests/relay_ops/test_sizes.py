@@ -77,7 +77,7 @@ def test_a_call_becomes_static_where_sizes_are_known() -> None:
     static = to_static(dynamic)
     assert isinstance(static, Call)
     assert relay.op.name_of(static.op) == "reshape"  # type: ignore[arg-type]
-    assert static.attrs.newshape == (3, 4)
+    assert static.attrs["newshape"] == (3, 4)
     assert to_static(relay.nn.relu(x)) is None
     assert to_static(relay.reshape(x, relay.var("s", shape=(2,), dtype="int32"))) is None
 
