@@ -304,3 +304,14 @@ def test_errors_of_the_run(exe: VMExecutable) -> None:
         relay.create_executor("grph")
     says(kind, "create_executor: no kind 'grph'; nearest: 'graph'; "
          "kinds: 'debug', 'graph', 'vm', 'aot'")  # fmt: skip
+
+
+def test_branches_far_inside_each_other_are_refused() -> None:
+    y = scalar("y")
+    deep = y
+    for n in range(101):
+        deep = relay.If(relay.less(y, num(n)), num(n), deep)
+    with pytest.raises(smelt.ir.errors.Unsupported) as caught:
+        relay.vm.compile(main([y], deep))
+    says(caught, "@main: more than 100 branches, clauses and closures stand inside each other; "
+         "move the inner ones into a function of the module")  # fmt: skip

@@ -13,7 +13,7 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
+from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.equal import structural_equal
@@ -65,23 +65,16 @@ class Segments:
 
 
 def _calls(f: Function) -> list[Call]:
-    found, stack, seen = [], [f.body], set()
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, Call):
-            found.append(node)
-        stack += [c for c in node.children() if isinstance(c, RelaxExpr)]
-    return found
+    return [n for n in postorder(f.body) if isinstance(n, Call)]
 
 
 def _form(f: Function) -> str:
     """Equal for equal functions, and seldom for others."""
+    small = [n.data for n in postorder(f.body) if isinstance(n, Constant) and n.data.size < 9]
+    numbers = sorted([c.tobytes() for c in small])
     ops = sorted([c.op.name for c in _calls(f) if not isinstance(c.op, RelaxExpr)])
     shapes = [[getattr(e, "value", "?") for e in p.type.shape] for p in f.params]  # type: ignore[attr-defined]
-    return f"{ops} {shapes} {[p.type.dtype for p in f.params]}"  # type: ignore[attr-defined]
+    return f"{numbers} {ops} {shapes} {[p.type.dtype for p in f.params]}"  # type: ignore[attr-defined]
 
 
 def leaves(t: Type) -> int:
