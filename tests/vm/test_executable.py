@@ -315,3 +315,21 @@ def test_branches_far_inside_each_other_are_refused() -> None:
         relay.vm.compile(main([y], deep))
     says(caught, "@main: more than 100 branches, clauses and closures stand inside each other; "
          "move the inner ones into a function of the module")  # fmt: skip
+
+
+def test_operands_of_another_kind_are_refused() -> None:
+    p = Prelude()
+    number = relay.scalar_type("int32")
+    f, xs = relay.var("f", relay.FuncType([number], number)), relay.var("xs", p.List(number))
+    vm = VirtualMachine(relay.vm.compile(main([f, xs], p.sum(p.map(f, xs)), p.mod)))
+    y = scalar("y")
+    other = VirtualMachine(relay.vm.compile(main([], relay.Function([y], relay.add(y, num(1))))))
+    one = ADT(1, [np.int32(1), ADT(0, [], "nil")], "cons")
+    for xs0, text in [
+        (np.int32(1), "a value of a data type where a ndarray"),
+        (ADT(1, [np.int32(1)], "cons"), "a value with 2 fields or more where a ADT"),
+        (one, "a function of its own where a Closure"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            vm.run(other.run(), xs0)
+        says(caught, f"the program takes {text} was given; see the operands' types")
