@@ -1,6 +1,16 @@
 """Runs every benchmark, and writes RESULTS.md."""
 
-from benchmarks import agreement, compile_time, intrinsics, kernels, models, peak, tensor_level, zoo
+from benchmarks import (
+    agreement,
+    compile_time,
+    graph_level,
+    intrinsics,
+    kernels,
+    models,
+    peak,
+    tensor_level,
+    zoo,
+)
 from benchmarks.report import write
 
 
@@ -11,6 +21,7 @@ def main() -> None:
     write("kernels", kernels.measure())
     write("intrinsics", intrinsics.measure())
     write("tensor_level", tensor_level.measure())
+    write("graph_level", graph_level.measure(folder))
     write("compile_time", compile_time.measure(folder))
     write("zoo", zoo.measure(folder))
     write("agreement", agreement.measure([folder]))

@@ -21,6 +21,7 @@ SECTIONS = {
     "kernels": "Kernels, as shares of the machine's multiply-add limit",
     "intrinsics": "Instructions against plain code",
     "tensor_level": "Schedules by hand, and the scheduler's speed",
+    "graph_level": "Relay programs: passes, patterns, levels",
     "compile_time": "Compile time, import and call",
     "peak": "The machine's limits",
 }

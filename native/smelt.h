@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SMELT_ABI_VERSION 1
+#define SMELT_ABI_VERSION 2
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SMELT_API __attribute__((visibility("default")))
@@ -64,8 +64,13 @@ enum smelt_dtype {
 /* One piece of a parallel loop; nonzero means failure. */
 typedef int32_t (*smelt_task)(void *closure, int64_t index);
 
+/* A part of a model that the host's own code runs. tensors: its inputs, then its outputs, row-major;
+ * sizes: the symbolic dimensions that it mentions. Nonzero means failure. */
+typedef int32_t (*smelt_external)(void *const *tensors, const int64_t *sizes);
+
 /* What a model needs from its host. The order of the fields is part of the ABI: generated code
- * loads parallel_for at offset 8, probe_sink at 16 and probe at 24 (with 8-byte pointers). */
+ * loads parallel_for at offset 8, probe_sink at 16, probe at 24 and externals at 32 (with 8-byte
+ * pointers). */
 typedef struct smelt_host {
     void *pool;
     /* Calls task(closure, i) once for every i in [0, count); returns the first nonzero status. */
@@ -73,6 +78,9 @@ typedef struct smelt_host {
     void *probe_sink;
     /* Called before and after each kernel; may be NULL. */
     void (*probe)(void *probe_sink, int64_t kernel, int32_t is_end);
+    /* One function for each part of the model that a user's own code runs; NULL: there are none,
+     * and a model that needs some ends with SMELT_UNSUPPORTED. */
+    const smelt_external *externals;
 } smelt_host;
 
 /* ---- what generated code gives --------------------------------------------------------------- */

@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smelt import arith, display, ir, relax, runtime, target, te, tir, topi
+    from smelt import arith, byoc, display, ir, relax, runtime, target, te, tir, topi
     from smelt.display import show
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from smelt.pipeline import build, compile, lower, machine_limits, optimize, stage_text
     from smelt.runtime import NDArray, cpu
     from smelt.target import Target
+    from smelt.topi.registry import op
 
 __version__ = "0.1.0"
 
@@ -36,11 +37,16 @@ _NAMES = {
     "machine_limits": "smelt.pipeline",
     "Options": "smelt.ir.options",
     "Target": "smelt.target",
+    # the language
+    "op": "smelt.topi.registry",
     # values and modules
     "NDArray": "smelt.runtime",
     "cpu": "smelt.runtime",
+    "cuda": "smelt.runtime",
+    "device": "smelt.runtime",
     "IRModule": "smelt.ir.module",
     "SmeltError": "smelt.ir.errors",
+    "parser": "smelt.relay",
 }
 _ROOMS = (
     "runtime",
@@ -55,6 +61,7 @@ _ROOMS = (
     "lowering",
     "codegen",
     "frontend",
+    "byoc",
     "pipeline",
     "display",
     "relay",
@@ -63,6 +70,7 @@ _ROOMS = (
     "instrument",
     "nd",
     "script",
+    "compat",
 )
 
 __all__ = [
@@ -74,12 +82,14 @@ __all__ = [
     "__version__",
     "arith",
     "build",
+    "byoc",
     "compile",
     "cpu",
     "display",
     "ir",
     "lower",
     "machine_limits",
+    "op",
     "optimize",
     "relax",
     "runtime",

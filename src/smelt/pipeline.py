@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt import te
+from smelt.byoc import compile_externals
 from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.peak import Peak, Registers
@@ -17,8 +18,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.transform import PassContext
 from smelt.lowering.graph import plan_graph
-from smelt.lowering.group import group_to_prim_func
-from smelt.lowering.kernel import KernelSpec, hardware_for, scheduled
+from smelt.lowering.kernel import KernelSpec, hardware_for, plain_program, scheduled
 from smelt.lowering.lower import LOWER, LowerPass
 from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
@@ -99,7 +99,8 @@ def compile(
             'smelt.show(..., "asm") prints it'
         )
     mod = optimize(import_model(model, shapes), options, progress)
-    return build_model(mod, resolved, options, progress)
+    externals = compile_externals(mod, resolved, options)
+    return build_model(mod, resolved, options, progress, externals)
 
 
 def lower(
@@ -336,7 +337,7 @@ def stage_module(
 
 def _program(spec: KernelSpec, stage: str, name: str) -> PrimFunc:
     if stage == "tir":
-        return group_to_prim_func(spec.group, spec.inputs, spec.outputs, name)
+        return plain_program(spec, name)
     func = scheduled(spec).func.with_attrs(name=name)
     return func if stage == "scheduled" else lower_program(func)
 

@@ -30,7 +30,7 @@ def both(
 def used(m: Any, shapes: Any = None) -> list[str]:
     """The operators of the imported model, in order."""
     f = from_onnx(m, shapes)["main"]
-    return [v.op.name for v in values(f.body) if isinstance(v, Call)]
+    return [v.callee for v in values(f.body) if isinstance(v, Call)]
 
 
 FLATTEN = [

@@ -14,6 +14,7 @@ from smelt.ir.expr import Var
 from smelt.lowering.kernel import hardware_for
 from smelt.rules.cpu import schedule
 from smelt.target import Target
+from smelt.tir.parser import parse
 from smelt.tir.schedule import Schedule
 from tests.schedule.support import matmul, softmax
 
@@ -48,6 +49,26 @@ def test_plain_programs(name: str) -> None:
 def test_default_schedules(name: str) -> None:
     func = BUILDERS[name](*SIZES[name])
     every_pass_keeps_the_result(schedule(func, HARDWARE).func, {}, func)
+
+
+def test_a_buffer_whose_places_are_counted_keeps_its_size() -> None:
+    """Two accesses that look like neighbours: what they count changes between them."""
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    kept = T.alloc_buffer((8,), "float32")
+    n = T.alloc_buffer((1,), "int64")
+    with T.block("run"):
+        T.reads(A[0:8])
+        T.writes(C[0:8], kept[0:8], n[0:1])
+        n[0] = 0
+        for i in range(8):
+            kept[n[0]] = A[i] * 2.0
+            n[0] = n[0] + 1
+            C[i] = kept[n[0] - 1]
+"""
+    func = parse(text)
+    every_pass_keeps_the_result(func, {}, func)
 
 
 @settings(LAW, max_examples=25)

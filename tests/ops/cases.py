@@ -21,6 +21,7 @@ from smelt.relax.nodes import Var as Param
 from smelt.te import ComputeOp, create_prim_func
 from smelt.te.tensor import ExternOp
 from smelt.tir.interpret import interpret as run_program
+from smelt.tir.verify import verify
 from smelt.topi import get_op
 
 from .te_eval import evaluate
@@ -94,6 +95,7 @@ class Case:
         for want, got in zip(expected, found, strict=True):
             close(got, want, tolerance)
         func = create_prim_func([*inputs, *instance.outputs], self.name)
+        verify(func)
         if self._work(instance.outputs) <= SMALL:
             outs = [np.zeros(w.shape, w.dtype) for w in expected]
             arrays = [np.array(x, order="C") for x in self._given()]

@@ -131,6 +131,8 @@ def _eval(e: ex.Expr, env: dict[Any, Any], known: dict[Tensor, Array], where: An
                 bad = where & ((at < 0) | (at >= n))
                 assert not np.any(bad), f"{buffer.name}: index {at} of extent {n}"
                 index.append(np.clip(at, 0, n - 1))
+            if not data.size:  # no point of these reads
+                return np.zeros(np.broadcast_shapes(*[np.shape(i) for i in index]), data.dtype)
             return data[tuple(index)]
         case ex.Not(a):
             return np.logical_not(go(a))

@@ -97,6 +97,14 @@ def test_non_max_suppression_compiles(level: int) -> None:
     case.check_native(level=level)
 
 
+def test_unknown_numbers_of_boxes_compile() -> None:
+    symbolic = {0: {0: "n", 1: "m"}, 1: {0: "n"}}
+    for attrs in ({"invalid_to_bottom": True}, {"return_indices": True}):
+        more: dict[str, Any] = {"iou_threshold": 0.3, **attrs}
+        Case("non_max_suppression", X, COUNT, symbolic=symbolic, **more).check_native()
+    Case("get_valid_counts", X, symbolic={0: {0: "n", 1: "m"}}).check_native()
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 64, 65, 300])
 def test_boxes_are_sorted(n: int) -> None:
     """Scores with many equals: their order stays."""
@@ -180,3 +188,12 @@ def test_regular_suppression(attrs: dict[str, Any]) -> None:
         assert not values[b, k:].any()
         assert not found[b, k:].any()
         assert set(classes[b, :k]) <= set(range(attrs["num_classes"]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_suppression_of_other_boxes(seed: int) -> None:
+    x = rows(2, 14, classes=3, seed=10 + seed)
+    count = np.array([14, seed], np.int32)
+    attrs: dict[str, Any] = {"iou_threshold": 0.1 + 0.2 * seed, "force_suppress": seed % 2 == 0}
+    Case("non_max_suppression", x, count, return_indices=True, **attrs).check()
+    Case("non_max_suppression", x, count, max_output_size=seed + 1, **attrs).check()

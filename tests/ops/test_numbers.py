@@ -96,13 +96,19 @@ EDGES = np.array([0, 1, -1, 2, -2, 3, -3, 1 << 30, -(1 << 30), (1 << 31) - 1, -(
 def test_fixed_point_products(shift: int) -> None:
     factors = (1 << 30, (1 << 31) - 1, 1395864371, -(1 << 31), 0)
     x = np.concatenate([EDGES if shift <= 0 else EDGES[:7], data((30,), "int32", -999, 999)])
-    check_all([Case("fixed_point_multiply", x, multiplier=m, shift=shift) for m in factors])
+    check_all([
+        Case("fixed_point_multiply", x, multiplier=m, shift=shift, rounding=r)
+        for m in factors
+        for r in ("upward", "away")
+    ])  # fmt: skip
 
 
-def test_halves_go_upward() -> None:
+def test_halves_go_upward_or_away_from_zero() -> None:
     x = np.array([1, 3, 5, -1, -3, -5], np.int32)
-    (found,) = Case("fixed_point_multiply", x, multiplier=1 << 30, shift=0).numpy()
-    assert found.tolist() == [1, 2, 3, 0, -1, -2]
+    more: Any = {"multiplier": 1 << 30, "shift": 0}
+    assert Case("fixed_point_multiply", x, **more).numpy()[0].tolist() == [1, 2, 3, 0, -1, -2]
+    away = Case("fixed_point_multiply", x, rounding="away", **more)
+    assert away.numpy()[0].tolist() == [1, 2, 3, -1, -2, -3]
 
 
 @pytest.mark.parametrize(("left", "right"), [(True, True), (False, True), (True, False)])
@@ -114,6 +120,7 @@ def test_fixed_point_products_along_axes(left: bool, right: bool) -> None:
     check_all([
         Case(name, x, *one, axes=(1,), symbolic={0: {0: "n"}}, **required),
         Case(name, x, *two, axes=(0, -1), **required),
+        Case(name, x, *two, axes=(0, -1), rounding="away", **required),
     ])  # fmt: skip
 
 

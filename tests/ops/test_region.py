@@ -112,3 +112,23 @@ def test_offsets_of_nothing_are_a_plain_convolution() -> None:
     want = Case("conv2d", np.pad(x[:, :, 1:], [(0, 0), (0, 0), (0, 1), (0, 0)]), given[2], **attrs)
     # row -1 of the image moved up is its first row, which the plain border hides
     close(below[:, :, 1:], want.numpy()[0][:, :, 1:], 1e-4)
+
+
+def test_deformable_conv2d_samples_as_a_grid_does() -> None:
+    torch = pytest.importorskip("torch")
+    x, w, attrs = DEFORMED[0]
+    _, offset, filters, mask = _operands(x, w, attrs)
+    n, c, height, width = x.shape
+    rows, columns = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
+    total = np.zeros((n, w[0], height, width), np.float32)
+    for k, (i, j) in enumerate(np.ndindex(3, 3)):
+        y = rows + i - 1 + offset[:, 2 * k]
+        z = columns + j - 1 + offset[:, 2 * k + 1]
+        grid = np.stack([2 * z / (width - 1) - 1, 2 * y / (height - 1) - 1], -1).astype("f")
+        seen = torch.nn.functional.grid_sample(
+            torch.from_numpy(x), torch.from_numpy(grid), align_corners=True
+        )
+        moved = seen.numpy() * mask[:, k : k + 1]
+        total += np.einsum("nchw,oc->nohw", moved, filters[:, :, i, j])
+    assert c == w[1]
+    close(Case("deformable_conv2d", x, offset, filters, mask, **attrs).numpy()[0], total, 1e-3)

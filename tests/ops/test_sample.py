@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from .cases import Array, Case, close, data, label
+from .test_oracle import onnx_run
 
 X2, X3 = data((2, 3, 5, 6)), data((1, 2, 4, 3, 5))
 G2, G3 = data((2, 4, 7, 2), low=-1.6, high=1.6), data((1, 3, 2, 4, 3), low=-1.6, high=1.6)
@@ -138,3 +139,27 @@ def test_resize_in_one_to_three_dimensions(
         case.check()
         want = torch.nn.functional.interpolate(torch.from_numpy(x), size, mode="nearest")
         close(case.numpy()[0], want.numpy())
+
+
+COORDINATES = [
+    "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", COORDINATES)
+@pytest.mark.parametrize(
+    ("x", "sizes"), [(data((1, 2, 6)), (1, 2, 9)), (data((1, 1, 3, 4, 5)), (1, 1, 5, 3, 8))],
+    ids=label,
+)  # fmt: skip
+def test_resize_by_every_coordinate(x: Array, sizes: tuple[int, ...], how: str) -> None:
+    several: list[dict[str, Any]] = [
+        {"mode": "linear"},
+        {"mode": "nearest", "nearest_mode": "floor"},
+        {"mode": "nearest", "nearest_mode": "round_prefer_ceil"},
+    ]
+    for attrs in several:
+        case = Case("resize", x, sizes=sizes, coordinate_mode=how, **attrs)
+        inputs: list[Array | None] = [x, None, None, np.array(sizes, np.int64)]
+        want = onnx_run("Resize", inputs, coordinate_transformation_mode=how, **attrs)[0]
+        close(case.numpy()[0], want, 1e-4)
+        case.check(1e-4)

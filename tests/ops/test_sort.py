@@ -7,9 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+import smelt
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import Var
+from smelt.ir.module import IRModule
+from smelt.ir.types import tensor_type
+from smelt.relax.interpret import interpret
+from smelt.relax.nodes import Function, Tuple, TupleGetItem, call
+from smelt.relax.nodes import Var as Param
+from smelt.te import create_prim_func
+from smelt.tir import assert_structural_equal
+from smelt.tir.parser import parse
+from smelt.tir.printer import script
+from smelt.topi import get_op
 
-from .cases import Array, Case, data
+from .cases import Array, Case, close, data
 from .compiled import check_all, check_compiled, run_compiled
 
 ALL = ("float32", "float16", "float64", "bfloat16", "int8", "int32", "int64", "uint8")
@@ -116,6 +128,46 @@ def test_many_updates_of_one_place(reduction: str, dtype: str) -> None:
         Case("scatter_nd", data((4, 16), dtype), rows, data((4, 16), dtype), **more),
         Case("scatter_nd", data((4, 2), dtype), rows[1], data((2,), dtype), **more),
     ])  # fmt: skip
+
+
+PROGRAMS = [
+    Case("argsort", data((4, 70)), axis=0),
+    Case("sort", data((3, 4)), symbolic={0: {0: "n", 1: "m"}}),
+    Case("unique", data((9,), "int32")),
+    Case("cumsum", data((5, 4000)), axis=1),
+    Case("scatter_nd", data((4, 16)), np.array([[1], [2]]), data((2, 16))),
+]
+
+
+@pytest.mark.parametrize("case", PROGRAMS, ids=[c.name for c in PROGRAMS])
+def test_programs_are_text_and_can_be_built(case: Case) -> None:
+    instance = get_op(case.name).instance(case.types, get_op(case.name).normalize(case.attrs))
+    inputs = [t for t in instance.inputs if t is not None]
+    func = create_prim_func([*inputs, *instance.outputs], case.name)
+    assert_structural_equal(parse(script(func)), func)
+    want = case.numpy()
+    outs = [np.zeros(w.shape, w.dtype) for w in want]
+    smelt.build(func)(*[x for x in case.operands if x is not None], *outs)
+    for got, expected in zip(outs, want, strict=True):
+        close(got, expected)
+
+
+def test_programs_between_other_operators() -> None:
+    n = Var("n")
+    x = Param("x", tensor_type((n, 5, 4)))
+    turned = call("transpose", x, axes=(0, 2, 1))
+    best = call("topk", x, k=2, axis=1)
+    results = (
+        call("relu", call("multiply", call("sort", call("exp", x), axis=1), x)),
+        call("add", call("cumsum", turned, axis=1), turned),
+        call("exp", TupleGetItem(best, 0)),
+        TupleGetItem(best, 1),
+    )
+    function = Function((x,), Tuple(results))
+    given = data((6, 5, 4))
+    found = smelt.compile(IRModule({"main": function}), options=smelt.Options(threads=2))(given)
+    for got, want in zip(found, interpret(function, given), strict=True):
+        close(np.asarray(got.numpy()), want)
 
 
 def test_updates_of_no_place_are_left_out() -> None:

@@ -113,5 +113,5 @@ def test_programs() -> None:
     verify(m.with_functions({"main": Function((z,), call_tir(GlobalVar("add_one"), [z], z.type))}))
     fails(
         Function((X,), Tuple((X, RELU.replace(args=(Tuple((X,)),))))),
-        "main: call of relu ('act'): operand 0 is a tuple",
+        "main: call of relu ('act'): relu: operand 0 is a tuple; take one of its items",
     )

@@ -7,7 +7,6 @@ import pytest
 
 from smelt import relay
 from smelt.ir.errors import SmeltError
-from smelt.relax.nodes import call, constant
 
 Array = np.ndarray[Any, Any]
 
@@ -23,10 +22,8 @@ def says(caught: pytest.ExceptionInfo[SmeltError], text: str) -> None:
 
 
 def small() -> relay.IRModule:
-    """relu(conv2d(x, w) + b) * 2."""
-    x = relay.var("x", shape=(1, 2, 4, 4)).node
-    w = constant(np.ones((3, 2, 3, 3), "float32"), "w")
-    b = constant(np.ones((3, 1, 1), "float32"), "b")
-    y = call("relu", call("add", call("conv2d", x, w, pads=(1, 1, 1, 1)), b))
-    two = constant(np.array(2, "float32"))
-    return relay.IRModule({"main": relay.Function((x,), call("multiply", y, two))})
+    """relu(bias_add(conv2d(x, w), b)) * 2."""
+    x = relay.var("x", shape=(1, 2, 4, 4))
+    w, b = relay.const(np.ones((3, 2, 3, 3), "float32")), relay.const(np.ones(3, "float32"))
+    y = relay.nn.relu(relay.nn.bias_add(relay.nn.conv2d(x, w, padding=1), b))
+    return relay.IRModule.from_expr(relay.Function([x], y * 2.0))

@@ -137,10 +137,7 @@ def test_required_passes_run_at_any_level() -> None:
     close(run(lib), run(relay.build(small())))
 
 
-LEVELS = (
-    "InferType, SimplifyInference, FoldConstant, FoldScaleAxis, SimplifyExpr, CanonicalizeOps, "
-    "EliminateCommonSubexpr, DeadCodeElimination, RemoveUnusedFunctions, FuseOps"
-)
+LEVELS = ", ".join(relay.transform.LEVELS)
 
 
 def build_disabled() -> Any:
@@ -166,9 +163,12 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
         + ", ".join(Target("llvm").kind.options),
     ),
     (
-        lambda: relay.build(small(), executor=relay.backend.Executor("aot")),
+        lambda: relay.build(
+            small(), executor=relay.backend.Executor("aot", {"unpacked-api": True})
+        ),
         CompileError,
-        "relay.build: Executor('aot') cannot be built yet; today: graph",
+        "relay.build: Executor('aot') with unpacked-api=True, interface-api='packed' does not fit "
+        "Runtime('cpp')\n  legal: unpacked-api=False with interface-api='packed'",
     ),
     (
         lambda: relay.build(small(), runtime="crt"),
@@ -213,7 +213,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         build_disabled,
         Unsupported,
-        f"PassContext: no pass 'FuseOp'; nearest: FuseOps; passes: {LEVELS}",
+        f"PassContext: no pass 'FuseOp'; nearest: FuseOps, DefuseOps; passes: {LEVELS}",
     ),
     (
         lambda: PassContext(opt_level=4),
@@ -232,15 +232,14 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
         "PassContext: disabled_pass is a list of names, e.g. ['FuseOps']",
     ),
     (
-        lambda: relay.transform.AlterOpLayout(),
+        lambda: relay.transform.ToCPS(),
         Unsupported,
-        "relay.transform has no pass 'AlterOpLayout' (layouts are chosen by relay.build when "
-        f"memory is planned); passes: {LEVELS}",
+        f"relay.transform.ToCPS has no place here: {relay.transform.ABSENT['ToCPS']}",
     ),
     (
         lambda: relay.transform.FuseOps()(3),
         TypeMismatch,
-        "relay.transform.FuseOps takes an IRModule, not int",
+        "relay.transform.FuseOps takes an IRModule, not int; IRModule.from_expr(function) makes one",
     ),
 ]
 
@@ -254,20 +253,22 @@ def test_errors(fn: Callable[[], Any], kind: type[SmeltError], text: str) -> Non
 
 
 def test_a_pass_that_is_absent_is_no_attribute() -> None:
-    assert not hasattr(relay.transform, "AlterOpLayout")
+    assert not hasattr(relay.transform, "ToCPS")
     assert hasattr(relay.transform, "FuseOps")
 
 
 def test_exporting_what_cannot_be_exported(tmp_path: Path) -> None:
     lib = relay.build(small())
     with pytest.raises(SmeltError) as caught:
-        lib.export_library("m.tar")
-    says(caught, "cannot write m.tar: .tar files cannot be written yet; "
-                 "today: a shared library, e.g. model.so")  # fmt: skip
+        lib.export_library("m.zip")
+    says(caught, "cannot write m.zip: .zip files cannot be written; "
+                 "legal: a shared library, e.g. model.so, or model.tar")  # fmt: skip
     with pytest.raises(SmeltError) as caught:
-        lib.export_library(tmp_path / "m.so", fcompile=print)
-    says(caught, "export_library: fcompile and addons cannot be given; "
-                 "cc names the compiler to link with")  # fmt: skip
+        lib.export_library(tmp_path / "m.so", addons=["other"])
+    says(caught, "export_library: addons cannot be given; a library holds one model")
+    with pytest.raises(SmeltError) as caught:
+        lib.export_library(tmp_path / "m.so", lambda output, files, options: None)
+    assert str(caught.value).endswith("wrote no file library.so")
 
 
 def test_importing_what_cannot_be_imported(model: Any) -> None:

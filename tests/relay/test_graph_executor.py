@@ -181,7 +181,7 @@ ERRORS: list[tuple[Callable[[GraphModule], Any], str]] = [
         "net: no input 'fc.weight'\n  inputs: input float32[1, 3, 32, 32]\n"
         "  weights that relay.build bound are in the library and cannot be replaced",
     ),
-    (lambda m: m["walk"], "net: a graph executor has no function 'walk'"),
+    (lambda m: m["walk"], "net: an executor has no function 'walk'"),
 ]
 
 
@@ -202,7 +202,8 @@ def test_results_inside_are_not_kept(module: GraphModule, image: Array, expected
         says(
             caught,
             f"net: the result of kernel {name!r} is not kept: its memory is used again\n"
-            "  make it an output of the model to see it",
+            '  smelt.contrib.debug_executor, on lib["debug_create"]("default", device), keeps all '
+            "results",
         )
     with pytest.raises(InputError) as caught:
         module.debug_get_output(name + "x")

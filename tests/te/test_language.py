@@ -12,8 +12,9 @@ from smelt import te, topi
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.expr import EQ, NE, And, Expr, Not, Or, const
 from smelt.tir.interpret import interpret
-from smelt.tir.nodes import BufferLoad, BufferStore, For, Stmt
+from smelt.tir.nodes import BufferLoad, BufferStore, For, Stmt, seq, walk
 from smelt.tir.schedule import Schedule
+from smelt.tir.verify import verify
 
 Array = np.ndarray[Any, Any]
 
@@ -206,6 +207,24 @@ def test_extern_is_a_statement() -> None:
     b = te.extern((3, 4), [a], reversed_rows, name="flip")
     c = te.compute((3, 4), lambda i, j: b[i, j] * 2)
     np.testing.assert_array_equal(value(c, (a, A)), A[::-1] * 2)
+
+
+def test_what_an_extern_binds_has_a_name_of_its_own() -> None:
+    i = te.size_var("i")
+    a = te.placeholder((i, 4), name="A")
+
+    def twice(ins: list[te.Tensor], outs: list[te.Tensor]) -> Stmt:
+        row, j = te.var("i"), te.var("j")
+        body = BufferStore(outs[0], BufferLoad(ins[0], (row, j)) * 2, (row, j))
+        loop = For(row, const(0), i, For(j, const(0), const(4), body))
+        return seq(loop, loop)
+
+    b = te.extern((i, 4), [a], twice, name="B", dtype="float32")
+    func = te.create_prim_func([a, te.extern((i, 4), [b], twice, name="C", dtype="float32")])
+    verify(func)
+    assert [s.var.name for s in walk(func.body) if isinstance(s, For)] == [
+        "i_1", "j", "i_2", "j_1", "i_3", "j_2", "i_4", "j_3",
+    ]  # fmt: skip
 
 
 def test_extern_primfunc_is_a_program() -> None:

@@ -8,127 +8,41 @@ y = m.get_output(0).numpy()
 
 from __future__ import annotations
 
-import difflib
-import time
-from collections.abc import Callable, Mapping
+import json
 from typing import Any
 
-import numpy as np
-
 from smelt.relay.params import load_param_dict
-from smelt.runtime import (
-    BoundCall,
-    Device,
-    Executable,
-    InputError,
-    NDArray,
-    TensorInfo,
-    array,
-    empty,
-)
+from smelt.runtime import Device, InputError, NDArray, TensorInfo, array
+from smelt.runtime.executor import AotModule
 from smelt.runtime.report import TimeEvaluation as BenchmarkResult
+from smelt.runtime.report import node_names
 
 __all__ = ["BenchmarkResult", "GraphModule", "create"]
 
 
 def create(graph_json_str: str, libmod: Any, device: Device) -> GraphModule:
-    """A GraphModule of `graph, lib, params = relay.build(...)`; the graph is in the library."""
-    return GraphModule(libmod["default"](device))
+    """A GraphModule of `graph, lib, params = relay.build(...)`.
+
+    The order of the kernels is compiled code: the graph has to be the library's own.
+    """
+    made = GraphModule(libmod["default"](device))
+    try:
+        nodes = json.loads(graph_json_str)["nodes"]
+        names = [n["name"] for n in nodes if n["op"] != "null"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{made.module.name}: graph_json_str is no graph in JSON") from None
+    made.check_graph(names)
+    return made
 
 
-class GraphModule:
+class GraphModule(AotModule):
     """A model on buffers of its own. A run is one native call; one thread at a time may run it."""
-
-    def __init__(self, module: Executable) -> None:
-        """module: lib["default"](device)."""
-        if not isinstance(module, Executable):
-            raise InputError(
-                f'GraphModule takes lib["default"](device), not a {type(module).__name__}'
-            )
-        self.module = module
-        self._inputs: list[Any] = [None] * len(module.inputs)
-        self._lent: set[int] = set()
-        self._given_outputs: dict[int, Any] = {}
-        self._call: BoundCall | None = None
-        self._ran = False
-
-    # ---- inputs -------------------------------------------------------------------------------
-
-    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Copy an array (numpy, NDArray, or anything of DLPack) into an input, or several by name.
-
-        key  the input's name or number
-        """
-        if key is not None:
-            self._set(self.get_input_index(key), value)
-        for name, given in params.items():
-            self._set(self.get_input_index(name), given)
-
-    def _set(self, index: int, value: Any) -> None:
-        info = self.module.inputs[index]
-        view = self._checked("input", info, value)
-        mine = self._inputs[index]
-        if mine is None or index in self._lent or mine.shape != view.shape:
-            self._inputs[index] = mine = empty(view.shape, view.dtype)
-            self._lent.discard(index)
-            self._call = None
-        np.copyto(mine.numpy(), view)
-
-    def _checked(self, role: str, info: TensorInfo, value: Any) -> Any:
-        """An array as numpy sees it, of the right dtype and, as far as that is known, shape."""
-        signature = self.module.signature
-        view = signature.view(role, info, value)
-        fits = len(view.shape) == len(info.shape) and all(
-            isinstance(want, str) or want == have
-            for want, have in zip(info.shape, view.shape, strict=True)
-        )
-        if not fits:
-            raise signature.wrong(role, info, f"shape {list(view.shape)} given")
-        return view
-
-    def set_input_zero_copy(self, key: str | int | None = None, value: Any = None,
-                            **params: Any) -> None:  # fmt: skip
-        """Use arrays in place of the module's own inputs: runs read them where they lie."""
-        given = [*params.items(), *([] if key is None else [(key, value)])]
-        for name, lent in given:
-            index = self.get_input_index(name)
-            self._checked("input", self.module.inputs[index], lent)
-            self._inputs[index] = lent
-            self._lent.add(index)
-            self._call = None
-
-    def get_input(self, index: str | int, out: NDArray | None = None) -> NDArray:
-        """The module's own buffer of an input, or its contents copied into `out`."""
-        i = self.get_input_index(index)
-        if self._inputs[i] is None:
-            info = self.module.inputs[i]
-            if any(isinstance(d, str) for d in info.shape):
-                raise InputError(
-                    f"{self.module.name}: input {info.name!r} has no fixed size; set it first"
-                )
-            self._inputs[i] = empty(tuple([int(d) for d in info.shape]), info.dtype)
-            self._inputs[i].numpy()[...] = 0
-        given = self._inputs[i]
-        return _copied(given if isinstance(given, NDArray) else array(given), out)
-
-    def get_num_inputs(self) -> int:
-        """How many inputs."""
-        return len(self.module.inputs)
-
-    def get_input_index(self, name: str | int) -> int:
-        """The number of an input."""
-        return self._index("input", self.module.inputs, name)
-
-    def get_input_info(self) -> tuple[dict[str, tuple[Any, ...]], dict[str, str]]:
-        """Shapes and dtypes of the inputs by name; a size that is not fixed is its name."""
-        inputs = self.module.inputs
-        return {i.name: i.shape for i in inputs}, {i.name: i.dtype for i in inputs}
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
         """Set inputs from the bytes of relay.save_param_dict."""
         for name, value in load_param_dict(params_bytes).items():
             if name not in self.get_input_info()[0]:
-                raise self._unknown(
+                raise self.unknown(
                     "input", self.module.inputs, name,
                     "weights that relay.build bound are in the library and cannot be replaced",
                 )  # fmt: skip
@@ -139,151 +53,50 @@ class GraphModule:
         for name in load_param_dict(params_bytes):
             self.set_input_zero_copy(name, other.get_input(name))
 
-    # ---- running ------------------------------------------------------------------------------
+    # ---- inside -------------------------------------------------------------------------------
 
-    def run(self, **inputs: Any) -> None:
-        """Run the model once, after setting some inputs."""
-        if inputs:
-            self.set_input(**inputs)
-        call = self._call
-        if call is None:
-            call = self._call = self._bind()
-        call()
-        self._ran = True
+    def kernel_names(self) -> list[str]:
+        """The kernels in the order of the model; one that runs again has a number: relu_1."""
+        return node_names([k["name"] for k in self.module.metadata.get("kernels", ())])
 
-    def _bind(self) -> BoundCall:
-        missing = [
-            i for i, have in zip(self.module.inputs, self._inputs, strict=True) if have is None
-        ]
-        if missing:
+    def check_graph(self, names: list[str]) -> None:
+        """Refuse the kernels of another model's graph."""
+        mine = self.kernel_names()
+        if names != mine:
             raise InputError(
-                f"{self.module.name}: run: these inputs were never set: "
-                f"{self.module.signature.listing(missing)}"
+                f"{self.module.name}: the graph JSON is another model's: it has the kernels "
+                f"{', '.join(names) or 'none'}; the library has {', '.join(mine) or 'none'}"
             )
-        bound = self.module.bind(self._inputs)
-        if not self._given_outputs:
-            return bound
-        outputs = [self._given_outputs.get(i, o) for i, o in enumerate(bound.outputs)]
-        return self.module.bind(self._inputs, outputs)
-
-    # ---- outputs ------------------------------------------------------------------------------
-
-    def get_output(self, index: str | int, out: NDArray | None = None) -> NDArray:
-        """An output's buffer, which the next run writes again, or its contents copied to `out`."""
-        i = self._index("output", self.module.outputs, index)
-        if self._call is None or not self._ran:
-            raise InputError(f"{self.module.name}: get_output before run()")
-        found = self._call.outputs[i]
-        return _copied(found if isinstance(found, NDArray) else array(found), out)
-
-    def get_num_outputs(self) -> int:
-        """How many outputs."""
-        return len(self.module.outputs)
-
-    def get_output_index(self, name: str | int) -> int:
-        """The number of an output."""
-        return self._index("output", self.module.outputs, name)
-
-    def set_output_zero_copy(self, key: str | int, value: Any) -> None:
-        """Let runs write an output into this array."""
-        i = self._index("output", self.module.outputs, key)
-        self._checked("output", self.module.outputs[i], value)
-        self._given_outputs[i] = value
-        self._call = None
-        self._ran = False
 
     def debug_get_output(self, node: str | int, out: NDArray | None = None) -> NDArray:
-        """An output by name. Results inside the model are not kept: their memory is used again."""
+        """The result of a kernel, by name or number, or an output of the model by name.
+
+        Results inside a model are kept only where it was made by lib["debug_create"]; a kernel
+        with several results gives the first, the others are `debug_get_outputs`.
+        """
         if node in [o.name for o in self.module.outputs]:
             return self.get_output(node, out)
-        kernels = [k["name"] for k in self.module.metadata.get("kernels", ())]
-        if node in kernels or (isinstance(node, int) and 0 <= node < len(kernels)):
-            name = node if isinstance(node, str) else kernels[node]
+        found = self.debug_get_outputs(node)[0]
+        if out is not None:
+            found.copyto(out)
+            return out
+        return found
+
+    def debug_get_outputs(self, node: str | int) -> list[NDArray]:
+        """All results of a kernel in the last run, copied."""
+        names = self.kernel_names()
+        if isinstance(node, int) and 0 <= node < len(names):
+            index = node
+        elif node in names:
+            index = names.index(str(node))
+        else:
+            raise self.unknown("kernel", [TensorInfo(k, "", ()) for k in names], node)
+        if self.module.metadata.get("intermediates") is None:
             raise InputError(
-                f"{self.module.name}: the result of kernel {name!r} is not kept: its memory is "
-                "used again\n  make it an output of the model to see it"
+                f"{self.module.name}: the result of kernel {names[index]!r} is not kept: its "
+                'memory is used again\n  smelt.contrib.debug_executor, on lib["debug_create"]'
+                '("default", device), keeps all results'
             )
-        raise self._unknown("kernel", [TensorInfo(k, "", ()) for k in kernels], node)
-
-    # ---- measuring ----------------------------------------------------------------------------
-
-    def benchmark(
-        self,
-        device: Device | None = None,
-        func_name: str = "run",
-        repeat: int = 5,
-        number: int = 5,
-        min_repeat_ms: float | None = None,
-        limit_zero_time_iterations: int = 100,
-        end_to_end: bool = False,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-        **inputs: Any,
-    ) -> BenchmarkResult:
-        """Time runs: `repeat` times the mean of `number` runs, after one that is not timed.
-
-        device         the module's own; there for the classic signature
-        min_repeat_ms  take more runs, where `number` of them last shorter
-        end_to_end     time setting `inputs` and copying the outputs out as well
-        """
-        if func_name != "run":
-            raise InputError(f"benchmark: func_name={func_name!r}; only 'run' can be timed")
-        if repeat < 1 or number < 1:
-            raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
-        self.run(**inputs)
-        assert self._call is not None
-        timed: Callable[[int], float] = (
-            (lambda n: self._whole(n, inputs)) if end_to_end else self._call.time
-        )
-        if min_repeat_ms:
-            while timed(number) * number < min_repeat_ms and number < 1 << 24:
-                number *= 2
-        results = []
-        for i in range(repeat):
-            if cooldown_interval_ms and i and i % repeats_to_cooldown == 0:
-                time.sleep(cooldown_interval_ms / 1e3)
-            results.append(timed(number) / 1e3)
-        return BenchmarkResult(tuple(results))
-
-    def _whole(self, number: int, inputs: Mapping[str, Any]) -> float:
-        """Milliseconds per run with copies in and out."""
-        start = time.perf_counter()
-        for _ in range(number):
-            self.run(**inputs)
-            for i in range(self.get_num_outputs()):
-                self.get_output(i).numpy().copy()
-        return (time.perf_counter() - start) * 1e3 / number
-
-    # ---- names --------------------------------------------------------------------------------
-
-    def _index(self, role: str, infos: tuple[TensorInfo, ...], key: str | int) -> int:
-        if isinstance(key, int) and 0 <= key < len(infos):
-            return key
-        names = [i.name for i in infos]
-        if isinstance(key, str) and key in names:
-            return names.index(key)
-        raise self._unknown(role, infos, key)
-
-    def _unknown(self, role: str, infos: Any, key: object, hint: str = "") -> InputError:
-        names = [i.name for i in infos]
-        near = difflib.get_close_matches(str(key), names, 3)
-        nearest = f"; nearest: {', '.join(near)}" if near else ""
-        shown = "; ".join(str(i) if i.dtype else i.name for i in infos) or "none"
-        more = f"\n  {hint}" if hint else ""
-        return InputError(f"{self.module.name}: no {role} {key!r}{nearest}\n  "
-                          f"{role}s: {shown}{more}")  # fmt: skip
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The methods by name: module["run"]()."""
-        method = getattr(self, name, None) if not name.startswith("_") else None
-        if not callable(method):
-            raise InputError(f"{self.module.name}: a graph executor has no function {name!r}")
-        found: Callable[..., Any] = method
-        return found
-
-
-def _copied(found: NDArray, out: NDArray | None) -> NDArray:
-    if out is None:
-        return found
-    found.copyto(out)
-    return out
+        if not self._ran:
+            raise InputError(f"{self.module.name}: debug_get_output before run()")
+        return [array(a) for a in self.bound().results_of(index)]

@@ -74,7 +74,7 @@ def once(value: Node) -> Part:
 @singledispatch
 def structure(node: Any) -> Iterable[Part]:
     """What a node consists of: its fields, unless its class is registered with something else."""
-    return [field("." + f, getattr(node, f)) for f in node.fields]
+    return [field("." + f, getattr(node, f)) for f in node.__match_args__]
 
 
 @singledispatch

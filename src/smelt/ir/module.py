@@ -30,7 +30,7 @@ class FunctionName(str):
 
 @singledispatch
 def as_function(expr: Any) -> Node:
-    """A function that computes an expression of its free variables; each level registers its own."""
+    """A function that computes an expression of its free variables; levels register theirs."""
     raise TypeError(f"IRModule.from_expr: a {type(expr).__name__} is no expression of a program")
 
 

@@ -24,6 +24,7 @@ from smelt.tir.nodes import (
     no_op,
     seq,
     sub_statements,
+    walk,
 )
 from smelt.tir.rewrite import Rewriter, loads
 
@@ -140,11 +141,17 @@ def shrunk(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> tuple[Buffer, tuple[E
     """A buffer of what `s` touches of another one, and where in that one it begins."""
     accesses: list[tuple[tuple[Expr, ...], dict[Var, tuple[Expr, Expr]]]] = []
     _collect(s, buffer, {}, accesses)
+    stored = {x.buffer for x in walk(s) if isinstance(x, BufferStore)}
     low: list[Expr] = []
     shape: list[Expr] = []
     for d, extent in enumerate(buffer.shape):
         found = [analyzer.interval(indices[d], domains) for indices, domains in accesses]
-        bounds = [b for b in found if b is not None]
+        # a bound that data says may be another one at the next access
+        bounds = [
+            b
+            for b in found
+            if b is not None and not any(x.buffer in stored for e in b for x in loads(e))
+        ]
         if len(bounds) < len(found):
             low.append(const(0, INDEX))
             shape.append(extent)
@@ -158,7 +165,8 @@ def shrunk(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> tuple[Buffer, tuple[E
         # dropped
         whole = buffer.scope == "local" and isinstance(size, IntImm)
         if not whole and (
-            (not isinstance(size, IntImm) and isinstance(extent, IntImm))
+            loads(size)
+            or (not isinstance(size, IntImm) and isinstance(extent, IntImm))
             or analyzer.can_prove(size >= extent)
         ):
             upper = analyzer.bounds(size)[1]

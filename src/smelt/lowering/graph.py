@@ -20,9 +20,17 @@ from smelt.relax.nodes import call as graph_call
 from smelt.relax.views import VIEW_NAMES, View, dense, dense_in_order, is_dense, view_of
 from smelt.topi.registry import Op
 
-from .layout import channel_operands, keeps_channels_last, kernel_order
+from .layout import channel_operands, keeps_channels_last, kernel_order, may_write_rows
 
-__all__ = ["GraphPlan", "Launch", "Place", "Storage", "plan_graph"]
+__all__ = [
+    "GraphPlan",
+    "Launch",
+    "Place",
+    "Storage",
+    "plan_graph",
+    "symbol_of",
+    "with_flat_results",
+]
 
 
 @dataclass(eq=False)
@@ -60,12 +68,17 @@ class Place:
 
 @dataclass
 class Launch:
-    """One kernel call: a fused group on some places."""
+    """One kernel call: a fused group, or an external function, on some places."""
 
     group: Function
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
     name: str
+
+    @property
+    def external(self) -> bool:
+        """Whether a back end of its own computes it."""
+        return "Compiler" in self.group.attrs
 
 
 @dataclass
@@ -102,6 +115,7 @@ class _Planner:
         self.made_by: dict[Storage, int] = {}
         self.launches: list[Launch] = []
         self.turned: dict[Place, Place] = {}
+        self.straight: dict[Place, Place] = {}
 
     def plan(self) -> GraphPlan:
         """Walk the graph, operands first."""
@@ -148,14 +162,18 @@ class _Planner:
     def call(self, v: Call) -> None:
         """A kernel, or a view."""
         if isinstance(v.op, GlobalVar):
-            self.launch(v, self.mod[v.op.name], [self.place(a) for a in v.args if a is not None])
+            group = self.mod[v.op.name]
+            if "Compiler" in group.attrs:
+                self.external(v, group, symbol_of(group, v.op.name))
+            else:
+                self.launch(v, group, [self.place(a) for a in v.args if a is not None])
             return
-        if v.op.name in VIEW_NAMES:
+        if v.callee in VIEW_NAMES:
             source = v.args[0]
             assert source is not None
             assert isinstance(v.type, TensorType)
             at = self.place(source)
-            made = view_of(v.op.name, v.attrs, at.view, v.type.shape, self.analyzer)
+            made = view_of(v.callee, v.attrs, at.view, v.type.shape, self.analyzer)
             if made is not None and _views_allowed(made):
                 self.places[id(v)] = Place(at.storage, made)
                 self.follow(v, source)
@@ -185,7 +203,7 @@ class _Planner:
         if (
             origin is None
             or isinstance(v.op, GlobalVar)
-            or v.op.name not in ("reshape", "squeeze", "expand_dims")
+            or v.callee not in ("reshape", "squeeze", "expand_dims")
         ):
             return
         if origin[0] in self.refused or origin[0] in self.orders:
@@ -218,6 +236,32 @@ class _Planner:
             Launch(group, tuple(inputs), tuple(made), str(group.attrs.get("name", "kernel")))
         )
         self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
+
+    def external(self, v: Call, group: Function, symbol: str) -> None:
+        """A call of an external function: everything dense and row-major."""
+        self.refused.add(id(v))
+        inputs = [self.row_major(a) for a in v.args if a is not None]
+        made = [
+            Place(Storage("temporary", t.dtype, t.bytes(), name=v.name), dense(t.shape))
+            for t in _types(v.type)
+        ]
+        self.launches.append(Launch(group, tuple(inputs), tuple(made), symbol))
+        self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
+
+    def row_major(self, v: RelaxExpr) -> Place:
+        """A value row-major in memory without gaps, copied where it is not."""
+        at = self.place(v)
+        if is_dense(at.view, self.analyzer):
+            return at
+        if at.storage.kind == "temporary" and self.may_reorder(v, at.storage):
+            raise _Conflict(id(v), tuple(range(len(at.view.shape))))
+        found = self.straight.get(at)
+        if found is None:
+            t = TensorType(at.view.shape, at.storage.dtype)
+            found = self.straight[at] = Place(Storage("temporary", t.dtype, t.bytes()),
+                                              dense(t.shape))  # fmt: skip
+            self.launches.append(Launch(_copy_group(t), (at,), (found,), "copy"))
+        return found
 
     def channels_last(self, at: Place) -> Place:
         """A value with its channels next to each other in memory, copied where they are not."""
@@ -259,14 +303,15 @@ class _Planner:
     def may_reorder(self, r: RelaxExpr, s: Storage) -> bool:
         """Whether the kernel behind a result should write it row-major itself.
 
-        Cheap ones do; convolutions and their like would lose more than a copy costs.
+        Cheap ones do; most convolutions and their like would lose more than a copy costs.
         """
         made = self.made_by.get(s)
         if made != id(r) or made in self.orders or made in self.refused:
             return False
         if not isinstance(r, Call) or not isinstance(r.op, GlobalVar):
             return False
-        return not keeps_channels_last(self.mod[r.op.name])
+        group = self.mod[r.op.name]
+        return not keeps_channels_last(group) or may_write_rows(group)
 
     def copied(self, r: RelaxExpr, at: Place) -> Storage:
         """A result copied into memory of its own."""
@@ -275,6 +320,11 @@ class _Planner:
         s = Storage("temporary", t.dtype, t.bytes())
         self.launches.append(Launch(_copy_group(t), (at,), (Place(s, dense(t.shape)),), "copy"))
         return s
+
+
+def symbol_of(func: Function, name: str) -> str:
+    """The name of an external function's code."""
+    return str(func.attrs.get("global_symbol", name))
 
 
 def _copy_group(t: TensorType) -> Function:
@@ -320,8 +370,28 @@ def _symbols(main: Function) -> list[Var]:
     return list(found)
 
 
+def with_flat_results(mod: IRModule) -> IRModule:
+    """A module whose "main" gives tensors, or a tuple of them, and no tuples inside."""
+    main = mod["main"]
+    items: list[RelaxExpr] = []
+    todo: list[RelaxExpr] = [main.body]
+    while todo:
+        v = todo.pop()
+        if isinstance(v, GraphTuple):
+            todo += reversed(v.items)
+        elif isinstance(v.type, TupleType):
+            todo += [TupleGetItem(v, i) for i in reversed(range(len(v.type.items)))]
+        else:
+            items.append(v)
+    before = main.results()
+    if len(items) == len(before) and all(a is b for a, b in zip(items, before, strict=True)):
+        return mod
+    return mod.with_functions({"main": main.replace(body=GraphTuple(tuple(items)))})
+
+
 def plan_graph(mod: IRModule) -> GraphPlan:
     """The launches of "main", with memory orders settled."""
+    mod = with_flat_results(mod)
     main = mod["main"]
     orders: dict[int, tuple[int, ...]] = {}
     refused: set[int] = set()

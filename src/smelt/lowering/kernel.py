@@ -9,7 +9,7 @@ from smelt.codegen.llvm_text import emit_module
 from smelt.ir.dtype import bytes_of
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.relax.nodes import Function, tensor_type_of
+from smelt.relax.nodes import Function
 from smelt.relax.views import View
 from smelt.rules.cpu import schedule
 from smelt.rules.cpu.fallback import schedule_fallback
@@ -17,12 +17,13 @@ from smelt.target import Hardware, Target, hardware_of
 from smelt.tir.nodes import Block, Buffer, PrimFunc, walk
 from smelt.tir.schedule import Schedule
 
+from .custom import Prepared, packs_of
 from .group import group_to_prim_func
 from .lower import lower
-from .packing import Pack, pack_of
+from .packing import Pack
 from .watch import Check, Observer, StageWriter
 
-__all__ = ["Artifact", "KernelSpec", "build_kernel", "scheduled"]
+__all__ = ["Artifact", "KernelSpec", "build_kernel", "plain_program", "scheduled"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class KernelSpec:
     inputs     views of the parameters; offsets do not matter
     constants  which parameters are known at compile time, so that they may be packed
     cores      processors to divide the work among
+    prepared   the program, where the group has operators that only the user's process knows
     """
 
     symbol: str
@@ -43,6 +45,7 @@ class KernelSpec:
     target: Target
     cores: int
     opt_level: int = 3
+    prepared: Prepared | None = None
 
 
 @dataclass(frozen=True)
@@ -69,14 +72,27 @@ def hardware_for(spec_target: Target, cores: int) -> Hardware:
     return hardware_of(spec_target, cpu_features(spec_target)).replace(cores=cores)
 
 
+def plain_program(spec: KernelSpec, name: str = "") -> PrimFunc:
+    """The kernel's program without a schedule, under a name or the symbol."""
+    if spec.prepared is not None:
+        return spec.prepared.plain.with_attrs(name=name or spec.symbol)
+    return group_to_prim_func(spec.group, spec.inputs, spec.outputs, name or spec.symbol)
+
+
+UNTILED = 4
+"""Vector registers that level 0 schedules for: one sum at a time, so that loops stay as written."""
+
+
 def scheduled(spec: KernelSpec) -> Schedule:
-    """The kernel's program with its default schedule."""
-    func = group_to_prim_func(spec.group, spec.inputs, spec.outputs, spec.symbol)
+    """The kernel's program with its default schedule, or that of its operators' own rules."""
+    if spec.prepared is not None and spec.prepared.scheduled is not None:
+        return Schedule(spec.prepared.scheduled.with_attrs(name=spec.symbol))
+    func = plain_program(spec)
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
     hardware = hardware_for(spec.target, spec.cores)
     if spec.opt_level == 0:
         sch = Schedule(func)
-        schedule_fallback(sch, hardware)
+        schedule_fallback(sch, hardware.replace(vector_registers=UNTILED))
         return sch
     return schedule(func, hardware, names)
 
@@ -88,12 +104,14 @@ def build_kernel(spec: KernelSpec, dump: str = "", check: bool = False) -> Artif
     check  whether the interpreter judges every lowering pass
     """
     sch = scheduled(spec)
+    own = spec.prepared if spec.prepared is not None and spec.prepared.scheduled else None
+    trace = str(sch.trace) if own is None else own.trace
+    packs = packs_of(spec.group, sch) if own is None else own.packs
     watchers: list[Observer] = []
     writer = StageWriter(dump, str(spec.group.attrs.get("name", spec.symbol)))
     if dump:
-        plain = group_to_prim_func(spec.group, spec.inputs, spec.outputs, spec.symbol)
-        writer("tir", plain)
-        writer.text("trace", str(sch.trace))
+        writer("tir", plain_program(spec))
+        writer.text("trace", trace)
         writer("scheduled", sch.func)
         watchers.append(writer)
     if check:
@@ -117,31 +135,11 @@ def build_kernel(spec: KernelSpec, dump: str = "", check: bool = False) -> Artif
         ]
     )
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
-    return Artifact(
-        code, scalars, workspaces, _packs(spec, sch), _flops(sch.func, spec), str(sch.trace)
-    )
+    return Artifact(code, scalars, workspaces, packs, _flops(sch.func, spec), trace)
 
 
 def _bytes(b: Buffer) -> int:
     return bytes_of(b.type)
-
-
-def _packs(spec: KernelSpec, sch: Schedule) -> tuple[Pack | None, ...]:
-    """What `transform_layout` did to the parameters, read off the trace."""
-    maps = {
-        str(i.args["buffer"]): i.args["index_map"]
-        for i in sch.trace.insts
-        if i.name == "transform_layout"
-    }
-    packs: list[Pack | None] = []
-    for before, after in zip(spec.group.params, sch.func.buffers, strict=False):
-        shape = after.fixed_shape()
-        old = tensor_type_of(before).fixed_shape()
-        text = maps.get(after.name)
-        packs.append(
-            None if text is None or shape is None or old is None else pack_of(str(text), old, shape)
-        )
-    return tuple(packs)
 
 
 def _flops(func: PrimFunc, spec: KernelSpec) -> Expr:

@@ -17,21 +17,32 @@ from smelt.codegen.llvm import ObjectCompiler, cpu_features, link_in_process
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
-from smelt.ir.errors import InternalError
+from smelt.ir.errors import CompileError, InternalError
 from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars, substitute
-from smelt.relax.nodes import Call, Constant, Function, values
+from smelt.relax.nodes import Call, Constant, Function, memory_key, values
 from smelt.relax.views import dense
 from smelt.runtime.executable import Executable
+from smelt.runtime.native import ABI_VERSION
 from smelt.target import Target
 from smelt.tir.printer import script
 
-from .graph import GraphPlan, Launch, Place, Storage, plan_graph
+from .custom import Prepared, custom_ops, prepare
+from .external import (
+    External,
+    Externals,
+    check_types,
+    entry_of,
+    external_call,
+    operators_of,
+    wrapper,
+)
+from .graph import GraphPlan, Launch, Place, Storage, plan_graph, with_flat_results
 from .host import ENTRY, PLAN, KernelCall, entry_program, plan_program
-from .kernel import Artifact, KernelSpec
+from .kernel import Artifact, KernelSpec, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .watch import check_wanted, dump_folder, write_text
@@ -44,13 +55,16 @@ BUILD = "smelt.lowering.kernel:build_kernel"
 
 @dataclass
 class Model:
-    """Everything that compiling a graph gave, before it is linked."""
+    """Everything that compiling a graph gave, before it is linked.
+
+    externals  what back ends made of external functions, by symbol, and their constants
+    """
 
     plan: GraphPlan
-    specs: list[KernelSpec]
     calls: list[KernelCall]
     memory: MemoryPlan
     artifacts: dict[str, Artifact]
+    externals: dict[str, tuple[External, list[Storage]]]
 
 
 def form_of(group: Function) -> str:
@@ -73,15 +87,31 @@ def form_of(group: Function) -> str:
     return "\n".join(lines)
 
 
-def spec_of(launch: Launch, target: Target, options: Options) -> KernelSpec:
-    """What to compile for a launch; equal launches give specs with one symbol."""
+def spec_of(
+    launch: Launch, target: Target, options: Options, made: dict[Any, Prepared] | None = None
+) -> KernelSpec:
+    """What to compile for a launch; equal launches give specs with one symbol.
+
+    made  programs of groups with the user's own operators that were made already
+    """
     inputs = tuple([p.view.replace(offset=const(0)) for p in launch.inputs])
     outputs = tuple([p.view.replace(offset=const(0)) for p in launch.outputs])
     constants = tuple([p.storage.kind == "constant" and _plain(p) for p in launch.inputs])
+    places = repr((inputs, outputs, constants))
+    group, prepared = launch.group, None
+    if custom_ops(group):
+        made = {} if made is None else made
+        key = (group, places)
+        if key not in made:
+            hardware = hardware_for(target, options.cores)
+            made[key] = prepare(group, inputs, outputs, constants, hardware,
+                                rules=options.opt_level > 0, check=options.verify > 0)  # fmt: skip
+        prepared = made[key]
+        group = prepared.group
     text = "\n".join(
         [
-            form_of(launch.group),
-            repr((inputs, outputs, constants)),
+            form_of(group) if prepared is None else prepared.text,
+            places,
             str(target),
             str(options.cores),
             str(options.opt_level),
@@ -89,8 +119,9 @@ def spec_of(launch: Launch, target: Target, options: Options) -> KernelSpec:
     )
     symbol = "k" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     return KernelSpec(
-        symbol, launch.group, inputs, outputs, constants, target, options.cores, options.opt_level
-    )
+        symbol, group, inputs, outputs, constants, target, options.cores, options.opt_level,
+        prepared,
+    )  # fmt: skip
 
 
 def _plain(p: Place) -> bool:
@@ -100,42 +131,70 @@ def _plain(p: Place) -> bool:
 
 
 def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[KernelSpec]:
-    """One spec a launch."""
-    return [spec_of(launch, target, options) for launch in plan.launches]
+    """One spec a launch that is smelt's to compile."""
+    made: dict[Any, Prepared] = {}
+    return [spec_of(x, target, options, made) for x in plan.launches if not x.external]
 
 
 def build_model(
-    mod: IRModule, target: Target, options: Options, progress: Progress | None = None
+    mod: IRModule,
+    target: Target,
+    options: Options,
+    progress: Progress | None = None,
+    externals: Externals | None = None,
+    *,
+    keep: bool = False,
 ) -> Executable:
-    """Compile a fused graph for a (resolved) target and load it into this process."""
-    model = compile_graph(mod, target, options, progress)
+    """Compile a fused graph for a (resolved) target and load it into this process.
+
+    externals  what back ends made of the external functions, by symbol
+    keep       give every result memory of its own, so that it can be read after a run
+    """
+    mod = with_flat_results(mod)
+    model = compile_graph(mod, target, options, progress, externals, keep=keep)
     weights, places = _weights(model)
     entry = entry_program(model.plan, model.calls, model.memory, places)
     outputs = [x for r in mod["main"].results() for x in r.type.shape]
     plan = plan_program(model.plan.symbols, model.memory.total, outputs)
     if folder := dump_folder(options):
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
-    host = _host_object(emit_module([entry, plan]), target, cache_of(options))
-    objects = [host, *[a.object for a in model.artifacts.values()]]
-    addresses, keep = link_in_process(objects, [ENTRY, PLAN])
+    texts = [emit_module([entry, plan]), "\n".join(_wrappers(model))]
+    objects = [_host_object(ir, target, cache_of(options)) for ir in texts if ir]
+    objects += [a.object for a in model.artifacts.values()]
+    objects += [made.object for made, _ in model.externals.values() if made.object]
+    addresses, alive = link_in_process(objects, [ENTRY, PLAN])
     metadata = _metadata(mod, model, target, weights.nbytes)
+    if listed := _external_entries(model, places):
+        metadata["externals"] = listed
+    if keep:
+        metadata["intermediates"] = [_results(x, model.memory) for x in model.plan.launches]
     return Executable(
-        addresses[ENTRY], addresses[PLAN], metadata, weights, keep, options.threads, objects
+        addresses[ENTRY], addresses[PLAN], metadata, weights, alive, options.threads, objects
     )
 
 
 def compile_graph(
-    mod: IRModule, target: Target, options: Options, progress: Progress | None = None
+    mod: IRModule,
+    target: Target,
+    options: Options,
+    progress: Progress | None = None,
+    externals: Externals | None = None,
+    *,
+    keep: bool = False,
 ) -> Model:
-    """All kernels of a fused graph compiled, memory planned."""
+    """All kernels of a fused graph compiled, memory planned; `keep` as of `build_model`."""
     plan = plan_graph(mod)
-    specs = kernel_specs(plan, target, options)
-    unique = {s.symbol: s for s in specs}
-    artifacts = build_kernels(list(unique.values()), options, progress)
     symbols = {v.name: v for v in plan.symbols}
+    outside = _externals(plan, externals or {}, symbols)
+    specs = iter(kernel_specs(plan, target, options))
+    own = [None if x.external else next(specs) for x in plan.launches]
+    unique = {s.symbol: s for s in own if s is not None}
+    artifacts = build_kernels(list(unique.values()), options, progress)
     calls = [
-        _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
-        for n, (launch, s) in enumerate(zip(plan.launches, specs, strict=True))
+        external_call(launch, *outside[launch.name])
+        if s is None
+        else _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
+        for n, (launch, s) in enumerate(zip(plan.launches, own, strict=True))
     ]
     temporaries = {
         p.storage: None
@@ -143,9 +202,59 @@ def compile_graph(
         for p in (*launch.inputs, *launch.outputs)
         if p.storage.kind == "temporary"
     }
+    if keep:
+        for s in temporaries:
+            s.first, s.last = 0, len(plan.launches)
     scratch = [w for c in calls for w in c.workspaces]
     memory = plan_memory([*temporaries, *scratch], plan.symbols)
-    return Model(plan, specs, calls, memory, artifacts)
+    return Model(plan, calls, memory, artifacts, outside)
+
+
+def _externals(
+    plan: GraphPlan, given: Externals, symbols: Mapping[str, Var]
+) -> dict[str, tuple[External, list[Storage]]]:
+    """What was made of each external function that is called, and storages for its constants."""
+    found: dict[str, tuple[External, list[Storage]]] = {}
+    for launch in plan.launches:
+        if not launch.external:
+            continue
+        if launch.name not in given:
+            raise CompileError(
+                f"{launch.name} belongs to the back end {launch.group.attrs['Compiler']!r}, and no "
+                "code of it is given: smelt.byoc.compile_externals makes it"
+            )
+        made = given[launch.name]
+        check_types(launch, made, symbols)
+        if launch.name not in found:
+            found[launch.name] = (
+                made,
+                [
+                    Storage("constant", dt.from_numpy(a.dtype), const(a.nbytes), data=a, name=name)
+                    for name, a in made.constants.items()
+                ],
+            )
+    return found
+
+
+def _wrappers(model: Model) -> list[str]:
+    """LLVM text between the host program and the external functions."""
+    symbols = {v.name: v for v in model.plan.symbols}
+    table = [s for s, (made, _) in model.externals.items() if not made.object]
+    first = {c.launch.name: c for c in model.calls if c.launch.external}
+    return [
+        wrapper(made, first[s], table.index(s) if s in table else -1, symbols)
+        for s, (made, _) in model.externals.items()
+    ]
+
+
+def _external_entries(model: Model, places: Mapping[Storage, int]) -> list[dict[str, Any]]:
+    """The metadata of the functions that Python code runs, in the order of the host's table."""
+    launches = {x.name: x for x in model.plan.launches if x.external}
+    return [
+        entry_of(made, launches[symbol], {s.name: places[s] for s in storages}, size_text)
+        for symbol, (made, storages) in model.externals.items()
+        if not made.object
+    ]
 
 
 def cache_of(options: Options) -> ObjectCache | None:
@@ -273,16 +382,17 @@ def _weights(model: Model) -> tuple[np.ndarray, dict[Storage, int]]:
     offsets: dict[Storage, int] = {}
     items: dict[Any, tuple[int, Storage]] = {}
     size = 0
-    for c in model.calls:
-        for p in c.places:
-            s = p.storage
-            if s.kind != "constant" or s in offsets:
-                continue
-            key = (id(s.data), getattr(s, "pack", None))
-            if key not in items:
-                items[key] = (size, s)
-                size += -(-s.fixed_bytes // ALIGNMENT) * ALIGNMENT
-            offsets[s] = items[key][0]
+    storages = [p.storage for c in model.calls for p in c.places]
+    storages += [s for _, own in model.externals.values() for s in own]
+    for s in storages:
+        if s.kind != "constant" or s in offsets:
+            continue
+        known = None if s.data is None else memory_key(s.data)
+        key = (known, getattr(s, "pack", None))
+        if key not in items:
+            items[key] = (size, s)
+            size += -(-s.fixed_bytes // ALIGNMENT) * ALIGNMENT
+        offsets[s] = items[key][0]
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     blob = raw[start : start + size]
@@ -310,41 +420,65 @@ def size_text(e: Expr) -> int | str:
 
 def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -> dict[str, Any]:
     main = mod["main"]
-    names = main.attrs.get("output_names") or [f"output{i}" for i in range(len(main.results()))]
+    names = main.attrs.get("output_names") or ()
+    if len(names) != len(main.results()):  # a tuple that was laid flat has more than were named
+        names = [f"output{i}" for i in range(len(main.results()))]
 
     def tensor(name: str, t: TensorType) -> dict[str, Any]:
         return {"name": name, "dtype": t.dtype, "shape": [size_text(e) for e in t.shape]}
 
-    kernels = []
-    for c in model.calls:
-        launch = c.launch
-        moved: Expr = const(0)
-        for p in (*launch.inputs, *launch.outputs):
-            moved = moved + _size(p)
-        ops = [v.op.name for v in values(launch.group.body) if isinstance(v, Call)]
-        kernels.append(
-            {
-                "name": launch.name,
-                "ops": ops,
-                "flops": size_text(model.artifacts[c.symbol].flops),
-                "bytes": size_text(moved),
-                "symbol": c.symbol,
-            }
-        )
     total = model.memory.total
     return {
-        "abi": 1,
+        "abi": ABI_VERSION,
         "name": str(mod.attrs.get("name", "model")),
         "target": str(target),
         "inputs": [tensor(p.name, p.type) for p in main.params],
         "outputs": [tensor(str(n), r.type) for n, r in zip(names, main.results(), strict=True)],
         "symbols": [v.name for v in model.plan.symbols],
         "features": needed_features(target),
-        "kernels": kernels,
+        "kernels": [_kernel(c, model, mod) for c in model.calls],
         "weights_bytes": weights_bytes,
         "workspace_bytes": total.value if isinstance(total, IntImm) else None,
         "live_bytes": model.memory.live,
     }
+
+
+def _results(launch: Launch, memory: MemoryPlan) -> list[dict[str, Any]]:
+    """Where a launch's results are to be read after a run."""
+    found = []
+    for p in launch.outputs:
+        s = p.storage
+        inside = s.kind == "temporary"
+        start = p.view.offset * dt.bytes_of(s.dtype)
+        found.append(
+            {
+                "dtype": s.dtype,
+                "shape": [size_text(e) for e in p.view.shape],
+                "strides": [size_text(e) for e in p.view.strides],
+                "offset": size_text(memory.offsets[s] + start if inside else start),
+                "output": None if inside else s.index,
+            }
+        )
+    return found
+
+
+def _kernel(c: KernelCall, model: Model, mod: IRModule) -> dict[str, Any]:
+    """What the metadata say of one launch. The work of an external function is not known."""
+    launch = c.launch
+    moved: Expr = const(0)
+    for p in (*launch.inputs, *launch.outputs):
+        moved = moved + _size(p)
+    known = None if launch.external else size_text(model.artifacts[c.symbol].flops)
+    described = {
+        "name": launch.name,
+        "ops": operators_of(launch.group, mod.functions),
+        "flops": known,
+        "bytes": size_text(moved),
+        "symbol": launch.name if launch.external else c.symbol,
+    }
+    if launch.external:
+        described["compiler"] = str(launch.group.attrs["Compiler"])
+    return described
 
 
 def _size(p: Place) -> Expr:

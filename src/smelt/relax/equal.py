@@ -83,7 +83,8 @@ def _(f: Function) -> Iterable[Part]:
 
 @structure.register
 def _(c: Constant) -> Iterable[Part]:
-    return [once(c), field(".type", c.type), field(".data", c.data)]
+    parts = [field(".type", c.type), field(".data", c.data)]
+    return [once(c), *parts] if c.data.ndim else parts  # a number is the same wherever it stands
 
 
 @structure.register

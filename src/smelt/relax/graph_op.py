@@ -16,6 +16,7 @@ import difflib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
 from smelt.topi.registry import Attrs, Op
@@ -130,9 +131,9 @@ class GraphOp(Op):
     def normalize(self, attrs: Attrs) -> dict[str, Any]:
         """All attributes in declared order, in the form that calls hold."""
         full = super().normalize(attrs)
-        return full if self.prepare is None else self.prepare(full)
+        return full if self.prepare is None else self._named(self.prepare, full)
 
-    def instance(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]
+    def instance(self, types: Sequence[Type | None], attrs: Attrs) -> Any:
         """The expansion for operands of these types (None = operand left out)."""
         return super().instance(types, attrs)  # type: ignore[arg-type]
 
@@ -160,7 +161,7 @@ class GraphOp(Op):
                 )
         return self._body(call.args, call.attrs)
 
-    def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:  # type: ignore[override]
+    def _trace(self, types: Sequence[Type | None], attrs: Attrs) -> Any:
         self._check_count(types)  # type: ignore[arg-type]
         names = [*self.operands, *[f"arg{i}" for i in range(len(types))]]
         params = tuple(
@@ -169,13 +170,17 @@ class GraphOp(Op):
         return GraphOpInstance(params, self._body(params, attrs), self.fixed_kind)
 
     def _body(self, args: Sequence[RelaxExpr | None], attrs: Attrs) -> RelaxExpr:
+        made = self._named(self.fn, *args, **attrs)
+        return Tuple(tuple(made)) if isinstance(made, list | tuple) else made
+
+    def _named(self, fn: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+        """What a function gives; its errors name the operator."""
         try:
-            made = self.fn(*args, **attrs)
+            return fn(*args, **attrs)
         except SmeltError as e:
             if str(e).startswith(self.name + ":"):
                 raise
             raise type(e)(f"{self.name}: {e}") from e
-        return Tuple(tuple(made)) if isinstance(made, list | tuple) else made
 
 
 def _kind(body: RelaxExpr) -> str:
@@ -187,10 +192,20 @@ def _kind(body: RelaxExpr) -> str:
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             continue
         if node.op.name in VIEW_NAMES:
-            kind = "broadcast" if node.op.name in ("broadcast_to", "expand_dims") else "injective"
+            kind = "broadcast" if _only_ones(node) else "injective"
         else:
             types = [None if a is None else tensor_type_of(a) for a in node.args]
             kind = node.op.instance(types, node.attrs).kind
         expensive += kind in ("reduce", "contraction")
         worst = max(worst, kind, key=_ORDER.index)
     return "opaque" if expensive > 1 else worst
+
+
+def _only_ones(view: Call) -> bool:
+    """Whether a view repeats elements, or brings or takes dimensions of extent 1, and no more."""
+    if view.callee == "broadcast_to":
+        return True
+    before, after = (
+        [e for e in tensor_type_of(x).shape if value_of(e) != 1] for x in (view.args[0], view)
+    )
+    return view.callee in ("reshape", "expand_dims", "squeeze") and before == after

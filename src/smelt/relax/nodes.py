@@ -9,7 +9,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.module import as_function
+from smelt.ir.module import TEXTS, as_function
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import Scripted, script
 from smelt.ir.types import (
@@ -43,6 +43,7 @@ __all__ = [
     "constant",
     "dialect_of",
     "free_vars",
+    "memory_key",
     "rewrite",
     "tensor_type_of",
     "values",
@@ -82,6 +83,12 @@ class ConstantArray(np.ndarray):
     asnumpy = numpy
 
 
+def memory_key(data: np.ndarray) -> tuple[Any, ...]:
+    """What is equal for arrays that are the same memory, as long as both are alive."""
+    shown = data.__array_interface__
+    return (shown["data"][0], shown["typestr"], data.shape, data.strides)
+
+
 class RelaxExpr(Node):
     """A value of a graph program. Has identity; `type` is what is known of it.
 
@@ -109,7 +116,18 @@ class RelaxExpr(Node):
 
     def __str__(self) -> str:
         dialect = dialect_of(self)
-        return script(self) if dialect is None else dialect.text(self)
+        if dialect is not None:
+            return dialect.text(self)  # type: ignore[no-any-return]
+        text = None if isinstance(self, Function) else TEXTS.get("relay")
+        return script(self) if text is None else text(self, False, only_own=True)
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The text in Relay's words where Relay is in use, else the script.
+
+        show_meta_data  list the constants that the text refers to
+        """
+        text = TEXTS.get("relay")
+        return script(self) if text is None else text(self, show_meta_data)
 
     def __call__(self, *args: RelaxExpr) -> Call:
         """A call of this value, which is a function."""
@@ -226,6 +244,11 @@ class Call(RelaxExpr):
     type: Type
     name: str = ""
 
+    @property
+    def callee(self) -> str:
+        """The name of the operator or function; of a function called in place "function"."""
+        return getattr(self.op, "name", "") or "function"
+
 
 class Tuple(RelaxExpr):
     """Several values together."""
@@ -238,7 +261,7 @@ class Tuple(RelaxExpr):
         return TupleType(tuple([i.type for i in self.items]))
 
     @property
-    def fields(self) -> tuple[RelaxExpr, ...]:  # type: ignore[override]
+    def fields(self) -> tuple[RelaxExpr, ...]:
         """The values."""
         return self.items
 
@@ -294,10 +317,6 @@ class Function(Scripted, RelaxExpr):
     def with_attr(self, name: str, value: Any) -> Function:
         """A copy with one attribute set."""
         return self.replace(attrs={**self.attrs, name: value})
-
-    def astext(self, show_meta_data: bool = True) -> str:
-        """The text in the words of its operators; `show_meta_data` lists the constants."""
-        return str(self)
 
     def __str__(self) -> str:
         return RelaxExpr.__str__(self)
@@ -481,14 +500,13 @@ def rewrite(f: Function, fn: Callable[[Any], RelaxExpr | None]) -> Function:
 
 def bind(root: Any, bound: Mapping[Var, RelaxExpr]) -> Any:
     """An expression with values in place of variables; a Function loses the parameters bound."""
-    memo: dict[Node, Any] = dict(bound)
+    memo: dict[Any, Any] = dict(bound)
     for node in postorder(root):
-        if node not in memo:
-            new = node.with_children(lambda c: memo.get(c, c))
-            if isinstance(new, Function) and any(p in bound for p in node.params):
-                rest = tuple([p for p in node.params if p not in bound])
-                new = new.replace(params=rest)
-            memo[node] = new
+        if isinstance(node, Function) and any(p in bound for p in node.params):
+            rest = tuple([p for p in node.params if p not in bound])
+            memo[node] = node.replace(params=rest, body=memo[node.body])
+        elif node not in memo:
+            memo[node] = node.with_children(lambda c: memo.get(c, c))
     return memo[root]
 
 

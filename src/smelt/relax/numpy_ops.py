@@ -115,6 +115,8 @@ UNARY: dict[str, Callable[..., Any]] = {
     "hard_sigmoid": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
     "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     "softplus": _softplus, "softsign": lambda x: x / (1 + np.abs(x)),
+    "annotation.compiler_begin": lambda x, compiler: x,
+    "annotation.compiler_end": lambda x, compiler: x,
     "mish": lambda x: x * np.tanh(_softplus(x)), "silu": lambda x: x * _sigmoid(x),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from smelt.ir.dtype import to_numpy
 
-from .numpy_ops import NUMPY_OPS, Array, numpy_op, widened
+from .numpy_ops import NUMPY_OPS, Array, Index, numpy_op, widened
 
 NUMPY_OPS.update({
     "reshape": lambda x, shape: np.reshape(x, shape),
@@ -24,16 +24,56 @@ NUMPY_OPS.update({
 })  # fmt: skip
 
 
+def _slice(
+    rank: int, axes: Sequence[int], begin: Sequence[int], end: Sequence[int],
+    strides: Sequence[int] | None,
+) -> Index:  # fmt: skip
+    """A basic slice; end -1 under a negative stride runs through element 0."""
+    cut = [slice(None)] * rank
+    for a, b, e, s in zip(axes, begin, end, strides or (1,) * len(axes), strict=True):
+        cut[a] = slice(b, None if e < 0 else e, s)
+    return tuple(cut)
+
+
 @numpy_op
 def strided_slice(
     x: Array, *, axes: Sequence[int], begin: Sequence[int], end: Sequence[int],
     strides: Sequence[int] | None,
 ) -> Array:  # fmt: skip
-    """A basic slice; end -1 under a negative stride runs through element 0."""
-    cut = [slice(None)] * x.ndim
-    for a, b, e, s in zip(axes, begin, end, strides or (1,) * len(axes), strict=True):
-        cut[a] = slice(b, None if e < 0 else e, s)
-    return x[tuple(cut)]
+    """A basic slice."""
+    return x[_slice(x.ndim, axes, begin, end, strides)]
+
+
+@numpy_op
+def strided_set(
+    x: Array, v: Array, *, axes: Sequence[int], begin: Sequence[int], end: Sequence[int],
+    strides: Sequence[int] | None,
+) -> Array:  # fmt: skip
+    """A basic slice written."""
+    out = x.copy()
+    out[_slice(x.ndim, axes, begin, end, strides)] = v
+    return out
+
+
+@numpy_op
+def dilate(x: Array, *, strides: Sequence[int], value: float) -> Array:
+    """Every stride-th element written."""
+    shape = [(n - 1) * s + 1 for n, s in zip(x.shape, strides, strict=True)]
+    out = np.full(shape, value, x.dtype)
+    out[tuple([slice(None, None, s) for s in strides])] = x
+    return out
+
+
+@numpy_op
+def sliding_window(
+    x: Array, *, axis: int, window_shape: Sequence[int], strides: Sequence[int]
+) -> Array:
+    """numpy's view of all windows, some of which are kept."""
+    axis = axis % x.ndim
+    axes = tuple(range(axis, x.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(x, tuple(window_shape), axes)
+    kept = [slice(None)] * axis + [slice(None, None, s) for s in strides]
+    return np.ascontiguousarray(windows[tuple(kept)])
 
 
 @numpy_op

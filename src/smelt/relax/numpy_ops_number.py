@@ -28,24 +28,25 @@ NUMPY_OPS.update({
 })  # fmt: skip
 
 
-def _nearest(value: Fraction) -> int:
-    """The nearest integer, halves upward, cut to 32 bits."""
-    rounded = math.floor(value + Fraction(1, 2))
+def _nearest(value: Fraction, rounding: str) -> int:
+    """The nearest integer, cut to 32 bits."""
+    down = rounding == "away" and value < 0
+    rounded = math.ceil(value - Fraction(1, 2)) if down else math.floor(value + Fraction(1, 2))
     return (rounded + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 @numpy_op
-def fixed_point_multiply(x: Array, *, multiplier: int, shift: int) -> Array:
+def fixed_point_multiply(x: Array, *, multiplier: int, shift: int, rounding: str) -> Array:
     """x * multiplier * 2 ** (shift - 31) in exact fractions."""
     factor = Fraction(multiplier, 1 << 31) * Fraction(2) ** shift
-    values = [_nearest(int(v) * factor) for v in x.reshape(-1)]
+    values = [_nearest(int(v) * factor, rounding) for v in x.reshape(-1)]
     return np.array(values, np.int32).reshape(x.shape)
 
 
 @numpy_op
 def fixed_point_multiply_per_axis(
     x: Array, multiplier: Array, left_shift: Array, right_shift: Array, *,
-    is_lshift_required: bool, is_rshift_required: bool, axes: Sequence[int],
+    is_lshift_required: bool, is_rshift_required: bool, axes: Sequence[int], rounding: str,
 ) -> Array:  # fmt: skip
     """x * multiplier * 2 ** (left - right - 31) in exact fractions."""
     kept = sorted([a % x.ndim for a in axes])
@@ -56,5 +57,6 @@ def fixed_point_multiply_per_axis(
     out = np.empty(x.shape, np.int32)
     for i in np.ndindex(*x.shape):
         shift = int(left[i]) * is_lshift_required - int(right[i]) * is_rshift_required
-        out[i] = _nearest(int(x[i]) * Fraction(int(m[i]), 1 << 31) * Fraction(2) ** shift)
+        value = int(x[i]) * Fraction(int(m[i]), 1 << 31) * Fraction(2) ** shift
+        out[i] = _nearest(value, rounding)
     return out

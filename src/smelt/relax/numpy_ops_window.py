@@ -11,15 +11,6 @@ import numpy as np
 from .numpy_ops import Array, Index, numpy_op, widened
 
 
-@numpy_op
-def dilate(x: Array, *, strides: Sequence[int], value: float) -> Array:
-    """x written into every stride-th place."""
-    shape = [(n - 1) * s + 1 for n, s in zip(x.shape, strides, strict=True)]
-    out = np.full(shape, value).astype(x.dtype)
-    out[tuple([slice(None, None, s) for s in strides])] = x
-    return out
-
-
 # -------------------------------------------------------------------------------------- adaptive
 
 

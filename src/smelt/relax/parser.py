@@ -254,10 +254,12 @@ class _Function:
     # -------------------------------------------------------------------------------- types
 
     def r_name(self, node: ast.expr) -> str | None:
-        """ "relu" for R.relu."""
+        """ "relu" for R.relu, "annotation.compiler_end" for R.annotation.compiler_end."""
         match node:
             case ast.Attribute(ast.Name("R"), name):
                 return name
+            case ast.Attribute(ast.Attribute(ast.Name("R"), room), name):
+                return f"{room}.{name}"
         return None
 
     def named_type(self, node: ast.expr, kind: str) -> tuple[Type, str | None]:

@@ -198,7 +198,7 @@ class _Printer:
     def value(self, node: RelaxExpr) -> str:
         """The right side of one statement."""
         match node:
-            case Call(op, args):
+            case Call(Op() | GlobalVar() as op, args):
                 given = [("None" if a is None else self.names[a]) for a in args]
                 if isinstance(op, GlobalVar):
                     tuple_text = f"({', '.join(given)}{',' * (len(given) == 1)})"

@@ -200,9 +200,8 @@ class _Verifier:
                     self.let(node, variables)
             case TupleGetItem(value, index):
                 t = value.type
-                if isinstance(t, IncompleteType):
-                    return
-                if not isinstance(t, TupleType) or not 0 <= index < len(t.items):
+                whole = isinstance(t, TupleType) and 0 <= index < len(t.items)
+                if not whole and not isinstance(t, IncompleteType):
                     self.fail(node, f"item {index} of a value of type {show_type(t)}")
             case If():
                 if self.fresh(node, variables):
@@ -389,8 +388,8 @@ def _exprs(value: Any) -> Iterator[Expr]:
 
 def _label(node: Node | None) -> str:
     match node:
-        case Call(op, name=hint):
-            return f"call of {op.name}{f' ({hint!r})' if hint else ''}: "
+        case Call(name=hint):
+            return f"call of {node.callee}{f' ({hint!r})' if hint else ''}: "
         case Var(name):
             return f"the variable {name!r} "
         case Constant(name=hint):

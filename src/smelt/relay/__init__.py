@@ -12,7 +12,21 @@ from typing import Any as _Any
 import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.module import IRModule
 
-from . import adt, analysis, backend, frontend, op, ops, prelude, transform, ty, vm
+from . import (
+    adt,
+    analysis,
+    backend,
+    expr,
+    expr_functor,
+    frontend,
+    op,
+    ops,
+    parser,
+    prelude,
+    transform,
+    ty,
+    vm,
+)
 from .adt import (
     Clause,
     Constructor,
@@ -28,36 +42,42 @@ from .adt import (
     TypeData,
 )
 from .build_module import build
-from .dialect import TupleWrapper, const
+from .dialect import TupleWrapper
 from .executor import create_executor
-from .expr import (
-    Any,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    Tuple,
-    TupleGetItem,
-    Var,
-    bind,
-    var,
+from .expr import bind, const, var
+from .expr_functor import (
+    ExprFunctor,
+    ExprMutator,
+    ExprRewriter,
+    ExprVisitor,
+    MixedModeMutator,
+    MixedModeVisitor,
+    TypeMutator,
+    TypeVisitor,
 )
 from .factory import GraphExecutorFactoryModule
 from .params import load_param_dict, save_param_dict
-from .ty import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-    scalar_type,
-)
+from .parser import fromtext, parse, parse_expr
+from .printer import astext, meta_table
+from .ty import GlobalTypeVar, TypeCall, TypeVar, scalar_type
+
+# Classes by which nodes are made and recognised; a type checker learns no more than that of them.
+Any: _Any = expr.Any
+Call: _Any = expr.Call
+Constant: _Any = expr.Constant
+Expr: _Any = expr.Expr
+Function: _Any = expr.Function
+GlobalVar: _Any = expr.GlobalVar
+If: _Any = expr.If
+Let: _Any = expr.Let
+Tuple: _Any = expr.Tuple
+TupleGetItem: _Any = expr.TupleGetItem
+Var: _Any = expr.Var
+FuncType: _Any = ty.FuncType
+IncompleteType: _Any = ty.IncompleteType
+TensorType: _Any = ty.TensorType
+TupleType: _Any = ty.TupleType
+Type: _Any = ty.Type
 
 nn, image, vision = op.nn, op.image, op.vision
 random, annotation = op.random, op.annotation
@@ -69,6 +89,10 @@ __all__ = [
     "Constant",
     "Constructor",
     "Expr",
+    "ExprFunctor",
+    "ExprMutator",
+    "ExprRewriter",
+    "ExprVisitor",
     "FuncType",
     "Function",
     "GlobalTypeVar",
@@ -79,6 +103,8 @@ __all__ = [
     "IncompleteType",
     "Let",
     "Match",
+    "MixedModeMutator",
+    "MixedModeVisitor",
     "Pattern",
     "PatternConstructor",
     "PatternTuple",
@@ -95,19 +121,29 @@ __all__ = [
     "Type",
     "TypeCall",
     "TypeData",
+    "TypeMutator",
     "TypeVar",
+    "TypeVisitor",
     "Var",
     "adt",
     "analysis",
+    "astext",
     "backend",
     "bind",
     "build",
     "const",
     "create_executor",
+    "expr",
+    "expr_functor",
+    "fromtext",
     "frontend",
     "load_param_dict",
+    "meta_table",
     "op",
     "ops",
+    "parse",
+    "parse_expr",
+    "parser",
     "prelude",
     "save_param_dict",
     "scalar_type",

@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from smelt.ir.errors import TypeMismatch
+from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
-from smelt.relax.nodes import Call, Constant, If, Var
+from smelt.ir.node import Node, postorder
+from smelt.ir.types import Type
+from smelt.ir.walk import free_vars as sizes_of
+from smelt.relax.adt import Clause, Match
+from smelt.relax.adt import unmatched_cases as missing_cases
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    If,
+    Let,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from smelt.relax.nodes import free_vars as free
+from smelt.relax.transform.normal_forms import to_basic_blocks
 from smelt.topi.registry import Op
+from smelt.transform import PassContext
 
 from .op import name_of
+from .transform import FuseOps, InferType, SimplifyInference
+from .transform.passes import nearest
+from .transform.rules import dims, is_call
 
-__all__ = ["all_vars", "constants", "count_ops", "free_vars", "post_order_visit"]
+__all__ = ["all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
+           "check_basic_block_normal_form", "check_constant", "constants", "count_layers",
+           "count_ops", "detect_feature", "extract_fused_functions", "extract_intermdeiate_expr",
+           "extract_intermediate_expr", "free_type_vars", "free_vars", "get_total_mac_number",
+           "list_fake_quantized_op_freqs", "list_op_freqs", "post_order_visit",
+           "search_fc_transpose", "unmatched_cases", "well_formed"]  # fmt: skip
 
 
 def post_order_visit(expr: Any, fvisit: Callable[[Any], object]) -> None:
@@ -49,9 +75,19 @@ def _inside(node: Any) -> list[Any]:
             return [op, *[a for a in args if a is not None]]
         case If(condition, yes, no):
             return [condition, yes.body, no.body]
+        case Match(data, clauses):
+            return [data, *[c.rhs for c in clauses]]
         case Node():
-            return list(node.children())
+            return [c for c in node.children() if not isinstance(c, Type)]
     return []
+
+
+def _function_of(given: Any) -> Any:
+    """The function "main" of a module; any expression as it is."""
+    return given["main"] if isinstance(given, IRModule) else given
+
+
+# ------------------------------------------------------------------------------- variables
 
 
 def all_vars(expr: Any) -> list[Var]:
@@ -64,15 +100,311 @@ def free_vars(expr: Any) -> list[Var]:
     return free(expr)
 
 
+def bound_vars(expr: Any) -> list[Var]:
+    """Variables that a function or a Let in the expression binds, in order."""
+    found: dict[Var, None] = {}
+    for part in _parts(expr):
+        found.update(dict.fromkeys(_binders(part)))
+    return list(found)
+
+
+def _binders(part: Any) -> list[Var]:
+    """The variables that a value binds itself."""
+    match part:
+        case Function(params):
+            return list(params)
+        case Let(var):
+            return [var]
+        case Match(clauses=clauses):
+            return [v for c in clauses for p in postorder(c.lhs) for v in getattr(p, "binds", ())]
+    return []
+
+
+def all_type_vars(expr: Any, mod: IRModule | None = None) -> list[SizeVar]:
+    """The symbolic sizes in an expression's types."""
+    found: dict[SizeVar, None] = {}
+    for part in _parts(expr):
+        if isinstance(part, RelaxExpr):
+            sizes = sorted(sizes_of(part.type), key=lambda v: v.name)
+            found.update(dict.fromkeys(sizes))
+    return list(found)
+
+
+def bound_type_vars(expr: Any, mod: IRModule | None = None) -> list[SizeVar]:
+    """The symbolic sizes that the types of parameters bind."""
+    bound = {s for p in bound_vars(expr) for s in sizes_of(p.type)}
+    return [s for s in all_type_vars(expr) if s in bound]
+
+
+def free_type_vars(expr: Any, mod: IRModule | None = None) -> list[SizeVar]:
+    """The symbolic sizes that no parameter's type binds."""
+    bound = set(bound_type_vars(expr))
+    return [s for s in all_type_vars(expr) if s not in bound]
+
+
+def all_dtypes(expr: Any) -> set[str]:
+    """The element types of all values."""
+    return {
+        part.type.dtype
+        for part in _parts(expr)
+        if isinstance(part, RelaxExpr) and hasattr(part.type, "dtype")
+    }
+
+
+# ------------------------------------------------------------------------------------ form
+
+
+def well_formed(expr: Any) -> bool:
+    """Whether each variable is bound once, and used only below where it is bound."""
+    expr = _function_of(expr)
+    binders = Counter[Var]()
+    for part in _parts(expr):
+        binders.update(_binders(part))
+    if any(count > 1 for count in binders.values()):
+        return False
+    outside = set(free(expr))
+    if isinstance(expr, Function) and outside:
+        return False
+    return not _escaping(expr, outside)
+
+
+def _escaping(expr: Any, outside: set[Var]) -> bool:
+    """Whether a variable stands where its binder does not reach."""
+    needs: dict[Node, frozenset[Var]] = {}
+    for node in postorder(expr):
+        below = frozenset(v for c in node.children() for v in needs[c])
+        match node:
+            case Var():
+                needs[node] = frozenset([node])
+            case Function(params):
+                needs[node] = below - set(params)
+            case Clause(lhs, rhs):
+                own = {v for p in postorder(lhs) for v in getattr(p, "binds", ())}
+                needs[node] = needs[rhs] - own
+            case Let(var, value, body):
+                inner = needs[value] - {var} if isinstance(value, Function) else needs[value]
+                needs[node] = inner | (needs[body] - {var})
+            case _:
+                needs[node] = below
+    return bool(needs[expr] - outside)
+
+
+def check_constant(expr: Any) -> bool:
+    """Whether an expression is known at compile time: a constant, or a tuple of such."""
+    if isinstance(expr, Tuple):
+        return all(check_constant(i) for i in expr.items)
+    return isinstance(expr, Constant)
+
+
+def check_basic_block_normal_form(expr: Any) -> bool:
+    """Whether values that several scopes use have names, as ToBasicBlockNormalForm makes it."""
+    f = expr if isinstance(expr, Function) else Function((), expr)
+    mod = IRModule({"main": f})
+    return to_basic_blocks(mod) is mod
+
+
+# ------------------------------------------------------------------------------- operators
+
+
 def count_ops(expr: Any) -> dict[str, int]:
     """How often each operator is called, the most frequent first."""
+    return list_op_freqs(expr)
+
+
+def list_op_freqs(mod: Any) -> dict[str, int]:
+    """How often each operator is called, in all functions of a module or in one expression."""
+    roots = _functions_of(mod) if isinstance(mod, IRModule) else [mod]
     found: Counter[str] = Counter()
-    for part in _parts(expr):
-        if isinstance(part, Call) and isinstance(part.op, Op):
-            found[name_of(part.op)] += 1
+    for root in roots:
+        for part in _parts(root):
+            if isinstance(part, Call) and isinstance(part.op, Op):
+                found[name_of(part.op)] += 1
     return dict(found.most_common())
+
+
+def list_fake_quantized_op_freqs(mod: Any) -> dict[str, int]:
+    """How often each operator stands between qnn.dequantize and qnn.quantize: computed in floats,
+    but from quantized numbers only and for quantized numbers only."""
+    roots = _functions_of(mod) if isinstance(mod, IRModule) else [mod]
+    inside: set[Call] = set()
+    for root in roots:
+        for part in _parts(root):
+            if is_call(part, "qnn.quantize"):
+                inside |= _between(part)
+    found = Counter(name_of(c.op) for c in inside if isinstance(c.op, Op))
+    return dict(found.most_common())
+
+
+def _between(quantize: Any) -> set[Call]:
+    """The calls that a quantized value is computed by, where all of them start quantized."""
+    found: set[Call] = set()
+    stack = [quantize.args[0]]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Constant) or is_call(e, "qnn.dequantize"):
+            continue
+        if isinstance(e, Call) and isinstance(e.op, Op):
+            if e not in found:
+                found.add(e)
+                stack += [a for a in e.args if a is not None]
+        elif isinstance(e, Tuple):
+            stack += e.items
+        elif isinstance(e, TupleGetItem):
+            stack.append(e.value)
+        else:
+            return set()
+    return found
 
 
 def constants(expr: Any) -> list[Constant]:
     """The constants of an expression, in order of first use."""
     return [p for p in _parts(expr) if isinstance(p, Constant)]
+
+
+def count_layers(expr: Any, valid_ops: Sequence[str]) -> int:
+    """How many calls of some operators lie on the longest path to a result.
+
+    valid_ops  names of operators, e.g. ["nn.conv2d", "nn.dense"]
+    """
+    wanted = {n if isinstance(n, str) else n.name for n in valid_ops}
+    depth: dict[Any, int] = {}
+    root = _function_of(expr)
+    for part in _parts(root):
+        below = max([depth.get(c, 0) for c in _inside(part)], default=0)
+        own = isinstance(part, Call) and isinstance(part.op, Op) and name_of(part.op) in wanted
+        depth[part] = below + own
+    return depth[root]
+
+
+def get_total_mac_number(expr: Any) -> int:
+    """The multiply-adds of convolutions and products of matrices, for fixed shapes."""
+    total = 0
+    for part in _parts(_function_of(expr)):
+        if is_call(part, *_PRODUCTS):
+            shapes = [*dims(part), *dims(part.args[0]), *dims(part.args[1])]
+            if None in shapes:
+                raise Unsupported(
+                    f"get_total_mac_number: the shapes of {part.op.name} are not all known"
+                )
+            total += _PRODUCTS[part.op.name](part)
+    return total
+
+
+def _size(shape: Sequence[int | None]) -> int:
+    return math.prod([e or 0 for e in shape])
+
+
+def _conv_macs(n: Call) -> int:
+    """Every element of the result needs the weights of one output channel."""
+    w, layout = dims(n.args[1]), n.attrs["kernel_layout"]
+    per = _size(w) // (w[layout.index("O")] or 1)
+    if "transpose" in n.op.name:  # type: ignore[union-attr]
+        # every element of the data meets the weights of its input channel
+        return _size(dims(n.args[0])) * _size(w) // (w[layout.index("I")] or 1)
+    return _size(dims(n)) * per
+
+
+def _matmul_macs(n: Call) -> int:
+    a = dims(n.args[0])
+    inner = a[-2] if n.attrs.get("transpose_a") else a[-1]
+    return _size(dims(n)) * (inner or 0)
+
+
+_PRODUCTS: dict[str, Callable[[Call], int]] = {
+    **{f"nn.conv{r}d": _conv_macs for r in (1, 2, 3)},
+    **{f"nn.conv{r}d_transpose": _conv_macs for r in (1, 2, 3)},
+    **dict.fromkeys(("nn.dense", "nn.matmul", "nn.batch_matmul"), _matmul_macs),
+}
+
+
+def search_fc_transpose(expr: Any) -> list[str]:
+    """The names of parameters w in dense(x, transpose(w)); see transform.SimplifyFCTranspose."""
+    found: dict[str, None] = {}
+    for part in _parts(_function_of(expr)):
+        if is_call(part, "nn.dense") and is_call(part.args[1], "transpose"):
+            w = part.args[1].args[0]
+            if isinstance(w, Var):
+                found[w.name] = None
+    return list(found)
+
+
+def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Any]:
+    """Patterns of values that no clause of a Match is for; mod: where its data types are."""
+    return list(missing_cases(match, mod or IRModule()))
+
+
+def detect_feature(a: Any, b: Any = None) -> set[str]:
+    """The kinds of expressions that a program uses, by the names of their classes.
+
+    "fLetRec" stands for a function that calls itself, "fGraph" for a value with several uses.
+    """
+    expr = _function_of(b if isinstance(a, IRModule) and b is not None else a)
+    found: set[str] = set()
+    uses: Counter[Any] = Counter()
+    for part in _parts(expr):
+        if isinstance(part, Op):
+            found.add("fOp")
+        elif isinstance(part, Node):
+            found.add(f"f{'Var' if isinstance(part, Var) else type(part).__name__}")
+        if isinstance(part, Let) and any(p is part.var for p in _parts(part.value)):
+            found.add("fLetRec")
+        uses.update(p for p in _inside(part) if isinstance(p, RelaxExpr))
+    shared = (e for e, n in uses.items() if n > 1 and not isinstance(e, Var | Constant))
+    return found | ({"fGraph"} if any(True for _ in shared) else set())
+
+
+# --------------------------------------------------------------------------------- extraction
+
+
+def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
+    """The functions that fusion makes of a module's "main", by name: fused_nn_conv2d_add, ..."""
+    fused = FuseOps(max(PassContext.current().opt_level, 1))(SimplifyInference()(InferType()(mod)))
+    found: dict[str, Function] = {}
+    for f in _functions_of(fused):
+        for part in _parts(f):
+            if isinstance(part, Function) and part.attrs.get("Primitive"):
+                names = [name_of(p.op) for p in _parts(part) if isinstance(p, Call)]  # type: ignore[arg-type]
+                stem = "_".join(["fused", *names]).replace(".", "_")
+                name, n = stem, 0
+                while name in found:
+                    n += 1
+                    name = f"{stem}_{n}"
+                found[name] = part
+    return found
+
+
+def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
+    """A module that computes an intermediate value of "main".
+
+    expr_id  its number among the calls in the order of the graph, from 0
+
+    The classic name is spelled like this; `extract_intermediate_expr` is the same.
+    """
+    calls = [p for p in _parts(mod["main"]) if isinstance(p, Call)]
+    if not 0 <= expr_id < len(calls):
+        raise TypeMismatch(
+            f"extract_intermediate_expr: expr_id={expr_id}; legal: 0 to {len(calls) - 1}"
+        )
+    wanted = calls[expr_id]
+    return mod.with_functions({"main": Function(tuple(free(wanted)), wanted)})
+
+
+extract_intermediate_expr = extract_intermdeiate_expr
+
+
+def _functions_of(mod: IRModule) -> list[Function]:
+    return [f for f in mod.functions.values() if isinstance(f, Function)]
+
+
+_ELSEWHERE = {
+    "context_analysis": "a program runs on one device, the target's",
+    "get_calibration_data": "build the module that extract_intermediate_expr gives, and run it",
+    "type_check": "relay.transform.InferType checks all types",
+    "kind_check": "types are built from known kinds only",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        raise AttributeError(f"relay.analysis.{name} has no place here: {_ELSEWHERE[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, __all__)}")

@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from smelt.ir.errors import CompileError
 
-__all__ = ["Executor", "Runtime"]
+__all__ = ["Executor", "Runtime", "check_forms"]
 
-_EXECUTORS = {
-    "graph": ("link-params",),
-    "aot": (
-        "link-params",
-        "unpacked-api",
-        "interface-api",
-        "workspace-byte-alignment",
-        "constant-byte-alignment",
-    ),
+Check = Callable[[Any], bool]
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_alignment(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value in _ALIGNMENTS
+
+
+_ALIGNMENTS = tuple([1 << n for n in range(7)])
+_BOOL = (_is_bool, "True, False")
+_ALIGNMENT = (_is_alignment, f"powers of two up to {_ALIGNMENTS[-1]}, in bytes")
+_EXECUTORS: dict[str, dict[str, tuple[Check, str]]] = {
+    "graph": {"link-params": _BOOL},
+    "aot": {
+        "link-params": _BOOL,
+        "unpacked-api": _BOOL,
+        "interface-api": (lambda v: v in ("packed", "c"), "'packed', 'c'"),
+        "workspace-byte-alignment": _ALIGNMENT,
+        "constant-byte-alignment": _ALIGNMENT,
+    },
 }
-_RUNTIMES = {"cpp": ("system-lib",), "crt": ("system-lib",)}
+_RUNTIMES: dict[str, dict[str, tuple[Check, str]]] = {
+    "cpp": {"system-lib": _BOOL},
+    "crt": {"system-lib": _BOOL},
+}
 
 
 class _Choice:
     """A name with options."""
 
-    known: Mapping[str, tuple[str, ...]]
+    known: Mapping[str, Mapping[str, tuple[Check, str]]]
 
     def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
         """Check the name and the options."""
         kind = type(self).__name__
         if name not in self.known:
             raise CompileError(f"{kind}: no {name!r}; there are: {', '.join(self.known)}")
-        for option in options or {}:
+        for option, value in (options or {}).items():
             if option not in self.known[name]:
                 near = difflib.get_close_matches(option, self.known[name], 3)
                 hint = f"; nearest: {', '.join(near)}" if near else ""
@@ -41,10 +58,17 @@ class _Choice:
                     f"{kind}({name!r}) has no option {option!r}{hint}; "
                     f"options: {', '.join(self.known[name])}"
                 )
+            fits, legal = self.known[name][option]
+            if not fits(value):
+                raise CompileError(f"{kind}({name!r}): {option} is {value!r}; legal: {legal}")
         self.name, self.options = name, dict(options or {})
 
     def __getitem__(self, option: str) -> Any:
         return self.options[option]
+
+    def get(self, option: str, default: Any = None) -> Any:
+        """The value of an option, or the default where it is not given."""
+        return self.options.get(option, default)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -70,3 +94,34 @@ class Runtime(_Choice):
     """What runs it: "cpp", the hosted runtime, or "crt", the one for microcontrollers."""
 
     known = _RUNTIMES
+
+
+def check_forms(executor: Executor, runtime: Runtime) -> None:
+    """Refuse what no runtime could run, and what cannot be built yet.
+
+    The interface of an AOT model belongs to its runtime: "cpp" calls packed functions, "crt" plain
+    C functions, or packed ones through the packed interface.
+    """
+    if executor.name == "aot":
+        unpacked = executor.get("unpacked-api", False)
+        interface = executor.get("interface-api", "packed")
+        given = f"unpacked-api={unpacked}, interface-api={interface!r}"
+        if runtime.name == "cpp" and (unpacked or interface != "packed"):
+            raise CompileError(
+                f"relay.build: Executor('aot') with {given} does not fit Runtime('cpp')\n"
+                "  legal: unpacked-api=False with interface-api='packed'"
+            )
+        if runtime.name == "crt" and not unpacked and interface != "packed":
+            raise CompileError(
+                f"relay.build: Executor('aot') with {given} does not fit Runtime('crt')\n"
+                "  legal: unpacked-api=True, or unpacked-api=False with interface-api='packed'"
+            )
+    if runtime.name != "cpp":
+        raise CompileError(
+            f"relay.build: Runtime({runtime.name!r}) cannot be built yet; today: cpp"
+        )
+    if runtime.get("system-lib"):
+        raise CompileError(
+            "relay.build: Runtime('cpp') with system-lib=True: code is linked into libraries; "
+            "export_library writes one that a program can link"
+        )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from smelt.byoc import compile_externals
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
@@ -20,8 +22,8 @@ from smelt.runtime.dtypes import numpy_dtype
 from smelt.target import Target
 from smelt.transform import PassContext
 
-from .backend import Executor, Runtime
-from .factory import GraphExecutorFactoryModule
+from .backend import Executor, Runtime, check_forms
+from .factory import AOTExecutorFactoryModule, GraphExecutorFactoryModule
 from .printer import type_text
 from .transform import build_steps
 
@@ -38,12 +40,12 @@ def build(
     constant_memory_pools: object = None,
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
-) -> GraphExecutorFactoryModule:
+) -> GraphExecutorFactoryModule | Any:
     """Compile a module.
 
     ir_mod    an IRModule, or a function
     target    e.g. "llvm -mcpu=native"; None: that of `with Target(...)`, or this machine
-    executor  Executor("graph"), the default
+    executor  Executor("graph"), the default, or Executor("aot")
     runtime   Runtime("cpp"), the default
     params    parameters of "main" that become constants, by name
     mod_name  the name in lib["..."] ("default" works too)
@@ -53,7 +55,7 @@ def build(
     """
     context = PassContext.current()
     context.refuse("tir.", "relay.build")
-    _check_forms(executor, runtime, workspace_memory_pools, constant_memory_pools)
+    form = _forms(executor, runtime, workspace_memory_pools, constant_memory_pools)
     made = _target(target, target_host)
     if isinstance(ir_mod, relax.Function):
         ir_mod = IRModule({"main": ir_mod})
@@ -71,28 +73,30 @@ def build(
     if context.plain:
         fused = optimize(plain, context.options)
     else:
+        fused = plain
         for step in build_steps(context):
-            plain = step(plain)
-        fused = IRModule.of(plain).plain()
-    lib = build_model(fused, resolve(made), context.options)
+            fused = step(fused)
+    resolved = resolve(made)
+    externals = compile_externals(fused, resolved, context.options)
+    compiled = partial(build_model, fused, resolved, context.options, externals=externals)
+    lib = compiled()
+    lib.debug_variant = partial(compiled, keep=True)
+    if form.name == "aot":
+        return AOTExecutorFactoryModule(lib, ir_mod, fused, made, mod_name, form)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)
 
 
-def _check_forms(executor: Any, runtime: Any, *pools: object) -> None:
-    """Only the hosted graph form can be built today."""
+def _forms(executor: Any, runtime: Any, *pools: object) -> Executor:
+    """The form of executable that is asked for."""
     form = Executor(executor) if isinstance(executor, str) else executor or Executor("graph")
     system = Runtime(runtime) if isinstance(runtime, str) else runtime or Runtime("cpp")
     if not isinstance(form, Executor) or not isinstance(system, Runtime):
         raise CompileError("relay.build: executor is a relay.backend.Executor, runtime a "
                            "relay.backend.Runtime")  # fmt: skip
-    if form.name != "graph":
-        raise CompileError(
-            f"relay.build: Executor({form.name!r}) cannot be built yet; today: graph"
-        )
-    if system.name != "cpp":
-        raise CompileError(f"relay.build: Runtime({system.name!r}) cannot be built yet; today: cpp")
+    check_forms(form, system)
     if any(p is not None for p in pools):
         raise CompileError("relay.build: memory pools cannot be given yet; leave them out")
+    return form
 
 
 def _target(target: Any, host: Any) -> Target:

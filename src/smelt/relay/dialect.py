@@ -120,7 +120,7 @@ def make(op: Op | str, *given: Any, **attrs: Any) -> core.Call:
 RELAY.make = make
 
 
-def builder(op: GraphOp) -> Callable[..., Any]:
+def builder(op: Op) -> Callable[..., Any]:
     """The function that makes calls of an operator, as `relay.nn.conv2d(...)` is used.
 
     Attributes may be given by position behind the operands, in their declared order. Several
@@ -146,7 +146,7 @@ def wrapped(made: core.Call) -> Any:
 
 
 def _arguments(
-    op: GraphOp, given: tuple[Any, ...], named: dict[str, Any]
+    op: Op, given: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The operands and the attributes among a builder's arguments."""
     if op.variadic:

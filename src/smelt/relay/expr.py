@@ -1,4 +1,4 @@
-"""Relay's expression classes: names for nodes of the one graph IR, and how Relay constructs them."""
+"""Relay's expression classes: names for nodes of the one graph IR, and how Relay makes them."""
 
 from __future__ import annotations
 
@@ -221,4 +221,5 @@ def var(
 
 def bind(expr: RelaxExpr, binds: Mapping[core.Var, RelaxExpr]) -> RelaxExpr:
     """An expression with values in place of variables; of a function, its parameters go."""
-    return core.bind(expr, binds)
+    made: RelaxExpr = core.bind(expr, binds)
+    return made

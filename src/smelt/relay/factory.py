@@ -10,15 +10,17 @@ from typing import Any
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.lowering.graph import GraphPlan, plan_graph
-from smelt.runtime import Device, Executable, ExportError, NDArray
+from smelt.runtime import Executable, NDArray
+from smelt.runtime.linking import Linker
 from smelt.target import Target
 
+from .backend import Executor
 from .graph_json import graph_json, graph_params
 
-__all__ = ["GraphExecutorFactoryModule"]
+__all__ = ["AOTExecutorFactoryModule", "GraphExecutorFactoryModule"]
 
 
-class GraphExecutorFactoryModule:
+class _FactoryModule:
     """A compiled model: `lib["default"](smelt.cpu(0))` makes it ready to run.
 
     lib, module   the executable
@@ -39,15 +41,9 @@ class GraphExecutorFactoryModule:
     def _plan(self) -> GraphPlan:
         return plan_graph(self._fused)
 
-    def __getitem__(self, name: str) -> Callable[[Device], Executable]:
+    def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function that makes the model ready on a device."""
         return self.lib[name]
-
-    def get_graph_json(self) -> str:
-        """The kernel launches with names, inputs, shapes and storages."""
-        return graph_json(self._plan)
-
-    get_executor_config = get_graph_json
 
     def get_params(self) -> dict[str, NDArray]:
         """The constants that the JSON names, after the graph passes.
@@ -68,27 +64,73 @@ class GraphExecutorFactoryModule:
     def export_library(
         self,
         file_name: str | os.PathLike[str],
-        fcompile: object = None,
+        fcompile: Linker | None = None,
         addons: Sequence[str] | None = None,
         *,
         cc: str | Sequence[str] | None = None,
     ) -> None:
-        """Write a shared library with the model, its constants and the runtime.
+        """Write a library with the model and its constants.
 
-        cc  the C compiler to link with
+        file_name  "x.tar" holds objects, linked where they are loaded; other names are shared
+                   libraries with the runtime in them
+        fcompile   what links or packs in place of the C compiler: contrib.cc, contrib.tar
+        cc         the C compiler to link with; a .tar is then linked already
         """
-        if fcompile is not None or addons:
-            raise CompileError("export_library: fcompile and addons cannot be given; "
-                               "cc names the compiler to link with")  # fmt: skip
-        suffix = os.path.splitext(os.fspath(file_name))[1]
-        if suffix in (".tar", ".zip", ".o", ".json"):
-            raise ExportError(f"cannot write {os.fspath(file_name)}: {suffix} files cannot be "
-                              "written yet; today: a shared library, e.g. model.so")  # fmt: skip
-        self.lib.export_library(file_name, cc=cc)
+        if addons:
+            raise CompileError("export_library: addons cannot be given; a library holds one model")
+        self.lib.export_library(file_name, fcompile, cc=cc)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lib!r})"
+
+
+class GraphExecutorFactoryModule(_FactoryModule):
+    """A compiled model for the graph executor: `GraphModule(lib["default"](smelt.cpu(0)))`.
+
+    lib["debug_create"]("default", device) keeps every result, for contrib.debug_executor.
+    """
+
+    def __init__(
+        self, lib: Executable, ir_mod: IRModule, fused: IRModule, target: Target, libmod_name: str
+    ) -> None:
+        """For relay.build."""
+        super().__init__(lib, ir_mod, fused, target, libmod_name)
+        self.executor = Executor("graph")
+
+    def get_graph_json(self) -> str:
+        """The kernel launches with names, inputs, shapes and storages."""
+        return graph_json(self._plan)
+
+    get_executor_config = get_graph_json
 
     def __iter__(self) -> Iterator[Any]:
         """Old programs write `graph, lib, params = relay.build(...)`."""
         return iter((self.get_graph_json(), self.lib, self.get_params()))
 
-    def __repr__(self) -> str:
-        return f"GraphExecutorFactoryModule({self.lib!r})"
+
+class AOTExecutorFactoryModule(_FactoryModule):
+    """A model compiled ahead of time: `runtime.executor.AotModule(lib["default"](smelt.cpu(0)))`.
+
+    executor  with which options
+    """
+
+    def __init__(
+        self,
+        lib: Executable,
+        ir_mod: IRModule,
+        fused: IRModule,
+        target: Target,
+        libmod_name: str,
+        executor: Executor | None = None,
+    ) -> None:
+        """For relay.build."""
+        super().__init__(lib, ir_mod, fused, target, libmod_name)
+        self.executor = Executor("aot") if executor is None else executor
+
+    def get_executor_config(self) -> str | None:
+        """None: the order of the kernels is compiled code."""
+        return None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Old programs write `_, lib, params = relay.build(...)`."""
+        return iter((None, self.lib, self.get_params()))

@@ -8,13 +8,14 @@ from typing import Any
 
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.read import load
+from smelt.frontend.torch import to_onnx
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
 from smelt.runtime import NDArray, array
 
 from .lift import lift
 
-__all__ = ["from_onnx"]
+__all__ = ["from_onnx", "from_pytorch"]
 
 # Operators whose small float operands are settings that the importer has to know.
 _SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape")
@@ -49,7 +50,7 @@ def from_onnx(
     given = {i.name: i.dtype for i in read.graph.inputs}
     _check_dtypes(dtype, given)
     if freeze_params:
-        return lift(import_onnx(model, shape)), {}
+        return lift(import_onnx(read, shape)), {}
     proto, names = _thawed(model)
     params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
     return lift(import_onnx(proto, shape)), params
@@ -103,3 +104,43 @@ def _thawed(model: Any) -> tuple[Any, set[str]]:
     del graph.initializer[:]
     graph.initializer.extend(remaining)
     return made, names
+
+
+def from_pytorch(
+    script_module: Any,
+    input_infos: Sequence[tuple[str, Any]],
+    custom_convert_map: Mapping[str, Any] | None = None,
+    default_dtype: str = "float32",
+    use_parser_friendly_name: bool = False,
+    keep_quantized_weight: bool = False,
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """A module whose function "main" is a PyTorch model, and its weights.
+
+    script_module  what torch.jit.trace or torch.jit.script gives, or a torch.nn.Module
+    input_infos    (name, shape) or (name, (shape, dtype)) of each input, in order
+    default_dtype  of the inputs that do not say theirs
+
+    The weights are parameters of "main", which `relay.build(params=...)` binds; BatchNorms stay
+    what they are. The last two arguments are there for the classic signature.
+    """
+    if custom_convert_map:
+        raise Unsupported(
+            f"from_pytorch: custom_convert_map has {next(iter(custom_convert_map))!r}, but there "
+            "is no map: models come through ONNX; define an operator with smelt.op instead"
+        )
+    proto = to_onnx(script_module, [_input_info(i, default_dtype) for i in input_infos])
+    thawed, names = _thawed(proto)
+    params = {n: array(a) for n, a in load(proto).graph.arrays.items() if n in names}
+    return lift(import_onnx(thawed)), params
+
+
+def _input_info(info: Any, default_dtype: str) -> tuple[str, Sequence[int], str]:
+    """Name, shape and dtype from either classic form."""
+    match info:
+        case (str(name), (tuple() | list() as shape, str(dtype))):
+            return name, shape, dtype
+        case (str(name), tuple() | list() as shape) if all(isinstance(e, int) for e in shape):
+            return name, shape, default_dtype
+    raise ImportFailure(
+        f"from_pytorch: input_infos has {info!r}; legal: (name, shape) or (name, (shape, dtype))"
+    )

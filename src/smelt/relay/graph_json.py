@@ -10,8 +10,9 @@ import json
 from typing import Any
 
 from smelt.ir.expr import Expr, IntImm
-from smelt.lowering.graph import GraphPlan, Place, Storage
+from smelt.lowering.graph import GraphPlan, Launch, Storage
 from smelt.runtime import NDArray, array
+from smelt.runtime.report import node_names
 
 from .printer import size_text
 
@@ -68,10 +69,9 @@ class _Graph:
             self.argument(s, s.name, first.get(s, []))
         for s, name in constants.items():
             self.argument(s, name, list(s.data.shape) if s.data is not None else first[s])
-        names: dict[str, int] = {}
-        for launch in self.plan.launches:
-            repeats = names[launch.name] = names.get(launch.name, -1) + 1
-            self.launch(launch.name, repeats, launch.inputs, launch.outputs)
+        shown = node_names([launch.name for launch in self.plan.launches])
+        for name, launch in zip(shown, self.plan.launches, strict=True):
+            self.launch(name, launch)
         return {
             "nodes": self.nodes,
             "arg_nodes": self.arguments,
@@ -99,19 +99,16 @@ class _Graph:
         self.nodes.append({"op": "null", "name": name, "inputs": []})
         self.rows.append(len(self.shapes))
 
-    def launch(
-        self, name: str, repeats: int, inputs: tuple[Place, ...], outputs: tuple[Place, ...]
-    ) -> None:
-        """A kernel call."""
-        given = [self.entry[p.storage] for p in inputs]
-        for i, p in enumerate(outputs):
+    def launch(self, name: str, launch: Launch) -> None:
+        """A kernel call under a name of its own."""
+        given = [self.entry[p.storage] for p in launch.inputs]
+        for i, p in enumerate(launch.outputs):
             self.result(p.storage, _extents(p.view.shape), i)
         attrs = {
-            "func_name": name,
-            "num_inputs": str(len(inputs)),
-            "num_outputs": str(len(outputs)),
+            "func_name": launch.name,
+            "num_inputs": str(len(launch.inputs)),
+            "num_outputs": str(len(launch.outputs)),
             "flatten_data": "0",
         }
-        shown = f"{name}_{repeats}" if repeats else name
-        self.nodes.append({"op": "tvm_op", "name": shown, "attrs": attrs, "inputs": given})
+        self.nodes.append({"op": "tvm_op", "name": name, "attrs": attrs, "inputs": given})
         self.rows.append(len(self.shapes))

@@ -23,7 +23,7 @@ class Namespace:
             raise AttributeError(name)
         full = f"{self._prefix}.{name}"
         if name not in self._made:
-            found = find_builder(full)
+            found: Any = find_builder(full)
             if found is None and any(n.startswith(full + ".") for n in names()):
                 found = Namespace(full)
             if found is None:

@@ -1,36 +1,47 @@
-"""Graph programs in the words of Relay.
+"""Graph programs in the words of Relay; `relay.parse` reads them back.
 
-    fn (%x: Tensor[(1, 3, 8, 8), float32]) -> Tensor[(1, 4, 8, 8), float32] {
-      %0 = nn.conv2d(%x, meta[relay.Constant][0], padding=[1, 1, 1, 1], ...);
-      nn.relu(%0)
+    def @main(%x: Tensor[(1, 3, 8, 8), float32]) -> Tensor[(1, 4, 8, 8), float32] {
+      %0 = nn.conv2d(%x, meta[relay.Constant][0], padding=[1, 1, 1, 1]) /* ty=... */;
+      nn.relu(%0) /* ty=... */
     }
 
-Fused functions stand where they are first called; weights are references.
+A value that is computed has a line, and is written once however often it is used. Constants are
+references into a table, which stands behind the program as `#[metadata]` where it is wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from smelt.ir.expr import Expr, IntImm
+from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import TEXTS, IRModule
-from smelt.ir.node import Node
-from smelt.ir.types import FuncType, TensorType, TupleType, Type
+from smelt.ir.node import postorder
+from smelt.ir.types import IncompleteType, Type
+from smelt.relax.adt import (
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    TypeData,
+)
 from smelt.relax.nodes import (
     Call,
     Constant,
     Function,
     GlobalVar,
     If,
+    Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
     Var,
     dialect_of,
-    values,
 )
 from smelt.relax.printer import same_data
 from smelt.tir.nodes import PrimFunc
@@ -38,188 +49,308 @@ from smelt.tir.printer import script
 from smelt.topi.registry import Op
 
 from .dialect import RELAY
+from .metadata import metadata_text
 from .op import name_of
+from .printer_scopes import Block, Layout, is_word
+from .printer_words import (
+    ANY,
+    Words,
+    identifier,
+    scalar_text,
+    size_text,
+    sizes_of,
+    type_text,
+    value_text,
+)
 
-__all__ = ["expression_text", "function_text", "module_text", "type_text"]
+__all__ = ["VERSION", "astext", "expression_text", "function_text", "meta_table", "module_text",
+           "size_text", "type_text", "value_text"]  # fmt: skip
 
-_SUFFIX = {"float32": "f", "float64": "f64", "float16": "f16", "int64": "i64", "int32": ""}
+VERSION = '#[version = "0.0.5"]'
 
+_LINE = object()
+"""Where a line begins."""
 
-def type_text(t: Type) -> str:
-    """A type in Relay's words: Tensor[(1, 3), float32]."""
-    if isinstance(t, TupleType):
-        return f"({', '.join([type_text(i) for i in t.items])}{',' * (len(t.items) == 1)})"
-    if isinstance(t, FuncType):
-        return f"fn ({', '.join([type_text(a) for a in t.arg_types])}) -> {type_text(t.ret_type)}"
-    if not isinstance(t, TensorType):
-        return "_"
-    extents = [size_text(e) for e in t.shape]
-    return f"Tensor[({', '.join(extents)}{',' * (len(extents) == 1)}), {t.dtype}]"
-
-
-def size_text(e: Expr) -> str:
-    """A number, the name of a symbolic size, or an expression over such."""
-    return str(e.value) if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
-
-
-def value_text(value: Any) -> str:
-    """An attribute as Relay writes it: lists in brackets, strings in double quotes."""
-    if isinstance(value, tuple):
-        return f"[{', '.join([value_text(v) for v in value])}]"
-    if isinstance(value, Expr):
-        return size_text(value)
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, float):
-        return f"{value:g}f"
-    return repr(value)
+Piece = str | Block | object
 
 
-def function_text(f: Function, scope: Mapping[str, Node] | None = None) -> str:
-    """A function: `fn (...) { ... }`. scope: the functions of its module."""
-    return "\n".join(_Printer(scope or {}).function(f, "fn ", {}))
+def astext(program: RelaxExpr | IRModule, show_meta_data: bool = True) -> str:
+    """The whole text of an expression, a function or a module.
 
-
-def expression_text(e: RelaxExpr, scope: Mapping[str, Node] | None = None) -> str:
-    """A value with everything it is computed from."""
-    printer = _Printer(scope or {})
-    return "\n".join(printer.body(e, {}))
-
-
-def module_text(mod: IRModule, show_meta_data: bool = True) -> str:
-    """All functions of a module but those that stand where they are called.
-
-    show_meta_data  list the constants behind meta[relay.Constant][...]
+    show_meta_data  the constants behind meta[relay.Constant][...], so that `relay.parse` needs
+                    nothing else; their bytes take 4/3 of their size
     """
-    printer = _Printer(mod.functions)
-    parts = []
+    if isinstance(program, IRModule):
+        return module_text(program, show_meta_data)
+    printer = _Printer([program])
+    text = f"{VERSION}\n{printer.unit(program)}\n"
+    return text + (printer.meta() if show_meta_data else "")
+
+
+def expression_text(e: RelaxExpr) -> str:
+    """A value with everything it is computed from; of a function, the function."""
+    return _Printer([e]).unit(e)
+
+
+function_text = expression_text
+
+
+def module_text(mod: IRModule, show_meta_data: bool = True, header: bool = True) -> str:
+    """All of a module. header: the line with the version of the text; else as of `astext`."""
+    printer = _Printer([f for f in mod.functions.values() if isinstance(f, RelaxExpr)])
+    head = f"{VERSION}\n" if header else ""
+    attrs = {k: v for k, v in mod.attrs.items() if k != "type_defs"}
+    if attrs:
+        head += f"#[attributes = {printer.words.value(attrs, '()')}]\n"
+    parts = [printer.definition(d) for d in mod.type_definitions.values()]
     for name, f in mod.functions.items():
-        if isinstance(f, PrimFunc):
-            parts.append(script(f).rstrip())
-        elif isinstance(f, Function) and not f.attrs.get("primitive"):
-            parts.append("\n".join(printer.function(f, f"def @{name}", {})))
-    if show_meta_data and printer.constants:
-        parts.append("\n".join(printer.meta()))
-    return "\n\n".join(parts) + "\n"
+        if isinstance(f, Function):
+            parts.append(printer.unit(f, name))
+        else:
+            parts.append(script(f).rstrip() if isinstance(f, PrimFunc) else str(f))
+    text = head + "\n\n".join(parts) + "\n" * bool(parts)
+    return text + (printer.meta() if show_meta_data else "")
 
 
-Names = dict[Node, str]
+def meta_table(program: RelaxExpr | IRModule) -> dict[str, list[np.ndarray]]:
+    """The constants that a text without its metadata refers to, as `relay.parse(meta=)` takes them.
+
+    They are the program's own arrays, not copies.
+    """
+    if isinstance(program, IRModule):
+        printer = _Printer([f for f in program.functions.values() if isinstance(f, RelaxExpr)])
+        for f in program.functions.values():
+            if isinstance(f, Function):
+                printer.unit(f)
+    else:
+        printer = _Printer([program])
+        printer.unit(program)
+    return {"relay.Constant": [c.data.view(np.ndarray) for c in printer.constants]}
 
 
 class _Printer:
-    """The text of functions that share a table of constants."""
+    """The text of programs that share a table of constants and the names of sizes."""
 
-    def __init__(self, scope: Mapping[str, Node]) -> None:
-        self.scope = scope
+    def __init__(self, programs: Iterable[RelaxExpr]) -> None:
+        self.words = Words(_anonymous(programs))
         self.constants: dict[Constant, int] = {}
+        self.names: dict[Var, str] = {}
+        self.layout: Layout
 
-    def meta(self) -> list[str]:
-        """The table of constants."""
-        lines = ["#[metadata]"]
-        for c, i in self.constants.items():
-            known = f'  /* "{c.name}" */' if c.name else ""
-            lines.append(f"meta[relay.Constant][{i}]: {type_text(c.type)}{known}")
-        return lines
+    def meta(self) -> str:
+        """The table of constants; nothing where there is none."""
+        return "\n" + metadata_text(list(self.constants)) if self.constants else ""
 
-    def function(self, f: Function, head: str, names: Names) -> list[str]:
-        """The lines of a function; names: those of the values around it."""
-        names = {**names, **{p: f"%{p.name}" for p in f.params}}
-        params = [f"{names[p]}: {type_text(p.type)}" for p in f.params]
-        if f.attrs.get("primitive"):
-            params.append("Primitive=1")
-        result = type_text(f.body.type)
-        body = [f"  {line}" for line in self.body(f.body, names)]
-        return [f"{head}({', '.join(params)}) -> {result} {{", *body, "}"]
+    def definition(self, d: TypeData) -> str:
+        """A data type."""
+        self.words.new_scope()
+        head = f"type {d.header.name}"
+        if d.type_vars:
+            head += f"[{', '.join([self.words.type(v) for v in d.type_vars])}]"
+        if not d.constructors:
+            return f"extern {head}"
+        lines = []
+        for c in d.constructors:
+            fields = ", ".join([self.words.type(t) for t in c.inputs])
+            lines.append(f"  {c.name}({fields})," if fields else f"  {c.name},")
+        return "\n".join([head + " {", *lines, "}"])
 
-    def body(self, result: RelaxExpr, names: Names, count: int = 0) -> list[str]:
-        """One line a value, the result last and without a name."""
-        names = dict(names)
-        lines: list[str] = []
-        for node in _order(result, names):
-            if isinstance(node, Call) and isinstance(node.op, GlobalVar):
-                count = self.called(node.op, names, lines, count)
-            made = self.value(node, names, count)
-            note = f" /* ty={type_text(_type(node))} */"
-            if node is result:
-                made[-1] += note
+    def unit(self, e: RelaxExpr, name: str | None = None) -> str:
+        """An expression, or a function of a module by its name."""
+        self.layout = Layout(e)
+        self.words.new_scope()
+        self.names = _names(self.layout.variables)
+        lines = [f"free_var {self.typed(v)};\n" for v in self.layout.free]
+        if name is None:
+            return "".join(lines) + self.text(self.block(self.layout.root))
+        assert isinstance(e, Function)
+        own = self.function(e, f"def @{identifier(name, dotted=True)}")
+        return "".join(lines) + self.text(own)
+
+    def text(self, pieces: Iterator[Piece]) -> str:
+        """Pieces put together, those of the blocks inside indented."""
+        out: list[str] = []
+        stack = [pieces]
+        while stack:
+            piece = next(stack[-1], None)
+            if piece is None:
+                stack.pop()
+            elif isinstance(piece, str):
+                out.append(piece)
+            elif piece is _LINE:
+                out.append("\n" + "  " * (len(stack) - 1))
             else:
-                names[node] = f"%{count}"
-                count += 1
-                made[0] = f"{names[node]} = {made[0]}"
-                made[-1] += f"{note};"
-            lines += made
-        return lines or [self.operand(result, names)]
+                stack.append(self.block(piece) if isinstance(piece, Block) else piece)  # type: ignore[arg-type]
+        return "".join(out).removeprefix("\n")
 
-    def called(self, name: GlobalVar, names: Names, lines: list[str], count: int) -> int:
-        """A fused function, in front of its first call."""
-        f = self.scope.get(name.name)
-        if not isinstance(f, Function) or not f.attrs.get("primitive") or f in names:
-            return count
-        made = self.function(f, "fn ", {})
-        names[f] = f"%{count}"
-        made[0] = f"{names[f]} = {made[0]}"
-        made[-1] += f" /* {name.name} */;"
-        lines += made
-        return count + 1
+    # ------------------------------------------------------------------------------ values
 
-    def value(self, node: RelaxExpr, names: Names, count: int) -> list[str]:
-        """What stands for a value that is computed."""
+    def block(self, block: Block) -> Iterator[Piece]:
+        """The lines of a block: its values, then the result."""
+        for node in block.values:
+            yield _LINE
+            if isinstance(node, Let) and self.layout.lets[node] is block:
+                yield f"let {self.typed(node.var)} = "
+                yield from self.worded(node.value)
+            else:
+                yield f"%{self.layout.number[node]} = "
+                yield from self.value(node)
+            yield ";"
+        yield _LINE
+        yield from self.worded(block.result)
+
+    def worded(self, e: RelaxExpr) -> Iterator[Piece]:
+        """A value by its name where it has one, else what it is."""
+        if is_word(e) or e in self.layout.number:
+            yield self.operand(e)
+        else:
+            yield from self.value(e)
+
+    def value(self, node: RelaxExpr) -> Iterator[Piece]:
+        """What stands for a value that is computed, and its type behind it."""
         match node:
-            case Call(GlobalVar(name), args):
-                f = self.scope.get(name)
-                callee = names.get(f, f"@{name}") if f is not None else f"@{name}"
-                return [f"{callee}({self.operands(args, names)})"]
-            case Call(Op() as op, args, attrs):
-                given = self.operands(args, names)
-                words = [f"{k}={value_text(v)}" for k, v in attrs.items() if not _usual(op, k, v)]
-                return [f"{name_of(op)}({', '.join([given, *words] if given else words)})"]
-            case Call(callee, args):
-                assert isinstance(callee, RelaxExpr)
-                return [f"{self.operand(callee, names)}({self.operands(args, names)})"]
+            case Function():
+                yield from self.function(node, "fn ")
+                return
+            case Let():
+                yield "{"
+                yield from (self.layout.blocks[node][0], _LINE, "}")
+                return
+            case If(condition):
+                yes, no = self.layout.blocks[node]
+                yield f"if ({self.operand(condition)}) {{"
+                yield from (yes, _LINE, "} else {", no, _LINE, "}")
+            case Match(data, _, complete):
+                yield f"match{'' if complete else '?'} ({self.operand(data)}) {{"
+                yield from (self.clauses(node), _LINE, "}")
             case Tuple(items):
-                return [f"({self.operands(items, names)}{',' * (len(items) == 1)})"]
+                yield f"({self.operands(items)}{',' * (len(items) == 1)})"
             case TupleGetItem(value, index):
-                return [f"{self.operand(value, names)}.{index}"]
-            case If(condition, yes, no):
-                return [
-                    f"if ({self.operand(condition, names)}) {{",
-                    *[f"  {line}" for line in self.body(yes.body, names, count)],
-                    "} else {",
-                    *[f"  {line}" for line in self.body(no.body, names, count)],
-                    "}",
-                ]
-        return [self.operand(node, names)]
+                yield f"{self.operand(value)}.{index}"
+            case Call():
+                yield self.call(node)
+            case _:
+                yield f"<{type(node).__name__}>"
+        yield self.note(node)
 
-    def operands(self, args: tuple[RelaxExpr | None, ...], names: Names) -> str:
-        """Operands; those left out at the end are not shown."""
-        known = list(args)
-        while known and known[-1] is None:
-            known.pop()
-        return ", ".join(["()" if a is None else self.operand(a, names) for a in known])
+    def note(self, node: RelaxExpr) -> str:
+        """The type as a comment; nothing where it is not known."""
+        t: Type = node.type
+        return "" if isinstance(t, IncompleteType) else f" /* ty={self.words.type(t)} */"
 
-    def operand(self, e: RelaxExpr, names: Names) -> str:
-        """The name of a value; scalars are written out."""
-        if e in names:
-            return names[e]
-        if isinstance(e, Constant):
-            if e.data.ndim == 0:
-                return _scalar(e.data)
-            index = self.constants.setdefault(e, len(self.constants))
-            return f"meta[relay.Constant][{index}]"
-        return f"%{e.name}" if isinstance(e, Var) else "\n".join(self.value(e, names, 0))
+    def function(self, f: Function, head: str) -> Iterator[Piece]:
+        """A function from its head on."""
+        attrs = dict(f.attrs)
+        variables = attrs.pop("type_params", ())
+        if variables:
+            head = f"{head.rstrip()}[{', '.join([self.words.type(v) for v in variables])}]"
+        params = [self.typed(p) for p in f.params]
+        params += [f"{identifier(k)}={self.words.value(v, '()')}"
+                   for k, v in attrs.items()]  # fmt: skip
+        result: Type = f.body.type
+        known = "" if isinstance(result, IncompleteType) else f" -> {self.words.type(result)}"
+        yield f"{head}({', '.join(params)}){known} {{"
+        yield from (self.layout.blocks[f][0], _LINE, "}")
+
+    def typed(self, v: Var) -> str:
+        """A variable where it is bound."""
+        known = "" if isinstance(v.type, IncompleteType) else f": {self.words.type(v.type)}"
+        return f"{self.names[v]}{known}"
+
+    def call(self, node: Call) -> str:
+        """An operator or a function applied."""
+        op, attrs = node.op, node.attrs
+        if isinstance(op, Op):
+            words = [self.operand(a) for a in node.args]
+            words += [
+                f"{k}={self.words.value(v)}" for k, v in attrs.items() if not _usual(op, k, v)
+            ]
+            return f"{name_of(op)}({', '.join(words)})"
+        if isinstance(op, Constructor) and not node.args:
+            return op.name
+        words = [self.operand(a) for a in node.args]
+        words += [f"{k}={self.words.value(v)}" for k, v in attrs.items()]
+        return f"{self.operand(op)}({', '.join(words)})"
+
+    def operands(self, args: Iterable[RelaxExpr | None]) -> str:
+        """Operands with commas between them."""
+        return ", ".join([self.operand(a) for a in args])
+
+    def operand(self, e: RelaxExpr | None) -> str:
+        """The name of a value, or a constant; an operand left out is None."""
+        match e:
+            case None:
+                return "None"
+            case Var():
+                return self.names[e]
+            case GlobalVar(name):
+                return f"@{identifier(name, dotted=True)}"
+            case Constructor(name):
+                return name
+            case Constant():
+                return self.constant(e)
+        return f"%{self.layout.number[e]}"
+
+    def constant(self, c: Constant) -> str:
+        """Numbers as such, arrays as references."""
+        text = scalar_text(c.data) if c.data.ndim == 0 else None
+        if text is not None:
+            return text
+        index = self.constants.setdefault(c, len(self.constants))
+        return f"meta[relay.Constant][{index}] /* ty={self.words.type(c.type)} */"
+
+    def clauses(self, node: Match) -> Iterator[Piece]:
+        """The cases of a Match."""
+        for clause, block in zip(node.clauses, self.layout.blocks[node], strict=True):
+            yield from (_LINE, f"{self.pattern(clause.lhs)} => {{", block, _LINE, "},")
+
+    def pattern(self, p: Pattern) -> str:
+        """What a clause of Match is for."""
+        match p:
+            case PatternVar(var):
+                return self.typed(var)
+            case PatternTuple(patterns):
+                inside = ", ".join(map(self.pattern, patterns))
+                return f"({inside}{',' * (len(patterns) == 1)})"
+            case PatternConstructor(constructor, patterns):
+                inside = ", ".join(map(self.pattern, patterns))
+                return f"{constructor.name}({inside})" if patterns else constructor.name
+        return "_"
 
 
-def _type(e: RelaxExpr) -> Type:
-    found: Type = e.type
-    return found
+# ----------------------------------------------------------------------------------- parts
 
 
-def _scalar(data: np.ndarray) -> str:
-    value = data.item()
-    if isinstance(value, bool):
-        return str(value)
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text + _SUFFIX.get(str(data.dtype), f" /* {data.dtype} */")
+def _names(variables: Iterable[Var]) -> dict[Var, str]:
+    """A name for each variable, unique in one text."""
+    names: dict[Var, str] = {}
+    taken: set[str] = set()
+    count: Counter[str] = Counter()
+    for v in variables:
+        name = v.name
+        while name in taken:
+            count[v.name] += 1
+            name = f"{v.name}_{count[v.name]}"
+        taken.add(name)
+        names[v] = f"%{identifier(name)}"
+    return names
+
+
+def _anonymous(programs: Iterable[RelaxExpr]) -> list[SizeVar]:
+    """Extents that one place only mentions, and are not known before the program runs."""
+    count: Counter[SizeVar] = Counter()
+    for program in programs:
+        for node in postorder(program):
+            match node:
+                case Var():
+                    count.update(sizes_of(node.type))
+                case Call(Op(), _, attrs):
+                    for _ in range(2):
+                        count.update(sizes_of(attrs))
+                case Call():
+                    for _ in range(2):
+                        count.update(sizes_of(node.type))
+    return [v for v, n in count.items() if n == 1 and v.name == ANY]
 
 
 def _usual(op: Op, name: str, value: Any) -> bool:
@@ -228,48 +359,25 @@ def _usual(op: Op, name: str, value: Any) -> bool:
     return p is not None and same_data(value, p.default)
 
 
-def _order(result: RelaxExpr, known: Names) -> list[RelaxExpr]:
-    """Computed values that have no name yet, operands first; a branch keeps what only it uses."""
-    found: list[RelaxExpr] = []
-    seen: set[Node] = set()
-    stack: list[tuple[RelaxExpr, bool]] = [(result, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            found.append(node)
-        elif node not in seen and node not in known and not isinstance(node, Constant | Var):
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(c, False) for c in reversed(_operands(node))]
-    return found
-
-
-def _operands(node: RelaxExpr) -> list[RelaxExpr]:
-    match node:
-        case Call(_, args):
-            return [a for a in args if a is not None]
-        case Tuple(items):
-            return list(items)
-        case TupleGetItem(value):
-            return [value]
-        case If(condition, yes, no):
-            inside = set(values(no.body))
-            return [condition, *[v for v in values(yes.body) if v in inside]]
-    return []
+# ------------------------------------------------------------------------------------- faces
 
 
 def _own(mod: IRModule) -> bool:
     """Whether some function of a module is written in Relay's operators."""
-    return any(isinstance(f, Function) and dialect_of(f) is RELAY for f in mod.functions.values())
+    return bool(mod.type_definitions) or any(
+        isinstance(f, Function) and dialect_of(f) is RELAY for f in mod.functions.values()
+    )
 
 
-def _text(mod: IRModule, show_meta_data: bool = True, only_own: bool = False) -> str:
-    return "" if only_own and not _own(mod) else module_text(mod, show_meta_data)
-
-
-def _expression(e: RelaxExpr) -> str:
-    return function_text(e) if isinstance(e, Function) else expression_text(e)
+def _text(
+    program: RelaxExpr | IRModule, show_meta_data: bool = True, only_own: bool = False
+) -> str:
+    if not only_own:
+        return astext(program, show_meta_data)
+    if not isinstance(program, IRModule):
+        return expression_text(program)
+    return module_text(program, show_meta_data, header=False) if _own(program) else ""
 
 
 TEXTS["relay"] = _text
-RELAY.text = _expression
+RELAY.text = expression_text

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import json
 import math
 import os
-import statistics
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime.archive import export_archive
+from smelt.runtime.bound import BoundCall, Frame, Plan
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure
+from smelt.runtime.evaluator import evaluate_times
 from smelt.runtime.expression import evaluate
-from smelt.runtime.linking import export_library, write_header
+from smelt.runtime.external import Externals
+from smelt.runtime.linking import Linker, export_library, header_text, write_header
 from smelt.runtime.native import (
     ABI_VERSION,
-    Bound,
     Host,
-    Profile,
     View,
     check_environment,
     library,
     missing_features,
     status_text,
 )
-from smelt.runtime.ndarray import Memory, NDArray, Spares
-from smelt.runtime.report import BenchmarkResult, KernelTime, MemoryInfo, ProfileReport
+from smelt.runtime.ndarray import Memory, NDArray
+from smelt.runtime.profiler import Probe, report
+from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport, TimeEvaluation
 from smelt.runtime.signature import Signature, TensorInfo
 
 __all__ = ["BoundCall", "Executable"]
@@ -42,96 +47,6 @@ _MOST_PLANS = 64  # call signatures remembered at once
 _PLAN_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)
 )
-
-
-class _Plan:
-    """What calls with the same shapes have in common."""
-
-    __slots__ = ("masks", "outputs", "sizes", "sizes_address", "symbols", "workspace_bytes")
-
-    def __init__(
-        self,
-        symbols: dict[str, int],
-        shapes: list[tuple[int, ...]],
-        dtypes: list[np.dtype[Any]],
-        masks: list[int],
-        workspace_bytes: int,
-    ) -> None:
-        self.symbols = symbols
-        self.sizes = (ctypes.c_int64 * max(1, len(symbols)))(*symbols.values())
-        self.sizes_address = ctypes.addressof(self.sizes)
-        self.masks = masks
-        self.workspace_bytes = workspace_bytes
-        self.outputs = [
-            (shape, dtype, math.prod(shape) * dtype.itemsize, Spares())
-            for shape, dtype in zip(shapes, dtypes, strict=True)
-        ]
-
-
-class _Frame:
-    """What one running call owns: the argument table, the native call, the workspace."""
-
-    __slots__ = ("bound", "plan", "pointer", "tensors", "workspace")
-
-    def __init__(self, tensor_count: int, host: int, entry: int, weights: int) -> None:
-        self.tensors = (ctypes.c_void_p * max(1, tensor_count))()
-        self.bound = Bound(host, entry, ctypes.addressof(self.tensors), None, weights, None)
-        self.pointer = ctypes.addressof(self.bound)
-        self.plan: _Plan | None = None
-        self.workspace: Memory | None = None
-
-    def use(self, plan: _Plan) -> None:
-        """Prepares for calls of this plan; the workspace only grows."""
-        have = self.workspace
-        if have is None or have.size < plan.workspace_bytes:
-            self.plan = None
-            self.workspace = have = Memory(plan.workspace_bytes)
-        self.bound.workspace = have.address
-        self.bound.sizes = plan.sizes_address
-        self.plan = plan
-
-
-class BoundCall:
-    """A model with its inputs and outputs fixed: a call reads and writes them in place.
-
-    One thread at a time may call it.
-    """
-
-    __slots__ = ("_frame", "_name", "_owner", "_pointer", "_run", "inputs", "outputs")
-
-    def __init__(
-        self,
-        owner: Executable,
-        frame: _Frame,
-        inputs: tuple[AnyArray | NDArray, ...],
-        outputs: tuple[AnyArray | NDArray, ...],
-    ) -> None:
-        """For `Executable.bind`."""
-        self._owner = owner  # its code must stay while it can be called
-        self._frame = frame
-        self._name = owner.name
-        self._pointer = frame.pointer
-        self._run = library().smelt_bound_run
-        self.inputs = inputs
-        self.outputs = outputs
-
-    def __call__(self) -> None:
-        """Runs the model once."""
-        status = self._run(self._pointer)
-        if status:
-            raise _failure(self._name, status)
-
-    def time(self, number: int) -> float:
-        """Runs the model `number` times in one native loop; milliseconds per run."""
-        spent = ctypes.c_int64()
-        status = library().smelt_bound_time(self._pointer, number, ctypes.byref(spent))
-        if status:
-            raise _failure(self._name, status)
-        return spent.value / number / 1e6
-
-
-def _failure(name: str, status: int) -> RuntimeFailure:
-    return RuntimeFailure(f"{name}: the run failed: {status_text(status)}")
 
 
 def _key(arrays: Iterable[AnyArray]) -> tuple[Any, ...]:
@@ -174,11 +89,17 @@ class Executable:
         library().smelt_host_init(
             ctypes.addressof(self._host), ctypes.addressof(self._view), threads or 0
         )
+        listed = metadata.get("externals")
+        self._externals = Externals(self.name, listed, self.weights) if listed else None
+        if self._externals is not None:
+            self._host.externals = self._externals.address
+        self.debug_variant: Callable[[], Executable] | None = None
+        self._user: Callable[[], Any] = _nobody
         self._run = library().smelt_bound_run
         self._device = cpu(0)
         self._input_count = len(self.inputs)
-        self._plans: dict[tuple[Any, ...], _Plan] = {}
-        self._frames: list[_Frame] = []
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._frames: list[Frame] = []
         self._lock = threading.Lock()
 
     def _check_target(self) -> None:
@@ -229,19 +150,73 @@ class Executable:
         show = self.signature.listing
         return f"Executable {self.name}: {show(self.inputs)} -> {show(self.outputs)}"
 
+    def failure(self, status: int) -> BaseException:
+        """What a run of this thread that gave a status is to raise."""
+        raised = None if self._externals is None else self._externals.raised()
+        return raised or RuntimeFailure(f"{self.name}: the run failed: {status_text(status)}")
+
     # ---- the classic way in -------------------------------------------------------------------
 
-    def __getitem__(self, name: str) -> Callable[[Device], Executable]:
-        """`exe["default"](cpu(0))` is this executable, ready to run on that device."""
-        if name not in ("default", self.name):
-            known = sorted({"default", self.name})
-            raise InputError(f"{self.name}: no function {name!r}; functions: {', '.join(known)}")
-        return self._on
+    entry_name = "default"
+    """What `exe["default"]` is called."""
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """`exe["default"](cpu(0))` is this executable, ready to run on that device.
+
+        "debug_create" makes one that keeps the results inside the model. On the `.module` of a
+        GraphModule the names of its methods are functions too: "run", "set_input", "get_output".
+        """
+        if name in ("default", self.name):
+            return self._on
+        if name == "debug_create":
+            return self._debug_create
+        user = self._user()
+        if hasattr(type(user), name) and not name.startswith("_") and user is not None:
+            found: Callable[..., Any] = getattr(user, name)
+            return found
+        known = sorted({"default", self.name})
+        raise InputError(f"{self.name}: no function {name!r}; functions: {', '.join(known)}")
+
+    get_function = __getitem__
+
+    @property
+    def imported_modules(self) -> list[Executable]:
+        """None: an executable holds all of its code."""
+        return []
 
     def _on(self, device: Device) -> Executable:
         if device != self._device:
             raise InputError(f"{self.name}: it runs on {self._device}, not on {device}")
         return self
+
+    def _debug_create(self, name: str, device: Device) -> Executable:
+        """The same model with memory of its own for every result."""
+        self[name](device)
+        if self.metadata.get("intermediates") is not None:
+            return self
+        if self.debug_variant is None:
+            raise InputError(
+                f"{self.name}: only what relay.build gave in this process can be compiled again "
+                "to keep the results inside the model"
+            )
+        return self.debug_variant()
+
+    def attached(self, user: Any) -> Executable:
+        """The same executable, as the `.module` of a GraphModule or the like."""
+        twin = copy.copy(self)
+        twin._user = weakref.ref(user)  # its buffers are to go with it
+        return twin
+
+    def get_source(self, fmt: str = "json") -> str:
+        """What is known of it as text: "json" (its metadata) or "h" (the C header)."""
+        if fmt == "json":
+            return json.dumps(self.metadata, indent=2)
+        if fmt == "h":
+            return header_text(self)
+        raise InputError(
+            f"{self.name}: no source in the format {fmt!r}; formats: json, h\n"
+            "  smelt.stage_text(model, stage) shows what it was compiled from"
+        )
 
     # ---- calling ------------------------------------------------------------------------------
 
@@ -285,15 +260,15 @@ class Executable:
         finally:
             self._frames.append(frame)
         if status:
-            raise _failure(self.name, status)
+            raise self.failure(status)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _new_frame(self, host: Host) -> _Frame:
+    def _new_frame(self, host: Host) -> Frame:
         weights = self.weights.ctypes.data if self.weights is not None else 0
         count = len(self.inputs) + len(self.outputs)
-        return _Frame(count, ctypes.addressof(host), self._entry, weights)
+        return Frame(count, ctypes.addressof(host), self._entry, weights)
 
-    def _prepare(self, args: Sequence[Any]) -> tuple[_Plan, tuple[AnyArray, ...]]:
+    def _prepare(self, args: Sequence[Any]) -> tuple[Plan, tuple[AnyArray, ...]]:
         """Checks the arguments; non-contiguous ones are copied."""
         self.signature.check_count(args)
         arrays = tuple(
@@ -303,7 +278,7 @@ class Executable:
         )
         return self._plan_for(arrays), arrays
 
-    def _plan_for(self, arrays: tuple[AnyArray, ...]) -> _Plan:
+    def _plan_for(self, arrays: tuple[AnyArray, ...]) -> Plan:
         key = _key(arrays)
         plan = self._plans.get(key)
         if plan is None:
@@ -314,13 +289,13 @@ class Executable:
                 self._plans[key] = plan
         return plan
 
-    def _make_plan(self, arrays: tuple[AnyArray, ...]) -> _Plan:
+    def _make_plan(self, arrays: tuple[AnyArray, ...]) -> Plan:
         found = self.signature.bind(arrays)
         symbols = {name: found[name] for name in self.signature.symbols}
         shapes, workspace_bytes = self._evaluate_shapes(symbols)
         dtypes = [numpy_dtype(info.dtype) for info in self.outputs]
         masks = [min(numpy_dtype(info.dtype).itemsize, 8) - 1 for info in self.inputs]
-        return _Plan(symbols, shapes, dtypes, masks, workspace_bytes)
+        return Plan(symbols, shapes, dtypes, masks, workspace_bytes)
 
     def _evaluate_shapes(self, symbols: dict[str, int]) -> tuple[list[tuple[int, ...]], int]:
         """Output shapes and workspace size: the model's own plan function knows them."""
@@ -347,13 +322,14 @@ class Executable:
 
     # ---- bound calls --------------------------------------------------------------------------
 
-    def bind(self, inputs: Any, outputs: Any = None) -> BoundCall:
+    def bind(self, inputs: Any, outputs: Any = None, probe: Probe | None = None) -> BoundCall:
         """Fixes inputs and outputs: calling the result costs no check and no allocation.
 
         inputs, outputs: an array, a sequence, or a mapping by name; outputs None: new arrays, found
         in `.outputs` of the result. They are used in place, so they must be contiguous.
+        probe: what notes the times of the kernels, from `Executable.probe`.
         """
-        return self._bind(inputs, outputs, self._host)
+        return self._bind(inputs, outputs, self._host if probe is None else probe.host)
 
     def _bind(self, inputs: Any, outputs: Any, host: Host) -> BoundCall:
         given = self._listed(inputs, "input", self.inputs)
@@ -385,7 +361,7 @@ class Executable:
             if isinstance(result, NDArray):
                 frame.tensors[i] = result.address  # numpy shows empty arrays elsewhere
         # The views, not the arguments: a DLPack import must stay alive.
-        return BoundCall(self, frame, tuple(views), tuple(results))
+        return BoundCall(self, frame, tuple(views), tuple(results), host)
 
     def _listed(self, values: Any, role: str, infos: Sequence[TensorInfo]) -> list[Any]:
         """One array, a sequence or a mapping, as a list."""
@@ -428,33 +404,61 @@ class Executable:
             raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
         return BenchmarkResult(tuple(call.time(number) for _ in range(repeat)), number)
 
+    def time_evaluator(
+        self,
+        func_name: str = "run",
+        dev: Device | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str = "",
+    ) -> Callable[..., TimeEvaluation]:
+        """A function of the inputs that times runs, in seconds; see `evaluate_times`.
+
+        On the `.module` of a GraphModule the inputs are left out: those that were set count.
+        """
+        if func_name not in ("run", "default", self.name):
+            raise InputError(f"time_evaluator: no function {func_name!r}; functions: run")
+        if f_preproc:
+            raise InputError(
+                f"time_evaluator: f_preproc={f_preproc!r}: there are no registered functions; "
+                "cache_flush_bytes=... makes measurements start cold"
+            )
+        self._on(self._device if dev is None else dev)
+        user = self._user()
+
+        def evaluate(*args: Any) -> TimeEvaluation:
+            known = user is not None and not args
+            call = user.bound() if known else self._bound_copy(args, {}, self._host)
+            call()
+            return evaluate_times(
+                "time_evaluator", call.time, number, repeat, min_repeat_ms,
+                limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown,
+                cache_flush_bytes,
+            )  # fmt: skip
+
+        return evaluate
+
+    def probe(self) -> Probe:
+        """A host for `bind` that notes the times of the kernels."""
+        return Probe(self._host, len(self.metadata.get("kernels", [])))
+
     def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
         """Times each kernel: medians over `repeat` runs."""
         described = self.metadata.get("kernels", [])
-        count = len(described)
-        start, spent, calls = (np.zeros(max(1, count), np.int64) for _ in range(3))
-        sink = Profile(count, start.ctypes.data, spent.ctypes.data, calls.ctypes.data)
-        host = Host(self._host.pool, self._host.parallel_for, ctypes.addressof(sink), None)
-        host.probe = ctypes.cast(library().smelt_profile_probe, ctypes.c_void_p)
-        call = self._bound_copy(args, named, host)
+        probe = self.probe()
+        call = self._bound_copy(args, named, probe.host)
         call()
         runs, totals = [], []
         for _ in range(max(1, repeat)):
-            spent[:] = 0
-            calls[:] = 0
+            probe.clear()
             totals.append(call.time(1))
-            runs.append(spent / 1e6)
-        times = np.median(runs, axis=0)
-        plan = call._frame.plan
-        symbols = plan.symbols if plan is not None else {}
-        return ProfileReport(
-            self.name,
-            tuple(
-                _kernel_time(entry, symbols, int(calls[i]), float(times[i]))
-                for i, entry in enumerate(described)
-            ),
-            statistics.median(totals),
-        )
+            runs.append(probe.milliseconds)
+        return report(self.name, described, call.symbols, probe.calls, runs, totals)
 
     def _bound_copy(self, args: tuple[Any, ...], named: Mapping[str, Any], host: Host) -> BoundCall:
         if named:
@@ -467,15 +471,28 @@ class Executable:
     def export_library(
         self,
         path: str | os.PathLike[str],
+        fcompile: Linker | None = None,
         *,
         cc: str | Sequence[str] | None = None,
         header: bool = False,
     ) -> None:
-        """Writes a shared library with the model, its constants and the runtime.
+        """Writes a library with the model and its constants, for `load_module`.
 
-        cc: the C compiler to link with; header: also write the C header beside it.
+        path: "x.tar" holds objects, linked where they are loaded; every other name is a shared
+        library with the runtime in it, for C too.
+        cc: the C compiler to link with (a .tar is then linked already); fcompile: what links or
+        packs instead, see smelt.contrib.cc; header: also write the C header beside it.
         """
-        export_library(self, path, cc=cc)
+        if fcompile is not None and cc is not None:
+            raise ExportError(f"{self.name}: give cc or fcompile to export_library, not both")
+        suffix = os.path.splitext(os.fspath(path))[1]
+        if suffix in (".zip", ".o", ".a", ".json", ".c"):
+            raise ExportError(
+                f"cannot write {os.fspath(path)}: {suffix} files cannot be written; "
+                "legal: a shared library, e.g. model.so, or model.tar"
+            )
+        write = export_archive if suffix == ".tar" else export_library
+        write(self, path, cc=cc, fcompile=fcompile)
         if header:
             self.export_header(os.path.splitext(os.fspath(path))[0] + ".h")
 
@@ -486,18 +503,8 @@ class Executable:
         write_header(self, path)
 
 
-def _kernel_time(
-    entry: Mapping[str, Any], symbols: Mapping[str, int], calls: int, milliseconds: float
-) -> KernelTime:
-    flops, size = entry.get("flops"), entry.get("bytes")
-    return KernelTime(
-        entry["name"],
-        tuple(entry.get("ops", ())),
-        calls,
-        milliseconds,
-        None if flops is None else evaluate(flops, symbols),
-        None if size is None else evaluate(size, symbols),
-    )
+def _nobody() -> None:
+    """No GraphModule uses an executable by itself."""
 
 
 def _with_copy(args: Sequence[Any], index: int) -> tuple[Any, ...]:

@@ -24,13 +24,26 @@ from smelt.runtime.dtypes import C_DTYPES
 from smelt.runtime.errors import ExportError
 from smelt.runtime.native import ABI_VERSION, source_folder
 
-__all__ = ["FOOTER", "MAGIC", "SIDECAR_FLAG", "Exportable", "export_library", "write_header"]
+__all__ = [
+    "FOOTER",
+    "MAGIC",
+    "SIDECAR_FLAG",
+    "Exportable",
+    "Linker",
+    "check_writable",
+    "compile_source",
+    "export_library",
+    "write_header",
+]
 
 # magic, ABI version, flags, offset and bytes of the constants and of the metadata, id, file bytes;
 # native/blob.c reads the same.
 FOOTER = struct.Struct("<8sIIQQQQQQ")
 MAGIC = b"SMELTLIB"
 SIDECAR_FLAG = 1
+Linker = Callable[..., object]
+"""(path of the library, files, options=[...])."""
+
 _PAGE = 65536  # the largest page of the systems we know: an offset that any can map
 _SIDECAR_BYTES = 2 << 30
 # What a library shows; the model's own functions stay inside.
@@ -185,13 +198,15 @@ def find_compiler(cc: str | Sequence[str] | None) -> list[str]:
     if importlib.util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc"]
     raise ExportError(
-        "export_library needs a C compiler to link with, and none was found\n"
+        "a C compiler is needed, and none was found\n"
         "  tried: $CC, cc, gcc, clang, the Python package ziglang\n"
         "  install one of them (pip install ziglang needs no system package), or pass cc=..."
     )
 
 
-def _link(exe: Exportable, command: list[str], export_id: int, folder: Path) -> Path:
+def _link(
+    exe: Exportable, command: list[str], fcompile: Linker | None, export_id: int, folder: Path
+) -> Path:
     """Compiles the description and the runtime and links them with the model's objects."""
     sources = sorted(source_folder().glob("*.c"))
     (folder / "model.c").write_text(
@@ -213,15 +228,37 @@ def _link(exe: Exportable, command: list[str], export_id: int, folder: Path) -> 
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack"]
         libraries = ["-lm", "-lpthread", "-ldl"]
     inputs = [folder / "model.c", *sources, *objects]
-    full = [*command, *flags, *map(str, inputs), "-o", str(result), *libraries]
+    files = [str(i) for i in inputs]
+    if fcompile is None:
+        _run_compiler(command, [*flags, *files, "-o", str(result), *libraries])
+        return result
+    fcompile(str(result), files, options=[*flags[1:], *libraries])
+    if not result.exists():
+        raise ExportError(f"fcompile={fcompile!r} wrote no file {result.name}")
+    return result
+
+
+def _run_compiler(command: Sequence[str], arguments: Sequence[str]) -> None:
+    """Runs the C compiler; what it says of a failure is the error."""
     try:
-        done = subprocess.run(full, capture_output=True, text=True)
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True)
     except OSError as error:
         raise ExportError(f"the C compiler cannot be run: {command[0]}: {error.strerror}") from None
     if done.returncode != 0:
         text = "\n".join(f"  {line}" for line in done.stderr.strip().splitlines()[:20])
         raise ExportError(f"the C compiler failed: {shlex.join(command)}\n{text}")
-    return result
+
+
+def compile_source(text: str, name: str, flags: Sequence[str] = ()) -> bytes:
+    """Object code of a C source, position-independent; `name` stands in the compiler's messages."""
+    command = find_compiler(None)
+    with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+        source, result = Path(folder, f"{c_name(name)}.c"), Path(folder, "code.o")
+        source.write_text(f'#line 1 "{source.name}"\n{text}')
+        fixed = ["-c", "-O2", "-fPIC", "-Werror=implicit-function-declaration",
+                 "-Werror=int-conversion", "-Werror=return-type"]  # fmt: skip
+        _run_compiler(command, [*fixed, *flags, str(source), "-o", str(result)])
+        return result.read_bytes()
 
 
 # ---- the file ----------------------------------------------------------------------------------
@@ -271,11 +308,8 @@ def _write_sidecar(file: BinaryIO, weights: memoryview, export_id: int) -> None:
     file.write(_footer(0, (0, len(weights)), (len(weights), 0), export_id))
 
 
-def export_library(
-    exe: Exportable, path: str | os.PathLike[str], *, cc: str | Sequence[str] | None = None
-) -> None:
-    """Writes the shared library of a model; constants over 2 GB go to PATH.weights beside it."""
-    target = Path(path)
+def check_writable(exe: Exportable, target: Path) -> None:
+    """Refuses to export what has no objects, or to a folder that cannot be written."""
     if not exe.objects:
         raise ExportError(
             f"{exe.name}: it has no object files to export; "
@@ -285,7 +319,23 @@ def export_library(
         raise ExportError(f"cannot write {target}: the folder {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):
         raise ExportError(f"cannot write {target}: the folder {target.parent} is not writable")
-    command = find_compiler(cc)
+
+
+def export_library(
+    exe: Exportable,
+    path: str | os.PathLike[str],
+    *,
+    cc: str | Sequence[str] | None = None,
+    fcompile: Linker | None = None,
+) -> None:
+    """Writes the shared library of a model; constants over 2 GB go to PATH.weights beside it.
+
+    fcompile: links in place of the C compiler: (path of the library, files, options=[...]), where
+    the files are C sources and objects
+    """
+    target = Path(path)
+    check_writable(exe, target)
+    command = find_compiler(cc) if fcompile is None else []
     raw = exe.weights if exe.weights is not None else np.empty(0, np.uint8)
     weights = raw.data
     exe.metadata["weights_bytes"] = len(weights)
@@ -297,7 +347,7 @@ def export_library(
     export_id = int.from_bytes(digest.digest(), "little")
     aside = len(weights) > _SIDECAR_BYTES
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
-        code = _link(exe, command, export_id, Path(folder)).read_bytes()
+        code = _link(exe, command, fcompile, export_id, Path(folder)).read_bytes()
     if aside:
         sidecar = target.with_name(target.name + ".weights")
         _replace(sidecar, lambda file: _write_sidecar(file, weights, export_id))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime.archive import unpack_archive
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import Executable
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG
@@ -161,16 +162,30 @@ def _map_weights(path: Path, footer: _Footer) -> npt.NDArray[np.uint8] | None:
     return np.frombuffer(mapping, np.uint8)
 
 
-def load_module(path: str | os.PathLike[str], *, threads: int | None = None) -> Any:
+_FORMATS = ("", "so", "tar")
+
+
+def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | None = None) -> Any:
     """Loads a library written by `export_library`; nothing is compiled.
 
     Gives an Executable for a model, a Module for a tensor program, a VMExecutable for a program of
     the virtual machine.
+    fmt: "so" or "tar" (objects, which a C compiler links now); "": as the name ends.
     threads: at most this many, the caller's included; None for all of the process's pool.
     """
     place = Path(path)
-    if is_archive(place):
+    if fmt not in _FORMATS:
+        raise LoadError(f"load_module: fmt={fmt!r}; legal: {', '.join(map(repr, _FORMATS))}")
+    if not fmt and is_archive(place):
         return load_program(place, lambda segment: load_module(segment, threads=threads))
+    if fmt == "tar" or (not fmt and place.suffix == ".tar"):
+        with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+            # Once it is mapped, the file is needed no more.
+            return _load(unpack_archive(place, Path(folder)), threads)
+    return _load(place, threads)
+
+
+def _load(place: Path, threads: int | None) -> Any:
     footer = _read_footer(place)
     metadata = _read_metadata(place, footer)
     _check_machine(place, metadata)

@@ -26,19 +26,21 @@ __all__ = [
     "status_text",
 ]
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 _HERE = Path(__file__).resolve().parent
 _LIBRARY = _HERE / "libsmelt_runtime.so"
 
 
 class Host(ctypes.Structure):
-    """smelt_host of smelt.h."""
+    """smelt_host of smelt.h; `keep` holds what its pointers refer to."""
 
+    keep: object
     _fields_ = (
         ("pool", c_void_p),
         ("parallel_for", c_void_p),
         ("probe_sink", c_void_p),
         ("probe", c_void_p),
+        ("externals", c_void_p),
     )
 
 

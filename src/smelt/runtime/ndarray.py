@@ -105,6 +105,9 @@ class NDArray:
             self._array = found
         return found
 
+    asnumpy = numpy
+    """The older name of `numpy()`."""
+
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
@@ -120,14 +123,17 @@ class NDArray:
         """The size in bytes."""
         return self.size * self.dtype.itemsize
 
-    def copyto(self, target: NDArray | AnyArray) -> None:
-        """Copies the elements into an array of the same shape and dtype."""
+    def copyto(self, target: NDArray | AnyArray | Device) -> NDArray | AnyArray:
+        """Copies the elements into an array of the same shape and dtype, or to a device."""
+        if isinstance(target, Device):
+            return array(self, target)
         if target.shape != self.shape or target.dtype != self.dtype:
             raise InputError(
                 f"copyto: the target is {target.dtype}{list(target.shape)}, "
                 f"the array is {self.dtype}{list(self.shape)}; both must be the same"
             )
         np.copyto(target.numpy() if isinstance(target, NDArray) else target, self.numpy())
+        return target
 
     def copyfrom(self, source: npt.ArrayLike) -> Self:
         """Copies elements of the same shape into this array."""

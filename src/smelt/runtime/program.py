@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,12 +12,12 @@ import numpy as np
 from smelt.runtime.device import Device
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import ExportError, InputError
+from smelt.runtime.evaluator import evaluate_times
 from smelt.runtime.executable import BoundCall, Executable
+from smelt.runtime.linking import Linker
 from smelt.runtime.report import TimeEvaluation
 
 __all__ = ["Module", "TensorFunction"]
-
-_LONGEST = 1 << 24  # runs of one measurement
 
 
 class TensorFunction:
@@ -122,17 +121,10 @@ class TensorFunction:
         def evaluate(*args: Any) -> TimeEvaluation:
             call = self.bind(*args)
             call()
-            runs = number
-            while min_repeat_ms and call.time(runs) * runs < min_repeat_ms and runs < _LONGEST:
-                runs *= 2
-            results = []
-            for i in range(repeat):
-                if cooldown_interval_ms and i and i % repeats_to_cooldown == 0:
-                    time.sleep(cooldown_interval_ms / 1e3)
-                if cache_flush_bytes:
-                    np.ones(cache_flush_bytes, np.uint8).sum()
-                results.append(call.time(runs) / 1e3)
-            return TimeEvaluation(tuple(results))
+            return evaluate_times(
+                "time_evaluator", call.time, number, repeat, min_repeat_ms, 0,
+                cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes,
+            )  # fmt: skip
 
         return evaluate
 
@@ -218,17 +210,20 @@ class Module:
     def export_library(
         self,
         file_name: str | os.PathLike[str],
+        fcompile: Linker | None = None,
         *,
         cc: str | Sequence[str] | None = None,
         header: bool = False,
     ) -> None:
-        """Write the function as a shared library, for `load_module` and for C.
+        """Write the function as a library, for `load_module` and for C.
 
-        cc: the C compiler to link with; header: also write the C header beside it.
+        As `Executable.export_library` says: a .tar is linked where it is loaded.
         """
         if len(self._functions) > 1:
             raise ExportError(
                 f"a library holds one function, the module has {', '.join(self._functions)}; "
                 "build them apart"
             )
-        self._functions[self.entry_name].exe.export_library(file_name, cc=cc, header=header)
+        self._functions[self.entry_name].exe.export_library(
+            file_name, fcompile, cc=cc, header=header
+        )

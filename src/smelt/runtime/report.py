@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-__all__ = ["BenchmarkResult", "KernelTime", "MachineLimits", "MemoryInfo", "ProfileReport"]
+__all__ = [
+    "BenchmarkResult",
+    "KernelTime",
+    "MachineLimits",
+    "MemoryInfo",
+    "ProfileReport",
+    "TimeEvaluation",
+    "node_names",
+]
+
+
+def node_names(names: Sequence[str]) -> list[str]:
+    """A name of its own for each kernel of a model: what runs again gets a number, relu_1."""
+    taken, found = set(names), []
+    used: set[str] = set()
+    for name in names:
+        shown, n = name, 0
+        while shown in used or (n and shown in taken):
+            n += 1
+            shown = f"{name}_{n}"
+        used.add(shown)
+        found.append(shown)
+    return found
 
 
 @dataclass(frozen=True)
@@ -190,6 +214,18 @@ class ProfileReport:
             for k in self.kernels
         ]
         return json.dumps({"model": self.model, "total_ms": self.total, "kernels": kernels})
+
+    def csv(self) -> str:
+        """The same as comma-separated values with a head, in the order of the model."""
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(["kernel", "ops", "calls", "ms", "percent", "gflops", "gbytes"])
+        for k in self.kernels:
+            share = self._share(k.milliseconds)
+            shown = ["" if x is None else f"{x:.3f}" for x in (k.gflops, k.gbytes)]
+            cells = [k.name, " ".join(k.ops), k.calls, f"{k.milliseconds:.6f}", f"{share:.2f}"]
+            rows.writerow([*cells, *shown])
+        return text.getvalue()
 
     def __str__(self) -> str:
         """The table."""

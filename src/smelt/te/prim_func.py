@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
@@ -42,28 +43,52 @@ class _ToBuffers(Rewriter):
         return self.buffers[b] if isinstance(b, Tensor) else b
 
 
-class _Extern(_ToBuffers):
-    """Also gives loops and bindings names that nothing in the program has yet."""
+class _OwnNames(_ToBuffers):
+    """Of a statement also everything that it binds gets a name that the program has not yet."""
 
     def __init__(self, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> None:
         super().__init__(buffers)
         self.names = names
+        self.vars: dict[Expr, Expr] = {}
+        self.local: dict[Buffer, Buffer] = {}
 
-    def own(self, v: Var) -> Var:
-        """What stands for a variable inside its scope."""
-        if v in self.memo:  # bound again: what was made of the first one is another's
-            self.memo = {k: e for k, e in self.memo.items() if isinstance(k, Var)}
-        new = Var(_unique(v.name, self.names), v.type)
-        self.memo[v] = new
-        return new
+    def buffer(self, b: Buffer) -> Buffer:
+        found = self.local.get(b)
+        return super().buffer(b) if found is None else found
+
+    @contextmanager
+    def scope(self, *bound: Var) -> Iterator[tuple[Var, ...]]:
+        """The variables that stand for these while the block of code runs."""
+        own = []
+        for v in bound:
+            name = _unique(v.name, self.names)
+            own.append(v if name == v.name else Var(name, v.type))
+        before = self.vars, self.memo
+        self.vars = {**self.vars, **dict(zip(bound, own, strict=True))}
+        self.memo = dict(self.vars)
+        yield tuple(own)
+        self.vars, self.memo = before
 
     def visit_For(self, s: For) -> Stmt:
-        low, extent, var = self.expr(s.min), self.expr(s.extent), self.own(s.var)
-        return s.replace(var=var, min=low, extent=extent, body=self.stmt(s.body))
+        low, extent = self.expr(s.min), self.expr(s.extent)
+        with self.scope(s.var) as (var,):
+            return s.replace(var=var, min=low, extent=extent, body=self.stmt(s.body))
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
-        value, var = self.expr(s.value), self.own(s.var)
-        return LetStmt(var, value, self.stmt(s.body))
+        value = self.expr(s.value)
+        with self.scope(s.var) as (var,):
+            return LetStmt(var, value, self.stmt(s.body))
+
+    def visit_Block(self, s: Block) -> Stmt:
+        for b in s.alloc_buffers:
+            self.local[b] = b.replace(name=_unique(b.name, self.names))
+        doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
+        with self.scope(*[i.var for i in s.iter_vars]) as own:
+            made = super().visit_Block(s)
+        assert isinstance(made, Block)
+        iters = [i.replace(var=v, dom=d) for i, v, d in zip(s.iter_vars, own, doms, strict=True)]
+        name = _unique("block:" + s.name, self.names).removeprefix("block:")
+        return made.replace(name=name, iter_vars=tuple(iters))
 
 
 def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFunc:
@@ -87,12 +112,14 @@ def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str
             buffers[tensor] = Buffer(
                 _unique(tensor.name, names), tensor.shape, tensor.type, tensor.scope
             )
+    sizes = _sizes([*params, *[t for op in ops for t in op.outputs]], ops)
+    scalars = [a for a in args if isinstance(a, Var)]
+    for v in (*scalars, *sizes):
+        names.setdefault(v.name, 0)
     allocated = [buffers[t] for op in ops for t in op.outputs if t not in params]
     stages = {ComputeOp: _compute, ExternOp: _extern}
     body = seq(*[stages[type(op)](op, buffers, names) for op in ops if type(op) in stages])
     root = Block("root", (), (), (), body, None, tuple(allocated))
-    sizes = _sizes([*params, *[t for op in ops for t in op.outputs]], ops)
-    scalars = [a for a in args if isinstance(a, Var)]
     everything = [buffers[a] if isinstance(a, Tensor) else a for a in args]
     everything += [v for v in sizes if v not in scalars]
     return PrimFunc(tuple(everything), BlockRealize((), const(True), root), {"name": name})
@@ -195,11 +222,11 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]
 def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
     """A block that reads and writes whole tensors."""
     assert isinstance(op, ExternOp)
-    body = _Extern(buffers, names).stmt(op.body)
+    name, attrs = _block_name(op, names), dict(op.attrs)
+    body = _OwnNames(buffers, names).stmt(op.body)
     alloc: tuple[Buffer, ...] = ()
     if isinstance(body, BlockRealize) and not body.block.iter_vars:
         alloc, body = body.block.alloc_buffers, body.block.body
-    name, attrs = _block_name(op, names), dict(op.attrs)
     ins, outs = (tuple([_whole(buffers[t]) for t in x]) for x in (op.inputs, op.outputs))
     return BlockRealize((), const(True), Block(name, (), ins, outs, body, None, alloc, attrs))
 

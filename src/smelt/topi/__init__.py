@@ -1,6 +1,7 @@
 """The operators: one function each. `get_op(name)` finds one by name."""
 
 from .anchors import multibox_prior, multibox_transform_loc, proposal
+from .annotation import compiler_begin, compiler_end
 from .approximate import fast_erf, fast_exp, fast_tanh
 from .attention import attention
 from .bits import bitpack, bitunpack
@@ -160,6 +161,7 @@ from .transform import (
     transpose,
     trilu,
 )
+from .windows import sliding_window, strided_set
 
 __all__ = [
     "Op",
@@ -198,6 +200,8 @@ __all__ = [
     "ceil",
     "celu",
     "clip",
+    "compiler_begin",
+    "compiler_end",
     "concat",
     "conv1d",
     "conv2d",
@@ -321,6 +325,7 @@ __all__ = [
     "silu",
     "sin",
     "sinh",
+    "sliding_window",
     "softmax",
     "softplus",
     "softsign",
@@ -336,6 +341,7 @@ __all__ = [
     "square",
     "squeeze",
     "stft",
+    "strided_set",
     "strided_slice",
     "subtract",
     "sum",

@@ -20,7 +20,7 @@ from smelt.ir.build import (
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, compute, reduce_axis
 
-from .boxes import iou, packed, sorted_order, suppressed
+from .boxes import Box, iou, packed, sorted_order, suppressed
 from .common import agree, describe, extents, float_only, number, require, same_dtype, tensor
 from .reduce import FIRST_MAX
 from .registry import op
@@ -201,12 +201,11 @@ def proposal(
     rows = tensor((b, n, 4), lambda i, j, k: boxes[i, order[i, j], k], "sorted_boxes")
     top = n if rpn_pre_nms_top_n <= 0 else minimum(n, rpn_pre_nms_top_n)
 
-    def overlaps(i: Expr, j: Expr, before: Expr) -> Expr:
-        a, b = [[rows[i, m, k] for k in range(4)] for m in (j, before)]
+    def overlaps(own: Box, before: Box) -> Expr:
+        a, b = [[box(k) for k in range(4)] for box in (own, before)]
         return iou(a, b, 1.0) > threshold
 
-    looked = tensor((b,), lambda i: top, "looked_at")
-    _, kept, total = suppressed(looked, n, n, overlaps, [rows])
+    _, kept, total = suppressed(rows, tensor((b,), lambda i: top, "looked_at"), n, overlaps)
     most = rpn_post_nms_top_n
 
     def body(r: Expr, e: Expr) -> Expr:

@@ -12,10 +12,12 @@ from smelt.tir.nodes import Stmt, While
 from .common import extents
 from .statements import add, at, loop, put, seq, when
 
-__all__ = ["corners", "iou", "packed", "sorted_order", "suppressed"]
+__all__ = ["Box", "Corners", "corners", "iou", "packed", "sorted_order", "suppressed"]
 
 Corners = Sequence[Expr]
 """A box: left, top, right, bottom."""
+Box = Callable[[int], Expr]
+"""A box with what belongs to it: its column of this number."""
 
 
 def sorted_order(key: Tensor, count: Tensor) -> Tensor:
@@ -27,11 +29,11 @@ def sorted_order(key: Tensor, count: Tensor) -> Tensor:
     rows, n = key.shape
 
     def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        order, spare, state = outs
+        order, spare, values, state = outs
         left, right, width = 0, 1, 2
 
         def value(r: Expr, run: int) -> Expr:
-            return at(key, r, at(order, r, at(state, run)))
+            return at(values, at(order, r, at(state, run)))
 
         def step(r: Expr, k: Expr, middle: Expr, end: Expr) -> Stmt:
             i, j = at(state, left), at(state, right)
@@ -56,13 +58,14 @@ def sorted_order(key: Tensor, count: Tensor) -> Tensor:
             pairs = (total + (2 * size - 1)) // maximum(2 * size, 1)
             back = loop("k", total, lambda k: put(order, at(spare, k), r, k))
             merge = seq(loop("p", pairs, lambda p: pair(r, p)), back, put(state, size * 2, width))
-            start = loop("k", n, lambda k: put(order, k, r, k))
+            start = loop("k", n, lambda k: seq(put(order, k, r, k), put(values, at(key, r, k), k)))
             return seq(start, put(state, 1, width), While(at(state, width) < total, merge))
 
         return loop("r", rows, row)
 
-    shapes = [list(key.shape), [n], list(extents([3]))]
-    order: Tensor = extern(shapes, [key, count], program, "order", [INDEX] * 3)[0]
+    shapes = [list(key.shape), [n], [n], list(extents([3]))]
+    types = [INDEX, INDEX, key.dtype, INDEX]
+    order: Tensor = extern(shapes, [key, count], program, "order", types)[0]
     return order
 
 
@@ -91,39 +94,43 @@ def packed(chosen: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def suppressed(
-    count: Tensor, n: Expr, limit: ExprLike, overlaps: Callable[[Expr, Expr, Expr], Expr],
-    reads: Sequence[Tensor], counts: Callable[[Expr, Expr], Expr] | None = None,
+    boxes: Tensor, count: Tensor, limit: ExprLike, overlaps: Callable[[Box, Box], Expr],
+    counts: Callable[[Box], Expr] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The boxes that are kept when each, best first, puts out those behind it that overlap it.
 
-    count     [r] boxes of a row, sorted, of at most n
+    boxes     [r, n, w], sorted; the first count [r] of a row are looked at
     limit     how many are kept of a row
-    overlaps  (row, box, a kept one before it) -> whether that puts it out
-    reads     the tensors that overlaps and counts read
-    counts    (row, box) -> false for one that neither counts nor puts out others but stays; None:
-              true for all
-    result    [r, n] whether each is kept; [r, n] the places of those that count, first to last (the
-              rest is not defined); [r] how many they are
+    overlaps  (a box, a kept one before it) -> whether that puts it out
+    counts    a box -> false where it neither counts nor puts out others but stays; None: true for
+              all
+    result    [r, n] whether each is kept; [r, n] the places of those that count, first to last,
+              then 0; [r] how many they are
     """
-    rows = count.shape[0]
+    rows, n, width = boxes.shape
 
     def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        state, kept, total, alive = outs
+        # copies of this box and of the kept ones: each is read again and again
+        state, kept, total, alive, own, before = outs
 
-        def check(r: Expr, j: Expr, m: Expr) -> Stmt:
-            out = if_then_else(at(alive, 0) > 0, overlaps(r, j, at(kept, r, m)), False)
-            return when(out, put(alive, 0, 0))
+        def this(k: int) -> Expr:
+            return at(own, k)
+
+        def check(m: Expr) -> Stmt:
+            near = if_then_else(at(alive, 0) > 0, overlaps(this, lambda k: at(before, m, k)), False)
+            return when(near, put(alive, 0, 0))
 
         def visit(r: Expr, j: Expr) -> Stmt:
-            keep = seq(put(kept, j, r, at(total, r)), put(state, True, r, j), add(total, 1, r))
-            compared = seq(
-                put(alive, 1, 0),
-                loop("m", at(total, r), lambda m: check(r, j, m)),
-                when(at(alive, 0) > 0, keep),
-            )
+            m = at(total, r)
+            keep = seq(
+                loop("k", width, lambda k: put(before, at(own, k), m, k)),
+                put(kept, j, r, m), put(state, True, r, j), add(total, 1, r),
+            )  # fmt: skip
+            compared = seq(put(alive, 1, 0), loop("m", m, check), when(at(alive, 0) > 0, keep))
             if counts is not None:
-                compared = when(counts(r, j), compared, put(state, True, r, j))
-            return when(at(total, r) < limit, compared)
+                compared = when(counts(this), compared, put(state, True, r, j))
+            copy = loop("k", width, lambda k: put(own, at(boxes, r, j, k), k))
+            return when(m < limit, seq(copy, compared))
 
         def row(r: Expr) -> Stmt:
             nothing = loop("j", n, lambda j: seq(put(state, False, r, j), put(kept, 0, r, j)))
@@ -132,13 +139,13 @@ def suppressed(
 
         return loop("r", rows, row)
 
-    shapes = [[rows, n], [rows, n], [rows], list(extents([1]))]
-    types = ["bool", INDEX, INDEX, INDEX]
-    state, kept, total, _ = extern(shapes, [count, *reads], program, "suppress", types)
+    shapes = [[rows, n], [rows, n], [rows], list(extents([1])), [width], [n, width]]
+    types = ["bool", INDEX, INDEX, INDEX, boxes.dtype, boxes.dtype]
+    state, kept, total, *_ = extern(shapes, [boxes, count], program, "suppress", types)
     return state, kept, total
 
 
-def corners(box: Callable[[int], Expr]) -> Corners:
+def corners(box: Box) -> Corners:
     """A box whose two corners, coordinates 0, 1 and 2, 3, may stand in any order."""
     pairs = [(box(0), box(2)), (box(1), box(3))]
     return [minimum(*p) for p in pairs] + [maximum(*p) for p in pairs]

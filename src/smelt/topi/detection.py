@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from smelt.ir.build import all_of, equal, if_then_else, maximum, minimum, select, value_of
@@ -11,7 +11,7 @@ from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
 from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import Stmt
 
-from .boxes import corners, iou, packed, sorted_order, suppressed
+from .boxes import Box, Corners, corners, iou, packed, sorted_order, suppressed
 from .common import agree, describe, float_only, number, require, tensor, wide
 from .registry import op
 from .statements import add, at, loop, put, seq
@@ -150,21 +150,20 @@ def _best(
     rows = tensor(x.shape, lambda b, j, k: x[b, order[b, j], k], "sorted_boxes")
     count = valid if top_k <= 0 else tensor(valid.shape, lambda b: minimum(valid[b], top_k), "top")
 
-    def box(b: Expr, j: Expr) -> Sequence[Expr]:
-        return corners(lambda k: cast(wide(x.dtype), rows[b, j, coordinates + k]))
+    def box(own: Box) -> Corners:
+        return corners(lambda k: cast(wide(x.dtype), own(coordinates + k)))
 
-    def overlaps(b: Expr, j: Expr, before: Expr) -> Expr:
-        near = iou(box(b, j), box(b, before)) >= threshold
+    def overlaps(own: Box, before: Box) -> Expr:
+        near = iou(box(own), box(before)) >= threshold
         if id_column < 0:
             return near
-        own, other = rows[b, j, id_column], rows[b, before, id_column]
-        rivals = other >= 0.0 if force else all_of(other >= 0.0, equal(own, other))
-        return if_then_else(rivals, near, False)
+        rival = before(id_column) >= 0.0
+        if not force:
+            rival = all_of(rival, equal(own(id_column), before(id_column)))
+        return if_then_else(rival, near, False)
 
-    kept, _, _ = suppressed(
-        count, x.shape[1], x.shape[1] if most < 0 else most, overlaps, [rows],
-        lambda b, j: rows[b, j, score_column] > 0.0,
-    )  # fmt: skip
+    limit = x.shape[1] if most < 0 else most
+    kept, _, _ = suppressed(rows, count, limit, overlaps, lambda own: own(score_column) > 0.0)
     return order, kept
 
 
@@ -248,17 +247,15 @@ def all_class_non_max_suppression(
 
     found = tensor((rows, n, const(4, INDEX)), sorted_box, "sorted_boxes")
 
-    def box(r: Expr, j: Expr) -> Sequence[Expr]:
+    def box(own: Box) -> Corners:
         if not center_point_box:
-            return corners(lambda k: found[r, j, k])
-        half = [found[r, j, 2] * 0.5, found[r, j, 3] * 0.5]
-        low = [found[r, j, d] - half[d] for d in range(2)]
-        return [*low, *[found[r, j, d] + half[d] for d in range(2)]]
+            return corners(own)
+        half = [own(2) * 0.5, own(3) * 0.5]
+        return [*[own(d) - half[d] for d in range(2)], *[own(d) + half[d] for d in range(2)]]
 
-    most = n if max_output_boxes_per_class < 0 else max_output_boxes_per_class
     _, kept, total = suppressed(
-        _above(score, passes), n, most,
-        lambda r, j, before: iou(box(r, j), box(r, before)) > iou_threshold, [found],
+        found, _above(score, passes), n if max_output_boxes_per_class < 0 else
+        max_output_boxes_per_class, lambda a, b: iou(box(a), box(b)) > iou_threshold,
     )  # fmt: skip
     collect = _collect_all if output_format == "onnx" else _collect_images
     return collect(scores, order, kept, total)
@@ -414,12 +411,12 @@ def _class_by_class(
 
     found = tensor((rows, n, const(4, INDEX)), sorted_box, "sorted_boxes")
 
-    def overlaps(r: Expr, j: Expr, before: Expr) -> Expr:
-        a, b = [[found[r, k, c] for c in range(4)] for k in (j, before)]
+    def overlaps(own: Box, before: Box) -> Expr:
+        a, b = [[box(c) for c in range(4)] for box in (own, before)]
         # a box turned inside out overlaps nothing
         solid = [(c[2] - c[0]) * (c[3] - c[1]) > 0.0 for c in (a, b)]
         return all_of(*solid, iou(a, b) > iou_threshold)
 
     count = _above(score, lambda v: v >= limit)
-    _, kept, total = suppressed(count, n, most, overlaps, [found])
+    _, kept, total = suppressed(found, count, most, overlaps)
     return score, tensor((rows, n), lambda r, m: order[r, kept[r, m]], "kept_places"), total

@@ -17,6 +17,7 @@ WIDE = "int64"
 FRACTION_BITS = 31
 """Of a multiplier: it stands for multiplier / 2 ** 31."""
 LARGEST_SHIFT = 31
+ROUNDINGS = ("upward", "away")
 
 
 def _int32(**operands: Tensor) -> None:
@@ -24,27 +25,40 @@ def _int32(**operands: Tensor) -> None:
         require(x.dtype == "int32", f"{name} is {x.dtype}; it has to be int32")
 
 
-def _product(x: Expr, multiplier: Expr, left: Expr | None, right: Expr | None) -> Expr:
-    """x * 2 ** left * multiplier / 2 ** (31 + right), in int64; the nearest integer, of two that
-    are equally near the larger one."""
+def _product(
+    x: Expr, multiplier: Expr, left: Expr | None, right: Expr | None, rounding: str
+) -> Expr:
+    """x * 2 ** left * multiplier / 2 ** (31 + right), in int64, rounded to the nearest integer."""
     shift: Expr = const(FRACTION_BITS, WIDE)
     value = cast(WIDE, x)
     value = value if left is None else call("shift_left", value, cast(WIDE, left))
     shift = shift if right is None else shift + cast(WIDE, right)
     half = call("shift_left", const(1, WIDE), shift - 1)
-    return cast("int32", call("shift_right", value * cast(WIDE, multiplier) + half, shift))
+    value = value * cast(WIDE, multiplier)
+    if rounding == "away":
+        half = half - cast(WIDE, value < 0)
+    return cast("int32", call("shift_right", value + half, shift))
+
+
+def _rounding(rounding: str) -> None:
+    require(rounding in ROUNDINGS, f"rounding={rounding!r}; legal: {', '.join(ROUNDINGS)}")
 
 
 @op
-def fixed_point_multiply(x: Tensor, *, multiplier: int, shift: int) -> Tensor:
-    """The integer nearest to x * multiplier / 2 ** 31 * 2 ** shift, halves upward; x is int32.
+def fixed_point_multiply(
+    x: Tensor, *, multiplier: int, shift: int, rounding: str = "upward"
+) -> Tensor:
+    """The integer nearest to x * multiplier / 2 ** 31 * 2 ** shift; x is int32.
 
     multiplier  at least -(2 ** 31) and below 2 ** 31
     shift       -31 to 31
+    rounding    of two integers that are equally near: the larger one ("upward"), or the one that
+                is farther from zero ("away")
 
     The product is formed in int64 and the result cut to 32 bits, as Relay does.
     """
     _int32(x=x)
+    _rounding(rounding)
     require(
         -(1 << 31) <= multiplier < 1 << 31,
         f"multiplier={multiplier}; it has to be at least -(2 ** 31) and below 2 ** 31",
@@ -56,21 +70,26 @@ def fixed_point_multiply(x: Tensor, *, multiplier: int, shift: int) -> Tensor:
     factor = const(multiplier, WIDE)
     left = const(shift, WIDE) if shift > 0 else None
     right = const(-shift, WIDE) if shift < 0 else None
-    return tensor(x.shape, lambda *i: _product(x[i], factor, left, right), "fixed_point_multiply")
+    return tensor(
+        x.shape, lambda *i: _product(x[i], factor, left, right, rounding), "fixed_point_multiply"
+    )
 
 
 @op
 def fixed_point_multiply_per_axis(
     x: Tensor, multiplier: Tensor, left_shift: Tensor, right_shift: Tensor, *,
     is_lshift_required: bool = True, is_rshift_required: bool = True, axes: tuple[int, ...] = (1,),
+    rounding: str = "upward",
 ) -> Tensor:  # fmt: skip
-    """The integer nearest to x * 2 ** left_shift * multiplier / 2 ** (31 + right_shift), halves
-    upward, with factors that vary along `axes`; everything is int32.
+    """The integer nearest to x * 2 ** left_shift * multiplier / 2 ** (31 + right_shift), with
+    factors that vary along `axes`; everything is int32.
 
     Shapes  multiplier, left_shift and right_shift [the extents of x along axes]
     left_shift, right_shift  0 to 31; not looked at where is_lshift_required, is_rshift_required
                              are false
+    rounding  as in fixed_point_multiply
     """
+    _rounding(rounding)
     _int32(x=x, multiplier=multiplier, left_shift=left_shift, right_shift=right_shift)
     axes = axes_of(axes, len(x.shape))
     for name, t in (
@@ -91,6 +110,6 @@ def fixed_point_multiply_per_axis(
         at: Sequence[Expr] = tuple([i[a] for a in axes])
         left = left_shift[at] if is_lshift_required else None
         right = right_shift[at] if is_rshift_required else None
-        return _product(x[i], multiplier[at], left, right)
+        return _product(x[i], multiplier[at], left, right, rounding)
 
     return tensor(x.shape, body, "fixed_point_multiply_per_axis")

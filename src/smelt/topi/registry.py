@@ -6,6 +6,8 @@
 Positional parameters are operands (`Tensor`, `Tensor | None` = may be left out, `*xs` = any
 number); keyword-only parameters are attributes with their types. Running the body on placeholders
 gives shapes, types and the fusion kind, memoised by operand types and attributes.
+
+Users write their own in the same way (`smelt.op`); `@my_op.schedule` gives one a schedule rule.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
-from smelt.ir.errors import SmeltError, TypeMismatch
+from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.types import TensorType, TupleType, Type
+from smelt.te.broadcast import describe
 from smelt.te.tensor import ComputeOp, ExternOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 
@@ -26,6 +29,12 @@ from .common import operand
 __all__ = ["Attrs", "Op", "OpInstance", "get_op", "op", "ops"]
 
 Attrs = Mapping[str, Any]
+
+Rule = Callable[[Any, Any], None]
+"""(Schedule, Hardware): schedules the kernel that an operator is in."""
+
+KINDS = ("elementwise", "broadcast", "injective", "contraction", "reduce", "opaque")
+"""What an operator's index maps look like: see `_kind`."""
 
 _OPS: dict[str, Op] = {}
 
@@ -47,6 +56,7 @@ class Op:
     def __init__(self, fn: Callable[..., Any], name: str, kind: str | None) -> None:
         """Read the operands and attributes off the function's signature."""
         self.fn, self.name, self.fixed_kind = fn, name, kind
+        self.rule: Rule | None = None
         self.__doc__ = fn.__doc__
         self.operands: list[str] = []
         self.optional: set[str] = set()
@@ -55,12 +65,39 @@ class Op:
         for p in inspect.signature(fn).parameters.values():
             if p.kind == p.KEYWORD_ONLY:
                 self.attributes[p.name] = p
+            elif p.kind == p.VAR_KEYWORD or p.default not in (p.empty, None):
+                raise CompileError(
+                    f"the operator {name!r}: the parameter {p.name!r} is no operand; attributes "
+                    "are parameters after *, each with its name and default"
+                )
             else:
                 self.operands.append(p.name)
                 self.variadic = self.variadic or p.kind == p.VAR_POSITIONAL
                 if "None" in str(p.annotation):
                     self.optional.add(p.name)
         self._memo: dict[Any, OpInstance] = {}
+
+    @property
+    def custom(self) -> bool:
+        """Whether a user defined it: other processes do not have it."""
+        return str(self.fn.__module__).partition(".")[0] != "smelt"
+
+    def schedule(self, rule: Rule) -> Rule:
+        """`@my_op.schedule`: a function (sch, hardware) that schedules kernels with this operator.
+
+        sch       the Schedule of the kernel's program: the operator's blocks bear the names of its
+                  `te.compute`s, and elementwise neighbours may be in the kernel too
+        hardware  a `smelt.target.Hardware`
+        """
+        if not self.custom:
+            raise CompileError(f"{self.name} is smelt's own operator; its schedule is in the rules")
+        if not callable(rule):
+            raise CompileError(
+                f"{self.name}.schedule: a {type(rule).__name__} is given; "
+                "a function (sch, hardware) is needed"
+            )
+        self.rule = rule
+        return rule
 
     def __repr__(self) -> str:
         return f"Op({self.name})"
@@ -131,8 +168,22 @@ class Op:
         except SmeltError as e:
             if str(e).startswith(self.name + ":"):
                 raise
-            raise type(e)(f"{self.name}: {e}") from e
+            more = f"\n  operands: {_listed(args)}" if self.custom else ""
+            raise type(e)(f"{self.name}: {e}{more}") from e
+        except Exception as e:
+            if not self.custom:
+                raise
+            raise TypeMismatch(
+                f"{self.name}: its body failed: {type(e).__name__}: {e}\n"
+                f"  operands: {_listed(args)}"
+            ) from e
         outputs = tuple(result) if isinstance(result, list | tuple) else (result,)
+        for t in outputs:
+            if not isinstance(t, Tensor):
+                raise TypeMismatch(
+                    f"{self.name}: its body gives a {type(t).__name__}; legal: a te.Tensor, or "
+                    f"several in a tuple\n  operands: {_listed(args)}"
+                )
         return OpInstance(args, outputs, self.fixed_kind or _kind(outputs))
 
     def _check_count(self, types: Sequence[TensorType | None]) -> None:
@@ -147,6 +198,13 @@ class Op:
         for name, t in zip(self.operands, types, strict=False):
             if t is None and name not in self.optional:
                 raise TypeMismatch(f"{self.name}: the operand {name!r} is missing")
+
+
+def _listed(args: Sequence[Tensor | None]) -> str:
+    return (
+        "; ".join([f"{a.name} {a.dtype}{describe(a.shape)}" for a in args if a is not None])
+        or "none"
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -234,16 +292,36 @@ def op(*, name: str | None = None, kind: str | None = None) -> Callable[[Callabl
 def op(
     fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None
 ) -> Any:
-    """Make a function an operator. kind overrides the derived fusion kind."""
+    """Make a function an operator.
+
+    name  the function's where it is not given; a name is given once, but a function that is
+          defined again (a notebook's cell) takes its old place
+    kind  overrides the derived fusion kind, see KINDS
+    """
+
+    if kind is not None and kind not in KINDS:
+        near = difflib.get_close_matches(kind, KINDS, 3)
+        nearest = f"; nearest: {', '.join(near)}" if near else ""
+        raise CompileError(f"op: no kind {kind!r}{nearest}; kinds: {', '.join(KINDS)}")
 
     def make(f: Callable[..., Any]) -> Op:
         made = Op(f, name or f.__name__.rstrip("_"), kind)
-        if made.name in _OPS:
-            raise ValueError(f"the operator {made.name!r} exists already")
+        found = _OPS.get(made.name)
+        if found is not None and not (made.custom and _home(found.fn) == _home(f)):
+            whose = f"defined in {found.fn.__module__}" if found.custom else "smelt's own"
+            raise CompileError(
+                f"the operator {made.name!r} is {whose}; give yours another name: "
+                '@smelt.op(name="...")'
+            )
         _OPS[made.name] = made
         return made
 
     return make if fn is None else make(fn)
+
+
+def _home(fn: Callable[..., Any]) -> tuple[str, str]:
+    """Where a function is defined: a cell of a notebook that runs again defines the same."""
+    return fn.__module__, fn.__qualname__
 
 
 def get_op(name: str) -> Op:

@@ -214,6 +214,18 @@ def strided_slice(
 
     begin, end  not negative; end may be -1 where a stride is negative: down to the first element
     """
+    shape, start, step = slice_of(x, axes, begin, end, strides)
+    return tensor(
+        shape,
+        lambda *i: x[tuple([b + v * s for v, b, s in zip(i, start, step, strict=True)])],
+        "strided_slice",
+    )
+
+
+def slice_of(
+    x: Tensor, axes: tuple[int, ...], begin: Extents, end: Extents, strides: tuple[int, ...] | None
+) -> tuple[list[Expr], list[Expr], list[int]]:
+    """The shape of a slice, and for every dimension of x where it begins and how it steps."""
     steps = tuple(strides or (1,) * len(axes))
     require(
         len(axes) == len(begin) == len(end) == len(steps),
@@ -228,11 +240,7 @@ def strided_slice(
         shape[d] = const(max(known, 0), INDEX) if known is not None else count
         start[d], step[d] = b, s
         _check_slice(x, d, b, shape[d], s)
-    return tensor(
-        shape,
-        lambda *i: x[tuple([b + v * s for v, b, s in zip(i, start, step, strict=True)])],
-        "strided_slice",
-    )
+    return shape, start, step
 
 
 def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None:

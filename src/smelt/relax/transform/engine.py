@@ -34,6 +34,7 @@ from smelt.relax.nodes import (
     TupleGetItem,
     call,
     constant,
+    memory_key,
 )  # fmt: skip
 from smelt.topi.registry import Op
 
@@ -261,7 +262,7 @@ class Graph:
             return c
         small = c.data.nbytes <= SMALL_CONSTANT
         # An array in the key stays alive, so its number is not given away.
-        key = (c.type, c.data.tobytes() if small else id(c.data))
+        key = (c.type, c.data.tobytes() if small else memory_key(c.data))
         return self._constants.setdefault(key, c)
 
     def walk(self, f: Function) -> Function:
@@ -320,17 +321,23 @@ Rule = Callable[[Graph, Call], "RelaxExpr | None"]
 """Gets a call whose operands are in their final form; None where it does not apply."""
 
 
+_FOREIGN = frozenset({"Compiler", "Composite"})
+"""Attributes of functions that rules leave alone."""
+
+
 def apply_rules(
     mod: IRModule, rules: RuleSet, *, share: bool = False, fired: Counter[str] | None = None
 ) -> IRModule:
     """A module with rules applied to each graph function until none fits.
+
+    External functions, and the composites that they are made of, are somebody else's: they stay.
 
     share  make equal calls one node on the way
     fired  counts the applications of each rule
     """
     changed: dict[str, Any] = {}
     for name, f in mod.functions.items():
-        if isinstance(f, Function):
+        if isinstance(f, Function) and not _FOREIGN & f.attrs.keys():
             graph = Graph(rules, share=share)
             new = graph.run(f)
             _check(name, f, new)

@@ -27,14 +27,14 @@ __all__ = ["expand_ops", "folded"]
 
 
 def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
-    """Expand the calls of face operators in all graph functions.
+    """Expand the calls of face operators in all graph functions but those of other compilers.
 
     names  only operators of these names; None: all
     """
     made = {
         name: rewrite(f, lambda node: _expanded(node, names))
         for name, f in mod.functions.items()
-        if isinstance(f, Function)
+        if isinstance(f, Function) and not f.attrs.get("Compiler")
     }
     changed = {name: f for name, f in made.items() if f is not mod.functions[name]}
     return mod.with_functions(changed) if changed else mod

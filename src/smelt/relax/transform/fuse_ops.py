@@ -18,25 +18,27 @@ from smelt.relax.nodes import (
     GlobalVar,
     RelaxExpr,
     Var,
-    tensor_type_of,
+    incomplete,
     values,
 )
 from smelt.relax.views import VIEW_NAMES
 from smelt.topi.registry import Op
 
-__all__ = ["fuse_ops"]
+__all__ = ["Groups", "fuse_ops"]
 
 _LIMIT = 48
 """Operators in one kernel."""
 _EXPENSIVE = frozenset({"contraction", "reduce", "opaque"})
+_ROW_KERNELS = ("softmax", "log_softmax", "layer_norm", "rms_norm")
 _INLINE_BYTES = 8
 """Constants up to this size are written into the kernel."""
 
 
-class _Groups:
+class Groups:
     """Which operators go together. Each group ends in one operator, whose result leaves it."""
 
-    def __init__(self, main: Function, opt_level: int) -> None:
+    def __init__(self, main: Function, opt_level: int, views: bool = True) -> None:
+        """views: operators that may be views of their operand keep out of all groups."""
         self.order = [v for v in values(main.body) if isinstance(v, Call)]
         self.users: dict[int, list[RelaxExpr]] = {}
         for v in values(main.body):
@@ -45,7 +47,7 @@ class _Groups:
                     self.users.setdefault(id(c), []).append(v)
         for r in main.results():
             self.users.setdefault(id(r), []).append(main)
-        self.kind = {id(c): _kind(c) for c in self.order}
+        self.kind = {id(c): _kind(c, views) for c in self.order}
         self.leader: dict[int, int] = {id(c): id(c) for c in self.order}
         self.size: dict[int, int] = {id(c): 1 for c in self.order}
         self.anchored: dict[int, str] = dict(self.kind)
@@ -103,7 +105,7 @@ def _reads_whole(consumer: Call, arg: Call) -> bool:
     """Row kernels (softmax, norms) take elementwise work on their first operand."""
     return (
         isinstance(consumer.op, Op)
-        and consumer.op.name in ("softmax", "log_softmax", "layer_norm", "rms_norm")
+        and consumer.op.name.removeprefix("nn.") in _ROW_KERNELS
         and consumer.args[0] is arg
     )
 
@@ -121,19 +123,21 @@ def _by_position(c: Call) -> list[Call]:
     return [a for a in reversed(c.args) if isinstance(a, Call)]
 
 
-def _kind(c: Call) -> str:
+def _kind(c: Call, views: bool) -> str:
     if not isinstance(c.op, Op):
         return "none"
-    if c.op.name in VIEW_NAMES:
+    if views and c.op.name in VIEW_NAMES:
         return "view"
-    types = [None if a is None else tensor_type_of(a) for a in c.args]
-    return c.op.instance(types, c.attrs).kind
+    types = [None if a is None else a.type for a in c.args]
+    if any(incomplete(t) for t in types):
+        return "none"
+    return c.op.instance(types, c.attrs).kind  # type: ignore[arg-type]
 
 
 def fuse_ops(mod: IRModule, opt_level: int = 3) -> IRModule:
     """Group the operators of "main". opt_level 0 puts each into a kernel of its own."""
     main = mod["main"]
-    groups = _Groups(main, opt_level)
+    groups = Groups(main, opt_level)
     members: dict[int, list[Call]] = {}
     for c in groups.order:
         if groups.kind[id(c)] not in ("view", "none"):
@@ -145,7 +149,7 @@ class _Builder:
     """Rebuilds "main" as calls of groups."""
 
     def __init__(
-        self, mod: IRModule, main: Function, groups: _Groups, members: dict[int, list[Call]]
+        self, mod: IRModule, main: Function, groups: Groups, members: dict[int, list[Call]]
     ) -> None:
         self.mod, self.main, self.groups, self.members = mod, main, groups, members
         self.new: dict[int, RelaxExpr] = {}
@@ -193,7 +197,7 @@ class _Builder:
                     args.append(params[id(a)])
                     form.append(params[id(a)].name)
             inner[id(c)] = c.replace(args=tuple(args))
-            form.append(f"{c.op!r}{dict(c.attrs)!r}")
+            form.append(f"{c.op!r}{id(c.op)}{dict(c.attrs)!r}")
         name = self.name_of(group, "|".join(form), tuple(params.values()), inner[id(result)])
         return Call(GlobalVar(name), tuple(outer), {}, result.type, result.name)
 
@@ -203,8 +207,8 @@ class _Builder:
         found = self.by_form.get(form)
         if found is not None:
             return found
-        stem = "fused_" + "_".join(c.op.name for c in group) if len(group) > 1 else group[0].op.name
-        stem = stem[:60].rstrip("_")
+        stem = "fused_" + "_".join(c.callee for c in group) if len(group) > 1 else group[0].callee
+        stem = stem[:60].rstrip("_").replace(".", "_")
         name, n = stem, 0
         while name in self.functions or name in self.mod or name == "main":
             n += 1

@@ -49,6 +49,7 @@ from smelt.relax.nodes import (
     incomplete,
 )
 from smelt.tir.nodes import PrimFunc
+from smelt.topi.registry import Op
 
 from .unify import Unifier, Unknown, replaced, show, unknowns
 
@@ -135,12 +136,25 @@ class _Inference:
                 else:
                     self.types[node] = self.one(node)
             except TypeMismatch as e:
-                raise TypeMismatch(f"@{name}: {short_text(node)}: {e}") from e
+                raise TypeMismatch(f"@{name}: {short_text(node)}: {e}{self.shown(node)}") from e
         try:
             result = self.unifier.tensor(self.types[f.body])
             self.unifier.agree(self.unifier.unknown("result", name), result, "result", name)
         except TypeMismatch as e:
             raise TypeMismatch(f"@{name}: the result: {e}") from e
+
+    def shown(self, node: RelaxExpr) -> str:
+        """A call in lines of their own, the callee marked, with the types of its operands."""
+        if not isinstance(node, Call):
+            return ""
+        text = short_text(node)
+        lines = ["", text, "^" * len(text.split("(")[0])]
+        names = node.op.operands if isinstance(node.op, Op) and not node.op.variadic else ()
+        for n, a in enumerate(node.args):
+            if a is not None:
+                label = names[n] if n < len(names) else f"operand {n}"
+                lines.append(f"{label}: {show(self.unifier.whole(self.types[a]))}")
+        return "\n    ".join(lines)
 
     # ------------------------------------------------------------------------------------ values
 

@@ -7,20 +7,16 @@ themselves, functions as results or operands, stay: only the virtual machine run
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
-from smelt.relax.nodes import (
-    Call,
-    Function,
-    Let,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    bind,
-)
+from smelt.relax.nodes import Call, Function, Let, RelaxExpr
 
-__all__ = ["inline_functions", "is_recursive", "to_graph_normal_form"]
+from .rewriting import instantiated, map_functions, transform
+
+__all__ = ["dissolved", "inline_functions", "is_recursive", "to_graph_normal_form",
+           "without_lets"]  # fmt: skip
 
 KEPT = ("Compiler", "primitive")
 """Attributes of functions that are units of their own, and are not dissolved."""
@@ -28,18 +24,12 @@ KEPT = ("Compiler", "primitive")
 
 def to_graph_normal_form(mod: IRModule) -> IRModule:
     """Let-bound values take the places of their variables in all graph functions."""
-    return _mapped(mod, _without_lets)
+    return map_functions(mod, without_lets)
 
 
 def inline_functions(mod: IRModule) -> IRModule:
     """Functions called in place become their bodies, in graph normal form."""
-    return _mapped(mod, lambda f: _dissolved(_without_lets(f)))
-
-
-def _mapped(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:
-    made = {n: fn(f) for n, f in mod.functions.items() if isinstance(f, Function)}
-    changed = {n: f for n, f in made.items() if f is not mod.functions[n]}
-    return mod.with_functions(changed) if changed else mod
+    return map_functions(mod, lambda f: _dissolved(without_lets(f)))
 
 
 def is_recursive(let: Let) -> bool:
@@ -47,11 +37,11 @@ def is_recursive(let: Let) -> bool:
     return isinstance(let.value, Function) and any(n is let.var for n in postorder(let.value))
 
 
-def _without_lets(f: Function) -> Function:
-    """A function with its Lets resolved; recursive ones stay."""
+def without_lets(f: Function, which: Callable[[Let], bool] = lambda let: True) -> Function:
+    """A function with its Lets resolved, of those that `which` says; recursive ones stay."""
     stands_for: dict[Node, Node] = {}
     for n in postorder(f.body):
-        if isinstance(n, Let) and not is_recursive(n):
+        if isinstance(n, Let) and which(n) and not is_recursive(n):
             stands_for[n] = n.body
             stands_for[n.var] = n.value
     if not stands_for:
@@ -76,27 +66,24 @@ def _without_lets(f: Function) -> Function:
 
 def _dissolved(f: Function) -> Function:
     """A function without calls of functions in place."""
-    body = f.body
+    return dissolved(f, _in_place)
+
+
+def dissolved(f: Function, which: Callable[[Function], bool]) -> Function:
+    """A function with the bodies of functions called in place, of those that `which` says."""
+
+    def put(old: Any, new: Any) -> RelaxExpr | None:
+        if isinstance(new, Call) and isinstance(new.op, Function) and which(new.op):
+            return instantiated(new.op, new.args)
+        return None
+
     for _ in range(1000):  # a body may bring further calls: each round goes one level deeper
-        if not any(_in_place(n) for n in postorder(body)):
+        new = transform(f, put)
+        if new is f:
             break
-        done: dict[Node, Node] = {}
-        for node in postorder(body):
-            new = node.with_children(lambda c: done.get(c, c))
-            if isinstance(new, Call) and _in_place(new):
-                assert isinstance(new.op, Function)
-                given = dict(zip(new.op.params, new.args, strict=True))
-                new = bind(new.op.body, given)  # type: ignore[arg-type]
-            elif isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
-                new = new.value.items[new.index]
-            done[node] = new
-        body = done[body]  # type: ignore[assignment]
-    return f if body is f.body else f.replace(body=body)
+        f = new
+    return f
 
 
-def _in_place(node: Node) -> bool:
-    return (
-        isinstance(node, Call)
-        and isinstance(node.op, Function)
-        and not any(node.op.attrs.get(k) for k in KEPT)
-    )
+def _in_place(f: Function) -> bool:
+    return not any(f.attrs.get(k) for k in KEPT)

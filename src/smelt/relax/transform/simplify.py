@@ -47,9 +47,9 @@ def _all(c: Constant, value: float) -> bool:
 # ------------------------------------------------------------------------------------ neutral
 
 
-@rule("identity")
+@rule("identity", "annotation.compiler_begin", "annotation.compiler_end")
 def identity(g: Graph, n: Call) -> RelaxExpr | None:
-    """identity(x)  =  x"""
+    """identity(x)  =  x; the marks of a partition that nobody has made mean nothing either."""
     return n.args[0]
 
 
@@ -67,9 +67,8 @@ NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0, "power":
 def neutral(g: Graph, n: Call) -> RelaxExpr | None:
     """x + 0  =  x - 0  =  x * 1  =  x / 1  =  x ** 1  =  x"""
     found = constant_operand(n)
-    assert not isinstance(n.op, str)
     return (
-        found[0] if found and type_is(found[0], n) and _all(found[1], NEUTRAL[n.op.name]) else None
+        found[0] if found and type_is(found[0], n) and _all(found[1], NEUTRAL[n.callee]) else None
     )
 
 
@@ -295,8 +294,7 @@ def clip_by_number(g: Graph, n: Call) -> RelaxExpr | None:
 def idempotent(g: Graph, n: Call) -> RelaxExpr | None:
     """f(f(x))  =  f(x)        |-x|  =  |x|        |relu(x)|  =  relu(x)"""
     (x,) = n.args
-    assert not isinstance(n.op, str)
-    if is_op(x, n.op.name) or (is_op(n, "abs") and is_op(x, "relu")):
+    if is_op(x, n.callee) or (is_op(n, "abs") and is_op(x, "relu")):
         return x
     return g.call("abs", x.args[0]) if is_op(n, "abs") and is_op(x, "negative") else None
 
@@ -336,8 +334,7 @@ def cast_cast(g: Graph, n: Call) -> RelaxExpr | None:
 def not_not(g: Graph, n: Call) -> RelaxExpr | None:
     """not not x  =  x"""
     (x,) = n.args
-    assert not isinstance(n.op, str)
-    return x.args[0] if is_op(x, n.op.name) else None
+    return x.args[0] if is_op(x, n.callee) else None
 
 
 @rule("logical_and", "logical_or")

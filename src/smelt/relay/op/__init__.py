@@ -29,7 +29,7 @@ def get(name: str) -> Op:
         return RELAY.ops[name]
     core = ops()
     bare = name.removeprefix(_FOREIGN)
-    if bare in core and (name.startswith(_FOREIGN) or not is_built_in(core[bare])):
+    if bare in core and name in (name_of(core[bare]), _FOREIGN + bare):
         return core[bare]
     near = difflib.get_close_matches(name, [*RELAY.ops, *[_FOREIGN + n for n in core]], 3)
     hint = f"; nearest: {', '.join(near)}" if near else ""
@@ -43,7 +43,7 @@ def is_built_in(op: Op) -> bool:
 
 def name_of(op: Op) -> str:
     """The name that `get` finds an operator by."""
-    own = RELAY.ops.get(op.name) is op or not is_built_in(op)
+    own = RELAY.ops.get(op.name) is op or not is_built_in(op) or op.name.startswith("annotation.")
     return op.name if own else _FOREIGN + op.name
 
 
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
         if name in FUNCTIONS:
             return FUNCTIONS[name]
         try:
-            return builder(get(name))
+            return builder(get(name))  # type: ignore[arg-type]
         except SmeltError as e:
             raise AttributeError(str(e)) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 from . import (
     annotation,
+    bits,
     broadcast,
     create,
     dyn,
@@ -12,16 +13,20 @@ from . import (
     nn_pool,
     nn_space,
     nn_window,
+    random,
     reduce,
+    refused,
     select,
     signal,
     sparse,
     transform,
     unary,
+    vision,
 )
 
 __all__ = [
     "annotation",
+    "bits",
     "broadcast",
     "create",
     "dyn",
@@ -32,10 +37,13 @@ __all__ = [
     "nn_pool",
     "nn_space",
     "nn_window",
+    "random",
     "reduce",
+    "refused",
     "select",
     "signal",
     "sparse",
     "transform",
     "unary",
+    "vision",
 ]

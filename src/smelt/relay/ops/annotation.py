@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.relax.nodes import RelaxExpr, call
+from smelt.topi import get_op
 
 from ..dialect import RELAY, make, relay_function, relay_op
 
@@ -29,16 +30,16 @@ for _name, _text in MARKS.items():
     _enter(_name, _text)
 
 
-@relay_op("annotation.compiler_begin", kind="opaque")
-def compiler_begin(data: RelaxExpr, *, compiler: str) -> RelaxExpr:
+@relay_function("annotation.compiler_begin")
+def compiler_begin(data: Any, compiler: str) -> RelaxExpr:
     """An input of a region that an external compiler gets."""
-    return call("identity", data)
+    return make(get_op("annotation.compiler_begin"), data, compiler=compiler)
 
 
-@relay_op("annotation.compiler_end", kind="opaque")
-def compiler_end(data: RelaxExpr, *, compiler: str) -> RelaxExpr:
+@relay_function("annotation.compiler_end")
+def compiler_end(data: Any, compiler: str) -> RelaxExpr:
     """A result of a region that an external compiler gets."""
-    return call("identity", data)
+    return make(get_op("annotation.compiler_end"), data, compiler=compiler)
 
 
 @relay_op("annotation.cast_hint")

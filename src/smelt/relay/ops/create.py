@@ -164,7 +164,7 @@ def _plain(value: Any) -> Any:
     return value if known is None else known
 
 
-@relay_op("meshgrid", results=lambda call: len(items_of(call.args[0])))
+@relay_op("meshgrid", results=lambda call: len(items_of(call.args[0] or call)))
 def meshgrid(data: RelaxExpr, *, indexing: str = "ij") -> list[RelaxExpr]:
     """Vectors as coordinates of a grid: each repeated over the dimensions of the others."""
     one_of("indexing", indexing, "ij", "xy")
@@ -175,7 +175,7 @@ def meshgrid(data: RelaxExpr, *, indexing: str = "ij") -> list[RelaxExpr]:
     if indexing == "xy" and len(items) > 1:
         order[:2] = [1, 0]
     shape = tuple([shape_of(items[i])[0] if rank_of(items[i]) else 1 for i in order])
-    out = []
+    out: list[RelaxExpr] = []
     for i, x in enumerate(items):
         at = order.index(i)
         alone = [shape[at] if d == at else 1 for d in range(len(shape))]
@@ -200,7 +200,7 @@ def one_hot(
         return call("one_hot", indices, depth=depth, axis=axis, on_value=on, off_value=off,
                     dtype=dtype)  # fmt: skip
     rank = rank_of(indices) + 1
-    place = call("arange", start=0, step=1, count=depth, dtype=dtype_of(indices))
+    place: RelaxExpr = call("arange", start=0, step=1, count=depth, dtype=dtype_of(indices))
     place = reshaped(place, [depth if d == axis else 1 for d in range(rank)])
     hit = call("equal", call("expand_dims", indices, axes=(axis,)), place)
     return call("where", hit, cast_to(on_value, dtype), cast_to(off_value, dtype))

@@ -63,7 +63,7 @@ def ceiled(x: RelaxExpr, size: Any, strides: Any, padding: Any, dilation: Any) -
 def _grad(kind: str) -> None:
     def derivative(
         out_grad: Any, data: Any, layout: str, out_layout: str, ceil: bool, a: Any
-    ) -> Any:
+    ) -> RelaxExpr:
         x = spread(data, layout, "layout", "NCHW")
         g = spread(out_grad, out_layout or layout, "layout", "NCHW")
         if ceil:
@@ -106,6 +106,11 @@ def _global(kind: str) -> None:
     RELAY.op(f"nn.global_{kind}_pool2d")(body)
 
 
+def _even(have: tuple[int | None, ...], size: tuple[int, ...]) -> bool:
+    """Whether windows that cover an image evenly are all of one size."""
+    return all(h is not None and h % n == 0 for h, n in zip(have, size, strict=True))
+
+
 def _adaptive(kind: str, rank: int) -> None:
     first = "NC" + SPATIAL[rank]
 
@@ -122,16 +127,9 @@ def _adaptive(kind: str, rank: int) -> None:
         size = tuple(output_size or shape_of(x)[2:])
         if size == (1,) * rank:
             name = "mean" if kind == "avg" else "max"
-            y = call(name, x, axes=tuple(range(2, rank + 2)), keepdims=True)
-        elif (
-            output_size
-            and None not in have
-            and not any(
-                h % s
-                for h, s in zip(have, size, strict=True)  # type: ignore[operator]
-            )
-        ):
-            step = tuple([h // s for h, s in zip(have, size, strict=True)])  # type: ignore[operator]
+            y: RelaxExpr = call(name, x, axes=tuple(range(2, rank + 2)), keepdims=True)
+        elif output_size and _even(have, size):
+            step = tuple([(h or 1) // n for h, n in zip(have, size, strict=True)])
             y = call(f"{kind}_pool", x, kernel=step, strides=step)
         else:
             y = x if not output_size else call(f"adaptive_{kind}_pool", x, size=size)

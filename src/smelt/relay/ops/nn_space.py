@@ -141,7 +141,7 @@ def space_to_batch_nd(
     count = len(block)
     pairs = [(0, 0), *_two("paddings", paddings, count)]
     pairs += [(0, 0)] * (rank_of(data) - len(pairs))
-    x = call("pad", data, pads=_pairs(data, pairs), value=float(pad_value))
+    x: RelaxExpr = call("pad", data, pads=_pairs(data, pairs), value=float(pad_value))
     batch, *sizes = shape_of(x)
     cut: list[Any] = [batch]
     for d, b in enumerate(block):
@@ -189,7 +189,7 @@ def batch_to_space_nd(data: RelaxExpr, *, block_shape: Any, crops: Any) -> Relax
 
 def scaled(data: RelaxExpr, layout: str, want: str, scales: tuple[float, ...]) -> tuple[Any, ...]:
     """The spatial extents times their scales, rounded."""
-    out = []
+    out: list[Any] = []
     shape = extents(data)
     for letter, scale in zip(want[2:], scales, strict=True):
         extent = shape[layout.index(letter)]
@@ -197,7 +197,7 @@ def scaled(data: RelaxExpr, layout: str, want: str, scales: tuple[float, ...]) -
             legal(float(scale).is_integer(), f"scale {scale} beside a symbolic extent; whole ones")
             out.append(shape_of(data)[layout.index(letter)] * int(scale))
         else:
-            out.append(int(round(extent * scale)))
+            out.append(round(extent * scale))
     return tuple(out)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
-from smelt.relax.nodes import Call, RelaxExpr, call, constant
+from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import make, relay_function, relay_op, wrapped
 from .common import (
@@ -46,7 +46,7 @@ def take(
     """Slices of an axis by index; None: elements of the whole in order.
 
     batch_dims  first dimensions that data and indices share
-    mode        indices outside: "clip" to the ends, "wrap" round; "fast" promises that there is none
+    mode        indices outside: "clip" to the ends, "wrap" round; "fast": there is none
     """
     one_of("mode", mode, *MODES)
     if axis is None:
@@ -189,6 +189,7 @@ def strided_set(
     legal(None not in shape, "the data's extents have to be known")
     count = extents(begin)[0] or 0
     kept: RelaxExpr | None = None
+    hit: RelaxExpr
     for d in range(count):
         b, s = (reshaped(along(cast_to(x, "int64"), 0, d, d + 1), ()) for x in (begin, strides))
         n = scalar(shape[d] or 0, "int64")
@@ -253,15 +254,10 @@ def topk(
     have = shape_of(data)[normal_axis(axis, rank_of(data))]
     known = value_of(k)
     count = have if known is not None and known < 1 else k
-    made: Call = call("topk", data, k=count, axis=axis, largest=not is_ascend)
-    values, indices = (pick(made, i) for i in range(2))
-    indices = call("cast", indices, dtype=dtype)
+    made = call("topk", data, k=count, axis=axis, largest=not is_ascend)
+    values, places = items_of(made)
+    indices = call("cast", places, dtype=dtype)
     return {"both": [values, indices], "values": values, "indices": indices}[ret_type]
-
-
-def pick(made: RelaxExpr, index: int) -> RelaxExpr:
-    """One result of several."""
-    return items_of(made)[index]
 
 
 @relay_function("topk")

@@ -1,21 +1,19 @@
-"""Products by a formula, and Fourier transforms as products with their matrices."""
+"""Products by a formula, and Fourier transforms."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
-from smelt.relax.nodes import RelaxExpr, call, constant
+from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import make, relay_function, relay_op
 from .common import (
-    dtype_of,
     extents,
-    index_vector,
     items_of,
     legal,
     rank_of,
     reshaped,
-    scalar,
     shape_of,
 )
 
@@ -107,38 +105,20 @@ def _pair(a: RelaxExpr, la: str, b: RelaxExpr, lb: str, later: str) -> tuple[Rel
     return reshaped(y, [size[c] for c in made]), "".join(made)
 
 
-def _times(items: list[object]) -> object:
-    total: object = 1
+def _times(items: Sequence[Any]) -> Any:
+    total: Any = 1
     for e in items:
-        total = e * total  # type: ignore[operator]
+        total = e * total
     return total
 
 
 # ------------------------------------------------------------------------------------- Fourier
 
 
-def _matrices(n: int, dtype: str, count: int | None = None) -> tuple[RelaxExpr, RelaxExpr]:
-    """cos and sin of 2 pi i k / n, [n, count]."""
-    angle = 2 * np.pi * np.outer(np.arange(n), np.arange(count or n)) / n
-    return constant(np.cos(angle).astype(dtype)), constant(np.sin(angle).astype(dtype))
-
-
 @relay_op("dft", results=2)
 def dft(re_data: RelaxExpr, im_data: RelaxExpr, *, inverse: bool = False) -> list[RelaxExpr]:
     """The discrete Fourier transform of the last axis: (real part, imaginary part)."""
-    n = extents(re_data)[-1]
-    legal(n is not None, "the last extent has to be known")
-    cos, sin = _matrices(n or 1, dtype_of(re_data))
-
-    def times(x: RelaxExpr, m: RelaxExpr) -> RelaxExpr:
-        return call("matmul", x, m)
-
-    sign = ("subtract", "add") if inverse else ("add", "subtract")
-    re = call(sign[0], times(re_data, cos), times(im_data, sin))
-    im = call(sign[1], times(im_data, cos), times(re_data, sin))
-    if not inverse:
-        return [re, im]
-    return [call("divide", x, scalar(n or 1, dtype_of(x))) for x in (re, im)]
+    return items_of(call("dft", re_data, im_data, inverse=inverse))
 
 
 @relay_op("stft")
@@ -152,29 +132,21 @@ def stft(
     normalized: bool,
     onesided: bool,
 ) -> RelaxExpr:
-    """The Fourier transforms of windows of a signal: [batch, frequencies, windows, 2]."""
-    legal(rank_of(data) == 2, f"the data has {rank_of(data)} dimensions; legal: [batch, length]")
-    have = extents(data)[1]
-    legal(have is not None, "the length of the signal has to be known")
-    frames = ((have or 0) - n_fft) // hop_length + 1
-    legal(frames >= 1, f"n_fft={n_fft} is longer than the signal, {have}")
+    """The Fourier transforms of windows of signals: [batch, frequencies, windows, 2].
+
+    win_length  of the window, which stands in the middle of n_fft samples
+    """
     width = extents(window)[0]
     legal(
         width in (None, win_length) and win_length <= n_fft,
         f"win_length={win_length}; it has to be the window's {width} and at most n_fft={n_fft}",
     )
     left = (n_fft - win_length) // 2
-    shape = call("pad", window, pads=(left, n_fft - win_length - left))
-    rows = [[i * hop_length + k for k in range(n_fft)] for i in range(frames)]
-    parts = call("multiply", call("gather", data, index_vector(rows), axis=1), shape)
-    count = n_fft // 2 + 1 if onesided else n_fft
-    cos, sin = _matrices(n_fft, dtype_of(data), count)
-    both = [call("matmul", parts, cos), call("negative", call("matmul", parts, sin))]
-    turned = [call("expand_dims", call("transpose", x, axes=(0, 2, 1)), axes=(3,)) for x in both]
-    made = call("concat", *turned, axis=3)
-    if not normalized:
-        return made
-    return call("divide", made, scalar(float(np.sqrt(n_fft)), dtype_of(data)))
+    shape = (
+        call("pad", window, pads=(left, n_fft - win_length - left)) if width != n_fft else window
+    )
+    return call("stft", data, shape, n_fft=n_fft, hop_length=hop_length, normalized=normalized,
+                onesided=onesided)  # fmt: skip
 
 
 @relay_function("stft")

@@ -12,8 +12,10 @@ from ..dialect import const, make, relay_function, relay_op, wrapped
 from .common import (
     array_of,
     cast_to,
+    count_of,
     dtype_of,
     forbidden,
+    items_of,
     legal,
     numbers,
     rank_of,
@@ -22,26 +24,6 @@ from .common import (
     shape_of,
 )
 from .nn_window import gathered, spread
-
-
-def dense_rows(data: RelaxExpr, indices: RelaxExpr, indptr: RelaxExpr, columns: Any) -> RelaxExpr:
-    """The matrix of compressed rows, or of compressed rows of blocks [n, rows, columns]."""
-    legal(rank_of(data) in (1, 3), f"the sparse data has {rank_of(data)} dimensions; legal: 1, 3")
-    block = shape_of(data)[1:] or (1, 1)
-    rows = shape_of(indptr)[0] - 1
-    at = call("concat", *[call("expand_dims", i, axes=(1,)) for i in (
-        cast_to(rows_of(indptr, indices), "int64"), cast_to(indices, "int64"))], axis=1)  # fmt: skip
-    zero = call("full", shape=(rows, columns // block[1], *block), dtype=dtype_of(data))
-    blocks = data if rank_of(data) == 3 else reshaped(data, (shape_of(data)[0], 1, 1))
-    made = call("scatter_nd", zero, at, blocks, reduction="add")
-    return reshaped(call("transpose", made, axes=(0, 2, 1, 3)), (rows * block[0], columns))
-
-
-def rows_of(indptr: RelaxExpr, indices: RelaxExpr) -> RelaxExpr:
-    """The row of each stored element."""
-    place = call("arange", count=shape_of(indices)[0], dtype=dtype_of(indptr))
-    found = call("searchsorted", indptr, place, right=True, dtype="int64")
-    return call("subtract", found, scalar(1, "int64"))
 
 
 @relay_op("nn.sparse_dense")
@@ -55,9 +37,8 @@ def sparse_dense(
 ) -> RelaxExpr:
     """dense times sparse transposed, or (sparse_lhs) sparse times dense transposed."""
     legal(rank_of(dense_data) == 2, f"the dense matrix has {rank_of(dense_data)} dimensions, not 2")
-    w = dense_rows(sparse_data, sparse_indices, sparse_indptr, shape_of(dense_data)[1])
-    a, b = (w, dense_data) if sparse_lhs else (dense_data, w)
-    return call("matmul", a, b, transpose_b=True)
+    found = call("sparse_dense", dense_data, sparse_data, sparse_indices, sparse_indptr)
+    return call("transpose", found, axes=(1, 0)) if sparse_lhs else found
 
 
 @relay_function("nn.sparse_dense")
@@ -82,8 +63,7 @@ def sparse_add(
     sparse_indptr: RelaxExpr,
 ) -> RelaxExpr:
     """The sum of a dense and a sparse matrix."""
-    w = dense_rows(sparse_data, sparse_indices, sparse_indptr, shape_of(dense_data)[1])
-    return call("add", dense_data, w)
+    return call("sparse_add", dense_data, sparse_data, sparse_indices, sparse_indptr)
 
 
 @relay_function("nn.sparse_add")
@@ -97,17 +77,7 @@ def sparse_transpose(
     sparse_data: RelaxExpr, sparse_indices: RelaxExpr, sparse_indptr: RelaxExpr
 ) -> list[RelaxExpr]:
     """A square sparse matrix transposed: (data, indices, indptr)."""
-    legal(rank_of(sparse_data) == 1, "blocks are not supported; compressed rows of elements are")
-    order = call("argsort", sparse_indices, axis=0)
-    rows = cast_to(rows_of(sparse_indptr, sparse_indices), dtype_of(sparse_indices))
-    columns = call("gather", sparse_indices, order, axis=0)
-    ends = call("arange", count=shape_of(sparse_indptr)[0], dtype=dtype_of(sparse_indices))
-    indptr = call("searchsorted", columns, ends, dtype="int64")
-    return [
-        call("gather", sparse_data, order, axis=0),
-        call("gather", rows, order, axis=0),
-        cast_to(indptr, dtype_of(sparse_indptr)),
-    ]
+    return items_of(call("sparse_transpose", sparse_data, sparse_indices, sparse_indptr))
 
 
 @relay_function("nn.sparse_transpose")
@@ -129,8 +99,10 @@ def sparse_conv2d(
     """A convolution with a kernel of one pixel, whose weight [o, c] is a sparse matrix."""
     forbidden(kernel_size=(numbers("kernel_size", 2)(kernel_size), (1, 1)))
     x = spread(dense_data, layout, "layout", "NHWC")
-    w = dense_rows(sparse_data, sparse_indices, sparse_indptr, shape_of(x)[3])
-    return gathered(call("matmul", x, w, transpose_b=True), "NHWC", layout, "layout")
+    *image, channels = shape_of(x)
+    flat = reshaped(x, (count_of(x) // channels, channels))
+    y = call("sparse_dense", flat, sparse_data, sparse_indices, sparse_indptr)
+    return gathered(reshaped(y, (*image, shape_of(y)[1])), "NHWC", layout, "layout")
 
 
 @relay_function("nn.sparse_conv2d")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from smelt.arith import Analyzer
@@ -116,7 +117,8 @@ def _split(whole: Any, a: Any, b: Any) -> list[Any]:
     first = whole // b if _is(a, -1) else a
     second = whole // a if _is(b, -1) else b
     n, x, y = (value_of(v) for v in (whole, first, second))
-    legal(None in (n, x, y) or n == x * y, f"newshape: -4 cannot split {n} into {a} and {b}")
+    fits = n is None or x is None or y is None or n == x * y
+    legal(fits, f"newshape: -4 cannot split {n} into {a} and {b}")
     return [first, second]
 
 
@@ -146,7 +148,7 @@ def _completed(source: Sequence[Any], out: list[Any], newshape: tuple[Any, ...])
         return tuple(out)
     legal(
         None in known or (known[1] != 0 and known[0] % known[1] == 0),  # type: ignore[operator]
-        f"newshape={newshape}: what -1 stands for is no whole number; the data has {whole} elements",
+        f"newshape={newshape}: -1 stands for no whole number; the data has {whole} elements",
     )
     out[open_at[0]] = Analyzer().simplify(a // b)
     return tuple(out)
@@ -413,8 +415,8 @@ def split(data: RelaxExpr, *, indices_or_sections: Any, axis: int = 0) -> list[R
                 f"indices_or_sections={tuple(given)} of axis {axis}, whose extent is {known}; they "
                 "have to rise from 0 to the extent",
             )
-        cuts = [0, *given, extent]
-    return [along(data, at, a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+        cuts = [convert(0, INDEX), *given, extent]
+    return [along(data, at, a, b) for a, b in pairwise(cuts)]
 
 
 @relay_op("strided_slice")
@@ -462,7 +464,7 @@ def bounded(extent: Any, begin: Any, end: Any, step: int) -> tuple[Any, Any]:
     """Begin and end of a slice inside a dimension, as the core wants them."""
     known = [value_of(v) for v in (extent, begin, end)]
     if None not in known:
-        start, stop, _ = slice(known[1], known[2], step).indices(known[0])
+        start, stop, _ = slice(known[1], known[2], step).indices(known[0] or 0)
         return (start, stop) if (stop - start) * step > 0 else (start, start)
     first = extent + begin if known[1] is not None and known[1] < 0 else begin
     if step < 0:

@@ -1,0 +1,228 @@
+"""Code generators by name, and what they make of the external functions of a module."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
+from smelt.ir.module import IRModule
+from smelt.ir.options import Options
+from smelt.ir.types import TensorType
+from smelt.lowering.external import External, result_types, sizes_of
+from smelt.lowering.graph import symbol_of
+from smelt.relax.nodes import Call, Function, GlobalVar, values
+from smelt.runtime.errors import ExportError
+from smelt.runtime.external import registered_runtimes, runtime_of
+from smelt.runtime.linking import compile_source
+from smelt.target import Target
+
+__all__ = [
+    "CSource",
+    "Codegen",
+    "Json",
+    "compile_externals",
+    "register_codegen",
+    "registered_codegens",
+    "signature",
+]
+
+
+@dataclass(frozen=True)
+class CSource:
+    """C source that defines the function; `signature` says how it is called.
+
+    flags      further arguments of the C compiler: ("-O3", "-march=native", "-I/usr/include/x")
+    constants  arrays that the function gets as operands, after its inputs
+    """
+
+    text: str
+    flags: Sequence[str] = ()
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Json:
+    """A text (JSON or any other) that the runtime half of the back end loads.
+
+    constants  arrays that the runtime half gets by name
+    """
+
+    text: str
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+Codegen = Callable[[Function, str, IRModule], CSource | Json]
+_codegens: dict[str, Codegen] = {}
+
+
+def register_codegen(name: str) -> Callable[[Codegen], Codegen]:
+    """`@register_codegen("mybackend")`: a function (func, symbol, module) -> CSource | Json.
+
+    func    the graph function; its body calls operators and composite functions
+    symbol  the name that the code is to have
+    module  where the composite functions are
+    A name registered again is replaced.
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeMismatch(f"register_codegen({name!r}): a name is needed")
+
+    def enter(codegen: Codegen) -> Codegen:
+        if not callable(codegen):
+            raise TypeMismatch(
+                f"register_codegen({name!r}): a {type(codegen).__name__} is given; "
+                "a function (func, symbol, module) is needed"
+            )
+        _codegens[name] = codegen
+        return codegen
+
+    return enter
+
+
+def registered_codegens() -> tuple[str, ...]:
+    """The names of the back ends that generate code."""
+    return tuple(sorted(_codegens))
+
+
+def signature(
+    func: Function, symbol: str, constants: Mapping[str, np.ndarray] | None = None
+) -> str:
+    """The C declaration of an external function.
+
+    Inputs, then constants, then outputs, then the symbolic sizes of their types; row-major arrays;
+    0 is success.
+    """
+    params = [f"const {_c_type(p.type)}* in{i}" for i, p in enumerate(func.params)]
+    for i, a in enumerate((constants or {}).values()):
+        params.append(f"const {_C_TYPES[dt.from_numpy(a.dtype)]}* const{i}")
+    params += [f"{_c_type(t)}* out{i}" for i, t in enumerate(result_types(func.body.type))]
+    params += [f"int64_t {v.name}" for v in sizes_of(func)]
+    return f"int {symbol}({', '.join(params)})"
+
+
+_C_TYPES = {
+    "bool": "uint8_t",
+    **{f"{s}int{n}": f"{s}int{n}_t" for s in ("", "u") for n in (8, 16, 32, 64)},
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+def _c_type(t: Any) -> str:
+    if not isinstance(t, TensorType) or t.dtype not in _C_TYPES:
+        raise CompileError(f"an external function cannot take {t!r}; tensors of "
+                           f"{', '.join(_C_TYPES)} are possible")  # fmt: skip
+    return _C_TYPES[t.dtype]
+
+
+# --------------------------------------------------------------------------------------- compiling
+
+
+def compile_externals(mod: IRModule, target: Target, options: Options) -> dict[str, External]:
+    """What the registered back ends make of the external functions that "main" calls, by symbol.
+
+    target, options  those of the compilation; C source is compiled for this machine
+    """
+    found: dict[str, tuple[str, Function]] = {}
+    for v in values(mod["main"].body):
+        if not isinstance(v, Call) or not isinstance(v.op, GlobalVar):
+            continue
+        func = mod[v.op.name]
+        if not isinstance(func, Function) or "Compiler" not in func.attrs:
+            continue
+        symbol = symbol_of(func, v.op.name)
+        name, _ = found.setdefault(symbol, (v.op.name, func))
+        if name != v.op.name:
+            raise CompileError(f"{name} and {v.op.name} have one global_symbol, {symbol!r}")
+    return {symbol: _compiled(func, symbol, mod) for symbol, (_, func) in found.items()}
+
+
+def _compiled(func: Function, symbol: str, mod: IRModule) -> External:
+    name = str(func.attrs["Compiler"])
+    if not re.fullmatch(r"[A-Za-z_]\w*", symbol, re.ASCII):
+        raise CompileError(f"the symbol {symbol!r} of the back end {name!r} is no name in C")
+    codegen = _codegens.get(name)
+    if codegen is None:
+        near = difflib.get_close_matches(name, _codegens, 3)
+        nearest = f"; nearest: {', '.join(near)}" if near else ""
+        raise CompileError(
+            f"{symbol}: no back end {name!r} is registered{nearest}; "
+            f"registered: {', '.join(registered_codegens()) or 'none'}\n"
+            f'  smelt.byoc.register_codegen("{name}") registers one'
+        )
+    where = f"the back end {name!r}: {symbol}"
+    for t in [*[p.type for p in func.params], func.body.type]:
+        for item in result_types(t):
+            _c_type(item)
+    try:
+        made = codegen(func, symbol, mod)
+    except SmeltError:
+        raise
+    except Exception as e:
+        raise CompileError(f"{where}: the code generator failed: {type(e).__name__}: {e}") from e
+    if isinstance(made, CSource):
+        constants = _arrays(made.constants, where)
+        code = _c_object(func, symbol, made, constants, where)
+        return External(symbol, name, code, constants=constants)
+    if not isinstance(made, Json):
+        raise CompileError(
+            f"{where}: the code generator gave a {type(made).__name__}; "
+            "legal: smelt.byoc.CSource, smelt.byoc.Json"
+        )
+    if not isinstance(made.text, str):
+        raise CompileError(f"{where}: Json.text is a {type(made.text).__name__}, not a str")
+    loader = runtime_of(name)
+    if loader is None:
+        raise CompileError(
+            f"{where}: its code is Json, and no runtime half is registered under {name!r}\n"
+            f'  smelt.byoc.register_runtime("{name}") registers one; '
+            f"registered: {', '.join(registered_runtimes()) or 'none'}"
+        )
+    module = str(getattr(loader, "__module__", ""))
+    return External(symbol, name, b"", made.text, _arrays(made.constants, where), module)
+
+
+def _arrays(constants: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
+    found = {}
+    for name, value in constants.items():
+        array = np.asarray(value, order="C")
+        try:
+            known = dt.from_numpy(array.dtype) in _C_TYPES
+        except TypeError:
+            known = False
+        if not known:
+            raise CompileError(
+                f"{where}: the constant {name!r} has the dtype {array.dtype}; "
+                f"legal: {', '.join(_C_TYPES)}"
+            )
+        found[str(name)] = array
+    return found
+
+
+def _c_object(
+    func: Function, symbol: str, made: CSource, constants: Mapping[str, np.ndarray], where: str
+) -> bytes:
+    """Object code of a back end's source, with a call in it that proves the signature."""
+    declared = signature(func, symbol, constants)
+    if not re.search(rf"\b{symbol}\s*\(", made.text):
+        raise CompileError(
+            f"{where}: the C source has no function of this name; it is called as\n  {declared}"
+        )
+    pointers = len(func.params) + len(constants) + len(result_types(func.body.type))
+    args = ["(void *)0"] * pointers + ["(long long)1"] * len(sizes_of(func))
+    check = (
+        f'\n#line 1 "called as {declared}"\n'
+        f"static int smelt_check(void) {{ (void)smelt_check; return {symbol}({', '.join(args)}); }}"
+    )
+    try:
+        return compile_source(made.text + check + "\n", symbol, tuple(made.flags))
+    except ExportError as e:
+        raise CompileError(f"{where}: {e}\n  it is called as\n  {declared}") from None

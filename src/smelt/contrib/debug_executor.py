@@ -1,0 +1,256 @@
+"""`GraphModuleDebug`: a GraphModule that shows what happens inside the model.
+
+m = debug_executor.GraphModuleDebug(lib["debug_create"]("default", dev), [dev], graph_json, folder)
+m.set_input("input", x)
+m.run()                                     # prints a table: one line a kernel
+y = m.debug_get_output("fused_conv2d_add_relu").numpy()
+
+Every result inside the model has memory of its own, so all can be read after a run. A run is one
+native call as always; a probe in it takes the times.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from smelt.contrib.graph_executor import GraphModule
+from smelt.relay.params import save_param_dict
+from smelt.runtime import Device, Executable, InputError, NDArray, ProfileReport, TensorInfo
+from smelt.runtime.expression import evaluate
+from smelt.runtime.profiler import Times, report
+from smelt.runtime.report import TimeEvaluation
+
+__all__ = ["GraphModuleDebug", "create"]
+
+_FOLDER = "_tvmdbg_device_CPU_0"
+_GRAPH = "_tvmdbg_graph_dump.json"
+_TRACE = "_tvmdbg_execution_trace.json"
+_TENSORS = "output_tensors.params"
+
+
+def create(
+    graph_json_str: str,
+    libmod: Any,
+    device: Device | Sequence[Device],
+    dump_root: str | None = None,
+) -> GraphModuleDebug:
+    """A GraphModuleDebug of `graph, lib, params = relay.build(...)`.
+
+    dump_root  a folder for what `run` writes; None: nothing is written
+    """
+    devices = [device] if isinstance(device, Device) else list(device)
+    if len(devices) != 1:
+        raise InputError(
+            f"debug_executor.create: {len(devices)} devices given; a model runs on one"
+        )
+    module = libmod["debug_create"]("default", devices[0])
+    return GraphModuleDebug(module, devices, graph_json_str, dump_root)
+
+
+class GraphModuleDebug(GraphModule):
+    """A model on buffers of its own whose results inside can be read."""
+
+    def __init__(
+        self,
+        module: Executable,
+        device: Sequence[Device],
+        graph_json_str: str,
+        dump_root: str | None = None,
+    ) -> None:
+        """module: lib["debug_create"]("default", device); graph_json_str: lib.get_graph_json()."""
+        super().__init__(module)
+        if module.metadata.get("intermediates") is None:
+            raise InputError(
+                f'{module.name}: GraphModuleDebug takes lib["debug_create"]("default", device): '
+                "this library keeps no results inside the model"
+            )
+        for d in device:
+            module["default"](d)
+        self.graph: dict[str, Any] = json.loads(graph_json_str)
+        self.nodes: list[dict[str, Any]] = self.graph["nodes"]
+        self._first = sum(n["op"] == "null" for n in self.nodes)
+        names = [n["name"] for n in self.nodes[self._first :]]
+        self.check_graph(names)
+        self.dump_root = None if dump_root is None else Path(dump_root) / _FOLDER
+        self._probe = module.probe()
+        self._measured: tuple[Times, float] | None = None
+
+    # ---- running ------------------------------------------------------------------------------
+
+    def run(self, **inputs: Any) -> None:
+        """Run once, print a table of the kernels, and write the dump where there is a folder."""
+        self._run_measured(**inputs)
+        Console().print(self.table())
+        if self.dump_root is not None:
+            self.dump(self.dump_root)
+
+    def _run_measured(self, **inputs: Any) -> None:
+        if inputs:
+            self.set_input(**inputs)
+        assert self._probe is not None
+        call = self.bound()
+        self._probe.clear()
+        total = call.time(1)
+        self._measured = self._probe.milliseconds, total
+        self._ran = True
+
+    def table(self) -> Table:
+        """The last run as a table: one line a kernel, in the order of the model."""
+        times, total = self._last()
+        table = Table(title=f"{self.module.name}: {total:.4f} ms")
+        for head in ("node", "operators", "time (us)", "time (%)", "shape"):
+            table.add_column(head, justify="right" if "time" in head else "left")
+        kernels = self.module.metadata["kernels"]
+        symbols = self.bound().symbols
+        rows = zip(self.kernel_names(), kernels, times, strict=True)
+        for (name, k, t), results in zip(rows, self.module.metadata["intermediates"], strict=True):
+            shapes = "; ".join(
+                [str(tuple([evaluate(e, symbols) for e in r["shape"]])) for r in results]
+            )
+            table.add_row(
+                name, " ".join(k["ops"]), f"{1e3 * t:.3f}", f"{100 * t / total:.2f}", shapes
+            )
+        return table
+
+    def _last(self) -> tuple[Times, float]:
+        if self._measured is None:
+            raise InputError(f"{self.module.name}: it was not run yet; run() measures")
+        return self._measured
+
+    def run_individual(
+        self,
+        number: int,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+    ) -> list[list[float]]:
+        """Seconds of each node: `repeat` means over `number` runs of the model; inputs take none.
+
+        The kernels run in the model's order with its memory, so what they find in the caches is
+        what they find there.
+        """
+        rows = self._times(number, repeat, min_repeat_ms)
+        kernels = [[float(row[i]) for row in rows] for i in range(len(self.kernel_names()))]
+        return [[0.0] * repeat for _ in range(self._first)] + kernels
+
+    def run_individual_node(
+        self,
+        index: int,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+    ) -> TimeEvaluation:
+        """Seconds of one node of the graph, by its number in the JSON, as of `run_individual`."""
+        if not 0 <= index < len(self.nodes):
+            raise self.unknown("node", self._node_infos(), index)
+        return TimeEvaluation(tuple(self.run_individual(number, repeat, min_repeat_ms)[index]))
+
+    def _times(self, number: int, repeat: int, min_repeat_ms: float) -> list[Times]:
+        if number < 1 or repeat < 1:
+            raise InputError(f"number={number}, repeat={repeat}: both must be 1 or more")
+        assert self._probe is not None
+        call = self.bound()
+        call()
+        self._ran = True
+        while min_repeat_ms and number < 1 << 20 and call.time(number) * number < min_repeat_ms:
+            number *= 2
+        rows = []
+        for _ in range(repeat):
+            self._probe.clear()
+            call.time(number)
+            rows.append(self._probe.milliseconds / 1e3 / number)
+        return rows
+
+    def profile(self, collectors: object = None, repeat: int = 10, **inputs: Any) -> ProfileReport:
+        """Medians over `repeat` runs; the report has `table()`, `csv()` and `json()`."""
+        if collectors:
+            raise InputError("profile: collectors cannot be given; times and costs are reported")
+        if inputs:
+            self.set_input(**inputs)
+        assert self._probe is not None
+        call = self.bound()
+        call()
+        runs, totals = [], []
+        for _ in range(max(1, repeat)):
+            self._probe.clear()
+            totals.append(call.time(1))
+            runs.append(self._probe.milliseconds)
+        self._measured, self._ran = (runs[-1], totals[-1]), True
+        described = [
+            {**k, "name": n}
+            for k, n in zip(self.module.metadata["kernels"], self.kernel_names(), strict=True)
+        ]
+        calls = self._probe.calls
+        return report(self.module.name, described, call.symbols, calls, runs, totals)
+
+    # ---- inside -------------------------------------------------------------------------------
+
+    def debug_get_output(self, node: str | int, out: NDArray | None = None) -> NDArray:
+        """What a node gave in the last run, by its name or its number in the graph's JSON."""
+        names = [n["name"] for n in self.nodes]
+        if node not in names and node in [o.name for o in self.module.outputs]:
+            return self.get_output(node, out)
+        index = self._node(node)
+        if index < len(self.module.inputs):
+            return self.get_input(index, out)
+        if index < self._first:
+            raise InputError(
+                f"{self.module.name}: node {self.nodes[index]['name']!r} is a constant; "
+                "lib.get_params() has it"
+            )
+        return super().debug_get_output(self.nodes[index]["name"], out)
+
+    def get_node_output(self, node: str | int) -> list[NDArray]:
+        """All results of a kernel, by its name or its number in the graph's JSON."""
+        index = self._node(node)
+        if index < self._first:
+            return [self.debug_get_output(index)]
+        return self.debug_get_outputs(index - self._first)
+
+    def _node(self, node: str | int) -> int:
+        names = [n["name"] for n in self.nodes]
+        if isinstance(node, int) and 0 <= node < len(names):
+            return node
+        if node not in names:
+            raise self.unknown("node", self._node_infos(), node)
+        return names.index(str(node))
+
+    def _node_infos(self) -> list[TensorInfo]:
+        return [TensorInfo(n["name"], "", ()) for n in self.nodes]
+
+    def dump(self, folder: Path) -> None:
+        """Write the last run: the graph with times, a trace, and all results.
+
+        The trace is for a browser's trace viewer (chrome://tracing); the results are a parameter
+        file, for relay.load_param_dict.
+        """
+        times, _ = self._last()
+        folder.mkdir(parents=True, exist_ok=True)
+        spent = [0.0] * self._first + [float(t) for t in times]
+        nodes = [{**n, "time_us": f"{1e3 * t:.3f}"} for n, t in zip(self.nodes, spent, strict=True)]
+        graph = {**self.graph, "nodes": nodes}
+        (folder / _GRAPH).write_text(json.dumps(graph, indent=2))
+        events, at = [], 0.0
+        for node, t in zip(nodes, spent, strict=True):
+            for phase, when in (("B", at), ("E", at + 1e3 * t)):
+                events.append({"name": node["name"], "ph": phase, "ts": when, "pid": 1, "tid": 1})
+            at += 1e3 * t
+        (folder / _TRACE).write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}))
+        tensors = {
+            f"{name}____{i}": np.asarray(a)
+            for name in self.kernel_names()
+            for i, a in enumerate(self.debug_get_outputs(name))
+        }
+        (folder / _TENSORS).write_bytes(bytes(save_param_dict(tensors)))

@@ -1,0 +1,72 @@
+"""A torch module as an ONNX model that keeps what the module has: BatchNorms stay."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from smelt.ir.errors import ImportFailure
+
+__all__ = ["to_onnx"]
+
+OPSET = 17
+"""What the exporter writes; newer ones bring nothing that is needed here."""
+
+
+def to_onnx(
+    module: Any, inputs: Sequence[tuple[str, Sequence[int], str]], dynamic: Sequence[str] = ()
+) -> Any:
+    """An onnx.ModelProto of a torch.nn.Module, traced or scripted module, in inference mode.
+
+    inputs   name, shape and dtype of each input, in order
+    dynamic  inputs whose first extent is a size of its own, named after them
+    """
+    try:
+        import onnx  # noqa: PLC0415  (heavy, optional)
+        import torch  # noqa: PLC0415
+    except ImportError as e:
+        raise ImportFailure(
+            f"PyTorch models need the package {e.name}: pip install torch onnx"
+        ) from e
+    if not isinstance(module, torch.nn.Module):
+        raise ImportFailure(
+            f"a {type(module).__name__} is no PyTorch model; legal: torch.nn.Module, and what "
+            "torch.jit.trace or torch.jit.script gives"
+        )
+    examples = tuple([_example(torch, *i) for i in inputs])
+    file = io.BytesIO()
+    module.eval()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter speaks of its successor at each use
+        try:
+            torch.onnx.export(
+                module,
+                examples,
+                file,
+                input_names=[name for name, _, _ in inputs],
+                opset_version=OPSET,
+                do_constant_folding=False,
+                training=torch.onnx.TrainingMode.PRESERVE,  # or BatchNorms go into convolutions
+                dynamic_axes={name: {0: f"{name}_batch"} for name in dynamic},
+                dynamo=False,
+            )
+        except Exception as e:
+            shown = ", ".join([f"{n} {t}{list(s)}" for n, s, t in inputs])
+            raise ImportFailure(
+                f"torch cannot export the model for the inputs {shown}:\n  {type(e).__name__}: {e}"
+            ) from e
+    return onnx.load_from_string(file.getvalue())
+
+
+def _example(torch: Any, name: str, shape: Sequence[int], dtype: str) -> Any:
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype):
+        raise ImportFailure(
+            f"the input {name!r} has the dtype {dtype!r}, which torch does not have"
+        )
+    extents = [int(e) for e in shape]
+    if kind.is_floating_point:
+        return torch.rand(extents, dtype=kind)
+    return torch.zeros(extents, dtype=kind)

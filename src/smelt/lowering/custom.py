@@ -1,0 +1,120 @@
+"""Groups with operators of the user's own: their programs are made here, in the user's process.
+
+Worker processes cannot import what a script or a notebook defines, so they get the program itself,
+and its text is the key of the compiled kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from smelt.ir.errors import ScheduleError, SmeltError
+from smelt.relax.nodes import Call, Function, GlobalVar, tensor_type_of, values
+from smelt.relax.views import View
+from smelt.target import Hardware
+from smelt.tir.analysis import check_races
+from smelt.tir.nodes import PrimFunc
+from smelt.tir.printer import script
+from smelt.tir.schedule import Schedule
+from smelt.tir.verify import verify
+from smelt.topi.registry import Op
+
+from .group import group_to_prim_func
+from .packing import Pack, pack_of
+
+__all__ = ["Prepared", "custom_ops", "packs_of", "prepare"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The program of a group, made before its kernel is built.
+
+    group      stands for the group: parameters, type and name, without the operators
+    plain      the program as the operators define it
+    scheduled  by the operators' own rules; None: the default rules are to do it
+    trace      what those did
+    packs      how they laid constants out
+    """
+
+    group: Function
+    plain: PrimFunc
+    scheduled: PrimFunc | None = None
+    trace: str = ""
+    packs: tuple[Pack | None, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Equal for programs that compute the same in the same way."""
+        return "\n".join([script(f) for f in (self.plain, self.scheduled) if f is not None])
+
+
+def custom_ops(group: Function) -> list[Op]:
+    """The operators of a group that smelt does not bring."""
+    ops = [v.op for v in values(group.body) if isinstance(v, Call) and isinstance(v.op, Op)]
+    return [o for o in dict.fromkeys(ops) if o.custom]
+
+
+def prepare(
+    group: Function,
+    inputs: Sequence[View],
+    outputs: Sequence[View],
+    constants: Sequence[bool],
+    hardware: Hardware,
+    *,
+    rules: bool = True,
+    check: bool = True,
+) -> Prepared:
+    """The program of a group with operators of the user's own.
+
+    rules  whether the operators' own schedule rules are applied
+    check  whether their results are verified
+    """
+    plain = group_to_prim_func(group, inputs, outputs, "kernel")
+    name = GlobalVar(str(group.attrs.get("name", "kernel")))
+    stand_in = group.replace(body=Call(name, group.params, {}, group.body.type))
+    with_rules = [o for o in custom_ops(group) if o.rule is not None]
+    if not rules or not with_rules:
+        return Prepared(stand_in, plain)
+    sch = Schedule(plain)
+    for o in with_rules:
+        _apply(o, sch, hardware)
+    if check:
+        verify(sch.func)
+        check_races(sch.func)
+    packs = packs_of(group, sch)
+    for b, pack, known in zip(plain.buffers, packs, constants, strict=False):
+        if pack is not None and not known:
+            raise ScheduleError(
+                f"the schedule of {', '.join([o.name for o in with_rules])}: transform_layout of "
+                f"{b.name}, which is no constant: its order in memory is settled"
+            )
+    return Prepared(stand_in, plain, sch.func, str(sch.trace), packs)
+
+
+def _apply(o: Op, sch: Schedule, hardware: Hardware) -> None:
+    assert o.rule is not None
+    try:
+        o.rule(sch, hardware)
+    except SmeltError as e:
+        raise type(e)(f"the schedule of {o.name}: {e}") from e
+    except Exception as e:
+        raise ScheduleError(f"the schedule of {o.name} failed: {type(e).__name__}: {e}") from e
+
+
+def packs_of(group: Function, sch: Schedule) -> tuple[Pack | None, ...]:
+    """What `transform_layout` did to the parameters, read off the trace."""
+    maps = {
+        str(i.args["buffer"]): i.args["index_map"]
+        for i in sch.trace.insts
+        if i.name == "transform_layout"
+    }
+    packs: list[Pack | None] = []
+    for before, after in zip(group.params, sch.func.buffers, strict=False):
+        shape = after.fixed_shape()
+        old = tensor_type_of(before).fixed_shape()
+        text = maps.get(after.name)
+        packs.append(
+            None if text is None or shape is None or old is None else pack_of(str(text), old, shape)
+        )
+    return tuple(packs)

@@ -1,0 +1,227 @@
+"""External functions in a model: graph functions with {"Compiler": ...}, which other code computes.
+
+A back end makes an `External` of each (`smelt.byoc`). The host program calls it like a kernel,
+through a wrapper of a few instructions: C code is called directly, Python code through the host's
+table of functions. Operands and results are dense and row-major.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from smelt.arith import Analyzer
+from smelt.codegen.llvm_types import llvm_type
+from smelt.ir import dtype as dt
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import Expr, Var, const
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.walk import free_vars, substitute
+from smelt.relax.nodes import Call, Function, GlobalVar
+from smelt.relax.transform.engine import order
+from smelt.relax.views import dense
+
+from .graph import Launch, Place, Storage
+from .host import KernelCall
+
+__all__ = [
+    "External",
+    "Externals",
+    "check_types",
+    "entry_of",
+    "external_call",
+    "operators_of",
+    "result_types",
+    "sizes_of",
+    "wrapper",
+]
+
+_EXTERNALS_FIELD = 32  # offset of smelt_host.externals
+_UNSUPPORTED = 10  # SMELT_UNSUPPORTED
+
+
+@dataclass(frozen=True)
+class External:
+    """What a back end made of one external function.
+
+    symbol     the function's name in the object code, and for people
+    compiler   the back end
+    object     object code (C form); b"" where Python code runs the text
+    text       what the runtime half loads (Json form)
+    constants  arrays that come with it: further operands (C form), or given to the runtime half
+    module     the Python module that registered the runtime half
+    """
+
+    symbol: str
+    compiler: str
+    object: bytes = b""
+    text: str = ""
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    module: str = ""
+
+    @property
+    def wrapper(self) -> str:
+        """The name under which the host program calls it."""
+        return f"smelt.external.{self.symbol}"
+
+
+Externals = Mapping[str, External]
+
+
+def result_types(t: Type) -> list[TensorType]:
+    """The types of a function's results, one by one."""
+    items = t.items if isinstance(t, TupleType) else (t,)
+    return [x for x in items if isinstance(x, TensorType)]
+
+
+def sizes_of(func: Function) -> list[Var]:
+    """The symbolic sizes that an external function takes: those of its types, in order."""
+    found: dict[Var, None] = {}
+    for t in [*[p.type for p in func.params], *result_types(func.body.type)]:
+        found.update(dict.fromkeys(sorted(free_vars(t), key=lambda v: v.name)))
+    return list(found)
+
+
+def external_call(launch: Launch, made: External, constants: Sequence[Storage]) -> KernelCall:
+    """The call of an external function in the host program."""
+    given: list[Place] = []
+    if made.object:
+        given = [Place(s, dense((const(s.fixed_bytes // dt.bytes_of(s.dtype)),)))
+                 for s in constants]  # fmt: skip
+    places = [*launch.inputs, *given, *launch.outputs]
+    names = [v.name for v in sizes_of(launch.group)]
+    return KernelCall(launch, made.wrapper, places, names, ())
+
+
+def check_types(launch: Launch, made: External, symbols: Mapping[str, Var]) -> None:
+    """The operands of a call have the types that the function states; sizes go by name."""
+    sizes = sizes_of(launch.group)
+    for v in sizes:
+        if v.name not in symbols:
+            known = ", ".join(symbols) or "none"
+            raise CompileError(
+                f"{made.symbol}: its types mention the size {v.name}, which is no size of the "
+                f"model's inputs; sizes: {known}"
+            )
+    own: dict[Var, Expr] = {v: symbols[v.name] for v in sizes}
+    analyzer = Analyzer()
+    for p, at in zip(launch.group.params, launch.inputs, strict=True):
+        t = p.type
+        assert isinstance(t, TensorType)
+        shape = [substitute(e, own) for e in t.shape]
+        same = t.dtype == at.storage.dtype and len(shape) == len(at.view.shape)
+        if not same or not all(
+            analyzer.can_prove_equal(a, b) for a, b in zip(shape, at.view.shape, strict=True)
+        ):
+            raise CompileError(
+                f"{made.symbol}: the parameter {p.name} is {t!r}, "
+                f"{TensorType(at.view.shape, at.storage.dtype)!r} is given"
+            )
+
+
+def wrapper(made: External, call: KernelCall, number: int, symbols: Mapping[str, Var]) -> str:
+    """LLVM text of the function that the host program calls: (host, tensors ..., sizes ...).
+
+    number  the function's place in the host's table
+    """
+    pointers = [f"%p{i}" for i in range(len(call.places))]
+    sizes = [f"%s{i}" for i in range(len(call.scalars))]
+    types = [llvm_type(symbols[n].dtype) for n in call.scalars]
+    params = [f"ptr {p}" for p in pointers] + [
+        f"{t} {s}" for t, s in zip(types, sizes, strict=True)
+    ]
+    lines = [f'define i32 @"{made.wrapper}"(ptr %host, {", ".join(params)}) #0 {{', "entry:"]
+    wide = []
+    for t, s in zip(types, sizes, strict=True):
+        lines += [] if t == "i64" else [f"{s}w = sext {t} {s} to i64"]
+        wide.append(s if t == "i64" else f"{s}w")
+    body = _direct if made.object else _through_table
+    lines += body(made, pointers, wide, number)
+    if made.object:
+        kinds = ["ptr"] * len(pointers) + ["i64"] * len(wide)
+        lines.insert(0, f'declare i32 @"{made.symbol}"({", ".join(kinds)})')
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _direct(made: External, pointers: list[str], sizes: list[str], number: int) -> list[str]:
+    args = ", ".join([f"ptr {p}" for p in pointers] + [f"i64 {s}" for s in sizes])
+    return [f'%r = call i32 @"{made.symbol}"({args})', "ret i32 %r"]
+
+
+def _through_table(made: External, pointers: list[str], sizes: list[str], number: int) -> list[str]:
+    lines = []
+    for name, kind, given in (("tensors", "ptr", pointers), ("sizes", "i64", sizes)):
+        lines.append(f"%{name} = alloca [{max(1, len(given))} x {kind}], align 16")
+        for i, value in enumerate(given):
+            lines += [
+                f"%{name}{i} = getelementptr inbounds {kind}, ptr %{name}, i64 {i}",
+                f"store {kind} {value}, ptr %{name}{i}",
+            ]
+    return [
+        *lines,
+        f"%field = getelementptr inbounds i8, ptr %host, i64 {_EXTERNALS_FIELD}",
+        "%table = load ptr, ptr %field",
+        "%none = icmp eq ptr %table, null",
+        "br i1 %none, label %absent, label %there",
+        "there:",
+        f"%slot = getelementptr inbounds ptr, ptr %table, i64 {number}",
+        "%function = load ptr, ptr %slot",
+        "%r = call i32 %function(ptr %tensors, ptr %sizes)",
+        "ret i32 %r",
+        "absent:",
+        f"ret i32 {_UNSUPPORTED}",
+    ]
+
+
+def operators_of(func: Function, functions: Mapping[str, Any]) -> list[str]:
+    """What a function calls, by name; composites by theirs."""
+    names = []
+    for v in order(func.body):  # inside composites nobody looks
+        if not isinstance(v, Call):
+            continue
+        callee = functions.get(v.op.name) if isinstance(v.op, GlobalVar) else v.op
+        if isinstance(callee, Function):
+            names.append(str(callee.attrs.get("Composite", getattr(v.op, "name", "function"))))
+        else:
+            names.append(str(getattr(v.op, "name", "function")))
+    return names
+
+
+def entry_of(
+    made: External,
+    launch: Launch,
+    offsets: Mapping[str, int],
+    size_text: Callable[[Expr], int | str],
+) -> dict[str, Any]:
+    """What the metadata say of a function that Python code runs.
+
+    offsets    of the constants in the blob
+    size_text  an extent as a number or text
+    """
+
+    def tensor(t: Type) -> dict[str, Any]:
+        assert isinstance(t, TensorType)
+        return {"dtype": t.dtype, "shape": [size_text(e) for e in t.shape]}
+
+    constants = [
+        {
+            "name": name,
+            "dtype": dt.from_numpy(data.dtype),
+            "shape": list(data.shape),
+            "offset": offsets[name],
+        }
+        for name, data in made.constants.items()
+    ]
+    return {
+        "symbol": made.symbol,
+        "compiler": made.compiler,
+        "module": made.module,
+        "text": made.text,
+        "symbols": [v.name for v in sizes_of(launch.group)],
+        "inputs": [tensor(p.type) for p in launch.group.params],
+        "outputs": [tensor(t) for t in result_types(launch.group.body.type)],
+        "constants": constants,
+    }

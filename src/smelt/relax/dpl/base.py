@@ -1,0 +1,581 @@
+"""Patterns and what they are combined of: calls, alternatives, constraints, domination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.types import TensorType, Type
+from smelt.relax.equal import structural_equal
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
+
+from .context import PatternSeq, enter, forget, only_used_by, used_by
+from .dominate import dominated, way
+from .facts import OpRegistry, attribute, looked_up, same_value, type_of
+from .graph import Graph, op_name
+from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step
+from .partition import partition
+
+__all__ = [
+    "COMMUTATIVE",
+    "AltPattern",
+    "AndPattern",
+    "AttrPattern",
+    "CallPattern",
+    "DFPattern",
+    "DataTypePattern",
+    "DominatorPattern",
+    "ExprPattern",
+    "NodePattern",
+    "NotPattern",
+    "ShapePattern",
+    "TypePattern",
+    "WildcardPattern",
+    "as_pattern",
+]
+
+COMMUTATIVE = frozenset({
+    "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or",
+    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
+})  # fmt: skip
+"""Operators whose two operands may stand in either order; Relay's names are the same."""
+
+Check = Callable[[Any], bool]
+
+
+class DFPattern(PatternBase):
+    """A pattern. Patterns are made by the functions of smelt.relax.dpl (is_op, wildcard, ...)."""
+
+    def __call__(
+        self, *args: Any, varg_default_wildcard: bool = False, add_constraint: bool = True
+    ) -> CallPattern:
+        """A call of what this pattern fits, on operands that patterns describe.
+
+        args                   one pattern an operand; None: an operand left out. A single None,
+                               like varg_default_wildcard, stands for any operands
+        add_constraint         whether the PatternContext around wants a value for it
+        """
+        any_args = varg_default_wildcard or (len(args) == 1 and args[0] is None)
+        return CallPattern(self, None if any_args else args, add_constraint)
+
+    def __or__(self, other: DFPattern) -> AltPattern:
+        """This or the other, tried in this order."""
+        return AltPattern(self, other)
+
+    def __and__(self, other: DFPattern) -> AndPattern:
+        """Both on one value."""
+        return AndPattern(self, other)
+
+    def __invert__(self) -> NotPattern:
+        """Whatever this does not fit."""
+        return NotPattern(self)
+
+    def __add__(self, other: DFPattern) -> CallPattern:
+        return ExprPattern("add")(self, other)
+
+    def __sub__(self, other: DFPattern) -> CallPattern:
+        return ExprPattern("subtract")(self, other)
+
+    def __mul__(self, other: DFPattern) -> CallPattern:
+        return ExprPattern("multiply")(self, other)
+
+    def __truediv__(self, other: DFPattern) -> CallPattern:
+        return ExprPattern("divide")(self, other)
+
+    def used_by(self, other: PatternBase | PatternSeq, index: int = -1) -> PatternSeq:
+        """A sequence: this is an operand (number `index`; -1: any) of `other`."""
+        return used_by(self, other, index)
+
+    def only_used_by(self, other: PatternBase | PatternSeq, index: int = -1) -> PatternSeq:
+        """The same, and nothing else uses it."""
+        return only_used_by(self, other, index)
+
+    __xor__ = used_by
+    __rshift__ = only_used_by
+
+    def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
+        """This, with attributes of these values: of a call, an operator or a function."""
+        return AttrPattern(self, attrs)
+
+    def has_type(self, ttype: Type) -> TypePattern:
+        """This, with exactly this type."""
+        return TypePattern(self, ttype)
+
+    def has_dtype(self, dtype: str) -> DataTypePattern:
+        """This, as a tensor of this element type."""
+        return DataTypePattern(self, dtype)
+
+    def has_shape(self, shape: Sequence[Any]) -> ShapePattern:
+        """This, as a tensor of this shape; None stands for any extent."""
+        return ShapePattern(self, shape)
+
+    def optional(self, option_constructor: Callable[[DFPattern], DFPattern]) -> AltPattern:
+        """What the function makes of this, where that fits; else this alone."""
+        return AltPattern(option_constructor(self), self)
+
+    def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
+        """This, with all that flows from a value of `parent` ending here, through `path`."""
+        return DominatorPattern(parent, path if path is not None else WildcardPattern(), self)
+
+    def match(self, expr: Any, bindings: Mapping[Any, RelaxExpr] | None = None) -> bool:
+        """Whether the pattern fits a value.
+
+        bindings  what variables stand for; patterns look through them
+        """
+        return self.extract_matched_expr(expr, bindings) is not None
+
+    def extract_matched_expr(
+        self, expr: Any, bindings: Mapping[Any, RelaxExpr] | None = None
+    ) -> dict[Any, Any] | None:
+        """The value that each part of the pattern fits, or None."""
+        found = Matcher(lambda: Graph(expr), bindings).match(self, expr)
+        return None if found is None else {p: v[0] for p, v in found.items() if v}
+
+    def partition(
+        self,
+        expr: Any,
+        attrs: Mapping[str, Any] | None = None,
+        check: Check = lambda x: True,
+    ) -> Any:
+        """Every match as a function of its own, called in place.
+
+        expr   a function or a value
+        attrs  attributes for the functions, beside "PartitionedFromPattern"
+        check  gets the value that a match computes; False refuses the match
+        """
+        return partition(self, expr, attrs, check)
+
+    def dup(self) -> DFPattern:
+        """A pattern of its own that says the same: in a second place it may fit another value."""
+        copies: dict[PatternBase, PatternBase] = {}
+
+        def copy(value: Any) -> Any:
+            if isinstance(value, PatternBase):
+                return copies[value]
+            return tuple([copy(v) for v in value]) if isinstance(value, tuple) else value
+
+        for p in _parts_of_copies(self):
+            made = copies[p] = type(p).__new__(type(p))
+            for name, value in vars(p).items():
+                setattr(made, name, copy(value))
+        return copies[self]  # type: ignore[return-value]
+
+    def op_names(self) -> frozenset[str] | None:
+        """Names of the operators that this fits, where it stands for an operator."""
+        return None
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written, so many levels deep."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return self.text(5)
+
+
+def _parts_of_copies(root: PatternBase) -> list[PatternBase]:
+    """Everything below a pattern, the path of a dominator included, parts first."""
+    found: dict[PatternBase, None] = {}
+    stack: list[tuple[PatternBase, bool]] = [(root, False)]
+    while stack:
+        p, ready = stack.pop()
+        if ready:
+            found.setdefault(p)
+        elif p not in found:
+            stack.append((p, True))
+            extra = [p.path] if isinstance(p, DominatorPattern) else []
+            stack += [(c, False) for c in (*p.parts(), *extra)]
+    return list(found)
+
+
+def as_pattern(value: Any, where: str) -> DFPattern:
+    """A pattern, or a TypeMismatch that says where something else stands."""
+    if not isinstance(value, DFPattern):
+        raise TypeMismatch(
+            f"{where}: {value!r} stands where a pattern is needed; "
+            "patterns are made by wildcard(), is_op(name), is_constant(), is_expr(value), ..."
+        )
+    return value
+
+
+# --------------------------------------------------------------------------------------- leaves
+
+
+class WildcardPattern(DFPattern):
+    """Anything."""
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """It fits."""
+        return FITS
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written."""
+        return "wildcard()"
+
+
+class ExprPattern(DFPattern):
+    """One operator by name, or a value equal to a given one."""
+
+    def __init__(self, expr: Any, registry: OpRegistry | None = None) -> None:
+        """expr: an operator, its name, or a value; registry: where the name is looked up."""
+        self.expr, self.registry = expr, registry
+        self.name = expr if isinstance(expr, str) else op_name(expr)
+
+    def prepare(self) -> None:
+        """Look the operator's name up, where there is a registry."""
+        if self.registry is not None and isinstance(self.expr, str):
+            self.name, self.registry = looked_up(self.expr, self.registry), None
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """The same operator, or a value of the same structure."""
+        if self.name is not None:
+            return FITS if op_name(expr) == self.name else FAIL
+        if expr is self.expr:
+            return FITS
+        same = type(expr) is type(self.expr) and not isinstance(expr, Var | Function)
+        return FITS if same and structural_equal(expr, self.expr) else FAIL
+
+    def inside(self, bound: Mapping[PatternBase, list[Any]]) -> Iterable[Any]:
+        """Constants stay in the function that a match becomes."""
+        return [v for v in bound[self] if isinstance(v, Constant)]
+
+    def roots(self) -> frozenset[str] | None:
+        """No call is an operator."""
+        return frozenset() if self.name is not None else None
+
+    def op_names(self) -> frozenset[str] | None:
+        """The operator's name."""
+        return None if self.name is None else frozenset({self.name})
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written."""
+        return (
+            f"is_expr({type(self.expr).__name__})" if self.name is None else f"is_op({self.name!r})"
+        )
+
+
+class NodePattern(DFPattern):
+    """A pattern of one kind of node: the node belongs to the match."""
+
+    def inside(self, bound: Mapping[PatternBase, list[Any]]) -> Iterable[Any]:
+        """The node."""
+        return bound[self]
+
+
+class CallPattern(NodePattern):
+    """A call of what a pattern fits, on operands that patterns describe."""
+
+    def __init__(
+        self, op: DFPattern, args: Sequence[Any] | None, add_constraint: bool = True
+    ) -> None:
+        """args: one pattern an operand, None for one left out; None altogether: any operands."""
+        self.op = as_pattern(op, "CallPattern")
+        self.args: tuple[Any, ...] | None = None
+        if args is not None:
+            self.args = tuple(
+                [None if a is None else as_pattern(a, f"operand {n} of {op!r}(...)")
+                 for n, a in enumerate(args)]
+            )  # fmt: skip
+        self._names: frozenset[str] | None = self.op.op_names()
+        if add_constraint:
+            enter(self)
+
+    def prepare(self) -> None:
+        """Keep the names of the operators, now that they are looked up."""
+        self._names = self.op.op_names()
+
+    def parts(self) -> Iterable[PatternBase]:
+        """The operator's pattern and those of the operands."""
+        return (self.op, *[a for a in self.args or () if a is not None])
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """The operator fits, then the operands: in both orders where it commutes."""
+        node = m.bindings.get(expr, expr)
+        if not isinstance(node, Call):
+            return FAIL
+        name = op_name(node.op)
+        if self._names is not None and name not in self._names:
+            return FAIL
+        first: Goal = (self.op, node.op, node)
+        if self.args is None:
+            return ((first,),)
+        args = node.args
+        while args and args[-1] is None:
+            args = args[:-1]
+        wanted = self.args
+        while wanted and wanted[-1] is None:
+            wanted = wanted[:-1]
+        if len(args) != len(wanted):
+            return FAIL
+        orders = [args]
+        if len(args) == 2 and name in COMMUTATIVE and args[0] is not args[1]:
+            orders.append((args[1], args[0]))
+        found = []
+        for given in orders:
+            if all((p is None) == (a is None) for p, a in zip(wanted, given, strict=True)):
+                goals = [(p, a, None) for p, a in zip(wanted, given, strict=True) if p is not None]
+                found.append((first, *goals))
+        return found
+
+    def roots(self) -> frozenset[str] | None:
+        """The names of the operators."""
+        return self.op.op_names()
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written."""
+        if depth == 0:
+            return "..."
+        inner = ["None" if a is None else a.text(depth - 1) for a in self.args or (None,)]
+        return f"{self.op.text(depth - 1)}({', '.join(inner)})"
+
+
+# ---------------------------------------------------------------------------------- combinations
+
+
+class AltPattern(DFPattern):
+    """One pattern or the other, tried in this order."""
+
+    def __init__(self, left: DFPattern, right: DFPattern) -> None:
+        """Two patterns; of a context they become alternatives."""
+        self.left, self.right = as_pattern(left, "|"), as_pattern(right, "|")
+        forget((self.left, self.right))
+        enter(self)
+
+    def parts(self) -> Iterable[PatternBase]:
+        """Both."""
+        return (self.left, self.right)
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """Either of them."""
+        return (((self.left, expr, around),), ((self.right, expr, around),))
+
+    def roots(self) -> frozenset[str] | None:
+        """The names of both."""
+        return _union(self.left.roots(), self.right.roots())
+
+    def op_names(self) -> frozenset[str] | None:
+        """The names of both."""
+        return _union(self.left.op_names(), self.right.op_names())
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written."""
+        return (
+            f"({self.left.text(depth - 1)} | {self.right.text(depth - 1)})" if depth > 0 else "..."
+        )
+
+
+def _union(a: frozenset[str] | None, b: frozenset[str] | None) -> frozenset[str] | None:
+    return None if a is None or b is None else a | b
+
+
+class AndPattern(DFPattern):
+    """Both patterns on one value."""
+
+    def __init__(self, left: DFPattern, right: DFPattern) -> None:
+        """Two patterns."""
+        self.left, self.right = as_pattern(left, "&"), as_pattern(right, "&")
+
+    def parts(self) -> Iterable[PatternBase]:
+        """Both."""
+        return (self.left, self.right)
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """Both of them."""
+        return (((self.left, expr, around), (self.right, expr, around)),)
+
+    def roots(self) -> frozenset[str] | None:
+        """The names that one of them needs."""
+        return self.left.roots() if self.left.roots() is not None else self.right.roots()
+
+    def op_names(self) -> frozenset[str] | None:
+        """The names that one of them needs."""
+        return self.left.op_names() if self.left.op_names() is not None else self.right.op_names()
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written."""
+        return (
+            f"({self.left.text(depth - 1)} & {self.right.text(depth - 1)})" if depth > 0 else "..."
+        )
+
+
+class NotPattern(DFPattern):
+    """Whatever a pattern does not fit. Nothing inside it is bound."""
+
+    def __init__(self, reject: DFPattern) -> None:
+        """The pattern to refuse."""
+        self.reject = as_pattern(reject, "~")
+        forget((self.reject,))
+
+    def parts(self) -> Iterable[PatternBase]:
+        """The pattern refused."""
+        return (self.reject,)
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """It fits where the other does not, beside what is bound so far."""
+        return FAIL if m.holds(self.reject, expr, around) else FITS
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written."""
+        return f"~{self.reject.text(depth - 1)}" if depth > 0 else "..."
+
+
+class _Constrained(DFPattern):
+    """A pattern and a question to the value that it fits."""
+
+    pattern: DFPattern
+
+    def parts(self) -> Iterable[PatternBase]:
+        """The pattern."""
+        return (self.pattern,)
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """The question first: it is cheap."""
+        return (((self.pattern, expr, around),),) if self.holds(expr, m, around) else FAIL
+
+    def holds(self, expr: Any, m: Matcher, around: Any) -> bool:
+        """The answer."""
+        raise NotImplementedError
+
+    def roots(self) -> frozenset[str] | None:
+        """Those of the pattern."""
+        return self.pattern.roots()
+
+    def op_names(self) -> frozenset[str] | None:
+        """Those of the pattern."""
+        return self.pattern.op_names()
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written."""
+        inner = self.pattern.text(depth - 1) if depth > 0 else "..."
+        return f"{inner}.{self.question()}"
+
+    def question(self) -> str:
+        """The question as it is written."""
+        raise NotImplementedError
+
+
+class AttrPattern(_Constrained):
+    """Attributes of a call, of a function, or of an operator ("TOpPattern")."""
+
+    def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
+        """attrs: the values wanted; others may have any."""
+        if not isinstance(attrs, Mapping):
+            raise TypeMismatch(f"has_attr takes a mapping of names to values, not {attrs!r}")
+        self.pattern, self.attrs = as_pattern(pattern, "has_attr"), dict(attrs)
+
+    def holds(self, expr: Any, m: Matcher, around: Any) -> bool:
+        """Whether all are there and equal."""
+        node = m.bindings.get(expr, expr) if isinstance(expr, RelaxExpr) else expr
+        return all(same_value(attribute(node, k, around), v) for k, v in self.attrs.items())
+
+    def question(self) -> str:
+        """The question as it is written."""
+        return f"has_attr({self.attrs})"
+
+
+class TypePattern(_Constrained):
+    """A value of exactly one type."""
+
+    def __init__(self, pattern: DFPattern, ttype: Type) -> None:
+        """ttype: the type."""
+        self.pattern, self.type = as_pattern(pattern, "has_type"), ttype
+
+    def holds(self, expr: Any, m: Matcher, around: Any) -> bool:
+        """Whether the type is this one."""
+        return type_of(expr) is self.type
+
+    def question(self) -> str:
+        """The question as it is written."""
+        return f"has_type({self.type})"
+
+
+class DataTypePattern(_Constrained):
+    """A tensor of an element type."""
+
+    def __init__(self, pattern: DFPattern, dtype: str) -> None:
+        """dtype: e.g. "float32"."""
+        self.pattern, self.dtype = as_pattern(pattern, "has_dtype"), str(dtype)
+
+    def holds(self, expr: Any, m: Matcher, around: Any) -> bool:
+        """Whether it is a tensor of this element type."""
+        t = type_of(expr)
+        return isinstance(t, TensorType) and t.dtype == self.dtype
+
+    def question(self) -> str:
+        """The question as it is written."""
+        return f"has_dtype({self.dtype!r})"
+
+
+class ShapePattern(_Constrained):
+    """A tensor of a shape."""
+
+    def __init__(self, pattern: DFPattern, shape: Sequence[Any]) -> None:
+        """shape: extents, symbolic ones too; None stands for any."""
+        self.pattern, self.shape = as_pattern(pattern, "has_shape"), tuple(shape)
+
+    def holds(self, expr: Any, m: Matcher, around: Any) -> bool:
+        """Whether it is a tensor of this shape."""
+        t = type_of(expr)
+        return (
+            isinstance(t, TensorType)
+            and len(t.shape) == len(self.shape)
+            and all(w is None or same_value(e, w)
+                    for e, w in zip(t.shape, self.shape, strict=True))
+        )  # fmt: skip
+
+    def question(self) -> str:
+        """The question as it is written."""
+        return f"has_shape({self.shape})"
+
+
+class DominatorPattern(DFPattern):
+    """All that flows from a value of `parent` ends in this one, and all between fits `path`.
+
+    The value fits `child`. Going up from its operands every way ends in the parent's value, or goes
+    through values that fit `path` (each on its own) until there is nothing above. Going down from
+    the parent's value every way ends here. The parent nearest to the child is tried first.
+    """
+
+    def __init__(self, parent: DFPattern, path: DFPattern, child: DFPattern) -> None:
+        """Three patterns."""
+        parts = (parent, path, child)
+        self.parent, self.path, self.child = [as_pattern(p, "dominates") for p in parts]
+        forget((self.path,))
+
+    def parts(self) -> Iterable[PatternBase]:
+        """Parent and child: what is between is matched value by value."""
+        return (self.parent, self.child)
+
+    def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
+        """The child, then one of the values whose uses all end in it."""
+        return (((self.child, expr, None), (Step(lambda m: self.above(expr, m)), None, None)),)
+
+    def above(self, expr: Any, m: Matcher) -> Alternatives:
+        """The parents to try."""
+        return [
+            ((self.parent, d, None), (Step(lambda m, d=d: self.between(expr, d, m)), None, None))  # type: ignore[misc]
+            for d in dominated(m.graph, expr)
+        ]
+
+    def between(self, expr: Any, parent: Any, m: Matcher) -> Alternatives:
+        """What lies between fits the path."""
+        path = way(m.graph, expr, parent, lambda v: m.fits_alone(self.path, v))
+        if path is None:
+            return FAIL
+        if path and self.path not in m.bound:
+            m.bind(self.path, path)
+        return FITS
+
+    def inside(self, bound: Mapping[PatternBase, list[Any]]) -> Iterable[Any]:
+        """What lies between."""
+        return bound.get(self.path, ())
+
+    def roots(self) -> frozenset[str] | None:
+        """Those of the child."""
+        return self.child.roots()
+
+    def text(self, depth: int) -> str:
+        """The pattern as it is written."""
+        inner = [p.text(depth - 1) if depth > 0 else "..."
+                 for p in (self.parent, self.path, self.child)]  # fmt: skip
+        return f"dominates({', '.join(inner)})"

@@ -1,0 +1,159 @@
+"""What the pattern language sees of a graph program: values, what they are made of, who uses them.
+
+Everything is iterative: a chain of 10,000 calls is no deeper than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from smelt.ir.node import Node
+from smelt.ir.types import Type
+from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, Var
+from smelt.relax.nodes import call as call_op
+
+__all__ = [
+    "CLOSED_ATTRS",
+    "Graph",
+    "call_function",
+    "free_vars",
+    "is_whole",
+    "op_name",
+    "operands",
+    "rebuilt",
+    "transformed",
+    "walk",
+]
+
+CLOSED_ATTRS = (
+    "PartitionedFromPattern",
+    "Composite",
+    "Compiler",
+    "Codegen",
+    "Primitive",
+    "primitive",
+)
+"""Attributes of functions that a pass made from a part of a graph: no other pass looks inside."""
+
+
+def is_whole(f: Function) -> bool:
+    """Whether a function is a unit of its own, which patterns do not look into."""
+    return any(name in f.attrs for name in CLOSED_ATTRS)
+
+
+def op_name(op: object) -> str | None:
+    """The name of an operator; None for functions, variables and everything else."""
+    if isinstance(op, Node):
+        return None
+    found = getattr(op, "name", None)
+    return found if isinstance(found, str) else None
+
+
+def operands(node: RelaxExpr) -> list[RelaxExpr]:
+    """What a value is made from: operands, the function called, the branches of an If."""
+    match node:
+        case Var() | Constant():
+            return []
+        case Call(op, args):
+            given = [a for a in args if a is not None]
+            return [op, *given] if isinstance(op, RelaxExpr) else given
+        case Function() if is_whole(node):
+            return []
+    return [c for c in node.children() if isinstance(c, RelaxExpr)]
+
+
+def walk(
+    root: RelaxExpr, inside: Callable[[RelaxExpr], Iterable[RelaxExpr]] = operands
+) -> list[RelaxExpr]:
+    """Every value below `root` once, operands first.
+
+    inside  what to go on with from a value
+    """
+    found: list[RelaxExpr] = []
+    seen: set[RelaxExpr] = set()
+    stack: list[tuple[RelaxExpr, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            found.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(c, False) for c in reversed(list(inside(node))) if c not in seen]
+    return found
+
+
+class Graph:
+    """The values below an expression, operands first, and the users of each.
+
+    An expression that is a function is entered even where it is a unit of its own.
+    """
+
+    def __init__(self, root: RelaxExpr) -> None:
+        """Walk the graph once."""
+        self.root = root
+        top = [root.body] if isinstance(root, Function) else None
+        self.order = walk(root, lambda n: top if top and n is root else operands(n))
+        self.users: dict[RelaxExpr, list[RelaxExpr]] = {n: [] for n in self.order}
+        for node in self.order:
+            for c in operands(node) if node is not root or top is None else top:
+                self.users[c].append(node)
+
+    def users_of(self, node: RelaxExpr) -> list[RelaxExpr]:
+        """The values that are made from this one, as often as it stands in them."""
+        return self.users.get(node, [])
+
+
+def call_function(f: Function, args: Iterable[RelaxExpr], type: Type, name: str = "") -> Call:
+    """A function applied in place. `type` is that of its result."""
+    return Call(cast(Any, f), tuple(args), {}, type, name)
+
+
+def free_vars(root: RelaxExpr) -> list[Var]:
+    """Variables that neither a function nor a Let below `root` binds, in order of first use."""
+    nodes = walk(root, _all_inside)
+    bound: set[RelaxExpr] = set()
+    for n in nodes:
+        if isinstance(n, Function):
+            bound.update(n.params)
+        elif isinstance(n, Let):
+            bound.add(n.var)
+    return [n for n in nodes if isinstance(n, Var) and n not in bound]
+
+
+def _all_inside(node: RelaxExpr) -> list[RelaxExpr]:
+    return [c for c in node.children() if isinstance(c, RelaxExpr)]
+
+
+def rebuilt(node: RelaxExpr, done: dict[RelaxExpr, RelaxExpr]) -> RelaxExpr:
+    """A value on the new forms of what it is made from; where a type changed, inferred anew."""
+    new = node.with_children(lambda c: done.get(c, c))
+    if new is node or not isinstance(new, Call):
+        return new
+    assert isinstance(node, Call)
+    same = all(a is b or _type(a) is _type(b) for a, b in zip(node.args, new.args, strict=True))
+    called = cast(Any, new.op)
+    if op_name(called) is not None:
+        return new if same else call_op(called, *new.args, name=new.name, **new.attrs)
+    if isinstance(called, Function) and called.body.type is not new.type:
+        return new.replace(type=called.body.type)
+    return new
+
+
+def _type(value: RelaxExpr | None) -> Type | None:
+    """The type, None for what is left out and for functions."""
+    return getattr(value, "type", None)
+
+
+def transformed(
+    graph: Graph,
+    replace: Callable[[RelaxExpr, RelaxExpr], RelaxExpr],
+    done: dict[RelaxExpr, RelaxExpr],
+) -> None:
+    """Enter the new form of every value of a graph into `done`.
+
+    replace  (the value, the same on new operands) -> what stands for it
+    """
+    for node in graph.order:
+        done[node] = replace(node, rebuilt(node, done))

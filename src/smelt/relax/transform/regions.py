@@ -1,0 +1,382 @@
+"""Regions: the parts of a function that another compiler gets.
+
+Between AnnotateTarget and PartitionGraph regions are marked in the graph itself: what flows into
+one passes through `annotation.compiler_begin`, what flows out through `annotation.compiler_end`.
+This file reads the marks, writes them, merges regions, and takes them out as functions.
+
+Only values of the function itself are in regions; the branches of an If and the bodies of inner
+functions are not entered. Tuples belong to whoever takes them as an operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from smelt.ir.types import TupleType
+from smelt.relax.dpl.graph import Graph, is_whole, op_name, operands, rebuilt, walk
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from smelt.topi.registry import get_op
+
+__all__ = [
+    "BEGIN",
+    "END",
+    "Lifted",
+    "Region",
+    "adopt_items",
+    "feeds",
+    "lift_regions",
+    "mark_regions",
+    "merge_regions",
+    "read_regions",
+    "top_level",
+]
+
+BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
+
+
+@dataclass(eq=False)
+class Region:
+    """A part of a function. target: the name of the compiler, or "default"."""
+
+    target: str
+
+
+Regions = dict[RelaxExpr, Region]
+
+
+def top_level(f: Function) -> list[RelaxExpr]:
+    """The values of a function, operands first, without those in branches and inner functions."""
+    return walk(f.body, lambda n: [o for o in operands(n) if not isinstance(o, Function)])
+
+
+def feeds(node: RelaxExpr) -> list[RelaxExpr]:
+    """The values that a node needs; tuples stand for their values, functions for what they see."""
+    found: dict[RelaxExpr, None] = {}
+    stack = [node]
+    seen = {node}
+    while stack:
+        inside = [o for o in operands(stack.pop()) if o not in seen]
+        seen.update(inside)
+        for o in inside:
+            if isinstance(o, Tuple):
+                stack.append(o)
+            elif isinstance(o, Function):
+                found.update(dict.fromkeys(Graph(o).order[:-1] if not is_whole(o) else ()))
+            else:
+                found[o] = None
+    return list(found)
+
+
+def adopt_items(order: Iterable[RelaxExpr], regions: Regions) -> Regions:
+    """The same regions with the items of their tuples in them."""
+    for n in order:
+        if isinstance(n, TupleGetItem) and n.value in regions:
+            regions[n] = regions[n.value]
+    return regions
+
+
+# ---------------------------------------------------------------------------------------- marks
+
+
+def _mark(op: str, x: RelaxExpr, target: str) -> Call:
+    return Call(get_op(op), (x,), {"compiler": target}, x.type)
+
+
+def _is_mark(n: RelaxExpr, *names: str) -> bool:
+    return isinstance(n, Call) and op_name(n.op) in (names or (BEGIN, END))
+
+
+def _marked(n: RelaxExpr) -> tuple[RelaxExpr, str]:
+    """What a mark stands on, and for which compiler."""
+    assert isinstance(n, Call)
+    assert n.args[0] is not None
+    return n.args[0], str(n.attrs["compiler"])
+
+
+def _item(x: RelaxExpr, index: int) -> RelaxExpr:
+    return x.items[index] if isinstance(x, Tuple) else TupleGetItem(x, index)
+
+
+class _Marker:
+    """Writes the marks of one function."""
+
+    def __init__(self, regions: Regions) -> None:
+        self.regions = regions
+        self.done: dict[RelaxExpr, RelaxExpr] = {}
+        self.inner: dict[RelaxExpr, RelaxExpr] = {}
+        self.begun: dict[tuple[RelaxExpr, Region], RelaxExpr] = {}
+
+    def run(self, f: Function) -> Function:
+        """The function with marks around its regions."""
+        for n in Graph(f).order:
+            self.done[n] = self.one(n)
+        new = self.done[f]
+        assert isinstance(new, Function)
+        return new
+
+    def one(self, n: RelaxExpr) -> RelaxExpr:
+        """A value as those outside its region see it."""
+        region = self.regions.get(n)
+        if region is None:
+            if isinstance(n, TupleGetItem):
+                return _item(self.done[n.value], n.index)
+            return rebuilt(n, self.done)
+        uses = {o: self.use(o, region) for o in operands(n)}
+        new = self.inner[n] = n.with_children(lambda c: uses.get(c, c))
+        if isinstance(n.type, TupleType):
+            items = [TupleGetItem(new, k) for k in range(len(n.type.items))]
+            return Tuple(tuple([_mark(END, i, region.target) for i in items]))
+        return _mark(END, new, region.target)
+
+    def use(self, o: RelaxExpr, region: Region) -> RelaxExpr:
+        """An operand as a region sees it."""
+        if self.regions.get(o) is region:
+            return self.inner[o]
+        if isinstance(o, Function):
+            return self.done[o]
+        found = self.begun.get((o, region))
+        if found is None:
+            found = self.begun[o, region] = self.begin(o, region)
+        return found
+
+    def begin(self, o: RelaxExpr, region: Region) -> RelaxExpr:
+        """What flows in, item by item."""
+        if isinstance(o, Tuple):
+            return Tuple(tuple([self.use(i, region) for i in o.items]))
+        if isinstance(o.type, TupleType):
+            items = [_item(self.done[o], k) for k in range(len(o.type.items))]
+            return Tuple(tuple([_mark(BEGIN, i, region.target) for i in items]))
+        return _mark(BEGIN, self.done[o], region.target)
+
+
+def mark_regions(f: Function, regions: Regions) -> Function:
+    """A function with marks where values flow into its regions and out of them."""
+    return _Marker(regions).run(f)
+
+
+def read_regions(f: Function) -> tuple[Function, Regions]:
+    """A function without marks, and the regions that they said."""
+    order = top_level(f)
+    found: Regions = {}
+    for end in order:
+        if _is_mark(end, END):
+            x, target = _marked(end)
+            _flood(x, Region(target), found)
+    done: dict[RelaxExpr, RelaxExpr] = {}
+    for n in Graph(f).order:
+        if _is_mark(n):
+            done[n] = done[_marked(n)[0]]
+        elif isinstance(n, TupleGetItem):
+            same = done[n.value] is n.value
+            done[n] = n if same else _item(done[n.value], n.index)
+        else:
+            done[n] = rebuilt(n, done)
+    regions = {done[n]: r for n, r in found.items() if not isinstance(n, Tuple)}
+    new = done[f]
+    assert isinstance(new, Function)
+    return new, regions
+
+
+def _flood(start: RelaxExpr, region: Region, found: Regions) -> None:
+    """Give a region everything above `start` up to the marks; regions that are met are the same."""
+    todo = [start]
+    met: set[Region] = set()
+    while todo:
+        n = todo.pop()
+        if n in found:
+            met.add(found[n])
+            continue
+        found[n] = region
+        inside = [o for o in operands(n) if isinstance(o, Call | TupleGetItem | Tuple)]
+        todo += [o for o in inside if not _is_mark(o)]
+    met.discard(region)
+    for n, r in found.items() if met else ():
+        if r in met:
+            found[n] = region
+
+
+# ---------------------------------------------------------------------------------------- merge
+
+
+class _Groups:
+    """Regions that are being merged, and what each needs."""
+
+    def __init__(self, order: Sequence[RelaxExpr], regions: Regions) -> None:
+        self.leader: dict[Any, Any] = {}
+        self.needs: dict[Any, set[Any]] = {}
+        self.of: dict[RelaxExpr, Any] = {}
+        for n in order:
+            if not isinstance(n, Var | Constant | Tuple):
+                group = self.of[n] = regions.get(n, n)
+                self.leader.setdefault(group, group)
+                self.needs.setdefault(group, set())
+        self.feeds = {n: [o for o in feeds(n) if o in self.of] for n in self.of}
+        for n, sources in self.feeds.items():
+            self.needs[self.of[n]].update([self.of[o] for o in sources])
+        for group, needed in self.needs.items():
+            needed.discard(group)
+
+    def find(self, group: Any) -> Any:
+        """The group that a group has become a part of."""
+        while self.leader[group] is not group:
+            self.leader[group] = self.leader[self.leader[group]]
+            group = self.leader[group]
+        return group
+
+    def around(self, first: Any, then: Any) -> bool:
+        """Whether a way from one group to another goes through a third."""
+        stack = [g for g in map(self.find, self.needs[then]) if g is not first and g is not then]
+        seen = set(stack)
+        while stack:
+            for g in map(self.find, self.needs[stack.pop()]):
+                if g is first:
+                    return True
+                if g not in seen:
+                    seen.add(g)
+                    stack.append(g)
+        return False
+
+    def merge(self, first: Any, then: Any) -> None:
+        """Make one group of two."""
+        self.leader[first] = then
+        needed = {self.find(g) for g in self.needs[then] | self.needs.pop(first)}
+        self.needs[then] = needed - {then}
+
+
+def merge_regions(order: Sequence[RelaxExpr], regions: Regions) -> Regions:
+    """Adjacent regions of one target as one, unless something outside would lie between.
+
+    order  the values of the function, operands first
+    """
+    groups = _Groups(order, regions)
+    for n in groups.of:
+        for o in groups.feeds[n]:
+            first, then = groups.find(groups.of[o]), groups.find(groups.of[n])
+            both = isinstance(first, Region) and isinstance(then, Region) and first is not then
+            if both and first.target == then.target and not groups.around(first, then):
+                groups.merge(first, then)
+    return {n: groups.find(r) for n, r in regions.items()}
+
+
+# ----------------------------------------------------------------------------------------- lift
+
+
+@dataclass
+class Lifted:
+    """A region that is taken out.
+
+    members    its values, operands first
+    outputs    those that are used outside
+    inputs     what it needs, in order of first use
+    constants  constants that it uses
+    """
+
+    region: Region
+    members: dict[RelaxExpr, None]
+    outputs: list[RelaxExpr]
+    inputs: list[RelaxExpr] = field(default_factory=list)
+    constants: list[RelaxExpr] = field(default_factory=list)
+    call: Call | None = None
+
+    def find_inputs(self) -> None:
+        """Walk from the outputs to what is not a member."""
+        ends = Tuple(tuple(self.outputs))
+        inside = {ends, *self.members}
+        for n in walk(ends, lambda n: feeds(n) if n in inside else ()):
+            if n not in inside:
+                (self.constants if isinstance(n, Constant) else self.inputs).append(n)
+
+    def function(self, prefix: str, attrs: Mapping[str, Any], bind_constants: bool) -> Function:
+        """The region as a function; constants that do not stay inside become inputs."""
+        if not bind_constants:
+            self.inputs, self.constants = self.in_order(), []
+        params = [Var(f"{prefix}{n}", i.type) for n, i in enumerate(self.inputs)]
+        done: dict[RelaxExpr, RelaxExpr] = dict(zip(self.inputs, params, strict=True))
+        ends = Tuple(tuple(self.outputs))
+        inside = {ends, *self.members}
+
+        def opened(n: RelaxExpr) -> bool:
+            return n in inside or (isinstance(n, Tuple) and n not in done)
+
+        for n in walk(ends, lambda n: operands(n) if opened(n) else ()):
+            if opened(n):
+                done[n] = n.with_children(lambda c: done.get(c, c))
+        body = done[ends]
+        assert isinstance(body, Tuple)
+        return Function(tuple(params), body.items[0] if len(body.items) == 1 else body, dict(attrs))
+
+    def in_order(self) -> list[RelaxExpr]:
+        """Inputs and constants in order of first use."""
+        wanted = {*self.inputs, *self.constants}
+        ends = Tuple(tuple(self.outputs))
+        inside = {ends, *self.members}
+        return [n for n in walk(ends, lambda n: feeds(n) if n in inside else ()) if n in wanted]
+
+
+def lift_regions(
+    f: Function,
+    regions: Regions,
+    make: Callable[[Lifted], tuple[GlobalVar, Function]],
+) -> tuple[Function, dict[str, Function]]:
+    """A function with its regions taken out, and the functions that they became, by name.
+
+    make  the name and the function of a region; regions come in order of evaluation
+    """
+    order = top_level(f)
+    graph = Graph(f)
+    parts: dict[Region, Lifted] = {}
+    for n in order:
+        region = regions.get(n)
+        if region is not None:
+            part = parts.setdefault(region, Lifted(region, {}, []))
+            part.members[n] = None
+    for n in order:
+        region = regions.get(n)
+        if region is not None and _leaves(n, region, regions, graph):
+            parts[region].outputs.append(n)
+    for part in parts.values():
+        part.find_inputs()
+
+    def inside(n: RelaxExpr) -> list[RelaxExpr]:
+        part = parts.get(regions[n]) if n in regions else None
+        return operands(n) if part is None else [*part.inputs, *part.constants]
+
+    functions: dict[str, Function] = {}
+    done: dict[RelaxExpr, RelaxExpr] = {}
+    for n in walk(f.body, inside):
+        if n not in regions:
+            done[n] = rebuilt(n, done)
+            continue
+        part = parts[regions[n]]
+        if part.call is None:
+            name, made = make(part)
+            functions[name.name] = made
+            args = tuple([done[i] for i in part.inputs])
+            part.call = Call(name, args, {}, made.body.type)
+        several = len(part.outputs) > 1
+        index = part.outputs.index(n)
+        done[n] = TupleGetItem(part.call, index) if several else part.call
+    return f.replace(body=done[f.body]), functions
+
+
+def _leaves(n: RelaxExpr, region: Region, regions: Regions, graph: Graph) -> bool:
+    """Whether something outside its region uses a value; tuples count as those who take them."""
+    stack = list(graph.users_of(n))
+    while stack:
+        u = stack.pop()
+        if isinstance(u, Tuple):
+            stack += graph.users_of(u)
+        elif regions.get(u) is not region:
+            return True
+    return False

@@ -1,0 +1,171 @@
+"""What passes on graph programs of any dialect share: walks over whole functions.
+
+They enter closures, branches and the values of Lets, and never recurse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node, postorder
+from smelt.ir.types import IncompleteType, Type
+from smelt.relax.adt import Match
+from smelt.relax.nodes import (
+    Call,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    call,
+    call_function,
+)
+from smelt.topi.registry import Op
+
+__all__ = [
+    "calls_of",
+    "inlined",
+    "instantiated",
+    "map_functions",
+    "renewed_call",
+    "transform",
+    "transform_functions",
+    "uses_of",
+]
+
+
+def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:
+    """A module with each of its graph functions replaced; the same one where none changed.
+
+    Functions that another compiler gets ("Compiler") stay what they are.
+    """
+    made = {
+        n: fn(f)
+        for n, f in mod.functions.items()
+        if isinstance(f, Function) and not f.attrs.get("Compiler")
+    }
+    changed = {n: f for n, f in made.items() if f is not mod.functions[n]}
+    return mod.with_functions(changed) if changed else mod
+
+
+def transform(root: Any, fn: Callable[[Any, Any], RelaxExpr | None]) -> Any:
+    """An expression with every value in it replaced, operands first.
+
+    fn  gets (the old value, the same on new operands); None keeps the latter
+    """
+    done: dict[Node, Any] = {}
+    for node in postorder(root):
+        new = node.with_children(lambda c: done.get(c, c))
+        if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
+            new = new.value.items[new.index]
+        if isinstance(node, RelaxExpr):
+            given = fn(node, new)
+            new = new if given is None else given
+        done[node] = new
+    return done[root]
+
+
+def transform_functions(mod: IRModule, fn: Callable[[Any, Any], RelaxExpr | None]) -> IRModule:
+    """`transform` on the graph functions of a module."""
+    return map_functions(mod, lambda f: transform(f, fn))
+
+
+def uses_of(root: Any) -> Counter[Node]:
+    """How often each part of an expression is one of another part; the root counts once."""
+    uses: Counter[Node] = Counter([root])
+    for node in postorder(root):
+        uses.update(node.children())
+    return uses
+
+
+def renewed_call(node: Call, *args: RelaxExpr | None, **attrs: Any) -> Call:
+    """A call on other operands, some attributes changed; its type is found anew."""
+    if isinstance(node.op, Op):
+        return call(node.op, *args, name=node.name, **{**node.attrs, **attrs})
+    given = [a for a in args if a is not None]
+    made = call_function(node.op, given)
+    return made.replace(attrs=node.attrs, name=node.name)
+
+
+def calls_of(root: Any) -> Counter[str]:
+    """How often each function of the module is called in an expression."""
+    return Counter(
+        n.op.name for n in postorder(root) if isinstance(n, Call) and isinstance(n.op, GlobalVar)
+    )
+
+
+def inlined(f: Function, callees: Collection[str], mod: IRModule) -> Function:
+    """A function with the bodies of some functions of the module in place of calls of them.
+
+    Bodies may call further ones of them; a function that calls itself stays a call.
+    """
+    bodies = {
+        n: mod[n]
+        for n in callees
+        if n in mod and isinstance(mod[n], Function) and not reaches(mod, n, n)
+    }
+
+    def put(old: Any, new: Any) -> RelaxExpr | None:
+        if not isinstance(new, Call) or not isinstance(new.op, GlobalVar):
+            return None
+        callee = bodies.get(new.op.name)
+        if callee is None:
+            return None
+        return instantiated(transform(callee, put), new.args)
+
+    return transform(f, put)  # type: ignore[no-any-return]
+
+
+def instantiated(f: Function, args: Sequence[RelaxExpr | None]) -> RelaxExpr:
+    """The body of a function on operands; what it binds itself is bound anew.
+
+    Of a function of several types, inference has to find the types of what is inside.
+    """
+    kinds = f.attrs.get("type_params", ())
+    given: dict[Node, Any] = dict(zip(f.params, args, strict=True))
+    for node in postorder(f.body):
+        if isinstance(node, Let):
+            given[node.var] = node.var.replace()
+        own = node.params if isinstance(node, Function) else getattr(node, "binds", ())
+        given.update({v: v.replace() for v in own})
+    for v in given.keys() - set(f.params) if kinds else ():
+        if mentions(v.type, kinds):  # type: ignore[attr-defined]
+            given[v] = v.replace(type=IncompleteType())
+
+    def put(old: Any, new: Any) -> RelaxExpr | None:
+        if isinstance(old, Var):
+            return given.get(old)
+        if kinds and isinstance(new, Call | If | Match) and mentions(new.type, kinds):
+            return new.replace(type=IncompleteType())
+        return None
+
+    return transform(f.body, put)  # type: ignore[no-any-return]
+
+
+def mentions(t: Type, kinds: Collection[Any]) -> bool:
+    """Whether type variables occur in a type."""
+    return any(node in kinds for node in postorder(t))
+
+
+def reaches(mod: IRModule, start: str, goal: str) -> bool:
+    """Whether a function calls another one of the module, directly or not."""
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        name = todo.pop()
+        f = mod.functions.get(name)
+        if not isinstance(f, Function):
+            continue
+        for callee in calls_of(f):
+            if callee == goal:
+                return True
+            if callee not in seen:
+                seen.add(callee)
+                todo.append(callee)
+    return False

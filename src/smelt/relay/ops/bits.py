@@ -1,0 +1,107 @@
+"""Integers of few bits in words, products of them, and sums of shifted images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch
+from smelt.relax.nodes import RelaxExpr, call
+
+from ..dialect import relay_op
+from .common import cast_to, legal, pad_numbers, rank_of, scalar
+from .nn_window import gathered, spread, window
+
+
+@relay_op("nn.bitpack")
+def bitpack(
+    data: RelaxExpr,
+    *,
+    bits: int = 1,
+    pack_axis: int = 1,
+    bit_axis: int = 2,
+    pack_type: str = "uint32",
+    name: str = "BitPack",
+) -> RelaxExpr:
+    """The lowest bits of integers, one plane each, neighbours along pack_axis in one word."""
+    return call("bitpack", data, bits=bits, pack_axis=pack_axis, bit_axis=bit_axis,
+                pack_type=pack_type)  # fmt: skip
+
+
+def _digits(x: RelaxExpr, bits: int) -> RelaxExpr:
+    """The lowest bits as int32."""
+    return call("bitwise_and", cast_to(x, "int32"), scalar((1 << bits) - 1, "int32"))
+
+
+def _weight(x: RelaxExpr, bits: int, unipolar: bool, rank: int) -> RelaxExpr:
+    """A weight's digits; unipolar: each binary digit 0 counts as -1."""
+    if rank_of(x) != rank:
+        raise TypeMismatch(
+            f"the weight has {rank_of(x)} dimensions; legal: {rank}, integers that are not packed"
+        )
+    w = _digits(x, bits)
+    if not unipolar:
+        return w
+    twice = call("multiply", w, scalar(2, "int32"))
+    return call("subtract", twice, scalar((1 << bits) - 1, "int32"))
+
+
+@relay_op("nn.bitserial_dense")
+def bitserial_dense(
+    data: RelaxExpr,
+    weight: RelaxExpr,
+    *,
+    units: int | None = None,
+    data_bits: int = 1,
+    weight_bits: int = 1,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> RelaxExpr:
+    """data [n, k] times the weight [units, k] transposed, integers of few bits."""
+    a, w = _digits(data, data_bits), _weight(weight, weight_bits, unipolar, 2)
+    return cast_to(call("matmul", a, w, transpose_b=True), out_dtype)
+
+
+@relay_op("nn.bitserial_conv2d", prepare=window(2, "strides", "kernel_size"))
+def bitserial_conv2d(
+    data: RelaxExpr,
+    weight: RelaxExpr,
+    *,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    channels: int | None = None,
+    kernel_size: Any = (3, 3),
+    activation_bits: int = 1,
+    weight_bits: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> RelaxExpr:
+    """A convolution of integers of few bits."""
+    x = spread(_digits(data, activation_bits), data_layout, "data_layout", "NCHW")
+    w = spread(_weight(weight, weight_bits, unipolar, 4), kernel_layout, "kernel_layout", "OIHW")
+    y = call("conv2d", x, w, strides=strides, pads=padding)
+    return cast_to(gathered(y, "NCHW", data_layout, "data_layout"), out_dtype)
+
+
+@relay_op("nn.correlation")
+def correlation(
+    data1: RelaxExpr,
+    data2: RelaxExpr,
+    *,
+    kernel_size: int = 1,
+    max_displacement: int = 1,
+    stride1: int = 1,
+    stride2: int = 1,
+    padding: Any = (0, 0),
+    is_multiply: bool = True,
+    layout: str = "NCHW",
+) -> RelaxExpr:
+    """For each patch of one image and each displacement, how like that patch of the other is."""
+    legal(layout == "NCHW", f"layout={layout!r}; legal: 'NCHW'")
+    return call(
+        "correlation", data1, data2, kernel_size=kernel_size, max_displacement=max_displacement,
+        stride1=stride1, stride2=stride2, pads=pad_numbers(padding, 2), is_multiply=is_multiply,
+    )  # fmt: skip

@@ -1,0 +1,135 @@
+"""One form for what can be said in several ways, and faster forms of costly operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import CompileError
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node, postorder
+from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
+from smelt.relax.transform.rewriting import map_functions, transform, uses_of
+from smelt.topi.registry import Op
+from smelt.transform import Pass
+
+from ..dialect import make
+from .inference import along
+from .passes import graph_pass
+from .rules import Graph, Rules, dtype_of, is_call, rank_of
+
+__all__ = ["CanonicalizeCast", "CanonicalizeOps", "FastMath", "SplitArgs"]
+
+BIAS_RULES = Rules()
+
+
+def CanonicalizeOps() -> Pass:
+    """nn.bias_add becomes expand_dims and add."""
+    return graph_pass("CanonicalizeOps", BIAS_RULES)
+
+
+@BIAS_RULES.rule("nn.bias_add")
+def plain_add(g: Graph, n: Call) -> RelaxExpr | None:
+    """nn.bias_add(x, b, axis)  =  x + expand_dims(b)"""
+    x, b = n.args
+    assert b is not None
+    return make("add", x, along(b, n.attrs["axis"], rank_of(x)))
+
+
+# ------------------------------------------------------------------------------------ FastMath
+
+FAST = {"exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf", "nn.softmax": "nn.fast_softmax"}
+"""Operators and their approximations."""
+
+FAST_RULES = Rules()
+
+
+def FastMath() -> Pass:
+    """exp, tanh, erf and nn.softmax of floats become their approximations."""
+    return graph_pass("FastMath", FAST_RULES)
+
+
+@FAST_RULES.rule(*FAST)
+def approximated(g: Graph, n: Call) -> RelaxExpr | None:
+    """f(x)  =  fast_f(x), roughly"""
+    name = FAST[n.op.name]  # type: ignore[union-attr]
+    if dtype_of(n) != "float32":
+        return None
+    return make(name, *n.args, **n.attrs)
+
+
+# ---------------------------------------------------------------------------- CanonicalizeCast
+
+
+def CanonicalizeCast() -> Pass:
+    """A cast to a wider type that several operators read is repeated for each of them.
+
+    Each then is part of its reader's kernel, and the narrow tensor is what stays in memory.
+    """
+    return graph_pass("CanonicalizeCast", _repeat_casts)
+
+
+def _repeat_casts(mod: IRModule) -> IRModule:
+    return map_functions(mod, _repeated)
+
+
+def _repeated(f: Function) -> Function:
+    uses = uses_of(f)
+    casts: set[Node] = {
+        n for n in postorder(f) if is_call(n, "cast") and uses[n] > 1 and _widens(n)
+    }
+    if not casts:
+        return f
+    seen: set[Node] = set()
+
+    def repeat(old: Any, new: Any) -> RelaxExpr | None:
+        if not isinstance(old, Call) or not isinstance(old.op, Op):
+            return None
+        args = list(new.args)
+        for i, a in enumerate(old.args):
+            if a in casts and _light(old):
+                if a in seen:
+                    args[i] = args[i].replace()
+                seen.add(a)
+        return new.replace(args=tuple(args))  # type: ignore[no-any-return]
+
+    return transform(f, repeat)  # type: ignore[no-any-return]
+
+
+def _widens(n: Any) -> bool:
+    return bool(dt.bits(dtype_of(n)) > dt.bits(dtype_of(n.args[0])))
+
+
+def _light(n: Call) -> bool:
+    types = [None if a is None else a.type for a in n.args]
+    kinds = ("elementwise", "broadcast", "injective")
+    return isinstance(n.op, Op) and n.op.instance(types, n.attrs).kind in kinds  # type: ignore[arg-type]
+
+
+# ----------------------------------------------------------------------------------- SplitArgs
+
+
+def SplitArgs(max_function_args: int) -> Pass:
+    """concatenate of more tensors than a kernel may have becomes several of them.
+
+    max_function_args  operands of one concatenate, at least 2
+    """
+    if max_function_args < 2:
+        raise CompileError(f"SplitArgs: max_function_args={max_function_args}; 2 or more are legal")
+
+    rules = Rules()
+
+    @rules.rule("concatenate")
+    def in_parts(g: Graph, n: Call) -> RelaxExpr | None:
+        """concatenate(a, b, c, d)  =  concatenate(concatenate(a, b), concatenate(c, d))"""
+        items = n.args[0].items if isinstance(n.args[0], Tuple) else ()
+        if len(items) <= max_function_args:
+            return None
+        parts: list[RelaxExpr] = []
+        for i in range(0, len(items), max_function_args):
+            part = items[i : i + max_function_args]
+            whole = make("concatenate", Tuple(part), **n.attrs) if len(part) > 1 else part[0]
+            parts.append(whole)
+        return make("concatenate", Tuple(tuple(parts)), **n.attrs)
+
+    return graph_pass("SplitArgs", rules)

@@ -1,0 +1,356 @@
+"""ConvertLayout and AlterOpLayout: convolutions in another order of dimensions.
+
+What follows them (sums, biases, normalisations, pooling, concatenations, reductions) goes along by
+its attributes; `layout_transform` stands where a value enters or leaves the new order.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node, postorder
+from smelt.relax.nodes import (
+    Call,
+    Function,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+)
+from smelt.relax.transform.rewriting import map_functions, renewed_call
+from smelt.topi.registry import Op
+from smelt.transform import Pass
+
+from ..dialect import RELAY, make
+from .passes import graph_pass
+from .rules import is_call, rank_of
+
+__all__ = ["AlterOpLayout", "ConvertLayout", "LayoutConfig"]
+
+ANCHORS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.conv3d_transpose",
+           "nn.conv1d_transpose", "qnn.conv2d")  # fmt: skip
+"""Operators with weights, whose layouts a user may ask for."""
+
+LAYOUT_ATTR = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool1d", "nn.avg_pool2d",
+               "nn.avg_pool3d", "nn.global_avg_pool2d", "nn.global_max_pool2d",
+               "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d", "nn.upsampling",
+               "image.resize2d", "nn.depth_to_space", "nn.space_to_depth")  # fmt: skip
+"""Operators that say the layout of their operand."""
+
+AXIS_ATTR = ("nn.bias_add", "nn.batch_norm", "nn.softmax", "nn.log_softmax", "nn.prelu", "nn.lrn",
+             "split")  # fmt: skip
+"""Operators that name one axis of their first operand, and leave the order as it is."""
+
+REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "variance")
+
+DEFAULT_KERNEL = {"NCHW": "OIHW", "NHWC": "HWIO", "NCW": "OIW", "NWC": "WIO", "NCDHW": "OIDHW",
+                  "NDHWC": "DHWIO", "HWNC": "HWOI"}  # fmt: skip
+"""The layout of weights that "default" stands for."""
+
+Form = tuple[str, str]
+"""(the layout that the program says, the layout that the value has)."""
+
+
+class LayoutConfig:
+    """Which convolutions ConvertLayout leaves alone: `with LayoutConfig(skip_layers=[0]): ...`.
+
+    skip_layers  numbers of convolutions in the order of the graph (-1: the last), or names of
+                 operators
+    """
+
+    def __init__(self, skip_layers: Sequence[int | str] | None = None) -> None:
+        """Keep what to skip."""
+        self.skip_layers = tuple(skip_layers or ())
+        self._tokens: list[Token[LayoutConfig | None]] = []
+
+    def __enter__(self) -> LayoutConfig:
+        self._tokens.append(_CURRENT.set(self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _CURRENT.reset(self._tokens.pop())
+
+
+_CURRENT: ContextVar[LayoutConfig | None] = ContextVar("relay.LayoutConfig", default=None)
+
+
+def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
+    """Convolutions and pooling in the layouts asked for.
+
+    desired_layouts  by operator, e.g. {"nn.conv2d": ["NHWC", "default"]}: the layout of the data,
+                     then that of the weights; "default" is the usual one for the other
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    for name, given in desired_layouts.items():
+        layouts = (given,) if isinstance(given, str) else tuple(given)
+        known = (*ANCHORS, *LAYOUT_ATTR)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            raise TypeMismatch(f"ConvertLayout: no layout of {name!r} can be chosen{hint}")
+        wanted[name] = layouts
+    return graph_pass("ConvertLayout", lambda mod: _converted(mod, wanted))
+
+
+def AlterOpLayout() -> Pass:
+    """Convolutions of images with the channels last, which is what kernels for CPUs read.
+
+    relay.build chooses layouts itself when it plans memory; this pass shows the choice, and blocks
+    of channels (NCHW16c) are a matter of its kernels.
+    """
+    wanted = {"nn.conv2d": ("NHWC", "default")}
+    return graph_pass("AlterOpLayout", lambda mod: _converted(mod, wanted))
+
+
+def _converted(mod: IRModule, wanted: Mapping[str, tuple[str, ...]]) -> IRModule:
+    config = _CURRENT.get()
+    skip = () if config is None else config.skip_layers
+    return map_functions(mod, lambda f: _Convert(f, wanted, skip).run())
+
+
+def relaid(x: RelaxExpr, have: str, want: str) -> RelaxExpr:
+    """A tensor in another layout."""
+    return x if have == want else make("layout_transform", x, src_layout=have, dst_layout=want)
+
+
+class _Convert:
+    """One function. Every value has a new form; `forms` tells in which layout, where it is another
+    than the program says."""
+
+    def __init__(
+        self, f: Function, wanted: Mapping[str, tuple[str, ...]], skip: Sequence[int | str]
+    ) -> None:
+        self.f, self.wanted = f, wanted
+        self.done: dict[Node, Any] = {}
+        self.forms: dict[Node, Form | list[Form | None]] = {}
+        self.turned: dict[tuple[Node, str], RelaxExpr] = {}
+        anchors = [n for n in postorder(f) if is_call(n, *[w for w in wanted if w in ANCHORS])]
+        numbers = {s % len(anchors) for s in skip if isinstance(s, int) and anchors}
+        self.skipped = {n for i, n in enumerate(anchors) if i in numbers}
+        self.skipped |= {n for n in anchors if n.op.name in skip}  # type: ignore[attr-defined]
+
+    def run(self) -> Function:
+        """The function in the new layouts."""
+        for node in postorder(self.f):
+            made: Any = self.call(node) if isinstance(node, Call) else None
+            if made is None:
+                made = self.moved(node)
+            if made is None:
+                made = node.with_children(self.plain)
+            self.done[node] = made
+        return self.done[self.f]  # type: ignore[no-any-return]
+
+    def form(self, old: Any) -> Form | None:
+        """The layouts of a tensor, where its new form has another than the program says."""
+        found = self.forms.get(old)
+        return found if isinstance(found, tuple) else None
+
+    def plain(self, old: Any) -> Any:
+        """The new form of a value in the layout that the program says."""
+        found = self.forms.get(old)
+        new = self.done.get(old, old)
+        if found is None:
+            return new
+        if isinstance(found, list):
+            items = [TupleGetItem(new, i) for i in range(len(found))]
+            back = [
+                i if form is None else relaid(i, form[1], form[0])
+                for i, form in zip(items, found, strict=True)
+            ]
+            return Tuple(tuple(back))
+        return self.in_layout(old, found[0], found[0])
+
+    def in_layout(self, old: RelaxExpr, said: str, want: str) -> RelaxExpr:
+        """A value that the program has in the layout `said`, in another one."""
+        form = self.form(old)
+        new = self.done.get(old, old)
+        have = said if form is None else form[1]
+        if form is not None and form[0] != said:
+            new, have = self.plain(old), said
+        key = (new, want)
+        if key not in self.turned:
+            self.turned[key] = relaid(new, have, want)
+        return self.turned[key]
+
+    def moved(self, node: Node) -> Any:
+        """Tuples and their items keep the forms of what they hold."""
+        match node:
+            case TupleGetItem(value, index):
+                forms = self.forms.get(value)
+                if isinstance(forms, list):
+                    if forms[index] is not None:
+                        self.forms[node] = forms[index]  # type: ignore[assignment]
+                    return TupleGetItem(self.done[value], index)
+        return None
+
+    def call(self, n: Call) -> RelaxExpr | None:
+        """A call in a new layout; None: it is made of plain operands."""
+        if not isinstance(n.op, Op) or RELAY.ops.get(n.op.name) is not n.op:
+            return None
+        name = n.op.name
+        if name in self.wanted and name in ANCHORS:
+            return None if n in self.skipped else self.anchor(n, *self.wanted[name])
+        if name in LAYOUT_ATTR:
+            return self.by_layout(n)
+        handler = _HANDLERS.get(name)
+        if handler is not None:
+            return handler(self, n)
+        types = [None if a is None else a.type for a in n.args]
+        kind = n.op.instance(types, n.attrs).kind
+        return self.broadcast(n) if kind in ("elementwise", "broadcast") else None
+
+    # -------------------------------------------------------------------------------- kinds
+
+    def anchor(self, n: Call, data: str, weights: str = "default") -> RelaxExpr:
+        """A convolution in the layouts asked for."""
+        said, said_w = n.attrs["data_layout"], n.attrs["kernel_layout"]
+        out = n.attrs["out_layout"] or said
+        if data == "default":
+            data = said
+        if weights == "default":
+            weights = _default_kernel(n, data, said_w)
+        for have, want, what in ((said, data, "data"), (said_w, weights, "weights")):
+            if sorted(have) != sorted(want):
+                raise TypeMismatch(
+                    f"ConvertLayout: {n.op.name} has {what} in {have}; "  # type: ignore[union-attr]
+                    f"{want!r} has other dimensions"
+                )
+        x, w = n.args[0], n.args[1]
+        assert x is not None
+        assert w is not None
+        made = renewed_call(
+            n, self.in_layout(x, said, data), self.in_layout(w, said_w, weights),
+            *[self.plain(a) for a in n.args[2:]],
+            data_layout=data, kernel_layout=weights, out_layout="",
+        )  # fmt: skip
+        if out != data:
+            self.forms[n] = (out, data)
+        return made
+
+    def by_layout(self, n: Call) -> RelaxExpr | None:
+        """An operator that says its layout, in the one that its operand has or that is wanted."""
+        x, said = n.args[0], n.attrs["layout"]
+        assert x is not None
+        form = self.form(x)
+        asked = self.wanted.get(n.op.name)  # type: ignore[union-attr]
+        want = asked[0] if asked else form[1] if form is not None and form[0] == said else said
+        if want == said or n.attrs.get("out_layout"):
+            return None
+        rest = [self.plain(a) for a in n.args[1:]]
+        self.forms[n] = (said, want)
+        return renewed_call(n, self.in_layout(x, said, want), *rest, layout=want)
+
+    def by_axis(self, n: Call) -> RelaxExpr | None:
+        """An operator on one axis of its first operand."""
+        x = n.args[0]
+        form = self.form(x)
+        if form is None:
+            return None
+        said, have = form
+        axis = have.index(said[n.attrs["axis"] % len(said)])
+        made = renewed_call(
+            n,
+            self.done[x],  # type: ignore[index]
+            *[self.plain(a) for a in n.args[1:]],
+            axis=axis,
+        )
+        items = getattr(n.type, "items", None)
+        if items is None:
+            self.forms[n] = form
+        elif is_call(n, "nn.batch_norm"):
+            self.forms[n] = [form, None, None]
+        else:
+            self.forms[n] = [form] * len(items)
+        return made
+
+    def broadcast(self, n: Call) -> RelaxExpr | None:
+        """Operands element by element: all in the layout of the first that has one."""
+        form = next((g for a in n.args if (g := self.form(a)) and rank_of(a) == rank_of(n)), None)
+        if form is None or isinstance(getattr(n.type, "items", None), tuple):
+            return None
+        args: list[RelaxExpr | None] = []
+        for a in n.args:
+            known = self._beside(a, form, len(form[0]))
+            if known is None and a is not None:
+                return None
+            args.append(known)
+        self.forms[n] = form
+        return renewed_call(n, *args)
+
+    def _beside(self, a: RelaxExpr | None, form: Form, rank: int) -> RelaxExpr | None:
+        """An operand that broadcasts against a value of a form."""
+        if a is None:
+            return None
+        if rank_of(a) == rank:
+            return self.in_layout(a, form[0], form[1])
+        x: RelaxExpr = self.plain(a)
+        if rank_of(a) == 0:
+            return x
+        if not 0 < rank_of(a) < rank:
+            return None
+        full = make("expand_dims", x, axis=0, num_newaxis=rank - rank_of(a))
+        return relaid(full, *form)
+
+    def concatenate(self, n: Call) -> RelaxExpr | None:
+        """Tensors behind each other, all in one layout."""
+        items = n.args[0].items if isinstance(n.args[0], Tuple) else ()
+        form = next((g for i in items if (g := self.form(i))), None)
+        if form is None:
+            return None
+        said, have = form
+        parts = tuple([self.in_layout(i, said, have) for i in items])
+        self.forms[n] = form
+        axis = have.index(said[n.attrs["axis"] % len(said)])
+        return renewed_call(n, Tuple(parts), axis=axis)
+
+    def pad(self, n: Call) -> RelaxExpr | None:
+        """The numbers around each dimension go with it."""
+        form = self.form(n.args[0])
+        if form is None:
+            return None
+        said, have = form
+        widths = n.attrs["pad_width"]
+        self.forms[n] = form
+        return renewed_call(
+            n, self.done[n.args[0]], *[self.plain(a) for a in n.args[1:]],  # type: ignore[index]
+            pad_width=tuple([widths[said.index(c)] for c in have]),
+        )  # fmt: skip
+
+    def reduction(self, n: Call) -> RelaxExpr | None:
+        """Over the same dimensions, wherever they are; without them the order has to be right."""
+        form = self.form(n.args[0])
+        if form is None:
+            return None
+        said, have = form
+        axis = n.attrs["axis"]
+        many = axis if isinstance(axis, tuple) else range(len(said)) if axis is None else (axis,)
+        over = {said[a % len(said)] for a in many}
+        if n.attrs["exclude"]:
+            over = set(said) - over
+        rest = [[c for c in layout if c not in over] for layout in form]
+        if n.attrs["keepdims"]:
+            self.forms[n] = form
+        elif rest[0] != rest[1]:
+            return None
+        axes = tuple([i for i, c in enumerate(have) if c in over])
+        return renewed_call(n, self.done[n.args[0]], axis=axes, exclude=False)  # type: ignore[index]
+
+
+def _default_kernel(n: Call, data: str, said: str) -> str:
+    usual = DEFAULT_KERNEL.get(data, said)
+    if "transpose" in n.op.name and sorted(usual) == sorted(said):  # type: ignore[union-attr]
+        return usual if data.endswith("C") else said
+    deep = n.attrs["groups"] > 1 and usual == "HWIO"
+    return "HWOI" if deep else usual
+
+
+_HANDLERS: dict[str, Callable[[_Convert, Call], RelaxExpr | None]] = {
+    **dict.fromkeys(AXIS_ATTR, _Convert.by_axis),
+    **dict.fromkeys(REDUCTIONS, _Convert.reduction),
+    "concatenate": _Convert.concatenate,
+    "nn.pad": _Convert.pad,
+}

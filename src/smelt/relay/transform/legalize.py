@@ -1,0 +1,91 @@
+"""Legalize: calls are replaced by what a user's function says, operator by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch
+from smelt.relax.nodes import Call, RelaxExpr
+from smelt.topi.registry import Op
+from smelt.transform import Pass
+
+from ..dialect import RELAY
+from .passes import graph_pass, nearest
+from .rules import Graph, Rules
+
+__all__ = ["LEGALIZE", "Legalize", "register_legalize"]
+
+Legalization = Callable[[Any, list[Any], list[Any]], Any]
+
+LEGALIZE: dict[tuple[str, str], Legalization] = {}
+"""(name of the table, operator): the function for its calls."""
+
+FTVM = "FTVMLegalize"
+
+
+def register_legalize(
+    op_name: str, legal_op: Legalization | None = None, level: int = 10, table: str = FTVM
+) -> Any:
+    """Say what calls of an operator become in `Legalize()`. A decorator where legal_op is None.
+
+    legal_op  (attrs, inputs, types) -> an expression of the call's type, or None: the call stays.
+              types: those of the inputs, then that of the result
+    level     there for the classic signature: what is registered last counts
+    table     the name of the table, which Legalize takes
+    """
+    if op_name not in RELAY.ops:
+        hint = nearest(op_name, list(RELAY.ops))
+        raise TypeMismatch(f"register_legalize: relay has no operator {op_name!r}{hint}")
+
+    def enter(fn: Legalization) -> Legalization:
+        LEGALIZE[table, op_name] = fn
+        return fn
+
+    return enter if legal_op is None else enter(legal_op)
+
+
+def Legalize(legalize_map_attr_name: str = FTVM) -> Pass:
+    """Replace calls as registered with `relay.op.register_legalize`.
+
+    legalize_map_attr_name  the table to look in
+    """
+
+    def run(mod: Any) -> Any:
+        return _rules(legalize_map_attr_name)(mod)
+
+    return graph_pass("Legalize", run)
+
+
+def _rules(table: str) -> Rules:
+    made = Rules()
+    for (name, op), fn in LEGALIZE.items():
+        if name == table:
+            made.rule(op)(_rule(fn))
+    return made
+
+
+def _rule(fn: Legalization) -> Callable[[Graph, Call], RelaxExpr | None]:
+    def legal(g: Graph, n: Call) -> RelaxExpr | None:
+        """What the registered function says"""
+        types = [None if a is None else a.type for a in n.args]
+        made = fn(n.attrs, list(n.args), [*types, n.type])
+        if made is None:
+            return None
+        if hasattr(made, "astuple"):
+            made = made.astuple()
+        name = n.op.name if isinstance(n.op, Op) else "a call"
+        if not isinstance(made, RelaxExpr):
+            raise TypeMismatch(
+                f"Legalize: the function for {name} gave {type(made).__name__}; legal: an "
+                "expression, or None to keep the call"
+            )
+        if made.type is not n.type:
+            raise TypeMismatch(
+                f"Legalize: the function for {name} changed the type: {n.type} became {made.type}"
+            )
+        if isinstance(made, Call) and made.op is n.op and made.args == n.args:
+            return None if dict(made.attrs) == dict(n.attrs) else made
+        return made
+
+    return legal

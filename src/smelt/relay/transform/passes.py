@@ -1,0 +1,141 @@
+"""How Relay's passes are made: names, levels, what they need before them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+from smelt.ir.errors import CompileError, TypeMismatch
+from smelt.ir.module import IRModule
+from smelt.ir.transform import make_pass
+from smelt.relax.nodes import Function, dialect_of
+from smelt.relax.transform.expand_ops import expand_ops
+from smelt.transform import Pass, PassContext, PassInfo
+
+from ..dialect import RELAY
+from ..lift import lift
+
+__all__ = ["LEVELS", "core_pass", "function_pass", "graph_pass", "nearest"]
+
+GraphPass = Callable[[IRModule], IRModule]
+
+LEVELS: Mapping[str, int] = {
+    **dict.fromkeys(
+        ("InferType", "SimplifyInference", "SimplifyExpr", "FuseOps", "RemoveUnusedFunctions",
+         "ToBasicBlockNormalForm", "ToMixedPrecision", "FakeQuantizationToInteger",
+         "DynamicToStatic",
+         "FlattenAtrousConv", "FoldExplicitPadding", "SimplifyFCTranspose", "DivToMul", "SplitArgs",
+         "ChangeBatch", "DefuseOps", "LambdaLift", "MergeComposite", "AnnotateTarget",
+         "MergeCompilerRegions", "PartitionGraph", "FirstOrderGradient",
+         "OutlineCompilerFunctionsWithExistingGlobalSymbols", "MarkCompilerFunctionsAsExtern",
+         "InlineCompilerFunctionsBoundTo"), 0),
+    **dict.fromkeys(
+        ("Legalize", "ToANormalForm", "ToGraphNormalForm", "EtaExpand", "Inline",
+         "DeadCodeElimination", "PartialEvaluate"), 1),
+    "FoldConstant": 2,
+    **dict.fromkeys(
+        ("AlterOpLayout", "ConvertLayout", "FoldScaleAxis", "BackwardFoldScaleAxis",
+         "ForwardFoldScaleAxis", "CanonicalizeOps", "CanonicalizeCast",
+         "EliminateCommonSubexpr"), 3),
+    **dict.fromkeys(
+        ("CombineParallelConv2D", "CombineParallelDense", "CombineParallelBatchMatmul",
+         "BatchingOps", "FastMath"), 4),
+}  # fmt: skip
+"""The lowest opt_level at which a Sequential runs a pass."""
+
+REQUIRED: Mapping[str, tuple[str, ...]] = {}
+"""What a Sequential must have run before a pass; passes here look at their input themselves."""
+
+
+class RelayPass(Pass):
+    """A pass on modules with a classic name."""
+
+    def apply(self, mod: Any, context: PassContext) -> Any:
+        """The function on a module."""
+        if not isinstance(mod, IRModule):
+            raise TypeMismatch(
+                f"relay.transform.{self.info.name} takes an IRModule, not {type(mod).__name__}; "
+                "IRModule.from_expr(function) makes one"
+            )
+        return self.fn(mod)
+
+
+def graph_pass(name: str, fn: GraphPass) -> Pass:
+    """A pass by its classic name."""
+    return RelayPass(fn, PassInfo(name, LEVELS[name], REQUIRED.get(name, ())))
+
+
+def core_pass(name: str, fn: GraphPass) -> Pass:
+    """A pass on the core's operators: Relay's are expanded for it and lifted again after it."""
+
+    def run(mod: IRModule) -> IRModule:
+        own = any(
+            isinstance(f, Function) and dialect_of(f) is RELAY for f in mod.functions.values()
+        )
+        return lift(fn(expand_ops(mod))) if own else fn(mod)
+
+    return graph_pass(name, run)
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """The end of a message about an unknown name: "; nearest: ..." or nothing."""
+    near = difflib.get_close_matches(name, known, 3)
+    return f"; nearest: {', '.join(near)}" if near else ""
+
+
+class _FunctionPass(Pass):
+    """A pass on the graph functions of a module, one after the other."""
+
+    def apply(self, mod: Any, context: PassContext) -> Any:
+        """The function on each graph function, with the module and the context."""
+        if not isinstance(mod, IRModule):
+            raise CompileError(
+                f"{self.info.name} is a pass on the functions of a module; "
+                f"{type(mod).__name__} is no module"
+            )
+        made: dict[str, Any] = {}
+        for name, f in mod.functions.items():
+            if isinstance(f, Function):
+                made[name] = self.fn(f, mod, context)
+                if not isinstance(made[name], Function):
+                    raise CompileError(
+                        f"{self.info.name} gave a {type(made[name]).__name__} for @{name}; "
+                        "a pass on functions gives a function"
+                    )
+        return mod.with_functions(made)
+
+
+@overload
+def function_pass(
+    pass_func: None = None, opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Callable[[Any], Any]:  # fmt: skip
+    """Given no function: a decorator."""
+
+
+@overload
+def function_pass(
+    pass_func: Callable[..., Any], opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Any:  # fmt: skip
+    """Given a function or a class: the pass, or the class of passes."""
+
+
+def function_pass(
+    pass_func: Any = None, opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Any:  # fmt: skip
+    """A decorator that makes a pass of a function (func, mod, context) -> func.
+
+    A class with a method transform_function(func, mod, context) becomes a class of passes.
+
+    opt_level  the lowest level at which a Sequential runs it
+    name       that of the function where it is None
+    required   names of passes that must have run before it in a Sequential
+    """
+
+    def made(given: Any) -> Any:
+        return make_pass(given, _FunctionPass, "transform_function", opt_level, name, required)
+
+    return made if pass_func is None else made(pass_func)

@@ -1,0 +1,209 @@
+"""Scales per channel become part of weights: FoldScaleAxis, forwards and backwards.
+
+The weights are multiplied by an expression; FoldConstant computes it where they are constants.
+"""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+from smelt.relax.nodes import Call, RelaxExpr
+from smelt.relax.transform.rewriting import renewed_call
+from smelt.transform import Pass
+
+from ..dialect import const, make
+from .inference import along
+from .passes import graph_pass
+from .rules import Graph, Rules, constant_of, dims, dtype_of, is_call, rank_of
+
+__all__ = ["BackwardFoldScaleAxis", "FoldScaleAxis", "ForwardFoldScaleAxis"]
+
+BACKWARD, FORWARD = Rules(), Rules()
+CONVS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+POSITIVE = ("nn.relu", "nn.leaky_relu", "nn.max_pool2d")
+"""Operators through which a positive factor may be drawn."""
+
+
+def FoldScaleAxis() -> Pass:
+    """Scales behind, then in front of convolutions and dense layers go into their weights."""
+    return graph_pass("FoldScaleAxis", lambda mod: FORWARD(BACKWARD(mod)))
+
+
+def BackwardFoldScaleAxis() -> Pass:
+    """conv(x, w) * c  becomes  conv(x, w * c), also through a bias, an addition and relu."""
+    return graph_pass("BackwardFoldScaleAxis", BACKWARD)
+
+
+def ForwardFoldScaleAxis() -> Pass:
+    """conv(x * c, w)  becomes  conv(x, w * c), also through relu and max_pool2d."""
+    return graph_pass("ForwardFoldScaleAxis", FORWARD)
+
+
+def channel_vector(c: RelaxExpr | None, x: RelaxExpr, axis: int) -> RelaxExpr | None:
+    """What a constant is along one axis of a tensor that it broadcasts to: a vector.
+
+    None where it is no constant, varies along another axis, or makes the tensor larger.
+    """
+    array = constant_of(c)
+    rank = rank_of(x)
+    if array is None or array.ndim > rank or dims(x)[axis] is None:
+        return None
+    count = dims(x)[axis] or 0
+    if array.size == 1:
+        return const(array.reshape(1).repeat(count))
+    place = axis - rank + array.ndim
+    if place < 0 or array.shape[place] != array.size or array.size != count:
+        return None
+    return const(array.reshape(-1))
+
+
+def _positive(vector: RelaxExpr) -> bool:
+    array = constant_of(vector)
+    return array is not None and bool((array > 0).all())
+
+
+def _channel(n: Call) -> int:
+    """The axis of the result's channels."""
+    if is_call(n, "nn.dense"):
+        return rank_of(n) - 1
+    layout: str = n.attrs["out_layout"] or n.attrs["data_layout"]
+    return layout.index("C")
+
+
+def _weight_scaled(n: Call, vector: RelaxExpr, letter: str) -> RelaxExpr | None:
+    """The weights times a vector along output ("O") or input ("I") channels."""
+    w = n.args[1]
+    assert w is not None
+    if is_call(n, "nn.dense"):
+        return make("multiply", w, along(vector, 0 if letter == "O" else 1, 2))
+    layout, groups = n.attrs["kernel_layout"], n.attrs["groups"]
+    if any(c.isdigit() for c in layout):
+        return None
+    if letter == "I" and groups > 1:
+        array = constant_of(vector)
+        axis_o, axis_i = layout.index("O"), layout.index("I")
+        if array is None or dims(w)[axis_i] != 1 or groups != array.size:
+            return None
+        per = (dims(w)[axis_o] or 0) // groups
+        return make("multiply", w, along(const(array.repeat(per)), axis_o, rank_of(w)))
+    return make("multiply", w, along(vector, layout.index(letter), rank_of(w)))
+
+
+# -------------------------------------------------------------------------------- backwards
+
+
+@BACKWARD.rule("multiply")
+def scale_behind(g: Graph, n: Call) -> RelaxExpr | None:
+    """f(conv(x, w)) * c  =  f(conv(x, w * c))"""
+    if not dt.is_float(dtype_of(n)):
+        return None
+    for x, c in (n.args, n.args[::-1]):
+        if constant_of(c) is None or x is None or x.type is not n.type:
+            continue
+        axis = _source_channel(x)
+        vector = None if axis is None else channel_vector(c, x, axis)
+        if vector is not None:
+            made = _scaled(g, x, vector, axis or 0)
+            if made is not None:
+                return made
+    return None
+
+
+def _source_channel(x: RelaxExpr) -> int | None:
+    """The channel axis of the product that a value is computed from."""
+    for _ in range(100):
+        if not isinstance(x, Call):
+            return None
+        if is_call(x, *CONVS, "nn.dense"):
+            return _channel(x)
+        if not is_call(x, "nn.bias_add", "add", *POSITIVE):
+            return None
+        parts = [a for a in x.args if isinstance(a, Call)]
+        if not parts:
+            return None
+        x = parts[0]
+    return None
+
+
+def _scaled(g: Graph, x: RelaxExpr, c: RelaxExpr, axis: int) -> RelaxExpr | None:
+    """A value times a vector along an axis, with the factor in some weights; None: no way."""
+    if not isinstance(x, Call) or not g.single(x):
+        return None
+    if is_call(x, *CONVS, "nn.dense"):
+        if _channel(x) != axis:
+            return None
+        w = _weight_scaled(x, c, "O")
+        return None if w is None else renewed_call(x, x.args[0], w)
+    if is_call(x, "nn.bias_add") and x.attrs["axis"] % rank_of(x) == axis:
+        y = _scaled(g, x.args[0], c, axis)  # type: ignore[arg-type]
+        return None if y is None else renewed_call(x, y, make("multiply", x.args[1], c))
+    if is_call(x, "nn.relu", "nn.leaky_relu") and _positive(c):
+        y = _scaled(g, x.args[0], c, axis)  # type: ignore[arg-type]
+        return None if y is None else renewed_call(x, y)
+    if is_call(x, "nn.max_pool2d") and _positive(c) and x.attrs["layout"].index("C") == axis:
+        y = _scaled(g, x.args[0], c, axis)  # type: ignore[arg-type]
+        return None if y is None else renewed_call(x, y)
+    if is_call(x, "add"):
+        made = []
+        for a in x.args:
+            assert a is not None
+            y = _term_scaled(g, a, x, c, axis)
+            if y is None:
+                return None
+            made.append(y)
+        return renewed_call(x, *made)
+    return None
+
+
+def _term_scaled(g: Graph, a: RelaxExpr, whole: Call, c: RelaxExpr, axis: int) -> RelaxExpr | None:
+    """One term of a sum times a vector: a constant along the channels, or a product."""
+    known = channel_vector(a, whole, axis)
+    if known is not None:
+        factor = constant_of(c)
+        assert factor is not None
+        shape = constant_of(known)
+        assert shape is not None
+        return along(const(shape * factor), axis, rank_of(whole))
+    return _scaled(g, a, c, axis) if a.type is whole.type else None
+
+
+# --------------------------------------------------------------------------------- forwards
+
+
+@FORWARD.rule(*CONVS, "nn.dense")
+def scale_in_front(g: Graph, n: Call) -> RelaxExpr | None:
+    """conv(f(x * c), w)  =  conv(f(x), w * c)"""
+    x = n.args[0]
+    assert x is not None
+    if not dt.is_float(dtype_of(n)):
+        return None
+    axis = rank_of(x) - 1 if is_call(n, "nn.dense") else n.attrs["data_layout"].index("C")
+    found = _without_scale(g, x, axis, False)
+    if found is None:
+        return None
+    plain, vector = found
+    w = _weight_scaled(n, vector, "I")
+    return None if w is None else renewed_call(n, plain, w)
+
+
+def _without_scale(
+    g: Graph, x: RelaxExpr, axis: int, positive: bool
+) -> tuple[RelaxExpr, RelaxExpr] | None:
+    """(a value, the vector that x is it times); positive: only positive factors count."""
+    if not isinstance(x, Call) or not g.single(x):
+        return None
+    if is_call(x, "multiply"):
+        for y, c in (x.args, x.args[::-1]):
+            if y is None or y.type is not x.type:
+                continue
+            vector = channel_vector(c, x, axis)
+            if vector is not None and (_positive(vector) or not positive):
+                return y, vector
+        return None
+    through = is_call(x, "nn.relu", "nn.leaky_relu") or (
+        is_call(x, "nn.max_pool2d") and x.attrs["layout"].index("C") == axis
+    )
+    inner = x.args[0]
+    if not through or inner is None:
+        return None
+    found = _without_scale(g, inner, axis, True)
+    return None if found is None else (renewed_call(x, found[0]), found[1])

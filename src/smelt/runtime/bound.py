@@ -1,0 +1,141 @@
+"""A model with its arguments: what one call owns, and what calls of the same shapes share."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from smelt.runtime.errors import InputError
+from smelt.runtime.intermediates import read_results
+from smelt.runtime.native import Bound, library
+from smelt.runtime.ndarray import Memory, NDArray, Spares
+
+__all__ = ["BoundCall", "Frame", "Plan"]
+
+AnyArray = npt.NDArray[Any]
+
+
+class Owner(Protocol):
+    """What a bound call needs of its executable."""
+
+    metadata: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+
+    def failure(self, status: int) -> BaseException:
+        """What a run that gave a status is to raise."""
+
+
+class Plan:
+    """What calls with the same shapes have in common."""
+
+    __slots__ = ("masks", "outputs", "sizes", "sizes_address", "symbols", "workspace_bytes")
+
+    def __init__(
+        self,
+        symbols: dict[str, int],
+        shapes: list[tuple[int, ...]],
+        dtypes: list[np.dtype[Any]],
+        masks: list[int],
+        workspace_bytes: int,
+    ) -> None:
+        """masks: per input, the address bits that have to be 0."""
+        self.symbols = symbols
+        self.sizes = (ctypes.c_int64 * max(1, len(symbols)))(*symbols.values())
+        self.sizes_address = ctypes.addressof(self.sizes)
+        self.masks = masks
+        self.workspace_bytes = workspace_bytes
+        self.outputs = [
+            (shape, dtype, math.prod(shape) * dtype.itemsize, Spares())
+            for shape, dtype in zip(shapes, dtypes, strict=True)
+        ]
+
+
+class Frame:
+    """What one running call owns: the argument table, the native call, the workspace."""
+
+    __slots__ = ("bound", "plan", "pointer", "tensors", "workspace")
+
+    def __init__(self, tensor_count: int, host: int, entry: int, weights: int) -> None:
+        """host, entry, weights: addresses."""
+        self.tensors = (ctypes.c_void_p * max(1, tensor_count))()
+        self.bound = Bound(host, entry, ctypes.addressof(self.tensors), None, weights, None)
+        self.pointer = ctypes.addressof(self.bound)
+        self.plan: Plan | None = None
+        self.workspace: Memory | None = None
+
+    def use(self, plan: Plan) -> None:
+        """Prepares for calls of this plan; the workspace only grows."""
+        have = self.workspace
+        if have is None or have.size < plan.workspace_bytes:
+            self.plan = None
+            self.workspace = have = Memory(plan.workspace_bytes)
+        self.bound.workspace = have.address
+        self.bound.sizes = plan.sizes_address
+        self.plan = plan
+
+
+class BoundCall:
+    """A model with its inputs and outputs fixed: a call reads and writes them in place.
+
+    One thread at a time may call it.
+    """
+
+    __slots__ = ("_frame", "_host", "_owner", "_pointer", "_run", "inputs", "outputs")
+
+    def __init__(
+        self,
+        owner: Owner,
+        frame: Frame,
+        inputs: tuple[AnyArray | NDArray, ...],
+        outputs: tuple[AnyArray | NDArray, ...],
+        host: object,
+    ) -> None:
+        """For `Executable.bind`. host: what the native call refers to."""
+        self._host = host
+        self._owner = owner  # its code must stay while it can be called
+        self._frame = frame
+        self._pointer = frame.pointer
+        self._run = library().smelt_bound_run
+        self.inputs = inputs
+        self.outputs = outputs
+
+    def __call__(self) -> None:
+        """Runs the model once."""
+        status = self._run(self._pointer)
+        if status:
+            raise self._owner.failure(status)
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        """The symbolic sizes of this call."""
+        plan = self._frame.plan
+        return plan.symbols if plan is not None else {}
+
+    def results_of(self, kernel: int) -> list[AnyArray]:
+        """Copies of what a kernel gave in the last run; kernels count as in the metadata."""
+        listed = self._owner.metadata.get("intermediates")
+        if listed is None:
+            raise InputError(
+                f"{self._owner.name}: results inside the model are not kept: their memory is used "
+                "again\n"
+                '  lib["debug_create"]("default", device) of what relay.build gave keeps them'
+            )
+        workspace = self._frame.workspace
+        outputs = [np.asarray(o) for o in self.outputs]
+        address = 0 if workspace is None else workspace.address
+        return read_results(listed[kernel], self.symbols, address, outputs)
+
+    def time(self, number: int) -> float:
+        """Runs the model `number` times in one native loop; milliseconds per run."""
+        spent = ctypes.c_int64()
+        status = library().smelt_bound_time(self._pointer, number, ctypes.byref(spent))
+        if status:
+            raise self._owner.failure(status)
+        return spent.value / number / 1e6

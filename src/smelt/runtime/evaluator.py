@@ -1,0 +1,55 @@
+"""Repeated timing, as the classic time evaluators do it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from smelt.runtime.errors import InputError
+from smelt.runtime.report import TimeEvaluation
+
+__all__ = ["evaluate_times"]
+
+_LONGEST = 1 << 24  # runs of one measurement
+
+
+def evaluate_times(
+    what: str,
+    timed: Callable[[int], float],
+    number: int = 10,
+    repeat: int = 1,
+    min_repeat_ms: float | None = None,
+    limit_zero_time_iterations: int = 100,
+    cooldown_interval_ms: float = 0,
+    repeats_to_cooldown: int = 1,
+    cache_flush_bytes: int = 0,
+) -> TimeEvaluation:
+    """Seconds per run.
+
+    what                        who asks, for messages
+    timed                       runs so many times, and gives the milliseconds of one
+    number                      runs that make one measurement
+    repeat                      measurements
+    min_repeat_ms               take more runs where a measurement is shorter
+    limit_zero_time_iterations  there for the signature: our clock tells every run
+    cooldown_interval_ms        sleep after every `repeats_to_cooldown` measurements
+    cache_flush_bytes           bytes to write before each measurement, so that it starts cold
+    """
+    if number < 1 or repeat < 1 or repeats_to_cooldown < 1:
+        more = "" if repeats_to_cooldown >= 1 else f", repeats_to_cooldown={repeats_to_cooldown}"
+        count = "all" if more else "both"
+        raise InputError(
+            f"{what}: number={number}, repeat={repeat}{more}: {count} must be 1 or more"
+        )
+    while min_repeat_ms and number < _LONGEST and timed(number) * number < min_repeat_ms:
+        number *= 2
+    results = []
+    for i in range(repeat):
+        if cooldown_interval_ms and i and i % repeats_to_cooldown == 0:
+            time.sleep(cooldown_interval_ms / 1e3)
+        if cache_flush_bytes:
+            np.ones(cache_flush_bytes, np.uint8).sum()
+        results.append(timed(number) / 1e3)
+    return TimeEvaluation(tuple(results))
