@@ -184,9 +184,10 @@ def test_a_network_is_the_same_in_all_forms() -> None:
     x = np.random.default_rng(2).standard_normal((1, 3, 8, 8)).astype("float32")
     found = [
         relay.create_executor(kind, mod, smelt.cpu(0), "llvm", params).evaluate()(x).numpy()
-        for kind in ("debug", "graph", "vm")
+        for kind in ("debug", "graph", "vm", "aot")
     ]
-    np.testing.assert_array_equal(found[1], found[2])  # one segment is the same native code
+    for other in found[2:]:  # one segment is the same native code
+        np.testing.assert_array_equal(found[1], other)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-6)
 
 
@@ -230,9 +231,10 @@ def test_what_other_forms_refuse() -> None:
          "a tensor whose size only the run tells in @main: arange(0, x, 1)"),
     ]  # fmt: skip
     for mod, found in cases:
-        with pytest.raises(smelt.ir.errors.CompileError) as caught:
-            relay.build(mod, "llvm")
-        says(caught, f"the graph executor runs straight programs only; found {found}{advice}")
+        for form in ("graph", "aot"):
+            with pytest.raises(smelt.ir.errors.CompileError) as caught:
+                relay.build(mod, "llvm", executor=form)
+            says(caught, f"the {form} executor runs straight programs only; found {found}{advice}")
 
 
 def test_errors_of_types() -> None:
