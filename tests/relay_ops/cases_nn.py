@@ -237,7 +237,7 @@ def borders() -> list[Case]:
     spaced[::2, ::3] = floats(2, 3)
     return [
         Case("nn.pad", lambda v: relay.nn.pad(v, pairs, 3), [IMAGE], wide),
-        Case("nn.pad", lambda v, c: relay.nn.pad(v, pairs, c), [IMAGE, np.array(3, "float32")], 
+        Case("nn.pad", lambda v, c: relay.nn.pad(v, pairs, c), [IMAGE, np.array(3, "float32")],
              lambda *_: wide),
         Case("nn.pad", lambda v: relay.nn.pad(v, pairs, pad_mode="edge"), [IMAGE],
              np.pad(IMAGE, pairs, "edge")),

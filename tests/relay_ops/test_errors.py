@@ -33,7 +33,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "padding": (
         lambda: relay.nn.conv2d(IMAGE, WEIGHT, padding=(1, 2, 3)),
-        "padding=(1, 2, 3); 1, 2 or 4 numbers are legal for 2 spatial dimensions",
+        "nn.conv2d: padding=(1, 2, 3); 1, 2 or 4 numbers are legal for 2 spatial dimensions",
     ),
     "units of dense": (
         lambda: relay.nn.dense(MATRIX, relay.var("w", shape=(4, 6)), units=3),

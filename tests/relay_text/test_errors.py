@@ -192,6 +192,15 @@ def test_nothing_hostile_gets_far() -> None:
             relay.parse(text)
 
 
+def test_tuples_do_not_double_for_ever() -> None:
+    lines = [f"%{i} = (%{i - 1}, %{i - 1});" for i in range(1, 60)]
+    with pytest.raises(ParseError, match="a tuple of more than 16384 values"):
+        relay.parse_expr("%0 = 1f; " + " ".join(lines) + " %59")
+    deep = [f"%{i} = (%{i - 1},);" for i in range(1, 10_000)]
+    with pytest.raises(ParseError, match="from_string:1:"):
+        relay.parse_expr("%0 = 1f; " + " ".join(deep) + " %9999")
+
+
 def test_every_beginning_of_a_text_is_read_or_refused() -> None:
     text = relay.astext(relay.parse("""
         type L[A] { Nil, Cons(A, L[A]) }

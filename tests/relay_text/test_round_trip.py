@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from smelt.cli.resnet import resnet18
 from smelt.ir import dtype as dt
 from smelt.ir.equal import assert_structural_equal, structural_equal
 from smelt.ir.errors import ParseError
@@ -18,6 +19,7 @@ from smelt.relax.nodes import Call, Constant, Function, Tuple, call_function, co
 
 from .face import relay
 from .generate import programs
+from .programs import control, list_sum
 
 
 def again(f: Any) -> Any:
@@ -169,3 +171,28 @@ def test_calls_in_a_text_are_calls_of_the_same_operators() -> None:
     assert "smelt.gelu(%x)" in str(f)
     read = again(f)
     assert [v.op for v in values(read.body) if isinstance(v, Call)] == [core]
+
+
+def test_inference_gives_a_read_module_the_types_that_the_written_one_has() -> None:
+    infer = relay.transform.InferType()
+    for make in (list_sum, control, prelude):
+        known = infer(make())
+        text = known.astext()
+        assert structural_equal(infer(relay.parse(text)), known)
+        assert infer(relay.parse(text)).astext() == text
+
+
+def prelude() -> Any:
+    mod = IRModule()
+    relay.prelude.Prelude(mod)
+    return mod
+
+
+def test_an_imported_model_is_read_back_between_passes() -> None:
+    mod = relay.frontend.from_onnx(
+        resnet18(width=4, image=32, classes=5), {"input": (1, 3, 32, 32)}
+    )
+    mod = mod[0]
+    for name in ("InferType", "SimplifyInference", "FoldConstant", "FuseOps"):
+        mod = getattr(relay.transform, name)()(mod)
+        assert_structural_equal(again(mod), mod)

@@ -7,17 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from smelt import relay
+from smelt import relay as relay_module
 from smelt.ir.module import IRModule
 from smelt.relax.verify import verify
 from smelt.runtime.container import ADT
 
 INT = "int32"
 
+relay: Any = relay_module
+"""Its classes are called like functions, which type checkers do not follow."""
+
 
 def scalar(name: str) -> Any:
     """A variable that is one int32."""
     return relay.var(name, shape=(), dtype=INT)
+
+
+def f32(values: Any) -> Any:
+    """An array of float32."""
+    return np.asarray(values, "float32")
 
 
 def num(value: int) -> Any:

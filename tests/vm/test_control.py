@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smelt import relay
 from smelt.ir.module import IRModule
 
-from .support import both, main, num, scalar
+from .support import both, f32, main, num, relay, scalar
 
 
 def test_a_branch_on_a_value_of_the_run() -> None:
     c, x = relay.var("c", shape=(), dtype="bool"), relay.var("x", shape=(3,))
     mod = main([c, x], relay.If(c, relay.exp(x), relay.negative(x)))
-    x0 = np.float32([1, 2, 3])
+    x0 = f32([1, 2, 3])
     run = relay.create_executor("vm", mod).evaluate()
     np.testing.assert_allclose(run(True, x0).numpy(), np.exp(x0), rtol=1e-6)
     np.testing.assert_array_equal(run(np.bool_(False), x0).numpy(), -x0)
@@ -33,12 +32,9 @@ def test_values_around_a_branch_are_computed_once() -> None:
 
 
 def test_chains_of_branches_stay_short() -> None:
-    x = scalar("x")
+    start = x = scalar("x")
     for n in range(30):  # each value is used in both branches of the next: no copies
-        x2 = relay.If(relay.less(x, num(40 * n)), relay.add(x, num(n)), relay.subtract(x, num(1)))
-        x, x0 = x2, x if n else x
-        if n == 0:
-            start = x0
+        x = relay.If(relay.less(x, num(40 * n)), relay.add(x, num(n)), relay.subtract(x, num(1)))
     mod = main([start], x)
     exe = relay.vm.compile(mod)
     assert sum(len(f.code) for f in exe.program.functions) < 400
@@ -95,7 +91,7 @@ def test_a_function_bound_by_let_calls_itself_and_uses_what_is_around() -> None:
     again = f(relay.subtract(n, num(1)), relay.add(acc, step))
     body = relay.If(relay.equal(n, num(0)), acc, again)
     whole = relay.Let(f, relay.Function([n, acc], body), f(x, relay.multiply(step, step)))
-    result = both(main([x, step], whole), np.int32(3), np.float32([1, 2]))
+    result = both(main([x, step], whole), np.int32(3), f32([1, 2]))
     np.testing.assert_array_equal(result, [4, 10])
 
 
@@ -138,7 +134,7 @@ def test_a_let_bound_function_of_several_types() -> None:
     apply = relay.Function([h, v2 := scalar("m")], h(v2))
     pair = relay.Tuple([same(n), same(v), apply(same, n)])
     mod = main([n, v], relay.Let(same, relay.Function([x], x), pair))
-    one, two, three = both(mod, np.int32(3), np.float32([1, 2]))
+    one, two, three = both(mod, np.int32(3), f32([1, 2]))
     assert (one, two.tolist(), three) == (3, [1.0, 2.0], 3)
 
 
@@ -149,12 +145,23 @@ def test_a_declared_function_of_several_types() -> None:
     mod[swap] = relay.Function([x, y], relay.Tuple([y, x]), type_params=[a, b])
     n, v = scalar("n"), relay.var("v", shape=(2,))
     main([n, v], relay.TupleGetItem(swap(relay.TupleGetItem(swap(n, v), 0), n), 1), mod)
-    assert both(mod, np.int32(3), np.float32([1, 2])).tolist() == [1.0, 2.0]
+    assert both(mod, np.int32(3), f32([1, 2])).tolist() == [1.0, 2.0]
 
 
 def test_tuples_go_through_branches_calls_and_operators() -> None:
     mod, f = IRModule(), relay.GlobalVar("f")
-    n, p = scalar("n"), relay.var("p", relay.TupleType([relay.TensorType((2,)), ] * 2))
+    n, p = (
+        scalar("n"),
+        relay.var(
+            "p",
+            relay.TupleType(
+                [
+                    relay.TensorType((2,)),
+                ]
+                * 2
+            ),
+        ),
+    )
     joined = relay.concatenate(p, 0)
     mod[f] = relay.Function([p], relay.Tuple([joined, relay.TupleGetItem(p, 1)]))
     x = relay.var("x", shape=(4,))
@@ -162,7 +169,7 @@ def test_tuples_go_through_branches_calls_and_operators() -> None:
     kept = relay.If(relay.less(n, num(0)), relay.Tuple([cut[0], cut[1]]),
                     relay.Tuple([cut[1], cut[0]]))  # fmt: skip
     main([n, x], f(kept), mod)
-    one, two = both(mod, np.int32(1), np.float32([1, 2, 3, 4]))
+    one, two = both(mod, np.int32(1), f32([1, 2, 3, 4]))
     assert (one.tolist(), two.tolist()) == ([3, 4, 1, 2], [1, 2])
 
 
@@ -198,7 +205,7 @@ def test_a_tensor_that_grows_from_turn_to_turn() -> None:
 def test_sizes_that_the_data_tell() -> None:
     n, x = scalar("n"), relay.var("x", shape=(relay.Any(), 2))
     places = relay.arange(num(0), n, num(1), dtype="int32")
-    shape = relay.concatenate([relay.shape_of(x), relay.const(np.int32([1]))], 0)
+    shape = relay.concatenate([relay.shape_of(x), relay.const(np.asarray([1], "int32"))], 0)
     results = [
         relay.multiply(places, places),
         relay.argwhere(x),
@@ -206,7 +213,7 @@ def test_sizes_that_the_data_tell() -> None:
         relay.topk(relay.sum(x, axis=1), n, ret_type="values"),
     ]
     mod = main([n, x], relay.Tuple(results))
-    x0 = np.float32([[1, 0], [0, 0], [5, 2]])
+    x0 = f32([[1, 0], [0, 0], [5, 2]])
     squares, found, shaped, best = both(mod, np.int32(2), x0)
     assert squares.tolist() == [0, 1]
     assert found.tolist() == [[0, 0], [2, 0], [2, 1]]

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from smelt import relay
 from smelt.ir.module import IRModule
 from smelt.relax.adt import unmatched_cases
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.unify import show
 from smelt.relay.prelude import Prelude
 
-from .support import both, items, main, num, scalar
+from .support import both, f32, items, main, num, relay, scalar
 
 
 def listed(p: Prelude, *values: Any) -> Any:
@@ -45,7 +44,7 @@ def test_functions_of_the_prelude() -> None:
 
 def test_a_list_of_a_thousand_is_made_mapped_and_returned() -> None:
     p = Prelude()
-    n, k, y, s = scalar("n"), scalar("k"), relay.Var("y"), relay.Var("s")
+    n, k, y = scalar("n"), scalar("k"), relay.Var("y")
     count = relay.GlobalVar("count")
     p.mod[count] = relay.Function(
         [k], relay.If(relay.equal(k, num(0)), p.nil(), p.cons(k, count(relay.subtract(k, num(1)))))
@@ -70,7 +69,7 @@ def test_lists_and_options_go_in_and_out() -> None:
     from_list = listed(p, relay.var("a", element), relay.var("b", element))
     give = IRModule(mod.functions, mod.attrs)
     give["main"] = relay.Function([*from_list.args[:1], *from_list.args[1].args[:1]], from_list)
-    value = relay.create_executor("vm", give).evaluate()(np.float32([1, 2]), np.float32([3, 4]))
+    value = relay.create_executor("vm", give).evaluate()(f32([1, 2]), f32([3, 4]))
     assert [v.tolist() for v in items(value)] == [[1, 2], [3, 4]]
     name, field = both(mod, value)
     assert (name, field.tolist()) == ("some", [2, 4])
@@ -89,8 +88,11 @@ def test_trees() -> None:
         [relay.PatternVar(v), relay.PatternConstructor(
             p.cons, [relay.PatternWildcard(), relay.PatternVar(rest)])],
     )  # fmt: skip
-    size = relay.Match(grown, [relay.Clause(second, relay.Tuple([v, p.length(rest)])),
-                               relay.Clause(relay.PatternVar(children), relay.Tuple([n, n]))])  # fmt: skip
+    clauses = [
+        relay.Clause(second, relay.Tuple([v, p.length(rest)])),
+        relay.Clause(relay.PatternVar(children), relay.Tuple([n, n])),
+    ]
+    size = relay.Match(grown, clauses)
     assert both(main([n], relay.Tuple([p.size(grown), size]), p.mod), np.int32(5)) == [5, [6, 1]]
 
 
@@ -168,7 +170,8 @@ def test_constructors_and_functions_of_the_module_are_values() -> None:
     n = scalar("n")
     xs = listed(p, n, num(2))
     mod = main([n], relay.Tuple([
-        p.foldr(p.cons, listed(p, n), xs), p.map(p.some, xs), p.foldl(relay.GlobalVar("plus"), n, xs),
+        p.foldr(p.cons, listed(p, n), xs), p.map(p.some, xs),
+        p.foldl(relay.GlobalVar("plus"), n, xs),
     ]), p.mod)  # fmt: skip
     a, b = scalar("a"), scalar("b")
     mod["plus"] = relay.Function([a, b], relay.add(a, b))

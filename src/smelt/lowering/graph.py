@@ -20,7 +20,7 @@ from smelt.relax.nodes import call as graph_call
 from smelt.relax.views import VIEW_NAMES, View, dense, dense_in_order, is_dense, view_of
 from smelt.topi.registry import Op
 
-from .layout import channel_operands, keeps_channels_last, kernel_order
+from .layout import channel_operands, keeps_channels_last, kernel_order, may_write_rows
 
 __all__ = [
     "GraphPlan",
@@ -303,14 +303,15 @@ class _Planner:
     def may_reorder(self, r: RelaxExpr, s: Storage) -> bool:
         """Whether the kernel behind a result should write it row-major itself.
 
-        Cheap ones do; convolutions and their like would lose more than a copy costs.
+        Cheap ones do; most convolutions and their like would lose more than a copy costs.
         """
         made = self.made_by.get(s)
         if made != id(r) or made in self.orders or made in self.refused:
             return False
         if not isinstance(r, Call) or not isinstance(r.op, GlobalVar):
             return False
-        return not keeps_channels_last(self.mod[r.op.name])
+        group = self.mod[r.op.name]
+        return not keeps_channels_last(group) or may_write_rows(group)
 
     def copied(self, r: RelaxExpr, at: Place) -> Storage:
         """A result copied into memory of its own."""

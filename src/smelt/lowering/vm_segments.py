@@ -240,6 +240,6 @@ def _copied(node: RelaxExpr, made: Mapping[Node, RelaxExpr], renamed: _Renamed) 
     if not isinstance(new, Call) or isinstance(new.op, RelaxExpr):
         return new
     if needs_values(new):  # by constants: the operator is then one of known sizes
-        return new.op.expand(new)  # type: ignore[no-any-return, union-attr]
+        return new.op.expand(new)  # type: ignore[no-any-return, attr-defined]
     attrs = {k: renamed.attr(v) for k, v in new.attrs.items()}
     return call(new.op, *new.args, name=new.name, **attrs)

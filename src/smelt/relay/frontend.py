@@ -50,7 +50,7 @@ def from_onnx(
     given = {i.name: i.dtype for i in read.graph.inputs}
     _check_dtypes(dtype, given)
     if freeze_params:
-        return lift(import_onnx(model, shape)), {}
+        return lift(import_onnx(read, shape)), {}
     proto, names = _thawed(model)
     params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
     return lift(import_onnx(proto, shape)), params

@@ -190,8 +190,7 @@ class _Reader(ExprReader):
         closed = known or types or functions
         self.functions = known if closed else None
         for name, head in own_heads.items():
-            f = self.function(head)
-            self.made[name] = f.replace(attrs=_own(head.attrs))
+            self.made[name] = self.function(head)
 
     def outline(self) -> tuple[list[int], list[int]]:
         """Where data types and functions are defined; headers are read on the way."""
@@ -309,14 +308,3 @@ class _Reader(ExprReader):
 def _type_of(head: Head) -> FuncType:
     result = IncompleteType() if head.result is None else head.result
     return FuncType(tuple([p.type for p in head.params]), result, head.attrs.get("type_params", ()))
-
-
-def _own(attrs: dict[str, Any]) -> dict[str, Any]:
-    """A function's attributes as the compiler knows them: `Primitive=1` is a kernel of the module.
-
-    Functions of other compilers, and those that a pattern found, keep the word.
-    """
-    if attrs.get("Primitive") != 1 or {"Compiler", "Composite", "primitive"} & set(attrs):
-        return attrs
-    return {("primitive" if k == "Primitive" else k): (True if k == "Primitive" else v)
-            for k, v in attrs.items()}  # fmt: skip

@@ -56,6 +56,9 @@ _INFIX = {
     "<": ("less", 1), ">": ("greater", 1), "<=": ("less_equal", 1), ">=": ("greater_equal", 1),
     "==": ("equal", 1), "!=": ("not_equal", 1),
 }  # fmt: skip
+WIDTH = 1 << 14
+"""How many values a tuple may hold."""
+
 _MISTAKES = (SmeltError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError,
              AssertionError, RecursionError)  # fmt: skip
 """What an operator's body raises on attributes that it is not made for."""
@@ -82,6 +85,7 @@ class ExprReader(TypeReader):
     constants     those behind meta[relay.Constant][n], by n
     functions     the types of the module's functions by name; None: any name is legal
     constructors  those of the data types, by name
+    counted       how many parts a type has
     scopes        the values that % names, innermost last
     """
 
@@ -92,6 +96,7 @@ class ExprReader(TypeReader):
         self.functions: dict[str, Type] | None = None
         self.constructors: dict[str, Constructor] = {}
         self.scopes: list[dict[str, RelaxExpr]] = [{}]
+        self.counted: dict[Type, int] = {}
 
     # -------------------------------------------------------------------------------- blocks
 
@@ -281,7 +286,7 @@ class ExprReader(TypeReader):
 
     def bracket_value(self) -> RelaxExpr:
         """(), (a), (a,) or (a, b)."""
-        self.next()
+        token = self.next()
         items: list[RelaxExpr] = []
         comma = False
         while not self.takes(")"):
@@ -289,7 +294,24 @@ class ExprReader(TypeReader):
             comma = self.takes(",")
             if not comma and not self.sees(")"):
                 self.wrong("expected ',' or ')' in brackets")
-        return items[0] if len(items) == 1 and not comma else Tuple(tuple(items))
+        if len(items) == 1 and not comma:
+            return items[0]
+        made = Tuple(tuple(items))
+        if self.guarded(token, self.leaves, made) > WIDTH:
+            self.error(token, f"a tuple of more than {WIDTH} values, with those of tuples in it")
+        return made
+
+    def leaves(self, made: Tuple) -> int:
+        """How many values a tuple holds: a few lines could double them again and again."""
+        return sum([self._leaves(i.type) for i in made.items])
+
+    def _leaves(self, t: Type) -> int:
+        if t not in self.counted:
+            inside = t.items if isinstance(t, TupleType) else ()
+            if isinstance(t, FuncType):
+                inside = (*t.arg_types, t.ret_type)
+            self.counted[t] = sum(map(self._leaves, inside)) + 1
+        return self.counted[t]
 
     def named(self, token: Token) -> RelaxExpr:
         """What begins with a word: fn, if, match, meta, True, operators, constructors."""

@@ -246,13 +246,40 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
+def _parts(value: Any) -> Sequence[Any]:
+    if isinstance(value, ADT):
+        return value.fields
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _converted(value: Any, leaf: Callable[[Any], Any], group: Callable[[list[Any]], Any]) -> Any:
+    """A value with its arrays and its tuples made anew. Lists may be long: no recursion."""
+    done: dict[int, Any] = {}
+    stack = [value]
+    while stack:
+        v = stack[-1]
+        parts = _parts(v)
+        missing = [p for p in parts if id(p) not in done]
+        if id(v) not in done and missing:
+            stack += missing
+            continue
+        stack.pop()
+        if id(v) in done:
+            continue
+        fields = [done[id(p)] for p in parts]
+        if isinstance(v, ADT) and v.name:
+            done[id(v)] = ADT(v.tag, fields, v.name)
+        else:
+            done[id(v)] = group(fields) if isinstance(v, ADT | list | tuple) else leaf(v)
+    return done[id(value)]
+
+
 def _entering(value: Any) -> Any:
     """An operand as the machine holds it: arrays, tuples, data."""
-    if isinstance(value, ADT):
-        fields = tuple([_entering(f) for f in value.fields])
-        return ADT(value.tag, fields, value.name) if value.name else fields
-    if isinstance(value, list | tuple):
-        return tuple([_entering(v) for v in value])
+    return _converted(value, _array, tuple)
+
+
+def _array(value: Any) -> Any:
     if isinstance(value, np.ndarray | NDArray | Closure):
         return value
     if isinstance(value, bool | int | float):
@@ -263,26 +290,12 @@ def _entering(value: Any) -> Any:
 
 
 def _leaving(value: Any) -> Any:
-    """A result: arrays as NDArrays, tuples and data as ADTs. Lists may be long: no recursion."""
-    done: dict[int, Any] = {}
-    stack = [value]
-    while stack:
-        v = stack[-1]
-        parts = v if type(v) is tuple else v.fields if isinstance(v, ADT) else ()
-        missing = [p for p in parts if id(p) not in done]
-        if id(v) not in done and missing:
-            stack += missing
-            continue
-        stack.pop()
-        if id(v) in done:
-            continue
-        if type(v) is tuple:
-            done[id(v)] = ADT(0, [done[id(p)] for p in v])
-        elif isinstance(v, ADT):
-            done[id(v)] = ADT(v.tag, [done[id(p)] for p in parts], v.name)
-        else:
-            done[id(v)] = v if isinstance(v, NDArray | Closure) else array(v)
-    return done[id(value)]
+    """A result: arrays as NDArrays, tuples and data as ADTs."""
+    return _converted(
+        value,
+        lambda v: v if isinstance(v, NDArray | Closure) else array(v),
+        lambda fields: ADT(0, fields),
+    )
 
 
 # ------------------------------------------------------------------------------------ the machine

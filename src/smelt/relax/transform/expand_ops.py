@@ -45,13 +45,14 @@ def _expanded(node: RelaxExpr, names: Collection[str] | None) -> RelaxExpr | Non
         return node.value.items[node.index]
     if not isinstance(node, Call) or not isinstance(node.op, GraphOp):
         return None
-    if names is not None and node.op.name not in names:
+    op = node.op
+    if names is not None and op.name not in names:
         return None
-    if node.op.needs:
+    if op.needs:
         node = node.replace(
-            args=tuple([folded(a) if i in node.op.needs else a for i, a in enumerate(node.args)])
+            args=tuple([folded(a) if i in op.needs else a for i, a in enumerate(node.args)])
         )
-    made = node.op.expand(node)
+    made = op.expand(node)
     if node.name and isinstance(made, Call) and not made.name:
         return made.replace(name=node.name)
     return made
