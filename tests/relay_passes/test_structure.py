@@ -109,7 +109,7 @@ def test_an_error_shows_the_call() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda x: relay.GlobalVar("g")(x), "the module has no function 'g'; it has: main"),
+        (lambda x: relay.GlobalVar("g")(x), "the module has no function 'g'"),
         (lambda x: relay.GlobalVar("main")(x, x), "2 operands for 1 parameters"),
         (
             lambda x: relay.Call(relay.Function([(p := relay.var("p", shape=(3,)))], p), [x]),

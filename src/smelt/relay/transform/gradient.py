@@ -315,7 +315,7 @@ def _conv2d(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
     if (a["data_layout"], a["kernel_layout"], a["out_layout"]) not in _PLAIN_CONV:
         raise Unsupported(
             f"gradient: nn.conv2d with data_layout={a['data_layout']!r}, "
-            f"kernel_layout={a['kernel_layout']!r}; legal: NCHW with OIHW, which ConvertLayout gives"
+            f"kernel_layout={a['kernel_layout']!r}; legal: NCHW with OIHW (see ConvertLayout)"
         )
     same = {k: a[k] for k in ("strides", "padding", "dilation", "groups")}
     kernel = dims(w)[2:]
