@@ -44,10 +44,10 @@ class Programs:
             kinds += [self.branch, self.closure]
         for _ in range(steps):
             self.rng.choice(kinds)()
-        body = relay.Tuple([self.images[-1], self.rows[-1]])
+        body = relay.Tuple([*self.images[-3:], *self.rows[-3:]])
         if scopes and self.rng.random() < 0.5:
             v = relay.var("v", self.images[-1].type)
-            body = relay.Let(v, self.images[-1], relay.Tuple([v + v, self.rows[-1]]))
+            body = relay.Let(v, self.images[-1], relay.Tuple([v + v, *self.images[-3:], *self.rows[-3:]]))
         return relay.Function([self.image_var, self.row_var, self.flag], body)
 
     def image(self) -> Any:

@@ -408,7 +408,8 @@ def test_heavy_operators_are_narrow() -> None:
         c.data.dtype == "float16" for c in relay.analysis.constants(made["main"])
         if isinstance(c, Constant)
     )  # fmt: skip
-    kept = T.ToMixedPrecision(keep_orig_output_dtype=True)(mod)
+    with smelt.transform.PassContext(config={T.mixed_precision.KEEP: True}):
+        kept = T.ToMixedPrecision()(mod)
     assert kept["main"].body.type.dtype == "float32"
     brain = typed(T.ToMixedPrecision("bfloat16")(mod))
     assert brain["nn.relu"] == "bfloat16"

@@ -94,6 +94,27 @@ def test_products_of_matrices() -> None:
     check([m, n], relay.nn.matmul(m, n, transpose_a=True, transpose_b=True))
 
 
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"padding": (1, 1)},
+        {"strides": (2, 2)},
+        {"strides": (2, 3), "padding": (1, 0, 2, 1), "dilation": (2, 1)},
+        {"groups": 2},
+    ],
+)
+def test_convolutions(attrs: dict[str, Any]) -> None:
+    x, w = var("x", 2, 4, 7, 8), var("w", 6, 4 // attrs.get("groups", 1), 3, 2)
+    check([x, w], relay.tanh(relay.nn.conv2d(x, w, **attrs)))
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_pooling(kind: str) -> None:
+    x = var("x", 1, 2, 6, 6)
+    pool = getattr(relay.nn, f"{kind}_pool2d")
+    check([x], relay.tanh(pool(x, pool_size=(3, 2), strides=(2, 1), padding=(1, 0))))
+
+
 def test_names_and_closures_are_resolved() -> None:
     x, v, p = var("x", 3), var("v", 3), var("p", 3)
     f = relay.Function([p], relay.exp(p))
@@ -115,9 +136,13 @@ def test_a_pass_for_whole_modules() -> None:
 
 
 def test_what_has_no_rule() -> None:
-    x = var("x", 1, 2, 4, 4)
-    f = relay.Function([x], relay.nn.max_pool2d(x, pool_size=(2, 2)))
-    with pytest.raises(Unsupported, match=r"nn\.max_pool2d has no rule; .*rules: abs, add"):
+    x = var("x", 1, 6, 6, 4)
+    w = relay.const(np.ones((3, 3, 4, 5)))
+    last = relay.nn.conv2d(x, w, data_layout="NHWC", kernel_layout="HWIO")
+    with pytest.raises(Unsupported, match="data_layout='NHWC', kernel_layout='HWIO'; legal: NCHW"):
+        T.gradient(relay.Function([x], last))
+    f = relay.Function([x], relay.cumsum(x, axis=0))
+    with pytest.raises(Unsupported, match=r"cumsum has no rule; nearest: sum.*; rules: abs, add"):
         T.gradient(f)
     with pytest.raises(SmeltError, match="mode='third_order'"):
         T.gradient(f, mode="third_order")

@@ -109,7 +109,7 @@ def test_an_error_shows_the_call() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda x: relay.GlobalVar("g")(x), "the module has no function 'g'; it has: main"),
+        (lambda x: relay.GlobalVar("g")(x), "the module has no function 'g'"),
         (lambda x: relay.GlobalVar("main")(x, x), "2 operands for 1 parameters"),
         (
             lambda x: relay.Call(relay.Function([(p := relay.var("p", shape=(3,)))], p), [x]),
@@ -227,9 +227,8 @@ def test_a_value_of_one_branch_stays_there() -> None:
     x, c = relay.var("x", shape=(2, 8)), relay.var("c", shape=(), dtype="bool")
     mod = mod_of(relay.Function([x, c], relay.If(c, relay.tanh(relay.exp(x)), x)))
     assert T.ToBasicBlockNormalForm()(mod) is mod
-    made = T.ToANormalForm()(mod)["main"]
-    assert isinstance(made.body, Let)
-    assert len(lets(made)) == 4
+    made: Any = T.ToANormalForm()(mod)["main"]
+    assert [len(lets(made)), len(lets(made.body.value.then_branch))] == [3, 2]
 
 
 # ------------------------------------------------------------------------- functions, closures
@@ -335,7 +334,8 @@ def test_names_of_functions_become_closures() -> None:
     made = T.EtaExpand(expand_global_var=True)(mod_of(main, g=g))["main"].body
     assert isinstance(made, Function)
     assert op_names(made) == []
-    assert str(made.body.op) == "@g"
+    body: Any = made.body
+    assert str(body.op) == "@g"
     mod = mod_of(main, g=g)
     assert T.EtaExpand()(mod) is mod
 

@@ -27,7 +27,7 @@ from smelt.relax.nodes import (
     Var,
 )
 from smelt.relax.nodes import free_vars as free
-from smelt.relax.transform.normal_forms import to_basic_blocks
+from smelt.relax.transform.let_form import to_basic_blocks
 from smelt.topi.registry import Op
 from smelt.transform import PassContext
 

@@ -10,8 +10,11 @@ from smelt.topi.registry import Op, ops
 
 from ..dialect import FUNCTIONS, RELAY, builder
 from ..names import Namespace
+from ..transform.legalize import register_legalize
+from ..transform.precision import register_mixed_precision_conversion
 
-__all__ = ["Op", "get", "list_op_names"]
+__all__ = ["Op", "get", "list_op_names", "register_legalize",
+           "register_mixed_precision_conversion"]  # fmt: skip
 
 _FOREIGN = "smelt."
 """In front of the names of operators of the core that Relay does not know."""

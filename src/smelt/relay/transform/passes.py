@@ -1,4 +1,4 @@
-"""How Relay's passes are made: names, levels, what they need before them."""
+"""How Relay's passes are made: their names and levels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from typing import Any, overload
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.transform import make_pass
-from smelt.relax.nodes import Function, dialect_of
-from smelt.relax.transform.expand_ops import expand_ops
+from smelt.relax.nodes import Function
 from smelt.transform import Pass, PassContext, PassInfo
 
-from ..dialect import RELAY
-from ..lift import lift
-
-__all__ = ["LEVELS", "core_pass", "function_pass", "graph_pass", "nearest"]
+__all__ = ["LEVELS", "function_pass", "graph_pass", "nearest"]
 
 GraphPass = Callable[[IRModule], IRModule]
 
@@ -44,9 +40,6 @@ LEVELS: Mapping[str, int] = {
 }  # fmt: skip
 """The lowest opt_level at which a Sequential runs a pass."""
 
-REQUIRED: Mapping[str, tuple[str, ...]] = {}
-"""What a Sequential must have run before a pass; passes here look at their input themselves."""
-
 
 class RelayPass(Pass):
     """A pass on modules with a classic name."""
@@ -63,19 +56,7 @@ class RelayPass(Pass):
 
 def graph_pass(name: str, fn: GraphPass) -> Pass:
     """A pass by its classic name."""
-    return RelayPass(fn, PassInfo(name, LEVELS[name], REQUIRED.get(name, ())))
-
-
-def core_pass(name: str, fn: GraphPass) -> Pass:
-    """A pass on the core's operators: Relay's are expanded for it and lifted again after it."""
-
-    def run(mod: IRModule) -> IRModule:
-        own = any(
-            isinstance(f, Function) and dialect_of(f) is RELAY for f in mod.functions.values()
-        )
-        return lift(fn(expand_ops(mod))) if own else fn(mod)
-
-    return graph_pass(name, run)
+    return RelayPass(fn, PassInfo(name, LEVELS[name]))
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -16,16 +16,16 @@ from smelt.relax.nodes import (
     call_function,
     free_vars,
 )
+from smelt.relax.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from smelt.relax.transform.eliminate_dead_code import eliminate_dead_code, eliminate_dead_lets
 from smelt.relax.transform.fold_calls import fold_calls, fold_expression
 from smelt.relax.transform.group_ops import group_ops, ungroup_ops
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.inline import inline_called, inline_marked
 from smelt.relax.transform.lambda_lift import lambda_lift
+from smelt.relax.transform.let_form import anf_expression, to_anf, to_basic_blocks
 from smelt.relax.transform.normal_form import inline_functions, to_graph_normal_form
-from smelt.relax.transform.normal_forms import anf_expression, to_anf, to_basic_blocks
 from smelt.relax.transform.rewriting import transform_functions
-from smelt.relax.transform.share_values import share_values
 from smelt.topi.registry import Op
 from smelt.transform import Pass, PassContext
 
@@ -102,7 +102,7 @@ def ToGraphNormalForm() -> Pass:
 
 def EliminateCommonSubexpr(fskip: Callable[[Any], bool] | None = None) -> Pass:
     """Calls that compute the same become one. fskip: says of a call that it is left alone."""
-    return graph_pass("EliminateCommonSubexpr", lambda mod: share_values(mod, fskip))
+    return graph_pass("EliminateCommonSubexpr", lambda mod: eliminate_common_subexpr(mod, fskip))
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
