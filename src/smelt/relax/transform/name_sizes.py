@@ -1,4 +1,4 @@
-"""Sizes get names of their own: the host program, its callers and its messages know them by name."""
+"""Sizes get names of their own: the host program, its callers and messages know them by name."""
 
 from __future__ import annotations
 
