@@ -71,7 +71,18 @@ def build_prefix() -> Sequential:
 
 def patterns(count: int) -> list[Any]:
     """Different patterns of two to five operators, most of which fit somewhere in BERT."""
-    unary = ("nn.relu", "tanh", "erf", "sqrt", "exp", "sigmoid", "nn.softmax", "cast", "copy", "abs")
+    unary = (
+        "nn.relu",
+        "tanh",
+        "erf",
+        "sqrt",
+        "exp",
+        "sigmoid",
+        "nn.softmax",
+        "cast",
+        "copy",
+        "abs",
+    )
     binary = ("add", "multiply", "divide", "subtract", "power", "nn.dense", "nn.batch_matmul",
               "nn.matmul", "maximum", "minimum")  # fmt: skip
     made: list[Any] = []
@@ -98,9 +109,11 @@ def matches(body: Any, pattern: Any) -> int:
     found = set()
     relay.analysis.post_order_visit(
         made,
-        lambda n: found.add(n)
-        if isinstance(n, relay.Function) and "PartitionedFromPattern" in n.attrs
-        else None,
+        lambda n: (
+            found.add(n)
+            if isinstance(n, relay.Function) and "PartitionedFromPattern" in n.attrs
+            else None
+        ),
     )
     return len(found)
 

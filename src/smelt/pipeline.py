@@ -29,6 +29,7 @@ from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
+from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
@@ -59,6 +60,7 @@ GraphPass = Callable[..., IRModule]
 GRAPH: tuple[tuple[int, GraphPass], ...] = (
     # (lowest opt_level, pass)
     (0, inline_functions),  # names, and functions called in place, are dissolved
+    (0, name_sizes),  # symbolic sizes get names of their own
     (0, expand_ops),  # the operators of a face become the core's
     (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator

@@ -18,6 +18,7 @@ from smelt.ir.errors import (
     TypeMismatch,
     Unsupported,
 )
+from smelt.relax.interpret import interpret
 from smelt.runtime import cpu
 from smelt.target import Target
 from smelt.transform import PassContext, Sequential
@@ -33,20 +34,36 @@ def run(lib: Any) -> Any:
     return m.get_output(0).numpy()
 
 
+@pytest.mark.parametrize(("level", "count"), [(0, 3), (1, 1), (3, 1)])
+def test_conv_norm_relu_becomes_one_kernel(level: int, count: int) -> None:
+    rng = np.random.default_rng(0)
+    x = relay.var("x", shape=(1, 4, 28, 28))
+    w = relay.const(rng.standard_normal((8, 4, 3, 3)).astype("float32"))
+    norm = [relay.const(rng.uniform(0.5, 1, 8).astype("float32")) for _ in range(4)]
+    y = relay.nn.relu(relay.nn.batch_norm(relay.nn.conv2d(x, w, padding=1), *norm)[0])
+    mod = relay.IRModule.from_expr(relay.Function([x], y))
+    with PassContext(opt_level=level):
+        lib = relay.build(mod)
+    assert len(lib.function_metadata) == count
+    image = rng.standard_normal((1, 4, 28, 28)).astype("float32")
+    close(lib.lib(image), interpret(mod["main"], image)[0])
+
+
 def test_the_graph_is_told_as_json() -> None:
     lib = relay.build(small())
     graph = json.loads(lib.get_graph_json())
     nodes = graph["nodes"]
     assert [n["name"] for n in nodes] == ["x", "p0", "p1", *lib.function_metadata]
     assert graph["arg_nodes"] == [0, 1, 2]
-    # one kernel, which writes its result row-major itself
+    # the convolution, which writes channels last, and the copy that makes the result row-major
     assert nodes[3]["inputs"] == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
-    assert nodes[3]["attrs"]["func_name"] == lib.lib.metadata["kernels"][0]["name"]
-    assert graph["heads"] == [[3, 0, 0]]
+    assert nodes[4]["inputs"] == [[3, 0, 0]]
+    assert nodes[4]["attrs"]["func_name"] == lib.lib.metadata["kernels"][-1]["name"] == "copy"
+    assert graph["heads"] == [[4, 0, 0]]
     image = [1, 3, 4, 4]
-    assert graph["attrs"]["shape"][1] == [[1, 2, 4, 4], [3, 2, 3, 3], [3, 1, 1], image]
-    assert graph["attrs"]["storage_id"][1] == [0, 1, 2, 3]
-    assert graph["node_row_ptr"] == [0, 1, 2, 3, 4]
+    assert graph["attrs"]["shape"][1] == [[1, 2, 4, 4], [3, 2, 3, 3], [3, 1, 1], image, image]
+    assert graph["attrs"]["storage_id"][1] == [0, 1, 2, 3, 4]
+    assert graph["node_row_ptr"] == [0, 1, 2, 3, 4, 5]
     params = lib.get_params()
     assert {n: p.shape for n, p in params.items()} == {"p0": (3, 2, 3, 3), "p1": (3, 1, 1)}
     shown, module, again = lib
@@ -238,7 +255,8 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.transform.FuseOps()(3),
         TypeMismatch,
-        "relay.transform.FuseOps takes an IRModule, not int; IRModule.from_expr(function) makes one",
+        "relay.transform.FuseOps takes an IRModule, not int; "
+        "IRModule.from_expr(function) makes one",
     ),
 ]
 

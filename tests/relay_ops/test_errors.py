@@ -81,7 +81,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "an attribute": (
         lambda: relay.nn.conv2d(IMAGE, WEIGHT, stride=2),
         "nn.conv2d has no attribute 'stride'; nearest: strides; attributes: strides, padding, "
-        "dilation, groups, channels, kernel_size, data_layout, kernel_layout, out_layout, out_dtype",
+        "dilation, groups, channels, kernel_size, data_layout, kernel_layout, out_layout, "
+        "out_dtype",
     ),
     "an attribute that is missing": (
         lambda: relay.split(MATRIX),
@@ -98,8 +99,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a refused operator": (
         lambda: relay.nn.contrib_conv2d_gemm_weight_transform(WEIGHT, 4, 4),
-        "relay.nn.contrib_conv2d_gemm_weight_transform is not an operator of smelt; write nn.conv2d "
-        "(nn.conv3d); the compiler chooses the algorithm and packs the weight",
+        "relay.nn.contrib_conv2d_gemm_weight_transform is not an operator of smelt; write "
+        "nn.conv2d (nn.conv3d); the compiler chooses the algorithm and packs the weight",
     ),
     "a size that depends on data": (
         lambda: smelt.compile(relay.IRModule.from_expr(relay.reshape(MATRIX, SIZE))),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from smelt import relay
 from smelt.ir.errors import Unsupported
+from smelt.relax.nodes import call
 from smelt.relay.ops.refused import REFUSED
 
 ROOT = """
@@ -58,6 +61,10 @@ reshape sparse_to_dense squeeze strided_slice tile topk zeros
     "memory": "alloc_storage alloc_tensor kill",
     "vm": "invoke_tvm_op shape_func shape_of reshape_tensor",
 }
+PARTS = ("plain", "moves", "nn", "more")
+SAME = {"vm.shape_of"}
+"""Second names of operators."""
+
 NAMES = [*ROOT.split(), *[f"nn.{n}" for n in NN.split()]]
 NAMES += [f"{group}.{n}" for group, names in OTHERS.items() for n in names.split()]
 
@@ -72,8 +79,15 @@ def test_every_name_is_an_operator() -> None:
 def test_what_is_refused_says_what_to_do(name: str) -> None:
     op = relay.op.get(name)
     with pytest.raises(Unsupported, match="is not an operator of smelt") as caught:
-        relay.Call(op, [relay.const(1.0)])
+        call(op, relay.const(1.0))
     assert REFUSED[name] in str(caught.value)
+
+
+def test_every_operator_has_a_case() -> None:
+    pytest.importorskip("torch")
+    cases = [importlib.import_module(f"tests.relay_ops.cases_{part}").CASES for part in PARTS]
+    have = {c.name for many in cases for c in many}
+    assert sorted(set(NAMES) - have - set(REFUSED) - SAME) == []
 
 
 def test_operators_say_what_they_are() -> None:

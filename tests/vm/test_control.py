@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from smelt.byoc import Json, register_codegen
+from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
+from smelt.runtime import register_runtime
+from tests.byoc.support import NAME, affine, affine_python, registered
 
 from .support import both, f32, main, num, relay, scalar
 
@@ -238,3 +242,21 @@ def test_equal_segments_are_compiled_once() -> None:
     y = relay.exp(relay.add(x, relay.const(1.0)))
     main([c, x], relay.If(c, f(x), y), mod)
     assert len(relay.vm.compile(mod).lib) == 1
+
+
+def test_functions_of_other_compilers_are_part_of_segments() -> None:
+    with registered():
+        register_codegen(NAME)(lambda func, symbol, module: Json("{}", {}))
+        register_runtime(NAME)(affine_python)
+        for rows in (3, SizeVar("n", "int64")):
+            mod = affine(rows)
+            f = mod["main"]
+            c = relay.var("c", shape=(), dtype="bool")
+            mod["main"] = relay.Function([c, *f.params], relay.If(c, f.body, f.params[0]))
+            exe = relay.vm.compile(mod)
+            assert len(exe.lib) == 1
+            run = relay.create_executor("vm", mod).evaluate()
+            x = f32(np.arange(12).reshape(3, 4))
+            want = relay.create_executor("debug", mod).evaluate()(True, x).numpy()
+            np.testing.assert_allclose(run(True, x).numpy(), want, rtol=1e-5)
+            np.testing.assert_array_equal(run(False, x).numpy(), x)

@@ -184,9 +184,10 @@ def test_a_network_is_the_same_in_all_forms() -> None:
     x = np.random.default_rng(2).standard_normal((1, 3, 8, 8)).astype("float32")
     found = [
         relay.create_executor(kind, mod, smelt.cpu(0), "llvm", params).evaluate()(x).numpy()
-        for kind in ("debug", "graph", "vm")
+        for kind in ("debug", "graph", "vm", "aot")
     ]
-    np.testing.assert_array_equal(found[1], found[2])  # one segment is the same native code
+    for other in found[2:]:  # one segment is the same native code
+        np.testing.assert_array_equal(found[1], other)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-6)
 
 
@@ -230,9 +231,10 @@ def test_what_other_forms_refuse() -> None:
          "a tensor whose size only the run tells in @main: arange(0, x, 1)"),
     ]  # fmt: skip
     for mod, found in cases:
-        with pytest.raises(smelt.ir.errors.CompileError) as caught:
-            relay.build(mod, "llvm")
-        says(caught, f"the graph executor runs straight programs only; found {found}{advice}")
+        for form in ("graph", "aot"):
+            with pytest.raises(smelt.ir.errors.CompileError) as caught:
+                relay.build(mod, "llvm", executor=form)
+            says(caught, f"the {form} executor runs straight programs only; found {found}{advice}")
 
 
 def test_errors_of_types() -> None:
@@ -304,3 +306,32 @@ def test_errors_of_the_run(exe: VMExecutable) -> None:
         relay.create_executor("grph")
     says(kind, "create_executor: no kind 'grph'; nearest: 'graph'; "
          "kinds: 'debug', 'graph', 'vm', 'aot'")  # fmt: skip
+
+
+def test_branches_far_inside_each_other_are_refused() -> None:
+    y = scalar("y")
+    deep = y
+    for n in range(101):
+        deep = relay.If(relay.less(y, num(n)), num(n), deep)
+    with pytest.raises(smelt.ir.errors.Unsupported) as caught:
+        relay.vm.compile(main([y], deep))
+    says(caught, "@main: more than 100 branches, clauses and closures stand inside each other; "
+         "move the inner ones into a function of the module")  # fmt: skip
+
+
+def test_operands_of_another_kind_are_refused() -> None:
+    p = Prelude()
+    number = relay.scalar_type("int32")
+    f, xs = relay.var("f", relay.FuncType([number], number)), relay.var("xs", p.List(number))
+    vm = VirtualMachine(relay.vm.compile(main([f, xs], p.sum(p.map(f, xs)), p.mod)))
+    y = scalar("y")
+    other = VirtualMachine(relay.vm.compile(main([], relay.Function([y], relay.add(y, num(1))))))
+    one = ADT(1, [np.int32(1), ADT(0, [], "nil")], "cons")
+    for xs0, text in [
+        (np.int32(1), "a value of a data type where a ndarray"),
+        (ADT(1, [np.int32(1)], "cons"), "a value with 2 fields or more where a ADT"),
+        (one, "a function of its own where a Closure"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            vm.run(other.run(), xs0)
+        says(caught, f"the program takes {text} was given; see the operands' types")

@@ -17,7 +17,15 @@ from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, Tu
 from smelt.relax.nodes import Tuple as GraphTuple
 from smelt.relax.nodes import Var as GraphVar
 from smelt.relax.nodes import call as graph_call
-from smelt.relax.views import VIEW_NAMES, View, dense, dense_in_order, is_dense, view_of
+from smelt.relax.views import (
+    VIEW_NAMES,
+    View,
+    dense,
+    dense_in_order,
+    is_dense,
+    transpose_axes,
+    view_of,
+)
 from smelt.topi.registry import Op
 
 from .layout import channel_operands, keeps_channels_last, kernel_order, may_write_rows
@@ -190,7 +198,10 @@ class _Planner:
             else (id(source), tuple(range(rank)))
         )
         if origin is not None and isinstance(v.op, Op) and v.op.name == "transpose":
-            self.origin[id(v)] = origin[0], tuple([origin[1][a] for a in v.attrs["axes"]])
+            self.origin[id(v)] = (
+                origin[0],
+                tuple([origin[1][a] for a in transpose_axes(v.attrs, len(origin[1]))]),
+            )
 
     def ask(self, v: Call, source: RelaxExpr) -> None:
         """Restart with the source in the order that makes this value a view, where possible."""

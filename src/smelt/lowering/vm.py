@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.errors import CompileError, InternalError
+from smelt.ir.errors import CompileError, InternalError, Unsupported
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
@@ -50,6 +50,10 @@ from .vm_registers import assigned
 from .vm_segments import Build, Segments, segment_function
 
 __all__ = ["compile_vm", "refuse_control", "vm_construct"]
+
+
+_DEEPEST = 100
+"""Regions inside each other: the compiler recurs into them."""
 
 
 def compile_vm(mod: IRModule, build: Build) -> Program:
@@ -125,6 +129,7 @@ class _Module:
         self.made: list[VMFunction | None] = []
         self.constants: dict[int, tuple[int, Constant]] = {}
         self.wrapped: dict[Constructor, int] = {}
+        self.depth = 0
 
     def program(self) -> Program:
         """Write all functions."""
@@ -300,11 +305,18 @@ class _Emitter:
 
     def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Node, int]) -> None:
         """Write a region inside this one, which knows some more variables."""
+        self.module.depth += 1
+        if self.module.depth > _DEEPEST:
+            raise Unsupported(
+                f"@{self.name}: more than {_DEEPEST} branches, clauses and closures stand inside "
+                "each other; move the inner ones into a function of the module"
+            )
         self.scopes.append(dict(bound))
         self.visible.append({v for v in bound if isinstance(v, Var)})
         self.region(root, result)
         self.scopes.pop()
         self.visible.pop()
+        self.module.depth -= 1
 
     def segment(self, operators: Sequence[RelaxExpr], wanted: Sequence[RelaxExpr]) -> None:
         """Write the call of the native code that computes some operators' results."""
@@ -493,7 +505,7 @@ def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
     operator_from: dict[Node, int] = {}
     level_of: dict[Node, int] = {}
     for node in inside:
-        needed = scope.needed(node, own)
+        needed = scope.needed(node)
         if _is_inside(node, own, scope):
             level_of[node] = max([operator_from.get(n, 0) for n in needed], default=0)
             control_from[node], operator_from[node] = level_of[node] + 1, level_of[node]
@@ -537,7 +549,7 @@ def _wanted(
         operator = _is_inside(node, own, scope)
         if operator or _is_control(node):
             level = level_of[node] if operator else None
-            for n in scope.needed(node, own):
+            for n in scope.needed(node):
                 want(n, level)
     for node in inside[-1:]:  # the region's value
         want(node, None)

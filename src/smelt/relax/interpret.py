@@ -168,6 +168,8 @@ def _tag(c: Constructor, module: IRModule | None) -> int:
     if module is None:
         raise TypeMismatch(f"the constructor {c.name} is called, but no module is given")
     return constructor_tag(module, c)
+
+
 def _by_definition(op: Op, args: list[Array | None], attrs: Mapping[str, Any]) -> Any:
     """A user's own operator has one definition only: its tensor expression, interpreted."""
     types = [

@@ -23,6 +23,7 @@ from . import (
     ops,
     parser,
     prelude,
+    testing,
     transform,
     ty,
     vm,
@@ -80,7 +81,7 @@ TupleType: _Any = ty.TupleType
 Type: _Any = ty.Type
 
 nn, image, vision = op.nn, op.image, op.vision
-random, annotation = op.random, op.annotation
+random, annotation, dyn = op.random, op.annotation, op.dyn
 
 __all__ = [
     "Any",
@@ -133,6 +134,7 @@ __all__ = [
     "build",
     "const",
     "create_executor",
+    "dyn",
     "expr",
     "expr_functor",
     "fromtext",
@@ -147,6 +149,7 @@ __all__ = [
     "prelude",
     "save_param_dict",
     "scalar_type",
+    "testing",
     "transform",
     "ty",
     "var",

@@ -69,7 +69,7 @@ def build(
     if mod_name != "default":
         plain.attrs["name"] = mod_name
     plain = bind_params(plain, params or {})
-    refuse_control(plain, "the graph executor")
+    refuse_control(plain, f"the {form.name} executor")
     if context.plain:
         fused = optimize(plain, context.options)
     else:

@@ -333,6 +333,8 @@ def _run(program: Program, function: VMFunction, args: list[Any]) -> Any:
             target = i[-2]
             if op in ("InvokeClosure", "TailClosure"):
                 closure = regs[target]
+                if type(closure) is not Closure or closure.program is not program:
+                    raise _unfit("a function of its own", closure)
                 target, given = closure.function, [*closure.captured, *given]
             if op in ("Invoke", "InvokeClosure"):
                 frames.append((code, regs, at, i[1]))
@@ -345,8 +347,18 @@ def _arrays(regs: list[Any], places: Sequence[int]) -> list[np.ndarray]:
     found = []
     for p in places:
         v = regs[p]
-        found.append(v if type(v) is np.ndarray else v.numpy())
+        if type(v) is not np.ndarray:
+            if type(v) is not NDArray:
+                raise _unfit("a tensor", v)
+            v = v.numpy()
+        found.append(v)
     return found
+
+
+def _unfit(wanted: str, value: Any) -> InputError:
+    """The error of an operand that is of another kind than the program takes."""
+    kind = "a tuple" if type(value) is tuple else f"a {type(value).__name__}"
+    return InputError(f"the program takes {wanted} where {kind} was given; see the operands' types")
 
 
 def _move(program: Program, regs: list[Any], i: Any) -> None:
@@ -378,16 +390,22 @@ def _tuple(program: Program, regs: list[Any], i: Any) -> None:
 
 
 def _closure(program: Program, regs: list[Any], i: Any) -> None:
-    regs[i[1]] = Closure(i[2], tuple([regs[a] for a in i[3]]))
+    regs[i[1]] = Closure(i[2], tuple([regs[a] for a in i[3]]), program)
 
 
 def _field(program: Program, regs: list[Any], i: Any) -> None:
     whole = regs[i[2]]
-    regs[i[1]] = (whole if type(whole) is tuple else whole.fields)[i[3]]
+    try:
+        regs[i[1]] = (whole if type(whole) is tuple else whole.fields)[i[3]]
+    except (AttributeError, IndexError):
+        raise _unfit(f"a value with {i[3] + 1} fields or more", whole) from None
 
 
 def _tag(program: Program, regs: list[Any], i: Any) -> None:
-    regs[i[1]] = regs[i[2]].tag
+    try:
+        regs[i[1]] = regs[i[2]].tag
+    except AttributeError:
+        raise _unfit("a value of a data type", regs[i[2]]) from None
 
 
 def _constant(program: Program, regs: list[Any], i: Any) -> None:
