@@ -47,7 +47,9 @@ class Programs:
         body = relay.Tuple([*self.images[-3:], *self.rows[-3:]])
         if scopes and self.rng.random() < 0.5:
             v = relay.var("v", self.images[-1].type)
-            body = relay.Let(v, self.images[-1], relay.Tuple([v + v, *self.images[-3:], *self.rows[-3:]]))
+            body = relay.Let(
+                v, self.images[-1], relay.Tuple([v + v, *self.images[-3:], *self.rows[-3:]])
+            )
         return relay.Function([self.image_var, self.row_var, self.flag], body)
 
     def image(self) -> Any:

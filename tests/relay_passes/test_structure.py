@@ -437,3 +437,15 @@ def functions_and_values(f: Any) -> list[Any]:
     found: list[Any] = []
     relay.analysis.post_order_visit(f, found.append)
     return found
+
+
+@pytest.mark.parametrize("name", ["FuseOps", "AlterOpLayout", "ToANormalForm", "CanonicalizeCast",
+                                  "ToMixedPrecision", "SimplifyExpr", "PartialEvaluate",
+                                  "DynamicToStatic"])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:ToMixedPrecision")
+def test_sizes_that_only_the_data_tell(name: str) -> None:
+    x, s = relay.var("x", shape=(4, 4)), relay.var("s", shape=(2,), dtype="int64")
+    y = relay.tanh(relay.dyn.reshape(relay.nn.relu(x), s))
+    mod = T.InferType()(mod_of(relay.Function([x, s], relay.Tuple([y, relay.argwhere(x)]))))
+    made = T.InferType()(getattr(T, name)()(mod))
+    assert set(op_names(made)) >= {"nn.relu", "dyn.reshape", "tanh", "argwhere"}

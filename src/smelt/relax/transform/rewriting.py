@@ -13,6 +13,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import IncompleteType, Type
 from smelt.relax.adt import Match
+from smelt.relax.host_ops import needs_values
 from smelt.relax.nodes import (
     Call,
     Function,
@@ -25,6 +26,7 @@ from smelt.relax.nodes import (
     Var,
     call,
     call_function,
+    incomplete,
 )
 from smelt.topi.registry import Op
 
@@ -32,6 +34,7 @@ __all__ = [
     "calls_of",
     "inlined",
     "instantiated",
+    "kind_of",
     "map_functions",
     "renewed_call",
     "transform",
@@ -91,6 +94,14 @@ def renewed_call(node: Call, *args: RelaxExpr | None, **attrs: Any) -> Call:
     given = [a for a in args if a is not None]
     made = call_function(node.op, given)
     return made.replace(attrs=node.attrs, name=node.name)
+
+
+def kind_of(node: Call) -> str:
+    """The fusion kind of a call; opaque where types or values have to be known first."""
+    types = [None if a is None else a.type for a in node.args]
+    if not isinstance(node.op, Op) or needs_values(node) or any(incomplete(t) for t in types):
+        return "opaque"
+    return node.op.instance(types, node.attrs).kind  # type: ignore[arg-type]
 
 
 def calls_of(root: Any) -> Counter[str]:

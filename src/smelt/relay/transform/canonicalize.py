@@ -9,7 +9,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
-from smelt.relax.transform.rewriting import map_functions, transform, uses_of
+from smelt.relax.transform.rewriting import kind_of, map_functions, transform, uses_of
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
@@ -101,9 +101,7 @@ def _widens(n: Any) -> bool:
 
 
 def _light(n: Call) -> bool:
-    types = [None if a is None else a.type for a in n.args]
-    kinds = ("elementwise", "broadcast", "injective")
-    return isinstance(n.op, Op) and n.op.instance(types, n.attrs).kind in kinds  # type: ignore[arg-type]
+    return kind_of(n) in ("elementwise", "broadcast", "injective")
 
 
 # ----------------------------------------------------------------------------------- SplitArgs

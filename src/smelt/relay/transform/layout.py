@@ -21,7 +21,7 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
 )
-from smelt.relax.transform.rewriting import map_functions, renewed_call
+from smelt.relax.transform.rewriting import kind_of, map_functions, renewed_call
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
@@ -199,9 +199,7 @@ class _Convert:
         handler = _HANDLERS.get(name)
         if handler is not None:
             return handler(self, n)
-        types = [None if a is None else a.type for a in n.args]
-        kind = n.op.instance(types, n.attrs).kind
-        return self.broadcast(n) if kind in ("elementwise", "broadcast") else None
+        return self.broadcast(n) if kind_of(n) in ("elementwise", "broadcast") else None
 
     # -------------------------------------------------------------------------------- kinds
 
