@@ -25,6 +25,7 @@ from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
 from smelt.lowering.vm import refuse_control
 from smelt.lowering.watch import dump_folder, write_text
+from smelt.relax.nodes import RelaxExpr
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.expand_ops import expand_ops
@@ -87,7 +88,7 @@ def compile(
 ) -> Executable:
     """A trained model as an executable for this machine.
 
-    model     path of an ONNX file, its bytes, an onnx.ModelProto, or an IRModule
+    model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
     target    e.g. "llvm -mcpu=native" (the default)
     shapes    per input, extents that replace the file's: numbers, or names of symbolic sizes
     options   see `Options`
@@ -211,6 +212,8 @@ def as_target(target: str | Target | None) -> Target:
 
 def import_model(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
     """A model in any accepted form as a module of graph functions."""
+    if isinstance(model, RelaxExpr):
+        model = IRModule.from_expr(model)
     if isinstance(model, IRModule):
         if shapes:
             raise CompileError("shapes are given with the model file; this is an IRModule already")

@@ -40,11 +40,11 @@ def test_relay_builds_fuses_prints_parses_and_matches_it() -> None:
 
 
 def test_scripts_know_it() -> None:
-    mod = parse("""
+    main = parse("""
 @R.function
 def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
     v0 = R.scaled_swish(x, beta=0.5)
     return v0
 """)
-    assert np.allclose(smelt.compile(mod)(A), swish(A, 0.5), atol=1e-6)
-    assert "R.scaled_swish(x, beta=0.5)" in mod.script()
+    assert np.allclose(smelt.compile(main)(A), swish(A, 0.5), atol=1e-6)
+    assert "R.scaled_swish(x, beta=0.5)" in main.script()
