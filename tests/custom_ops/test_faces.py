@@ -14,7 +14,7 @@ A = np.linspace(-2, 2, 32).reshape(4, 8).astype("float32")
 
 
 @smelt.op
-def scaled_swish(x: te.Tensor, *, beta: float = 1.0) -> te.Tensor:
+def scaled_swish(x: te.Tensor, *, beta: float = 1.0) -> Any:
     """x * sigmoid(beta * x)"""
     return te.compute(x.shape, lambda *i: x[i] / (1 + te.exp(-beta * x[i])), name="scaled_swish")
 
@@ -40,7 +40,7 @@ def test_relay_builds_fuses_prints_parses_and_matches_it() -> None:
 
 
 def test_scripts_know_it() -> None:
-    main = parse("""
+    main: Any = parse("""
 @R.function
 def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
     v0 = R.scaled_swish(x, beta=0.5)
