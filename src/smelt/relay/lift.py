@@ -123,6 +123,8 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "depth_to_space": ("nn.depth_to_space", {"block": "block_size", "mode": "mode"}),
     "space_to_depth": ("nn.space_to_depth", {"block": "block_size"}),
     "trilu": ("trilu", {"k": "k", "upper": "upper"}),
+    "fixed_point_multiply": ("fixed_point_multiply", {}),
+    "fixed_point_multiply_per_axis": ("fixed_point_multiply_per_axis", {}),
     "full": ("full", {"value": "fill_value", "shape": "shape", "dtype": "dtype"}),
     "arange": (
         "arange",
@@ -182,7 +184,7 @@ def _describe(call: Call) -> Described:
     return name, {k: v for k, v in attrs.items() if (k, v) not in _USUAL}
 
 
-_USUAL = (("reverse", False),)
+_USUAL = (("reverse", False), ("rounding", "upward"))
 """Attributes that Relay does not have, with the values that Relay's operators mean."""
 
 _FIRST = ("nn.batch_norm",)
