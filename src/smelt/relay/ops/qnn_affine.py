@@ -1,7 +1,7 @@
 """Affine numbers: a tensor of integers q stands for scale * (q - zero point).
 
 A scale and a zero point are scalars, or vectors along one axis. Where they are constants their
-arithmetic is done when the operator is expanded; elsewhere the program does it, with the same result.
+arithmetic is done when the operator is expanded; elsewhere the program does it, and finds the same.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .common import (
     shape_of,
 )
 
-__all__ = ["QUANTIZED", "along_axis", "centred", "config", "integers", "is_zero", "known",
-           "limits", "one_number", "requantize_config", "requantized", "rescaled", "saturated",
-           "wide_type"]  # fmt: skip
+__all__ = ["QUANTIZED", "along_axis", "centred", "computed", "config", "integers", "is_zero",
+           "known", "limits", "one_number", "requantize_config", "requantized", "rescaled",
+           "saturated", "wide_type"]  # fmt: skip
 
 QUANTIZED = ("int8", "uint8", "int16", "uint16", "int32")
 """Element types of tensors that stand for numbers."""
@@ -43,10 +43,8 @@ ROUNDINGS = {"UPWARD": "upward", "TONEAREST": "away"}
 
 COMPUTE_TYPES = ("int64", "float32", "float64")
 
-config: ContextVar[dict[str, str]] = ContextVar(
-    "requantize_config", default={"rounding": "UPWARD", "compute_dtype": "int64"}
-)
-"""What qnn.requantize means by rounding="None" and compute_dtype="None"."""
+config: ContextVar[tuple[str, str]] = ContextVar("requantize_config", default=("UPWARD", "int64"))
+"""What qnn.requantize means by rounding="None" and by compute_dtype="None"."""
 
 
 @contextmanager
@@ -58,7 +56,7 @@ def requantize_config(rounding: str = "UPWARD", compute_dtype: str = "int64") ->
     """
     one_of("rounding", rounding, *ROUNDINGS)
     one_of("compute_dtype", compute_dtype, *COMPUTE_TYPES)
-    token = config.set({"rounding": rounding, "compute_dtype": compute_dtype})
+    token = config.set((rounding, compute_dtype))
     try:
         yield
     finally:
@@ -66,6 +64,13 @@ def requantize_config(rounding: str = "UPWARD", compute_dtype: str = "int64") ->
 
 
 # ------------------------------------------------------------------------------------- operands
+
+
+def computed(x: RelaxExpr) -> RelaxExpr:
+    """A value, as a constant where it follows from constants alone."""
+    made = folded(x)
+    assert made is not None
+    return made
 
 
 def known(x: RelaxExpr) -> np.ndarray[Any, Any] | None:
@@ -106,8 +111,8 @@ def parameter(name: str, x: RelaxExpr, count: int | None) -> RelaxExpr:
     legal(count is not None, f"{name} has the shape {size}; a scalar is legal")
     legal(
         len(size) == 1 and (not count or size[0] in (None, count)),
-        f"{name} has the shape {size}; legal: a scalar, or a vector of {count or 'as many'} numbers "
-        "as the axis has elements",
+        f"{name} has the shape {size}; legal: a scalar, or a vector with one number for each of "
+        f"the {count or ''} elements of the axis".replace("  ", " "),
     )
     return x
 
@@ -182,9 +187,8 @@ def _fixed_point(ratio: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
     exponent = call("where", tiny, _integer(0), exponent)
     left = call("maximum", exponent, _integer(0))
     right = call("maximum", call("negative", exponent), _integer(0))
-    made = [folded(call("cast", v, dtype="int32")) for v in (number, left, right)]
-    assert made[0] is not None and made[1] is not None and made[2] is not None
-    return made[0], made[1], made[2]
+    m, a, b = (computed(call("cast", v, dtype="int32")) for v in (number, left, right))
+    return m, a, b
 
 
 def _ratio(input_scale: RelaxExpr, output_scale: RelaxExpr) -> RelaxExpr:
@@ -204,9 +208,9 @@ def _within(x: RelaxExpr, left: RelaxExpr) -> RelaxExpr:
         end = 1 << max(30 - int(shifts.reshape(-1)[0]), 0)
         return call("clip", x, min=-end, max=end)
     room = call("maximum", call("subtract", scalar(30, "int32"), left), scalar(0, "int32"))
-    end_ = folded(call("left_shift", scalar(1, "int32"), room))
-    assert end_ is not None
-    inside = call("maximum", call("minimum", x, end_), call("negative", end_))
+    ends = computed(call("left_shift", scalar(1, "int32"), room))
+    low = computed(call("negative", ends))
+    inside = call("maximum", call("minimum", x, ends), low)
     return call("where", call("greater", left, scalar(0, "int32")), inside, x)
 
 
@@ -242,9 +246,7 @@ def rescaled(
     if narrow:
         rest = rank_of(x) - axes[0] - 1 if axes else 0
         shape = (shape_of(left)[0], *(1,) * rest) if axes else ()
-        wide = folded(reshaped(left, shape)) if rest else left
-        assert wide is not None
-        x = _within(x, wide)
+        x = _within(x, computed(reshaped(left, shape)) if rest else left)
     return call(
         "fixed_point_multiply_per_axis", x, number, left, right, axes=axes, rounding=mode,
         is_lshift_required=a is None or bool(np.any(a)),
@@ -268,9 +270,7 @@ def requantized(
         along_axis(name, s, x, axis)
     zero_in = along_axis("input_zero_point", input_zero_point, x, axis)
     zero_out = along_axis("output_zero_point", output_zero_point, x, axis)
-    scales = [
-        reshaped(s, ()) if extents(s) == (1,) else s for s in (input_scale, output_scale)
-    ]
+    scales = [reshaped(s, ()) if extents(s) == (1,) else s for s in (input_scale, output_scale)]
     ratio = _ratio(*scales)
     narrow = dt.bits(out_dtype) <= 16
     if compute_dtype == "int64":

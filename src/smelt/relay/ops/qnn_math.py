@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from smelt.relax.nodes import RelaxExpr, call, constant
-from smelt.relax.transform.expand_ops import folded
 
 from ..dialect import RELAY, make, relay_function, relay_op
 from .common import cast_to, dtype_of, items_of, legal, normal_axis, rank_of, scalar
 from .qnn_affine import (
     along_axis,
     centred,
+    computed,
     integers,
     is_zero,
     one_number,
@@ -170,9 +170,7 @@ TABLES: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
 """Functions of one operand that are looked up."""
 
 
-def looked_up(
-    data: RelaxExpr, table: RelaxExpr
-) -> RelaxExpr:
+def looked_up(data: RelaxExpr, table: RelaxExpr) -> RelaxExpr:
     """The entries of a table of 256 numbers, in the order of the bits as an unsigned number."""
     index = cast_to(call("reinterpret", data, dtype="uint8"), "int32")
     return call("gather", table, index, axis=0, mode="clip")
@@ -192,9 +190,7 @@ def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
         )
         codes = constant(np.arange(256, dtype="uint8").view(dtype))
         numbers = fn(dequantized(codes, *inputs, 0, "float32"))
-        table = folded(quantized(_finite(numbers), *outputs, 0, dtype))
-        assert table is not None
-        return looked_up(x, table)
+        return looked_up(x, computed(quantized(_finite(numbers), *outputs, 0, dtype)))
 
     body.__doc__ = f"""{name} of 8-bit numbers, looked up: quantize({name}(dequantize(x))).
 

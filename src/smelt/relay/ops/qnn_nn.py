@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from smelt.relax.nodes import RelaxExpr, call, constant
-from smelt.relax.transform.expand_ops import folded
 
 from ..dialect import relay_op
 from .common import (
@@ -33,6 +32,7 @@ from .nn_pool import ceiled
 from .nn_window import check_channels, check_weight, gathered, spread, window
 from .qnn_affine import (
     centred,
+    computed,
     integers,
     is_zero,
     known,
@@ -156,7 +156,7 @@ def _conv_sums(
         if not is_zero(zw):
             count = scalar(depth * kh * kw, "int32")
             fixed = call("subtract", fixed, call("multiply", cast_to(zw, "int32"), count))
-        y = call("subtract", y, folded(call("multiply", fixed, scalar(number, "int32"))))
+        y = call("subtract", y, computed(call("multiply", fixed, scalar(number, "int32"))))
     return y
 
 
@@ -294,7 +294,7 @@ def _product(
         if not is_zero(zb):
             count = scalar(depth, "int32")
             row = call("subtract", row, call("multiply", cast_to(zb, "int32"), count))
-        y = call("subtract", y, folded(call("multiply", row, cast_to(za, "int32"))))
+        y = call("subtract", y, computed(call("multiply", row, cast_to(za, "int32"))))
     return y
 
 
@@ -325,7 +325,7 @@ def avg_pool2d(
 ) -> RelaxExpr:
     """The average of each window; halves are rounded up.
 
-    The sum of differences is divided by the count to the nearest integer, which is then requantized.
+    The sum of differences is divided by the count to the nearest integer, which is requantized.
     The border stands for 0 and counts where count_include_pad says so.
     """
     integers("the data", data, "int8", "uint8", "int16", "uint16")
@@ -391,8 +391,7 @@ def softmax(
     step = cast_to(one_number("scale", scale), "float64")
     away = call("multiply", constant(np.arange(256.0)), call("negative", step))
     exps = call("multiply", call("exp", away), scalar(float(1 << EXP_BITS), "float64"))
-    table = folded(cast_to(call("round", exps), "int32"))
-    assert table is not None
+    table = computed(cast_to(call("round", exps), "int32"))
     wide = cast_to(data, "int32")
     distance = call("subtract", call("max", wide, axes=(at,), keepdims=True), wide)
     parts = call("gather", table, distance, axis=0, mode="clip")

@@ -31,7 +31,7 @@ def quantized(
     """round(x / scale) + zero_point, saturated; halves are rounded away from zero."""
     wide = along_axis("output_scale", scale, x, axis)
     zero = along_axis("output_zero_point", zero_point, x, axis)
-    y = call("round", call("divide", x, cast_to(wide, dtype_of(x))), mode="away")
+    y: RelaxExpr = call("round", call("divide", x, cast_to(wide, dtype_of(x))), mode="away")
     low, high = limits(dtype)
     if dtype != "int32":
         # floats hold the sum exactly as far as it fits into 16 bits
@@ -84,9 +84,9 @@ def dequantize(
 
 def _decided(attrs: dict[str, Any]) -> dict[str, Any]:
     """rounding and compute_dtype as the surrounding requantize_config says, where left open."""
-    for name in ("rounding", "compute_dtype"):
+    for name, value in zip(("rounding", "compute_dtype"), config.get(), strict=True):
         if attrs[name] == "None":
-            attrs[name] = config.get()[name]
+            attrs[name] = value
     one_of("rounding", attrs["rounding"], *ROUNDINGS)
     one_of("compute_dtype", attrs["compute_dtype"], *COMPUTE_TYPES)
     return attrs
@@ -155,7 +155,7 @@ def simulated_dequantize(
 
 
 def _is(code: RelaxExpr, number: int) -> RelaxExpr:
-    legal(rank_of(code) == 0, f"the type's number has {rank_of(code)} dimensions; a scalar is legal")
+    legal(rank_of(code) == 0, f"the type has {rank_of(code)} dimensions; a scalar is legal")
     return call("equal", code, scalar(number, dtype_of(code)))
 
 

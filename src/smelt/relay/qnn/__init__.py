@@ -1,4 +1,4 @@
-"""Quantized numbers in Relay: `relay.qnn.op.conv2d(...)`, `relay.qnn.transform.CanonicalizeOps()`."""
+"""Quantized numbers: `relay.qnn.op.conv2d(...)`, `relay.qnn.transform.CanonicalizeOps()`."""
 
 from __future__ import annotations
 

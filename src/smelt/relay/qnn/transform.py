@@ -40,8 +40,9 @@ def Legalize() -> Pass:
 
 
 def register_qnn_legalize(op_name: str, legal_op: Any = None, level: int = 10) -> Any:
-    """Say what calls of an operator of qnn become in `Legalize`. A decorator where legal_op is None.
+    """Say what calls of an operator of qnn become in `Legalize`.
 
-    legal_op  (attrs, inputs, types) -> an expression of the call's type, or None: the call stays
+    legal_op  (attrs, inputs, types) -> an expression of the call's type, or None: the call stays;
+              left out: this is a decorator
     """
     return register_legalize(op_name, legal_op, level, TABLE)
