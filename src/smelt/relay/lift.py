@@ -184,7 +184,7 @@ def _describe(call: Call) -> Described:
     return name, {k: v for k, v in attrs.items() if (k, v) not in _USUAL}
 
 
-_USUAL = (("reverse", False), ("rounding", "upward"))
+_USUAL = (("reverse", False), ("rounding", "upward"), ("mode", "away"))
 """Attributes that Relay does not have, with the values that Relay's operators mean."""
 
 _FIRST = ("nn.batch_norm",)
