@@ -215,6 +215,9 @@ def _with_bias(call: Call) -> list[RelaxExpr | None]:
         return [x, bias]
     if isinstance(bias, Constant):
         return [x, constant(bias.data.reshape(-1), bias.name)]
+    inner = bias.args[0] if isinstance(bias, Call) and bias.callee == "reshape" else None
+    if shape_of(inner) == (shape_of(bias)[0],):
+        return [x, inner]
     return [x, core.call("reshape", bias, shape=(shape_of(bias)[0],))]
 
 

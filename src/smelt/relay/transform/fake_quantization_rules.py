@@ -172,9 +172,15 @@ def pad(n: Call, types: Types) -> Result:
     if not isinstance(value, Constant) or types.get(value) is not None:
         raise NotInteger("the value of its border is not a constant")
     scale, zero = one_number(t)
-    low, high = limits(t.dtype)
-    q = np.clip(_nearest(float(value.data.reshape(-1)[0]) / scale) + zero, low, high)
+    q = int(_nearest(float(value.data.reshape(-1)[0]) / scale)) + zero
+    if not _fits(np.asarray(q), t.dtype):
+        raise NotInteger(f"{t.dtype} does not hold the value of its border, {q}")
     return renewed_call(n, n.args[0], const(q, t.dtype)), t
+
+
+def _fits(x: np.ndarray[Any, Any], dtype: str) -> bool:
+    low, high = limits(dtype)
+    return bool(np.all((x >= low) & (x <= high)))
 
 
 def _nearest(x: Any) -> Any:
@@ -190,8 +196,8 @@ def relu(n: Call, types: Types) -> Result:
     """max(q, zero point)"""
     x, t = n.args[0], type_of(n, types)
     zero = array(t.zero_point)
-    if zero is None or np.any(zero != zero[0]):
-        raise NotInteger("the zero point of its operand is not one constant")
+    if zero is None or np.any(zero != zero[0]) or not _fits(zero, t.dtype):
+        raise NotInteger(f"the zero point of its operand is not one constant of {t.dtype}")
     if not np.any(zero):
         return (make("nn.relu", x) if dt.is_signed(t.dtype) else x), t
     return make("maximum", x, const(int(zero[0]), t.dtype)), t
@@ -204,11 +210,13 @@ def clip(n: Call, types: Types) -> Result:
     scale, zero = array(t.scale), array(t.zero_point)
     if scale is None or zero is None:
         raise NotInteger("the scale and zero point of its operand are not constants")
-    low, high = limits(t.dtype)
-    ends = [
-        np.clip(_nearest(float(n.attrs[a]) / scale.astype(np.float64)) + zero, low, high)
-        for a in ("a_min", "a_max")
+    wanted = [
+        _nearest(float(n.attrs[a]) / scale.astype(np.float64)) + zero for a in ("a_min", "a_max")
     ]
+    low, high = limits(t.dtype)
+    if np.any(wanted[0] > high) or np.any(wanted[1] < low):
+        raise NotInteger(f"no number of its operand, which is {t.dtype}, lies between its ends")
+    ends = [np.clip(e, low, high) for e in wanted]
     if t.one:
         a, b = (int(e[0]) for e in ends)
         return make("clip", x, a_min=a, a_max=b), t
@@ -471,9 +479,12 @@ def _extreme(name: str) -> None:
             c = n.args[known.index(None)]
             if not isinstance(c, Constant):
                 raise NotInteger("an operand is neither quantized nor a constant")
-            q = folded(qnn("quantize", c, single(s).scale, s.zero_point, out_dtype=s.dtype))
+            q = folded(qnn("quantize", c, single(s).scale, s.zero_point, out_dtype="int32"))
+            numbers = array(q)
+            kept = s.dtype if numbers is not None and _fits(numbers, s.dtype) else "int32"
             both = [q if t is None else a for a, t in zip(n.args, known, strict=True)]
-            return make(name, *both), s
+            made = make(name, *[folded(integers(v, kept)) for v in both])
+            return made, TensorAffineType(s.scale, s.zero_point, kept)
         if all(t.one and t.same(known[0]) for t in known):
             return make(name, *n.args), s
         out = settled(n, types)
