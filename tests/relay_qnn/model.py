@@ -38,11 +38,11 @@ def rescale_one(x: int, ratio: float, rounding: str) -> int:
 
 def along(v: Any, rank: int, axis: int) -> Array:
     v = np.asarray(v)
-    if v.size == 1:
-        return v.reshape(())
     shape = [1] * rank
-    shape[axis] = v.size
-    return v.reshape(shape)
+    if v.size > 1:
+        shape[axis] = v.size
+    made: Array = v.reshape(shape if v.size > 1 else ())
+    return made
 
 
 def requantize(
@@ -59,7 +59,7 @@ def requantize(
 
 
 def away(x: Array) -> Array:
-    return np.trunc(x + np.copysign(np.asarray(0.5, x.dtype), x))
+    return np.asarray(np.trunc(x + np.copysign(np.asarray(0.5, x.dtype), x)))
 
 
 def quantize(x: Array, scale: Any, zero: Any, axis: int = -1, dtype: str = "int8") -> Array:
@@ -72,7 +72,7 @@ def quantize(x: Array, scale: Any, zero: Any, axis: int = -1, dtype: str = "int8
 def dequantize(x: Array, scale: Any, zero: Any, axis: int = -1) -> Array:
     z = along(zero, x.ndim, axis).astype(np.int64)
     s = along(np.asarray(scale, np.float32), x.ndim, axis)
-    return (x.astype(np.int64) - z).astype(np.float32) * s
+    return np.asarray((x.astype(np.int64) - z).astype(np.float32) * s)
 
 
 def conv2d(
@@ -142,4 +142,4 @@ def softmax(x: Array, scale: float, axis: int) -> Array:
     table = [round(math.exp(-float(np.float32(scale)) * d) * (1 << 16)) for d in range(256)]
     wide = x.astype(np.int64)
     parts = np.array(table)[wide.max(axis, keepdims=True) - wide]
-    return (parts << 30) // parts.sum(axis, keepdims=True)
+    return np.asarray((parts << 30) // parts.sum(axis, keepdims=True))

@@ -97,7 +97,8 @@ def test_the_text_of_an_integer_program_can_be_read() -> None:
     again = relay.parse(made.astext())
     assert names(again) == names(made)
     a = np.ones((1, 3, 8, 8), "float32")
-    np.testing.assert_array_equal(*[interpret(m["main"], a)[0] for m in (made, again)])
+    first, second = (interpret(m["main"], a)[0] for m in (made, again))
+    np.testing.assert_array_equal(first, second)
 
 
 # ----------------------------------------------------------------------------- what stays, and why
@@ -246,10 +247,7 @@ def test_legalize_takes_what_is_registered() -> None:
     assert relay.qnn.transform.Legalize()(mod) is mod
     table = relay.transform.legalize.LEGALIZE
 
-    @relay.qnn.transform.register_qnn_legalize("qnn.abs")
-    def plain(attrs: Any, inputs: Any, types: Any) -> Any:
-        return relay.abs(inputs[0])
-
+    relay.qnn.transform.register_qnn_legalize("qnn.abs", lambda a, inputs, t: relay.abs(inputs[0]))
     try:
         assert names(relay.qnn.transform.Legalize()(mod)) == {"abs"}
     finally:

@@ -82,6 +82,11 @@ def matrices(r: Region) -> Any:
     return nn.relu(nn.bias_add(y, r.floats(5), axis=-1))
 
 
+def turned(r: Region) -> Any:
+    w = q.dequantize(relay.const(numbers(7, "int8", 10, 3)), scale(0.01, 0.02, 0.01), zero(0), 1)
+    return nn.matmul(r.operand(2, 4, 10), w)
+
+
 def batches(r: Region) -> Any:
     return nn.batch_matmul(r.operand(2, 3, 7), r.operand(2, 5, 7))
 
@@ -135,8 +140,8 @@ def function(r: Region) -> Any:
 
 REGIONS: dict[str, Callable[[Region], Any]] = {
     "convolution": convolution, "transposed": transposed, "matrices": matrices, "batches": batches,
-    "residual": residual, "joined": joined, "parts": parts, "moved": moved, "averaged": averaged,
-    "function": function,
+    "turned": turned, "residual": residual, "joined": joined, "parts": parts, "moved": moved,
+    "averaged": averaged, "function": function,
     **{n: two(n) for n in ("add", "subtract", "multiply", "maximum", "minimum")},
 }  # fmt: skip
 

@@ -76,7 +76,8 @@ def test_requantize(rounding: str) -> None:
     body = [q.requantize(v, *operands(p), rounding=rounding, **k) for v, _, p, k in cases]
     got = run(relay.Tuple(body), {x: a, y: b, w: whole})
     for g, (_, v, p, k) in zip(got, cases, strict=True):
-        equal(g, model.requantize(v, *p, rounding=rounding, **k))
+        options: dict[str, Any] = {**k, "rounding": rounding}
+        equal(g, model.requantize(v, *p, **options))
 
 
 def test_requantize_in_floats() -> None:

@@ -372,6 +372,24 @@ def dense(n: Call, types: Types) -> Result:
     return y, sums_type(times(x.scale, w.scale), rank_of(y) - 1)
 
 
+@rule("nn.matmul")
+def matmul(n: Call, types: Types) -> Result:
+    """qnn.dense with a matrix on the right, else qnn.batch_matmul"""
+    if rank_of(n.args[1]) != 2:
+        return batch_matmul(n, types)
+    if n.attrs["transpose_a"]:
+        raise NotInteger("its data is transposed; transpose_a=False is legal")
+    x, w = _factors(n, types)
+    weight = n.args[1]
+    assert weight is not None
+    _weight_axis(w, 0 if n.attrs["transpose_b"] else 1, 2)
+    if not n.attrs["transpose_b"]:
+        weight = folded(make("transpose", weight, axes=(1, 0)))
+    y = qnn("dense", n.args[0], weight, x.zero_point, w.zero_point, x.scale, w.scale,
+            units=n.attrs["units"])  # fmt: skip
+    return y, sums_type(times(x.scale, w.scale), rank_of(y) - 1)
+
+
 @rule("nn.batch_matmul")
 def batch_matmul(n: Call, types: Types) -> Result:
     """qnn.batch_matmul"""
@@ -483,7 +501,7 @@ def _extreme(name: str) -> None:
             numbers = array(q)
             kept = s.dtype if numbers is not None and _fits(numbers, s.dtype) else "int32"
             both = [q if t is None else a for a, t in zip(n.args, known, strict=True)]
-            made = make(name, *[folded(integers(v, kept)) for v in both])
+            made = make(name, *[folded(integers(v, kept)) for v in both if v is not None])
             return made, TensorAffineType(s.scale, s.zero_point, kept)
         if all(t.one and t.same(known[0]) for t in known):
             return make(name, *n.args), s
