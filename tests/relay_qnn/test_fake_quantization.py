@@ -101,6 +101,31 @@ def test_the_text_of_an_integer_program_can_be_read() -> None:
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.parametrize("first", ["ConvertLayout", "FakeQuantizationToInteger"])
+def test_other_layouts_give_the_same_integers(first: str) -> None:
+    x = relay.var("x", shape=(1, 3, 8, 8))
+    want = {n: ["NHWC", "default"] for n in ("nn.conv2d", "qnn.conv2d")}
+    passes = [T.ConvertLayout(want), T.FakeQuantizationToInteger(hard_fail=True)]
+    mod = module(x, block(x))
+    for one in passes if first == "ConvertLayout" else passes[::-1]:
+        mod = one(mod)
+    assert {n.attrs.data_layout for n in calls(mod, "qnn.conv2d")} == {"NHWC"}
+    a = np.random.default_rng(8).normal(size=(1, 3, 8, 8)).astype("float32")
+    plain = interpret(integer(x, block(x))["main"], a)[0]
+    np.testing.assert_array_equal(interpret(mod["main"], a)[0], plain)
+
+
+def test_the_batch_may_be_symbolic() -> None:
+    x = relay.var("x", shape=(relay.Any(), 3, 6, 6))
+    y = nn.avg_pool2d(fake(conv(fake(x, 0.02, 3), 1, 4, 3), 0.05, 2), (2, 2), padding=(1, 1))
+    y = relay.reshape(nn.global_avg_pool2d(fake(y, 0.05, 2)), (-1, 4))
+    made = integer(x, q.quantize(y, scale(0.02), zero(0)))
+    a = np.random.default_rng(3).normal(size=(3, 3, 6, 6)).astype("float32")
+    got = run(made["main"].body, {made["main"].params[0]: a})[0]
+    assert got.shape == (3, 4)
+    assert len(set(got.reshape(-1).tolist())) > 6
+
+
 # ----------------------------------------------------------------------------- what stays, and why
 
 

@@ -147,6 +147,19 @@ def transpose(n: Call, types: Types) -> Result:
     return y, TensorAffineType(t.scale, t.zero_point, t.dtype, axis)
 
 
+@rule("layout_transform")
+def layout_transform(n: Call, types: Types) -> Result:
+    """The axis of the scales moves too, where no dimension is split"""
+    t, y = type_of(n, types), renewed_call(n, *n.args)
+    if t.one:
+        return y, t
+    have, want = n.attrs["src_layout"], n.attrs["dst_layout"]
+    if sorted(have) != sorted(want):
+        raise NotInteger(f"{have} to {want} splits dimensions, and scales vary along an axis")
+    axis = want.index(have[t.axis % len(have)])
+    return y, TensorAffineType(t.scale, t.zero_point, t.dtype, axis)
+
+
 @rule("split")
 def split(n: Call, types: Types) -> Result:
     """All parts have the type of the whole."""
