@@ -53,7 +53,8 @@ def test_quantize_and_dequantize() -> None:
 def test_requantize(rounding: str) -> None:
     a, b = numbers(0, "int32", 2, 4, 9, low=-40000, high=40000), numbers(1, "uint8", 4, 4)
     whole = np.array([[-(1 << 31), (1 << 31) - 1, -3, -1, 0, 1, 3, 5]], "int32")
-    x, y, w = var("x", a), var("y", b), var("w", whole)
+    large = numbers(2, "int32", 4, 20)
+    x, y, w, z = var("x", a), var("y", b), var("w", whole), var("z", large)
     steps = (0.002, 0.5, 0.03, 7.0)
     cases: list[tuple[Any, Array, tuple[Any, ...], dict[str, Any]]] = [
         (x, a, (0.01, 0, 1.3, 4), {}),
@@ -67,6 +68,8 @@ def test_requantize(rounding: str) -> None:
         (w, whole, (0.5, 0, 1.0, 0), {}),
         (w, whole, (900.0, 0, 1.0, -5), {}),
         (w, whole, (1e-12, 0, 1.0, 7), {}),
+        (z, large, (0.7, 0, 1.1, 0), {"out_dtype": "int32"}),
+        (z, large, (steps, 0, 7.5, 0), {"out_dtype": "int32", "axis": 0}),
     ]
 
     def operands(values: tuple[Any, ...]) -> list[Any]:
@@ -74,7 +77,7 @@ def test_requantize(rounding: str) -> None:
         return [(zero if i % 2 else scale)(*v) for i, v in enumerate(many)]
 
     body = [q.requantize(v, *operands(p), rounding=rounding, **k) for v, _, p, k in cases]
-    got = run(relay.Tuple(body), {x: a, y: b, w: whole})
+    got = run(relay.Tuple(body), {x: a, y: b, w: whole, z: large})
     for g, (_, v, p, k) in zip(got, cases, strict=True):
         options: dict[str, Any] = {**k, "rounding": rounding}
         equal(g, model.requantize(v, *p, **options))
@@ -113,19 +116,20 @@ def test_requantize_config_is_what_calls_made_inside_hold() -> None:
     st.lists(st.integers(-(1 << 31), (1 << 31) - 1), min_size=1, max_size=6),
     st.integers(-128, 127),
     st.sampled_from(["UPWARD", "TONEAREST"]),
+    st.sampled_from(["int8", "int32"]),
 )
 def test_scales_that_are_operands_give_what_constants_give(
-    ratio: float, values: list[int], offset: int, rounding: str
+    ratio: float, values: list[int], offset: int, rounding: str, dtype: str
 ) -> None:
-    ratio = float(np.float32(ratio))
+    ratio = float(np.float32(ratio if dtype == "int8" else min(ratio, 0.99)))
     a = np.array(values, "int32")
     x, s = var("x", a), relay.var("s", shape=(), dtype="float32")
     z = relay.var("z", shape=(), dtype="int32")
-    rest = {"rounding": rounding, "out_dtype": "int8"}
+    rest = {"rounding": rounding, "out_dtype": dtype}
     free = q.requantize(x, s, zero(0), scale(1.0), z, **rest)
     fixed = q.requantize(x, scale(ratio), zero(0), scale(1.0), zero(offset), **rest)
     given_ = (a, np.float32(ratio), np.int32(offset))
-    want = model.requantize(a, ratio, 0, 1.0, offset, rounding=rounding)
+    want = model.requantize(a, ratio, 0, 1.0, offset, rounding=rounding, out_dtype=dtype)
     equal(interpret(relay.Function([x, s, z], free), *given_)[0], want)
     mod = relay.qnn.transform.CanonicalizeOps()(relay.IRModule.from_expr(fixed))
     equal(interpret(mod["main"], a)[0], want)
