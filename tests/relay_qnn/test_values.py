@@ -112,24 +112,25 @@ def test_requantize_config_is_what_calls_made_inside_hold() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.floats(2**-40, 2**14, allow_nan=False),
+    st.floats(2**-40, 2**14),
+    st.floats(0.5, 1.0),
     st.lists(st.integers(-(1 << 31), (1 << 31) - 1), min_size=1, max_size=6),
     st.integers(-128, 127),
     st.sampled_from(["UPWARD", "TONEAREST"]),
     st.sampled_from(["int8", "int32"]),
 )
 def test_scales_that_are_operands_give_what_constants_give(
-    ratio: float, values: list[int], offset: int, rounding: str, dtype: str
+    before: float, behind: float, values: list[int], offset: int, rounding: str, dtype: str
 ) -> None:
-    ratio = float(np.float32(ratio if dtype == "int8" else min(ratio, 0.99)))
+    before = float(np.float32(before if dtype == "int8" else min(before, 0.49)))
     a = np.array(values, "int32")
     x, s = var("x", a), relay.var("s", shape=(), dtype="float32")
     z = relay.var("z", shape=(), dtype="int32")
     rest = {"rounding": rounding, "out_dtype": dtype}
-    free = q.requantize(x, s, zero(0), scale(1.0), z, **rest)
-    fixed = q.requantize(x, scale(ratio), zero(0), scale(1.0), zero(offset), **rest)
-    given_ = (a, np.float32(ratio), np.int32(offset))
-    want = model.requantize(a, ratio, 0, 1.0, offset, rounding=rounding, out_dtype=dtype)
+    free = q.requantize(x, s, zero(0), scale(behind), z, **rest)
+    fixed = q.requantize(x, scale(before), zero(0), scale(behind), zero(offset), **rest)
+    given_ = (a, np.float32(before), np.int32(offset))
+    want = model.requantize(a, before, 0, behind, offset, rounding=rounding, out_dtype=dtype)
     equal(interpret(relay.Function([x, s, z], free), *given_)[0], want)
     mod = relay.qnn.transform.CanonicalizeOps()(relay.IRModule.from_expr(fixed))
     equal(interpret(mod["main"], a)[0], want)
