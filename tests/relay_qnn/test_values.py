@@ -13,7 +13,7 @@ from smelt import relay
 from smelt.relax.interpret import interpret
 
 from . import model
-from .support import Array, equal, numbers, q, run, scale, var, zero
+from .support import Array, calls, equal, numbers, q, run, scale, var, zero
 
 
 def float_array(seed: int, *shape: int) -> Array:
@@ -81,6 +81,21 @@ def test_requantize(rounding: str) -> None:
     for g, (_, v, p, k) in zip(got, cases, strict=True):
         options: dict[str, Any] = {**k, "rounding": rounding}
         equal(g, model.requantize(v, *p, **options))
+
+
+def test_fixed_point_factors() -> None:
+    """The multipliers and shifts of many scales at once, as CanonicalizeOps shows them."""
+    rng = np.random.default_rng(4)
+    steps = (2.0 ** rng.uniform(-20, 12, 200)).astype("float32")
+    x = relay.var("x", shape=(200,), dtype="int32")
+    y = q.requantize(x, scale(*steps.tolist()), zero(0), scale(0.7), zero(0), out_dtype="int32")
+    mod = relay.qnn.transform.CanonicalizeOps()(relay.IRModule.from_expr(relay.Function([x], y)))
+    (call,) = calls(mod, "fixed_point_multiply_per_axis")
+    multiplier, left, right = (np.asarray(a.data) for a in call.args[1:])
+    want = [model.fixed_point(float(s) / float(np.float32(0.7))) for s in steps]
+    assert multiplier.tolist() == [m for m, _ in want]
+    assert (left - right).tolist() == [e for _, e in want]
+    assert not np.any(left * right)
 
 
 def test_requantize_in_floats() -> None:
