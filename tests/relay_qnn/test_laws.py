@@ -105,6 +105,13 @@ def residual(r: Region) -> Any:
     return relay.add(convolution(r), nn.max_pool2d(r.operand(1, 4, 1, 1), (1, 1)))
 
 
+def between(r: Region) -> Any:
+    """What keeps the range may stand between a sum and the quantize."""
+    y = relay.maximum(relay.add(r.image(), r.image()), relay.const(-0.4))
+    y = nn.pad(relay.clip(y, -0.2, 3.0), ((0, 0), (0, 0), (0, 1), (1, 0)), pad_value=0.1)
+    return nn.upsampling(y, 2.0, 2.0)
+
+
 def joined(r: Region) -> Any:
     return nn.relu(relay.concatenate([r.image(), r.image()], axis=1))
 
@@ -141,7 +148,7 @@ def function(r: Region) -> Any:
 REGIONS: dict[str, Callable[[Region], Any]] = {
     "convolution": convolution, "transposed": transposed, "matrices": matrices, "batches": batches,
     "turned": turned, "residual": residual, "joined": joined, "parts": parts, "moved": moved,
-    "averaged": averaged, "function": function,
+    "averaged": averaged, "between": between, "function": function,
     **{n: two(n) for n in ("add", "subtract", "multiply", "maximum", "minimum")},
 }  # fmt: skip
 

@@ -151,6 +151,15 @@ def test_scales_that_are_operands_give_what_constants_give(
     equal(interpret(mod["main"], a)[0], want)
 
 
+def test_scales_that_are_operands_compile() -> None:
+    a, step = numbers(0, "int32", 3, 20, low=-900, high=900), np.array([0.3, 7, 1e-4], "float32")
+    x, s = var("x", a), var("s", step)
+    z = relay.var("z", shape=(), dtype="int32")
+    y = q.requantize(x, s, zero(0), scale(0.9), z, axis=0)
+    got = run(y, {x: a, s: step, z: np.array(-4, "int32")})[0]
+    equal(got, model.requantize(a, step, 0, 0.9, -4, axis=0))
+
+
 def test_simulated_quantize_takes_the_type_at_run_time() -> None:
     a, code = float_array(3, 4, 6), np.int32(0)
     x, t = var("x", a), relay.var("t", shape=(), dtype="int32")

@@ -40,7 +40,8 @@ __all__ = ["FakeQuantizationToInteger", "NotInteger", "TensorAffineType", "Tuple
            "register_optional_fake_quantization_to_integer"]  # fmt: skip
 
 KEEPS_RANGE = (*fake_quantization_rules.MOVES, *fake_quantization_rules.SAME_AXIS, "transpose",
-               "layout_transform", "split", "concatenate", "nn.relu", "clip")  # fmt: skip
+               "layout_transform", "split", "concatenate", "nn.relu", "clip", "minimum", "maximum",
+               "nn.pad", "image.resize2d", "nn.upsampling")  # fmt: skip
 """Operators whose results saturate where their operands do."""
 
 
