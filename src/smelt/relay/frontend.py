@@ -14,11 +14,13 @@ from smelt.ir.module import IRModule
 from smelt.runtime import NDArray, array
 
 from .lift import lift
+from .lift_quantized import lift_quantized
 
 __all__ = ["from_onnx", "from_pytorch"]
 
 # Operators whose small float operands are settings that the importer has to know.
-_SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape")
+_SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape",
+             "QuantizeLinear", "DequantizeLinear")  # fmt: skip
 
 
 def from_onnx(
@@ -50,10 +52,10 @@ def from_onnx(
     given = {i.name: i.dtype for i in read.graph.inputs}
     _check_dtypes(dtype, given)
     if freeze_params:
-        return lift(import_onnx(read, shape)), {}
+        return lift(lift_quantized(import_onnx(read, shape))), {}
     proto, names = _thawed(model)
     params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
-    return lift(import_onnx(proto, shape)), params
+    return lift(lift_quantized(import_onnx(proto, shape))), params
 
 
 def _check_opset(opset: int | None, read: Any) -> None:
@@ -131,7 +133,7 @@ def from_pytorch(
     proto = to_onnx(script_module, [_input_info(i, default_dtype) for i in input_infos])
     thawed, names = _thawed(proto)
     params = {n: array(a) for n, a in load(proto).graph.arrays.items() if n in names}
-    return lift(import_onnx(thawed)), params
+    return lift(lift_quantized(import_onnx(thawed))), params
 
 
 def _input_info(info: Any, default_dtype: str) -> tuple[str, Sequence[int], str]:

@@ -75,6 +75,7 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "searchsorted": ("searchsorted", {}),
     "dilate": ("nn.dilate", {"value": "dilation_value"}),
     "fixed_point_multiply": ("fixed_point_multiply", {}),
+    "fixed_point_multiply_per_axis": ("fixed_point_multiply_per_axis", {}),
     "sparse_dense": ("nn.sparse_dense", {}),
     "sparse_add": ("nn.sparse_add", {}),
     "dft": ("dft", {}),
@@ -101,6 +102,8 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
     "round": {"mode": "away"},
     "isinf": {"detect_negative": True, "detect_positive": True},
     "dft": {"axis": -1},
+    "fixed_point_multiply": {"rounding": "upward"},
+    "fixed_point_multiply_per_axis": {"rounding": "upward"},
 }
 
 _LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}

@@ -32,17 +32,18 @@ from .rules import is_call, rank_of
 __all__ = ["AlterOpLayout", "ConvertLayout", "LayoutConfig"]
 
 ANCHORS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.conv3d_transpose",
-           "nn.conv1d_transpose", "qnn.conv2d")  # fmt: skip
+           "nn.conv1d_transpose", "qnn.conv2d", "qnn.conv2d_transpose")  # fmt: skip
 """Operators with weights, whose layouts a user may ask for."""
 
 LAYOUT_ATTR = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool1d", "nn.avg_pool2d",
                "nn.avg_pool3d", "nn.global_avg_pool2d", "nn.global_max_pool2d",
                "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d", "nn.upsampling",
-               "image.resize2d", "nn.depth_to_space", "nn.space_to_depth")  # fmt: skip
+               "image.resize2d", "nn.depth_to_space", "nn.space_to_depth",
+               "qnn.avg_pool2d")  # fmt: skip
 """Operators that say the layout of their operand."""
 
 AXIS_ATTR = ("nn.bias_add", "nn.batch_norm", "nn.softmax", "nn.log_softmax", "nn.prelu", "nn.lrn",
-             "split")  # fmt: skip
+             "split", "qnn.quantize", "qnn.dequantize", "qnn.requantize")  # fmt: skip
 """Operators that name one axis of their first operand, and leave the order as it is."""
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "variance")
@@ -270,6 +271,8 @@ class _Convert:
         form = next((g for a in n.args if (g := self.form(a)) and rank_of(a) == rank_of(n)), None)
         if form is None or isinstance(getattr(n.type, "items", None), tuple):
             return None
+        if n.callee.startswith("qnn.") and any(rank_of(a) == 1 for a in n.args):
+            return None  # scales along an axis, which attributes name
         args: list[RelaxExpr | None] = []
         for a in n.args:
             known = self._beside(a, form, len(form[0]))
