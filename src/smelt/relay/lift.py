@@ -191,6 +191,9 @@ def _with_bias(call: Call) -> list[RelaxExpr | None]:
     assert bias is not None
     if len(shape_of(bias)) == 1:
         return [x, bias]
+    inner = bias.args[0] if isinstance(bias, Call) and bias.callee == "reshape" else None
+    if inner is not None and shape_of(inner) == shape_of(bias)[:1]:
+        return [x, inner]
     return [x, reshaped(bias, shape_of(bias)[:1])]
 
 
