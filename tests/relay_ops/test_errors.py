@@ -90,7 +90,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an operator": (
         lambda: relay.op.get("nn.conv2"),
-        "relay has no operator 'nn.conv2'; nearest: nn.conv2d, nn.conv3d, nn.conv1d",
+        "relay has no operator 'nn.conv2'; nearest: nn.conv2d, qnn.conv2d, nn.conv3d",
     ),
     "an operand": (
         lambda: relay.nn.relu("x"),
@@ -104,8 +104,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a size that depends on data": (
         lambda: smelt.compile(relay.IRModule.from_expr(relay.reshape(MATRIX, SIZE))),
-        "dyn.reshape: the size of the result depends on data, the operand 'newshape'; legal: a "
-        "constant, or what follows from constants and known shapes (shape_of)",
+        "the graph executor runs straight programs only; found a tensor whose size only the run "
+        "tells in @main: dyn.reshape(m, n)\n"
+        "  the virtual machine runs it: relay.vm.compile(mod, target), or "
+        'relay.create_executor("vm", mod)',
     ),
 }  # fmt: skip
 

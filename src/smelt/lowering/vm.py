@@ -40,6 +40,7 @@ from smelt.relax.nodes import (
     Var,
     values,
 )
+from smelt.relax.transform.expand_ops import to_static
 from smelt.relax.transform.infer_module import infer_types, short_text
 from smelt.relax.transform.normal_form import KEPT, inline_functions
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
@@ -104,7 +105,7 @@ def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
             return "a function that calls itself"
         case Call(Constructor()):
             return "a value of a data type"
-        case Call() if is_host_call(node):
+        case Call() if is_host_call(node) and to_static(node) is None:
             return "a tensor whose size only the run tells"
         case Call(GlobalVar() as g):
             f = mod.functions.get(g.name)
