@@ -32,6 +32,7 @@ __all__ = [
     "GlobalVar",
     "If",
     "Let",
+    "MatchCast",
     "RelaxExpr",
     "Tuple",
     "TupleGetItem",
@@ -360,6 +361,17 @@ class Let(RelaxExpr):
         while isinstance(node, Let):
             node = node.body
         return node.type
+
+
+class MatchCast(RelaxExpr):
+    """The value itself, of which is claimed that it has a type; the type may introduce sizes.
+
+    A size that nothing before mentions is what the value shows in its place; other extents are
+    checked.
+    """
+
+    value: RelaxExpr
+    type: Type
 
 
 def dialect_of(e: Node) -> Any:
