@@ -149,7 +149,8 @@ class _Printer:
         head = f"def {name}("
         result = f") -> {self.type(self.f.body.type)}:"
         line = head + ", ".join(params) + result
-        lines = ["@R.function"]
+        private = self.f.attrs.get("private") is True
+        lines = ["@R.function(private=True)" if private else "@R.function"]
         if len(line) <= 100:
             lines.append(line)
         else:
@@ -160,8 +161,9 @@ class _Printer:
             ]
         free = self.free_sizes()
         lines += [f"{_INDENT}{self.names[v]} = R.size({quoted(v.name)})" for v in free]
-        if self.f.attrs:
-            lines.append(f"{_INDENT}R.func_attr({self.data(self.f.attrs)})")
+        attrs = {k: v for k, v in self.f.attrs.items() if not (k == "private" and private)}
+        if attrs:
+            lines.append(f"{_INDENT}R.func_attr({self.data(attrs)})")
         return lines + [_INDENT + s for s in body]
 
     def closure(self, f: Function, name: str, decorator: str) -> Iterator[str]:
