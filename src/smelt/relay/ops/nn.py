@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir.build import value_of
-from smelt.relax.nodes import RelaxExpr, call
-
-from ..dialect import make, relay_function, relay_op, wrapped
-from .common import (
+from smelt.relax.compose.common import (
     along,
     cast_to,
     dtype_of,
@@ -23,7 +20,10 @@ from .common import (
     shape_of,
     turned,
 )
-from .layout import parse_layout, whole_dims
+from smelt.relax.compose.layout import parse_layout, whole_dims
+from smelt.relax.nodes import RelaxExpr, call
+
+from ..dialect import make, relay_function, relay_op, wrapped
 
 # ------------------------------------------------------------------------------------- products
 

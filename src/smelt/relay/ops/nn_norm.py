@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from smelt.relax.compose.common import (
+    axes_of,
+    dtype_of,
+    extents,
+    filled,
+    legal,
+    normal_axis,
+    rank_of,
+    scalar,
+)
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import relay_op
-from .common import axes_of, dtype_of, extents, filled, legal, normal_axis, rank_of, scalar
 
 
 def moved(x: RelaxExpr, axis: int, to: int, fn: Callable[[RelaxExpr], RelaxExpr]) -> RelaxExpr:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from smelt.relax.nodes import RelaxExpr, call
-
-from ..dialect import make, relay_function, relay_op
-from .common import (
+from smelt.relax.compose.common import (
     extents,
     items_of,
     legal,
@@ -16,6 +13,9 @@ from .common import (
     reshaped,
     shape_of,
 )
+from smelt.relax.nodes import RelaxExpr, call
+
+from ..dialect import make, relay_function, relay_op
 
 
 @relay_op("einsum")
