@@ -288,7 +288,9 @@ class _Run:
         if not needed or self.body is None:
             return []
         return [
-            c for c in postorder(self.body) if isinstance(c, MatchCast) and free_vars(c.type) & needed
+            c
+            for c in postorder(self.body)
+            if isinstance(c, MatchCast) and free_vars(c.type) & needed
         ]
 
     def cast(self, node: MatchCast) -> Any:
@@ -298,7 +300,9 @@ class _Run:
         try:
             self.sizes.update(_bind(claimed, [value], self.sizes))
         except TypeMismatch as e:
-            raise TypeMismatch(str(e).replace("the input match_cast", "match_cast: the value")) from e
+            raise TypeMismatch(
+                str(e).replace("the input match_cast", "match_cast: the value")
+            ) from e
         return value
 
     def one(self, node: RelaxExpr) -> Any:

@@ -79,7 +79,7 @@ class _Resolver:
         self.introduced = self.of_closures()
         for node in postorder(self.f):
             if isinstance(node, MatchCast):
-                self.cast(node, node.type, node.value.type)
+                self.cast(node.type, node.value.type)
         sizes = {v: self.final(e) for v, e in self.sizes.items()}
         return specialized(self.f, sizes, casts=True)
 
@@ -111,7 +111,7 @@ class _Resolver:
             f"{why}"
         )
 
-    def cast(self, node: MatchCast, want: Type, have: Type) -> None:
+    def cast(self, want: Type, have: Type) -> None:
         """What one claim says of the sizes."""
         if incomplete(have) or incomplete(want):
             if not incomplete(want):
@@ -119,11 +119,11 @@ class _Resolver:
             return
         match want, have:
             case TupleType(items), TupleType(others) if len(items) == len(others):
-                for a, b in zip(items, others, strict=True):
-                    self.cast(node, a, b)
-            case TensorType(shape, dtype), TensorType(other, given) if (
-                dtype == given and len(shape) == len(other)
-            ):
+                for t, u in zip(items, others, strict=True):
+                    self.cast(t, u)
+            case TensorType(shape, dtype), TensorType(other, given) if dtype == given and len(
+                shape
+            ) == len(other):
                 for a, b in zip(shape, other, strict=True):
                     self.extent(a, b, want, have)
             case _:
@@ -141,10 +141,11 @@ class _Resolver:
         if known is not None:
             self.fail(want, have, f"an extent is {_text(right)}, not {_text(left)}")
         for v, other in ((left, right), (right, left)):
-            if isinstance(v, SizeVar) and v in self.known and v not in free_vars(other):
-                if free_vars(other) <= self.known and not self.called:
-                    self.sizes[v] = other
-                    return
+            shown = isinstance(v, SizeVar) and v in self.known and v not in free_vars(other)
+            if shown and free_vars(other) <= self.known and not self.called:
+                assert isinstance(v, SizeVar)
+                self.sizes[v] = other
+                return
         self.fail(
             want,
             have,
@@ -174,7 +175,7 @@ def specialized(f: Function, sizes: Mapping[SizeVar, Expr], casts: bool = False)
             case Var() | MatchCast() | If():
                 t = with_sizes(new.type, sizes)
                 new = new if t is new.type else new.replace(type=t)
-            case Call(op, args):
+            case Call():
                 new = _renewed(new, node, sizes)
         if isinstance(new, If) and new.then_branch.body.type is new.else_branch.body.type:
             new = new.replace(type=new.then_branch.body.type)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class FunctionReader(ValueReader):
         """A function definition."""
         for s in node.body:
             match s:
-                case ast.Assign([ast.Name(name)], ast.Call(func, args, keywords)):
+                case ast.Assign([ast.Name(name)], ast.Call(func, args)):
                     if self.is_size(func):
                         own = self.text(args[0]) if self.r_name(func) == "size" else name
                         self.size(name, own)
@@ -261,7 +261,7 @@ class FunctionReader(ValueReader):
             self.says_otherwise(node, value, said)
         return value
 
-    def says_otherwise(self, node: ast.AST, value: RelaxExpr, said: Any) -> None:
+    def says_otherwise(self, node: ast.AST, value: RelaxExpr, said: Any) -> NoReturn:
         """The error of a value that is not of the type that is said."""
         found = show_type(value.type)
         self.fail(node, f"the value is {found}, the statement says {described(said)}")
@@ -385,4 +385,3 @@ class FunctionReader(ValueReader):
             what = f"{node.name} calls itself, and does not say what it gives"
             self.fail(node, what, f'def {node.name}(...) -> R.Tensor((n, 4), "float32"):')
         return FuncType(tuple([p.type for p in params]), said)
-

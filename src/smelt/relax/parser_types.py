@@ -109,12 +109,12 @@ class TypeReader:
     def quoted(self, e: ast.Constant) -> ast.expr:
         """What a text in quotes says, with its place."""
         try:
-            made = ast.parse(e.value, mode="eval").body
+            made = ast.parse(str(e.value), mode="eval")
         except SyntaxError:
             self.fail(e, f"{e.value!r} is no expression")
         for inner in ast.walk(made):
             ast.copy_location(inner, e)
-        return made
+        return made.body
 
     # ------------------------------------------------------------------------------- types
 
@@ -176,8 +176,8 @@ class TypeReader:
             if k.arg in ("vdevice",) or k.arg not in ("shape", "dtype", "ndim", "name"):
                 self.fail(k.value, f"a tensor's type has no {k.arg}", "shape, dtype, ndim")
             given[k.arg] = k.value
-        if len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
-            if isinstance(node.args[0].value, str):  # R.Tensor("float32", ndim=2)
+        match node.args:
+            case [ast.Constant(str())]:  # R.Tensor("float32", ndim=2)
                 given["dtype"] = given.pop("shape")
         kind = self.dtype(given["dtype"]) if "dtype" in given else None
         rank = self.data(given["ndim"]) if "ndim" in given else None

@@ -13,8 +13,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError
-from smelt.ir.expr import Expr, IntImm
-from smelt.ir.expr import Var as SizeVar
+from smelt.ir.expr import IntImm
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.tir.parser_expr import Source
 from smelt.tir.script_names import nearest
@@ -38,7 +37,7 @@ from .nodes import (
 from .op.registry import BUILDERS
 from .parser_types import Partial, TypeReader
 from .printer import written_always
-from .shapes import ShapeExpr, fits, sizes_in, with_sizes
+from .shapes import ShapeExpr, call_result, fits, sizes_in
 from .verify import show_type
 
 __all__ = ["Signatures", "ValueReader"]
@@ -109,8 +108,8 @@ class ValueReader(TypeReader):
             case ast.Name(name):
                 return isinstance(self.known(name), RelaxExpr)
             case ast.Call(func):
-                name = self.r_name(func)
-                return name is not None and name not in _NOT_VALUES or self.is_function(func)
+                r = self.r_name(func)
+                return self.is_function(func) if r is None else r not in _NOT_VALUES
             case ast.Attribute():
                 return self.is_function(node)
             case ast.BinOp(left, _, right):
@@ -279,7 +278,7 @@ class ValueReader(TypeReader):
         if not isinstance(callee.type, FuncType | IncompleteType):
             self.fail(node.func, f"what is called is no function, but {show_type(callee.type)}")
         if isinstance(callee.type, FuncType):
-            self.check_operands(node, callee.type, args)
+            self.given(node, callee.type, args)
         return call_function(callee, args)
 
     def module_call(self, node: ast.Call, callee: GlobalVar, args: list[RelaxExpr]) -> Call:
@@ -287,24 +286,14 @@ class ValueReader(TypeReader):
         t = self.signatures(callee.name)
         if t is None:
             return call_function(callee, args)  # an unknown one is refused at the end
-        sizes = self.check_operands(node, t, args)
-        for v in sizes_in(t):  # what only the result shows is new at every call
-            sizes.setdefault(v, SizeVar(v.name))
-        made = with_sizes(t.ret_type, sizes)
-        return Call(callee, tuple(args), CallAttrs("a function", {}), made)
+        return Call(callee, tuple(args), CallAttrs("a function", {}), self.given(node, t, args))
 
-    def check_operands(
-        self, node: ast.Call, t: FuncType, args: list[RelaxExpr]
-    ) -> dict[SizeVar, Expr]:
-        """Operands are what the parameters say; what the parameters' sizes stand for."""
-        if len(args) != len(t.arg_types):
-            self.fail(node, f"{len(args)} operands for {len(t.arg_types)} parameters")
-        sizes: dict[SizeVar, Expr] = {}
-        for n, (want, have) in enumerate(zip(t.arg_types, args, strict=True)):
-            if not fits(want, have.type, sizes):
-                what = f"operand {n} is {show_type(have.type)}, the function takes"
-                self.fail(node.args[n], f"{what} {show_type(want)}")
-        return sizes
+    def given(self, node: ast.Call, t: FuncType, args: list[RelaxExpr]) -> Type:
+        """What a function of a type gives for operands, which have to fit."""
+        try:
+            return call_result(t, [a.type for a in args])
+        except SmeltError as e:
+            self.fail(node, str(e))
 
     # ------------------------------------------------------------------------ special forms
 
@@ -321,12 +310,12 @@ class ValueReader(TypeReader):
     def special_call_tir(self, node: ast.Call) -> RelaxExpr:
         """R.call_tir(cls.f, (operands), out_sinfo=R.Tensor(...))."""
         func, given, result = self.named_arguments(node, "func", "args", "out_sinfo")
-        target = None
+        target: str | None = None
         match func:
-            case ast.Name(target):
-                pass
-            case ast.Attribute(ast.Name(module), target) if module in self.modules:
-                pass
+            case ast.Name(name):
+                target = name
+            case ast.Attribute(ast.Name(module), name) if module in self.modules:
+                target = name
         if target is None or func is None or given is None or result is None:
             self.fail(node, "expected R.call_tir(name, (operands...), type)")
         self.called.append((target, func))

@@ -46,7 +46,8 @@ from .nodes import (
 )
 from .printer_blocks import Block, Layout, is_number
 
-__all__ = ["ALWAYS_WRITTEN", "constant_names", "same_data", "script", "written_always"]
+__all__ = ["ALWAYS_WRITTEN", "constant_names", "same_data", "script", "value_names",
+           "written_always"]  # fmt: skip
 
 _RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
 _INDENT = "    "
@@ -86,6 +87,24 @@ def constant_names(f: Function) -> dict[str, Constant]:
     """The constants of a function under the names that its text gives them."""
     printer = _Printer(f, {})
     return {printer.names[c]: c for c in printer.constants}
+
+
+def value_names(f: Function) -> list[tuple[str, RelaxExpr]]:
+    """The values of a function's own block in order of evaluation, by the names that they get.
+
+    A Let stands where its variable gets its value.
+    """
+    printer = _Printer(f, {})
+    printer.function("main")
+    found: list[tuple[str, RelaxExpr]] = []
+    for node, binding in printer.layout.root.steps:
+        if isinstance(node, Let) and (binding or node in printer.layout.tail):
+            found += (
+                [(printer.names[node.var], node)] if node in printer.layout.tail and binding else []
+            )
+        elif node in printer.names and node not in printer.named:
+            found.append((printer.names[node], node))
+    return found
 
 
 class _Printer:
@@ -196,7 +215,7 @@ class _Printer:
     # --------------------------------------------------------------------------- statements
 
     def block(self, block: Block, target: str | None = None) -> Iterator[str]:
-        """The statements of a block. target: the name that its result gets; None: it is returned."""
+        """The statements of a block. target: what its result is called; None: it is returned."""
         last = block.result
         for n, (node, binding) in enumerate(block.steps):
             if isinstance(node, Let) and (binding or node in self.layout.tail):

@@ -100,9 +100,9 @@ class Layout:
             while isinstance(node, Let) and self.uses[node] == 1:
                 self.tail.add(node)
                 value = node.value
-                if isinstance(value, Function) and self.uses[value] == 1:
-                    if node.var.type is value.type:
-                        self.named.add(node)
+                own = isinstance(value, Function) and self.uses[value] == 1
+                if own and node.var.type is value.type:
+                    self.named.add(node)
                 node = node.body
 
     def _order(self, root: RelaxExpr) -> Iterator[tuple[RelaxExpr, bool]]:

@@ -7,14 +7,25 @@ from typing import Any
 
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
+from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, convert
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import FuncType, TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 
 from .nodes import incomplete
+from .verify import show_type
 
-__all__ = ["ShapeExpr", "apart", "differing", "extents_of", "fits", "sizes_in", "with_sizes"]
+__all__ = [
+    "ShapeExpr",
+    "apart",
+    "call_result",
+    "differing",
+    "extents_of",
+    "fits",
+    "sizes_in",
+    "with_sizes",
+]
 
 
 class ShapeExpr(tuple[Any, ...]):
@@ -111,3 +122,20 @@ def apart(a: Expr, b: Expr, sizes: Mapping[SizeVar, Expr] | None = None) -> int 
 def differing(a: Expr, b: Expr, sizes: Mapping[SizeVar, Expr]) -> bool:
     """Whether two extents differ for sure."""
     return a is not b and apart(a, b, sizes) not in (None, 0)
+
+
+def call_result(t: FuncType, given: Sequence[Type]) -> Type:
+    """What a function of type `t` gives for operands of some types.
+
+    Sizes that only its result shows are new ones. Raises TypeMismatch where operands do not fit.
+    """
+    if len(given) != len(t.arg_types):
+        raise TypeMismatch(f"{len(given)} operands for {len(t.arg_types)} parameters")
+    sizes: dict[SizeVar, Expr] = {}
+    for n, (want, have) in enumerate(zip(t.arg_types, given, strict=True)):
+        if not fits(want, have, sizes):
+            takes = f"the function takes {show_type(want)}"
+            raise TypeMismatch(f"operand {n} is {show_type(have)}, {takes}")
+    for v in sizes_in(t):
+        sizes.setdefault(v, SizeVar(v.name))
+    return with_sizes(t.ret_type, sizes)

@@ -19,7 +19,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from smelt.ir.types import FuncType
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.types import FuncType, Type, tensor_type
+from smelt.relax import struct_info
 from smelt.relax.nodes import Function
 from smelt.relax.parser import check_target, parse_function, read_signature
 from smelt.relax.verify import verify
@@ -132,7 +135,8 @@ def function(
     around = sys._getframe(1)
 
     def read(f: Fn[..., Any]) -> Function | PendingFunction:
-        pending = PendingFunction(f.__name__, function_source(f, around))
+        source = function_source(f, around)
+        pending = PendingFunction(f.__name__, source)
         if in_class_body(around):
             return pending
         made = pending.read()
@@ -144,17 +148,48 @@ def function(
 
 
 class _Annotation:
-    """What an annotation evaluates to: nothing of interest, its source counts."""
+    """What a type evaluates to. In a script its source counts; elsewhere `as_type` says it."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, args: tuple[Any, ...] = (), **options: Any) -> None:
+        self.name, self.args, self.options = name, args, options
 
     def __call__(self, *args: object, **options: object) -> _Annotation:
-        return self
+        return _Annotation(self.name, args, **options)
+
+    def as_type(self) -> Type:
+        """The type: for R.Tensor((2, 3), "float32") as the type of a relax.Var."""
+        if self.name not in _TYPES:
+            raise TypeMismatch(f"R.{self.name} is no type outside of a script")
+        return _TYPES[self.name](*self.args, **self.options)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"R.{self.name}"
 
+
+def _tensor(shape: Any = None, dtype: str = "float32", ndim: int = -1) -> Type:
+    """R.Tensor as a type; texts are names of sizes, each the same in one type only."""
+    if isinstance(shape, str):
+        shape, dtype = None, shape
+    if shape is None:
+        return struct_info.TensorStructInfo.make(None, dtype, ndim=ndim)
+    names: dict[str, SizeVar] = {}
+    extents = [names.setdefault(e, SizeVar(e)) if isinstance(e, str) else e for e in shape]
+    return tensor_type(extents, dtype)
+
+
+def _tuple(*items: Any) -> Any:
+    many = items[0] if len(items) == 1 and isinstance(items[0], list | tuple) else items
+    return struct_info.TupleStructInfo.make(many)
+
+
+_TYPES: dict[str, Fn[..., Any]] = {
+    "Tensor": _tensor,
+    "Tuple": _tuple,
+    "Callable": struct_info.FuncStructInfo,
+    "Object": struct_info.ObjectStructInfo,
+    "Prim": struct_info.PrimStructInfo,
+    "Shape": struct_info.ShapeStructInfo,
+}
 
 Tensor: Any = _Annotation("Tensor")
 """R.Tensor(shape, dtype): the type of a tensor; sizes are names or texts."""
