@@ -33,8 +33,8 @@ from .verify import verify
 __all__ = ["BaseCheckResult", "all_global_vars", "all_vars", "bound_vars",
            "computable_at_compile_time", "contains_impure_call",
            "definable_tir_vars_in_struct_info", "direct_parts", "free_symbolic_vars",
-           "free_vars", "get_var2val", "name_to_binding", "parts", "post_order_visit", "remove_all_unused",
-           "struct_info_base_check", "tir_vars_in_struct_info", "udchain",
+           "free_vars", "get_var2val", "name_to_binding", "parts", "post_order_visit",
+           "remove_all_unused", "struct_info_base_check", "tir_vars_in_struct_info", "udchain",
            "well_formed"]  # fmt: skip
 
 

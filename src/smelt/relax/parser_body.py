@@ -230,9 +230,7 @@ class FunctionReader(ValueReader):
             case ast.Call(func, [whole], keywords) if self.r_name(func) == "let":
                 value = self.value(whole)
                 own = next((self.text(k.value) for k in keywords if k.arg == "name"), name)
-                if isinstance(said, Partial) or (
-                    said is not None and not fits(said, value.type, {}, ())
-                ):
+                if isinstance(said, Partial) or not self.may_be(said, value.type):
                     self.says_otherwise(node, value, said)
                 var = Var(own, value.type if said is None else said)
                 self.lets[-1].append((var, value))
@@ -246,6 +244,10 @@ class FunctionReader(ValueReader):
         if said is not None and isinstance(found, RelaxExpr):
             found = self.typed(node, found, said)
         self.define(s, name, found)
+
+    def may_be(self, said: Type | None, found: Type) -> bool:
+        """Whether a value may be of the type that is said, if one is."""
+        return said is None or fits(said, found, {}, ())
 
     def is_call(self, node: ast.expr, name: str) -> bool:
         """Whether an expression is R.name(...)."""
