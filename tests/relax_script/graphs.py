@@ -62,7 +62,9 @@ def step(draw: st.DrawFn, c: Var, values: list[Any], depth: int) -> Any:
         case "unary":
             return call(draw(st.sampled_from(["relu", "exp"])), x)
         case "number":
-            return call("add", x, constant(np.asarray(draw(st.floats(-2, 2, width=32)), np.float32)))
+            return call(
+                "add", x, constant(np.asarray(draw(st.floats(-2, 2, width=32)), np.float32))
+            )
         case "item":
             return TupleGetItem(Tuple((x, y)), draw(st.integers(0, 1)))
         case "sum":
@@ -70,8 +72,8 @@ def step(draw: st.DrawFn, c: Var, values: list[Any], depth: int) -> Any:
         case "cast":
             return MatchCast(x, x.type)
         case "if":
-            sides = [Function((), block(draw, c, values, depth - 1)) for _ in range(2)]
-            return If(c, *sides, x.type)
+            yes, no = (Function((), block(draw, c, values, depth - 1)) for _ in range(2))
+            return If(c, yes, no, x.type)
         case "closure":
             p = Var(draw(st.sampled_from(NAMES)), x.type)
             f: Any = Function((p,), block(draw, c, [*values, p], depth - 1))

@@ -84,14 +84,13 @@ class _Resolver:
         return specialized(self.f, sizes, casts=True)
 
     def of_closures(self) -> set[SizeVar]:
-        """The sizes that closures' parameters introduce: no cast outside of the closure does."""
+        """The sizes that closures' parameters introduce, and no cast of something else does."""
         nodes = list(postorder(self.f))
         casts = {n for n in nodes if isinstance(n, MatchCast)}
         found: set[SizeVar] = set()
         for f in nodes:
             if isinstance(f, Function) and f is not self.f and f.params:
-                outside = casts - set(postorder(f.body))
-                other = {v for c in outside for v in sizes_in(c.type)}
+                other = {v for c in casts - _below(f) for v in sizes_in(c.type)}
                 found |= {v for p in f.params for v in sizes_in(p.type)} - other
         return found
 
@@ -156,6 +155,15 @@ class _Resolver:
     def is_new(self, v: SizeVar) -> bool:
         """Whether a cast introduces a size here."""
         return v not in self.known and v not in self.introduced and v not in self.sizes
+
+
+def _below(f: Function) -> set[Node]:
+    """What is computed from a function's parameters."""
+    found: set[Node] = set(f.params)
+    for node in postorder(f.body):
+        if any(c in found for c in node.children()):
+            found.add(node)
+    return found
 
 
 def specialized(f: Function, sizes: Mapping[SizeVar, Expr], casts: bool = False) -> Function:
