@@ -24,8 +24,8 @@ from ..compose.operands import const, value
 from ..nodes import Call, Constant, RelaxExpr, Tuple
 from .registry import BUILDERS, builder
 
-__all__ = ["CORE_NAMES", "Indices", "Operands", "core_name", "entry", "namespace", "number_given",
-           "refused", "shape_given", "size_given", "type_given"]  # fmt: skip
+__all__ = ["CORE_NAMES", "Indices", "Operands", "core_name", "entry", "known_op", "namespace",
+           "number_given", "refused", "shape_given", "size_given", "type_given"]  # fmt: skip
 
 CORE_NAMES: dict[str, str] = {}
 """The core's operator by the Relax name, where a builder makes one call of it and nothing else."""
@@ -223,6 +223,11 @@ def core_name(name: str) -> str:
             "the core's operators that it is made of"
         )
     raise TypeMismatch(f"is_op: no operator {name!r}{nearest(plain, list(CORE_NAMES))}")
+
+
+def known_op(name: str) -> str:
+    """The operator that patterns mean by a name: "relax.nn.relu" is "relu"; others are as given."""
+    return core_name(name) if name.startswith("relax.") else name
 
 
 def single_call(e: Any) -> str | None:
