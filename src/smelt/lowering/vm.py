@@ -25,6 +25,7 @@ from smelt.relax.adt import (
     constructor_tag,
 )
 from smelt.relax.host_ops import is_host_call
+from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -55,7 +56,7 @@ def compile_vm(mod: IRModule, build: Build) -> Program:
 
     build  compiles a module of one straight graph function, for a segment
     """
-    return _Module(infer_types(inline_functions(mod)), build).program()
+    return _Module(infer_types(inline_functions(resolve_match_cast(mod))), build).program()
 
 
 def refuse_control(mod: IRModule, what: str) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "GlobalVar",
     "If",
     "Let",
+    "MatchCast",
     "RelaxExpr",
     "Tuple",
     "TupleGetItem",
@@ -44,6 +45,7 @@ __all__ = [
     "dialect_of",
     "free_vars",
     "memory_key",
+    "renewed_call",
     "rewrite",
     "tensor_type_of",
     "values",
@@ -366,6 +368,17 @@ class Let(RelaxExpr):
         return node.type
 
 
+class MatchCast(RelaxExpr):
+    """The value itself, of which is claimed that it has a type; the type may introduce sizes.
+
+    A size that nothing before mentions is what the value shows in its place; other extents are
+    checked.
+    """
+
+    value: RelaxExpr
+    type: Type
+
+
 def dialect_of(e: Node) -> Any:
     """Whose words an expression is written in: the first found; None: the core's own.
 
@@ -484,6 +497,19 @@ def call_function(
 def call_tir(func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str = "") -> Call:
     """A tensor program of the module applied to values; results have the given type."""
     return Call(func, tuple(args), {}, type, name)
+
+
+def renewed_call(node: Call, *args: RelaxExpr | None, **attrs: Any) -> Call:
+    """A call on other operands, some attributes changed; its type is found anew."""
+    if isinstance(node.op, Op):
+        return call(node.op, *args, name=node.name, **{**node.attrs, **attrs})
+    given = [a for a in args if a is not None]
+    before = [a.type for a in node.args if a is not None]
+    told = isinstance(node.op, GlobalVar) and not isinstance(node.attrs, CallAttrs)
+    if told or [a.type for a in given] == before:  # a tensor program's results are what is told
+        return node.replace(args=tuple(args))
+    made = call_function(node.op, given)
+    return made.replace(attrs=node.attrs, name=node.name)
 
 
 def values(root: RelaxExpr) -> Iterator[RelaxExpr]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.face import Face
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax import nodes as core
 from smelt.relax.compose.operands import const, value
@@ -42,25 +43,6 @@ def find_builder(name: str) -> Callable[..., Any] | None:
 def names() -> set[str]:
     """The names of all builders."""
     return {*RELAY.ops, *FUNCTIONS}
-
-
-class Face(type):
-    """A classic class name for nodes of the core: calling it makes a node by `make`.
-
-    `isinstance` asks for the core's class, `node`.
-    """
-
-    node: type
-    make: Callable[..., Any]
-
-    def __call__(cls, *args: Any, **named: Any) -> Any:
-        return cls.make(*args, **named)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.node)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.node) or type.__subclasscheck__(cls, subclass)
 
 
 def make(op: Op | str, *given: Any, **attrs: Any) -> core.Call:

@@ -40,6 +40,7 @@ from smelt.relax.nodes import (
     GlobalVar,
     If,
     Let,
+    MatchCast,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -215,6 +216,8 @@ class _Inference:
                 return made
             case Let(body=body):
                 return self.types[body]
+            case MatchCast():
+                return node.type
         raise TypeMismatch(f"a {type(node).__name__} is no value")
 
     def item(self, node: TupleGetItem, t: Type, index: int) -> Type:
