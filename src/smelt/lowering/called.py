@@ -32,8 +32,8 @@ def program_for(func: PrimFunc, call: Call) -> PrimFunc:
     where = f"call_tir of {call.callee}"
     if len(types) != len(func.buffers):
         raise CompileError(
-            f"{where}: {len(types) - len(results)} operands and {len(results)} results; the program "
-            f"has {len(func.buffers)} buffers"
+            f"{where}: {len(types) - len(results)} operands and {len(results)} results; the "
+            f"program has {len(func.buffers)} buffers"
         )
     sizes: dict[Var, Expr] = {}
     for n, (b, t) in enumerate(zip(func.buffers, types, strict=True)):
