@@ -29,7 +29,7 @@ from smelt.runtime.executable import Executable
 from smelt.target import Target
 from smelt.tir.printer import script
 
-from .custom import Prepared, custom_ops, prepare
+from .custom import Prepared, custom_ops, prepare, prepared_program
 from .external import (
     External,
     Externals,
@@ -98,7 +98,9 @@ def spec_of(
     constants = tuple([p.storage.kind == "constant" and _plain(p) for p in launch.inputs])
     places = repr((inputs, outputs, constants))
     group, prepared = launch.group, None
-    if custom_ops(group):
+    if launch.program is not None:
+        prepared = prepared_program(group, launch.program)
+    elif custom_ops(group):
         made = {} if made is None else made
         key = (group, places)
         if key not in made:

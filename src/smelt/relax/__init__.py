@@ -56,21 +56,32 @@ _NAMES = {
     "BindingBlock": "bindings",
     "SeqExpr": "bindings",
     "VarBinding": "bindings",
+    "get_default_pipeline": "pipeline",
+    "get_pipeline": "pipeline",
+    "register_pipeline": "pipeline",
     "resolve_match_cast": "match_cast",
 }
 """Relax's names, and the modules of this room that have them; loaded when first used."""
 
-_ROOMS = ("analysis", "bindings", "block_builder", "dpl", "expr", "expr_functor", "op",
-          "struct_info")  # fmt: skip
+_ABOVE = {
+    "VirtualMachine": "smelt.relax_build",
+    "build": "smelt.relax_build",
+}
+"""Names of what stands above graphs, and where it is."""
+
+_ROOMS = ("analysis", "bindings", "block_builder", "dpl", "expr", "expr_functor", "frontend", "op",
+          "pipeline", "struct_info", "transform", "vm_build")  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+    if name in _ABOVE:
+        return getattr(importlib.import_module(_ABOVE[name]), name)
     if name in _ROOMS:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES, *_ROOMS})
+    return sorted({*globals(), *_NAMES, *_ROOMS, *_ABOVE})

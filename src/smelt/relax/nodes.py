@@ -135,6 +135,10 @@ class RelaxExpr(Node):
         """A call of this value, which is a function."""
         return call_function(self, args)
 
+    def __getitem__(self, index: int) -> RelaxExpr:
+        """An item of a value that is a tuple; IndexError behind the last one."""
+        return _item(self, index)
+
     def __add__(self, other: Any) -> RelaxExpr:
         return _combined("add", self, other)
 
@@ -418,6 +422,17 @@ def _combined(name: str, *operands: Any) -> RelaxExpr:
         for o in operands
     ]
     return call(name, *given)
+
+
+def _item(e: RelaxExpr, index: int) -> RelaxExpr:
+    t = e.type
+    if not isinstance(t, TupleType | IncompleteType):
+        raise TypeMismatch(f"a {type(e).__name__} of type {t} has no items; tuples have")
+    if isinstance(t, TupleType):
+        if not -len(t.items) <= index < len(t.items):
+            raise IndexError(f"item {index} of a tuple with {len(t.items)} items")
+        index %= len(t.items)
+    return e.items[index] if isinstance(e, Tuple) else TupleGetItem(e, index)
 
 
 def _dtype_of(e: RelaxExpr) -> str:

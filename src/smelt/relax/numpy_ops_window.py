@@ -10,7 +10,6 @@ import numpy as np
 
 from .numpy_ops import Array, Index, numpy_op, widened
 
-
 # -------------------------------------------------------------------------------------- adaptive
 
 
