@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,7 @@ from smelt.ir.errors import ParseError
 from smelt.ir.module import IRModule
 from smelt.relax.interpret import interpret
 from smelt.relax.op.registry import BUILDERS
-from smelt.script import ir, parse, tir
-from smelt.script import relax as script
-
-I: Any = ir  # the checker of types cannot know what annotations of scripts mean
-R: Any = script
-T: Any = tir
+from smelt.script import parse
 
 CLASSIC = """\
 @I.ir_module
@@ -107,33 +104,48 @@ def test_a_module_in_classic_words() -> None:
         np.testing.assert_allclose(found, np.maximum(y + y, x + y), rtol=1e-6)
 
 
-def test_a_class_of_python() -> None:
-    @I.ir_module
-    class Module:
-        @T.prim_func
-        def double(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + A[v]
+SOURCE = """\
+from smelt.script import ir as I
+from smelt.script import relax as R
+from smelt.script import tir as T
 
-        @R.function
-        def main(x: R.Tensor((4,), "float32")):
-            with R.dataflow():
-                y = R.call_tir(cls.double, (x,), out_sinfo=R.Tensor((4,), "float32"))  # noqa: F821
-                z = cls.later(y)  # noqa: F821
-                R.output(z)
-            return z
+SIZE = 4
 
-        @R.function(private=True)
-        def later(x: R.Tensor((4,), "float32")):
-            return R.negative(x)
+@I.ir_module
+class Module:
+    @T.prim_func
+    def double(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(SIZE):
+            with T.block("B"):
+                v = T.axis.spatial(SIZE, i)
+                B[v] = A[v] + A[v]
 
-    made: Any = Module
+    @R.function
+    def main(x: R.Tensor((SIZE,), "float32")):
+        with R.dataflow():
+            y = R.call_tir(cls.double, (x,), out_sinfo=R.Tensor((SIZE,), "float32"))
+            z = cls.later(y)
+            R.output(z)
+        return z
+
+    @R.function(private=True)
+    def later(x: R.Tensor((SIZE,), "float32")):
+        return R.negative(x)
+"""
+
+
+def test_a_class_of_python(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(SOURCE)
+    made = runpy.run_path(str(file))["Module"]
     (found,) = interpret(made["main"], np.arange(4, dtype=np.float32), module=made)
     np.testing.assert_array_equal(found, [0, -2, -4, -6])
     assert made["later"].attrs == {"private": True}
     relax.assert_structural_equal(parse(made.script()), made)
+    file.write_text(SOURCE.replace("cls.later(y)", "cls.later(y, y)"))
+    with pytest.raises(ParseError, match="2 operands for 1 parameters") as caught:
+        runpy.run_path(str(file))
+    assert str(caught.value).startswith(f"{file}:20:17: ")
 
 
 def test_functions_that_call_themselves() -> None:
@@ -256,6 +268,7 @@ CALLS = {
     "R.sum(x, 1, True)": "R.sum(x, axes=(1,), keepdims=True)",
     "R.sum(x, keepdims=True)": "R.sum(x, keepdims=True)",
     "R.sum(x, axes=(0,), keepdims=False)": "R.sum(x, axes=(0,), keepdims=False)",
+    "R.sum(x, axes=(1,))": "R.sum(x, axes=(1,), keepdims=True)",
     "R.nn.relu(x)": "R.relu(x)",
     "R.relu(x)": "R.relu(x)",
     "R.reshape(x, (4, n))": "R.reshape(x, shape=(4, n))",
@@ -272,6 +285,8 @@ def test_builders_make_calls_of_the_core(call: str, builders: dict[str, Any]) ->
 
 
 def test_what_a_builder_does_not_take(builders: dict[str, Any]) -> None:
-    with pytest.raises(ParseError, match="unexpected keyword argument 'axes'") as caught:
-        module(HEAD + "R.sum(x, axes=(0,))")
-    assert "    return R.sum(x, axes=(0,))\n             ^^^^^^^" in str(caught.value)
+    with pytest.raises(ParseError, match="multiple values for argument 'axis'") as caught:
+        module(HEAD + "R.sum(x, 1, axis=1)")
+    assert "    return R.sum(x, 1, axis=1)\n             ^^^^^^^" in str(caught.value)
+    with pytest.raises(ParseError, match="sum has no attribute 'axs'; nearest: axes"):
+        module(HEAD + "R.sum(x, axs=1)")

@@ -5,7 +5,8 @@ as Relax has it (`relax/op`). Where there are both, it is the core's own if ever
 attribute of the core's operator, only tensors stand by position, and the attributes that the text
 always shows are given (`printer.written_always`: keepdims of reductions, and those whose defaults
 are others in Relax). So `R.sum(x, axes=(1,), keepdims=True)` is the core's sum, `R.sum(x, axis=1)`
-and `R.sum(x)` are Relax's. Builders make calls of the core's operators, and these are printed.
+and `R.sum(x)` are Relax's. What the one does not take is tried as the other. Builders make calls of
+the core's operators, and these are printed.
 """
 
 from __future__ import annotations

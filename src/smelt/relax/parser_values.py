@@ -36,7 +36,7 @@ from .nodes import (
 )
 from .op.registry import BUILDERS
 from .parser_types import Partial, TypeReader
-from .printer import written_always
+from .printer import PRINTED_AS, written_always
 from .shapes import ShapeExpr, call_result, fits, sizes_in
 from .verify import show_type
 
@@ -223,29 +223,33 @@ class ValueReader(TypeReader):
         """The core's own operator, or what the builder of this name makes.
 
         The core's: every keyword is an attribute of it, operands alone stand by position, and the
-        attributes that the text always shows are there.
+        attributes that the text always shows are there. What the one does not take is tried as
+        the other.
         """
         given = [self.argument(a) for a in node.args]
         named = {k.arg or "**": self.argument(k.value) for k in node.keywords}
-        core, build = ops().get(name), BUILDERS.get(name)
+        core, build = core_operator(name), BUILDERS.get(name)
         if core is None and build is None:
             near = nearest(name, {*ops(), *BUILDERS})
             hint = f"; nearest: {', '.join(near)}" if near else ""
             self.fail(node, f"no operator {name!r}{hint}")
-        if core is not None and (build is None or is_core_call(core, given, named)):
+        errors: list[str] = []
+        own = core is not None and (build is None or is_core_call(core, given, named))
+        for make in (core, build) if own else (build, core):
+            if make is None or (make is core and errors and not named and written_always(core)):
+                continue
             try:
-                return call(core, *self.operands(node, given), **named)
+                if make is core:
+                    assert core is not None
+                    return call(core, *self.operands(node, given), **named)
+                made = make(*given, **named)
+                return made.astuple() if hasattr(made, "astuple") else made
             except SmeltError as e:
-                if build is None:
-                    self.fail(node, str(e))
-        assert build is not None
-        try:
-            made = build(*given, **named)
-        except SmeltError as e:
-            self.fail(node, str(e))
-        except TypeError as e:  # an argument that the builder does not have
-            self.fail(node, f"R.{name}: {e}")
-        return made.astuple() if hasattr(made, "astuple") else made
+                errors.append(str(e))
+            except TypeError as e:  # an argument that the builder does not have
+                errors.append(f"R.{name}: {e}")
+        plain = core is not None and are_values(given)
+        self.fail(node, errors[-1] if plain and not own else errors[0])
 
     def argument(self, node: ast.expr) -> Any:
         """An operand or an attribute of an operator."""
@@ -374,15 +378,28 @@ class ValueReader(TypeReader):
         return Let(var, value, body)
 
 
+def core_operator(name: str) -> Op | None:
+    """The core's operator that a text calls by a name."""
+    if name in PRINTED_AS and name in BUILDERS:
+        return None
+    own = next((n for n, shown in PRINTED_AS.items() if shown == name), name)
+    return ops().get(own)
+
+
 def is_core_call(op: Op, given: list[Any], named: Mapping[str, Any]) -> bool:
     """Whether a call of a name that is a builder's too is one of the core's operator."""
     if any(k not in op.attributes for k in named) or any(
         a not in named for a in written_always(op)
     ):
         return False
-    values = [g for g in given if isinstance(g, RelaxExpr) and not isinstance(g.type, TupleType)]
-    left_out = sum(g is None for g in given)
-    return len(values) + left_out == len(given) and (op.variadic or len(given) <= len(op.operands))
+    return are_values(given) and (op.variadic or len(given) <= len(op.operands))
+
+
+def are_values(given: list[Any]) -> bool:
+    """Whether arguments are tensors, and nothing where an operand is left out."""
+    return all(
+        g is None or (isinstance(g, RelaxExpr) and not isinstance(g.type, TupleType)) for g in given
+    )
 
 
 def described(t: Type | Partial) -> str:

@@ -46,7 +46,7 @@ from .nodes import (
 )
 from .printer_blocks import Block, Layout, is_number
 
-__all__ = ["ALWAYS_WRITTEN", "constant_names", "same_data", "script", "value_names",
+__all__ = ["ALWAYS_WRITTEN", "PRINTED_AS", "constant_names", "same_data", "script", "value_names",
            "written_always"]  # fmt: skip
 
 _RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
@@ -63,6 +63,10 @@ ALWAYS_WRITTEN: dict[str, tuple[str, ...]] = {
     "unique": ("sorted",),
 }
 """Attributes that the text always shows, so that no call is one of Relax's builder of that name."""
+
+
+PRINTED_AS = {"mod": "floor_mod"}
+"""Operators of the core whose name is another operator's in Relax, and what the text calls them."""
 
 
 def written_always(op: Op) -> tuple[str, ...]:
@@ -316,7 +320,8 @@ class _Printer:
             case Call(op, args):
                 given = ["None" if a is None else self.name(a) for a in args]
                 if isinstance(op, Op):
-                    return f"R.{op.name}({', '.join([*given, *self.attributes(op, node.attrs)])})"
+                    name = PRINTED_AS.get(op.name, op.name)
+                    return f"R.{name}({', '.join([*given, *self.attributes(op, node.attrs)])})"
                 if node.attrs:
                     raise Unsupported("attributes of a call of a function have no text form")
                 if isinstance(op, GlobalVar) and not isinstance(node.attrs, CallAttrs):
