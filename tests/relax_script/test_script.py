@@ -10,9 +10,22 @@ import numpy as np
 import pytest
 
 from smelt import relax
-from smelt.ir.errors import ParseError
+from smelt.ir.errors import ParseError, Unsupported
+from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
+from smelt.ir.types import FuncType, IncompleteType, Type, tensor_type
 from smelt.relax.interpret import interpret
+from smelt.relax.nodes import (
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Tuple,
+    Var,
+    call,
+    call_function,
+    constant,
+)
 from smelt.relax.op.registry import BUILDERS
 from smelt.script import parse
 
@@ -290,3 +303,79 @@ def test_what_a_builder_does_not_take(builders: dict[str, Any]) -> None:
     assert "    return R.sum(x, 1, axis=1)\n             ^^^^^^^" in str(caught.value)
     with pytest.raises(ParseError, match="sum has no attribute 'axs'; nearest: axes"):
         module(HEAD + "R.sum(x, axs=1)")
+
+
+# ------------------------------------------------------------------------------------------- edges
+
+X = Var("x", tensor_type((2,)))
+C = Var("c", tensor_type((), "bool"))
+
+
+def recursive(kind: Type) -> Function:
+    """A closure that calls itself, behind a variable of a type."""
+    f, y = Var("f", kind), Var("y", X.type)
+    body = If(C, Function((), call_function(f, [y], X.type)), Function((), y), X.type)
+    return Function((X, C), Let(f, Function((y,), body), call_function(f, [X], X.type)))
+
+
+A = Var("a", X.type)
+SIDE = Function((), call("relu", X))
+EDGES = {
+    "a function of the module as a value": Function((X,), Tuple((GlobalVar("f"), X))),
+    "a call whose size only the run tells": Function(
+        (X,), call_function(GlobalVar("f"), [X], tensor_type((SizeVar("any"),)))
+    ),
+    "recursion": recursive(FuncType((X.type,), X.type)),
+    "recursion behind a variable of no type": recursive(IncompleteType()),
+    "a name in an operand": Function((X,), call("add", Let(A, call("relu", X), call("exp", A)), X)),
+    "a name that is two operands": Function(
+        (X,), Let(A, Let(Var("a", X.type), X, call("exp", X)), Tuple((A, A)))
+    ),
+    "a name of less known type": Function((X,), Let(Var("b", IncompleteType()), X, X)),
+    "attributes of a closure": Function(
+        (X,), call_function(Function((A,), A, {"k": (1, "two")}), [X])
+    ),
+    "one function as both sides": Function((X, C), If(C, SIDE, SIDE, X.type)),
+    "a side of another type": Function((X, C), If(C, SIDE, SIDE, tensor_type((SizeVar("any"),)))),
+    "names of the language": Function((Var("cls", X.type), X, Var("if", X.type)), X),
+    "an operand left out": Function((X,), call("clip", X, max=float("inf"))),
+    "a tuple of nothing": Function((X,), Tuple(())),
+    "the same number twice": Function(
+        (X,), Tuple((constant(np.asarray(0.1)), constant(np.asarray(0.1))))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_are_read_back(name: str) -> None:
+    f = EDGES[name]
+    made = parse(f.script(), check_well_formed=False)
+    relax.assert_structural_equal(made, f)
+    assert made.script() == f.script()  # type: ignore[union-attr]
+
+
+def test_a_module_of_functions_that_call_each_other() -> None:
+    gives = call_function(GlobalVar("odd"), [X], X.type)
+    m = IRModule(
+        {
+            "even": Function((X, C), If(C, Function((), X), Function((), gives), X.type)),
+            "odd": Function(
+                (X,), call_function(GlobalVar("even"), [X, constant(np.asarray(True))], X.type)
+            ),
+        }
+    )
+    assert 'cls.even(x, R.const(True, "bool"))' in m.script()
+    relax.assert_structural_equal(parse(m.script()), m)
+
+
+def test_blocks_deeper_than_python_reads() -> None:
+    e: Any = X
+    for _ in range(120):
+        e = If(C, Function((), call("relu", X)), Function((), call("exp", e)), X.type)
+    with pytest.raises(Unsupported, match="a block in 90 others has no text form"):
+        Function((X, C), e).script()
+    e = X
+    for _ in range(60):
+        e = If(C, Function((), call("relu", X)), Function((), call("exp", e)), X.type)
+    f = Function((X, C), e)
+    relax.assert_structural_equal(parse(f.script()), f)

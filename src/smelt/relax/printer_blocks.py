@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from smelt.ir.errors import Unsupported
-from smelt.ir.node import Node
+from smelt.ir.node import Node, postorder
 
 from .nodes import (
     Call,
@@ -29,6 +29,8 @@ from .nodes import (
 __all__ = ["Block", "Layout", "operands"]
 
 _LEAVES = (Var, Constant, GlobalVar)
+_DEEPEST = 90
+"""How deep blocks may be nested: Python's parser takes 100 levels, the module's class included."""
 
 
 class Block:
@@ -42,6 +44,10 @@ class Block:
         """No statements yet."""
         self.parent, self.result = parent, result
         self.depth: int = 0 if parent is None else parent.depth + 1
+        if self.depth > _DEEPEST:
+            raise Unsupported(
+                f"a block in {_DEEPEST} others has no text form: Python reads no more"
+            )
         self.steps: list[tuple[RelaxExpr, bool]] = []
 
 
@@ -98,11 +104,13 @@ class Layout:
     def _mark_tail(self, root: RelaxExpr) -> None:
         for node in self._roots:
             while isinstance(node, Let) and self.uses[node] == 1:
-                self.tail.add(node)
                 value = node.value
-                own = isinstance(value, Function) and self.uses[value] == 1
-                if own and node.var.type is value.type:
-                    self.named.add(node)
+                if isinstance(value, Function):
+                    if self.uses[value] == 1 and node.var.type is value.type:
+                        self.named.add(node)
+                    elif any(n is node.var for n in postorder(value.body)):
+                        break  # the variable has to be declared before the function
+                self.tail.add(node)
                 node = node.body
 
     def _order(self, root: RelaxExpr) -> Iterator[tuple[RelaxExpr, bool]]:
