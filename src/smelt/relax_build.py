@@ -83,7 +83,7 @@ def build(
 
 def public_functions(mod: IRModule) -> list[str]:
     """The names of the graph functions that can be called from outside."""
-    hidden = ("private", "primitive", "Primitive", "Compiler", "Composite")
+    hidden = ("private", "primitive", "Primitive", "Compiler", "Codegen", "Composite")
     found = [n for n, f in mod.functions.items() if isinstance(f, Function)
              and not any(f.attrs.get(h) for h in hidden)]  # fmt: skip
     if not found:
@@ -239,9 +239,10 @@ def _listed(x: Any) -> Any:
 def RunCodegen(
     target_options: Mapping[str, Any] | None = None, entry_functions: Sequence[str] | None = None
 ) -> Pass:
-    """The module as it is, checked: every function for another compiler has a code generator.
+    """Functions for another compiler (attribute Codegen) are given to its code generator.
 
-    Code is generated when the program is compiled.
+    Which generator there is is checked here; code is generated when the program is compiled, for
+    all functions, as entry_functions of the classic signature have no others beside them.
     """
     if target_options:
         raise CompileError(
@@ -249,17 +250,20 @@ def RunCodegen(
             "code generator, see smelt.byoc.register_codegen"
         )
 
-    def check(mod: IRModule) -> IRModule:
+    def give(mod: IRModule) -> IRModule:
         known = registered_codegens()
+        made: dict[str, Any] = {}
         for name, f in mod.functions.items():
-            wanted = f.attrs.get("Compiler") if isinstance(f, Function) else None
-            if wanted is not None and wanted not in known:
+            wanted = f.attrs.get("Codegen") if isinstance(f, Function) else None
+            if wanted is None:
+                continue
+            if wanted not in known:
                 raise CompileError(
                     f"RunCodegen: @{name} is for the compiler {wanted!r}, which has no code "
-                    f"generator{nearest(str(wanted), known)}; registered: {', '.join(known)}"
+                    f"generator{nearest(str(wanted), known)}; registered: "
+                    f"{', '.join(known) or 'none'}"
                 )
-        return mod
+            made[name] = f.with_attr("Compiler", wanted)
+        return mod.with_functions(made) if made else mod
 
-    return named("RunCodegen", check)
-
-
+    return named("RunCodegen", give)
