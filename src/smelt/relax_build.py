@@ -70,15 +70,15 @@ def build(
                            f"legal: {', '.join(MODES)}")  # fmt: skip
     if system_lib or tir_pipeline not in (None, "default"):
         raise CompileError(
-            "relax.build: system_lib and tir_pipeline cannot be given; PassContext(config=...) says "
-            "how programs are lowered"
+            "relax.build: system_lib and tir_pipeline cannot be given; PassContext(config=...) "
+            "says how programs are lowered"
         )
     if params:
         mod = BindParams("main", params)(mod)
     steps = pipeline if relax_pipeline is None else relax_pipeline
     if steps is not None:
         mod = (get_pipeline(steps) if isinstance(steps, str) else steps)(mod)
-    return compile_program(mod, target, [n for n in public_functions(mod)])
+    return compile_program(mod, target, public_functions(mod))
 
 
 def public_functions(mod: IRModule) -> list[str]:
@@ -206,7 +206,7 @@ class VirtualMachine(Machine):
                 "native code; a function that is one piece can be profiled"
             )
         exe = self.exe.program.segments[segments[0][2]]
-        return exe.profile(*self._in_order(func_name, args, named))  # type: ignore[no-any-return]
+        return exe.profile(*self._in_order(func_name, args, named))
 
 
 _STRAIGHT = ("InvokeSegment", "AllocTuple", "Ret")
@@ -254,9 +254,9 @@ def RunCodegen(
         known = registered_codegens()
         made: dict[str, Any] = {}
         for name, f in mod.functions.items():
-            wanted = f.attrs.get("Codegen") if isinstance(f, Function) else None
-            if wanted is None:
+            if not isinstance(f, Function) or f.attrs.get("Codegen") is None:
                 continue
+            wanted = f.attrs["Codegen"]
             if wanted not in known:
                 raise CompileError(
                     f"RunCodegen: @{name} is for the compiler {wanted!r}, which has no code "

@@ -12,6 +12,7 @@ from smelt.ir.module import IRModule
 from smelt.relax import op
 from smelt.relax import transform as passes
 from smelt.relax.nodes import Tuple, constant
+from tests.relax_arrays import i64s
 
 from .support import array, calls, inputs, module, same, var
 
@@ -20,7 +21,7 @@ a, b, c = var("a", 8, 2), var("b", 2, 8), var("c", 8, 3)
 w1, w2 = var("w1", 6, 3), var("w2", 6, 3)
 image, weight = var("image", 1, 3, 5, 5), constant(array(4, 3, 3, 3))
 statistics = [constant(np.abs(array(4)) + 0.5) for _ in range(4)]
-indices = constant(np.int64([0, 2]))
+indices = constant(i64s([0, 2]))
 
 
 def normalised() -> IRModule:
@@ -82,8 +83,9 @@ def test_a_law(made: Any, before: IRModule, wanted: dict[str, int]) -> None:
     after = made(before)
     assert calls(after) == wanted
     assert calls(before) != wanted or made.info.name in (
-        "AdjustMatmulOrder", "ReorderTakeAfterMatmul",
-    )  # fmt: skip
+        "AdjustMatmulOrder",
+        "ReorderTakeAfterMatmul",
+    )
     same(before, after, tolerance=1e-4)
 
 

@@ -2,34 +2,94 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from smelt import relax
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.transform import Pass
 
-PASSES = """
-Gradient ToNonDataflow TopologicalSort RemovePurityChecking DataflowUseInplaceCalls LambdaLift
-LazyGetInput LazySetOutput ConvertToDataflow CallTIRRewrite Normalize NormalizeGlobalVar
-CanonicalizeBindings EliminateCommonSubexpr UpdateVDevice RealizeVDevice RewriteDataflowReshape
-StaticPlanBlockMemory LowerAllocTensor KillAfterLastUse ComputePrimValue LowerRuntimeBuiltin
-VMBuiltinLower VMShapeLower AttachGlobalSymbol BindParams BindSymbolicVars RunCodegen FoldConstant
-ExpandTupleArguments RemoveUnusedParameters RemoveUnusedOutputs InlinePrivateFunctions
-AnnotateTIROpPattern FuseOps FuseTIR FuseOpsByPattern MergeCompositeFunctions LiftTransformParams
-BundleModelParams LegalizeOps MetaScheduleApplyDatabase MetaScheduleTuneTIR MetaScheduleTuneIRMod
-DecomposeOpsForInference DecomposeOpsForTraining AlterOpImpl ConvertLayout DeadCodeElimination
-ToMixedPrecision SplitCallTIRByPattern UpdateParamType AdjustMatmulOrder ExpandMatmulOfSum
-ReorderPermuteDimsAfterConcat ReorderTakeAfterMatmul CombineParallelMatmul RewriteCUDAGraph
-AllocateWorkspace SpecializePrimFuncBasedOnCallSite AttachAttrLayoutFreeBuffers
-SplitLayoutRewritePreproc FastMath FoldBatchnormToConv2D FuseTransposeMatmul
-OptimizeLayoutTransform RemoveRedundantReshape LazyTransformParams IPCAllReduceRewrite
-LowerGPUIPCAlloc
-""".split()
+PASSES = [
+    "Gradient",
+    "ToNonDataflow",
+    "TopologicalSort",
+    "RemovePurityChecking",
+    "DataflowUseInplaceCalls",
+    "LambdaLift",
+    "LazyGetInput",
+    "LazySetOutput",
+    "ConvertToDataflow",
+    "CallTIRRewrite",
+    "Normalize",
+    "NormalizeGlobalVar",
+    "CanonicalizeBindings",
+    "EliminateCommonSubexpr",
+    "UpdateVDevice",
+    "RealizeVDevice",
+    "RewriteDataflowReshape",
+    "StaticPlanBlockMemory",
+    "LowerAllocTensor",
+    "KillAfterLastUse",
+    "ComputePrimValue",
+    "LowerRuntimeBuiltin",
+    "VMBuiltinLower",
+    "VMShapeLower",
+    "AttachGlobalSymbol",
+    "BindParams",
+    "BindSymbolicVars",
+    "RunCodegen",
+    "FoldConstant",
+    "ExpandTupleArguments",
+    "RemoveUnusedParameters",
+    "RemoveUnusedOutputs",
+    "InlinePrivateFunctions",
+    "AnnotateTIROpPattern",
+    "FuseOps",
+    "FuseTIR",
+    "FuseOpsByPattern",
+    "MergeCompositeFunctions",
+    "LiftTransformParams",
+    "BundleModelParams",
+    "LegalizeOps",
+    "MetaScheduleApplyDatabase",
+    "MetaScheduleTuneTIR",
+    "MetaScheduleTuneIRMod",
+    "DecomposeOpsForInference",
+    "DecomposeOpsForTraining",
+    "AlterOpImpl",
+    "ConvertLayout",
+    "DeadCodeElimination",
+    "ToMixedPrecision",
+    "SplitCallTIRByPattern",
+    "UpdateParamType",
+    "AdjustMatmulOrder",
+    "ExpandMatmulOfSum",
+    "ReorderPermuteDimsAfterConcat",
+    "ReorderTakeAfterMatmul",
+    "CombineParallelMatmul",
+    "RewriteCUDAGraph",
+    "AllocateWorkspace",
+    "SpecializePrimFuncBasedOnCallSite",
+    "AttachAttrLayoutFreeBuffers",
+    "SplitLayoutRewritePreproc",
+    "FastMath",
+    "FoldBatchnormToConv2D",
+    "FuseTransposeMatmul",
+    "OptimizeLayoutTransform",
+    "RemoveRedundantReshape",
+    "LazyTransformParams",
+    "IPCAllReduceRewrite",
+    "LowerGPUIPCAlloc",
+]
 
-NEEDS = {
-    "BindParams": ("main", {}), "BindSymbolicVars": ({},), "FuseOpsByPattern": ([],),
-    "AlterOpImpl": ({},), "UpdateParamType": (lambda p: None,),
-}  # fmt: skip
+NEEDS: dict[str, tuple[Any, ...]] = {
+    "BindParams": ("main", {}),
+    "BindSymbolicVars": ({},),
+    "FuseOpsByPattern": ([],),
+    "AlterOpImpl": ({},),
+    "UpdateParamType": (lambda p: None,),
+}
 
 
 def test_every_name_is_known() -> None:

@@ -94,6 +94,8 @@ def test_update_param_type() -> None:
     assert after["main"].params[0].type is half
     assert calls(after) == {"cast": 1, "exp": 1}
     a = array(3).astype("float16")
-    np.testing.assert_allclose(interpret(after["main"], a)[0], np.exp(a.astype("float32")), rtol=1e-6)
+    np.testing.assert_allclose(
+        interpret(after["main"], a)[0], np.exp(a.astype("float32")), rtol=1e-6
+    )
     with pytest.raises(TypeMismatch, match="a tensor of the same shape is legal"):
         passes.UpdateParamType(lambda p: var("y", 4).type)(mod)

@@ -29,6 +29,7 @@ from smelt.relax.nodes import (
     constant,
 )
 from smelt.tir.nodes import PrimFunc
+from tests.relax_arrays import f32s
 
 from .support import array, calls, inputs, module, same, var
 
@@ -125,7 +126,7 @@ def test_annotate_tir_op_pattern(make: Any, kind: int) -> None:
 def test_canonicalize_fold_share_and_drop() -> None:
     x, v = var("x", 3), var("v", 3)
     e = op.add(op.exp(v), op.exp(v))
-    e = op.multiply(e, op.add(constant(np.float32([1, 2, 3])), 1.0))
+    e = op.multiply(e, op.add(constant(f32s([1, 2, 3])), 1.0))
     before = module([x], Let(v, x, e), unused=Function((x,), x, {"private": True}))
     after = relax.get_pipeline("default")(before)
     assert list(after) == ["main"]
@@ -172,8 +173,9 @@ def test_alter_op_impl() -> None:
 
 def test_inline_private_functions() -> None:
     x, y = var("x", 3), var("y", 3)
-    before = module([x], call_function(GlobalVar("f"), [op.exp(x)], x.type),
-                    f=private([y], op.add(y, 1.0)))  # fmt: skip
+    before = module(
+        [x], call_function(GlobalVar("f"), [op.exp(x)], x.type), f=private([y], op.add(y, 1.0))
+    )
     after = passes.InlinePrivateFunctions()(before)
     assert list(after) == ["main"]
     assert calls(after) == {"exp": 1, "add": 1}
@@ -182,8 +184,11 @@ def test_inline_private_functions() -> None:
 
 def test_remove_unused_parameters() -> None:
     x, a, b = var("x", 3), var("a", 3), var("b", 3)
-    before = module([x], call_function(GlobalVar("f"), [op.exp(x), x], x.type),
-                    f=private([a, b], op.add(b, 1.0)))  # fmt: skip
+    before = module(
+        [x],
+        call_function(GlobalVar("f"), [op.exp(x), x], x.type),
+        f=private([a, b], op.add(b, 1.0)),
+    )
     after = passes.RemoveUnusedParameters()(before)
     assert [p.name for p in after["f"].params] == ["b"]
     assert calls(after) == {"f": 1}
@@ -222,8 +227,13 @@ def test_lambda_lift() -> None:
 
 def test_views_leave_a_module_alone() -> None:
     mod = network()
-    for made in (passes.ConvertToDataflow(), passes.ToNonDataflow(), passes.TopologicalSort(),
-                 passes.RemovePurityChecking(), passes.RewriteDataflowReshape()):  # fmt: skip
+    for made in (
+        passes.ConvertToDataflow(),
+        passes.ToNonDataflow(),
+        passes.TopologicalSort(),
+        passes.RemovePurityChecking(),
+        passes.RewriteDataflowReshape(),
+    ):
         assert made(mod) is mod
 
 
@@ -258,7 +268,8 @@ def test_merge_composite_functions() -> None:
 
 
 def test_call_is_a_call() -> None:
-    made = op.invoke_closure(op.make_closure(Function((v := var("v", 2),), op.exp(v)), []),
-                             [var("x", 2)])  # fmt: skip
+    made = op.invoke_closure(
+        op.make_closure(Function((v := var("v", 2),), op.exp(v)), []), [var("x", 2)]
+    )
     assert isinstance(made, Call)
     assert made.type is tensor_type((2,))

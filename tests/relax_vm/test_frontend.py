@@ -78,7 +78,7 @@ def test_torch_refusals() -> None:
         relax.frontend.torch.from_exported_program(3)
     with pytest.raises(Unsupported, match="there is no map"):
         relax.frontend.torch.from_fx(None, [], custom_convert_map={"f": print})
-    with pytest.raises(Unsupported, match="no backend for torch.compile yet"):
+    with pytest.raises(Unsupported, match=r"no backend for torch\.compile yet"):
         relax.frontend.torch.relax_dynamo()
-    with pytest.raises(AttributeError, match="it has: .*from_fx"):
+    with pytest.raises(AttributeError, match=r"it has: .*from_fx"):
         relax.frontend.torch.from_torch  # noqa: B018
