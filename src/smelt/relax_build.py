@@ -70,20 +70,20 @@ def build(
                            f"legal: {', '.join(MODES)}")  # fmt: skip
     if system_lib or tir_pipeline not in (None, "default"):
         raise CompileError(
-            "relax.build: system_lib and tir_pipeline cannot be given; PassContext(config=...) says "
-            "how programs are lowered"
+            "relax.build: system_lib and tir_pipeline cannot be given; PassContext(config=...) "
+            "says how programs are lowered"
         )
     if params:
         mod = BindParams("main", params)(mod)
     steps = pipeline if relax_pipeline is None else relax_pipeline
     if steps is not None:
         mod = (get_pipeline(steps) if isinstance(steps, str) else steps)(mod)
-    return compile_program(mod, target, [n for n in public_functions(mod)])
+    return compile_program(mod, target, public_functions(mod))
 
 
 def public_functions(mod: IRModule) -> list[str]:
     """The names of the graph functions that can be called from outside."""
-    hidden = ("private", "primitive", "Primitive", "Compiler", "Composite")
+    hidden = ("private", "primitive", "Primitive", "Compiler", "Codegen", "Composite")
     found = [n for n, f in mod.functions.items() if isinstance(f, Function)
              and not any(f.attrs.get(h) for h in hidden)]  # fmt: skip
     if not found:
@@ -206,7 +206,7 @@ class VirtualMachine(Machine):
                 "native code; a function that is one piece can be profiled"
             )
         exe = self.exe.program.segments[segments[0][2]]
-        return exe.profile(*self._in_order(func_name, args, named))  # type: ignore[no-any-return]
+        return exe.profile(*self._in_order(func_name, args, named))
 
 
 _STRAIGHT = ("InvokeSegment", "AllocTuple", "Ret")
@@ -239,9 +239,10 @@ def _listed(x: Any) -> Any:
 def RunCodegen(
     target_options: Mapping[str, Any] | None = None, entry_functions: Sequence[str] | None = None
 ) -> Pass:
-    """The module as it is, checked: every function for another compiler has a code generator.
+    """Functions for another compiler (attribute Codegen) are given to its code generator.
 
-    Code is generated when the program is compiled.
+    Which generator there is is checked here; code is generated when the program is compiled, for
+    all functions, as entry_functions of the classic signature have no others beside them.
     """
     if target_options:
         raise CompileError(
@@ -249,17 +250,20 @@ def RunCodegen(
             "code generator, see smelt.byoc.register_codegen"
         )
 
-    def check(mod: IRModule) -> IRModule:
+    def give(mod: IRModule) -> IRModule:
         known = registered_codegens()
+        made: dict[str, Any] = {}
         for name, f in mod.functions.items():
-            wanted = f.attrs.get("Compiler") if isinstance(f, Function) else None
-            if wanted is not None and wanted not in known:
+            if not isinstance(f, Function) or f.attrs.get("Codegen") is None:
+                continue
+            wanted = f.attrs["Codegen"]
+            if wanted not in known:
                 raise CompileError(
                     f"RunCodegen: @{name} is for the compiler {wanted!r}, which has no code "
-                    f"generator{nearest(str(wanted), known)}; registered: {', '.join(known)}"
+                    f"generator{nearest(str(wanted), known)}; registered: "
+                    f"{', '.join(known) or 'none'}"
                 )
-        return mod
+            made[name] = f.with_attr("Compiler", wanted)
+        return mod.with_functions(made) if made else mod
 
-    return named("RunCodegen", check)
-
-
+    return named("RunCodegen", give)

@@ -1,7 +1,7 @@
 """Trained models as graph programs, by Relax's names.
 
-    mod = relax.frontend.onnx.from_onnx(model, keep_params_in_input=True)
-    mod, params = relax.frontend.detach_params(mod)
+mod = relax.frontend.onnx.from_onnx(model, keep_params_in_input=True)
+mod, params = relax.frontend.detach_params(mod)
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def _agree(dtypes: str | Mapping[str, str] | None, opset: int | None, read: Any)
     for name, want in wanted.items():
         if given.get(name) != want:
             raise ImportFailure(
-                f"from_onnx: dtype_dict: {want} for {name!r}, which is {given.get(name, 'no input')}"
-                " in the file"
+                f"from_onnx: dtype_dict: {want} for {name!r}, which is "
+                f"{given.get(name, 'no input')} in the file"
             )
 
 
@@ -158,8 +158,8 @@ def from_exported_program(
 def _no_map(given: Mapping[Any, Any] | None, who: str) -> None:
     if given:
         raise Unsupported(
-            f"{who}: custom_convert_map has {next(iter(given))!r}, but there is no map: models come "
-            "through ONNX; define an operator with smelt.op instead"
+            f"{who}: custom_convert_map has {next(iter(given))!r}, but there is no map: models "
+            "come through ONNX; define an operator with smelt.op instead"
         )
 
 

@@ -1,6 +1,6 @@
 """Relax's pipelines: passes for a program to go through, by name.
 
-    mod = relax.get_pipeline("zero")(mod)
+mod = relax.get_pipeline("zero")(mod)
 """
 
 from __future__ import annotations

@@ -199,10 +199,10 @@ class VirtualMachine:
     def apply(self, closure: Closure, args: Sequence[Any]) -> Any:
         """The result of a function that is a value, as `invoke` gave it."""
         function = self.exe.program.functions[closure.function]
-        if len(closure.captured) + len(args) != len(function.params):
-            names = function.params[len(closure.captured) :]
+        if len(args) != len(function.params):
             raise InputError(
-                f"the closure takes {len(names)} operands: {_list(names)}; {len(args)} given"
+                f"the closure takes {len(function.params)} operands: {_list(function.params)}; "
+                f"{len(args)} given"
             )
         given = [*closure.captured, *[_entering(a) for a in args]]
         return _leaving(_run(self.exe.program, function, given))

@@ -276,7 +276,7 @@ def is_op(op_name: str, registry: OpRegistry | None = None) -> ExprPattern:
               the core's operator that the builder relax.op.nn.relu makes a call of; any other
               name is taken as it is
     """
-    return ExprPattern(op_name, registry or known_op)
+    return ExprPattern(op_name, registry) if registry else ExprPattern(known_op(op_name))
 
 
 def is_expr(expr: Any) -> ExprPattern:

@@ -98,12 +98,9 @@ def _convert(given: dict[str, Any], kinds: dict[str, str], where: str) -> None:
 def _element_type(operands: Sequence[Any]) -> str | None:
     """What plain numbers become: the type of the first tensor, bool where there is no other."""
     flat = [x for o in operands for x in (o if isinstance(o, list | tuple) else (o,))]
-    known = [x.type.dtype for x in flat if isinstance(x, RelaxExpr) and _is_tensor(x)]
+    types = [x.type for x in flat if isinstance(x, RelaxExpr)]
+    known = [t.dtype for t in types if isinstance(t, TensorType)]
     return next((d for d in known if d != "bool"), known[0] if known else None)
-
-
-def _is_tensor(x: RelaxExpr) -> bool:
-    return isinstance(x.type, TensorType)
 
 
 def refused(names: Sequence[str], instead: str) -> None:

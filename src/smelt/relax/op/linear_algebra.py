@@ -53,7 +53,8 @@ def attention(
     for name, x in (("query", query), ("key", key), ("value", value)):
         legal(rank_of(x) == 4, f"{name} has {rank_of(x)} dimensions; 4 are legal")
     legal(window_size is None, f"window_size={window_size} is not supported; legal: None")
-    q, k, v = (call("transpose", x, axes=(0, 2, 1, 3)) for x in (query, key, value))
+    turned: list[RelaxExpr] = [call("transpose", x, axes=(0, 2, 1, 3)) for x in (query, key, value)]
+    q, k, v = turned
     heads, own = extents(q)[1], extents(k)[1]
     if heads is not None and own is not None and heads != own:
         k, v = (_repeated(x, heads, own) for x in (k, v))

@@ -142,12 +142,11 @@ def split(x: RelaxExpr, indices_or_sections: Any, axis: int = 0) -> list[RelaxEx
     if isinstance(cut, int):
         known = value_of(extent)
         legal(cut >= 1, f"indices_or_sections={cut}; it has to be at least 1")
-        if known is None:
-            step = (extent + (cut - 1)) // cut
-            places = [step * i for i in range(cut)]
-        else:
-            step = -(-known // cut)
-            places = [min(step * i, known) for i in range(cut)]
+        size: Any = extent if known is None else known
+        step = (size + (cut - 1)) // cut
+        places = [step * i for i in range(cut)]
+        if known is not None:
+            places = [min(p, known) for p in places]
         return [along(x, at, a, b) for a, b in pairwise([*places, extent])]
     return [along(x, at, a, b) for a, b in pairwise([convert(0, INDEX), *cut, extent])]
 

@@ -18,6 +18,7 @@ from smelt.ir.node import Node, postorder
 from smelt.ir.types import (
     FuncType,
     GlobalTypeVar,
+    IncompleteType,
     TupleType,
     Type,
     TypeVar,
@@ -234,6 +235,8 @@ class _Inference:
     def use(self, consumer: Node, place: Hashable, node: RelaxExpr) -> Type:
         """The type of an operand; a function of several types is one of one here."""
         t = self.types[node]
+        if isinstance(node, GlobalVar) and isinstance(self.mod[node], PrimFunc):
+            raise TypeMismatch(f"@{node.name} is a tensor program, which is no value")
         key = ("use", consumer, place)
         if isinstance(node, Var) and consumer not in self.inside.get(node, ()):
             t = self.unifier.instance(t, self.schemes.get(node), *key)
@@ -249,7 +252,7 @@ class _Inference:
             raise TypeMismatch(f"the module has no function {name.name!r}; it has: {known}")
         f = self.mod[name]
         if isinstance(f, PrimFunc):
-            raise TypeMismatch(f"@{name.name} is a tensor program, which is no value")
+            return IncompleteType()  # calls of it say what they give
         args = tuple([self.var(p) for p in f.params])
         result = self.unifier.unknown("result", name.name)
         return FuncType(args, result, tuple(f.attrs.get("type_params", ())))

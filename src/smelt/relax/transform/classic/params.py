@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,10 +182,7 @@ def RemoveUnusedParameters() -> Pass:
             kept = [n for n, p in enumerate(f.params) if uses[p]]
             if len(kept) < len(f.params):
                 new = f.replace(params=tuple([f.params[n] for n in kept]))
-                mod = _changed(
-                    mod, name, new,
-                    lambda c, kept=kept: c.replace(args=tuple([c.args[n] for n in kept])),
-                )  # fmt: skip
+                mod = _changed(mod, name, new, partial(_selected, kept))
         return mod
 
     return named("RemoveUnusedParameters", run)
@@ -205,8 +203,7 @@ def RemoveUnusedOutputs() -> Pass:
             kept = sorted(taken)
             items = [f.body.items[n] for n in kept]
             new = f.replace(body=items[0] if len(items) == 1 else Tuple(tuple(items)))
-            mod = _changed(mod, name, new, lambda c, k=kept, t=new.body.type, n=count: _spread(
-                c.replace(type=t), k, n))  # fmt: skip
+            mod = _changed(mod, name, new, partial(_spread, kept, count, new.body.type))
         return mod
 
     return named("RemoveUnusedOutputs", run)
@@ -227,12 +224,17 @@ def _taken(mod: IRModule, name: str) -> set[int] | None:
     return taken
 
 
-def _spread(c: Call, kept: list[int], count: int) -> RelaxExpr:
+def _selected(kept: list[int], c: Call) -> Call:
+    """A call with some of its operands."""
+    return c.replace(args=tuple([c.args[n] for n in kept]))
+
+
+def _spread(kept: list[int], count: int, results: Type, c: Call) -> RelaxExpr:
     """A call of fewer results, as a tuple in which they have their old places."""
-    one = len(kept) == 1
-    items: list[RelaxExpr] = [c] * count
+    fewer = c.replace(type=results)
+    items: list[RelaxExpr] = [fewer] * count
     for n, at in enumerate(kept):
-        items[at] = c if one else TupleGetItem(c, n)
+        items[at] = fewer if len(kept) == 1 else TupleGetItem(fewer, n)
     return Tuple(tuple(items))
 
 
