@@ -25,6 +25,7 @@ from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
 from smelt.lowering.vm import refuse_control
 from smelt.lowering.watch import dump_folder, write_text
+from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import RelaxExpr
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
@@ -60,6 +61,7 @@ GraphPass = Callable[..., IRModule]
 
 GRAPH: tuple[tuple[int, GraphPass], ...] = (
     # (lowest opt_level, pass)
+    (0, resolve_match_cast),  # sizes that values introduce become expressions over known ones
     (0, inline_functions),  # names, and functions called in place, are dissolved
     (0, name_sizes),  # symbolic sizes get names of their own
     (0, expand_ops),  # the operators of a face become the core's

@@ -82,10 +82,15 @@ def fresh_name(base: str, taken: set[str]) -> str:
     """An identifier like `base` that is not taken, which it is then: base, base_1, base_2, ..."""
     base = re.sub(r"\W", "_", base, flags=re.ASCII) or "v"
     base = "_" + base if base[0].isdigit() else base
-    name, n = base, 0
-    while name in taken:
-        n += 1
-        name = f"{base}_{n}"
+    name = base
+    if name in taken:
+        low, high = 0, 1  # names are mostly taken in order: look for the end of the row
+        while f"{base}_{high}" in taken:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if f"{base}_{middle}" in taken else (low, middle)
+        name = f"{base}_{high}"
     taken.add(name)
     return name
 

@@ -23,7 +23,7 @@ from smelt.topi.registry import Op
 from .group import group_to_prim_func
 from .packing import Pack, pack_of
 
-__all__ = ["Prepared", "custom_ops", "packs_of", "prepare"]
+__all__ = ["Prepared", "custom_ops", "packs_of", "prepare", "prepared_program"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,13 @@ def prepare(
                 f"{b.name}, which is no constant: its order in memory is settled"
             )
     return Prepared(stand_in, plain, sch.func, str(sch.trace), packs)
+
+
+def prepared_program(group: Function, program: PrimFunc) -> Prepared:
+    """A program of the module; one that says tir.is_scheduled keeps its own schedule."""
+    if not program.attrs.get("tir.is_scheduled"):
+        return Prepared(group, program)
+    return Prepared(group, program, program, "", (None,) * len(group.params))
 
 
 def _apply(o: Op, sch: Schedule, hardware: Hardware) -> None:

@@ -26,8 +26,10 @@ from smelt.relax.views import (
     transpose_axes,
     view_of,
 )
+from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
+from .called import program_for, stand_in
 from .layout import channel_operands, keeps_channels_last, kernel_order, may_write_rows
 
 __all__ = [
@@ -76,12 +78,16 @@ class Place:
 
 @dataclass
 class Launch:
-    """One kernel call: a fused group, or an external function, on some places."""
+    """One kernel call: a fused group, an external function or a program, on some places.
+
+    program  the tensor program of the module that is called; `group` then stands for it
+    """
 
     group: Function
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
     name: str
+    program: PrimFunc | None = None
 
     @property
     def external(self) -> bool:
@@ -171,7 +177,9 @@ class _Planner:
         """A kernel, or a view."""
         if isinstance(v.op, GlobalVar):
             group = self.mod[v.op.name]
-            if "Compiler" in group.attrs:
+            if isinstance(group, PrimFunc):
+                self.external(v, stand_in(v), v.op.name, program_for(group, v))
+            elif "Compiler" in group.attrs:
                 self.external(v, group, symbol_of(group, v.op.name))
             else:
                 self.launch(v, group, [self.place(a) for a in v.args if a is not None])
@@ -248,15 +256,17 @@ class _Planner:
         )
         self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
 
-    def external(self, v: Call, group: Function, symbol: str) -> None:
-        """A call of an external function: everything dense and row-major."""
+    def external(
+        self, v: Call, group: Function, symbol: str, program: PrimFunc | None = None
+    ) -> None:
+        """A call of an external function or a program: everything dense and row-major."""
         self.refused.add(id(v))
         inputs = [self.row_major(a) for a in v.args if a is not None]
         made = [
             Place(Storage("temporary", t.dtype, t.bytes(), name=v.name), dense(t.shape))
             for t in _types(v.type)
         ]
-        self.launches.append(Launch(group, tuple(inputs), tuple(made), symbol))
+        self.launches.append(Launch(group, tuple(inputs), tuple(made), symbol, program))
         self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
 
     def row_major(self, v: RelaxExpr) -> Place:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from smelt import te
 from smelt.arith import Analyzer
-from smelt.ir.errors import InternalError
 from smelt.ir.expr import Expr, Var, const
-from smelt.ir.types import TensorType, TupleType
 from smelt.ir.walk import free_vars
-from smelt.relax.nodes import Call, Constant, Function, TupleGetItem, tensor_type_of, values
-from smelt.relax.nodes import Var as GraphVar
+from smelt.relax.nodes import Function, tensor_type_of
+from smelt.relax.transform.to_programs import computed
 from smelt.relax.views import View, is_dense
-from smelt.te import Tensor
 from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
-from smelt.topi.registry import Op
 
 __all__ = ["group_to_prim_func"]
 
@@ -33,52 +28,9 @@ def group_to_prim_func(
     params = [
         te.placeholder(t.shape, t.dtype, p.name) for p, t in zip(group.params, types, strict=True)
     ]
-    results = _results(group, params)
+    results = computed(group, params)
     func = te.create_prim_func([*params, *results], name)
     return _strided(func, [*inputs, *outputs], len(params))
-
-
-def _results(group: Function, params: list[Tensor]) -> list[Tensor]:
-    made: dict[int, Any] = {id(p): t for p, t in zip(group.params, params, strict=True)}
-    for v in values(group.body):
-        if isinstance(v, Call):
-            made[id(v)] = _apply(v, made)
-        elif isinstance(v, TupleGetItem):
-            made[id(v)] = made[id(v.value)][v.index]
-        elif isinstance(v, Constant):
-            made[id(v)] = _scalar(v)
-        elif not isinstance(v, GraphVar):
-            raise InternalError(f"a {type(v).__name__} in a fused group")
-    body = made[id(group.body)]
-    tensors = list(body) if isinstance(body, list | tuple) else [body]
-    # a result that is a parameter, or given twice, becomes a copy
-    seen: set[int] = set()
-    out = []
-    for t in tensors:
-        if id(t) in {id(p) for p in params} or id(t) in seen:
-            t = te.compute(t.shape, lambda *i, t=t: t[i], name=t.name + "_copy")
-        seen.add(id(t))
-        out.append(t)
-    return out
-
-
-def _apply(call: Call, made: Mapping[int, Any]) -> Any:
-    assert isinstance(call.op, Op)
-    args = [None if a is None else made[id(a)] for a in call.args]
-    missing = [] if call.op.variadic else call.op.operands[len(args) :]
-    result = call.op(*args, *([None] * len(missing)), **call.attrs)
-    if isinstance(call.type, TupleType):
-        return result
-    # the sizes were inferred once; the same expressions are used again
-    assert isinstance(call.type, TensorType)
-    return result
-
-
-def _scalar(c: Constant) -> Tensor:
-    """A one-element constant as a tensor expression that loads nothing."""
-    value = const(c.data.reshape(-1)[0].item(), c.type.dtype)
-    tensor: Tensor = te.compute(c.type.shape, lambda *i: value, name="c")
-    return tensor
 
 
 def _strided(func: PrimFunc, views: Sequence[View], inputs: int) -> PrimFunc:

@@ -30,7 +30,7 @@ from smelt.runtime.native import ABI_VERSION
 from smelt.target import Target
 from smelt.tir.printer import script
 
-from .custom import Prepared, custom_ops, prepare
+from .custom import Prepared, custom_ops, prepare, prepared_program
 from .external import (
     External,
     Externals,
@@ -99,7 +99,9 @@ def spec_of(
     constants = tuple([p.storage.kind == "constant" and _plain(p) for p in launch.inputs])
     places = repr((inputs, outputs, constants))
     group, prepared = launch.group, None
-    if custom_ops(group):
+    if launch.program is not None:
+        prepared = prepared_program(group, launch.program)
+    elif custom_ops(group):
         made = {} if made is None else made
         key = (group, places)
         if key not in made:

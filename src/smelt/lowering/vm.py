@@ -27,6 +27,7 @@ from smelt.relax.adt import (
     constructor_tag,
 )
 from smelt.relax.host_ops import is_host_call
+from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -57,12 +58,14 @@ _DEEPEST = 100
 """Regions inside each other: the compiler recurs into them."""
 
 
-def compile_vm(mod: IRModule, build: Build) -> Program:
+def compile_vm(mod: IRModule, build: Build, entries: Sequence[str] = ("main",)) -> Program:
     """A module's graph functions as a program.
 
-    build  compiles a module of one straight graph function, for a segment
+    build    compiles a module of one straight graph function, for a segment
+    entries  the functions that can be called from outside; what these call is there too
     """
-    return _Module(infer_types(inline_functions(mod)), build).program()
+    typed = infer_types(inline_functions(resolve_match_cast(mod)))
+    return _Module(typed, build, entries).program()
 
 
 def refuse_control(mod: IRModule, what: str) -> None:
@@ -119,13 +122,14 @@ def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
 class _Module:
     """The functions of a program while they are written."""
 
-    def __init__(self, mod: IRModule, build: Build) -> None:
+    def __init__(self, mod: IRModule, build: Build, entries: Sequence[str]) -> None:
         self.mod = mod
+        reached = _reached(mod, entries)
         graph = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
         kept = {n for n, f in graph.items() if any(f.attrs.get(k) for k in KEPT)}
         kept |= {n for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
         self.scope = Scope(frozenset(kept))
-        self.graph = {n: f for n, f in graph.items() if n not in kept and n in _reached(mod)}
+        self.graph = {n: f for n, f in graph.items() if n not in kept and n in reached}
         self.segments = Segments(mod, build)
         self.made: list[VMFunction | None] = []
         self.constants: dict[int, tuple[int, Constant]] = {}
@@ -167,11 +171,12 @@ class _Module:
         return self.wrapped[c]
 
 
-def _reached(mod: IRModule) -> set[str]:
-    """The functions that "main" may call; all, where there is no "main"."""
-    if "main" not in mod:
+def _reached(mod: IRModule, entries: Sequence[str] = ("main",)) -> set[str]:
+    """The functions that the entries may call; all, where there is none of them."""
+    todo = [n for n in entries if n in mod]
+    if not todo:
         return set(mod.functions)
-    found, todo = set(), ["main"]
+    found: set[str] = set()
     while todo:
         name = todo.pop()
         if name not in found and name in mod:

@@ -21,7 +21,7 @@ from smelt.ir.equal import (
 from smelt.ir.types import FuncType, TypeVar
 
 from .adt import Constructor, Match, PatternVar, TypeData
-from .nodes import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from .nodes import Call, Constant, Function, If, Let, MatchCast, Tuple, TupleGetItem, Var
 
 __all__ = ["assert_structural_equal", "structural_equal"]
 
@@ -101,6 +101,11 @@ def _(t: Tuple) -> Iterable[Part]:
 @structure.register
 def _(t: TupleGetItem) -> Iterable[Part]:
     return [once(t), field(".value", t.value), field(".index", t.index)]
+
+
+@structure.register
+def _(m: MatchCast) -> Iterable[Part]:
+    return [once(m), field(".value", m.value), opened(".type", m.type)]
 
 
 @structure.register

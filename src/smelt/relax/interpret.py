@@ -22,7 +22,7 @@ from smelt.ir.errors import InternalError, TypeMismatch, Unsupported
 from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
+from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars, substitute
 from smelt.runtime.container import ADT
@@ -58,6 +58,7 @@ from .nodes import (
     GlobalVar,
     If,
     Let,
+    MatchCast,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -159,6 +160,7 @@ def _run(closure: Any, inputs: list[Any], module: IRModule | None) -> Evaluation
             f"the function takes {len(f.params)} inputs ({names}), {len(inputs)} given"
         )
     run = _Run(_bind(f, inputs, closure.sizes), module)
+    run.body = f.body
     run.known.update({k: v for k, v in closure.around.items() if isinstance(k, Var)})
     run.known.update(zip(f.params, inputs, strict=True))
     return (yield run.value(f.body))
@@ -228,6 +230,22 @@ def _number(e: Expr, sizes: Sizes) -> int:
     return found.value
 
 
+def _expressions(node: Call) -> list[Expr]:
+    """The expressions over sizes that a call needs: attributes, and results of programs."""
+    found: list[Expr] = []
+    stack: list[Any] = list(node.attrs.values())
+    if isinstance(node.op, GlobalVar):
+        types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
+        stack += [t.shape for t in types if isinstance(t, TensorType)]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack += part
+        elif isinstance(part, Expr):
+            found.append(part)
+    return found
+
+
 def _plain(value: Any, sizes: Sizes) -> Any:
     """An attribute with its expressions evaluated."""
     if isinstance(value, Expr):
@@ -246,6 +264,7 @@ class _Run:
     def __init__(self, sizes: Sizes, module: IRModule | None) -> None:
         self.sizes, self.module = sizes, module
         self.known: MutableMapping[Node, Any] = {}
+        self.body: RelaxExpr | None = None
 
     def value(self, root: RelaxExpr) -> Evaluation:
         """The value of an expression; operands are found first, without recursion."""
@@ -272,12 +291,12 @@ class _Run:
             case Match(data):
                 return [data]
             case Call(op, args):
-                given = [a for a in args if a is not None]
+                given = [*[a for a in args if a is not None], *self.casts(node)]
                 called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar)
                 return [op, *given] if called else given  # type: ignore[list-item]
             case Tuple(items):
                 return list(items)
-            case TupleGetItem(value):
+            case TupleGetItem(value) | MatchCast(value):
                 return [value]
             case Let(var, value, body):
                 if value not in self.known:
@@ -285,6 +304,29 @@ class _Run:
                 self.known[var] = self.known[value]
                 return [body]
         return []
+
+    def casts(self, node: Call) -> list[RelaxExpr]:
+        """The match_casts that introduce the sizes that a call needs, and nobody knows yet."""
+        needed = {v for e in _expressions(node) for v in free_vars(e)} - self.sizes.keys()
+        if not needed or self.body is None:
+            return []
+        return [
+            c
+            for c in postorder(self.body)
+            if isinstance(c, MatchCast) and free_vars(c.type) & needed
+        ]
+
+    def cast(self, node: MatchCast) -> Any:
+        """The value itself; its shape tells the sizes that nothing told before."""
+        value = self.known[node.value]
+        claimed = Function((Var("match_cast", node.type),), Tuple(()))
+        try:
+            self.sizes.update(_bind(claimed, [value], self.sizes))
+        except TypeMismatch as e:
+            raise TypeMismatch(
+                str(e).replace("the input match_cast", "match_cast: the value")
+            ) from e
+        return value
 
     def one(self, node: RelaxExpr) -> Any:
         """The value of one node whose operands are known, or the evaluation that gives it."""
@@ -295,6 +337,8 @@ class _Run:
                 return tuple([self.known[i] for i in items])
             case TupleGetItem(value, index):
                 return self.known[value][index]
+            case MatchCast():
+                return self.cast(node)
             case If(condition, yes, no):
                 return self.value((yes if bool(self.known[condition]) else no).body)
             case Call():

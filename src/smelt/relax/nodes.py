@@ -32,6 +32,7 @@ __all__ = [
     "GlobalVar",
     "If",
     "Let",
+    "MatchCast",
     "RelaxExpr",
     "Tuple",
     "TupleGetItem",
@@ -44,6 +45,7 @@ __all__ = [
     "dialect_of",
     "free_vars",
     "memory_key",
+    "renewed_call",
     "rewrite",
     "tensor_type_of",
     "values",
@@ -135,6 +137,10 @@ class RelaxExpr(Node):
     def __call__(self, *args: RelaxExpr) -> Call:
         """A call of this value, which is a function."""
         return call_function(self, args)
+
+    def __getitem__(self, index: int) -> RelaxExpr:
+        """An item of a value that is a tuple; IndexError behind the last one."""
+        return _item(self, index)
 
     def __add__(self, other: Any) -> RelaxExpr:
         return _combined("add", self, other)
@@ -365,6 +371,17 @@ class Let(RelaxExpr):
         return node.type
 
 
+class MatchCast(RelaxExpr):
+    """The value itself, of which is claimed that it has a type; the type may introduce sizes.
+
+    A size that nothing before mentions is what the value shows in its place; other extents are
+    checked.
+    """
+
+    value: RelaxExpr
+    type: Type
+
+
 def dialect_of(e: Node) -> Any:
     """Whose words an expression is written in: the first found; None: the core's own.
 
@@ -408,6 +425,17 @@ def _combined(name: str, *operands: Any) -> RelaxExpr:
         for o in operands
     ]
     return call(name, *given)
+
+
+def _item(e: RelaxExpr, index: int) -> RelaxExpr:
+    t = e.type
+    if not isinstance(t, TupleType | IncompleteType):
+        raise TypeMismatch(f"a {type(e).__name__} of type {t} has no items; tuples have")
+    if isinstance(t, TupleType):
+        if not -len(t.items) <= index < len(t.items):
+            raise IndexError(f"item {index} of a tuple with {len(t.items)} items")
+        index %= len(t.items)
+    return e.items[index] if isinstance(e, Tuple) else TupleGetItem(e, index)
 
 
 def _dtype_of(e: RelaxExpr) -> str:
@@ -472,6 +500,19 @@ def call_function(
 def call_tir(func: GlobalVar, args: Sequence[RelaxExpr], type: Type, name: str = "") -> Call:
     """A tensor program of the module applied to values; results have the given type."""
     return Call(func, tuple(args), {}, type, name)
+
+
+def renewed_call(node: Call, *args: RelaxExpr | None, **attrs: Any) -> Call:
+    """A call on other operands, some attributes changed; its type is found anew."""
+    if isinstance(node.op, Op):
+        return call(node.op, *args, name=node.name, **{**node.attrs, **attrs})
+    given = [a for a in args if a is not None]
+    before = [a.type for a in node.args if a is not None]
+    told = isinstance(node.op, GlobalVar) and not isinstance(node.attrs, CallAttrs)
+    if told or [a.type for a in given] == before:  # a tensor program's results are what is told
+        return node.replace(args=tuple(args))
+    made = call_function(node.op, given)
+    return made.replace(attrs=node.attrs, name=node.name)
 
 
 def values(root: RelaxExpr) -> Iterator[RelaxExpr]:

@@ -4,6 +4,10 @@
 def main(x: R.Tensor((n, 784), "float32"), *, w: R.Constant((784, 10), "float32")) -> R.Tensor(...):
     v0 = R.matmul(x, w)
     return v0
+
+Branches are `if` statements, closures nested functions, `y = R.let(v0)` is a name of the program
+itself, `cls.f(x)` calls a function of the module. `parser.py` says how operators are told apart
+from the builders of Relax.
 """
 
 from __future__ import annotations
@@ -19,27 +23,56 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.text import data_text, fresh_name, printed, quoted
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.tir.nodes import Buffer
 from smelt.tir.printer_expr import ExprPrinter
 from smelt.topi.registry import Op
 
 from .nodes import (
     Call,
+    CallAttrs,
     Constant,
     Function,
     GlobalVar,
     If,
+    Let,
+    MatchCast,
     RelaxExpr,
     Tuple,
     TupleGetItem,
     Var,
+    call_function,
+    incomplete,
 )
+from .printer_blocks import Block, Layout, is_number
 
-__all__ = ["constant_names", "order", "script"]
+__all__ = ["ALWAYS_WRITTEN", "PRINTED_AS", "constant_names", "same_data", "script", "value_names",
+           "written_always"]  # fmt: skip
 
 _RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
 _INDENT = "    "
+
+ALWAYS_WRITTEN: dict[str, tuple[str, ...]] = {
+    "argmax": ("axis", "keepdims"),
+    "argmin": ("axis", "keepdims"),
+    "argsort": ("dtype",),
+    "cumprod": ("axis",),
+    "cumsum": ("axis",),
+    "full": ("value",),
+    "topk": ("sorted",),
+    "unique": ("sorted",),
+}
+"""Attributes that the text always shows, so that no call is one of Relax's builder of that name."""
+
+
+PRINTED_AS = {"mod": "floor_mod"}
+"""Operators of the core whose name is another operator's in Relax, and what the text calls them."""
+
+
+def written_always(op: Op) -> tuple[str, ...]:
+    """The attributes of an operator that its text always shows: see ALWAYS_WRITTEN; keepdims."""
+    found = ALWAYS_WRITTEN.get(op.name)
+    return found if found is not None else ("keepdims",) if "keepdims" in op.attributes else ()
 
 
 def script(program: IRModule | Function, name: str = "main") -> str:
@@ -60,38 +93,22 @@ def constant_names(f: Function) -> dict[str, Constant]:
     return {printer.names[c]: c for c in printer.constants}
 
 
-def order(f: Function) -> tuple[list[RelaxExpr], list[Constant]]:
-    """Calls, tuples and branches in order of evaluation, and the constants in order of use."""
-    steps: list[RelaxExpr] = []
-    constants: list[Constant] = []
-    seen: set[Node] = set()
-    stack: list[tuple[RelaxExpr, bool]] = [(f.body, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            steps.append(node)
-        elif node not in seen:
-            seen.add(node)
-            if isinstance(node, Constant):
-                constants.append(node)
-            elif not isinstance(node, Var):
-                stack.append((node, True))
-                stack += [(c, False) for c in reversed(operands(node))]
-    return steps, constants
+def value_names(f: Function) -> list[tuple[str, RelaxExpr]]:
+    """The values of a function's own block in order of evaluation, by the names that they get.
 
-
-def operands(node: RelaxExpr) -> list[RelaxExpr]:
-    """What a value is computed from. Branches of an If count with what they use from around."""
-    match node:
-        case Call():
-            return [a for a in node.args if a is not None]
-        case Tuple(items):
-            return list(items)
-        case TupleGetItem(value):
-            return [value]
-        case If(condition):
-            return [condition]
-    return []
+    A Let stands where its variable gets its value.
+    """
+    printer = _Printer(f, {})
+    printer.function("main")
+    found: list[tuple[str, RelaxExpr]] = []
+    for node, binding in printer.layout.root.steps:
+        if isinstance(node, Let) and (binding or node in printer.layout.tail):
+            found += (
+                [(printer.names[node.var], node)] if node in printer.layout.tail and binding else []
+            )
+        elif node in printer.names and node not in printer.named:
+            found.append((printer.names[node], node))
+    return found
 
 
 class _Printer:
@@ -101,7 +118,10 @@ class _Printer:
         self.f, self.globals = f, names
         self.names: dict[Node, str] = {}
         self.taken = set(_RESERVED)
-        self.steps, self.constants = order(f)
+        self.layout = Layout(f)
+        self.constants = self.layout.constants
+        self.named = {let.value for let in self.layout.named}
+        self.count = 0
         for p in f.params:
             self.names[p] = fresh_name(p.name, self.taken)
         self.sizes = ExprPrinter(self.size_name)
@@ -120,10 +140,18 @@ class _Printer:
 
     def type(self, t: Type) -> str:
         """A type."""
-        if isinstance(t, TupleType):
-            return f"R.Tuple({', '.join([self.type(i) for i in t.items])})"
-        assert isinstance(t, TensorType)
-        return f"R.Tensor({self.tensor(t)})"
+        match t:
+            case TensorType():
+                return f"R.Tensor({self.tensor(t)})"
+            case TupleType(items):
+                return f"R.Tuple({', '.join([self.type(i) for i in items])})"
+            case IncompleteType():
+                return "R.Object"
+            case FuncType(arg_types, ret_type, ()):
+                args = ", ".join([self.type(a) for a in arg_types])
+                comma = "," * (len(arg_types) == 1)
+                return f"R.Callable(({args}{comma}), {self.type(ret_type)})"
+        raise Unsupported(f"a {type(t).__name__} has no text form; astext() has Relay's")
 
     def tensor(self, t: TensorType) -> str:
         """Shape and element type."""
@@ -137,14 +165,15 @@ class _Printer:
 
     def function(self, name: str) -> list[str]:
         """The lines of the function."""
-        body = list(self.body())
+        body = list(self.block(self.layout.root))
         params = [self.parameter(p, "Tensor") for p in self.f.params]
         if self.constants:
             params += ["*", *[self.parameter(c, "Constant") for c in self.constants]]
         head = f"def {name}("
         result = f") -> {self.type(self.f.body.type)}:"
         line = head + ", ".join(params) + result
-        lines = ["@R.function"]
+        private = self.f.attrs.get("private") is True
+        lines = ["@R.function(private=True)" if private else "@R.function"]
         if len(line) <= 100:
             lines.append(line)
         else:
@@ -155,9 +184,22 @@ class _Printer:
             ]
         free = self.free_sizes()
         lines += [f"{_INDENT}{self.names[v]} = R.size({quoted(v.name)})" for v in free]
-        if self.f.attrs:
-            lines.append(f"{_INDENT}R.func_attr({self.data(self.f.attrs)})")
+        attrs = {k: v for k, v in self.f.attrs.items() if not (k == "private" and private)}
+        if attrs:
+            lines.append(f"{_INDENT}R.func_attr({self.data(attrs)})")
         return lines + [_INDENT + s for s in body]
+
+    def closure(self, f: Function, name: str, decorator: str) -> Iterator[str]:
+        """The lines of a function in a function; sizes and constants are those of the outermost."""
+        for p in f.params:
+            self.names[p] = fresh_name(p.name, self.taken)
+        params = ", ".join([self.parameter(p, "Tensor") for p in f.params])
+        body = list(self.block(self.layout.inner[f][0]))
+        yield f"@R.{decorator}"
+        yield f"def {name}({params}) -> {self.type(f.body.type)}:"
+        if f.attrs:
+            yield f"{_INDENT}R.func_attr({self.data(f.attrs)})"
+        yield from [_INDENT + s for s in body]
 
     def free_sizes(self) -> list[SizeVar]:
         """Sizes that no parameter's shape shows by itself, and those whose name had to change."""
@@ -167,56 +209,143 @@ class _Printer:
 
     def parameter(self, p: Var | Constant, kind: str) -> str:
         """A parameter or a constant with its type; its own name where that is no identifier."""
-        if isinstance(p.type, TupleType):
-            text = self.type(p.type)
-        else:
-            assert isinstance(p.type, TensorType)
+        if isinstance(p.type, TensorType):
             own = "" if p.name == self.names[p] else f", name={quoted(p.name)}"
             text = f"R.{kind}({self.tensor(p.type)}{own if kind == 'Tensor' or p.name else ''})"
+        else:
+            text = self.type(p.type)
         return f"{self.names[p]}: {text}"
 
-    def body(self) -> Iterator[str]:
-        """The statements."""
-        count = 0
-        last = self.f.body
-        for node in self.steps:
-            if node is last and isinstance(node, Tuple) and node.items:
+    # --------------------------------------------------------------------------- statements
+
+    def block(self, block: Block, target: str | None = None) -> Iterator[str]:
+        """The statements of a block. target: what its result is called; None: it is returned."""
+        last = block.result
+        for n, (node, binding) in enumerate(block.steps):
+            if isinstance(node, Let) and (binding or node in self.layout.tail):
+                if binding:
+                    yield from self.binding(node)
                 continue
-            self.names[node] = fresh_name(f"v{count}", self.taken)
-            count += 1
-            yield f"{self.names[node]} = {self.value(node)}"
-        if isinstance(last, Tuple) and last.items:
-            yield f"return {self.items(last)}"
+            if node in self.named:
+                continue
+            if node is last and target is None and isinstance(node, Tuple) and node.items:
+                continue
+            ends = node is last and target is not None and n == len(block.steps) - 1
+            if ends and self.layout.uses[node] == 1 and not isinstance(node, Function):
+                assert target is not None
+                self.names[node] = target
+            yield from self.step(node)
+        if target is None:
+            whole = isinstance(last, Tuple) and last.items and last not in self.names
+            yield f"return {self.items(last) if whole else self.name(last)}"  # type: ignore[arg-type]
+        elif self.names.get(last) != target:
+            yield f"{target} = {self.name(last)}"
+
+    def fresh(self, node: Node, letter: str = "v") -> str:
+        """The name of a value: the one that it has, else the next one."""
+        if node not in self.names:
+            self.names[node] = fresh_name(f"{letter}{self.count}", self.taken)
+            self.count += 1
+        return self.names[node]
+
+    def binding(self, let: Let) -> Iterator[str]:
+        """A variable gets its value, which is known; or it is declared, and R.let follows."""
+        name = self.names[let.var] = fresh_name(let.var.name, self.taken)
+        own = "" if name == let.var.name else f", name={quoted(let.var.name)}"
+        if let not in self.layout.tail:
+            yield f"{name} = R.var({self.type(let.var.type)}{own})"
+        elif let in self.layout.named:
+            assert isinstance(let.value, Function)
+            decorator = f"function(name={quoted(let.var.name)})" if own else "function"
+            yield from self.closure(let.value, name, decorator)
         else:
-            yield f"return {self.names[last]}"
+            same = let.var.type is let.value.type
+            note = "" if same else f": {self.type(let.var.type)}"
+            yield f"{name}{note} = R.let({self.name(let.value)}{own})"
+
+    def step(self, node: RelaxExpr) -> Iterator[str]:
+        """The statement of a value."""
+        if isinstance(node, Function):
+            yield from self.closure(node, self.fresh(node, "f"), "closure")
+            return
+        name = self.fresh(node)
+        if isinstance(node, If):
+            yield from self.branch(node, name)
+            return
+        note = f": {self.type(node.type)}" if self.needs_type(node) else ""
+        yield f"{name}{note} = {self.value(node)}"
+
+    def needs_type(self, node: RelaxExpr) -> bool:
+        """Whether the text does not tell the type of a call by itself."""
+        if not isinstance(node, Call):
+            return False
+        if isinstance(node.op, Op):
+            open_ = any(a is not None and incomplete(a.type) for a in node.args)
+            return open_ and not incomplete(node.type)
+        if isinstance(node.op, GlobalVar):
+            return isinstance(node.attrs, CallAttrs)
+        given = [a for a in node.args if a is not None]
+        return call_function(node.op, given).type is not node.type
+
+    def branch(self, node: If, name: str) -> Iterator[str]:
+        """if: ... else: ...; both sides end with the name of the result."""
+        yes, no = self.layout.inner[node]
+        if node.then_branch.body.type is not node.type:
+            yield f"{name}: {self.type(node.type)}"
+        yield f"if {self.name(node.condition)}:"
+        yield from [_INDENT + s for s in self.block(yes, name)]
+        yield "else:"
+        yield from [_INDENT + s for s in self.block(no, name)]
+
+    # ------------------------------------------------------------------------------- values
+
+    def name(self, node: RelaxExpr) -> str:
+        """What stands for a value that has its statement already."""
+        if isinstance(node, GlobalVar):
+            return f"cls.{self.globals.get(node.name, node.name)}"
+        if isinstance(node, Constant) and is_number(node):
+            return f'R.const({self.data(node.data.item())}, "{node.type.dtype}")'
+        if node not in self.names and isinstance(node, Var):
+            raise Unsupported(f"the variable {node.name!r} is bound nowhere, so it has no text")
+        return self.names[node]
 
     def items(self, t: Tuple) -> str:
         """A tuple of names."""
-        names = [self.names[i] for i in t.items]
+        names = [self.name(i) for i in t.items]
         return ", ".join(names) + ("," if len(names) == 1 else "")
 
     def value(self, node: RelaxExpr) -> str:
         """The right side of one statement."""
         match node:
-            case Call(Op() | GlobalVar() as op, args):
-                given = [("None" if a is None else self.names[a]) for a in args]
-                if isinstance(op, GlobalVar):
+            case Call(op, args):
+                given = ["None" if a is None else self.name(a) for a in args]
+                if isinstance(op, Op):
+                    name = PRINTED_AS.get(op.name, op.name)
+                    return f"R.{name}({', '.join([*given, *self.attributes(op, node.attrs)])})"
+                if node.attrs:
+                    raise Unsupported("attributes of a call of a function have no text form")
+                if isinstance(op, GlobalVar) and not isinstance(node.attrs, CallAttrs):
                     tuple_text = f"({', '.join(given)}{',' * (len(given) == 1)})"
                     target = self.globals.get(op.name, op.name)
                     return f"R.call_tir({target}, {tuple_text}, {self.type(node.type)})"
-                return f"R.{op.name}({', '.join([*given, *self.attributes(op, node.attrs)])})"
+                return f"{self.name(op)}({', '.join(given)})"
             case Tuple():
                 return f"({self.items(node)})"
             case TupleGetItem(value, index):
-                return f"{self.names[value]}[{index}]"
+                return f"{self.name(value)}[{index}]"
+            case MatchCast(value):
+                return f"R.match_cast({self.name(value)}, {self.type(node.type)})"
+            case Let(var, value, body):
+                return f"R.let({self.name(var)}, {self.name(value)}, {self.name(body)})"
         raise Unsupported(f"a {type(node).__name__} has no text form")
 
     def attributes(self, op: Op, attrs: Mapping[str, Any]) -> list[str]:
-        """Attributes that differ from their defaults."""
+        """Attributes that differ from their defaults, and those that are always written."""
         out = []
+        always = written_always(op)
         for name, value in attrs.items():
             p = op.attributes.get(name)
-            if p is None or not same_data(value, p.default):
+            if p is None or name in always or not same_data(value, p.default):
                 out.append(f"{name}={self.data(value)}")
         return out
 

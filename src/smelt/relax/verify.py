@@ -42,6 +42,7 @@ from .nodes import (
     GlobalVar,
     If,
     Let,
+    MatchCast,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -105,6 +106,7 @@ class _Verifier:
     def __init__(self, name: str, module: IRModule) -> None:
         self.name, self.module = name, module
         self.seen: dict[Node, list[set[Var]]] = {}
+        self.introduced: set[Any] = set()
 
     def fail(self, node: Node | None, message: str) -> NoReturn:
         """Raise a VerifyError at a value."""
@@ -121,7 +123,11 @@ class _Verifier:
         if len(variables) != len(f.params) + len(outer):
             self.fail(None, "a parameter stands twice in the parameters")
         sizes = {v for p in variables for v in free_vars(p.type)}
-        for node in self.below(f.body):
+        found = list(self.below(f.body))
+        for node in found:
+            if isinstance(node, MatchCast):
+                self.introduced |= free_vars(node.type)
+        for node in found:
             self.value(node, variables)
             if tells_sizes(node):
                 sizes |= free_vars(node.type)
@@ -162,7 +168,7 @@ class _Verifier:
                 return [data]
             case Tuple(items):
                 return list(items)
-            case TupleGetItem(value):
+            case TupleGetItem(value) | MatchCast(value):
                 return [value]
             case If(condition):
                 return [condition]
@@ -217,6 +223,7 @@ class _Verifier:
 
     def check_sizes(self, node: RelaxExpr, sizes: set[Any]) -> None:
         """Symbolic sizes come from the parameters."""
+        sizes = sizes | self.introduced if self.introduced else sizes
         used = free_vars(node.type)
         if isinstance(node, Call):
             used = used | {v for e in _exprs(tuple(node.attrs.values())) for v in free_vars(e)}

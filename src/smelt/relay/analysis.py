@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
-from smelt.ir.types import Type
 from smelt.ir.walk import free_vars as sizes_of
 from smelt.relax.adt import Clause, Match
 from smelt.relax.adt import unmatched_cases as missing_cases
+from smelt.relax.analysis import (
+    all_vars,
+    binders,
+    bound_vars,
+    direct_parts,
+    free_vars,
+    parts,
+    post_order_visit,
+)
 from smelt.relax.nodes import (
     Call,
     Constant,
     Function,
-    If,
     Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
     Var,
 )
-from smelt.relax.nodes import free_vars as free
 from smelt.relax.transform.let_form import to_basic_blocks
 from smelt.topi.registry import Op
 from smelt.transform import PassContext
@@ -44,44 +50,6 @@ __all__ = ["all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_
            "search_fc_transpose", "unmatched_cases", "well_formed"]  # fmt: skip
 
 
-def post_order_visit(expr: Any, fvisit: Callable[[Any], object]) -> None:
-    """Call fvisit with everything an expression is made of, once each, parts before wholes.
-
-    expr    a function (`mod["main"]`) or another expression
-    fvisit  gets expressions (relay.Call, relay.Var, ...) and operators (relay.op.Op)
-    """
-    for part in _parts(expr):
-        fvisit(part)
-
-
-def _parts(expr: Any) -> Iterator[Any]:
-    if isinstance(expr, IRModule):
-        raise TypeMismatch('post_order_visit takes a function, e.g. mod["main"], not a module')
-    seen: set[Any] = set()
-    stack: list[tuple[Any, bool]] = [(expr, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(part, False) for part in reversed(_inside(node))]
-
-
-def _inside(node: Any) -> list[Any]:
-    match node:
-        case Call(op, args):
-            return [op, *[a for a in args if a is not None]]
-        case If(condition, yes, no):
-            return [condition, yes.body, no.body]
-        case Match(data, clauses):
-            return [data, *[c.rhs for c in clauses]]
-        case Node():
-            return [c for c in node.children() if not isinstance(c, Type)]
-    return []
-
-
 def _function_of(given: Any) -> Any:
     """The function "main" of a module; any expression as it is."""
     return given["main"] if isinstance(given, IRModule) else given
@@ -90,40 +58,10 @@ def _function_of(given: Any) -> Any:
 # ------------------------------------------------------------------------------- variables
 
 
-def all_vars(expr: Any) -> list[Var]:
-    """All variables of an expression, parameters included, in order of first use."""
-    return [p for p in _parts(expr) if isinstance(p, Var)]
-
-
-def free_vars(expr: Any) -> list[Var]:
-    """Variables that nothing in the expression binds."""
-    return free(expr)
-
-
-def bound_vars(expr: Any) -> list[Var]:
-    """Variables that a function or a Let in the expression binds, in order."""
-    found: dict[Var, None] = {}
-    for part in _parts(expr):
-        found.update(dict.fromkeys(_binders(part)))
-    return list(found)
-
-
-def _binders(part: Any) -> list[Var]:
-    """The variables that a value binds itself."""
-    match part:
-        case Function(params):
-            return list(params)
-        case Let(var):
-            return [var]
-        case Match(clauses=clauses):
-            return [v for c in clauses for p in postorder(c.lhs) for v in getattr(p, "binds", ())]
-    return []
-
-
 def all_type_vars(expr: Any, mod: IRModule | None = None) -> list[SizeVar]:
     """The symbolic sizes in an expression's types."""
     found: dict[SizeVar, None] = {}
-    for part in _parts(expr):
+    for part in parts(expr):
         if isinstance(part, RelaxExpr):
             sizes = sorted(sizes_of(part.type), key=lambda v: v.name)
             found.update(dict.fromkeys(sizes))
@@ -146,7 +84,7 @@ def all_dtypes(expr: Any) -> set[str]:
     """The element types of all values."""
     return {
         part.type.dtype
-        for part in _parts(expr)
+        for part in parts(expr)
         if isinstance(part, RelaxExpr) and hasattr(part.type, "dtype")
     }
 
@@ -157,12 +95,12 @@ def all_dtypes(expr: Any) -> set[str]:
 def well_formed(expr: Any) -> bool:
     """Whether each variable is bound once, and used only below where it is bound."""
     expr = _function_of(expr)
-    binders = Counter[Var]()
-    for part in _parts(expr):
-        binders.update(_binders(part))
-    if any(count > 1 for count in binders.values()):
+    counts = Counter[Var]()
+    for part in parts(expr):
+        counts.update(binders(part))
+    if any(count > 1 for count in counts.values()):
         return False
-    outside = set(free(expr))
+    outside = set(free_vars(expr))
     if isinstance(expr, Function) and outside:
         return False
     return not _escaping(expr, outside)
@@ -216,7 +154,7 @@ def list_op_freqs(mod: Any) -> dict[str, int]:
     roots = _functions_of(mod) if isinstance(mod, IRModule) else [mod]
     found: Counter[str] = Counter()
     for root in roots:
-        for part in _parts(root):
+        for part in parts(root):
             if isinstance(part, Call) and isinstance(part.op, Op):
                 found[name_of(part.op)] += 1
     return dict(found.most_common())
@@ -228,7 +166,7 @@ def list_fake_quantized_op_freqs(mod: Any) -> dict[str, int]:
     roots = _functions_of(mod) if isinstance(mod, IRModule) else [mod]
     inside: set[Call] = set()
     for root in roots:
-        for part in _parts(root):
+        for part in parts(root):
             if is_call(part, "qnn.quantize"):
                 inside |= _between(part)
     found = Counter(name_of(c.op) for c in inside if isinstance(c.op, Op))
@@ -258,7 +196,7 @@ def _between(quantize: Any) -> set[Call]:
 
 def constants(expr: Any) -> list[Constant]:
     """The constants of an expression, in order of first use."""
-    return [p for p in _parts(expr) if isinstance(p, Constant)]
+    return [p for p in parts(expr) if isinstance(p, Constant)]
 
 
 def count_layers(expr: Any, valid_ops: Sequence[str]) -> int:
@@ -269,8 +207,8 @@ def count_layers(expr: Any, valid_ops: Sequence[str]) -> int:
     wanted = {n if isinstance(n, str) else n.name for n in valid_ops}
     depth: dict[Any, int] = {}
     root = _function_of(expr)
-    for part in _parts(root):
-        below = max([depth.get(c, 0) for c in _inside(part)], default=0)
+    for part in parts(root):
+        below = max([depth.get(c, 0) for c in direct_parts(part)], default=0)
         own = isinstance(part, Call) and isinstance(part.op, Op) and name_of(part.op) in wanted
         depth[part] = below + own
     return depth[root]
@@ -279,7 +217,7 @@ def count_layers(expr: Any, valid_ops: Sequence[str]) -> int:
 def get_total_mac_number(expr: Any) -> int:
     """The multiply-adds of convolutions and products of matrices, for fixed shapes."""
     total = 0
-    for part in _parts(_function_of(expr)):
+    for part in parts(_function_of(expr)):
         if is_call(part, *_PRODUCTS):
             shapes = [*dims(part), *dims(part.args[0]), *dims(part.args[1])]
             if None in shapes:
@@ -320,7 +258,7 @@ _PRODUCTS: dict[str, Callable[[Call], int]] = {
 def search_fc_transpose(expr: Any) -> list[str]:
     """The names of parameters w in dense(x, transpose(w)); see transform.SimplifyFCTranspose."""
     found: dict[str, None] = {}
-    for part in _parts(_function_of(expr)):
+    for part in parts(_function_of(expr)):
         if is_call(part, "nn.dense") and is_call(part.args[1], "transpose"):
             w = part.args[1].args[0]
             if isinstance(w, Var):
@@ -341,14 +279,14 @@ def detect_feature(a: Any, b: Any = None) -> set[str]:
     expr = _function_of(b if isinstance(a, IRModule) and b is not None else a)
     found: set[str] = set()
     uses: Counter[Any] = Counter()
-    for part in _parts(expr):
+    for part in parts(expr):
         if isinstance(part, Op):
             found.add("fOp")
         elif isinstance(part, Node):
             found.add(f"f{'Var' if isinstance(part, Var) else type(part).__name__}")
-        if isinstance(part, Let) and any(p is part.var for p in _parts(part.value)):
+        if isinstance(part, Let) and any(p is part.var for p in parts(part.value)):
             found.add("fLetRec")
-        uses.update(p for p in _inside(part) if isinstance(p, RelaxExpr))
+        uses.update(p for p in direct_parts(part) if isinstance(p, RelaxExpr))
     shared = (e for e, n in uses.items() if n > 1 and not isinstance(e, Var | Constant))
     return found | ({"fGraph"} if any(True for _ in shared) else set())
 
@@ -361,9 +299,9 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
     fused = FuseOps(max(PassContext.current().opt_level, 1))(SimplifyInference()(InferType()(mod)))
     found: dict[str, Function] = {}
     for f in _functions_of(fused):
-        for part in _parts(f):
+        for part in parts(f):
             if isinstance(part, Function) and part.attrs.get("Primitive"):
-                names = [name_of(p.op) for p in _parts(part) if isinstance(p, Call)]  # type: ignore[arg-type]
+                names = [name_of(p.op) for p in parts(part) if isinstance(p, Call)]  # type: ignore[arg-type]
                 stem = "_".join(["fused", *names]).replace(".", "_")
                 name, n = stem, 0
                 while name in found:
@@ -380,13 +318,13 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
 
     The classic name is spelled like this; `extract_intermediate_expr` is the same.
     """
-    calls = [p for p in _parts(mod["main"]) if isinstance(p, Call)]
+    calls = [p for p in parts(mod["main"]) if isinstance(p, Call)]
     if not 0 <= expr_id < len(calls):
         raise TypeMismatch(
             f"extract_intermediate_expr: expr_id={expr_id}; legal: 0 to {len(calls) - 1}"
         )
     wanted = calls[expr_id]
-    return mod.with_functions({"main": Function(tuple(free(wanted)), wanted)})
+    return mod.with_functions({"main": Function(tuple(free_vars(wanted)), wanted)})
 
 
 extract_intermediate_expr = extract_intermdeiate_expr

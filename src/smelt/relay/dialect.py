@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.face import Face
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax import nodes as core
+from smelt.relax.compose.operands import const, value
 from smelt.relax.graph_op import Dialect, GraphOp
 from smelt.relax.nodes import RelaxExpr
-from smelt.runtime import NDArray
 from smelt.topi.registry import Op
 
 __all__ = ["FUNCTIONS", "RELAY", "Face", "builder", "const", "find_builder", "make", "names",
@@ -44,59 +43,6 @@ def find_builder(name: str) -> Callable[..., Any] | None:
 def names() -> set[str]:
     """The names of all builders."""
     return {*RELAY.ops, *FUNCTIONS}
-
-
-class Face(type):
-    """A classic class name for nodes of the core: calling it makes a node by `make`.
-
-    `isinstance` asks for the core's class, `node`.
-    """
-
-    node: type
-    make: Callable[..., Any]
-
-    def __call__(cls, *args: Any, **named: Any) -> Any:
-        """A node."""
-        return cls.make(*args, **named)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.node)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.node) or type.__subclasscheck__(cls, subclass)
-
-
-def const(value: Any, dtype: str | None = None) -> core.Constant:
-    """A constant: 64-bit Python numbers become 32-bit ones, as everywhere in Relay."""
-    data = np.asarray(value)
-    if dtype is not None:
-        data = data.astype(dtype)
-    elif not isinstance(value, np.ndarray | np.generic | NDArray):
-        narrow = {"float64": "float32", "int64": "int32"}
-        data = data.astype(narrow.get(str(data.dtype), data.dtype))
-    return core.constant(np.asarray(data, order="C"))
-
-
-def value(given: Any, where: str, dtype: str | None = None) -> RelaxExpr:
-    """An operand: an expression as it is, sequences as tuples, numbers and arrays as constants.
-
-    where  what it is given for, for messages
-    dtype  of a plain number, where an operand beside it tells
-    """
-    if isinstance(given, RelaxExpr):
-        return given
-    if hasattr(given, "astuple"):
-        return given.astuple()  # type: ignore[no-any-return]
-    if isinstance(given, list | tuple):
-        return core.Tuple(tuple([value(g, where, dtype) for g in given]))
-    if isinstance(given, bool | int | float):
-        return const(given, dtype)
-    if isinstance(given, np.ndarray | np.generic | NDArray):
-        return const(given)
-    raise TypeMismatch(
-        f"{where} is {type(given).__name__} {given!r}; legal: an expression, a sequence of them, "
-        "a number or an array"
-    )
 
 
 def make(op: Op | str, *given: Any, **attrs: Any) -> core.Call:

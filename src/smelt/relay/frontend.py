@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.read import load
+from smelt.frontend.onnx.thaw import thawed
 from smelt.frontend.torch import to_onnx
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
@@ -17,10 +17,6 @@ from .lift import lift
 from .lift_quantized import lift_quantized
 
 __all__ = ["from_onnx", "from_pytorch"]
-
-# Operators whose small float operands are settings that the importer has to know.
-_SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape",
-             "QuantizeLinear", "DequantizeLinear")  # fmt: skip
 
 
 def from_onnx(
@@ -53,7 +49,7 @@ def from_onnx(
     _check_dtypes(dtype, given)
     if freeze_params:
         return lift(lift_quantized(import_onnx(read, shape))), {}
-    proto, names = _thawed(model)
+    proto, names = thawed(model)
     params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
     return lift(lift_quantized(import_onnx(proto, shape))), params
 
@@ -76,36 +72,6 @@ def _check_dtypes(dtype: str | Mapping[str, str], given: Mapping[str, str]) -> N
         if want != given[name]:
             raise ImportFailure(f"from_onnx: dtype of input {name!r}: {want} given, "
                                 f"{given[name]} in the file")  # fmt: skip
-
-
-def _thawed(model: Any) -> tuple[Any, set[str]]:
-    """A copy of the model with its weights as inputs, and their names."""
-    import onnx  # noqa: PLC0415  (heavy)
-
-    made = onnx.ModelProto()
-    if isinstance(model, bytes):
-        made.ParseFromString(model)
-    elif isinstance(model, onnx.ModelProto):
-        made.CopyFrom(model)
-    else:
-        made = onnx.load(os.fspath(model))
-    graph = made.graph
-    fixed = {name for n in graph.node if n.op_type in _SETTINGS for name in n.input}
-    floats = {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16}
-    names, kept = set(), []
-    declared = {i.name for i in graph.input}
-    for t in graph.initializer:
-        if t.data_type not in floats or not t.dims or t.name in fixed:
-            kept.append(t)
-            continue
-        names.add(t.name)
-        if t.name not in declared:
-            info = onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
-            graph.input.append(info)
-    remaining = [onnx.TensorProto.FromString(t.SerializeToString()) for t in kept]
-    del graph.initializer[:]
-    graph.initializer.extend(remaining)
-    return made, names
 
 
 def from_pytorch(
@@ -131,9 +97,9 @@ def from_pytorch(
             "is no map: models come through ONNX; define an operator with smelt.op instead"
         )
     proto = to_onnx(script_module, [_input_info(i, default_dtype) for i in input_infos])
-    thawed, names = _thawed(proto)
+    opened, names = thawed(proto)
     params = {n: array(a) for n, a in load(proto).graph.arrays.items() if n in names}
-    return lift(lift_quantized(import_onnx(thawed))), params
+    return lift(lift_quantized(import_onnx(opened))), params
 
 
 def _input_info(info: Any, default_dtype: str) -> tuple[str, Sequence[int], str]:

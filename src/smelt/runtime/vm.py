@@ -196,6 +196,17 @@ class VirtualMachine:
         self._outputs = _leaving(_run(self.exe.program, self.exe.function(func_name), given))
         return self._outputs
 
+    def apply(self, closure: Closure, args: Sequence[Any]) -> Any:
+        """The result of a function that is a value, as `invoke` gave it."""
+        function = self.exe.program.functions[closure.function]
+        if len(args) != len(function.params):
+            raise InputError(
+                f"the closure takes {len(function.params)} operands: {_list(function.params)}; "
+                f"{len(args)} given"
+            )
+        given = [*closure.captured, *[_entering(a) for a in args]]
+        return _leaving(_run(self.exe.program, function, given))
+
     def run(self, *args: Any, **named: Any) -> Any:
         """The result of "main"."""
         return self.invoke("main", *args, **named)

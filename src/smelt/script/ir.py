@@ -60,12 +60,13 @@ def _module(cls: type) -> IRModule:
         )
     members = {n: v for n, v in vars(cls).items() if not n.startswith("__")}
     names = [n for n, v in members.items() if isinstance(v, PrimFunc | PendingFunction)]
+    pending = {n: v for n, v in members.items() if isinstance(v, PendingFunction)}
     functions: dict[str, Node] = {}
     for name, member in members.items():
         if isinstance(member, PrimFunc):
             functions[name] = member
         elif isinstance(member, PendingFunction):
-            functions[name] = member.read(names)
+            functions[name] = member.read(names, pending)
         elif callable(member):
             code = getattr(member, "__code__", None)
             place = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""

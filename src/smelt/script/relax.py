@@ -13,18 +13,33 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable as Fn
+from collections.abc import Collection, Mapping
+from typing import Any, overload
 
 import numpy as np
 
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.types import FuncType, Type, tensor_type
+from smelt.relax import struct_info
 from smelt.relax.nodes import Function
-from smelt.relax.parser import check_target, parse_function
+from smelt.relax.parser import check_target, parse_function, read_signature
 from smelt.relax.verify import verify
 from smelt.tir.parser_source import Source
 from smelt.tir.script import FunctionSource, function_source, in_class_body
 
-__all__ = ["Constant", "PendingFunction", "Tensor", "Tuple", "function"]
+__all__ = [
+    "Callable",
+    "Constant",
+    "Object",
+    "PendingFunction",
+    "Prim",
+    "Shape",
+    "Tensor",
+    "Tuple",
+    "function",
+]
 
 
 class PendingFunction:
@@ -36,54 +51,158 @@ class PendingFunction:
     def __init__(self, name: str, source: FunctionSource) -> None:
         """Keep what has to be read."""
         self.name, self.source = name, source
+        self.made: Function | None = None
+        self._begun = False
 
-    def read(self, functions: Collection[str] | None = None) -> Function:
-        """The graph function. functions: those of its module; None: it may call none."""
+    def read(
+        self,
+        functions: Collection[str] | None = None,
+        pending: Mapping[str, PendingFunction] | None = None,
+    ) -> Function:
+        """The graph function.
+
+        functions  those of its module; None: it may call none
+        pending    the graph functions among them
+        """
+        if self.made is None:
+            self._begun = True
+            source, node = self._tree()
+            env = self.source.env
+            arrays = {n: v for n, v in env.items() if isinstance(v, np.ndarray)}
+            rest: Mapping[str, Any] = {n: v for n, v in env.items() if n not in arrays}
+
+            def signature(name: str) -> FuncType | None:
+                found = (pending or {}).get(name)
+                return None if found is None else found.signature(functions, pending)
+
+            self.made, called = parse_function(source, node, arrays, rest, signature)
+            for name, place in called:
+                check_target(source, place, name, functions or ())
+        return self.made
+
+    def signature(
+        self, functions: Collection[str] | None, pending: Mapping[str, PendingFunction] | None
+    ) -> FuncType:
+        """What the function takes and gives: as it says, else as its body does."""
+        source, node = self._tree()
+        found = read_signature(source, node, self.source.env)
+        if found is not None:
+            return found
+        if self._begun and self.made is None:
+            what = f"{self.name} calls itself, and does not say what it gives"
+            source.error(node, what, f'def {self.name}(...) -> R.Tensor((n, 4), "float32"):')
+        t = self.read(functions, pending).type
+        assert isinstance(t, FuncType)
+        return t
+
+    def _tree(self) -> tuple[Source, ast.FunctionDef]:
         s = self.source
         source = Source(s.text, s.path, s.first_line, s.indent)
         node = source.tree().body[0]
         if not isinstance(node, ast.FunctionDef):
             source.error(node, "a graph function is a function with def")
-        arrays = {n: v for n, v in s.env.items() if isinstance(v, np.ndarray)}
-        env: Mapping[str, Any] = {n: v for n, v in s.env.items() if n not in arrays}
-        made, called = parse_function(source, node, arrays, env)
-        for name, place in called:
-            check_target(source, place, name, functions or ())
-        return made
+        return source, node
 
     def __repr__(self) -> str:
         return f"<graph function {self.name} of a class that is no I.ir_module>"
 
 
-def function(described: Callable[..., Any]) -> Function | PendingFunction:
-    """The graph function that a Python function describes."""
+@overload
+def function(described: Fn[..., Any]) -> Function | PendingFunction:
+    """As @R.function."""
+
+
+@overload
+def function(
+    *, private: bool = False, pure: bool = True, check_well_formed: bool = True
+) -> Fn[[Fn[..., Any]], Function | PendingFunction]:
+    """As @R.function(private=True)."""
+
+
+def function(
+    described: Fn[..., Any] | None = None,
+    *,
+    private: bool = False,
+    pure: bool = True,
+    check_well_formed: bool = True,
+) -> Any:
+    """The graph function that a Python function describes.
+
+    private            for functions that only others of their module call (attribute "private")
+    pure               True: functions of a graph have no side effects
+    check_well_formed  whether the rules of graphs are checked too (a VerifyError)
+    """
     around = sys._getframe(1)
-    source = function_source(described, around)
-    pending = PendingFunction(described.__name__, source)
-    if in_class_body(around):
-        return pending
-    made = pending.read()
-    verify(made)
-    return made
+
+    def read(f: Fn[..., Any]) -> Function | PendingFunction:
+        source = function_source(f, around)
+        pending = PendingFunction(f.__name__, source)
+        if in_class_body(around):
+            return pending
+        made = pending.read()
+        if check_well_formed:
+            verify(made)
+        return made
+
+    return read if described is None else read(described)
 
 
 class _Annotation:
-    """What an annotation evaluates to: nothing of interest, its source counts."""
+    """What a type evaluates to. In a script its source counts; elsewhere `as_type` says it."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, args: tuple[Any, ...] = (), **options: Any) -> None:
+        self.name, self.args, self.options = name, args, options
 
     def __call__(self, *args: object, **options: object) -> _Annotation:
-        return self
+        return _Annotation(self.name, args, **options)
+
+    def as_type(self) -> Type:
+        """The type: for R.Tensor((2, 3), "float32") as the type of a relax.Var."""
+        if self.name not in _TYPES:
+            raise TypeMismatch(f"R.{self.name} is no type outside of a script")
+        return _TYPES[self.name](*self.args, **self.options)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"R.{self.name}"
 
 
+def _tensor(shape: Any = None, dtype: str = "float32", ndim: int = -1) -> Type:
+    """R.Tensor as a type; texts are names of sizes, each the same in one type only."""
+    if isinstance(shape, str):
+        shape, dtype = None, shape
+    if shape is None:
+        return struct_info.TensorStructInfo.make(None, dtype, ndim=ndim)
+    names: dict[str, SizeVar] = {}
+    extents = [names.setdefault(e, SizeVar(e)) if isinstance(e, str) else e for e in shape]
+    return tensor_type(extents, dtype)
+
+
+def _tuple(*items: Any) -> Any:
+    many = items[0] if len(items) == 1 and isinstance(items[0], list | tuple) else items
+    return struct_info.TupleStructInfo.make(many)
+
+
+_TYPES: dict[str, Fn[..., Any]] = {
+    "Tensor": _tensor,
+    "Tuple": _tuple,
+    "Callable": struct_info.FuncStructInfo,
+    "Object": struct_info.ObjectStructInfo,
+    "Prim": struct_info.PrimStructInfo,
+    "Shape": struct_info.ShapeStructInfo,
+}
+
 Tensor: Any = _Annotation("Tensor")
 """R.Tensor(shape, dtype): the type of a tensor; sizes are names or texts."""
 Tuple: Any = _Annotation("Tuple")
 """R.Tuple(types...): the type of several values together."""
+Callable: Any = _Annotation("Callable")
+"""R.Callable((types...), type): the type of a function."""
+Object: Any = _Annotation("Object")
+"""R.Object: a value of which nothing is known."""
+Prim: Any = _Annotation("Prim")
+"""R.Prim(dtype): one number."""
+Shape: Any = _Annotation("Shape")
+"""R.Shape: refused by the parser with what is legal."""
 Constant: Any = _Annotation("Constant")
 """R.Constant(shape, dtype): the type of an array that is known when the program is compiled."""
 

@@ -18,6 +18,7 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.types import Type
 from smelt.relax.nodes import Constant, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
 
+from ..op.entry import known_op
 from .base import (
     AttrPattern,
     CallPattern,
@@ -271,9 +272,11 @@ def is_op(op_name: str, registry: OpRegistry | None = None) -> ExprPattern:
     """An operator by name; call it for a call of the operator: is_op("relu")(wildcard()).
 
     registry  where the name is looked up before the first match: a function that raises, or a
-              mapping; None takes any name. What is found may have another name, which counts
+              mapping. What is found may have another name, which counts. None: "relax.nn.relu" is
+              the core's operator that the builder relax.op.nn.relu makes a call of; any other
+              name is taken as it is
     """
-    return ExprPattern(op_name, registry)
+    return ExprPattern(op_name, registry) if registry else ExprPattern(known_op(op_name))
 
 
 def is_expr(expr: Any) -> ExprPattern:

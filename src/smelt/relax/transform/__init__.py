@@ -1,7 +1,64 @@
-"""Passes over graph programs: functions from a module to a module, one file each."""
+"""Passes over graph programs: functions from a module to a module, one file each.
+
+Relax's passes by their classic names are in `classic`: `relax.transform.FuseOps()(mod)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from smelt.ir.transform import Pass, PassContext, PassInfo, Sequential, module_pass
 
 from .annotate_target import annotate_target, register_op_predicate
 from .canonicalize import simplify_graph
+from .classic import (
+    ABSENT,
+    AdjustMatmulOrder,
+    AlterOpImpl,
+    AnnotateTIROpPattern,
+    AttachGlobalSymbol,
+    BindParams,
+    BindSymbolicVars,
+    BundleModelParams,
+    CanonicalizeBindings,
+    CombineParallelMatmul,
+    ConvertToDataflow,
+    DeadCodeElimination,
+    DecomposeOpsForInference,
+    DecomposeOpsForTraining,
+    EliminateCommonSubexpr,
+    ExpandMatmulOfSum,
+    ExpandTupleArguments,
+    FastMath,
+    FoldBatchnormToConv2D,
+    FoldConstant,
+    FuseOps,
+    FuseOpsByPattern,
+    FuseTIR,
+    FuseTransposeMatmul,
+    InlinePrivateFunctions,
+    LambdaLift,
+    LegalizeOps,
+    LiftTransformParams,
+    MergeCompositeFunctions,
+    Normalize,
+    NormalizeGlobalVar,
+    NoSuchPass,
+    OptimizeLayoutTransform,
+    RemovePurityChecking,
+    RemoveRedundantReshape,
+    RemoveUnusedOutputs,
+    RemoveUnusedParameters,
+    ReorderPermuteDimsAfterConcat,
+    ReorderTakeAfterMatmul,
+    RewriteDataflowReshape,
+    ToMixedPrecision,
+    ToNonDataflow,
+    TopologicalSort,
+    UpdateParamType,
+    nearest,
+)
 from .combine_parallel_matmul import combine_parallel_matmul
 from .eliminate_common_subexpr import eliminate_common_subexpr
 from .eliminate_dead_code import eliminate_dead_code
@@ -15,8 +72,41 @@ from .recognize_attention import recognize_attention
 from .simplify import simplify
 
 __all__ = [
-    "FusionPattern", "annotate_target", "combine_parallel_matmul", "eliminate_common_subexpr",
+    "ABSENT", "AdjustMatmulOrder", "AlterOpImpl", "AnnotateTIROpPattern", "AttachGlobalSymbol",
+    "BindParams", "BindSymbolicVars", "BundleModelParams", "CanonicalizeBindings",
+    "CombineParallelMatmul", "ConvertToDataflow", "DeadCodeElimination",
+    "DecomposeOpsForInference", "DecomposeOpsForTraining", "EliminateCommonSubexpr",
+    "ExpandMatmulOfSum", "ExpandTupleArguments", "FastMath", "FoldBatchnormToConv2D",
+    "FoldConstant", "FuseOps", "FuseOpsByPattern", "FuseTIR", "FuseTransposeMatmul",
+    "FusionPattern", "InlinePrivateFunctions", "LambdaLift", "LegalizeOps", "LiftTransformParams",
+    "MergeCompositeFunctions", "NoSuchPass", "Normalize", "NormalizeGlobalVar",
+    "OptimizeLayoutTransform", "Pass", "PassContext", "PassInfo", "RemovePurityChecking",
+    "RemoveRedundantReshape", "RemoveUnusedOutputs", "RemoveUnusedParameters",
+    "ReorderPermuteDimsAfterConcat", "ReorderTakeAfterMatmul", "RewriteDataflowReshape",
+    "Sequential", "ToMixedPrecision", "ToNonDataflow", "TopologicalSort", "UpdateParamType",
+    "annotate_target", "combine_parallel_matmul", "eliminate_common_subexpr",
     "eliminate_dead_code", "fold_constants", "fuse_ops_by_pattern", "merge_compiler_regions",
-    "merge_composite", "merge_composite_functions", "partition_graph", "recognize_attention",
-    "recognize_patterns", "register_op_predicate", "simplify", "simplify_graph",
+    "merge_composite", "merge_composite_functions", "module_pass", "partition_graph",
+    "recognize_attention", "recognize_patterns", "register_op_predicate", "simplify",
+    "simplify_graph",
 ]  # fmt: skip
+
+_NO_PASSES = ("ABSENT", "FusionPattern", "NoSuchPass", "Pass", "PassContext", "PassInfo")
+
+_ABOVE = {"RunCodegen": "smelt.relax_build"}
+"""Passes that need what stands above graphs, resolved when they are first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ABOVE:
+        return getattr(importlib.import_module(_ABOVE[name]), name)
+    if name in ABSENT:
+        raise NoSuchPass(f"relax.transform.{name} has no place here: {ABSENT[name]}")
+    if name.startswith("_") or not name[:1].isupper():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    known = [
+        n for n in (*__all__, *_ABOVE) if n[:1].isupper() and n not in ("ABSENT", "NoSuchPass")
+    ]
+    raise NoSuchPass(
+        f"relax.transform has no pass {name!r}{nearest(name, known)}; passes: {', '.join(known)}"
+    )

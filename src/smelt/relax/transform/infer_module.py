@@ -19,6 +19,7 @@ from smelt.ir.node import Node, postorder
 from smelt.ir.types import (
     FuncType,
     GlobalTypeVar,
+    IncompleteType,
     TupleType,
     Type,
     TypeVar,
@@ -41,6 +42,7 @@ from smelt.relax.nodes import (
     GlobalVar,
     If,
     Let,
+    MatchCast,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -234,6 +236,8 @@ class _Inference:
                 return made
             case Let(body=body):
                 return self.types[body]
+            case MatchCast():
+                return node.type
         raise TypeMismatch(f"a {type(node).__name__} is no value")
 
     def item(self, node: TupleGetItem, t: Type, index: int) -> Type:
@@ -250,6 +254,8 @@ class _Inference:
     def use(self, consumer: Node, place: Hashable, node: RelaxExpr) -> Type:
         """The type of an operand; a function of several types is one of one here."""
         t = self.types[node]
+        if isinstance(node, GlobalVar) and isinstance(self.mod[node], PrimFunc):
+            raise TypeMismatch(f"@{node.name} is a tensor program, which is no value")
         key = ("use", consumer, place)
         if isinstance(node, Var) and consumer not in self.inside.get(node, ()):
             t = self.unifier.instance(t, self.schemes.get(node), *key)
@@ -266,7 +272,7 @@ class _Inference:
             raise TypeMismatch(f"the module has no function {name.name!r}; {hint}")
         f = self.mod[name]
         if isinstance(f, PrimFunc):
-            raise TypeMismatch(f"@{name.name} is a tensor program, which is no value")
+            return IncompleteType()  # calls of it say what they give
         args = tuple([self.var(p) for p in f.params])
         result = self.unifier.unknown("result", name.name)
         return FuncType(args, result, tuple(f.attrs.get("type_params", ())))

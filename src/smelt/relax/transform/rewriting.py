@@ -24,9 +24,8 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
     Var,
-    call,
-    call_function,
     incomplete,
+    renewed_call,
 )
 from smelt.topi.registry import Op
 
@@ -85,15 +84,6 @@ def uses_of(root: Any) -> Counter[Node]:
     for node in postorder(root):
         uses.update(node.children())
     return uses
-
-
-def renewed_call(node: Call, *args: RelaxExpr | None, **attrs: Any) -> Call:
-    """A call on other operands, some attributes changed; its type is found anew."""
-    if isinstance(node.op, Op):
-        return call(node.op, *args, name=node.name, **{**node.attrs, **attrs})
-    given = [a for a in args if a is not None]
-    made = call_function(node.op, given)
-    return made.replace(attrs=node.attrs, name=node.name)
 
 
 def kind_of(node: Call) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
+from smelt.relax.compose.common import cast_to, legal, pad_numbers, rank_of, scalar
+from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.compose.window import window
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import relay_op
-from .common import cast_to, legal, pad_numbers, rank_of, scalar
-from .nn_window import gathered, spread, window
 
 
 @relay_op("nn.bitpack")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from smelt.ir import dtype as dt
+from smelt.relax.compose.common import dtype_of
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
 from ..dialect import RELAY, relay_op
-from .common import dtype_of
 
 # Relay's name: the core's
 SAME = {

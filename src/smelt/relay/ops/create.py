@@ -9,10 +9,7 @@ import numpy as np
 
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
-from smelt.relax.nodes import RelaxExpr, call, constant
-
-from ..dialect import const, make, relay_function, relay_op
-from .common import (
+from smelt.relax.compose.common import (
     array_of,
     cast_to,
     dtype_of,
@@ -27,6 +24,9 @@ from .common import (
     scalar,
     shape_of,
 )
+from smelt.relax.nodes import RelaxExpr, call, constant
+
+from ..dialect import const, make, relay_function, relay_op
 
 
 def tuple_of(shape: Any) -> dict[str, Any] | Any:

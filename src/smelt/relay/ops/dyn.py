@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.relax.compose.common import array_of, number_of, rank_of, sizes
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import RELAY, relay_op
-from .common import array_of, number_of, rank_of, sizes
 
 
 def static(name: str, *operands: RelaxExpr | None, **attrs: Any) -> RelaxExpr:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir.build import value_of
-from smelt.relax.nodes import RelaxExpr, call
-
-from ..dialect import make, relay_function, relay_op, wrapped
-from .common import (
+from smelt.relax.compose import loss
+from smelt.relax.compose.common import (
     along,
     dtype_of,
     extents,
     filled,
     legal,
     normal_axis,
-    one_of,
     rank_of,
     reshaped,
     scalar,
     shape_of,
     turned,
 )
-from .layout import parse_layout, whole_dims
+from smelt.relax.compose.layout import parse_layout, whole_dims
+from smelt.relax.nodes import RelaxExpr, call
+
+from ..dialect import make, relay_function, relay_op, wrapped
 
 # ------------------------------------------------------------------------------------- products
 
@@ -206,17 +206,4 @@ def nll_loss(
                weights [classes]
     reduction  "none", "sum", or "mean": divided by the sum of the targets' weights
     """
-    one_of("reduction", reduction, "mean", "sum", "none")
-    at = min(1, rank_of(predictions) - 1)
-    kept = call("not_equal", targets, scalar(ignore_index, dtype_of(targets)))
-    inside = call("where", kept, targets, scalar(0, dtype_of(targets)))
-    zero = scalar(0, dtype_of(predictions))
-    weight = call("where", kept, call("gather", weights, inside, axis=0, mode="clip"), zero)
-    picked = call("gather_elements", predictions, call("expand_dims", inside, axes=(at,)), axis=at)
-    loss = call("multiply", weight, call("negative", call("squeeze", picked, axes=(at,))))
-    if reduction == "none":
-        return loss
-    total = call("sum", loss, axes=None, keepdims=False)
-    if reduction == "sum":
-        return total
-    return call("divide", total, call("sum", weight, axes=None, keepdims=False))
+    return loss.nll_loss(predictions, targets, weights, reduction, ignore_index)

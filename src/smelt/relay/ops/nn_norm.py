@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from smelt.relax.compose.common import (
+    axes_of,
+    dtype_of,
+    extents,
+    filled,
+    legal,
+    normal_axis,
+    rank_of,
+    scalar,
+)
+from smelt.relax.compose.norm import moved
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import relay_op
-from .common import axes_of, dtype_of, extents, filled, legal, normal_axis, rank_of, scalar
-
-
-def moved(x: RelaxExpr, axis: int, to: int, fn: Callable[[RelaxExpr], RelaxExpr]) -> RelaxExpr:
-    """What fn makes of a tensor with one axis at another place; the axis goes back afterwards."""
-    rank = rank_of(x)
-    at = normal_axis(axis, rank)
-    to %= rank
-    if at == to:
-        return fn(x)
-    order = [d for d in range(rank) if d != at]
-    order.insert(to, at)
-    y = fn(call("transpose", x, axes=tuple(order)))
-    return call("transpose", y, axes=tuple([order.index(d) for d in range(rank)]))
 
 
 def _vectors(data: RelaxExpr, axis: int, **given: RelaxExpr) -> None:

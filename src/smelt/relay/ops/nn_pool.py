@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.relax.compose.common import numbers
+from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.compose.window import SPATIAL, adaptive_pool, ceiled, pool, window
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import RELAY, make, relay_function
-from .common import extents, legal, numbers, shape_of
-from .nn_window import SPATIAL, gathered, spread, window
 
 
 def _pool(kind: str, rank: int) -> None:
     first = "NC" + SPATIAL[rank]
-
-    def pooled(data: RelaxExpr, layout: str, out_layout: str, ceil_mode: bool, a: Any) -> RelaxExpr:
-        x = spread(data, layout, "layout", first)
-        if ceil_mode:
-            a["pads"] = ceiled(x, a["kernel"], a["strides"], a["pads"], a["dilations"])
-        y = call(f"{kind}_pool", x, **a)
-        return gathered(y, first, out_layout or layout, "out_layout")
 
     if kind == "max":
 
@@ -28,7 +22,7 @@ def _pool(kind: str, rank: int) -> None:
             dilation: Any = (1,) * rank, padding: Any = (0,) * rank, layout: str = first,
             out_layout: str = "", ceil_mode: bool = False,
         ) -> RelaxExpr:  # fmt: skip
-            return pooled(data, layout, out_layout, ceil_mode, {
+            return pool(kind, rank, data, layout, out_layout, ceil_mode, {
                 "kernel": pool_size, "strides": strides, "pads": padding, "dilations": dilation,
             })  # fmt: skip
     else:
@@ -38,7 +32,7 @@ def _pool(kind: str, rank: int) -> None:
             dilation: Any = (1,) * rank, padding: Any = (0,) * rank, layout: str = first,
             out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
         ) -> RelaxExpr:  # fmt: skip
-            return pooled(data, layout, out_layout, ceil_mode, {
+            return pool(kind, rank, data, layout, out_layout, ceil_mode, {
                 "kernel": pool_size, "strides": strides, "pads": padding, "dilations": dilation,
                 "count_include_pad": count_include_pad,
             })  # fmt: skip
@@ -46,18 +40,6 @@ def _pool(kind: str, rank: int) -> None:
     body.__doc__ = f"The {kind} of each window over {rank} dimension{'s' * (rank > 1)}."
     prepare = window(rank, "pool_size", "strides", "dilation")
     RELAY.op(f"nn.{kind}_pool{rank}d", prepare=prepare)(body)
-
-
-def ceiled(x: RelaxExpr, size: Any, strides: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
-    """Padding behind so wide that the last window, which starts inside, is whole."""
-    count = len(size)
-    out = list(padding)
-    for d in range(count):
-        extent = extents(x)[2 + d]
-        legal(extent is not None, f"ceil_mode needs known extents; axis {2 + d} is symbolic")
-        room = (extent or 0) + padding[d] + padding[count + d] - dilation[d] * (size[d] - 1) - 1
-        out[count + d] += -room % strides[d]
-    return tuple(out)
 
 
 def _grad(kind: str) -> None:
@@ -106,11 +88,6 @@ def _global(kind: str) -> None:
     RELAY.op(f"nn.global_{kind}_pool2d")(body)
 
 
-def _even(have: tuple[int | None, ...], size: tuple[int, ...]) -> bool:
-    """Whether windows that cover an image evenly are all of one size."""
-    return all(h is not None and h % n == 0 for h, n in zip(have, size, strict=True))
-
-
 def _adaptive(kind: str, rank: int) -> None:
     first = "NC" + SPATIAL[rank]
 
@@ -122,18 +99,7 @@ def _adaptive(kind: str, rank: int) -> None:
     def body(
         data: RelaxExpr, *, output_size: Any = None, layout: str = first, out_layout: str = ""
     ) -> RelaxExpr:
-        x = spread(data, layout, "layout", first)
-        have = extents(x)[2:]
-        size = tuple(output_size or shape_of(x)[2:])
-        if size == (1,) * rank:
-            name = "mean" if kind == "avg" else "max"
-            y: RelaxExpr = call(name, x, axes=tuple(range(2, rank + 2)), keepdims=True)
-        elif output_size and _even(have, size):
-            step = tuple([(h or 1) // n for h, n in zip(have, size, strict=True)])
-            y = call(f"{kind}_pool", x, kernel=step, strides=step)
-        else:
-            y = x if not output_size else call(f"adaptive_{kind}_pool", x, size=size)
-        return gathered(y, first, out_layout or layout, "out_layout")
+        return adaptive_pool(kind, rank, data, output_size, layout, out_layout)
 
     body.__doc__ = f"""The {kind} of as many windows as output_size says, which cover the image
     evenly; None: one window a pixel."""

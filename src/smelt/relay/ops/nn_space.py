@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.relax.nodes import RelaxExpr, call
-
-from ..dialect import const, make, relay_function, relay_op
-from .common import (
+from smelt.relax.compose.common import (
     array_of,
     dtype_of,
     extents,
@@ -21,8 +18,11 @@ from .common import (
     reshaped,
     shape_of,
 )
-from .image import resized
-from .nn_window import gathered, spread
+from smelt.relax.compose.image import resized
+from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.nodes import RelaxExpr, call
+
+from ..dialect import const, make, relay_function, relay_op
 
 
 def _pairs(data: RelaxExpr, pad_width: Any) -> tuple[int, ...]:

@@ -5,85 +5,18 @@ The core knows one layout, channels behind the batch; bodies turn operands and r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from smelt.relax.nodes import RelaxExpr, call
-
-from ..dialect import RELAY, relay_op
-from .common import (
+from smelt.relax.compose.common import (
     cast_to,
     extents,
     legal,
-    numbers,
-    pad_numbers,
-    rank_of,
-    to_layout,
-    turned,
 )
-from .layout import in_layout, parse_layout, whole_dims
+from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.compose.window import SPATIAL, check_channels, check_weight, conv, window
+from smelt.relax.nodes import RelaxExpr, call
 
-SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
-
-
-def window(rank: int, *names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What brings the attributes of a window over `rank` dimensions into the form of tuples.
-
-    names  attributes of one number a dimension; `padding` is always one
-    """
-
-    def prepare(attrs: dict[str, Any]) -> dict[str, Any]:
-        for name in names:
-            if attrs.get(name) is not None:
-                attrs[name] = numbers(name, rank)(attrs[name])
-        attrs["padding"] = pad_numbers(attrs["padding"], rank)
-        return attrs
-
-    return prepare
-
-
-def spread(x: RelaxExpr, layout: str, what: str, want: str) -> RelaxExpr:
-    """A tensor in the order `want` of its dimensions, whatever its layout is: NHWC, NCHW16c."""
-    dims = parse_layout(layout, what)
-    legal(
-        rank_of(x) == len(dims),
-        f"{what}={layout!r} has {len(dims)} dimensions, the tensor {rank_of(x)}",
-    )
-    whole, letters = whole_dims(x, dims)
-    return turned(whole, to_layout(letters, [want], what), want)
-
-
-def gathered(y: RelaxExpr, have: str, layout: str, what: str) -> RelaxExpr:
-    """The inverse of `spread`."""
-    dims = parse_layout(layout, what)
-    letters = "".join([a for a, _ in dims if a.isupper()])
-    return in_layout(turned(y, have, to_layout(letters, [have], what)), letters, dims)
-
-
-def check_weight(weight: RelaxExpr, channels: Any, kernel_size: Any, have: int | None) -> None:
-    """The attributes that repeat what the weight's shape says."""
-    size = extents(weight)[2:]
-    legal(
-        channels is None or have in (None, channels),
-        f"channels={channels}, but the weight has {have} output channels",
-    )
-    legal(
-        kernel_size is None or all(h in (None, k) for h, k in zip(size, kernel_size, strict=True)),
-        f"kernel_size={kernel_size}, but the weight has {size}",
-    )
-
-
-def check_channels(x: RelaxExpr, w: RelaxExpr, groups: int, transposed: bool = False) -> None:
-    """The data's channels have to be those that the weight reads."""
-    legal(groups >= 1, f"groups={groups}; it has to be at least 1")
-    have, own = extents(x)[1], extents(w)[0 if transposed else 1]
-    want = own if transposed or own is None else own * groups
-    legal(
-        have == want or None in (have, want),
-        f"the data has {have} channels, the weight reads {want}"
-        + ("" if transposed else f" ({own} x groups={groups})")
-        + "; they have to be equal",
-    )
+from ..dialect import RELAY, relay_op
 
 
 def _conv(rank: int) -> None:
@@ -105,13 +38,11 @@ def _conv(rank: int) -> None:
         out_layout: str = "",
         out_dtype: str = "",
     ) -> RelaxExpr:
-        x = spread(data, data_layout, "data_layout", first)
-        w = spread(weight, kernel_layout or kernel, "kernel_layout", kernel)
-        check_weight(w, channels, kernel_size, extents(w)[0])
-        check_channels(x, w, groups)
-        y = call(f"conv{rank}d", x, w, strides=strides, pads=padding, dilations=dilation,
-                 groups=groups, out_dtype=out_dtype)  # fmt: skip
-        return gathered(y, first, out_layout or data_layout, "out_layout")
+        return conv(rank, data, weight, {
+            "strides": strides, "padding": padding, "dilation": dilation, "groups": groups,
+            "channels": channels, "kernel_size": kernel_size, "data_layout": data_layout,
+            "kernel_layout": kernel_layout, "out_layout": out_layout, "out_dtype": out_dtype,
+        })  # fmt: skip
 
     body.__doc__ = f"A convolution over {rank} dimension{'s' * (rank > 1)}."
     prepare = window(rank, "strides", "dilation", "kernel_size")
@@ -147,14 +78,12 @@ def _conv_transpose(rank: int) -> None:
         output_padding: Any = (0,) * rank,
         out_dtype: str = "",
     ) -> RelaxExpr:
-        x = spread(data, data_layout, "data_layout", first)
-        w = spread(weight, kernel_layout or mine, "kernel_layout", mine)
-        own = extents(w)[1]
-        check_weight(w, channels, kernel_size, None if own is None else own * groups)
-        check_channels(x, w, groups, transposed=True)
-        y = call("conv_transpose", x, w, strides=strides, pads=padding, dilations=dilation,
-                 output_padding=output_padding, groups=groups, out_dtype=out_dtype)  # fmt: skip
-        return gathered(y, first, out_layout or data_layout, "out_layout")
+        return conv(rank, data, weight, {
+            "strides": strides, "padding": padding, "dilation": dilation, "groups": groups,
+            "channels": channels, "kernel_size": kernel_size, "data_layout": data_layout,
+            "kernel_layout": kernel_layout, "out_layout": out_layout, "out_dtype": out_dtype,
+            "output_padding": output_padding,
+        }, mine)  # fmt: skip
 
     body.__doc__ = f"""A transposed convolution over {rank} dimension{"s" * (rank > 1)}.
 

@@ -14,10 +14,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.relax.nodes import Constant, RelaxExpr, call
-from smelt.relax.transform.expand_ops import folded
-
-from .common import (
+from smelt.relax.compose.common import (
     array_of,
     cast_to,
     dtype_of,
@@ -30,6 +27,8 @@ from .common import (
     scalar,
     shape_of,
 )
+from smelt.relax.nodes import Constant, RelaxExpr, call
+from smelt.relax.transform.expand_ops import folded
 
 __all__ = ["QUANTIZED", "along_axis", "centred", "computed", "config", "integers", "is_zero",
            "known", "limits", "one_number", "requantize_config", "requantized", "rescaled",

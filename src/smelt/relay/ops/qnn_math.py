@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from smelt.relax.compose.common import (
+    cast_to,
+    dtype_of,
+    items_of,
+    legal,
+    normal_axis,
+    rank_of,
+    scalar,
+)
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import RELAY, make, relay_function, relay_op
-from .common import cast_to, dtype_of, items_of, legal, normal_axis, rank_of, scalar
 from .qnn_affine import (
     along_axis,
     centred,

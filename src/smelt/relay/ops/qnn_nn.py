@@ -13,10 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.relax.nodes import RelaxExpr, call, constant
-
-from ..dialect import relay_op
-from .common import (
+from smelt.relax.compose.common import (
     cast_to,
     dtype_of,
     extents,
@@ -28,8 +25,11 @@ from .common import (
     scalar,
     shape_of,
 )
-from .nn_pool import ceiled
-from .nn_window import check_channels, check_weight, gathered, spread, window
+from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
+from smelt.relax.nodes import RelaxExpr, call, constant
+
+from ..dialect import relay_op
 from .qnn_affine import (
     centred,
     computed,

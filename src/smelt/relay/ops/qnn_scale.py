@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
+from smelt.relax.compose.common import cast_to, dtype_of, legal, one_of, rank_of, scalar
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import const, make, relay_function, relay_op
-from .common import cast_to, dtype_of, legal, one_of, rank_of, scalar
 from .qnn_affine import (
     COMPUTE_TYPES,
     QUANTIZED,

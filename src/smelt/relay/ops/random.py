@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from smelt.relax.compose.common import items_of
 from smelt.relax.nodes import Constant, RelaxExpr, call, constant
 
 from ..dialect import const, make, relay_function, relay_op, wrapped
-from .common import items_of
 
 
 @relay_function("random.threefry_key")

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.relax.compose.common import (
+    axes_of,
+    cast_to,
+    count_of,
+    dtype_of,
+    extents,
+    legal,
+    rank_of,
+    reshaped,
+    scalar,
+)
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
 from ..dialect import RELAY, make, relay_function, relay_op
-from .common import axes_of, cast_to, count_of, dtype_of, extents, legal, rank_of, reshaped, scalar
 
 NAMES = ("sum", "prod", "min", "max", "mean", "all", "any")
 

@@ -8,10 +8,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
-from smelt.relax.nodes import RelaxExpr, call, constant
-
-from ..dialect import make, relay_function, relay_op, wrapped
-from .common import (
+from smelt.relax.compose.common import (
     along,
     array_of,
     cast_to,
@@ -29,6 +26,9 @@ from .common import (
     shape_of,
     sizes,
 )
+from smelt.relax.nodes import RelaxExpr, call, constant
+
+from ..dialect import make, relay_function, relay_op, wrapped
 from .transform import flat
 
 MODES = {"clip": "clip", "wrap": "wrap", "fast": "clip"}

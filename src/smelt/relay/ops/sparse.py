@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.relax.nodes import RelaxExpr, call, constant
-
-from ..dialect import const, make, relay_function, relay_op, wrapped
-from .common import (
+from smelt.relax.compose.common import (
     array_of,
     cast_to,
     count_of,
@@ -23,7 +20,10 @@ from .common import (
     scalar,
     shape_of,
 )
-from .nn_window import gathered, spread
+from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.nodes import RelaxExpr, call, constant
+
+from ..dialect import const, make, relay_function, relay_op, wrapped
 
 
 @relay_op("nn.sparse_dense")

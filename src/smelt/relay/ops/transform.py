@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from smelt.arith import Analyzer
-from smelt.ir.build import minimum, value_of
-from smelt.ir.expr import INDEX, Expr, IntImm, convert
-from smelt.relax.nodes import Call, RelaxExpr, call
-
-from ..dialect import make, relay_function, relay_op
-from .common import (
+from smelt.ir.build import value_of
+from smelt.ir.expr import INDEX, convert
+from smelt.relax.compose.common import (
     along,
-    array_of,
     axes_of,
     count_of,
     dtype_of,
@@ -28,10 +22,18 @@ from .common import (
     reshaped,
     shape_of,
 )
+from smelt.relax.compose.shapes import (
+    FAR,
+    bounded,
+    collapsed,
+    completed,
+    is_number,
+    known_sizes,
+    new_shape,
+)
+from smelt.relax.nodes import Call, RelaxExpr, call
 
-FAR = 2**31 - 1
-"""From here on an end of a slice means the end of the dimension."""
-
+from ..dialect import make, relay_function, relay_op
 
 # -------------------------------------------------------------------------------------- shapes
 
@@ -55,112 +57,6 @@ def build_reshape(data: Any, newshape: Any, allowzero: bool = False) -> RelaxExp
     return make("reshape", data, newshape=shape, allowzero=allowzero)
 
 
-def known_sizes(given: Any) -> Any:
-    """Numbers as a tuple, where they are no expression, or a constant one."""
-    known = array_of(given) if isinstance(given, RelaxExpr) else None
-    if known is not None:
-        return tuple([int(n) for n in known.reshape(-1)])
-    if isinstance(given, RelaxExpr):
-        return given
-    if not isinstance(given, tuple | list):
-        return (given,)
-    return tuple([_number(n) for n in given])
-
-
-def _number(given: Any) -> Any:
-    """One number, also where it is a constant or a numpy integer."""
-    known = array_of(given) if isinstance(given, RelaxExpr) else None
-    if known is not None:
-        return int(known.reshape(-1)[0])
-    return given if isinstance(given, Expr) else int(given)
-
-
-def new_shape(source: Sequence[Any], newshape: Any, allowzero: bool = False) -> tuple[Any, ...]:
-    """The extents that a newshape with Relay's special numbers means."""
-    wanted = list(newshape) if isinstance(newshape, tuple | list) else [newshape]
-    out: list[Any] = []
-    at, i = 0, 0
-
-    def take() -> Any:
-        nonlocal at
-        legal(
-            at < len(source),
-            f"newshape={tuple(wanted)} refers to dimension {at} of a tensor of {len(source)}",
-        )
-        at += 1
-        return source[at - 1]
-
-    while i < len(wanted):
-        e = wanted[i]
-        n = value_of(e)
-        legal(n is None or n >= -4, f"newshape={tuple(wanted)}: {n} has no meaning; legal: -4 on")
-        if n == 0 and not allowzero:
-            out.append(take())
-        elif n == -2:
-            out += source[at:]
-            at = len(source)
-        elif n == -3:
-            out.append(take() * take())
-        elif n == -4:
-            legal(i + 2 < len(wanted), f"newshape={tuple(wanted)}: -4 needs two numbers behind it")
-            out += _split(take(), wanted[i + 1], wanted[i + 2])
-            i += 2
-        else:
-            out.append(e)
-            at += n != -1 or at < len(source)
-        i += 1
-    return _completed(source, out, tuple(wanted))
-
-
-def _split(whole: Any, a: Any, b: Any) -> list[Any]:
-    legal((a, b) != (-1, -1), "newshape: -4 may be followed by -1 once")
-    first = whole // b if _is(a, -1) else a
-    second = whole // a if _is(b, -1) else b
-    n, x, y = (value_of(v) for v in (whole, first, second))
-    fits = n is None or x is None or y is None or n == x * y
-    legal(fits, f"newshape: -4 cannot split {n} into {a} and {b}")
-    return [first, second]
-
-
-def _is(e: Any, n: int) -> bool:
-    return isinstance(e, int | IntImm) and int(e) == n
-
-
-def _completed(source: Sequence[Any], out: list[Any], newshape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The extents with the number of elements checked, and with what -1 stands for."""
-    open_at = [i for i, e in enumerate(out) if _is(e, -1)]
-    legal(len(open_at) <= 1, f"newshape={newshape}: -1 may stand once")
-    have, rest = list(source), []
-    for i, e in enumerate(out):
-        same = next((n for n, h in enumerate(have) if h is e), None)
-        if same is not None:
-            del have[same]
-        elif i not in open_at:
-            rest.append(e)
-    a, b = _product(have), _product(rest)
-    known = (value_of(a), value_of(b))
-    whole = " x ".join([str(value_of(e) or "?") for e in source]) or "1"
-    if not open_at:
-        legal(
-            None in known or known[0] == known[1],
-            f"newshape={newshape} has another number of elements than the data, {whole}",
-        )
-        return tuple(out)
-    legal(
-        None in known or (known[1] != 0 and known[0] % known[1] == 0),  # type: ignore[operator]
-        f"newshape={newshape}: -1 stands for no whole number; the data has {whole} elements",
-    )
-    out[open_at[0]] = Analyzer().simplify(a // b)
-    return tuple(out)
-
-
-def _product(items: Sequence[Any]) -> Expr:
-    total: Expr = convert(1, INDEX)
-    for e in items:
-        total = e * total
-    return total
-
-
 @relay_op("reshape_like")
 def reshape_like(
     data: RelaxExpr,
@@ -176,14 +72,14 @@ def reshape_like(
     have, want = shape_of(data), shape_of(shape_like)
     part = want[slice(rhs_begin, rhs_end)]
     first, last, _ = slice(lhs_begin, lhs_end).indices(len(have))
-    return reshaped(data, _completed(have, [*have[:first], *part, *have[last:]], want))
+    return reshaped(data, completed(have, [*have[:first], *part, *have[last:]], want))
 
 
 @relay_op("contrib_reverse_reshape")
 def reverse_reshape(data: RelaxExpr, *, newshape: Any) -> RelaxExpr:
     """Another shape, whose special numbers (0, -1, -2, -3) count from the last dimension."""
     wanted = list(reversed(newshape if isinstance(newshape, tuple | list) else [newshape]))
-    legal(not any(_is(e, -4) for e in wanted), f"newshape={newshape}: -4 is not supported")
+    legal(not any(is_number(e, -4) for e in wanted), f"newshape={newshape}: -4 is not supported")
     return reshaped(data, tuple(reversed(new_shape(shape_of(data)[::-1], wanted))))
 
 
@@ -291,29 +187,13 @@ def broadcast_to_like(data: RelaxExpr, broadcast_type: RelaxExpr) -> RelaxExpr:
 @relay_op("collapse_sum_to")
 def collapse_sum_to(data: RelaxExpr, *, shape: Any) -> RelaxExpr:
     """Summed over the dimensions that broadcasting from `shape` would have made."""
-    return _collapsed(data, tuple(shape))
+    return collapsed(data, tuple(shape))
 
 
 @relay_op("collapse_sum_like")
 def collapse_sum_like(data: RelaxExpr, collapse_type: RelaxExpr) -> RelaxExpr:
     """Summed over the dimensions that broadcasting from another tensor would have made."""
-    return _collapsed(data, shape_of(collapse_type))
-
-
-def _collapsed(data: RelaxExpr, shape: tuple[Any, ...]) -> RelaxExpr:
-    lead = rank_of(data) - len(shape)
-    legal(lead >= 0, f"shape={shape} has more dimensions than the data, {rank_of(data)}")
-    axes = []
-    for d, e in enumerate(extents(data)):
-        want = 1 if d < lead else value_of(shape[d - lead])
-        legal(
-            want in (1, e) or None in (want, e),
-            f"shape={shape} cannot be broadcast to the data: dimension {d} is {e}",
-        )
-        if d < lead or (want == 1 and e != 1):
-            axes.append(d)
-    kept = call("sum", data, axes=tuple(axes), keepdims=True) if axes else data
-    return call("squeeze", kept, axes=tuple(range(lead))) if lead else kept
+    return collapsed(data, shape_of(collapse_type))
 
 
 @relay_op("repeat")
@@ -452,31 +332,12 @@ def strided_slice(
     for a, b, n, s in zip(at, begin, stop, steps, strict=False):
         legal(s != 0, f"strides={steps}; 0 is not legal")
         if slice_mode == "size":
-            n = FAR if _is(n, -1) else b + n
+            n = FAR if is_number(n, -1) else b + n
         bounds.append(bounded(shape_of(data)[a], b, n, s))
     return call(
         "strided_slice", data, axes=at, begin=tuple([b for b, _ in bounds]),
         end=tuple([e for _, e in bounds]), strides=steps,
     )  # fmt: skip
-
-
-def bounded(extent: Any, begin: Any, end: Any, step: int) -> tuple[Any, Any]:
-    """Begin and end of a slice inside a dimension, as the core wants them."""
-    known = [value_of(v) for v in (extent, begin, end)]
-    if None not in known:
-        start, stop, _ = slice(known[1], known[2], step).indices(known[0] or 0)
-        return (start, stop) if (stop - start) * step > 0 else (start, start)
-    first = extent + begin if known[1] is not None and known[1] < 0 else begin
-    if step < 0:
-        first = extent - 1 if known[1] is not None and known[1] >= FAR else first
-        past = known[2] is not None and known[2] <= -FAR
-        last = -1 if past else extent + end if known[2] is not None and known[2] < 0 else end
-        return first, last
-    if known[2] is not None and known[2] >= FAR:
-        return first, extent
-    if known[2] is not None and known[2] < 0:
-        return first, extent + end
-    return first, minimum(end, extent) if known[2] is not None else end
 
 
 @relay_function("strided_slice")

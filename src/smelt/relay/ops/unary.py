@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.relax.compose.common import (
+    axes_of,
+    dtype_of,
+    extents,
+    legal,
+    normal_axis,
+    rank_of,
+    reshaped,
+    shape_of,
+)
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
 from ..dialect import RELAY, relay_op
-from .common import axes_of, dtype_of, extents, legal, normal_axis, rank_of, reshaped, shape_of
 
 # Relay's name: the core's
 SAME = {

@@ -6,11 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir.build import value_of
+from smelt.relax.compose.common import (
+    items_of,
+    legal,
+    number_of,
+    numbers,
+    one_of,
+    reshaped,
+    shape_of,
+)
+from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import relay_op
-from .common import items_of, legal, number_of, numbers, one_of, reshaped, shape_of
-from .nn_window import gathered, spread
 
 
 def plain_numbers(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -1,0 +1,284 @@
+"""Looking at graph programs."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch, VerifyError
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node, postorder
+from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
+
+from .adt import Match
+from .nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    MatchCast,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    incomplete,
+)
+from .nodes import free_vars as free
+from .shapes import apart, sizes_in
+from .verify import verify
+
+__all__ = ["BaseCheckResult", "all_global_vars", "all_vars", "binders", "bound_vars",
+           "computable_at_compile_time", "contains_impure_call",
+           "definable_tir_vars_in_struct_info", "direct_parts", "free_symbolic_vars",
+           "free_vars", "get_var2val", "name_to_binding", "parts", "post_order_visit",
+           "remove_all_unused", "struct_info_base_check", "tir_vars_in_struct_info", "udchain",
+           "well_formed"]  # fmt: skip
+
+
+def post_order_visit(expr: Any, fvisit: Callable[[Any], object]) -> None:
+    """Call fvisit with everything an expression is made of, once each, parts before wholes.
+
+    expr    a function (`mod["main"]`) or another expression
+    fvisit  gets expressions (Call, Var, ...) and operators
+    """
+    for part in parts(expr):
+        fvisit(part)
+
+
+def parts(expr: Any) -> Iterator[Any]:
+    """Everything an expression is made of, operators included, parts before wholes."""
+    if isinstance(expr, IRModule):
+        raise TypeMismatch('post_order_visit takes a function, e.g. mod["main"], not a module')
+    seen: set[Any] = set()
+    stack: list[tuple[Any, bool]] = [(expr, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(part, False) for part in reversed(direct_parts(node))]
+
+
+def direct_parts(node: Any) -> list[Any]:
+    """What a value is made of directly, its operator included."""
+    match node:
+        case Call(op, args):
+            return [op, *[a for a in args if a is not None]]
+        case If(condition, yes, no):
+            return [condition, yes.body, no.body]
+        case MatchCast(value):
+            return [value]
+        case Match(data, clauses):
+            return [data, *[c.rhs for c in clauses]]
+        case Node():
+            return [c for c in node.children() if not isinstance(c, Type)]
+    return []
+
+
+# ------------------------------------------------------------------------------- variables
+
+
+def all_vars(expr: Any) -> list[Var]:
+    """All variables of an expression, parameters included, in order of first use."""
+    return [p for p in parts(expr) if isinstance(p, Var)]
+
+
+def free_vars(expr: Any) -> list[Var]:
+    """Variables that nothing in the expression binds."""
+    return free(expr)
+
+
+def bound_vars(expr: Any) -> list[Var]:
+    """Variables that a function, a Let or a clause in the expression binds, in order."""
+    found: dict[Var, None] = {}
+    for part in parts(expr):
+        found.update(dict.fromkeys(binders(part)))
+    return list(found)
+
+
+def binders(part: Any) -> list[Var]:
+    """The variables that a value binds itself."""
+    match part:
+        case Function(params):
+            return list(params)
+        case Let(var):
+            return [var]
+        case Match(clauses=clauses):
+            return [v for c in clauses for p in postorder(c.lhs) for v in getattr(p, "binds", ())]
+    return []
+
+
+def all_global_vars(expr: Any) -> list[GlobalVar]:
+    """The names of functions of the module in an expression, each once."""
+    found: dict[str, GlobalVar] = {}
+    for part in parts(expr):
+        if isinstance(part, GlobalVar):
+            found.setdefault(part.name, part)
+    return list(found.values())
+
+
+def get_var2val(func: Function) -> dict[Var, RelaxExpr]:
+    """The values of the variables that a function names itself (Let)."""
+    return {p.var: p.value for p in parts(func) if isinstance(p, Let)}
+
+
+def name_to_binding(func: Function) -> dict[str, list[tuple[Var, RelaxExpr]]]:
+    """Variables that a function names itself, with their values, by name."""
+    found: dict[str, list[tuple[Var, RelaxExpr]]] = {}
+    for var, value in get_var2val(func).items():
+        found.setdefault(var.name, []).append((var, value))
+    return found
+
+
+def udchain(func: Function) -> dict[RelaxExpr, list[RelaxExpr]]:
+    """The values that use each value of a function, directly."""
+    found: dict[RelaxExpr, list[RelaxExpr]] = {}
+    for part in parts(func.body):
+        if isinstance(part, RelaxExpr):
+            found.setdefault(part, [])
+            for used in dict.fromkeys(direct_parts(part)):
+                if isinstance(used, RelaxExpr):
+                    found.setdefault(used, []).append(part)
+    return found
+
+
+# ------------------------------------------------------------------------------------ form
+
+
+def well_formed(program: IRModule | Function, check_struct_info: bool = True) -> bool:
+    """Whether a module, or a function of its own, keeps the rules of graph programs (`verify`)."""
+    try:
+        verify(program)
+    except VerifyError:
+        return False
+    return True
+
+
+def contains_impure_call(expr: Any, own_name: Any = None) -> bool:
+    """False: operators and functions of a graph have no side effects."""
+    post_order_visit(expr, lambda e: None)
+    return False
+
+
+def remove_all_unused(func: Function) -> Function:
+    """A function without names (Let) that nothing uses. Other unused values are no part of it."""
+    while True:
+        used = {p for p in postorder(func.body) if isinstance(p, Var)}
+        counts: dict[Node, int] = dict.fromkeys(used, 0)
+        for p in postorder(func.body):
+            for c in p.children():
+                if c in counts:
+                    counts[c] += 1
+        stands_for: dict[Node, Node] = {
+            p: p.body for p in postorder(func.body) if isinstance(p, Let) and counts[p.var] == 1
+        }
+        if not stands_for:
+            return func
+        done: dict[Node, Any] = {}
+        for p in postorder(func.body):
+            if p in stands_for:
+                done[p] = done.get(stands_for[p], stands_for[p])
+            else:
+                done[p] = p.with_children(lambda c: done.get(c, c))  # noqa: B023
+        func = func.replace(body=done[func.body])
+
+
+def computable_at_compile_time(func: Function) -> list[RelaxExpr]:
+    """Values that need no input: they follow from constants, and parameters behind `num_input`.
+
+    func  the attribute num_input tells how many parameters are inputs; without it all are
+    """
+    count = int(func.attrs.get("num_input", len(func.params)))
+    known: dict[RelaxExpr, bool] = dict.fromkeys(func.params[count:], True)
+    found: list[RelaxExpr] = []
+    for part in parts(func.body):
+        if not isinstance(part, RelaxExpr) or part in known:
+            continue
+        match part:
+            case Constant():
+                known[part] = True
+            case Call(op, args) if not isinstance(op, RelaxExpr):
+                known[part] = all(known.get(a, False) for a in args if a is not None)
+            case Tuple() | TupleGetItem() | MatchCast():
+                known[part] = all(
+                    known.get(c, False) for c in direct_parts(part) if isinstance(c, RelaxExpr)
+                )
+            case _:
+                known[part] = False
+        if known[part] and not isinstance(part, Constant):
+            found.append(part)
+    return found
+
+
+# -------------------------------------------------------------------------------- struct info
+
+
+def tir_vars_in_struct_info(sinfo: Type) -> list[SizeVar]:
+    """The sizes that a type mentions, in order of first use."""
+    return sizes_in(sinfo)
+
+
+def definable_tir_vars_in_struct_info(sinfo: Type) -> list[SizeVar]:
+    """The sizes that a value of a type shows: those that are an extent by themselves."""
+    match sinfo:
+        case TensorType(shape):
+            return list(dict.fromkeys([e for e in shape if isinstance(e, SizeVar)]))
+        case TupleType(items):
+            found = [v for i in items for v in definable_tir_vars_in_struct_info(i)]
+            return list(dict.fromkeys(found))
+    return []
+
+
+def free_symbolic_vars(func: Function) -> list[SizeVar]:
+    """Sizes that a function uses, and no parameter shows."""
+    shown = {v for p in func.params for v in definable_tir_vars_in_struct_info(p.type)}
+    used = dict.fromkeys(v for p in parts(func) if isinstance(p, RelaxExpr) and
+                         not isinstance(p, Function) for v in sizes_in(p.type))  # fmt: skip
+    return [v for v in used if v not in shown]
+
+
+class BaseCheckResult(enum.IntEnum):
+    """Whether values of one type are values of another.
+
+    FAIL_L0  never: they are of different kinds
+    FAIL_L1  never: tensors of different element types, ranks or known extents
+    FAIL_L2  perhaps: extents may turn out to be equal when the program runs
+    PASS     always
+    """
+
+    FAIL_L0 = 0
+    FAIL_L1 = 1
+    FAIL_L2 = 2
+    PASS = 3
+
+
+def struct_info_base_check(base: Type, derived: Type) -> BaseCheckResult:
+    """Whether values of type `derived` are values of type `base`."""
+    if base is derived or isinstance(base, IncompleteType):
+        return BaseCheckResult.PASS
+    if incomplete(derived) and isinstance(derived, IncompleteType):
+        return BaseCheckResult.FAIL_L2
+    match base, derived:
+        case TensorType(shape, dtype), TensorType(other, given):
+            if dtype != given or len(shape) != len(other):
+                return BaseCheckResult.FAIL_L1
+            gaps = [apart(a, b) for a, b in zip(shape, other, strict=True)]
+            if any(g not in (None, 0) for g in gaps):
+                return BaseCheckResult.FAIL_L1
+            return BaseCheckResult.FAIL_L2 if None in gaps else BaseCheckResult.PASS
+        case TupleType(items), TupleType(others) if len(items) == len(others):
+            return _worst(items, others)
+        case FuncType(args, ret), FuncType(other_args, other_ret) if len(args) == len(other_args):
+            return _worst((*args, ret), (*other_args, other_ret))
+    return BaseCheckResult.FAIL_L0
+
+
+def _worst(a: tuple[Type, ...], b: tuple[Type, ...]) -> BaseCheckResult:
+    found = [struct_info_base_check(x, y) for x, y in zip(a, b, strict=True)]
+    return min(found, default=BaseCheckResult.PASS)

@@ -1,0 +1,65 @@
+"""Losses."""
+
+from __future__ import annotations
+
+from ..nodes import RelaxExpr, call
+from .common import dtype_of, one_of, rank_of, scalar, shape_of
+
+__all__ = ["nll_loss", "nll_loss_grad"]
+
+
+def _weight(
+    predictions: RelaxExpr, targets: RelaxExpr, weights: RelaxExpr | None, ignore_index: int
+) -> tuple[RelaxExpr, RelaxExpr]:
+    """Targets with 0 for those that are left out, and each target's weight, 0 for these."""
+    kept = call("not_equal", targets, scalar(ignore_index, dtype_of(targets)))
+    inside = call("where", kept, targets, scalar(0, dtype_of(targets)))
+    zero, one = (scalar(n, dtype_of(predictions)) for n in (0, 1))
+    each = one if weights is None else call("gather", weights, inside, axis=0, mode="clip")
+    return inside, call("where", kept, each, zero)
+
+
+def nll_loss(
+    predictions: RelaxExpr,
+    targets: RelaxExpr,
+    weights: RelaxExpr | None,
+    reduction: str,
+    ignore_index: int,
+) -> RelaxExpr:
+    """Minus the weighted prediction of each target's class.
+
+    Shapes     predictions [n, classes, ...] or [classes]; targets without the classes;
+               weights [classes], None: all one
+    reduction  "none", "sum", or "mean": divided by the sum of the targets' weights
+    """
+    one_of("reduction", reduction, "mean", "sum", "none")
+    at = min(1, rank_of(predictions) - 1)
+    inside, weight = _weight(predictions, targets, weights, ignore_index)
+    picked = call("gather_elements", predictions, call("expand_dims", inside, axes=(at,)), axis=at)
+    loss = call("multiply", weight, call("negative", call("squeeze", picked, axes=(at,))))
+    if reduction == "none":
+        return loss
+    total = call("sum", loss, axes=None, keepdims=False)
+    if reduction == "sum":
+        return total
+    return call("divide", total, call("sum", weight, axes=None, keepdims=False))
+
+
+def nll_loss_grad(
+    grad: RelaxExpr,
+    predictions: RelaxExpr,
+    targets: RelaxExpr,
+    weights: RelaxExpr | None,
+    reduction: str,
+    ignore_index: int,
+) -> RelaxExpr:
+    """The derivative of nll_loss by its predictions, times the loss's."""
+    one_of("reduction", reduction, "mean", "sum", "none")
+    at = min(1, rank_of(predictions) - 1)
+    inside, weight = _weight(predictions, targets, weights, ignore_index)
+    each = call("negative", call("multiply", grad, weight))
+    if reduction == "mean":
+        each = call("divide", each, call("sum", weight, axes=None, keepdims=False))
+    zero = call("full", shape=shape_of(predictions), value=0.0, dtype=dtype_of(predictions))
+    places = call("expand_dims", inside, axes=(at,))
+    return call("scatter_elements", zero, places, call("expand_dims", each, axes=(at,)), axis=at)

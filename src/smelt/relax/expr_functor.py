@@ -1,0 +1,480 @@
+"""Walks over expressions for users to derive from: visitors and mutators by the kind of value.
+
+    class CountConvs(ExprVisitor):
+        def visit_call(self, call):
+            ...
+            super().visit_call(call)
+
+Operands are visited before the call they belong to, without recursion: a chain of many thousand
+calls is no deeper than one of ten. Every value is visited once. Functions and branches are scopes:
+what is inside is visited when `visit_function` or `visit_if` asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.types import FuncType, TensorType, TupleType, Type
+from smelt.topi.registry import Op
+
+from .adt import Clause, Constructor, Match
+from .nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    MatchCast,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    renewed_call,
+)
+
+__all__ = ["ExprFunctor", "ExprMutator", "ExprRewriter", "ExprVisitor", "MixedModeMutator",
+           "MixedModeVisitor", "PyExprMutator", "PyExprVisitor", "TypeMutator", "TypeVisitor",
+           "mutator", "visitor"]  # fmt: skip
+
+_METHODS: dict[type, str] = {
+    Call: "visit_call",
+    Constructor: "visit_constructor",
+    Match: "visit_match",
+    Constant: "visit_constant",
+    Function: "visit_function",
+    GlobalVar: "visit_global_var",
+    If: "visit_if",
+    Let: "visit_let",
+    MatchCast: "visit_match_cast",
+    Tuple: "visit_tuple",
+    TupleGetItem: "visit_tuple_getitem",
+    Var: "visit_var",
+}
+
+
+def _method(e: Any) -> str:
+    if isinstance(e, Op):
+        return "visit_op"
+    for kind in type(e).__mro__:
+        if kind in _METHODS:
+            return _METHODS[kind]
+    raise TypeMismatch(
+        f"visit: a {type(e).__name__} is no expression; of a module, visit a function: mod['main']"
+    )
+
+
+def _before(e: Any) -> list[Any]:
+    """What is visited before a value: its operands in the same scope."""
+    match e:
+        case Call(op, args):
+            inner = [] if isinstance(op, Function) else [op]
+            return [*inner, *[a for a in args if a is not None]]
+        case Tuple(items):
+            return list(items)
+        case TupleGetItem(value) | MatchCast(value):
+            return [value]
+        case Let(var, value, body):
+            return [var, *([] if isinstance(value, Function) else [value]), body]
+        case If(condition):
+            return [condition]
+        case Match(data):
+            return [data]
+    return []
+
+
+class ExprFunctor:
+    """Calls the method for the kind of a value, and remembers what it gave.
+
+    The methods: visit_call, visit_constant, visit_constructor, visit_function, visit_global_var,
+    visit_if, visit_let, visit_match, visit_match_cast, visit_op, visit_tuple,
+    visit_tuple_getitem, visit_var.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is visited yet."""
+        self.memo_map: dict[Any, Any] = {}
+
+    def visit(self, expr: Any) -> Any:
+        """The result for a value; its operands are visited before it."""
+        if expr in self.memo_map:
+            return self.memo_map[expr]
+        stack: list[tuple[Any, bool]] = [(expr, False)]
+        while stack:
+            e, ready = stack.pop()
+            if e in self.memo_map:
+                continue
+            if ready:
+                self.memo_map[e] = getattr(self, _method(e))(e)
+                continue
+            stack.append((e, True))
+            stack += [(c, False) for c in reversed(_before(e)) if c not in self.memo_map]
+        return self.memo_map[expr]
+
+    def _missing(self, e: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no {_method(e)}")
+
+    visit_call = visit_constant = visit_constructor = visit_function = _missing
+    visit_global_var = visit_if = visit_let = visit_match = visit_op = _missing
+    visit_match_cast = visit_tuple = visit_tuple_getitem = visit_var = _missing
+
+
+class ExprVisitor(ExprFunctor):
+    """Sees every part of an expression once; override the methods of the kinds of interest."""
+
+    def visit_call(self, call: Call) -> Any:
+        """An operator or a function, and the operands."""
+        self.visit(call.op)
+        for a in call.args:
+            if a is not None:
+                self.visit(a)
+
+    def visit_tuple(self, tup: Tuple) -> Any:
+        """The items."""
+        for i in tup.items:
+            self.visit(i)
+
+    def visit_tuple_getitem(self, t: TupleGetItem) -> Any:
+        """The tuple."""
+        self.visit(t.value)
+
+    def visit_let(self, let: Let) -> Any:
+        """The variable, the value, what stands below."""
+        self.visit(let.var)
+        self.visit(let.value)
+        self.visit(let.body)
+
+    def visit_match_cast(self, cast: MatchCast) -> Any:
+        """The value of which a type is claimed."""
+        self.visit(cast.value)
+
+    def visit_if(self, i: If) -> Any:
+        """The condition and both sides."""
+        self.visit(i.condition)
+        self.visit(i.true_branch)
+        self.visit(i.false_branch)
+
+    def visit_function(self, f: Function) -> Any:
+        """The parameters and the body."""
+        for p in f.params:
+            self.visit(p)
+        self.visit(f.body)
+
+    def visit_match(self, m: Match) -> Any:
+        """The data and the clauses' values."""
+        self.visit(m.data)
+        for c in m.clauses:
+            self.visit(c.rhs)
+
+    def visit_constructor(self, con: Constructor) -> Any:
+        """A constructor of a data type."""
+
+    def visit_var(self, var: Var) -> Any:
+        """A variable."""
+
+    def visit_constant(self, const: Constant) -> Any:
+        """A constant."""
+
+    def visit_global_var(self, gv: GlobalVar) -> Any:
+        """A function of the module, by name."""
+
+    def visit_op(self, op: Op) -> Any:
+        """An operator."""
+
+
+MixedModeVisitor = ExprVisitor
+"""The same: every visitor walks without recursion."""
+
+
+class ExprMutator(ExprFunctor):
+    """Makes a new expression; a value of which nothing changed stays the same object.
+
+    Types of calls on changed operands are found anew.
+    """
+
+    def visit_call(self, call: Call) -> Any:
+        """The call on new operands."""
+        op = self.visit(call.op)
+        args = tuple([None if a is None else self.visit(a) for a in call.args])
+        if op is call.op and all(a is b for a, b in zip(args, call.args, strict=True)):
+            return call
+        changed = call if op is call.op else call.replace(op=op)
+        return renewed_call(changed, *args)
+
+    def visit_tuple(self, tup: Tuple) -> Any:
+        """The tuple of new items."""
+        return tup.with_children(self.visit)
+
+    def visit_tuple_getitem(self, t: TupleGetItem) -> Any:
+        """An item of the new tuple."""
+        return t.with_children(self.visit)
+
+    def visit_let(self, let: Let) -> Any:
+        """The name for the new value."""
+        return let.with_children(self.visit)
+
+    def visit_match_cast(self, cast: MatchCast) -> Any:
+        """The claim about the new value."""
+        return cast.with_children(lambda c: self.visit(c) if isinstance(c, RelaxExpr) else c)
+
+    def visit_if(self, i: If) -> Any:
+        """The branch on new parts."""
+        yes, no = i.then_branch, i.else_branch
+        new = [self.visit(e) for e in (i.condition, yes.body, no.body)]
+        if all(a is b for a, b in zip(new, (i.condition, yes.body, no.body), strict=True)):
+            return i
+        return If(new[0], yes.replace(body=new[1]), no.replace(body=new[2]), new[1].type)
+
+    def visit_function(self, f: Function) -> Any:
+        """The function with a new body."""
+        params = tuple([self.visit(p) for p in f.params])
+        body = self.visit(f.body)
+        same = body is f.body and all(a is b for a, b in zip(params, f.params, strict=True))
+        return f if same else Function(params, body, f.attrs)
+
+    def visit_match(self, m: Match) -> Any:
+        """The Match on new data, with the clauses' new values."""
+        data = self.visit(m.data)
+        clauses = tuple([self._clause(c) for c in m.clauses])
+        same = all(a is b for a, b in zip(clauses, m.clauses, strict=True))
+        return m if same and data is m.data else m.replace(data=data, clauses=clauses)
+
+    def _clause(self, c: Clause) -> Clause:
+        value = self.visit(c.rhs)
+        return c if value is c.rhs else c.replace(rhs=value)
+
+    def visit_constructor(self, con: Constructor) -> Any:
+        """The constructor."""
+        return con
+
+    def visit_var(self, var: Var) -> Any:
+        """The variable."""
+        return var
+
+    def visit_constant(self, const: Constant) -> Any:
+        """The constant."""
+        return const
+
+    def visit_global_var(self, gv: GlobalVar) -> Any:
+        """The name of the function."""
+        return gv
+
+    def visit_op(self, op: Op) -> Any:
+        """The operator."""
+        return op
+
+
+class ExprRewriter:
+    """Changes values one by one: `rewrite_call(pre, post)` and so on, for `MixedModeMutator`.
+
+    pre is the old value, post the same on new operands; what is not overridden gives post.
+    """
+
+    def rewrite(self, pre: Any, post: Any) -> RelaxExpr:
+        """What stands for a value."""
+        name = _method(pre).replace("visit_", "rewrite_")
+        method = getattr(self, name, None)
+        return post if method is None else method(pre, post)  # type: ignore[no-any-return]
+
+
+class MixedModeMutator(ExprMutator):
+    """A mutator with `rewrite_call(pre, post)`, `rewrite_tuple`, `rewrite_tuple_getitem`."""
+
+    def visit_call(self, call: Call) -> Any:
+        """The call on new operands, then what rewrite_call makes of it."""
+        return self.rewrite_call(call, super().visit_call(call))
+
+    def visit_tuple(self, tup: Tuple) -> Any:
+        """The tuple of new items, then what rewrite_tuple makes of it."""
+        return self.rewrite_tuple(tup, super().visit_tuple(tup))
+
+    def visit_tuple_getitem(self, t: TupleGetItem) -> Any:
+        """An item of the new tuple, then what rewrite_tuple_getitem makes of it."""
+        return self.rewrite_tuple_getitem(t, super().visit_tuple_getitem(t))
+
+    def rewrite_call(self, pre: Call, post: Any) -> Any:
+        """What stands for a call."""
+        return post
+
+    def rewrite_tuple(self, pre: Tuple, post: Any) -> Any:
+        """What stands for a tuple."""
+        return post
+
+    def rewrite_tuple_getitem(self, pre: TupleGetItem, post: Any) -> Any:
+        """What stands for an item of a tuple."""
+        return post
+
+
+class PyExprVisitor(ExprVisitor):
+    """The visitor by Relax's names: override visit_call_, visit_var_, visit_function_, ...
+
+    `super().visit_call_(call)` visits the parts; `visit_expr` starts.
+    """
+
+    visit_expr = ExprFunctor.visit
+
+    def visit_call_(self, call: Call) -> Any:
+        """An operator or a function, and the operands."""
+        return super().visit_call(call)
+
+    def visit_tuple_(self, tup: Tuple) -> Any:
+        """A tuple."""
+        return super().visit_tuple(tup)
+
+    def visit_tuple_getitem_(self, t: TupleGetItem) -> Any:
+        """An item of a tuple."""
+        return super().visit_tuple_getitem(t)
+
+    def visit_if_(self, i: If) -> Any:
+        """A branch."""
+        return super().visit_if(i)
+
+    def visit_function_(self, f: Function) -> Any:
+        """A function."""
+        return super().visit_function(f)
+
+    def visit_var_(self, var: Var) -> Any:
+        """A variable."""
+        return super().visit_var(var)
+
+    def visit_constant_(self, const: Constant) -> Any:
+        """A constant."""
+        return super().visit_constant(const)
+
+    def visit_global_var_(self, gv: GlobalVar) -> Any:
+        """A function of the module, by name."""
+        return super().visit_global_var(gv)
+
+    def visit_match_cast_(self, cast: MatchCast) -> Any:
+        """A claim about a value."""
+        return super().visit_match_cast(cast)
+
+    def visit_op_(self, op: Op) -> Any:
+        """An operator."""
+        return super().visit_op(op)
+
+
+class PyExprMutator(ExprMutator):
+    """The mutator by Relax's names: override visit_call_, visit_var_, visit_function_, ...
+
+    `super().visit_call_(call)` gives the call on new operands; `visit_expr` starts.
+    """
+
+    visit_expr = ExprFunctor.visit
+
+    def visit_call_(self, call: Call) -> Any:
+        """The call on new operands."""
+        return super().visit_call(call)
+
+    def visit_tuple_(self, tup: Tuple) -> Any:
+        """The tuple of new items."""
+        return super().visit_tuple(tup)
+
+    def visit_tuple_getitem_(self, t: TupleGetItem) -> Any:
+        """An item of the new tuple."""
+        return super().visit_tuple_getitem(t)
+
+    def visit_if_(self, i: If) -> Any:
+        """The branch on new parts."""
+        return super().visit_if(i)
+
+    def visit_function_(self, f: Function) -> Any:
+        """The function with a new body."""
+        return super().visit_function(f)
+
+    def visit_var_(self, var: Var) -> Any:
+        """The variable."""
+        return super().visit_var(var)
+
+    def visit_constant_(self, const: Constant) -> Any:
+        """The constant."""
+        return super().visit_constant(const)
+
+    def visit_global_var_(self, gv: GlobalVar) -> Any:
+        """The name of the function."""
+        return super().visit_global_var(gv)
+
+    def visit_match_cast_(self, cast: MatchCast) -> Any:
+        """The claim about the new value."""
+        return super().visit_match_cast(cast)
+
+    def visit_op_(self, op: Op) -> Any:
+        """The operator."""
+        return super().visit_op(op)
+
+
+def _forward(cls: type) -> None:
+    """visit_call asks visit_call_, and so on."""
+    for name in [*_METHODS.values(), "visit_op"]:
+        if hasattr(cls, name + "_"):
+            setattr(cls, name, _asking(name + "_"))
+
+
+def _asking(name: str) -> Any:
+    def ask(self: Any, e: Any) -> Any:
+        return getattr(self, name)(e)
+
+    return ask
+
+
+_forward(PyExprVisitor)
+_forward(PyExprMutator)
+
+
+def visitor(cls: type) -> type:
+    """`@relax.expr_functor.visitor`: a subclass of PyExprVisitor as it is."""
+    return cls
+
+
+mutator = visitor
+"""`@relax.expr_functor.mutator`: a subclass of PyExprMutator as it is."""
+
+
+class TypeVisitor:
+    """Sees every part of a type; override visit_tensor_type, visit_tuple_type, visit_func_type."""
+
+    def visit(self, t: Type) -> Any:
+        """The result for a type; other kinds give None."""
+        match t:
+            case TensorType():
+                return self.visit_tensor_type(t)
+            case TupleType():
+                return self.visit_tuple_type(t)
+            case FuncType():
+                return self.visit_func_type(t)
+        return None
+
+    def visit_tensor_type(self, t: TensorType) -> Any:
+        """A tensor."""
+
+    def visit_tuple_type(self, t: TupleType) -> Any:
+        """Several values."""
+        for i in t.items:
+            self.visit(i)
+
+    def visit_func_type(self, t: FuncType) -> Any:
+        """A function."""
+        for a in (*t.arg_types, t.ret_type):
+            self.visit(a)
+
+
+class TypeMutator(TypeVisitor):
+    """Makes a new type of one."""
+
+    def visit(self, t: Type) -> Any:
+        """The new type; other kinds stay."""
+        found = super().visit(t)
+        return t if found is None else found
+
+    def visit_tensor_type(self, t: TensorType) -> Any:
+        """A tensor's type."""
+        return t
+
+    def visit_tuple_type(self, t: TupleType) -> Any:
+        """A tuple's type of new items."""
+        return TupleType(tuple([self.visit(i) for i in t.items]))
+
+    def visit_func_type(self, t: FuncType) -> Any:
+        """A function's type of new parts."""
+        return FuncType(tuple([self.visit(a) for a in t.arg_types]), self.visit(t.ret_type))

@@ -1,0 +1,119 @@
+"""Tensors made of nothing, or of the shape of another one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from smelt.ir.expr import Expr
+
+from ..compose.common import cast_to, dtype_of, legal, number_of, rank_of, shape_of
+from ..compose.operands import const
+from ..nodes import RelaxExpr, call, constant
+from .entry import entry, number_given, shape_given, size_given
+
+
+def _filled(shape: Any, fill_value: Any, dtype: str | None) -> RelaxExpr:
+    given = fill_value if isinstance(fill_value, RelaxExpr) else const(fill_value, dtype or None)
+    legal(rank_of(given) == 0, f"fill_value has {rank_of(given)} dimensions; a scalar is legal")
+    known, kind = number_of(given), dtype or dtype_of(given)
+    if known is not None:
+        return call("full", shape=shape, value=known, dtype=kind)
+    return call("broadcast_to", cast_to(given, kind), shape=shape)
+
+
+@entry("full")
+def full(shape: Any, fill_value: Any, dtype: str | None = None) -> RelaxExpr:
+    """A tensor of one value, a number or a scalar; dtype None: of its type."""
+    return _filled(shape_given(shape), fill_value, dtype)
+
+
+@entry("full_like")
+def full_like(x: RelaxExpr, fill_value: Any, dtype: str | None = None) -> RelaxExpr:
+    """One value in the shape (and type, where dtype is None) of a tensor."""
+    return _filled(shape_of(x), fill_value, dtype or dtype_of(x))
+
+
+def _all(name: str, value: float) -> None:
+    def build(shape: Any, dtype: str = "float32") -> RelaxExpr:
+        return call("full", shape=shape_given(shape), value=value, dtype=dtype)
+
+    def like(x: RelaxExpr, dtype: str | None = None) -> RelaxExpr:
+        return call("full", shape=shape_of(x), value=value, dtype=dtype or dtype_of(x))
+
+    build.__doc__ = f"All {value:g}."
+    like.__doc__ = f"All {value:g}, in the shape (and type, where dtype is None) of a tensor."
+    entry(name, core="full")(build)
+    entry(f"{name}_like", core="full")(like)
+
+
+_all("zeros", 0.0)
+_all("ones", 1.0)
+
+
+@entry("eye", core="eye")
+def eye(n: Any, m: Any = None, k: Any = 0, dtype: str = "float32") -> RelaxExpr:
+    """n rows and m columns (None: n) with ones on the diagonal k."""
+    rows = size_given(n)
+    columns = rows if m is None else size_given(m)
+    return call("eye", rows=rows, columns=columns, k=size_given(k), dtype=dtype)
+
+
+@entry("eye_like", core="eye")
+def eye_like(x: RelaxExpr, k: Any = 0, dtype: str | None = None) -> RelaxExpr:
+    """Ones on the diagonal k, in the shape of a matrix."""
+    legal(rank_of(x) == 2, f"x has {rank_of(x)} dimensions; 2 are legal")
+    rows, columns = shape_of(x)
+    return call("eye", rows=rows, columns=columns, k=size_given(k), dtype=dtype or dtype_of(x))
+
+
+@entry("arange", core="arange")
+def arange(start: Any, end: Any = None, step: Any = 1, dtype: str | None = None) -> RelaxExpr:
+    """start, start + step, ... up to end; one argument alone is the end.
+
+    dtype  None: int64 where all three are integers, else float32
+    """
+    if end is None:
+        start, end = 0, start
+    given = [number_given(v) for v in (start, end, step)]
+    first, last, by = given
+    whole = all(isinstance(v, int | Expr) for v in given)
+    if any(isinstance(v, Expr) for v in given):
+        legal(isinstance(by, int) and by > 0, f"step={by}; beside symbolic sizes: an integer > 0")
+        count = (last - first + (by - 1)) // by
+    else:
+        legal(by != 0, "step=0; it has to be another number")
+        count = max(0, math.ceil((last - first) / by))
+    return call("arange", start=first, step=by, count=count,
+                dtype=dtype or ("int64" if whole else "float32"))  # fmt: skip
+
+
+@entry("hamming_window")
+def hamming_window(
+    window_size: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46,
+    dtype: str = "float32",
+) -> RelaxExpr:  # fmt: skip
+    """alpha - beta * cos(2 pi i / n), n the size of a periodic window and one less otherwise."""
+    count = size_given(window_size)
+    legal(isinstance(count, int), "window_size has to be a number")
+    n = count if number_given(periodic) else count - 1
+    turns = np.arange(count) * (2 * np.pi / max(n, 1))
+    made = float(number_given(alpha)) - float(number_given(beta)) * np.cos(turns)
+    return constant((np.ones(count) if count == 1 else made).astype(dtype))
+
+
+def _triangle(name: str, upper: bool) -> None:
+    def build(x: RelaxExpr, k: Any = 0) -> RelaxExpr:
+        return call("trilu", x, k=size_given(k), upper=upper)
+
+    build.__doc__ = (
+        f"The {'upper' if upper else 'lower'} triangle of matrices, zeros elsewhere; k is the "
+        "diagonal that still belongs to it."
+    )
+    entry(name, core="trilu")(build)
+
+
+_triangle("tril", False)
+_triangle("triu", True)

@@ -1,0 +1,264 @@
+"""`relax.op.nn`: activations, normalisations, losses; convolutions and products beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..compose import loss
+from ..compose.common import (
+    axes_of,
+    cast_to,
+    dtype_of,
+    extents,
+    filled,
+    legal,
+    normal_axis,
+    rank_of,
+    reshaped,
+    scalar,
+    shape_of,
+)
+from ..compose.norm import moved
+from ..nodes import RelaxExpr, call
+from . import elementwise, linear_algebra, nn_window  # noqa: F401
+from .entry import Indices, entry, namespace, refused
+
+__getattr__, __dir__ = namespace("nn")
+
+# ---------------------------------------------------------------------------------- activations
+
+
+@entry("nn.relu6", core="clip")
+def relu6(data: RelaxExpr) -> RelaxExpr:
+    """Values brought into 0 .. 6."""
+    return call("clip", data, min=0.0, max=6.0)
+
+
+@entry("nn.gelu_tanh", core="gelu")
+def gelu_tanh(data: RelaxExpr) -> RelaxExpr:
+    """gelu by the approximation with tanh."""
+    return call("gelu", data, approximate="tanh")
+
+
+@entry("nn.leakyrelu", "nn.leaky_relu", core="leaky_relu")
+def leakyrelu(data: RelaxExpr, alpha: float = 0.01) -> RelaxExpr:
+    """x where it is positive, alpha * x elsewhere."""
+    return call("leaky_relu", data, alpha=float(alpha))
+
+
+@entry("nn.prelu")
+def prelu(data: RelaxExpr, alpha: RelaxExpr, axis: int = 1) -> RelaxExpr:
+    """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
+    at = normal_axis(axis, rank_of(data))
+    legal(rank_of(alpha) == 1, f"alpha has {rank_of(alpha)} dimensions; one is legal")
+    count, have = extents(alpha)[0], extents(data)[at]
+    legal(
+        count in (1, have) or None in (count, have),
+        f"alpha has {count} elements, axis={axis} of the data has {have}",
+    )
+    rest = rank_of(data) - at - 1
+    return call("prelu", data, reshaped(alpha, (shape_of(alpha)[0], *(1,) * rest)))
+
+
+@entry("nn.softplus")
+def softplus(data: RelaxExpr, beta: float = 1.0, threshold: float = 20.0) -> RelaxExpr:
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold."""
+    legal(beta != 0, "beta=0; it has to be another number")
+    b, most = (scalar(float(n), dtype_of(data)) for n in (beta, threshold))
+    inner = data if beta == 1 else call("multiply", data, b)
+    curve: RelaxExpr = call("softplus", inner)
+    curve = curve if beta == 1 else call("divide", curve, b)
+    return call("where", call("greater", inner, most), data, curve)
+
+
+@entry("nn.softmax", core="softmax")
+def softmax(data: RelaxExpr, axis: int = -1) -> RelaxExpr:
+    """exp(x) over its sum along an axis."""
+    return call("softmax", data, axis=normal_axis(axis, rank_of(data)))
+
+
+@entry("nn.log_softmax", core="log_softmax")
+def log_softmax(data: RelaxExpr, axis: int = -1) -> RelaxExpr:
+    """The logarithm of softmax."""
+    return call("log_softmax", data, axis=normal_axis(axis, rank_of(data)))
+
+
+@entry("nn.dropout")
+def dropout(data: RelaxExpr, rate: float = 0.5) -> list[RelaxExpr]:
+    """(the data, a mask of ones): nothing is dropped at inference."""
+    legal(0 <= rate < 1, f"rate={rate}; legal: from 0 to below 1")
+    return [data, filled(data, 1.0)]
+
+
+# -------------------------------------------------------------------------------- normalisation
+
+
+def _statistics(x: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr]:
+    """Mean and variance of each channel of [n, c, ...] over everything else."""
+    axes = tuple([d for d in range(rank_of(x)) if d != 1])
+    mean = call("mean", x, axes=axes, keepdims=True)
+    far = call("subtract", x, mean)
+    var = call("mean", call("multiply", far, far), axes=axes, keepdims=False)
+    return reshaped(mean, (shape_of(x)[1],)), var
+
+
+@entry("nn.batch_norm")
+def batch_norm(
+    data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, moving_mean: RelaxExpr,
+    moving_var: RelaxExpr, axis: int = 1, epsilon: float = 1e-5, center: bool = True,
+    scale: bool = True, momentum: float = 0.1, training: bool = True,
+) -> list[RelaxExpr]:  # fmt: skip
+    """Normalised channels: (result, mean, variance).
+
+    training  False: by the running statistics, which are handed on. True: by those of the batch;
+              the running ones become (1 - momentum) * running + momentum * batch
+    """
+    at = normal_axis(axis, rank_of(data))
+    legal(at != 0, f"axis={axis} is the batch; legal: 1 to {rank_of(data) - 1}, or negative")
+    factor = gamma if scale else filled(gamma, 1.0)
+    summand = beta if center else filled(beta, 0.0)
+    mean, var, kept = moving_mean, moving_var, [moving_mean, moving_var]
+    if training:
+        order = (at, *[d for d in range(rank_of(data)) if d != at])
+        front = call("transpose", data, axes=order)
+        mean, var = _statistics(call("expand_dims", front, axes=(0,)))
+        kept = [_mixed(a, b, momentum) for a, b in ((moving_mean, mean), (moving_var, var))]
+    y = moved(
+        data, axis, 1,
+        lambda x: call("batch_norm", x, factor, summand, mean, var, epsilon=epsilon),
+    )  # fmt: skip
+    return [y, *kept]
+
+
+def _mixed(old: RelaxExpr, new: RelaxExpr, momentum: float) -> RelaxExpr:
+    a, b = (scalar(n, dtype_of(old)) for n in (1 - momentum, momentum))
+    return call("add", call("multiply", old, a), call("multiply", cast_to(new, dtype_of(old)), b))
+
+
+def _normalised(data: RelaxExpr, axes: tuple[int, ...], epsilon: float) -> RelaxExpr:
+    """(x - mean) / sqrt(variance + epsilon) over axes."""
+    far = call("subtract", data, call("mean", data, axes=axes, keepdims=True))
+    var = call("mean", call("multiply", far, far), axes=axes, keepdims=True)
+    root = call("sqrt", call("add", var, scalar(epsilon, dtype_of(data))))
+    return call("divide", far, root)
+
+
+def _affine(y: RelaxExpr, gamma: RelaxExpr | None, beta: RelaxExpr | None) -> RelaxExpr:
+    y = y if gamma is None else call("multiply", y, gamma)
+    return y if beta is None else call("add", y, beta)
+
+
+@entry("nn.layer_norm")
+def layer_norm(
+    data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, axes: Any = -1, epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True,
+) -> RelaxExpr:  # fmt: skip
+    """Normalised over axes; gamma and beta have the extents of these."""
+    rank = rank_of(data)
+    many = axes_of(axes, rank)
+    if many == (rank - 1,):
+        factor = gamma if scale else filled(gamma, 1.0)
+        summand = beta if center else filled(beta, 0.0)
+        return call("layer_norm", data, factor, summand, axis=-1, epsilon=epsilon)
+    wide = [shape_of(data)[d] if d in many else 1 for d in range(rank)]
+    g, b = (reshaped(v, wide) if used else None for v, used in ((gamma, scale), (beta, center)))
+    return _affine(_normalised(data, many, epsilon), g, b)
+
+
+@entry("nn.rms_norm")
+def rms_norm(
+    data: RelaxExpr, weight: RelaxExpr, axes: Any = -1, epsilon: float = 1e-5
+) -> RelaxExpr:
+    """x / sqrt(mean(x ** 2) + epsilon) * weight over axes; the weight has their extents."""
+    rank = rank_of(data)
+    many = axes_of(axes, rank)
+    if many == (rank - 1,):
+        return call("rms_norm", data, weight, axis=-1, epsilon=epsilon)
+    mean = call("mean", call("multiply", data, data), axes=many, keepdims=True)
+    root = call("sqrt", call("add", mean, scalar(epsilon, dtype_of(data))))
+    wide = [shape_of(data)[d] if d in many else 1 for d in range(rank)]
+    return call("multiply", call("divide", data, root), reshaped(weight, wide))
+
+
+def _whole_image(data: RelaxExpr, axes: Any, channel: int) -> None:
+    """The axes have to be all behind the batch but the channels'."""
+    rank = rank_of(data)
+    want = {d for d in range(1, rank) if d != channel}
+    have = set(axes_of(axes, rank))
+    legal(have == want, f"axes={axes}; legal: {sorted(want)}, all but the batch and the channels")
+
+
+@entry("nn.group_norm")
+def group_norm(
+    data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, num_groups: int, channel_axis: int,
+    axes: Any, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+) -> RelaxExpr:  # fmt: skip
+    """Groups of neighbouring channels of each image normalised over axes."""
+    _whole_image(data, axes, normal_axis(channel_axis, rank_of(data)))
+    factor = gamma if scale else filled(gamma, 1.0)
+    summand = beta if center else filled(beta, 0.0)
+    return moved(
+        data, channel_axis, 1,
+        lambda x: call("group_norm", x, factor, summand, groups=num_groups, epsilon=epsilon),
+    )  # fmt: skip
+
+
+@entry("nn.instance_norm")
+def instance_norm(
+    data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, channel_axis: int, axes: Any,
+    epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+) -> RelaxExpr:  # fmt: skip
+    """Each channel of each image normalised over axes."""
+    _whole_image(data, axes, normal_axis(channel_axis, rank_of(data)))
+    factor = gamma if scale else filled(gamma, 1.0)
+    summand = beta if center else filled(beta, 0.0)
+    return moved(
+        data, channel_axis, 1,
+        lambda x: call("instance_norm", x, factor, summand, epsilon=epsilon),
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------- losses
+
+
+@entry("nn.cross_entropy_with_logits")
+def cross_entropy_with_logits(predictions: RelaxExpr, labels: RelaxExpr) -> RelaxExpr:
+    """-sum(predictions * labels), divided by the batch where there is one; the predictions are
+    logarithms."""
+    products = call("multiply", predictions, labels)
+    total = call("negative", call("sum", products, axes=None, keepdims=False))
+    if rank_of(predictions) < 2:
+        return total
+    count = extents(predictions)[0]
+    legal(count is not None, "the first extent of the predictions has to be known")
+    return call("divide", total, scalar(count or 1, dtype_of(predictions)))
+
+
+@entry("nn.nll_loss")
+def nll_loss(
+    predictions: RelaxExpr, targets: Indices, weights: RelaxExpr | None = None,
+    reduction: str = "mean", ignore_index: int = -100,
+) -> RelaxExpr:  # fmt: skip
+    """Minus the weighted prediction of each target's class.
+
+    Shapes     predictions [n, classes, ...] or [classes]; targets without the classes;
+               weights [classes], None: all one
+    reduction  "none", "sum", or "mean": divided by the sum of the targets' weights
+    """
+    return loss.nll_loss(predictions, targets, weights, reduction, ignore_index)
+
+
+@entry("grad.nll_loss_backward")
+def nll_loss_backward(
+    output_grad: RelaxExpr, predictions: RelaxExpr, targets: Indices,
+    weights: RelaxExpr | None = None, reduction: str = "mean", ignore_index: int = -100,
+) -> RelaxExpr:  # fmt: skip
+    """The derivative of nll_loss by its predictions."""
+    return loss.nll_loss_grad(output_grad, predictions, targets, weights, reduction, ignore_index)
+
+
+refused(
+    ["nn.attention_var_len"],
+    "it reads sequences of several lengths out of one tensor; pad them to one length and give "
+    "nn.attention a mask as bias",
+)

@@ -1,0 +1,226 @@
+"""Reductions, running sums, sorting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
+from smelt.ir.errors import Unsupported
+from smelt.topi import get_op
+
+from ..compose.common import (
+    along,
+    axes_of,
+    cast_to,
+    count_of,
+    dtype_of,
+    extents,
+    items_of,
+    legal,
+    normal_axis,
+    one_of,
+    rank_of,
+    reshaped,
+    shape_of,
+)
+from ..nodes import RelaxExpr, call
+from .entry import entry, size_given
+
+
+def _reduction(name: str) -> None:
+    def build(x: RelaxExpr, axis: Any = None, keepdims: bool = False) -> RelaxExpr:
+        return call(name, x, axes=axes_of(axis, rank_of(x)), keepdims=keepdims)
+
+    build.__doc__ = get_op(name).__doc__
+    entry(name, core=name)(build)
+
+
+for _name in ("sum", "prod", "min", "max", "mean", "all", "any"):
+    _reduction(_name)
+
+
+def _index(name: str) -> None:
+    def build(x: RelaxExpr, axis: int | None = None, keepdims: bool = False) -> RelaxExpr:
+        if axis is not None:
+            return call(name, x, axis=normal_axis(axis, rank_of(x)), keepdims=keepdims)
+        found = call(name, reshaped(x, (count_of(x),)), axis=0, keepdims=False)
+        return reshaped(found, (1,) * rank_of(x)) if keepdims else found
+
+    build.__doc__ = f"{get_op(name).__doc__} int64; axis None: in the order of memory."
+    entry(name)(build)
+
+
+_index("argmax")
+_index("argmin")
+
+
+def _centred(x: RelaxExpr, axes: tuple[int, ...]) -> RelaxExpr:
+    far = call("subtract", x, call("mean", x, axes=axes, keepdims=True))
+    return call("multiply", far, far)
+
+
+@entry("variance")
+def variance(x: RelaxExpr, axis: Any = None, keepdims: bool = False) -> RelaxExpr:
+    """The mean of squared distances from the mean."""
+    axes = axes_of(axis, rank_of(x))
+    return call("mean", _centred(x, axes), axes=axes, keepdims=keepdims)
+
+
+@entry("std")
+def std(x: RelaxExpr, axis: Any = None, keepdims: bool = False) -> RelaxExpr:
+    """The root of the variance."""
+    axes = axes_of(axis, rank_of(x))
+    return call("sqrt", call("mean", _centred(x, axes), axes=axes, keepdims=keepdims))
+
+
+@entry("median")
+def median(x: RelaxExpr, axis: Any = None, keepdims: bool = False) -> Any:
+    """The middle element in order; of an even number the lower one of two.
+
+    One axis  (values, int64 indices); none: the value alone
+    """
+    rank = rank_of(x)
+    axes = axes_of(axis, rank)
+    legal(axis is None or len(axes) == 1, f"axis={axis}; one axis, or None for all, are legal")
+    flat = reshaped(x, (count_of(x),)) if axis is None else x
+    at = 0 if axis is None else axes[0]
+    extent = extents(flat)[at]
+    legal(extent is not None and extent > 0, f"axis={axis}: the extent has to be known, not 0")
+    middle = ((extent or 1) - 1) // 2
+    order = along(call("argsort", flat, axis=at), at, middle, middle + 1)
+    value = call("gather_elements", flat, order, axis=at)
+    if axis is None:
+        return reshaped(value, (1,) * rank if keepdims else ())
+    if keepdims:
+        return [value, order]
+    return [call("squeeze", v, axes=(at,)) for v in (value, order)]
+
+
+def _scan(name: str) -> None:
+    def build(
+        data: RelaxExpr, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
+    ) -> RelaxExpr:
+        x = cast_to(data, dtype or ("int32" if dtype_of(data) == "bool" else ""))
+        if axis is None:
+            x, axis = reshaped(x, (count_of(x),)), 0
+        return call(name, x, axis=normal_axis(axis, rank_of(x)), exclusive=bool(exclusive))
+
+    build.__doc__ = f"{get_op(name).__doc__} axis None: of all elements in order."
+    entry(name)(build)
+
+
+_scan("cumsum")
+_scan("cumprod")
+
+
+# ------------------------------------------------------------------------------------- sorting
+
+
+@entry("sort", core="sort")
+def sort(x: RelaxExpr, axis: int = -1, descending: bool = False) -> RelaxExpr:
+    """The elements along an axis in order."""
+    return call("sort", x, axis=normal_axis(axis, rank_of(x)), descending=descending)
+
+
+@entry("argsort", core="argsort")
+def argsort(
+    data: RelaxExpr, axis: int = -1, descending: bool = False, dtype: str = "int32"
+) -> RelaxExpr:
+    """The indices that put the elements along an axis in order."""
+    at = normal_axis(axis, rank_of(data))
+    return call("argsort", data, axis=at, descending=descending, dtype=dtype)
+
+
+@entry("topk")
+def topk(
+    data: RelaxExpr, k: Any = 1, axis: int = -1, ret_type: str = "both", largest: bool = True,
+    dtype: str = "int32",
+) -> Any:  # fmt: skip
+    """The k first elements along an axis, the largest first (or the smallest); k below 1: all.
+
+    ret_type  "both", "values" or "indices"
+    """
+    one_of("ret_type", ret_type, "both", "values", "indices")
+    at, count = normal_axis(axis, rank_of(data)), size_given(k)
+    known = value_of(count)
+    count = shape_of(data)[at] if known is not None and known < 1 else count
+    found, places = items_of(call("topk", data, k=count, axis=at, largest=largest))
+    indices = cast_to(places, dtype)
+    return {"both": [found, indices], "values": found, "indices": indices}[ret_type]
+
+
+# ---------------------------------------------------------------------------- sets of elements
+
+
+@entry("unique")
+def unique(
+    x: RelaxExpr, sorted: Any = True, return_index: Any = False, return_inverse: Any = False,
+    return_counts: Any = False, axis: int | None = None,
+) -> Any:  # fmt: skip
+    """Refused: the size of the result depends on data."""
+    raise Unsupported(
+        "the size of the result depends on the data. The core's operator of a fixed capacity is "
+        'smelt.relax.nodes.call("unique", x): (values, first indices, inverse, counts, how many), '
+        "all as long as x"
+    )
+
+
+@entry("nonzero")
+def nonzero(x: RelaxExpr) -> RelaxExpr:
+    """Refused: the size of the result depends on data."""
+    raise Unsupported(
+        "the size of the result depends on the data. The core's operator of a fixed capacity is "
+        'smelt.relax.nodes.call("argwhere", x): (indices [elements, rank], how many)'
+    )
+
+
+# --------------------------------------------------------------------------- few bits
+
+
+def _along(v: RelaxExpr, x: RelaxExpr, axis: int) -> RelaxExpr:
+    """A scalar or a vector along an axis, so that it broadcasts against x."""
+    legal(rank_of(v) <= 1, f"scale and zero_point are scalars or vectors, not {rank_of(v)}-D")
+    if rank_of(v) == 0 or value_of(shape_of(v)[0]) == 1:
+        return reshaped(v, ())
+    at = normal_axis(axis, rank_of(x))
+    count, have = extents(v)[0], extents(x)[at]
+    legal(
+        count == have or None in (count, have),
+        f"scale or zero_point has {count} elements, axis={axis} of the data has {have}",
+    )
+    return reshaped(v, (shape_of(v)[0], *(1,) * (rank_of(x) - at - 1)))
+
+
+@entry("quantize")
+def quantize(
+    data: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, axis: int = -1,
+    out_dtype: str = "int8",
+) -> RelaxExpr:  # fmt: skip
+    """round(data / scale) + zero_point, brought into the range of an integer type."""
+    legal(out_dtype in LIMITS, f"out_dtype={out_dtype!r}; legal: {', '.join(LIMITS)}")
+    low, high = LIMITS[out_dtype]
+    kind = dtype_of(data)
+    factor, zero = (cast_to(_along(v, data, axis), kind) for v in (scale, zero_point))
+    y = call("add", call("round", call("divide", data, factor)), zero)
+    return call("cast", call("clip", y, min=float(low), max=float(high)), dtype=out_dtype)
+
+
+LIMITS: dict[str, tuple[int, int]] = {
+    "int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+}  # fmt: skip
+"""The types whose limits every floating-point type of the data can hold."""
+
+
+@entry("dequantize")
+def dequantize(
+    data: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, axis: int = -1,
+    out_dtype: str = "float32",
+) -> RelaxExpr:  # fmt: skip
+    """(data - zero_point) * scale."""
+    legal(dt.is_float(out_dtype), f"out_dtype={out_dtype!r}; floating-point types are legal")
+    legal(dt.is_int(dtype_of(data)), f"the data is {dtype_of(data)}; integers are legal")
+    zero = cast_to(_along(zero_point, data, axis), "int32")
+    far = call("subtract", cast_to(data, "int32"), zero)
+    return call("multiply", cast_to(far, out_dtype), cast_to(_along(scale, data, axis), out_dtype))

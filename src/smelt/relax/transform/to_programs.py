@@ -1,0 +1,156 @@
+"""Operators of a graph as tensor programs of the module, called by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from smelt import te
+from smelt.ir.errors import InternalError, TypeMismatch
+from smelt.ir.expr import const
+from smelt.ir.module import IRModule
+from smelt.ir.types import TensorType, TupleType
+from smelt.te import Tensor
+from smelt.tir.nodes import PrimFunc
+from smelt.topi.registry import Op
+
+from ..graph_op import GraphOp
+from ..nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    RelaxExpr,
+    TupleGetItem,
+    Var,
+    call_tir,
+    incomplete,
+    tensor_type_of,
+    values,
+)
+from .rewriting import map_functions, transform
+
+__all__ = ["Legalization", "computed", "fuse_programs", "legalize_ops"]
+
+Legalization = Callable[[Call], RelaxExpr]
+"""Gets a call; what stands for it."""
+
+
+def legalize_ops(
+    mod: IRModule,
+    own: Mapping[str, Legalization] | None = None,
+    skip: Collection[str] = (),
+) -> IRModule:
+    """Every operator becomes a call of a program that computes it; equal operators share one.
+
+    own   by operator name what to put in place of a call instead
+    skip  operators that stay
+    """
+    made = _Programs(mod)
+
+    def replace(old: Any, new: Any) -> RelaxExpr | None:
+        if not isinstance(new, Call) or not isinstance(new.op, Op) or isinstance(new.op, GraphOp):
+            return None
+        if new.op.name in (own or {}):
+            return (own or {})[new.op.name](new)
+        if new.op.name in skip or incomplete(new.type):
+            return None
+        return made.call(new)
+
+    done = map_functions(mod, lambda f: transform(f, replace))
+    return done.with_functions(made.programs) if made.programs else done
+
+
+def fuse_programs(mod: IRModule) -> IRModule:
+    """The groups that fusion has made become programs."""
+    programs: dict[str, Any] = {}
+    for name, f in mod.functions.items():
+        if isinstance(f, Function) and (f.attrs.get("primitive") or f.attrs.get("Primitive")):
+            programs[name] = group_program(f, name)
+    return mod.with_functions(programs) if programs else mod
+
+
+class _Programs:
+    """The programs of operators, each made once."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self.taken = set(mod.functions)
+        self.programs: dict[str, PrimFunc] = {}
+        self.names: dict[Any, str] = {}
+
+    def call(self, c: Call) -> Call:
+        """The call of the program that computes an operator."""
+        operands = [a for a in c.args if a is not None]
+        given = tuple([None if a is None else a.type for a in c.args])
+        key = (c.op, given, repr(dict(c.attrs)))
+        if key not in self.names:
+            name = self.free(c.callee)
+            params = tuple([Var(f"p{i}", a.type) for i, a in enumerate(operands)])
+            found = iter(params)
+            body = c.replace(args=tuple([None if a is None else next(found) for a in c.args]))
+            self.programs[name] = group_program(Function(params, body), name)
+            self.names[key] = name
+        return call_tir(GlobalVar(self.names[key]), operands, c.type, c.name)
+
+    def free(self, wanted: str) -> str:
+        """A name that no function of the module has."""
+        base = wanted.replace(".", "_")
+        name, n = base, 0
+        while name in self.taken:
+            n += 1
+            name = f"{base}_{n}"
+        self.taken.add(name)
+        return name
+
+
+def group_program(group: Function, name: str) -> PrimFunc:
+    """The program of a function of operators, on dense buffers."""
+    types = [tensor_type_of(p) for p in group.params]
+    params = [
+        te.placeholder(t.shape, t.dtype, p.name) for p, t in zip(group.params, types, strict=True)
+    ]
+    made = te.create_prim_func([*params, *computed(group, params)], name)
+    ops = [v.callee for v in values(group.body) if isinstance(v, Call)]
+    return made.with_attrs(operator_name="_".join(ops))
+
+
+def computed(group: Function, params: list[Tensor]) -> list[Tensor]:
+    """The results of a function of operators as tensor expressions of its parameters."""
+    made: dict[int, Any] = {id(p): t for p, t in zip(group.params, params, strict=True)}
+    for v in values(group.body):
+        if isinstance(v, Call):
+            made[id(v)] = _apply(v, made)
+        elif isinstance(v, TupleGetItem):
+            made[id(v)] = made[id(v.value)][v.index]
+        elif isinstance(v, Constant):
+            made[id(v)] = _scalar(v)
+        elif not isinstance(v, Var):
+            raise InternalError(f"a {type(v).__name__} in a fused group")
+    body = made[id(group.body)]
+    tensors = list(body) if isinstance(body, list | tuple) else [body]
+    # a result that is a parameter, or given twice, becomes a copy
+    seen = {id(p) for p in params}
+    out = []
+    for t in tensors:
+        if id(t) in seen:
+            t = te.compute(t.shape, lambda *i, t=t: t[i], name=t.name + "_copy")
+        seen.add(id(t))
+        out.append(t)
+    return out
+
+
+def _apply(call: Call, made: Mapping[int, Any]) -> Any:
+    if not isinstance(call.op, Op):
+        raise TypeMismatch(f"a program is made of operators; {call.callee} is a function")
+    args = [None if a is None else made[id(a)] for a in call.args]
+    missing = [] if call.op.variadic else call.op.operands[len(args) :]
+    result = call.op(*args, *([None] * len(missing)), **call.attrs)
+    assert isinstance(call.type, TensorType | TupleType)
+    return result
+
+
+def _scalar(c: Constant) -> Tensor:
+    """A one-element constant as a tensor expression that loads nothing."""
+    value = const(c.data.reshape(-1)[0].item(), c.type.dtype)
+    tensor: Tensor = te.compute(c.type.shape, lambda *i: value, name="c")
+    return tensor
