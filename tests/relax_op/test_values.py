@@ -10,13 +10,21 @@ from smelt.ir.errors import SmeltError, Unsupported
 from smelt.ir.module import IRModule
 from smelt.relax import op
 from smelt.relax.interpret import interpret
-from smelt.relax.op.entry import CORE_NAMES, single_call
+from smelt.relax.nodes import Call, Tuple
+from smelt.relax.op.entry import CORE_NAMES
 from smelt.relax.verify import verify
 
 from . import cases_moves, cases_nn, cases_plain, cases_vision  # noqa: F401
 from .cases import CASES, Case, together
 
 REFUSED = {n for n, b in op.BUILDERS.items() if (b.__doc__ or "").startswith("Refused")}
+
+
+def single_call(e: object) -> str | None:
+    """The operator of an expression that is one call on variables and constants."""
+    if isinstance(e, Call) and not any(isinstance(a, Call | Tuple) for a in e.args):
+        return e.callee
+    return None
 
 
 def _close(got: object, want: np.ndarray, c: Case) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smelt.ir.errors import TypeMismatch
+from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.relax import op
 from smelt.relax import transform as passes
@@ -100,6 +100,12 @@ def test_a_value_used_twice_stays() -> None:
     inner = op.matmul(a, b)
     mod = module([b, a, c], Tuple((op.matmul(inner, c), inner)))
     assert passes.AdjustMatmulOrder()(mod) is mod
+
+
+def test_inference_needs_running_statistics() -> None:
+    trained = op.nn.batch_norm(op.nn.conv2d(image, weight), *statistics, axis=1)[0]
+    with pytest.raises(Unsupported, match="training=False"):
+        passes.DecomposeOpsForInference()(module([image], trained))
 
 
 def test_fast_math() -> None:

@@ -58,6 +58,16 @@ def test_legalize_ops_makes_programs() -> None:
     np.testing.assert_allclose(smelt.compile(after)(*given), want, rtol=1e-5, atol=1e-6)
 
 
+def test_kernels_that_are_fused_already_stay() -> None:
+    before = network()
+    fused = passes.FuseOps()(before)
+    after = passes.LegalizeOps()(fused)
+    groups = [n for n, f in fused.functions.items() if f.attrs.get("primitive")]
+    assert groups
+    assert all(after[n] is fused[n] for n in groups)
+    same(before, after)
+
+
 def test_legalize_ops_asks_the_map_and_skips() -> None:
     before = network()
     own = {"relax.nn.relu": lambda bb, call: op.maximum(call.args[0], 0.0)}

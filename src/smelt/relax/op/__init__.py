@@ -28,8 +28,24 @@ from . import (
 from .entry import core_name, namespace
 from .registry import BUILDERS, builder
 
-__all__ = ["BUILDERS", "builder", "builtin", "ccl", "core_name", "dist", "grad", "image", "inspect",
-           "memory", "nn", "vision", "vm"]  # fmt: skip
+distributed = dist
+
+__all__ = [
+    "BUILDERS",
+    "builder",
+    "builtin",
+    "ccl",
+    "core_name",
+    "dist",
+    "distributed",
+    "grad",
+    "image",
+    "inspect",
+    "memory",
+    "nn",
+    "vision",
+    "vm",
+]
 
 ROOMS = (base, create, elementwise, index, linear_algebra, nn_window, shapes, statistical)
 """Imported for the builders that they enter."""

@@ -21,7 +21,7 @@ from smelt.ir.types import TensorType, TupleType, Type
 
 from ..compose.common import array_of, items_of, legal, number_of
 from ..compose.operands import const, value
-from ..nodes import Call, Constant, RelaxExpr, Tuple
+from ..nodes import Constant, RelaxExpr, Tuple
 from .registry import BUILDERS, builder
 
 __all__ = ["CORE_NAMES", "Indices", "Operands", "core_name", "entry", "known_op", "namespace",
@@ -225,10 +225,3 @@ def core_name(name: str) -> str:
 def known_op(name: str) -> str:
     """The operator that patterns mean by a name: "relax.nn.relu" is "relu"; others are as given."""
     return core_name(name) if name.startswith("relax.") else name
-
-
-def single_call(e: Any) -> str | None:
-    """The operator of an expression that is one call on variables and constants."""
-    if isinstance(e, Call) and not any(isinstance(a, Call | Tuple) for a in e.args):
-        return e.callee
-    return None

@@ -32,6 +32,9 @@ from .rewriting import map_functions, transform
 
 __all__ = ["Legalization", "computed", "fuse_programs", "legalize_ops"]
 
+_UNITS = frozenset({"primitive", "Primitive", "Composite", "Codegen"})
+"""Attributes of functions whose operators are a kernel together, or somebody else's."""
+
 Legalization = Callable[[Call], RelaxExpr]
 """Gets a call; what stands for it."""
 
@@ -57,7 +60,7 @@ def legalize_ops(
             return None
         return made.call(new)
 
-    done = map_functions(mod, lambda f: transform(f, replace))
+    done = map_functions(mod, lambda f: f if _UNITS & f.attrs.keys() else transform(f, replace))
     return done.with_functions(made.programs) if made.programs else done
 
 
@@ -65,7 +68,7 @@ def fuse_programs(mod: IRModule) -> IRModule:
     """The groups that fusion has made become programs."""
     programs: dict[str, Any] = {}
     for name, f in mod.functions.items():
-        if isinstance(f, Function) and (f.attrs.get("primitive") or f.attrs.get("Primitive")):
+        if isinstance(f, Function) and f.attrs.get("primitive"):
             programs[name] = group_program(f, name)
     return mod.with_functions(programs) if programs else mod
 

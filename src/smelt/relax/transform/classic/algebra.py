@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.errors import TypeMismatch
+from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
 from smelt.relax.nodes import (
@@ -235,10 +235,24 @@ def _decomposing(name: str, func_name: str | None, rules: dict[str, Sequence[Any
     return named(name, run)
 
 
+def _by_running_statistics(g: Graph, n: Call) -> RelaxExpr | None:
+    """batch_norm as arithmetic; one of the batch's own statistics is no inference."""
+    mean = n.args[3]
+    if is_op(mean, "reshape") and is_op(mean.args[0], "mean"):
+        raise Unsupported(
+            "DecomposeOpsForInference: a batch_norm computes the statistics of its batch; "
+            "relax.op.nn.batch_norm(..., training=False) takes the running ones"
+        )
+    return _batch_norm_taken_apart(g, n)
+
+
 def DecomposeOpsForInference(func_name: str | None = None) -> Pass:
-    """Batch normalisation becomes arithmetic, in one function or in all."""
+    """Batch normalisation becomes arithmetic, in one function or in all.
+
+    One that was built with training=True is an error: its running statistics are not in it.
+    """
     return _decomposing("DecomposeOpsForInference", func_name,
-                        {"batch_norm": [_batch_norm_taken_apart]})  # fmt: skip
+                        {"batch_norm": [_by_running_statistics]})  # fmt: skip
 
 
 def DecomposeOpsForTraining(func_name: str | None = None) -> Pass:
