@@ -206,7 +206,8 @@ class VirtualMachine(Machine):
                 "native code; a function that is one piece can be profiled"
             )
         exe = self.exe.program.segments[segments[0][2]]
-        return exe.profile(*self._in_order(func_name, args, named))
+        report: ProfileReport = exe.profile(*self._in_order(func_name, args, named))
+        return report
 
 
 _STRAIGHT = ("InvokeSegment", "AllocTuple", "Ret")
