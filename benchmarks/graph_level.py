@@ -69,20 +69,21 @@ def build_prefix() -> Sequential:
     )
 
 
-def patterns(count: int) -> list[Any]:
-    """Different patterns of two to five operators, most of which fit somewhere in BERT."""
-    unary = ("nn.relu", "tanh", "erf", "sqrt", "exp", "sigmoid", "nn.softmax", "cast", "copy", "abs")
-    binary = ("add", "multiply", "divide", "subtract", "power", "nn.dense", "nn.batch_matmul",
-              "nn.matmul", "maximum", "minimum")  # fmt: skip
-    made: list[Any] = []
-    for outer in (*unary, *binary):
-        for inner in binary[:5]:
-            x: Any = dfp.is_op(inner)(dfp.wildcard(), dfp.wildcard())
-            if len(made) % 2:
-                x = dfp.is_op("reshape")(x) | x
-            more = (dfp.wildcard(),) if outer in binary else ()
-            made.append(dfp.is_op(outer)(x, *more))
-    return made[:count]
+OPERANDS = {
+    "nn.matmul": 2, "nn.bias_add": 2, "reshape": 1, "transpose": 1, "add": 2, "multiply": 2,
+    "nn.layer_norm": 3, "nn.softmax": 1, "divide": 2, "erf": 1,
+}  # fmt: skip
+"""The most frequent operators of BERT, and how many operands each has."""
+
+
+def patterns() -> list[Any]:
+    """Every one of them on every one of them."""
+
+    def of(name: str, first: Any) -> Any:
+        rest = [dfp.wildcard() for _ in range(OPERANDS[name] - 1)]
+        return dfp.is_op(name)(first, *rest)
+
+    return [of(a, of(b, dfp.wildcard())) for a in OPERANDS for b in OPERANDS]
 
 
 def conv_bn_relu() -> Any:
@@ -98,9 +99,11 @@ def matches(body: Any, pattern: Any) -> int:
     found = set()
     relay.analysis.post_order_visit(
         made,
-        lambda n: found.add(n)
-        if isinstance(n, relay.Function) and "PartitionedFromPattern" in n.attrs
-        else None,
+        lambda n: (
+            found.add(n)
+            if isinstance(n, relay.Function) and "PartitionedFromPattern" in n.attrs
+            else None
+        ),
     )
     return len(found)
 
@@ -138,7 +141,7 @@ def measure(folder: Path) -> Results:
     """Everything."""
     bert, resnet50 = imported(folder, "bert_base"), imported(folder, "resnet50")
     infer, prefix = transform.InferType(), build_prefix()
-    hundred = patterns(100)
+    hundred = patterns()
     resnet18, _ = testing.resnet.get_workload(num_layers=18)
 
     def pipeline() -> object:

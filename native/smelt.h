@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SMELT_ABI_VERSION 1
+#define SMELT_ABI_VERSION 2
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SMELT_API __attribute__((visibility("default")))

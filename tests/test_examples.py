@@ -10,7 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=lambda f: f.stem)
+FILES = [*sorted((ROOT / "examples").glob("*.py")), ROOT / "examples" / "byoc" / "run.py"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_the_example_runs(file: Path, tmp_path: Path) -> None:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(

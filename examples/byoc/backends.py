@@ -128,8 +128,9 @@ def load_convs(text, weights):
     def run(*arrays):
         values = list(arrays[: program["inputs"]])
         for n, layer in enumerate(program["layers"]):
-            values.append(np.maximum(conv2d(values[layer["x"]], weights[f"w{n}"], **{
-                "strides": layer["strides"], "padding": layer["padding"]}), 0))  # fmt: skip
+            x = values[layer["x"]]
+            made = conv2d(x, weights[f"w{n}"], layer["strides"], layer["padding"])
+            values.append(np.maximum(made, 0))
         arrays[-1][...] = values[-1]
 
     return run

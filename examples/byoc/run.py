@@ -6,9 +6,9 @@ import numpy as np
 import smelt
 from smelt import relay
 from smelt.contrib import graph_executor
+from smelt.relax.interpret import interpret
 from smelt.relay import transform
 from smelt.relay.op.contrib import get_pattern_table
-from smelt.relax.interpret import interpret
 
 rng = np.random.default_rng(0)
 

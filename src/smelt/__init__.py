@@ -46,6 +46,7 @@ _NAMES = {
     "device": "smelt.runtime",
     "IRModule": "smelt.ir.module",
     "SmeltError": "smelt.ir.errors",
+    "parser": "smelt.relay",
 }
 _ROOMS = (
     "runtime",

@@ -26,10 +26,12 @@ from smelt.lowering.program import build_program
 from smelt.lowering.vm import refuse_control
 from smelt.lowering.watch import dump_folder, write_text
 from smelt.relax.match_cast import resolve_match_cast
+from smelt.relax.nodes import RelaxExpr
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
+from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
@@ -61,6 +63,7 @@ GRAPH: tuple[tuple[int, GraphPass], ...] = (
     # (lowest opt_level, pass)
     (0, resolve_match_cast),  # sizes that values introduce become expressions over known ones
     (0, inline_functions),  # names, and functions called in place, are dissolved
+    (0, name_sizes),  # symbolic sizes get names of their own
     (0, expand_ops),  # the operators of a face become the core's
     (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator
@@ -87,7 +90,7 @@ def compile(
 ) -> Executable:
     """A trained model as an executable for this machine.
 
-    model     path of an ONNX file, its bytes, an onnx.ModelProto, or an IRModule
+    model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
     target    e.g. "llvm -mcpu=native" (the default)
     shapes    per input, extents that replace the file's: numbers, or names of symbolic sizes
     options   see `Options`
@@ -211,6 +214,8 @@ def as_target(target: str | Target | None) -> Target:
 
 def import_model(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
     """A model in any accepted form as a module of graph functions."""
+    if isinstance(model, RelaxExpr):
+        model = IRModule.from_expr(model)
     if isinstance(model, IRModule):
         if shapes:
             raise CompileError("shapes are given with the model file; this is an IRModule already")

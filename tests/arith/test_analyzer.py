@@ -34,6 +34,7 @@ from smelt.ir.expr import (
     cast,
     const,
 )
+from smelt.tir.nodes import Buffer, BufferLoad
 
 i, j, k, n, m, x = (Var(name) for name in "ijknmx")
 
@@ -311,3 +312,15 @@ def test_deep_expressions_meet_no_limit() -> None:
         e = Add(e, j if step % 2 else k)
     an = Analyzer()
     assert text_of(an.simplify(e)) == "j * 5000 + k * 5000 + i"
+
+
+def test_a_select_computes_both_branches() -> None:
+    """A clamp inside of a load that is not chosen still keeps the load inside its buffer."""
+    at = Var("at", "int64")
+    b = Buffer("b", (const(8, "int64"),), "float32")
+    load = BufferLoad(b, (maximum(at, const(0, "int64")),))
+    chosen = select(at >= 0, load, const(0.0, "float32"))
+    assert Analyzer().simplify(chosen) is chosen
+    branch = Analyzer().simplify(if_then_else(at >= 0, load, const(0.0, "float32")))
+    assert isinstance(branch, Call)
+    assert branch.args[1] is BufferLoad(b, (at,))

@@ -22,9 +22,11 @@ NAME = "mine"
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Back ends that are registered inside are forgotten afterwards."""
+    """No back ends at first; those that are registered inside are forgotten afterwards."""
     tables: list[dict[str, Any]] = [codegen._codegens, external._loaders]
     before = [dict(t) for t in tables]
+    for table in tables:
+        table.clear()
     try:
         yield
     finally:

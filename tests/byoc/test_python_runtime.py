@@ -110,6 +110,29 @@ def test_operands_are_dense_read_only_and_results_several() -> None:
         close(ours, theirs)
 
 
+def test_a_tuple_may_be_the_result() -> None:
+    """The external function's results are the model's, and tuples inside tuples are laid flat."""
+
+    def load(text: str, constants: Any) -> Any:
+        def run(x: Array, turned: Array, negative: Array) -> None:
+            turned[...] = x.T
+            negative[...] = -x
+
+        return run
+
+    use(load)
+    f = two_results()[SYMBOL]
+    x = Var("x", tensor_type((4, 3), "float32"))
+    inner = call_of(f, x)
+    for body in (inner, Tuple((call("negative", x), inner))):
+        mod = IRModule({"main": Function((x,), body), SYMBOL: f})
+        found = smelt.compile(mod)(X.T)
+        assert [a.shape for a in found][-2:] == [(3, 4), (4, 3)]
+        assert np.array_equal(found[-2].numpy(), X)
+        assert np.array_equal(found[-1].numpy(), -X.T)
+        assert len(found) == 2 + (body is not inner)
+
+
 def test_open_sizes() -> None:
     use(affine_python)
     mod = affine(SizeVar("n"))
@@ -200,7 +223,7 @@ def test_images_are_handed_over_row_major() -> None:
     f = outside([p], call("softmax", p, axis=1))
     weight = relay.const(w)
     conv = call("conv2d", x, weight, pads=(1, 1, 1, 1))
-    again = call("conv2d", call_of(f, conv), relay.const(w[:, :, :1, :1].repeat(2, 1)[:, :4]).node)
+    again = call("conv2d", call_of(f, conv), relay.const(w[:, :, :1, :1].repeat(2, 1)[:, :4]))
     mod = IRModule({"main": Function((x,), again), SYMBOL: f})
 
     def load(text: str, constants: Any) -> Any:

@@ -19,6 +19,7 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import tensor_type
+from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Function, Var, call, constant
 from smelt.topi import registry
 
@@ -95,6 +96,22 @@ def test_open_sizes_and_attributes(level: int) -> None:
     for n in (1, 5):
         x = np.random.default_rng(n).standard_normal((n, 3)).astype("float32")
         assert np.allclose(exe(x).numpy(), 2.5 * x)
+
+
+def test_the_interpreter_knows_them() -> None:
+    @smelt.op
+    def both(x: Tensor, y: Tensor, *, by: float = 2.0) -> Any:
+        k = te.reduce_axis((0, x.shape[1]), name="k")
+        total = te.compute((x.shape[0],), lambda i: te.sum(x[i, k] * y[k], axis=k), name="total")
+        return total, te.compute(x.shape, lambda *i: x[i] * by, name="scaled"), x
+
+    a = np.random.default_rng(0).standard_normal((3, 4)).astype("float32")
+    b = np.random.default_rng(1).standard_normal(4).astype("float32")
+    mod = module("both", (3, 4), (4,), by=3.0)
+    exact = interpret(mod["main"], a, b)
+    for found in (exact, smelt.compile(mod)(a, b)):
+        for x, want in zip(found, (a @ b, 3 * a, a), strict=True):
+            assert np.allclose(np.asarray(x), want, atol=1e-6)
 
 
 def test_a_cell_that_runs_again_takes_its_old_place() -> None:

@@ -52,8 +52,8 @@ def test_one_step_short() -> None:
     meant = "conv2d has 'strides': extract.args[0].args[0].attrs.strides was probably meant"
     assert message(check_by_attribute) == (
         "pattern acc.conv2d_bias_relu: its check function check_by_attribute failed at "
-        "`return bool(extract.args[0].attrs.strides == (1, 1))`: AttributeError: 'dict' object has "
-        "no attribute 'strides'\n"
+        "`return bool(extract.args[0].attrs.strides == (1, 1))`: AttributeError: add has no "
+        "attribute 'strides'; attributes: none\n"
         "what it reached is extract.args[0], a call of add (attributes: none)\n" + meant
     )
     by_key = message(check_conv2d)

@@ -94,7 +94,7 @@ def test_a_value_belongs_to_one_match_and_the_last_takes_first() -> None:
     assert parts(f) == ["relu_relu_", "relu_relu_"]
     last = f.body.args[0].args[0]
     assert isinstance(last, Call)
-    assert last.op.name == "relu"
+    assert last.callee == "relu"
     assert last.args == (x,)
 
 

@@ -128,7 +128,7 @@ def test_the_dump(lib: Any, image: Array, tmp_path: Path) -> None:
 
 def test_open_sizes_can_be_looked_into() -> None:
     x = Var("x", tensor_type((SizeVar("n"), 4), "float32"))
-    body = call("softmax", call("matmul", x, relay.const(np.eye(4, dtype="float32")).node))
+    body = call("softmax", call("matmul", x, relay.const(np.eye(4, dtype="float32"))))
     m = debugger(relay.build(IRModule({"main": Function((x,), body)})))
     for n in (3, 5):
         given = np.random.default_rng(n).standard_normal((n, 4)).astype("float32")

@@ -18,7 +18,7 @@ from smelt.ir.walk import substitute
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, call
 from smelt.relax.nodes import Var as Param
-from smelt.te import ComputeOp, create_prim_func
+from smelt.te import create_prim_func
 from smelt.te.tensor import ExternOp
 from smelt.tir.interpret import interpret as run_program
 from smelt.tir.verify import verify

@@ -18,6 +18,7 @@ from smelt.ir.errors import (
     TypeMismatch,
     Unsupported,
 )
+from smelt.relax.interpret import interpret
 from smelt.runtime import cpu
 from smelt.target import Target
 from smelt.transform import PassContext, Sequential
@@ -31,6 +32,21 @@ def run(lib: Any) -> Any:
     m = graph_executor.GraphModule(lib["default"](cpu(0)))
     m.run(x=X)
     return m.get_output(0).numpy()
+
+
+@pytest.mark.parametrize(("level", "count"), [(0, 3), (1, 1), (3, 1)])
+def test_conv_norm_relu_becomes_one_kernel(level: int, count: int) -> None:
+    rng = np.random.default_rng(0)
+    x = relay.var("x", shape=(1, 4, 28, 28))
+    w = relay.const(rng.standard_normal((8, 4, 3, 3)).astype("float32"))
+    norm = [relay.const(rng.uniform(0.5, 1, 8).astype("float32")) for _ in range(4)]
+    y = relay.nn.relu(relay.nn.batch_norm(relay.nn.conv2d(x, w, padding=1), *norm)[0])
+    mod = relay.IRModule.from_expr(relay.Function([x], y))
+    with PassContext(opt_level=level):
+        lib = relay.build(mod)
+    assert len(lib.function_metadata) == count
+    image = rng.standard_normal((1, 4, 28, 28)).astype("float32")
+    close(lib.lib(image), interpret(mod["main"], image)[0])
 
 
 def test_the_graph_is_told_as_json() -> None:
@@ -137,10 +153,7 @@ def test_required_passes_run_at_any_level() -> None:
     close(run(lib), run(relay.build(small())))
 
 
-LEVELS = (
-    "InferType, SimplifyInference, FoldConstant, FoldScaleAxis, SimplifyExpr, CanonicalizeOps, "
-    "EliminateCommonSubexpr, DeadCodeElimination, RemoveUnusedFunctions, FuseOps"
-)
+LEVELS = ", ".join(relay.transform.LEVELS)
 
 
 def build_disabled() -> Any:
@@ -216,7 +229,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         build_disabled,
         Unsupported,
-        f"PassContext: no pass 'FuseOp'; nearest: FuseOps; passes: {LEVELS}",
+        f"PassContext: no pass 'FuseOp'; nearest: FuseOps, DefuseOps; passes: {LEVELS}",
     ),
     (
         lambda: PassContext(opt_level=4),
@@ -235,15 +248,15 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
         "PassContext: disabled_pass is a list of names, e.g. ['FuseOps']",
     ),
     (
-        lambda: relay.transform.AlterOpLayout(),
+        lambda: relay.transform.ToCPS(),
         Unsupported,
-        "relay.transform has no pass 'AlterOpLayout' (layouts are chosen by relay.build when "
-        f"memory is planned); passes: {LEVELS}",
+        f"relay.transform.ToCPS has no place here: {relay.transform.ABSENT['ToCPS']}",
     ),
     (
         lambda: relay.transform.FuseOps()(3),
         TypeMismatch,
-        "relay.transform.FuseOps takes an IRModule, not int",
+        "relay.transform.FuseOps takes an IRModule, not int; "
+        "IRModule.from_expr(function) makes one",
     ),
 ]
 
@@ -257,7 +270,7 @@ def test_errors(fn: Callable[[], Any], kind: type[SmeltError], text: str) -> Non
 
 
 def test_a_pass_that_is_absent_is_no_attribute() -> None:
-    assert not hasattr(relay.transform, "AlterOpLayout")
+    assert not hasattr(relay.transform, "ToCPS")
     assert hasattr(relay.transform, "FuseOps")
 
 

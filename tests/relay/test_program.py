@@ -63,7 +63,7 @@ def test_fusion_can_be_seen_and_built(mod: relay.IRModule, image: Array, expecte
         fused = relay.transform.FuseOps(fuse_opt_level=2)(fused)
     text = str(fused["main"])
     assert "Primitive=1" in text
-    assert "/* fused_conv2d_batch_norm_relu */" in text
+    assert text.count("Primitive=1") == 59  # batch_norm stands alone before SimplifyInference
     executor = graph_executor.GraphModule(relay.build(fused)["default"](tvm.cpu(0)))
     executor.run(input=image)
     close(executor.get_output(0), expected)

@@ -24,17 +24,6 @@ def boxes() -> list[Case]:
     two = np.array([[[0, 0, 1, 1], [0, 0, 1, 1.05], [3, 3, 4, 4]]], "float32")
     scores = np.array([[[0.9, 0.8, 0.3]]], "float32")
     first = np.array([[0, 0, 0], [0, 0, 2]], "int64")
-    data = np.arange(16, dtype="float32").reshape(1, 1, 4, 4)
-    roi = np.array([[0, 0, 0, 3, 3]], "float32")
-    prior = relay.vision.multibox_prior
-    anchors = np.array([[[-0.25, -0.25, 0.75, 0.75], [0.25, -0.25, 1.25, 0.75],
-                         [-0.25, 0.25, 0.75, 1.25], [0.25, 0.25, 1.25, 1.25]]], "float32")  # fmt: skip
-    probs = np.array([[[0.1, 0.9], [0.9, 0.1]]], "float32")
-    anchor = np.array([[[0, 0, 1, 1], [0.2, 0.2, 0.4, 0.4]]], "float32")
-    moved = np.full((1, 2, 6), -1, "float32")
-    moved[0, 0] = [0, 0.9, 0, 0, 1, 1]
-    nothing = np.zeros((1, 4, 2, 2), "float32")
-    fore = np.array([[[[0, 0], [0, 0]], [[0.1, 0.9], [0.2, 0.3]]]], "float32")
 
     def first_result(name: str, *given: Any, take: int, count: int, **named: Any) -> Any:
         """The first rows of a result that has room for more."""
@@ -61,6 +50,24 @@ def boxes() -> list[Case]:
         Case("vision.regular_non_max_suppression",
              lambda b, s: relay.vision.regular_non_max_suppression(b, s, 2, 2, 1, 0.5, 0.1)[2],
              [two, scores.transpose(0, 2, 1)], lambda *_: np.array([[0.9, 0.3]], "float32")),
+        *regions(),
+    ]  # fmt: skip
+
+
+def regions() -> list[Case]:
+    """Regions and anchors."""
+    data = np.arange(16, dtype="float32").reshape(1, 1, 4, 4)
+    roi = np.array([[0, 0, 0, 3, 3]], "float32")
+    prior = relay.vision.multibox_prior
+    corners = [(a, b, a + 1, b + 1) for b in (-0.25, 0.25) for a in (-0.25, 0.25)]
+    anchors = np.array([corners], "float32")
+    probs = np.array([[[0.1, 0.9], [0.9, 0.1]]], "float32")
+    anchor = np.array([[[0, 0, 1, 1], [0.2, 0.2, 0.4, 0.4]]], "float32")
+    moved = np.full((1, 2, 6), -1, "float32")
+    moved[0, 0] = [0, 0.9, 0, 0, 1, 1]
+    nothing = np.zeros((1, 4, 2, 2), "float32")
+    fore = np.array([[[[0, 0], [0, 0]], [[0.1, 0.9], [0.2, 0.3]]]], "float32")
+    return [
         Case("vision.roi_pool", lambda x, r: relay.vision.roi_pool(x, r, (2, 2), 1.0), [data, roi],
              lambda *_: np.array([[[[5, 7], [13, 15]]]], "float32")),
         Case("vision.roi_align", lambda x, r: relay.vision.roi_align(x, r, 1, 1.0, 1), [data, roi],
@@ -143,7 +150,7 @@ def bits() -> list[Case]:
 
 
 def sized() -> list[Case]:
-    """Sizes that are operands: what follows from a known shape, or from a constant computed late."""
+    """Sizes that are operands: of a known shape, or constants that are computed late."""
     like = floats(3, 8)
 
     def late(*values: float, dtype: str = "int32") -> Any:

@@ -59,15 +59,14 @@ def products() -> list[Case]:
 
 
 def convolutions() -> list[Case]:
-    """conv1d to conv3d and their transposes."""
+    """conv1d to conv3d, and what is made of them."""
     w1, w2, w3 = floats(6, 4, 3), floats(6, 4, 3, 2), floats(3, 2, 2, 3, 3)
-    u1, u2, u3 = floats(4, 3, 3), floats(4, 3, 3, 2), floats(2, 3, 2, 3, 3)
     dw = floats(4, 1, 3, 3)
     grad = floats(2, 6, 7, 7)
     packed = IMAGE.reshape(2, 2, 2, 7, 6).transpose(0, 1, 3, 4, 2)
     wp = w2.reshape(3, 2, 2, 2, 3, 2).transpose(0, 2, 4, 5, 3, 1)
     yp = t(lambda x, w: F.conv2d(x, w))(IMAGE, w2)
-    full2 = dict(strides=(2, 1), padding=(1, 0, 1, 2), dilation=(1, 2))
+    full2 = {"strides": (2, 1), "padding": (1, 0, 1, 2), "dilation": (1, 2)}
     wide = np.pad(IMAGE, ((0, 0), (0, 0), (1, 1), (0, 2)))
     i8 = ints(1, 4, 5, 5, low=-100, high=100, dtype="int8")
     iw = ints(2, 4, 3, 3, low=-100, high=100, dtype="int8")
@@ -99,8 +98,24 @@ def convolutions() -> list[Case]:
              t(lambda x, w: F.conv2d(x, w, groups=4))(IMAGE, dw).reshape(2, 2, 2, 5, 4)
              .transpose(0, 1, 3, 4, 2)),
         Case("nn.conv3d", relay.nn.conv3d, [VOLUME, w3], t(F.conv3d), 1e-5),
+        Case("nn.conv2d_backward_weight",
+             lambda g, x: relay.nn.conv2d_backward_weight(g, x, padding=1, kernel_size=(3, 2)),
+             [grad, IMAGE], lambda g, x: torch.nn.grad.conv2d_weight(
+                 torch.from_numpy(x), (6, 4, 3, 2), torch.from_numpy(g), padding=1).numpy(), 1e-5),
+        Case("nn.deformable_conv2d",
+             lambda x, o, w: relay.nn.deformable_conv2d(x, o, w), [IMAGE, np.zeros((2, 12, 5, 5),
+                                                                                  "float32"), w2],
+             lambda x, _, w: t(F.conv2d)(x, w)),
+    ]  # fmt: skip
+
+
+def transposed() -> list[Case]:
+    """Transposed convolutions."""
+    u1, u2, u3 = floats(4, 3, 3), floats(4, 3, 3, 2), floats(2, 3, 2, 3, 3)
+    return [
         Case("nn.conv1d_transpose",
-             lambda x, w: relay.nn.conv1d_transpose(x, w, strides=2, output_padding=1), [SIGNAL, u1],
+             lambda x, w: relay.nn.conv1d_transpose(x, w, strides=2, output_padding=1),
+             [SIGNAL, u1],
              t(lambda x, w: F.conv_transpose1d(x, w, stride=2, output_padding=1))),
         Case("nn.conv2d_transpose",
              lambda x, w: relay.nn.conv2d_transpose(x, w, (2, 2), (1, 0), channels=3),
@@ -113,14 +128,6 @@ def convolutions() -> list[Case]:
              [IMAGE, u2], t(lambda x, w: F.conv_transpose2d(x, w, groups=2))),
         Case("nn.conv3d_transpose", lambda x, w: relay.nn.conv3d_transpose(x, w, 2), [VOLUME, u3],
              t(lambda x, w: F.conv_transpose3d(x, w, stride=2))),
-        Case("nn.conv2d_backward_weight",
-             lambda g, x: relay.nn.conv2d_backward_weight(g, x, padding=1, kernel_size=(3, 2)),
-             [grad, IMAGE], lambda g, x: torch.nn.grad.conv2d_weight(
-                 torch.from_numpy(x), (6, 4, 3, 2), torch.from_numpy(g), padding=1).numpy(), 1e-5),
-        Case("nn.deformable_conv2d",
-             lambda x, o, w: relay.nn.deformable_conv2d(x, o, w), [IMAGE, np.zeros((2, 12, 5, 5),
-                                                                                  "float32"), w2],
-             lambda x, _, w: t(F.conv2d)(x, w)),
     ]  # fmt: skip
 
 
@@ -149,7 +156,8 @@ def pooling() -> list[Case]:
         def run(g: Array, x: Array) -> Array:
             v = torch.from_numpy(x).requires_grad_()
             fn(v).backward(torch.from_numpy(g))
-            return v.grad.numpy()
+            found: Array = v.grad.numpy()
+            return found
 
         return run
 
@@ -213,8 +221,10 @@ def losses() -> list[Case]:
     pixels, many = floats(2, 5, 3), ints(2, 3, low=0, high=5, dtype="int64")
 
     def nll(how: str) -> Case:
-        return Case("nn.nll_loss", lambda a, b, c: relay.nn.nll_loss(a, b, c, how, 4), [p, labels, w],
-                    t(lambda a, b, c: F.nll_loss(a, b, c, reduction=how, ignore_index=4)))  # fmt: skip
+        return Case(
+            "nn.nll_loss", lambda a, b, c: relay.nn.nll_loss(a, b, c, how, 4), [p, labels, w],
+            t(lambda a, b, c: F.nll_loss(a, b, c, reduction=how, ignore_index=4)),
+        )  # fmt: skip
 
     return [
         Case("nn.cross_entropy", relay.nn.cross_entropy, [p, y],
@@ -237,7 +247,7 @@ def borders() -> list[Case]:
     spaced[::2, ::3] = floats(2, 3)
     return [
         Case("nn.pad", lambda v: relay.nn.pad(v, pairs, 3), [IMAGE], wide),
-        Case("nn.pad", lambda v, c: relay.nn.pad(v, pairs, c), [IMAGE, np.array(3, "float32")], 
+        Case("nn.pad", lambda v, c: relay.nn.pad(v, pairs, c), [IMAGE, np.array(3, "float32")],
              lambda *_: wide),
         Case("nn.pad", lambda v: relay.nn.pad(v, pairs, pad_mode="edge"), [IMAGE],
              np.pad(IMAGE, pairs, "edge")),
@@ -312,5 +322,6 @@ def images() -> list[Case]:
 
 
 CASES = [
-    *products(), *convolutions(), *pooling(), *norms(), *losses(), *borders(), *images()
+    *products(), *convolutions(), *transposed(), *pooling(), *norms(), *losses(), *borders(),
+    *images(),
 ]  # fmt: skip

@@ -14,8 +14,8 @@ from .support import Array, Case, floats, ints
 
 A, B = floats(3, 4), floats(3, 4, seed=1)
 P, Q = floats(3, 4, low=0.1, high=3), floats(3, 4, seed=2, low=0.5, high=2)
-I, J = ints(3, 4), ints(4, seed=3, low=1, high=9)
-BOOL = I > 0
+N, J = ints(3, 4), ints(4, seed=3, low=1, high=9)
+BOOL = N > 0
 ERF = np.vectorize(math.erf)
 
 
@@ -64,13 +64,13 @@ FLOAT_PAIRS: dict[str, tuple[Callable[..., Any], Array, Array]] = {
 }  # fmt: skip
 
 OTHER_PAIRS: dict[str, tuple[Callable[..., Any], Array, Array]] = {
-    "equal": (np.equal, I, ints(3, 4)), "not_equal": (np.not_equal, I, J),
-    "less": (np.less, I, J), "less_equal": (np.less_equal, I, J), "greater": (np.greater, A, B),
+    "equal": (np.equal, N, ints(3, 4)), "not_equal": (np.not_equal, N, J),
+    "less": (np.less, N, J), "less_equal": (np.less_equal, N, J), "greater": (np.greater, A, B),
     "greater_equal": (np.greater_equal, A, B),
     "logical_and": (np.logical_and, BOOL, A > 0), "logical_or": (np.logical_or, BOOL, A > 0),
-    "logical_xor": (np.logical_xor, BOOL, A > 0), "bitwise_and": (np.bitwise_and, I, J),
-    "bitwise_or": (np.bitwise_or, I, J), "bitwise_xor": (np.bitwise_xor, I, J),
-    "left_shift": (np.left_shift, I, J % 5), "right_shift": (np.right_shift, I, J % 5),
+    "logical_xor": (np.logical_xor, BOOL, A > 0), "bitwise_and": (np.bitwise_and, N, J),
+    "bitwise_or": (np.bitwise_or, N, J), "bitwise_xor": (np.bitwise_xor, N, J),
+    "left_shift": (np.left_shift, N, J % 5), "right_shift": (np.right_shift, N, J % 5),
 }  # fmt: skip
 
 
@@ -96,17 +96,18 @@ def elementwise() -> list[Case]:
         Case("isnan", relay.isnan, [odd], np.isnan), Case("isinf", relay.isinf, [odd], np.isinf),
         Case("isfinite", relay.isfinite, [odd], np.isfinite),
         Case("logical_not", relay.logical_not, [BOOL], np.logical_not),
-        Case("bitwise_not", relay.bitwise_not, [I], np.invert),
-        Case("divide", relay.divide, [I, J], lambda a, b: np.trunc(a / b).astype("int32")),
-        Case("floor_divide", relay.floor_divide, [I, J], np.floor_divide),
-        Case("mod", relay.mod, [I, J], np.fmod), Case("floor_mod", relay.floor_mod, [I, J], np.mod),
-        Case("trunc_divide", relay.trunc_divide, [I, J],
+        Case("bitwise_not", relay.bitwise_not, [N], np.invert),
+        Case("divide", relay.divide, [N, J], lambda a, b: np.trunc(a / b).astype("int32")),
+        Case("floor_divide", relay.floor_divide, [N, J], np.floor_divide),
+        Case("mod", relay.mod, [N, J], np.fmod), Case("floor_mod", relay.floor_mod, [N, J], np.mod),
+        Case("trunc_divide", relay.trunc_divide, [N, J],
              lambda a, b: np.trunc(a / b).astype("int32")),
         Case("cast", lambda x: relay.cast(x, "int32"), [A], lambda x: x.astype("int32")),
-        Case("cast_like", relay.cast_like, [A, I], lambda x, y: x.astype("int32")),
-        Case("reinterpret", lambda x: relay.reinterpret(x, "int32"), [A], lambda x: x.view("int32")),
+        Case("cast_like", relay.cast_like, [A, N], lambda x, y: x.astype("int32")),
+        Case("reinterpret", lambda x: relay.reinterpret(x, "int32"), [A],
+             lambda x: x.view("int32")),
         Case("clip", lambda x: relay.clip(x, -1, 1.5), [A], lambda x: np.clip(x, -1, 1.5)),
-        Case("clip", lambda x: relay.clip(x, 0, 6), [I], lambda x: np.clip(x, 0, 6)),
+        Case("clip", lambda x: relay.clip(x, 0, 6), [N], lambda x: np.clip(x, 0, 6)),
         Case("nn.leaky_relu", lambda x: relay.nn.leaky_relu(x, 0.1), [A],
              f32(lambda x: np.where(x > 0, x, 0.1 * x))),
         Case("nn.prelu", lambda x, a: relay.nn.prelu(x, a, axis=1), [A, Q[0]],
@@ -131,33 +132,36 @@ def elementwise() -> list[Case]:
     ]  # fmt: skip
 
 
+def reduced(name: str, x: Array) -> list[Case]:
+    """A reduction over some axes, over the others, over all."""
+    ours, theirs = op(name), getattr(np, name)
+    return [
+        Case(name, lambda v: ours(v, axis=(0, 2)), [x], f32(lambda v: theirs(v, axis=(0, 2)))),
+        Case(name, lambda v: ours(v, axis=1, keepdims=True, exclude=True), [x],
+             f32(lambda v: theirs(v, axis=(0, 2), keepdims=True))),
+        Case(name, ours, [x], f32(theirs)),
+    ]  # fmt: skip
+
+
 def reductions() -> list[Case]:
     """Reductions, statistics, running sums."""
     x = floats(2, 3, 4)
     b = x > 0
     n = ints(2, 3, 4, low=1, high=4)
-    out = []
+    out: list[Case] = []
     for name in ("sum", "prod", "min", "max", "mean"):
-        fn = getattr(np, name)
-        out += [
-            Case(name, lambda v, o=op(name): o(v, axis=(0, 2)), [x],
-                 f32(lambda v, fn=fn: fn(v, axis=(0, 2)))),
-            Case(name, lambda v, o=op(name): o(v, axis=1, keepdims=True, exclude=True), [x],
-                 f32(lambda v, fn=fn: fn(v, axis=(0, 2), keepdims=True))),
-            Case(name, lambda v, o=op(name): o(v), [x], f32(fn)),
-        ]  # fmt: skip
-    for name in ("argmax", "argmin"):
-        fn = getattr(np, name)
-        out += [
-            Case(name, lambda v, o=op(name): o(v, axis=-1), [x],
-                 lambda v, fn=fn: fn(v, -1).astype("int32")),
-            Case(name, lambda v, o=op(name): o(v, keepdims=True), [x],
-                 lambda v, fn=fn: fn(v).astype("int32").reshape(1, 1, 1)),
-        ]  # fmt: skip
+        out += reduced(name, x)
     return [
         *out,
+        Case("argmax", lambda v: relay.argmax(v, axis=-1), [x],
+             lambda v: v.argmax(-1).astype("int32")),
+        Case("argmax", lambda v: relay.argmax(v, keepdims=True), [x],
+             lambda v: v.argmax().astype("int32").reshape(1, 1, 1)),
+        Case("argmin", lambda v: relay.argmin(v, 0, True), [x],
+             lambda v: v.argmin(0)[None].astype("int32")),
         Case("all", lambda v: relay.all(v, axis=1), [b], lambda v: v.all(1)),
-        Case("any", lambda v: relay.any(v, [0, 1], True), [b], lambda v: v.any((0, 1), keepdims=True)),
+        Case("any", lambda v: relay.any(v, [0, 1], True), [b],
+             lambda v: v.any((0, 1), keepdims=True)),
         Case("cumsum", lambda v: relay.cumsum(v, 1), [n],
              lambda v: np.cumsum(v, 1).astype("int32")),
         Case("cumsum", lambda v: relay.cumsum(v, dtype="int64", exclusive=True), [n],
@@ -192,12 +196,14 @@ def created() -> list[Case]:
         Case("full", lambda: relay.full(1.0, (2, 3), "float32"), [], np.ones((2, 3), "float32")),
         Case("full", lambda v: relay.full(v, (2, 3)), [two], np.full((2, 3), 2, "float32")),
         Case("full", lambda: relay.full(relay.const(7), (2,), "int64"), [], np.full(2, 7)),
-        Case("zeros_like", relay.zeros_like, [I], np.zeros_like),
+        Case("zeros_like", relay.zeros_like, [N], np.zeros_like),
         Case("ones_like", relay.ones_like, [A], np.ones_like),
         Case("full_like", relay.full_like, [A, two], lambda a, _: np.full_like(a, 2)),
         Case("arange", lambda: relay.arange(5), [], np.arange(5, dtype="float32")),
-        Case("arange", lambda: relay.arange(1, 7, 2, "int32"), [], np.arange(1, 7, 2, "int32")),
-        Case("arange", lambda: relay.arange(relay.const(5), relay.const(0), relay.const(-2), "int64"),
+        Case("arange", lambda: relay.arange(1, 7, 2, "int32"), [],
+             np.arange(1, 7, 2, dtype="int32")),
+        Case("arange",
+             lambda: relay.arange(relay.const(5), relay.const(0), relay.const(-2), "int64"),
              [], np.arange(5, 0, -2)),
         Case("one_hot", lambda v, a, b: relay.one_hot(v, a, b, 5, -1, "float32"), [i, five, two],
              eye),
@@ -211,7 +217,8 @@ def created() -> list[Case]:
              lambda a, b: np.meshgrid(a, b)),
         Case("matrix_set_diag", lambda a, b: relay.matrix_set_diag(a, b), [m, floats(2, 4)],
              lambda *_: replaced),
-        Case("trilu", lambda v: relay.trilu(v, relay.const(1), False), [m], lambda v: np.tril(v, 1)),
+        Case("trilu", lambda v: relay.trilu(v, relay.const(1), False), [m],
+             lambda v: np.tril(v, 1)),
         Case("trilu", lambda v, k: relay.trilu(v, k), [m, np.array(-1, "int32")],
              lambda v, _: np.triu(v, -1)),
     ]  # fmt: skip

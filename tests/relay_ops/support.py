@@ -58,7 +58,7 @@ class Case:
         """A function of the inputs."""
         variables = self.variables()
         made = self.results(variables)
-        return relay.Function(variables, made[0] if len(made) == 1 else Tuple(tuple(made)))
+        return Function(tuple(variables), made[0] if len(made) == 1 else Tuple(tuple(made)))
 
     def check(self, results: Sequence[Any]) -> None:
         """Whether results are right."""
@@ -102,7 +102,7 @@ def check_compiled(cases: Sequence[Case]) -> None:
         params += variables
         results += made
         counts.append(len(made))
-    mod = relay.IRModule.from_expr(relay.Function(params, Tuple(tuple(results))))
+    mod = relay.IRModule.from_expr(Function(tuple(params), Tuple(tuple(results))))
     exe = smelt.compile(mod)
     found = [x.numpy() for x in exe(*[x for c in cases for x in c.inputs])]
     at = 0

@@ -6,9 +6,9 @@ import pytest
 
 from smelt.relax.interpret import interpret
 
+from .cases_more import CASES as MORE
 from .cases_moves import CASES as MOVES
 from .cases_plain import CASES as PLAIN
-from .cases_more import CASES as MORE
 from .support import TOGETHER, Case, check_compiled, first_of_each
 
 CASES = [*MOVES, *PLAIN, *MORE]

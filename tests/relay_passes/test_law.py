@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smelt
-from smelt import relay
-from smelt.relax.transform.infer_types import infer_types
+from smelt.relax.transform.infer_module import infer_types
 from smelt.transform import Sequential
 
-from .programs import agree, module
+from .programs import agree, module, relay
 
 T = relay.transform
 

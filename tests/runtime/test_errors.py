@@ -126,8 +126,8 @@ def test_binds(make: Make, inputs: Any, outputs: Any, text: str) -> None:
     ("changes", "text"),
     [
         (
-            {"abi": 2},
-            "add: built for ABI version 2, this runtime has 1; compile the model again",
+            {"abi": 3},
+            "add: built for ABI version 3, this runtime has 2; compile the model again",
         ),
         (
             {"features": ["avx10.9", "sse2"], "target": "llvm -mcpu=future"},

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from smelt.ir.config import CONFIG, ConfigKey
+from smelt.relay import transform
 from smelt.tir.transform import ABSENT
 
 from .support import constructors
@@ -32,6 +33,19 @@ def passes() -> str:
     return "\n".join(["| name | here |", "|---|---|", *lines])
 
 
+def relay() -> str:
+    """Every classic name of Relay's: the level, what it does, or what does its work."""
+    made = {n: getattr(transform, n) for n in transform.__all__ if n in transform.LEVELS}
+    rows = {n: f"{transform.LEVELS[n]} | {_first(f.__doc__)}" for n, f in made.items()}
+    rows |= {n: f" | *not here*: {why}" for n, why in transform.ABSENT.items()}
+    lines = [f"| `{n}` | {rows[n]} |" for n in sorted(rows, key=str.lower)]
+    return "\n".join(["| name | level | here |", "|---|---|---|", *lines])
+
+
+def _first(doc: str | None) -> str:
+    return " ".join(inspect.cleandoc(doc or "").split("\n\n")[0].split()).rstrip(".")
+
+
 def config() -> str:
     """Every key of PassContext's config."""
     lines: list[str] = []
@@ -49,7 +63,7 @@ def _row(key: ConfigKey, name: str) -> str:
 
 def refreshed(page: str) -> str:
     """A page with its tables as they are today."""
-    made = {"passes": passes, "config": config}
+    made = {"passes": passes, "config": config, "relay": relay}
     return BLOCK.sub(lambda m: f"{m[1]}\n{made[m[2]]()}\n\n{m[3]}", page)
 
 

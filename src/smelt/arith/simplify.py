@@ -21,6 +21,7 @@ from smelt.ir.expr import (
     Var,
     cast,
 )
+from smelt.ir.node import postorder
 
 from .bounds import deep, expr_bounds, fits, poly_bounds, residue
 from .context import Context, integer_rule, opaque, rebuild, value_rule
@@ -225,13 +226,19 @@ def decided(cx: Context, e: Expr, c: Expr, a: Expr, b: Expr) -> Expr:
         c = cx.simplify(c)
         if isinstance(c, IntImm):
             return cx.simplify(a if c.value else b)
-        a = _simplified(under(cx, c, True), a)
-        b = _simplified(under(cx, c, False), b)
+        both = type(e) is Select  # computes both branches, whatever the condition says
+        a = _simplified(cx if both and _reads(a) else under(cx, c, True), a)
+        b = _simplified(cx if both and _reads(b) else under(cx, c, False), b)
     finally:
         cx.pending.discard(e)
     if a is b:
         return a
     return Select(c, a, b) if type(e) is Select else Call(a.dtype, "if_then_else", (c, a, b))
+
+
+def _reads(e: Expr) -> bool:
+    """Whether a value is read from somewhere: its index has to be right whenever it is computed."""
+    return any(type(n).__module__ != Expr.__module__ for n in postorder(e))
 
 
 def _simplified(cx: Context, e: Expr) -> Expr:

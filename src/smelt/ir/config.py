@@ -71,6 +71,11 @@ CONFIG: tuple[ConfigKey, ...] = (
         ConfigKey(key, f"see Options.{name}", None, f"Options({name}=...)", lambda v: True)
         for key, name in OPTIONS.items()
     ],
+    _flag(
+        "relay.ToMixedPrecision.keep_orig_output_dtype",
+        False,
+        "ToMixedPrecision leaves the types of results as they are",
+    ),
     ConfigKey(
         "tir.add_lower_pass",
         "a list of pairs (phase 0 to 3, pass)",

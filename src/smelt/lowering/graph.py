@@ -17,14 +17,30 @@ from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, Tu
 from smelt.relax.nodes import Tuple as GraphTuple
 from smelt.relax.nodes import Var as GraphVar
 from smelt.relax.nodes import call as graph_call
-from smelt.relax.views import VIEW_NAMES, View, dense, dense_in_order, is_dense, view_of
+from smelt.relax.views import (
+    VIEW_NAMES,
+    View,
+    dense,
+    dense_in_order,
+    is_dense,
+    transpose_axes,
+    view_of,
+)
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from .called import program_for, stand_in
-from .layout import channel_operands, keeps_channels_last, kernel_order
+from .layout import channel_operands, keeps_channels_last, kernel_order, may_write_rows
 
-__all__ = ["GraphPlan", "Launch", "Place", "Storage", "plan_graph", "symbol_of"]
+__all__ = [
+    "GraphPlan",
+    "Launch",
+    "Place",
+    "Storage",
+    "plan_graph",
+    "symbol_of",
+    "with_flat_results",
+]
 
 
 @dataclass(eq=False)
@@ -190,7 +206,10 @@ class _Planner:
             else (id(source), tuple(range(rank)))
         )
         if origin is not None and isinstance(v.op, Op) and v.op.name == "transpose":
-            self.origin[id(v)] = origin[0], tuple([origin[1][a] for a in v.attrs["axes"]])
+            self.origin[id(v)] = (
+                origin[0],
+                tuple([origin[1][a] for a in transpose_axes(v.attrs, len(origin[1]))]),
+            )
 
     def ask(self, v: Call, source: RelaxExpr) -> None:
         """Restart with the source in the order that makes this value a view, where possible."""
@@ -305,14 +324,15 @@ class _Planner:
     def may_reorder(self, r: RelaxExpr, s: Storage) -> bool:
         """Whether the kernel behind a result should write it row-major itself.
 
-        Cheap ones do; convolutions and their like would lose more than a copy costs.
+        Cheap ones do; most convolutions and their like would lose more than a copy costs.
         """
         made = self.made_by.get(s)
         if made != id(r) or made in self.orders or made in self.refused:
             return False
         if not isinstance(r, Call) or not isinstance(r.op, GlobalVar):
             return False
-        return not keeps_channels_last(self.mod[r.op.name])
+        group = self.mod[r.op.name]
+        return not keeps_channels_last(group) or may_write_rows(group)
 
     def copied(self, r: RelaxExpr, at: Place) -> Storage:
         """A result copied into memory of its own."""
@@ -371,8 +391,28 @@ def _symbols(main: Function) -> list[Var]:
     return list(found)
 
 
+def with_flat_results(mod: IRModule) -> IRModule:
+    """A module whose "main" gives tensors, or a tuple of them, and no tuples inside."""
+    main = mod["main"]
+    items: list[RelaxExpr] = []
+    todo: list[RelaxExpr] = [main.body]
+    while todo:
+        v = todo.pop()
+        if isinstance(v, GraphTuple):
+            todo += reversed(v.items)
+        elif isinstance(v.type, TupleType):
+            todo += [TupleGetItem(v, i) for i in reversed(range(len(v.type.items)))]
+        else:
+            items.append(v)
+    before = main.results()
+    if len(items) == len(before) and all(a is b for a, b in zip(items, before, strict=True)):
+        return mod
+    return mod.with_functions({"main": main.replace(body=GraphTuple(tuple(items)))})
+
+
 def plan_graph(mod: IRModule) -> GraphPlan:
     """The launches of "main", with memory orders settled."""
+    mod = with_flat_results(mod)
     main = mod["main"]
     orders: dict[int, tuple[int, ...]] = {}
     refused: set[int] = set()

@@ -79,6 +79,10 @@ def plain_program(spec: KernelSpec, name: str = "") -> PrimFunc:
     return group_to_prim_func(spec.group, spec.inputs, spec.outputs, name or spec.symbol)
 
 
+UNTILED = 4
+"""Vector registers that level 0 schedules for: one sum at a time, so that loops stay as written."""
+
+
 def scheduled(spec: KernelSpec) -> Schedule:
     """The kernel's program with its default schedule, or that of its operators' own rules."""
     if spec.prepared is not None and spec.prepared.scheduled is not None:
@@ -88,7 +92,7 @@ def scheduled(spec: KernelSpec) -> Schedule:
     hardware = hardware_for(spec.target, spec.cores)
     if spec.opt_level == 0:
         sch = Schedule(func)
-        schedule_fallback(sch, hardware)
+        schedule_fallback(sch, hardware.replace(vector_registers=UNTILED))
         return sch
     return schedule(func, hardware, names)
 

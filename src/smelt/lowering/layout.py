@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.arith import Analyzer
+from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, const
 from smelt.ir.types import TensorType, Type
-from smelt.relax.nodes import Call, Function, values
+from smelt.relax.nodes import Call, Function, tensor_type_of, values
 from smelt.relax.views import View
 from smelt.topi.registry import Op
 
-__all__ = ["channel_operands", "keeps_channels_last", "kernel_order", "memory_order"]
+__all__ = ["channel_operands", "keeps_channels_last", "kernel_order", "may_write_rows",
+           "memory_order"]  # fmt: skip
 
 _SPATIAL = frozenset(
     {
@@ -36,11 +38,31 @@ _SPATIAL = frozenset(
 )
 
 
+_WIDE = 24
+"""Pixels of a row that fill vectors well enough."""
+
+
 def keeps_channels_last(group: Function) -> bool:
     """Whether a kernel is one that runs over channels: convolution, pooling and their like."""
     return any(
         isinstance(v, Call) and isinstance(v.op, Op) and v.op.name in _SPATIAL
         for v in values(group.body)
+    )
+
+
+def may_write_rows(group: Function) -> bool:
+    """Whether a kernel over channels writes a row-major result about as fast as a copy would.
+
+    Convolutions over wide rows whose window moves by one pixel do: they keep neighbouring pixels in
+    a vector. With larger steps those lie apart (measured: 6 times the time, against 0.6 to 1.2).
+    """
+    spatial = [v for v in values(group.body) if isinstance(v, Call) and v.callee in _SPATIAL]
+    windows = [v for v in spatial if v.callee != "batch_norm"]
+    return bool(windows) and all(
+        v.callee == "conv2d"
+        and set(v.attrs["strides"] or (1,)) == {1}
+        and (value_of(tensor_type_of(v).shape[-1]) or 0) >= _WIDE
+        for v in windows
     )
 
 

@@ -26,6 +26,7 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.relax.nodes import Call, Constant, Function, memory_key, values
 from smelt.relax.views import dense
 from smelt.runtime.executable import Executable
+from smelt.runtime.native import ABI_VERSION
 from smelt.target import Target
 from smelt.tir.printer import script
 
@@ -39,7 +40,7 @@ from .external import (
     operators_of,
     wrapper,
 )
-from .graph import GraphPlan, Launch, Place, Storage, plan_graph
+from .graph import GraphPlan, Launch, Place, Storage, plan_graph, with_flat_results
 from .host import ENTRY, PLAN, KernelCall, entry_program, plan_program
 from .kernel import Artifact, KernelSpec, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
@@ -151,6 +152,7 @@ def build_model(
     externals  what back ends made of the external functions, by symbol
     keep       give every result memory of its own, so that it can be read after a run
     """
+    mod = with_flat_results(mod)
     model = compile_graph(mod, target, options, progress, externals, keep=keep)
     weights, places = _weights(model)
     entry = entry_program(model.plan, model.calls, model.memory, places)
@@ -420,14 +422,16 @@ def size_text(e: Expr) -> int | str:
 
 def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -> dict[str, Any]:
     main = mod["main"]
-    names = main.attrs.get("output_names") or [f"output{i}" for i in range(len(main.results()))]
+    names = main.attrs.get("output_names") or ()
+    if len(names) != len(main.results()):  # a tuple that was laid flat has more than were named
+        names = [f"output{i}" for i in range(len(main.results()))]
 
     def tensor(name: str, t: TensorType) -> dict[str, Any]:
         return {"name": name, "dtype": t.dtype, "shape": [size_text(e) for e in t.shape]}
 
     total = model.memory.total
     return {
-        "abi": 1,
+        "abi": ABI_VERSION,
         "name": str(mod.attrs.get("name", "model")),
         "target": str(target),
         "inputs": [tensor(p.name, p.type) for p in main.params],

@@ -17,6 +17,7 @@ from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, const
 from smelt.ir.options import Options
 from smelt.ir.walk import free_vars
 from smelt.runtime.executable import Executable
+from smelt.runtime.native import ABI_VERSION
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
 from smelt.tir.analysis.parallel import check_races
@@ -85,7 +86,7 @@ def _build(
     objects = _objects({f"the host program of {func.name}": host, func.name: ir}, target, options)
     addresses, keep = link_in_process(objects, [ENTRY, PLAN])
     metadata = {
-        "abi": 1,
+        "abi": ABI_VERSION,
         "kind": "program",
         "name": func.name,
         "target": str(target),

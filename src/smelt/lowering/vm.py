@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.ir.errors import CompileError, InternalError
+import numpy as np
+
+from smelt.ir.errors import CompileError, InternalError, Unsupported
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
@@ -39,6 +41,7 @@ from smelt.relax.nodes import (
     Var,
     values,
 )
+from smelt.relax.transform.expand_ops import to_static
 from smelt.relax.transform.infer_module import infer_types, short_text
 from smelt.relax.transform.normal_form import KEPT, inline_functions
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
@@ -49,6 +52,10 @@ from .vm_registers import assigned
 from .vm_segments import Build, Segments, segment_function
 
 __all__ = ["compile_vm", "refuse_control", "vm_construct"]
+
+
+_DEEPEST = 100
+"""Regions inside each other: the compiler recurs into them."""
 
 
 def compile_vm(mod: IRModule, build: Build, entries: Sequence[str] = ("main",)) -> Program:
@@ -78,9 +85,11 @@ def refuse_control(mod: IRModule, what: str) -> None:
 def vm_construct(mod: IRModule) -> str | None:
     """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
     reached = _reached(mod)
-    for name, f in inline_functions(mod).functions.items():
-        kept = not isinstance(f, Function) or any(f.attrs.get(k) for k in KEPT)
-        if kept or name not in reached:
+    functions = inline_functions(mod).functions.items()
+    for name, f in sorted(functions, key=lambda item: item[0] != "main"):
+        if not isinstance(f, Function) or name not in reached:
+            continue
+        if any(f.attrs.get(k) for k in KEPT):
             continue
         for node in values(f.body):
             found = _construct(node, mod)
@@ -99,7 +108,7 @@ def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
             return "a function that calls itself"
         case Call(Constructor()):
             return "a value of a data type"
-        case Call() if is_host_call(node):
+        case Call() if is_host_call(node) and to_static(node) is None:
             return "a tensor whose size only the run tells"
         case Call(GlobalVar() as g):
             f = mod.functions.get(g.name)
@@ -125,6 +134,7 @@ class _Module:
         self.made: list[VMFunction | None] = []
         self.constants: dict[int, tuple[int, Constant]] = {}
         self.wrapped: dict[Constructor, int] = {}
+        self.depth = 0
 
     def program(self) -> Program:
         """Write all functions."""
@@ -133,7 +143,7 @@ class _Module:
         self.globals = {n: self.reserve() for n in self.graph}
         for name, index in self.globals.items():
             _Emitter(self, name, self.graph[name], index, None).write()
-        held = [c.data.numpy() for _, c in sorted(self.constants.values(), key=lambda e: e[0])]
+        held = [np.asarray(c.data) for _, c in sorted(self.constants.values(), key=lambda e: e[0])]
         functions = [f for f in self.made if f is not None]
         return Program(functions, held, self.segments.executables, self.globals)
 
@@ -196,7 +206,7 @@ class _Emitter:
         self.scope = module.scope
         self.code: list[Instruction] = []
         self.count = 0
-        self.params = {p: self.register() for p in f.params}
+        self.params: dict[Node, int] = {p: self.register() for p in f.params}
         self.scopes: list[dict[Node, int]] = [dict(self.params)]
         self.captured: dict[Node, int] = {}
         self.visible: list[set[Var]] = [set(f.params)]
@@ -299,17 +309,25 @@ class _Emitter:
         found = self.reg(root)
         self.code.append(("Ret", found) if result is None else ("Move", result, found))
 
-    def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Var, int]) -> None:
+    def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Node, int]) -> None:
         """Write a region inside this one, which knows some more variables."""
+        self.module.depth += 1
+        if self.module.depth > _DEEPEST:
+            raise Unsupported(
+                f"@{self.name}: more than {_DEEPEST} branches, clauses and closures stand inside "
+                "each other; move the inner ones into a function of the module"
+            )
         self.scopes.append(dict(bound))
-        self.visible.append(set(bound))
+        self.visible.append({v for v in bound if isinstance(v, Var)})
         self.region(root, result)
         self.scopes.pop()
         self.visible.pop()
+        self.module.depth -= 1
 
     def segment(self, operators: Sequence[RelaxExpr], wanted: Sequence[RelaxExpr]) -> None:
         """Write the call of the native code that computes some operators' results."""
-        results = [r for w in wanted for r in _single(w)]
+        parts = {w: _single(w) for w in wanted}
+        results = [r for found in parts.values() for r in found]
         inputs: dict[RelaxExpr, Type] = {}
         own = set(operators)
         for node in operators:
@@ -321,10 +339,10 @@ class _Emitter:
         made = tuple([self.register() for _ in results])
         self.code.append(("InvokeSegment", made, number, places))
         self.scopes[-1].update(zip(results, made, strict=True))
-        for w in wanted:
+        for w, found in parts.items():
             if isinstance(w.type, TupleType):
-                parts = tuple([self.scopes[-1][r] for r in _single(w)])
-                self.scopes[-1][w] = self.emit("AllocTuple", parts)
+                held = tuple([self.scopes[-1][r] for r in found])
+                self.scopes[-1][w] = self.emit("AllocTuple", held)
 
     def opened(self, node: RelaxExpr, t: Type) -> list[int]:
         """The registers of a value's tensors."""
@@ -348,7 +366,7 @@ class _Emitter:
                     told = set(v.type.shape) & left if isinstance(v.type, TensorType) else None
                     if told:
                         found.append((v, v.type))
-                        left -= told  # type: ignore[arg-type]
+                        left -= told
             seen = seen.around
         return found
 
@@ -418,26 +436,33 @@ class _Emitter:
         else:
             data = self.reg(node.data)
             for clause in node.clauses:
-                if self.clause(clause, data, result, end):
+                rest = node.complete and clause is node.clauses[-1]  # whatever comes here fits
+                if self.clause(clause, data, result, end, rest):
                     break
             else:
                 text = f"no clause of {short_text(node)} in {self.name} fits the value"
                 self.code.append(("Fatal", text))
         end.at = len(self.code)
 
-    def clause(self, clause: Clause, data: int, result: int | None, end: _Label) -> bool:
-        """Write a clause; whether every value fits it."""
-        other = _Label()
-        bound: dict[Var, int] = {}
+    def clause(
+        self, clause: Clause, data: int, result: int | None, end: _Label, rest: bool
+    ) -> bool:
+        """Write a clause; whether every value fits it. rest: it is known that all do."""
+        other = None if rest else _Label()
+        bound: dict[Node, int] = {}
         sure = self.test(clause.lhs, data, bound, other)
         self.inner(clause.rhs, result, bound)
         if result is not None and not sure:
             self.code.append(("Goto", end))
-        other.at = len(self.code)
+        if other is not None:
+            other.at = len(self.code)
         return sure
 
-    def test(self, p: Pattern, at: int, bound: dict[Var, int], other: _Label) -> bool:
-        """Write what goes to `other` unless a value fits a pattern; whether every value does."""
+    def test(self, p: Pattern, at: int, bound: dict[Node, int], other: _Label | None) -> bool:
+        """Write what goes to `other` unless a value fits a pattern; whether every value does.
+
+        other  None: it is known that all do
+        """
         match p:
             case PatternVar(var):
                 bound[var] = at
@@ -451,8 +476,8 @@ class _Emitter:
                 return sure
         return True
 
-    def test_tag(self, c: Constructor, at: int, other: _Label) -> bool:
-        if len(self.module.mod.type_data(c.belong_to).constructors) == 1:
+    def test_tag(self, c: Constructor, at: int, other: _Label | None) -> bool:
+        if other is None or len(self.module.mod.type_data(c.belong_to).constructors) == 1:
             return True
         tag = constructor_tag(self.module.mod, c)
         self.code.append(("If", self.emit("GetTag", at), tag, other))
@@ -481,13 +506,13 @@ class _Level:
 
 def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
     """The values of a region in turns of control and operators, all as early as they can."""
-    own = dict.fromkeys(inside)
+    own: dict[Node, None] = dict.fromkeys(inside)
     control_from: dict[Node, int] = {}
     operator_from: dict[Node, int] = {}
     level_of: dict[Node, int] = {}
     for node in inside:
-        needed = scope.needed(node, own)
-        if is_operator(node, scope):
+        needed = scope.needed(node)
+        if _is_inside(node, own, scope):
             level_of[node] = max([operator_from.get(n, 0) for n in needed], default=0)
             control_from[node], operator_from[node] = level_of[node] + 1, level_of[node]
             continue
@@ -497,11 +522,13 @@ def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
         else:
             operator_from[node] = max([operator_from.get(n, 0) for n in needed], default=0)
     levels = [_Level() for _ in range(1 + max(control_from.values(), default=0))]
-    for node, n in level_of.items():
-        (levels[n].operators if is_operator(node, scope) else levels[n].control).append(node)
-    wanted = _wanted(inside, level_of, scope)
-    for node in wanted:
-        levels[level_of[node]].wanted.append(node)
+    for node in inside:
+        if node not in level_of:
+            continue
+        n = level_of[node]
+        (levels[n].operators if _is_inside(node, own, scope) else levels[n].control).append(node)
+    for value in _wanted(inside, level_of, scope):
+        levels[level_of[value]].wanted.append(value)
     return levels
 
 
@@ -509,7 +536,7 @@ def _wanted(
     inside: Sequence[RelaxExpr], level_of: Mapping[Node, int], scope: Scope
 ) -> dict[RelaxExpr, None]:
     """The operators whose results are used outside of their segments."""
-    own = dict.fromkeys(inside)
+    own: dict[Node, None] = dict.fromkeys(inside)
     found: dict[RelaxExpr, None] = {}
 
     def want(node: RelaxExpr, level: int | None) -> None:
@@ -518,20 +545,28 @@ def _wanted(
             n = stack.pop()
             if n not in own:
                 continue
-            if is_operator(n, scope):
+            if _is_inside(n, own, scope):
                 if level is None or level_of[n] != level:
                     found[n] = None
             elif not _is_control(n):
                 stack += operands(n, scope)
 
     for node in inside:
-        if is_operator(node, scope) or _is_control(node):
-            level = level_of[node] if is_operator(node, scope) else None
-            for n in scope.needed(node, own):
+        operator = _is_inside(node, own, scope)
+        if operator or _is_control(node):
+            level = level_of[node] if operator else None
+            for n in scope.needed(node):
                 want(n, level)
     for node in inside[-1:]:  # the region's value
         want(node, None)
     return found
+
+
+def _is_inside(node: Node, own: Mapping[Node, object], scope: Scope) -> bool:
+    """Whether a value is an operator's, or an item of one that the same region computes."""
+    if isinstance(node, TupleGetItem) and node.value not in own:
+        return False
+    return is_operator(node, scope)
 
 
 def _name_of(node: Call) -> str:

@@ -42,6 +42,7 @@ class Scope:
         self.own: dict[Var, Function] = {}
         self.self_of: dict[Function, Var] = {}
         self.branches: set[Node] = set()
+        self._needed: dict[Node, list[RelaxExpr]] = {}
         self._free: dict[Node, frozenset[Var]] = {}
         self._reach: dict[Node, dict[Node, None]] = {}
 
@@ -117,7 +118,25 @@ class Scope:
                 break
             for n in self._outermost(root, shared):
                 add(n)
+        self._needed = {n: operands(n, self) + self._used(n, inside, known) for n in inside}
         return _sorted(root, inside, self)
+
+    def _used(
+        self, node: Node, inside: Mapping[Node, None], known: Callable[[Node], bool]
+    ) -> list[RelaxExpr]:
+        """What the regions of a value use of the region around."""
+        found: dict[RelaxExpr, None] = {}
+
+        def stop(n: Node) -> bool:
+            if n in inside and isinstance(n, RelaxExpr):
+                found[n] = None
+                return True
+            return known(n)
+
+        for region in regions_of(node):
+            for _ in self._whole(region, stop):
+                pass
+        return [n for n in found if n is not node]
 
     def _whole(self, root: RelaxExpr, stop: Callable[[Node], bool]) -> Iterator[RelaxExpr]:
         """Everything below a root, inner regions included, up to where it stops."""
@@ -141,12 +160,10 @@ class Scope:
                 below.update(self._whole(node, below.__contains__))
         return tops
 
-    def needed(self, node: Node, inside: Mapping[Node, object]) -> list[RelaxExpr]:
-        """What has to be computed before a value: its operands, and what its regions use."""
-        found = operands(node, self)
-        for region in regions_of(node):
-            found += [n for n in self.reach(region) if n in inside and n is not node]  # type: ignore[misc]
-        return found
+    def needed(self, node: Node) -> list[RelaxExpr]:
+        """What has to be computed before a value of the region placed last: its operands, and what
+        its regions use."""
+        return self._needed[node]
 
 
 _NOTHING: frozenset[Var] = frozenset()
@@ -219,5 +236,5 @@ def _sorted(root: RelaxExpr, inside: Mapping[Node, None], scope: Scope) -> list[
         elif node not in begun and node in inside:
             begun.add(node)
             stack.append((node, True))
-            stack += [(n, False) for n in reversed(scope.needed(node, inside))]
+            stack += [(n, False) for n in reversed(scope.needed(node))]
     return list(done)

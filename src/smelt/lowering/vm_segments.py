@@ -13,7 +13,8 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
+from smelt.ir.node import Node, postorder
+from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.equal import structural_equal
@@ -65,23 +66,16 @@ class Segments:
 
 
 def _calls(f: Function) -> list[Call]:
-    found, stack, seen = [], [f.body], set()
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, Call):
-            found.append(node)
-        stack += [c for c in node.children() if isinstance(c, RelaxExpr)]
-    return found
+    return [n for n in postorder(f.body) if isinstance(n, Call)]
 
 
 def _form(f: Function) -> str:
     """Equal for equal functions, and seldom for others."""
+    small = [n.data for n in postorder(f.body) if isinstance(n, Constant) and n.data.size < 9]
+    numbers = sorted([c.tobytes() for c in small])
     ops = sorted([c.op.name for c in _calls(f) if not isinstance(c.op, RelaxExpr)])
     shapes = [[getattr(e, "value", "?") for e in p.type.shape] for p in f.params]  # type: ignore[attr-defined]
-    return f"{ops} {shapes} {[p.type.dtype for p in f.params]}"  # type: ignore[attr-defined]
+    return f"{numbers} {ops} {shapes} {[p.type.dtype for p in f.params]}"  # type: ignore[attr-defined]
 
 
 def leaves(t: Type) -> int:
@@ -123,19 +117,21 @@ def segment_function(
 
 
 class _Renamed:
-    """The sizes of a segment: under names of its own, since the host program knows them by name.
+    """The sizes of a segment: no two under one name, since the host program knows them by name.
 
     Extents that no input tells become sizes too.
     """
 
     def __init__(self, told: set[SizeVar]) -> None:
         self.told = told
+        self.names: set[str] = set()
         self.sizes: dict[Expr, SizeVar] = {}
 
     def size(self, e: Expr) -> SizeVar:
         """The segment's size for a size or an extent."""
         if e not in self.sizes:
-            self.sizes[e] = SizeVar(f"n{len(self.sizes)}", INDEX)
+            name = fresh_name(e.name if isinstance(e, SizeVar) else "n", self.names)
+            self.sizes[e] = SizeVar(name, INDEX)
         return self.sizes[e]
 
     def inside(self, e: Expr) -> Expr:
@@ -154,6 +150,13 @@ class _Renamed:
         """A tensor's type with its extents told by itself or others."""
         assert isinstance(t, TensorType)
         return TensorType(tuple([self.extent(e) for e in t.shape]), t.dtype)
+
+    def result(self, t: Type) -> Type:
+        """A result's type in the segment's sizes."""
+        if isinstance(t, TupleType):
+            return TupleType(tuple([self.result(i) for i in t.items]))
+        assert isinstance(t, TensorType)
+        return TensorType(tuple([self.attr(e) for e in t.shape]), t.dtype)
 
     def attr(self, value: Any) -> Any:
         """An attribute in the segment's sizes."""
@@ -237,9 +240,11 @@ def _copied(node: RelaxExpr, made: Mapping[Node, RelaxExpr], renamed: _Renamed) 
     new = node.with_children(lambda c: made.get(c, c))
     if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
         return new.value.items[new.index]
-    if not isinstance(new, Call) or isinstance(new.op, RelaxExpr):
+    if not isinstance(new, Call):
         return new
+    if isinstance(new.op, RelaxExpr):  # a function of the module that is a kernel by itself
+        return new.replace(type=renamed.result(new.type))
     if needs_values(new):  # by constants: the operator is then one of known sizes
-        return new.op.expand(new)  # type: ignore[no-any-return, union-attr]
+        return new.op.expand(new)  # type: ignore[no-any-return, attr-defined]
     attrs = {k: renamed.attr(v) for k, v in new.attrs.items()}
     return call(new.op, *new.args, name=new.name, **attrs)

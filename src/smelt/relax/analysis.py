@@ -12,6 +12,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 
+from .adt import Match
 from .nodes import (
     Call,
     Constant,
@@ -30,7 +31,7 @@ from .nodes import free_vars as free
 from .shapes import apart, sizes_in
 from .verify import verify
 
-__all__ = ["BaseCheckResult", "all_global_vars", "all_vars", "bound_vars",
+__all__ = ["BaseCheckResult", "all_global_vars", "all_vars", "binders", "bound_vars",
            "computable_at_compile_time", "contains_impure_call",
            "definable_tir_vars_in_struct_info", "direct_parts", "free_symbolic_vars",
            "free_vars", "get_var2val", "name_to_binding", "parts", "post_order_visit",
@@ -73,8 +74,10 @@ def direct_parts(node: Any) -> list[Any]:
             return [condition, yes.body, no.body]
         case MatchCast(value):
             return [value]
+        case Match(data, clauses):
+            return [data, *[c.rhs for c in clauses]]
         case Node():
-            return list(node.children())
+            return [c for c in node.children() if not isinstance(c, Type)]
     return []
 
 
@@ -92,14 +95,23 @@ def free_vars(expr: Any) -> list[Var]:
 
 
 def bound_vars(expr: Any) -> list[Var]:
-    """Variables that a function or a Let in the expression binds, in order."""
+    """Variables that a function, a Let or a clause in the expression binds, in order."""
     found: dict[Var, None] = {}
     for part in parts(expr):
-        if isinstance(part, Function):
-            found.update(dict.fromkeys(part.params))
-        elif isinstance(part, Let):
-            found[part.var] = None
+        found.update(dict.fromkeys(binders(part)))
     return list(found)
+
+
+def binders(part: Any) -> list[Var]:
+    """The variables that a value binds itself."""
+    match part:
+        case Function(params):
+            return list(params)
+        case Let(var):
+            return [var]
+        case Match(clauses=clauses):
+            return [v for c in clauses for p in postorder(c.lhs) for v in getattr(p, "binds", ())]
+    return []
 
 
 def all_global_vars(expr: Any) -> list[GlobalVar]:

@@ -18,6 +18,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.types import FuncType, TensorType, TupleType, Type
 from smelt.topi.registry import Op
 
+from .adt import Clause, Constructor, Match
 from .nodes import (
     Call,
     Constant,
@@ -39,6 +40,8 @@ __all__ = ["ExprFunctor", "ExprMutator", "ExprRewriter", "ExprVisitor", "MixedMo
 
 _METHODS: dict[type, str] = {
     Call: "visit_call",
+    Constructor: "visit_constructor",
+    Match: "visit_match",
     Constant: "visit_constant",
     Function: "visit_function",
     GlobalVar: "visit_global_var",
@@ -76,14 +79,17 @@ def _before(e: Any) -> list[Any]:
             return [var, *([] if isinstance(value, Function) else [value]), body]
         case If(condition):
             return [condition]
+        case Match(data):
+            return [data]
     return []
 
 
 class ExprFunctor:
     """Calls the method for the kind of a value, and remembers what it gave.
 
-    The methods: visit_call, visit_constant, visit_function, visit_global_var, visit_if, visit_let,
-    visit_match_cast, visit_op, visit_tuple, visit_tuple_getitem, visit_var.
+    The methods: visit_call, visit_constant, visit_constructor, visit_function, visit_global_var,
+    visit_if, visit_let, visit_match, visit_match_cast, visit_op, visit_tuple,
+    visit_tuple_getitem, visit_var.
     """
 
     def __init__(self) -> None:
@@ -109,10 +115,9 @@ class ExprFunctor:
     def _missing(self, e: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no {_method(e)}")
 
-    visit_call = visit_constant = visit_function = visit_global_var = visit_if = _missing
-    visit_let = visit_match_cast = visit_op = visit_tuple = visit_tuple_getitem = visit_var = (
-        _missing
-    )
+    visit_call = visit_constant = visit_constructor = visit_function = _missing
+    visit_global_var = visit_if = visit_let = visit_match = visit_op = _missing
+    visit_match_cast = visit_tuple = visit_tuple_getitem = visit_var = _missing
 
 
 class ExprVisitor(ExprFunctor):
@@ -155,6 +160,15 @@ class ExprVisitor(ExprFunctor):
         for p in f.params:
             self.visit(p)
         self.visit(f.body)
+
+    def visit_match(self, m: Match) -> Any:
+        """The data and the clauses' values."""
+        self.visit(m.data)
+        for c in m.clauses:
+            self.visit(c.rhs)
+
+    def visit_constructor(self, con: Constructor) -> Any:
+        """A constructor of a data type."""
 
     def visit_var(self, var: Var) -> Any:
         """A variable."""
@@ -218,6 +232,21 @@ class ExprMutator(ExprFunctor):
         body = self.visit(f.body)
         same = body is f.body and all(a is b for a, b in zip(params, f.params, strict=True))
         return f if same else Function(params, body, f.attrs)
+
+    def visit_match(self, m: Match) -> Any:
+        """The Match on new data, with the clauses' new values."""
+        data = self.visit(m.data)
+        clauses = tuple([self._clause(c) for c in m.clauses])
+        same = all(a is b for a, b in zip(clauses, m.clauses, strict=True))
+        return m if same and data is m.data else m.replace(data=data, clauses=clauses)
+
+    def _clause(self, c: Clause) -> Clause:
+        value = self.visit(c.rhs)
+        return c if value is c.rhs else c.replace(rhs=value)
+
+    def visit_constructor(self, con: Constructor) -> Any:
+        """The constructor."""
+        return con
 
     def visit_var(self, var: Var) -> Any:
         """The variable."""

@@ -131,7 +131,7 @@ class GraphOp(Op):
     def normalize(self, attrs: Attrs) -> dict[str, Any]:
         """All attributes in declared order, in the form that calls hold."""
         full = super().normalize(attrs)
-        return full if self.prepare is None else self.prepare(full)
+        return full if self.prepare is None else self._named(self.prepare, full)
 
     def instance(self, types: Sequence[Type | None], attrs: Attrs) -> Any:
         """The expansion for operands of these types (None = operand left out)."""
@@ -170,13 +170,17 @@ class GraphOp(Op):
         return GraphOpInstance(params, self._body(params, attrs), self.fixed_kind)
 
     def _body(self, args: Sequence[RelaxExpr | None], attrs: Attrs) -> RelaxExpr:
+        made = self._named(self.fn, *args, **attrs)
+        return Tuple(tuple(made)) if isinstance(made, list | tuple) else made
+
+    def _named(self, fn: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+        """What a function gives; its errors name the operator."""
         try:
-            made = self.fn(*args, **attrs)
+            return fn(*args, **attrs)
         except SmeltError as e:
             if str(e).startswith(self.name + ":"):
                 raise
             raise type(e)(f"{self.name}: {e}") from e
-        return Tuple(tuple(made)) if isinstance(made, list | tuple) else made
 
 
 def _kind(body: RelaxExpr) -> str:

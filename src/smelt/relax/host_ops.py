@@ -58,7 +58,7 @@ def call_type(node: Call, types: Sequence[Type | None], size: Size) -> Type:
         return HOST_TYPES[op.name](types, node.attrs, size)
     given = tuple(
         [
-            a if a is None or isinstance(a, Constant) else Var("x", t)
+            a if t is None or isinstance(a, Constant) else Var("x", t)
             for a, t in zip(node.args, types, strict=True)
         ]
     )

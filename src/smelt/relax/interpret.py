@@ -26,6 +26,7 @@ from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars, substitute
 from smelt.runtime.container import ADT
+from smelt.te.prim_func import create_prim_func
 from smelt.tir.interpret import interpret as run_program
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
@@ -95,6 +96,8 @@ def interpret(function: Function, *inputs: Any, module: IRModule | None = None) 
 def evaluate_op(op: Op, args: Iterable[Array | None], attrs: Mapping[str, Any]) -> Any:
     """One operator in numpy: an array, or a tuple where it has several results."""
     fn = NUMPY_OPS.get(op.name)
+    if fn is None and op.custom:
+        return _by_definition(op, list(args), attrs)
     if fn is None:
         raise Unsupported(f"{op.name} has no implementation in numpy")
     result = fn(*args, **op.normalize(attrs))
@@ -167,6 +170,26 @@ def _tag(c: Constructor, module: IRModule | None) -> int:
     if module is None:
         raise TypeMismatch(f"the constructor {c.name} is called, but no module is given")
     return constructor_tag(module, c)
+
+
+def _by_definition(op: Op, args: list[Array | None], attrs: Mapping[str, Any]) -> Any:
+    """A user's own operator has one definition only: its tensor expression, interpreted."""
+    types = [
+        None if a is None else tensor_type(a.shape, dt.from_numpy(np.asarray(a).dtype))
+        for a in args
+    ]
+    made = op.instance(types, op.normalize(attrs))
+    inputs = [t for t in made.inputs if t is not None]
+    known = dict(zip(inputs, [np.array(a, order="C") for a in args if a is not None], strict=True))
+    outputs = [t for t in dict.fromkeys(made.outputs) if t not in known]
+    results = {
+        t: np.zeros([_number(e, {}) for e in t.shape], dt.to_numpy(t.dtype)) for t in outputs
+    }
+    if outputs:
+        program = create_prim_func([*inputs, *outputs], op.name)
+        run_program(program, *known.values(), *results.values())
+    found = [known[t] if t in known else results[t] for t in made.outputs]
+    return tuple(found) if len(found) > 1 else found[0]
 
 
 # ---------------------------------------------------------------------------------------- sizes

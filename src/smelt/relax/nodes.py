@@ -78,6 +78,9 @@ class ConstantArray(np.ndarray):
     def __array_wrap__(self, made: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return made[()] if return_scalar else np.asarray(made)
 
+    def __repr__(self) -> str:
+        return repr(self.numpy())
+
     def numpy(self) -> np.ndarray:
         """The plain array; the memory is the same."""
         return self.view(np.ndarray)

@@ -153,7 +153,7 @@ TESTS: dict[str, Callable[..., Any]] = {
     "logical_or": np.logical_or, "logical_xor": np.logical_xor,
     "isnan": lambda x: np.isnan(widened(x)), "isinf": _isinf,
     "isfinite": lambda x: np.isfinite(widened(x)),
-    "reinterpret": lambda x, dtype: np.ascontiguousarray(x).view(to_numpy(dtype)),
+    "reinterpret": lambda x, dtype: np.asarray(x, order="C").view(to_numpy(dtype)),
     "where": lambda c, a, b: np.where(c, a, b),
 }  # fmt: skip
 

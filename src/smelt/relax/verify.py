@@ -105,6 +105,7 @@ class _Verifier:
 
     def __init__(self, name: str, module: IRModule) -> None:
         self.name, self.module = name, module
+        self.seen: dict[Node, list[set[Var]]] = {}
         self.introduced: set[Any] = set()
 
     def fail(self, node: Node | None, message: str) -> NoReturn:
@@ -191,22 +192,34 @@ class _Verifier:
             case GlobalVar() if node.name not in self.module:
                 self.fail(node, f"the module has no function {node.name!r}")
             case Match():
-                self.match(node, variables)
+                if self.fresh(node, variables):
+                    self.match(node, variables)
             case Call(RelaxExpr() as closure):
                 self.closure_call(node, closure)
             case Call():
                 self.call(node)
             case Function():
-                self.function(node, variables)
+                if self.fresh(node, variables):
+                    self.function(node, variables)
             case Let():
-                self.let(node, variables)
+                if self.fresh(node, variables):
+                    self.let(node, variables)
             case TupleGetItem(value, index):
                 t = value.type
                 whole = isinstance(t, TupleType) and 0 <= index < len(t.items)
                 if not whole and not isinstance(t, IncompleteType):
                     self.fail(node, f"item {index} of a value of type {show_type(t)}")
             case If():
-                self.branch(node, variables)
+                if self.fresh(node, variables):
+                    self.branch(node, variables)
+
+    def fresh(self, node: RelaxExpr, variables: set[Var]) -> bool:
+        """Whether the inside of a value has not been looked at where as few variables are known."""
+        before = self.seen.setdefault(node, [])
+        if any(known <= variables for known in before):
+            return False
+        before.append(set(variables))
+        return True
 
     def check_sizes(self, node: RelaxExpr, sizes: set[Any]) -> None:
         """Symbolic sizes come from the parameters."""

@@ -13,7 +13,7 @@ from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Expr, IntImm, const, convert
 from smelt.ir.node import Node
 
-__all__ = ["VIEW_OPS", "View", "dense", "dense_in_order", "is_dense", "view_of"]
+__all__ = ["VIEW_OPS", "View", "dense", "dense_in_order", "is_dense", "transpose_axes", "view_of"]
 
 
 class View(Node):
@@ -129,8 +129,14 @@ def _smaller(a: Expr, b: Expr, more_old: bool, more_new: bool) -> bool | None:
     return False if more_new else True if more_old else None
 
 
-def _transpose(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
+def transpose_axes(attrs: Any, rank: int) -> tuple[int, ...]:
+    """The order of dimensions that a transpose asks for; None reverses them."""
     axes = attrs["axes"]
+    return tuple(range(rank - 1, -1, -1)) if axes is None else tuple([a % rank for a in axes])
+
+
+def _transpose(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
+    axes = transpose_axes(attrs, len(view.shape))
     return View(
         tuple([view.shape[a] for a in axes]), tuple([view.strides[a] for a in axes]), view.offset
     )
@@ -138,8 +144,9 @@ def _transpose(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
 
 def _slice(view: View, attrs: Any, analyzer: Analyzer) -> View | None:
     shape, strides, offset = list(view.shape), list(view.strides), view.offset
+    steps = attrs["strides"] or (1,) * len(attrs["axes"])
     for axis, begin, end, step in zip(
-        attrs["axes"], attrs["begin"], attrs["end"], attrs["strides"], strict=True
+        attrs["axes"], attrs["begin"], attrs["end"], steps, strict=True
     ):
         if not isinstance(step, int) or step < 1:
             return None

@@ -23,6 +23,8 @@ from . import (
     ops,
     parser,
     prelude,
+    qnn,
+    testing,
     transform,
     ty,
     vm,
@@ -80,7 +82,7 @@ TupleType: _Any = ty.TupleType
 Type: _Any = ty.Type
 
 nn, image, vision = op.nn, op.image, op.vision
-random, annotation = op.random, op.annotation
+random, annotation, dyn = op.random, op.annotation, op.dyn
 
 __all__ = [
     "Any",
@@ -133,6 +135,7 @@ __all__ = [
     "build",
     "const",
     "create_executor",
+    "dyn",
     "expr",
     "expr_functor",
     "fromtext",
@@ -145,8 +148,10 @@ __all__ = [
     "parse_expr",
     "parser",
     "prelude",
+    "qnn",
     "save_param_dict",
     "scalar_type",
+    "testing",
     "transform",
     "ty",
     "var",

@@ -12,8 +12,11 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.walk import free_vars as sizes_of
+from smelt.relax.adt import Clause, Match
+from smelt.relax.adt import unmatched_cases as missing_cases
 from smelt.relax.analysis import (
     all_vars,
+    binders,
     bound_vars,
     direct_parts,
     free_vars,
@@ -30,7 +33,7 @@ from smelt.relax.nodes import (
     TupleGetItem,
     Var,
 )
-from smelt.relax.transform.normal_forms import to_basic_blocks
+from smelt.relax.transform.let_form import to_basic_blocks
 from smelt.topi.registry import Op
 from smelt.transform import PassContext
 
@@ -44,7 +47,7 @@ __all__ = ["all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_
            "count_ops", "detect_feature", "extract_fused_functions", "extract_intermdeiate_expr",
            "extract_intermediate_expr", "free_type_vars", "free_vars", "get_total_mac_number",
            "list_fake_quantized_op_freqs", "list_op_freqs", "post_order_visit",
-           "search_fc_transpose", "well_formed"]  # fmt: skip
+           "search_fc_transpose", "unmatched_cases", "well_formed"]  # fmt: skip
 
 
 def _function_of(given: Any) -> Any:
@@ -92,13 +95,10 @@ def all_dtypes(expr: Any) -> set[str]:
 def well_formed(expr: Any) -> bool:
     """Whether each variable is bound once, and used only below where it is bound."""
     expr = _function_of(expr)
-    binders = Counter[Var]()
+    counts = Counter[Var]()
     for part in parts(expr):
-        if isinstance(part, Function):
-            binders.update(part.params)
-        elif isinstance(part, Let):
-            binders[part.var] += 1
-    if any(count > 1 for count in binders.values()):
+        counts.update(binders(part))
+    if any(count > 1 for count in counts.values()):
         return False
     outside = set(free_vars(expr))
     if isinstance(expr, Function) and outside:
@@ -116,6 +116,9 @@ def _escaping(expr: Any, outside: set[Var]) -> bool:
                 needs[node] = frozenset([node])
             case Function(params):
                 needs[node] = below - set(params)
+            case Clause(lhs, rhs):
+                own = {v for p in postorder(lhs) for v in getattr(p, "binds", ())}
+                needs[node] = needs[rhs] - own
             case Let(var, value, body):
                 inner = needs[value] - {var} if isinstance(value, Function) else needs[value]
                 needs[node] = inner | (needs[body] - {var})
@@ -263,6 +266,11 @@ def search_fc_transpose(expr: Any) -> list[str]:
     return list(found)
 
 
+def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Any]:
+    """Patterns of values that no clause of a Match is for; mod: where its data types are."""
+    return list(missing_cases(match, mod or IRModule()))
+
+
 def detect_feature(a: Any, b: Any = None) -> set[str]:
     """The kinds of expressions that a program uses, by the names of their classes.
 
@@ -329,7 +337,6 @@ def _functions_of(mod: IRModule) -> list[Function]:
 _ELSEWHERE = {
     "context_analysis": "a program runs on one device, the target's",
     "get_calibration_data": "build the module that extract_intermediate_expr gives, and run it",
-    "unmatched_cases": "data types and Match belong to the virtual machine",
     "type_check": "relay.transform.InferType checks all types",
     "kind_check": "types are built from known kinds only",
 }

@@ -18,8 +18,6 @@ from smelt.lowering.model import build_model
 from smelt.lowering.vm import refuse_control
 from smelt.pipeline import as_target, optimize
 from smelt.relax import nodes as relax
-from smelt.relax.transform.expand_ops import expand_ops
-from smelt.relax.transform.normal_form import inline_functions
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.target import Target
 from smelt.transform import PassContext
@@ -71,11 +69,11 @@ def build(
     if mod_name != "default":
         plain.attrs["name"] = mod_name
     plain = bind_params(plain, params or {})
-    refuse_control(plain, "the graph executor")
+    refuse_control(plain, f"the {form.name} executor")
     if context.plain:
         fused = optimize(plain, context.options)
     else:
-        fused = expand_ops(inline_functions(plain))
+        fused = plain
         for step in build_steps(context):
             fused = step(fused)
     resolved = resolve(made)

@@ -1,8 +1,8 @@
 """Relay's pattern language: smelt's own, with operators looked up under their Relay names.
 
-    conv = is_op("nn.conv2d")(wildcard(), wildcard())
-    relu = is_op("nn.relu")(is_op("nn.bias_add")(conv, wildcard()))
-    relu.match(expr), relu.partition(expr), rewrite(MyCallback(), expr)
+conv = is_op("nn.conv2d")(wildcard(), wildcard())
+relu = is_op("nn.relu")(is_op("nn.bias_add")(conv, wildcard()))
+relu.match(expr), relu.partition(expr), rewrite(MyCallback(), expr)
 """
 
 from __future__ import annotations

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from smelt.ir.errors import SmeltError
+import numpy as np
+
+from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
@@ -25,115 +27,84 @@ __all__ = ["lift"]
 Described = tuple[str, dict[str, Any]]
 
 _PLAIN = (
-    "subtract",
-    "multiply",
-    "divide",
-    "floor_divide",
-    "power",
-    "minimum",
-    "maximum",
-    "equal",
-    "not_equal",
-    "less",
-    "less_equal",
-    "greater",
-    "greater_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "left_shift",
-    "right_shift",
-    "where",
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "floor",
-    "ceil",
-    "trunc",
-    "round",
-    "abs",
-    "negative",
-    "sign",
-    "logical_not",
-    "bitwise_not",
-    "isnan",
-    "isinf",
-)
+    "subtract", "multiply", "divide", "floor_divide", "power", "minimum", "maximum", "equal",
+    "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
+    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "where",
+    "exp", "log", "log2", "log10", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "tan",
+    "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc",
+    "abs", "negative", "sign", "logical_not", "bitwise_not", "isnan", "isfinite", "fast_exp",
+    "fast_tanh", "fast_erf", "invert_permutation",
+)  # fmt: skip
 
 _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     # smelt's operator: (Relay's name, {smelt's attribute: Relay's})
     **{name: (name, {}) for name in _PLAIN},
+    **{
+        name: (name, {"axes": "axis", "keepdims": "keepdims"})
+        for name in ("sum", "prod", "min", "all", "any")
+    },
     "mod": ("floor_mod", {}),
     "fmod": ("mod", {}),
+    "round": ("round", {}),
+    "isinf": ("isinf", {}),
     "identity": ("copy", {}),
-    "cast": ("cast", {"dtype": "dtype"}),
+    "cast": ("cast", {}),
+    "reinterpret": ("reinterpret", {}),
     "relu": ("nn.relu", {}),
-    "leaky_relu": ("nn.leaky_relu", {"alpha": "alpha"}),
-    "clip": ("clip", {"min": "a_min", "max": "a_max"}),
-    "softmax": ("nn.softmax", {"axis": "axis"}),
-    "log_softmax": ("nn.log_softmax", {"axis": "axis"}),
-    "layer_norm": ("nn.layer_norm", {"axis": "axis", "epsilon": "epsilon"}),
-    "cumsum": ("cumsum", {"axis": "axis", "exclusive": "exclusive", "reverse": "reverse"}),
-    "argmax": (
-        "argmax",
-        {"axis": "axis", "keepdims": "keepdims", "select_last_index": "select_last_index"},
-    ),
-    "argmin": (
-        "argmin",
-        {"axis": "axis", "keepdims": "keepdims", "select_last_index": "select_last_index"},
-    ),
-    "sum": ("sum", {"axes": "axis", "keepdims": "keepdims"}),
-    "prod": ("prod", {"axes": "axis", "keepdims": "keepdims"}),
-    "min": ("min", {"axes": "axis", "keepdims": "keepdims"}),
-    "all": ("all", {"axes": "axis", "keepdims": "keepdims"}),
-    "any": ("any", {"axes": "axis", "keepdims": "keepdims"}),
-    "gather": ("take", {"axis": "axis"}),
-    "gather_elements": ("gather", {"axis": "axis"}),
-    "gather_nd": ("gather_nd", {"batch_dims": "batch_dims"}),
-    "scatter_elements": ("scatter_elements", {"axis": "axis", "reduction": "reduction"}),
-    "scatter_nd": ("scatter_nd", {"reduction": "mode"}),
-    "transpose": ("transpose", {"axes": "axes"}),
+    "leaky_relu": ("nn.leaky_relu", {}),
+    "softmax": ("nn.softmax", {}),
+    "log_softmax": ("nn.log_softmax", {}),
+    "layer_norm": ("nn.layer_norm", {}),
+    "instance_norm": ("nn.instance_norm", {}),
+    "group_norm": ("nn.group_norm", {"groups": "num_groups"}),
+    "lrn": ("nn.lrn", {}),
+    "cumsum": ("cumsum", {}),
+    "cumprod": ("cumprod", {}),
+    "gather_elements": ("gather", {}),
+    "scatter_elements": ("scatter_elements", {}),
+    "transpose": ("transpose", {}),
     "squeeze": ("squeeze", {"axes": "axis"}),
-    "broadcast_to": ("broadcast_to", {"shape": "shape"}),
-    "concat": ("concatenate", {"axis": "axis"}),
-    "strided_slice": (
-        "strided_slice",
-        {"begin": "begin", "end": "end", "strides": "strides", "axes": "axes"},
-    ),
-    "flip": ("reverse", {"axes": "axis"}),
+    "broadcast_to": ("broadcast_to", {}),
+    "concat": ("concatenate", {}),
     "tile": ("tile", {"repeats": "reps"}),
-    "depth_to_space": ("nn.depth_to_space", {"block": "block_size", "mode": "mode"}),
+    "depth_to_space": ("nn.depth_to_space", {"block": "block_size"}),
     "space_to_depth": ("nn.space_to_depth", {"block": "block_size"}),
-    "trilu": ("trilu", {"k": "k", "upper": "upper"}),
-    "full": ("full", {"value": "fill_value", "shape": "shape", "dtype": "dtype"}),
-    "arange": (
-        "arange",
-        {"start": "start", "step": "step", "count": "count", "dtype": "dtype"},
-    ),
-    "one_hot": (
-        "one_hot",
-        {"depth": "depth", "axis": "axis", "on_value": "on_value", "off_value": "off_value",
-         "dtype": "dtype"},
-    ),
-}  # fmt: skip
+    "sequence_mask": ("sequence_mask", {}),
+    "reverse_sequence": ("reverse_sequence", {}),
+    "matrix_set_diag": ("matrix_set_diag", {}),
+    "searchsorted": ("searchsorted", {}),
+    "dilate": ("nn.dilate", {"value": "dilation_value"}),
+    "fixed_point_multiply": ("fixed_point_multiply", {}),
+    "fixed_point_multiply_per_axis": ("fixed_point_multiply_per_axis", {}),
+    "sparse_dense": ("nn.sparse_dense", {}),
+    "sparse_add": ("nn.sparse_add", {}),
+    "dft": ("dft", {}),
+    "threefry_split": ("random.threefry_split", {}),
+    "threefry_generate": ("random.threefry_generate", {"shape": "out_shape"}),
+    "uniform": ("random.uniform", {"shape": "out_shape", "dtype": "out_dtype"}),
+    "normal": ("random.normal", {"shape": "out_shape", "dtype": "out_dtype"}),
+    "roi_pool": ("vision.roi_pool", {"size": "pooled_size", "scale": "spatial_scale"}),
+    "crop_and_resize": ("image.crop_and_resize", {"size": "crop_size", "mode": "method"}),
+    "dilation2d": ("image.dilation2d", {"pads": "padding"}),
+    "correlation": ("nn.correlation", {"pads": "padding"}),
+}
+
+_VALUES: Mapping[tuple[str, str], Mapping[Any, Any]] = {
+    # (smelt's operator, its attribute): {smelt's value: Relay's}
+    ("scatter_elements", "reduction"): {"none": "update"},
+    ("crop_and_resize", "mode"): {"linear": "bilinear", "nearest": "nearest_neighbor"},
+}
+
+_USUAL: Mapping[str, Mapping[str, Any]] = {
+    # attributes that Relay does not have, with the values that Relay's operators mean
+    "cumsum": {"reverse": False},
+    "cumprod": {"reverse": False},
+    "round": {"mode": "away"},
+    "isinf": {"detect_negative": True, "detect_positive": True},
+    "dft": {"axis": -1},
+    "fixed_point_multiply": {"rounding": "upward"},
+    "fixed_point_multiply_per_axis": {"rounding": "upward"},
+}
 
 _LAYOUT = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
@@ -158,32 +129,41 @@ def lifted(node: RelaxExpr) -> RelaxExpr | None:
     """
     if not isinstance(node, Call) or not isinstance(node.op, Op) or isinstance(node.op, GraphOp):
         return None
+    try:
+        whole = _WHOLE.get(node.op.name)
+        made = _renamed(node) if whole is None else whole(node)
+    except SmeltError:
+        return None
+    return made if made is not None and made.type is node.type else None
+
+
+def _renamed(node: Call) -> RelaxExpr | None:
+    """A call of the operator that is the same but for names."""
     name, attrs = _describe(node)
     op = RELAY.ops.get(name)
     if op is None or any(a not in op.attributes for a in attrs):
         return None
     operands = _OPERANDS.get(name, _given)(node)
-    try:
-        made: RelaxExpr = core.call(op, *operands, name=node.name, **attrs)
-        if name in _FIRST:
-            made = core.TupleGetItem(made, 0)
-    except SmeltError:
-        return None
-    return made if made.type is node.type else None
+    made = core.call(op, *operands, name=node.name, **attrs)
+    return core.TupleGetItem(made, 0) if name in _FIRST else made
 
 
 def _describe(call: Call) -> Described:
-    """The Relay name and the attributes of a call."""
-    special = _SPECIAL.get(call.op.name)  # type: ignore[union-attr]
+    """The Relay name and the attributes of a call; "": it has none."""
+    core_name = call.op.name  # type: ignore[union-attr]
+    special = _SPECIAL.get(core_name)
     if special is not None:
         return special(call)
-    name, renamed = _RENAMED.get(call.op.name, ("", {}))  # type: ignore[union-attr]
-    attrs = {renamed.get(k, k): plain(v) for k, v in call.attrs.items()}
-    return name, {k: v for k, v in attrs.items() if (k, v) not in _USUAL}
+    name, renamed = _RENAMED.get(core_name, ("", {}))
+    usual, attrs = _USUAL.get(core_name, {}), {}
+    for k, v in call.attrs.items():
+        if k in usual and v == usual[k]:
+            continue
+        value = plain(v)
+        names = _VALUES.get((core_name, k))
+        attrs[renamed.get(k, k)] = value if names is None else names.get(value, value)
+    return name, attrs
 
-
-_USUAL = (("reverse", False),)
-"""Attributes that Relay does not have, with the values that Relay's operators mean."""
 
 _FIRST = ("nn.batch_norm",)
 """Operators of which the core's has the first result alone."""
@@ -211,23 +191,47 @@ def _with_bias(call: Call) -> list[RelaxExpr | None]:
     assert bias is not None
     if len(shape_of(bias)) == 1:
         return [x, bias]
-    if isinstance(bias, Constant):
-        return [x, constant(bias.data.reshape(-1), bias.name)]
-    return [x, core.call("reshape", bias, shape=(shape_of(bias)[0],))]
+    inner = bias.args[0] if isinstance(bias, Call) and bias.callee == "reshape" else None
+    if inner is not None and shape_of(inner) == shape_of(bias)[:1]:
+        return [x, inner]
+    return [x, reshaped(bias, shape_of(bias)[:1])]
 
 
 def _padded(call: Call) -> list[RelaxExpr | None]:
     """The value around as an operand."""
     x = call.args[0]
-    assert x is not None
     value = call.attrs["value"]
-    return [x] if call.attrs["mode"] != "constant" else [x, const(value)]
+    return [x] if call.attrs["mode"] != "constant" else [x, const(value, dtype_of(x))]
+
+
+def _vector_slope(call: Call) -> list[RelaxExpr | None]:
+    """The slopes of the channels as a vector."""
+    x, slope = call.args
+    shape, have = shape_of(slope), shape_of(x)
+    rest = len(have) - 2
+    if len(shape) != rest + 1 or len(have) < 2 or shape[1:] != (1,) * rest:
+        raise TypeMismatch("the slopes do not vary along the channels alone")
+    return [x, reshaped(slope, shape[:1])]
+
+
+def reshaped(x: RelaxExpr | None, shape: tuple[Any, ...]) -> RelaxExpr:
+    """A value with another shape; a constant at once."""
+    assert x is not None
+    if isinstance(x, Constant):
+        return constant(x.data.reshape(shape), x.name)
+    return core.call(RELAY.get("reshape"), x, newshape=shape)
+
+
+def dtype_of(x: RelaxExpr | None) -> str:
+    """The element type of an operand."""
+    return core.tensor_type_of(x).dtype
 
 
 _OPERANDS: Mapping[str, Callable[[Call], list[RelaxExpr | None]]] = {
     "concatenate": _together,
     "nn.bias_add": _with_bias,
     "nn.pad": _padded,
+    "nn.prelu": _vector_slope,
 }
 
 
@@ -275,9 +279,9 @@ def _conv_transpose(call: Call) -> Described:
     w = shape_of(call.args[1])
     channels = _known(w[1])
     attrs["channels"] = None if channels is None else channels * call.attrs["groups"]
-    attrs["kernel_layout"] = "IO" + _LAYOUT[rank][2:]
+    attrs["kernel_layout"] = ("IO" if rank == 2 else "OI") + _LAYOUT[rank][2:]
     attrs["output_padding"] = plain(call.attrs["output_padding"])
-    for key, one in (("strides", 1), ("dilation", 1), ("padding", 0)):
+    for key, one in (("strides", 1), ("dilation", 1), ("padding", 0), ("output_padding", 0)):
         attrs[key] = attrs[key] or (one,) * (rank * (2 if key == "padding" else 1))
     return f"{name}_transpose", attrs
 
@@ -322,16 +326,13 @@ def _add(call: Call) -> Described:
     a, b = call.args
     if isinstance(a, Call) and isinstance(a.op, GraphOp):
         x, bias = shape_of(a), shape_of(b)
-        if a.op.name.startswith("nn.conv") and x == shape_of(call):
+        name = a.op.name.removeprefix("nn.")
+        if name.startswith("conv") and x == shape_of(call):
             tail = (1,) * (len(x) - 2)
             if bias == (x[1], *tail):
                 return "nn.bias_add", {"axis": 1}
-        if (
-            a.op.name in ("nn.dense", "nn.matmul", "nn.batch_matmul")
-            and x == shape_of(call)
-            and x
-            and bias == (x[-1],)
-        ):
+        product = name in ("dense", "matmul", "batch_matmul")
+        if product and x == shape_of(call) and x and bias == (x[-1],):
             return "nn.bias_add", {"axis": -1}
     return "add", {}
 
@@ -372,47 +373,64 @@ def _prelu(call: Call) -> Described:
     return "nn.prelu", {"axis": 1}
 
 
-def _instance_norm(call: Call) -> Described:
-    return "nn.instance_norm", {"axis": 1, "epsilon": call.attrs["epsilon"]}
-
-
-def _group_norm(call: Call) -> Described:
-    a = call.attrs
-    return "nn.group_norm", {"num_groups": a["groups"], "axis": 1, "epsilon": a["epsilon"]}
-
-
-def _lrn(call: Call) -> Described:
-    a = call.attrs
-    return "nn.lrn", {"size": a["size"], "axis": 1, "bias": a["bias"], "alpha": a["alpha"],
-                      "beta": a["beta"]}  # fmt: skip
-
-
 def _pad(call: Call) -> Described:
-    pads = plain(call.attrs["pads"])
+    pads, mode = plain(call.attrs["pads"]), call.attrs["mode"]
     half = len(pads) // 2
-    return "nn.pad", {
-        "pad_width": tuple([(pads[i], pads[half + i]) for i in range(half)]),
-        "pad_mode": call.attrs["mode"],
-    }
+    width = tuple([(pads[i], pads[half + i]) for i in range(half)])
+    if mode == "symmetric":
+        return "nn.mirror_pad", {"mode": "SYMMETRIC", "pad_width": width}
+    return "nn.pad" if mode != "wrap" else "", {"pad_width": width, "pad_mode": mode}
 
 
-def _topk(call: Call) -> Described:
-    a = call.attrs
-    return "topk", {"k": plain(a["k"]), "axis": a["axis"], "ret_type": "both",
-                    "is_ascend": not a["largest"], "dtype": "int64"}  # fmt: skip
+def _adaptive(call: Call) -> Described:
+    rank = len(shape_of(call)) - 2
+    kind = call.op.name.split("_")[1]  # type: ignore[union-attr]
+    return f"nn.adaptive_{kind}_pool{rank}d", {"output_size": call.attrs["size"],
+                                               "layout": _LAYOUT[rank]}  # fmt: skip
 
 
 def _resize(call: Call) -> Described:
-    rank = len(shape_of(call)) - 2
-    a = call.attrs
+    rank, a = len(shape_of(call)) - 2, call.attrs
+    old, new = shape_of(call.args[0]), shape_of(call)
+    exact = all(
+        _known(e) and _known(n) and s == n / e
+        for s, n, e in zip(a["scales"], new, old, strict=False)
+    )
+    if old[:2] != new[:2] or not exact or rank not in _LAYOUT or a["roi"]:
+        return "", {}
     return f"image.resize{rank}d", {
-        "size": shape_of(call)[2:],
-        "layout": _LAYOUT.get(rank, ""),
-        "method": a["mode"],
+        "size": new[2:],
+        "layout": _LAYOUT[rank],
+        "method": {"nearest": "nearest_neighbor"}.get(a["mode"], a["mode"]),
         "coordinate_transformation_mode": a["coordinate_mode"],
         "rounding_method": a["nearest_mode"],
         "cubic_alpha": a["cubic_coeff"],
+        "cubic_exclude": int(a["exclude_outside"]),
+        "extrapolation_value": a["extrapolation_value"],
     }
+
+
+def _clip(call: Call) -> Described:
+    low, high = call.attrs["min"], call.attrs["max"]
+    both = low is not None and high is not None
+    return "clip" if both else "", {"a_min": low, "a_max": high}
+
+
+def _flip(call: Call) -> Described:
+    axes = call.attrs["axes"]
+    return "reverse" if len(axes) == 1 else "", {"axis": axes[0] if axes else 0}
+
+
+def _slice(call: Call) -> Described:
+    a, shape = call.attrs, shape_of(call.args[0])
+    steps = a["strides"] or (1,) * len(a["axes"])
+    # -1 is behind the first element here, the last element there
+    end = [
+        -(_known(shape[d]) or 0) - 1 if s < 0 and _known(plain(e)) == -1 else plain(e)
+        for d, e, s in zip(a["axes"], a["end"], steps, strict=True)
+    ]
+    return "strided_slice", {"begin": plain(a["begin"]), "end": tuple(end), "strides": steps,
+                             "axes": a["axes"]}  # fmt: skip
 
 
 _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
@@ -430,10 +448,140 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "batch_norm": _batch_norm,
     "expand_dims": _expand_dims,
     "prelu": _prelu,
-    "instance_norm": _instance_norm,
-    "group_norm": _group_norm,
-    "lrn": _lrn,
     "pad": _pad,
-    "topk": _topk,
     "resize": _resize,
+    "adaptive_avg_pool": _adaptive,
+    "adaptive_max_pool": _adaptive,
+    "clip": _clip,
+    "flip": _flip,
+    "strided_slice": _slice,
+}
+
+
+# ---------------------------------------------------------- calls that other calls stand around
+
+
+def _relay(name: str, *operands: Any, **attrs: Any) -> RelaxExpr:
+    return core.call(RELAY.get(name), *operands, **attrs)
+
+
+def _counted(indices: RelaxExpr | None, extent: Any) -> RelaxExpr | None:
+    """Indices counted from the front: Relay does not count negative ones from the end."""
+    assert indices is not None
+    kind = dtype_of(indices)
+    if kind.startswith("uint"):
+        return indices
+    if isinstance(indices, Constant) and (indices.data >= 0).all():
+        return indices
+    if isinstance(extent, Expr):
+        return None
+    if isinstance(indices, Constant):
+        found = np.where(indices.data < 0, indices.data + extent, indices.data)
+        return constant(found.astype(indices.data.dtype), indices.name)
+    below = _relay("less", indices, const(0, kind))
+    return _relay("where", below, _relay("add", indices, const(extent, kind)), indices)
+
+
+def _take(call: Call) -> RelaxExpr | None:
+    x, indices = call.args
+    axis, mode = call.attrs["axis"] % len(shape_of(x)), call.attrs["mode"]
+    if mode == "negative":
+        indices, mode = _counted(indices, shape_of(x)[axis]), "clip"
+    return None if indices is None else _relay("take", x, indices, axis=axis, mode=mode)
+
+
+def _one_hot(call: Call) -> RelaxExpr | None:
+    a = call.attrs
+    indices = _counted(call.args[0], plain(a["depth"]))
+    if indices is None:
+        return None
+    values = [const(a[k], a["dtype"]) for k in ("on_value", "off_value")]
+    return _relay("one_hot", indices, *values, depth=plain(a["depth"]), axis=a["axis"],
+                  dtype=a["dtype"])  # fmt: skip
+
+
+def _index(name: str) -> Callable[[Call], RelaxExpr | None]:
+    """argmax and argmin, whose indices are int64 here."""
+
+    def lift_index(call: Call) -> RelaxExpr | None:
+        a = call.attrs
+        found = _relay(name, call.args[0], axis=a["axis"], keepdims=a["keepdims"],
+                       select_last_index=a["select_last_index"])  # fmt: skip
+        return _relay("cast", found, dtype="int64")
+
+    return lift_index
+
+
+def _columns(indices: RelaxExpr | None) -> RelaxExpr:
+    """Rows of indices as columns."""
+    assert indices is not None
+    rank = len(shape_of(indices))
+    order = (rank - 1, *range(rank - 1))
+    if isinstance(indices, Constant):
+        return constant(np.ascontiguousarray(indices.data.transpose(order)), indices.name)
+    return _relay("transpose", indices, axes=order) if rank > 1 else indices
+
+
+def _gather_nd(call: Call) -> RelaxExpr | None:
+    x, indices = call.args
+    return _relay("gather_nd", x, _columns(indices), batch_dims=call.attrs["batch_dims"])
+
+
+def _scatter_nd(call: Call) -> RelaxExpr | None:
+    x, indices, updates = call.args
+    how = call.attrs["reduction"]
+    return _relay("scatter_nd", x, _columns(indices), updates,
+                  mode="update" if how == "none" else how)  # fmt: skip
+
+
+def _full(call: Call) -> RelaxExpr | None:
+    a = call.attrs
+    return _relay("full", const(a["value"], a["dtype"]), shape=plain(a["shape"]), dtype=a["dtype"])
+
+
+def _arange(call: Call) -> RelaxExpr | None:
+    start, step, count = (plain(call.attrs[k]) for k in ("start", "step", "count"))
+    return _relay("arange", start=start, stop=start + step * count, step=step,
+                  dtype=call.attrs["dtype"])  # fmt: skip
+
+
+def _trilu(call: Call) -> RelaxExpr | None:
+    k = plain(call.attrs["k"])
+    if isinstance(k, Expr):
+        return None
+    return _relay("trilu", call.args[0], const(k), upper=call.attrs["upper"])
+
+
+def _topk(call: Call) -> RelaxExpr | None:
+    a = call.attrs
+    if plain(a["k"]) == 0:
+        return None
+    return _relay("topk", call.args[0], k=plain(a["k"]), axis=a["axis"], ret_type="both",
+                  is_ascend=not a["largest"], dtype="int64")  # fmt: skip
+
+
+def _sorted(name: str) -> Callable[[Call], RelaxExpr | None]:
+    """sort and argsort, which say which end comes first the other way round."""
+
+    def lift_sorted(call: Call) -> RelaxExpr | None:
+        kind = {"dtype": call.attrs["dtype"]} if name == "argsort" else {}
+        return _relay(name, call.args[0], axis=call.attrs["axis"],
+                      is_ascend=not call.attrs["descending"], **kind)  # fmt: skip
+
+    return lift_sorted
+
+
+_WHOLE: Mapping[str, Callable[[Call], RelaxExpr | None]] = {
+    "gather": _take,
+    "one_hot": _one_hot,
+    "argmax": _index("argmax"),
+    "argmin": _index("argmin"),
+    "gather_nd": _gather_nd,
+    "scatter_nd": _scatter_nd,
+    "full": _full,
+    "arange": _arange,
+    "trilu": _trilu,
+    "topk": _topk,
+    "sort": _sorted("sort"),
+    "argsort": _sorted("argsort"),
 }

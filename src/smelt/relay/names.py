@@ -27,7 +27,8 @@ class Namespace:
             if found is None and any(n.startswith(full + ".") for n in names()):
                 found = Namespace(full)
             if found is None:
-                near = difflib.get_close_matches(full, names(), 3)
+                own = [f"{self._prefix}.{n}" for n in dir(self)]
+                near = difflib.get_close_matches(full, own, 3)
                 hint = f"; nearest: {', '.join(near)}" if near else ""
                 raise AttributeError(f"relay.{self._prefix} has no operator {name!r}{hint}")
             self._made[name] = found

@@ -190,8 +190,7 @@ class _Reader(ExprReader):
         closed = known or types or functions
         self.functions = known if closed else None
         for name, head in own_heads.items():
-            f = self.function(head)
-            self.made[name] = f.replace(attrs=_own(head.attrs))
+            self.made[name] = self.function(head)
 
     def outline(self) -> tuple[list[int], list[int]]:
         """Where data types and functions are defined; headers are read on the way."""
@@ -202,11 +201,10 @@ class _Reader(ExprReader):
                 self.header()
             elif self.sees("extern") or (self.sees("type") and not self.behind("(")):
                 types.append(self.at)
-                self.at += self.sees("extern")
-                self.skip(2)
+                self.skip("[", "{") if not self.takes("extern") else self.skip("[")
             elif self.sees("def"):
                 functions.append(self.at)
-                self.skip(1)
+                self.skip("[", "(")
                 if self.takes("->"):
                     self.skip_type()
                 self.skip_body()
@@ -220,18 +218,13 @@ class _Reader(ExprReader):
                 return types, functions
         return types, functions
 
-    def skip(self, count: int) -> None:
-        """Words, then brackets with what they hold."""
-        self.at = min(self.at + count, len(self.tokens) - 1)
-        if self.token.kind in ("global", "name"):
+    def skip(self, *brackets: str) -> None:
+        """A word and a name, then these brackets with what they hold, where they are."""
+        for _ in range(2):
             self.next()
-        while self.at in self.pairs:
-            closing = self.pairs[self.at]
-            self.at = closing + 1
-            if self.tokens[closing].text == "}":
-                return
-            if self.tokens[closing].text == ")":
-                return
+        for bracket in brackets:
+            if self.sees(bracket):
+                self.at = self.pairs[self.at] + 1
 
     def skip_type(self) -> None:
         """A result's type, which ends before the brace of the body."""
@@ -315,14 +308,3 @@ class _Reader(ExprReader):
 def _type_of(head: Head) -> FuncType:
     result = IncompleteType() if head.result is None else head.result
     return FuncType(tuple([p.type for p in head.params]), result, head.attrs.get("type_params", ()))
-
-
-def _own(attrs: dict[str, Any]) -> dict[str, Any]:
-    """A function's attributes as the compiler knows them: `Primitive=1` is a kernel of the module.
-
-    Functions of other compilers, and those that a pattern found, keep the word.
-    """
-    if attrs.get("Primitive") != 1 or {"Compiler", "Composite", "primitive"} & set(attrs):
-        return attrs
-    return {("primitive" if k == "Primitive" else k): (True if k == "Primitive" else v)
-            for k, v in attrs.items()}  # fmt: skip

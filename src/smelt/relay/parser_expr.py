@@ -46,7 +46,7 @@ from .metadata import KIND
 from .op import get
 from .parser_lexer import Token, near
 from .parser_types import DTYPE_OF, SPECIAL, TypeReader
-from .printer_words import type_text
+from .printer_words import identifier, type_text
 
 __all__ = ["ExprReader", "Head"]
 
@@ -56,6 +56,9 @@ _INFIX = {
     "<": ("less", 1), ">": ("greater", 1), "<=": ("less_equal", 1), ">=": ("greater_equal", 1),
     "==": ("equal", 1), "!=": ("not_equal", 1),
 }  # fmt: skip
+WIDTH = 1 << 14
+"""How many values a tuple may hold."""
+
 _MISTAKES = (SmeltError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError,
              AssertionError, RecursionError)  # fmt: skip
 """What an operator's body raises on attributes that it is not made for."""
@@ -69,6 +72,7 @@ class Head(NamedTuple):
     """
 
     params: list[Var]
+    scope: dict[str, RelaxExpr]
     attrs: dict[str, Any]
     result: Type | None
     variables: dict[str, Any]
@@ -81,6 +85,7 @@ class ExprReader(TypeReader):
     constants     those behind meta[relay.Constant][n], by n
     functions     the types of the module's functions by name; None: any name is legal
     constructors  those of the data types, by name
+    counted       how many parts a type has
     scopes        the values that % names, innermost last
     """
 
@@ -91,6 +96,7 @@ class ExprReader(TypeReader):
         self.functions: dict[str, Type] | None = None
         self.constructors: dict[str, Constructor] = {}
         self.scopes: list[dict[str, RelaxExpr]] = [{}]
+        self.counted: dict[Type, int] = {}
 
     # -------------------------------------------------------------------------------- blocks
 
@@ -118,12 +124,12 @@ class ExprReader(TypeReader):
                 self.next()
                 token, v = self.variable("behind free_var")
                 self.once(token, lines)
-                self.scopes[-1][self.name(token)] = v
+                self.scopes[-1][self.key(token)] = v
             elif self.token.kind == "var" and self.behind("="):
                 token = self.next()
                 self.once(token, lines)
                 self.next()
-                self.scopes[-1][self.name(token)] = self.expr()
+                self.scopes[-1][self.key(token)] = self.expr()
             else:
                 break
             self.expect(";", "at the end of a line")
@@ -134,7 +140,7 @@ class ExprReader(TypeReader):
 
     def once(self, token: Token, lines: dict[str, Token]) -> None:
         """A name of a block is given once."""
-        first = lines.setdefault(self.name(token), token)
+        first = lines.setdefault(self.key(token), token)
         if first is not token:
             line, column = self.text.place(first.start)
             self.error(token, f"{token.text} has a value since line {line}, column {column}")
@@ -146,7 +152,7 @@ class ExprReader(TypeReader):
         self.expect("=", "behind the variable of let")
         recursive = self.sees("fn")
         if recursive:
-            self.scopes[-1][self.name(token)] = v
+            self.scopes[-1][self.key(token)] = v
         start = self.token
         value = self.expr()
         if not self.agree(v.type, value.type):
@@ -155,7 +161,7 @@ class ExprReader(TypeReader):
                 f"the value is of type {type_text(value.type)}, "
                 f"{token.text} of {type_text(v.type)}",
             )
-        self.scopes[-1][self.name(token)] = v
+        self.scopes[-1][self.key(token)] = v
         return v, value
 
     def variable(self, where: str) -> tuple[Token, Var]:
@@ -258,12 +264,17 @@ class ExprReader(TypeReader):
 
     def lookup(self, token: Token) -> RelaxExpr:
         """The value of a name."""
-        name = self.name(token)
+        key = self.key(token)
         for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        known = [n for scope in self.scopes for n in scope]
-        return self.error(token, f"{token.text} has no value here", near(name, known, "%"))
+            if key in scope:
+                return scope[key]
+        known = [k for scope in self.scopes for k in scope]
+        return self.error(token, f"{token.text} has no value here", near(key, known))
+
+    def key(self, token: Token) -> str:
+        """What a name is known by: %0 is the value of a line, %"0" a variable called 0."""
+        plain = token.text[1:].isdigit()
+        return token.text if plain else f"%{identifier(self.name(token))}"
 
     def global_(self, token: Token) -> GlobalVar:
         """A function of the module."""
@@ -275,7 +286,7 @@ class ExprReader(TypeReader):
 
     def bracket_value(self) -> RelaxExpr:
         """(), (a), (a,) or (a, b)."""
-        self.next()
+        token = self.next()
         items: list[RelaxExpr] = []
         comma = False
         while not self.takes(")"):
@@ -283,7 +294,24 @@ class ExprReader(TypeReader):
             comma = self.takes(",")
             if not comma and not self.sees(")"):
                 self.wrong("expected ',' or ')' in brackets")
-        return items[0] if len(items) == 1 and not comma else Tuple(tuple(items))
+        if len(items) == 1 and not comma:
+            return items[0]
+        made = Tuple(tuple(items))
+        if self.guarded(token, self.leaves, made) > WIDTH:
+            self.error(token, f"a tuple of more than {WIDTH} values, with those of tuples in it")
+        return made
+
+    def leaves(self, made: Tuple) -> int:
+        """How many values a tuple holds: a few lines could double them again and again."""
+        return sum([self._leaves(i.type) for i in made.items])
+
+    def _leaves(self, t: Type) -> int:
+        if t not in self.counted:
+            inside = t.items if isinstance(t, TupleType) else ()
+            if isinstance(t, FuncType):
+                inside = (*t.arg_types, t.ret_type)
+            self.counted[t] = sum(map(self._leaves, inside)) + 1
+        return self.counted[t]
 
     def named(self, token: Token) -> RelaxExpr:
         """What begins with a word: fn, if, match, meta, True, operators, constructors."""
@@ -412,17 +440,17 @@ class ExprReader(TypeReader):
         self.expect("(", f"behind {what}")
         params: list[Var] = []
         attrs: dict[str, Any] = {"type_params": variables} if variables else {}
-        seen: dict[str, Token] = {}
+        scope: dict[str, RelaxExpr] = {}
         for _ in self.separated(")", "in parameters"):
             if self.token.kind in ("name", "string") and self.behind("="):
                 self.attribute(attrs, None)
             else:
                 token, v = self.variable("as a parameter")
-                if seen.setdefault(v.name, token) is not token:
+                if scope.setdefault(self.key(token), v) is not v:
                     self.error(token, f"the parameter {token.text} is there twice")
                 params.append(v)
         result = self.type() if self.takes("->") else None
-        found = Head(params, attrs, result, self.type_vars, self.at)
+        found = Head(params, scope, attrs, result, self.type_vars, self.at)
         self.type_vars = outer
         return found
 
@@ -430,7 +458,7 @@ class ExprReader(TypeReader):
         """A function whose head has been read."""
         outer, self.type_vars = self.type_vars, head.variables
         self.at = head.body
-        self.scopes.append({p.name: p for p in head.params})
+        self.scopes.append(head.scope)
         start = self.token
         body = self.block("before the body of a function")
         self.scopes.pop()
@@ -479,9 +507,8 @@ class ExprReader(TypeReader):
         token = self.token
         if token.kind == "var":
             _, v = self.variable("in a pattern")
-            if v.name in self.scopes[-1]:
+            if self.scopes[-1].setdefault(self.key(token), v) is not v:
                 self.error(token, f"{token.text} is there twice in a pattern")
-            self.scopes[-1][v.name] = v
             return PatternVar(v)
         if self.takes("("):
             return PatternTuple(

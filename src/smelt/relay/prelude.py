@@ -9,6 +9,7 @@ Its names enter the module; types and functions that the module has already stay
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,15 +32,16 @@ from smelt.relax.adt import (
     PatternVar,
     TypeData,
 )
-from smelt.relax.nodes import Call, Function, GlobalVar, If, RelaxExpr, Tuple, TupleGetItem, Var
+from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, Tuple, TupleGetItem, Var
 
+from . import expr
 from .dialect import const, make
-from .expr import If as RelayIf
 from .expr import RelayVar
 
 __all__ = ["Prelude"]
 
 _INT = tensor_type((), "int32")
+RELAY_IF: Any = expr.If
 
 
 class Prelude:
@@ -72,7 +74,13 @@ class Prelude:
     @property
     def l(self) -> GlobalTypeVar:  # noqa: E743
         """The old name of List."""
-        return self.List
+        return self.List  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        """What has no such name; the functions are attributes, each a GlobalVar."""
+        near = difflib.get_close_matches(name, vars(self), 3)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise AttributeError(f"the prelude has no {name!r}{hint}")
 
     def _data(
         self,
@@ -127,7 +135,7 @@ class Prelude:
         self._enter(
             "iterate", "a",
             [("f", lambda a: FuncType((a,), a)), ("n", _INT)],
-            lambda f, n: RelayIf(
+            lambda f, n: RELAY_IF(
                 make("equal", n, const(0)),
                 _lambda(["x"], lambda x: x),
                 _lambda(["x"], lambda x: _g("iterate")(f, _minus(n))(f(x))),
@@ -216,7 +224,7 @@ class Prelude:
             lambda f, xs: self._case(
                 xs,
                 self.nil(),
-                lambda h, t: RelayIf(f(h), self.cons(h, _g("filter")(f, t)), _g("filter")(f, t)),
+                lambda h, t: RELAY_IF(f(h), self.cons(h, _g("filter")(f, t)), _g("filter")(f, t)),
             ),
         )  # fmt: skip
 
@@ -316,8 +324,8 @@ def _clause(c: Constructor, fields: Sequence[Var], value: RelaxExpr) -> Clause:
     return Clause(PatternConstructor(c, tuple([PatternVar(f) for f in fields])), value)
 
 
-def _if_zero(n: Var, yes: RelaxExpr, no: RelaxExpr) -> If:
-    return RelayIf(make("equal", n, const(0)), yes, no)  # type: ignore[no-any-return]
+def _if_zero(n: Var, yes: RelaxExpr, no: RelaxExpr) -> Any:
+    return RELAY_IF(make("equal", n, const(0)), yes, no)
 
 
 def _plus(a: RelaxExpr, b: RelaxExpr) -> Call:

@@ -12,7 +12,7 @@ references into a table, which stands behind the program as `#[metadata]` where 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,7 @@ class _Printer:
         if name is None:
             return "".join(lines) + self.text(self.block(self.layout.root))
         assert isinstance(e, Function)
-        own = self.function(e, f"def @{identifier(name, dotted=True)}", name)
+        own = self.function(e, f"def @{identifier(name, dotted=True)}")
         return "".join(lines) + self.text(own)
 
     def text(self, pieces: Iterator[Piece]) -> str:
@@ -238,15 +238,15 @@ class _Printer:
         t: Type = node.type
         return "" if isinstance(t, IncompleteType) else f" /* ty={self.words.type(t)} */"
 
-    def function(self, f: Function, head: str, name: str | None = None) -> Iterator[Piece]:
-        """A function from its head on. name: in the module."""
+    def function(self, f: Function, head: str) -> Iterator[Piece]:
+        """A function from its head on."""
         attrs = dict(f.attrs)
         variables = attrs.pop("type_params", ())
         if variables:
             head = f"{head.rstrip()}[{', '.join([self.words.type(v) for v in variables])}]"
         params = [self.typed(p) for p in f.params]
         params += [f"{identifier(k)}={self.words.value(v, '()')}"
-                   for k, v in _classic(attrs, name).items()]  # fmt: skip
+                   for k, v in attrs.items()]  # fmt: skip
         result: Type = f.body.type
         known = "" if isinstance(result, IncompleteType) else f" -> {self.words.type(result)}"
         yield f"{head}({', '.join(params)}){known} {{"
@@ -351,18 +351,6 @@ def _anonymous(programs: Iterable[RelaxExpr]) -> list[SizeVar]:
                     for _ in range(2):
                         count.update(sizes_of(node.type))
     return [v for v, n in count.items() if n == 1 and v.name == ANY]
-
-
-def _classic(attrs: dict[str, Any], name: str | None) -> dict[str, Any]:
-    """A function's attributes as they are shown: a kernel of the module is `Primitive=1`."""
-    if name is None or attrs.get("primitive") is not True or not _plain_kernel(attrs):
-        return attrs
-    return {("Primitive" if k == "primitive" else k): (1 if k == "primitive" else v)
-            for k, v in attrs.items()}  # fmt: skip
-
-
-def _plain_kernel(attrs: Mapping[str, Any]) -> bool:
-    return not {"Primitive", "Compiler", "Composite"} & set(attrs)
 
 
 def _usual(op: Op, name: str, value: Any) -> bool:

@@ -42,7 +42,8 @@ def compile(
     def segment(one: IRModule) -> Any:
         return build(one, target, target_host).lib
 
-    return VMExecutable(compile_vm(plain, segment), save_program, str(mod.attrs.get("name", "main")))
+    name = str(mod.attrs.get("name", "main"))
+    return VMExecutable(compile_vm(plain, segment), save_program, name)
 
 
 class VMCompiler:

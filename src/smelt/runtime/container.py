@@ -42,13 +42,14 @@ class Closure:
 
     function  the function's number
     captured  the values, which are its first operands
+    program   whose function it is
     """
 
-    __slots__ = ("captured", "function")
+    __slots__ = ("captured", "function", "program")
 
-    def __init__(self, function: int, captured: tuple[Any, ...]) -> None:
+    def __init__(self, function: int, captured: tuple[Any, ...], program: object) -> None:
         """For the virtual machine."""
-        self.function, self.captured = function, captured
+        self.function, self.captured, self.program = function, captured, program
 
     def __repr__(self) -> str:
         return f"Closure(function {self.function}, {len(self.captured)} captured values)"

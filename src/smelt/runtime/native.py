@@ -26,7 +26,7 @@ __all__ = [
     "status_text",
 ]
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 _HERE = Path(__file__).resolve().parent
 _LIBRARY = _HERE / "libsmelt_runtime.so"
 

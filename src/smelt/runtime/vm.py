@@ -257,13 +257,40 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
+def _parts(value: Any) -> Sequence[Any]:
+    if isinstance(value, ADT):
+        return value.fields
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _converted(value: Any, leaf: Callable[[Any], Any], group: Callable[[list[Any]], Any]) -> Any:
+    """A value with its arrays and its tuples made anew. Lists may be long: no recursion."""
+    done: dict[int, Any] = {}
+    stack = [value]
+    while stack:
+        v = stack[-1]
+        parts = _parts(v)
+        missing = [p for p in parts if id(p) not in done]
+        if id(v) not in done and missing:
+            stack += missing
+            continue
+        stack.pop()
+        if id(v) in done:
+            continue
+        fields = [done[id(p)] for p in parts]
+        if isinstance(v, ADT) and v.name:
+            done[id(v)] = ADT(v.tag, fields, v.name)
+        else:
+            done[id(v)] = group(fields) if isinstance(v, ADT | list | tuple) else leaf(v)
+    return done[id(value)]
+
+
 def _entering(value: Any) -> Any:
     """An operand as the machine holds it: arrays, tuples, data."""
-    if isinstance(value, ADT):
-        fields = tuple([_entering(f) for f in value.fields])
-        return ADT(value.tag, fields, value.name) if value.name else fields
-    if isinstance(value, list | tuple):
-        return tuple([_entering(v) for v in value])
+    return _converted(value, _array, tuple)
+
+
+def _array(value: Any) -> Any:
     if isinstance(value, np.ndarray | NDArray | Closure):
         return value
     if isinstance(value, bool | int | float):
@@ -274,26 +301,12 @@ def _entering(value: Any) -> Any:
 
 
 def _leaving(value: Any) -> Any:
-    """A result: arrays as NDArrays, tuples and data as ADTs. Lists may be long: no recursion."""
-    done: dict[int, Any] = {}
-    stack = [value]
-    while stack:
-        v = stack[-1]
-        parts = v if type(v) is tuple else v.fields if isinstance(v, ADT) else ()
-        missing = [p for p in parts if id(p) not in done]
-        if id(v) not in done and missing:
-            stack += missing
-            continue
-        stack.pop()
-        if id(v) in done:
-            continue
-        if type(v) is tuple:
-            done[id(v)] = ADT(0, [done[id(p)] for p in v])
-        elif isinstance(v, ADT):
-            done[id(v)] = ADT(v.tag, [done[id(p)] for p in parts], v.name)
-        else:
-            done[id(v)] = v if isinstance(v, NDArray | Closure) else array(v)
-    return done[id(value)]
+    """A result: arrays as NDArrays, tuples and data as ADTs."""
+    return _converted(
+        value,
+        lambda v: v if isinstance(v, NDArray | Closure) else array(v),
+        lambda fields: ADT(0, fields),
+    )
 
 
 # ------------------------------------------------------------------------------------ the machine
@@ -331,6 +344,8 @@ def _run(program: Program, function: VMFunction, args: list[Any]) -> Any:
             target = i[-2]
             if op in ("InvokeClosure", "TailClosure"):
                 closure = regs[target]
+                if type(closure) is not Closure or closure.program is not program:
+                    raise _unfit("a function of its own", closure)
                 target, given = closure.function, [*closure.captured, *given]
             if op in ("Invoke", "InvokeClosure"):
                 frames.append((code, regs, at, i[1]))
@@ -343,8 +358,18 @@ def _arrays(regs: list[Any], places: Sequence[int]) -> list[np.ndarray]:
     found = []
     for p in places:
         v = regs[p]
-        found.append(v if type(v) is np.ndarray else v.numpy())
+        if type(v) is not np.ndarray:
+            if type(v) is not NDArray:
+                raise _unfit("a tensor", v)
+            v = v.numpy()
+        found.append(v)
     return found
+
+
+def _unfit(wanted: str, value: Any) -> InputError:
+    """The error of an operand that is of another kind than the program takes."""
+    kind = "a tuple" if type(value) is tuple else f"a {type(value).__name__}"
+    return InputError(f"the program takes {wanted} where {kind} was given; see the operands' types")
 
 
 def _move(program: Program, regs: list[Any], i: Any) -> None:
@@ -376,16 +401,22 @@ def _tuple(program: Program, regs: list[Any], i: Any) -> None:
 
 
 def _closure(program: Program, regs: list[Any], i: Any) -> None:
-    regs[i[1]] = Closure(i[2], tuple([regs[a] for a in i[3]]))
+    regs[i[1]] = Closure(i[2], tuple([regs[a] for a in i[3]]), program)
 
 
 def _field(program: Program, regs: list[Any], i: Any) -> None:
     whole = regs[i[2]]
-    regs[i[1]] = (whole if type(whole) is tuple else whole.fields)[i[3]]
+    try:
+        regs[i[1]] = (whole if type(whole) is tuple else whole.fields)[i[3]]
+    except (AttributeError, IndexError):
+        raise _unfit(f"a value with {i[3] + 1} fields or more", whole) from None
 
 
 def _tag(program: Program, regs: list[Any], i: Any) -> None:
-    regs[i[1]] = regs[i[2]].tag
+    try:
+        regs[i[1]] = regs[i[2]].tag
+    except AttributeError:
+        raise _unfit("a value of a data type", regs[i[2]]) from None
 
 
 def _constant(program: Program, regs: list[Any], i: Any) -> None:

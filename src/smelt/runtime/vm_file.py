@@ -119,8 +119,7 @@ def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VME
     found = sorted([i.filename for i in archive.infolist()])
     if found != sorted([_PROGRAM, _CONSTANTS, *names]):
         raise LoadError(f"cannot load {path}: the file is damaged: it holds {', '.join(found)}")
-    functions = of_json(described["functions"])
-    program = Program(functions, [], [], dict(described["globals"]))
+    program = Program([], [], [], dict(described["globals"]))
     program.constants = _constants(path, archive, described["constants"])
     folder = tempfile.TemporaryDirectory(prefix="smelt-")
     for name in names:
@@ -130,6 +129,7 @@ def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VME
                 file.write(block)
         program.segments.append(_Loaded(load_segment(place), place))
     try:
+        program.functions = of_json(described["functions"])
         check(program)
     except LoadError as e:
         raise LoadError(f"cannot load {path}: {e}") from None

@@ -140,7 +140,7 @@ def one_hot(indices: Array, on: Array, off: Array, depth: Array, *, axis: int, d
         raise InputError(f"dyn.one_hot: depth is {count}; 0 or more are possible")
     at = axis % (indices.ndim + 1)
     places = np.arange(count).reshape([-1 if d == at else 1 for d in range(indices.ndim + 1)])
-    made = np.where(np.expand_dims(indices, at) == places, on.item(), off.item())
+    made: Array = np.where(np.expand_dims(indices, at) == places, on.item(), off.item())
     return made.astype(numpy_dtype(dtype))
 
 
@@ -162,4 +162,6 @@ def topk(
     best = np.take(order, np.arange(count), axis)
     values = np.ascontiguousarray(np.take_along_axis(x, best, axis))
     places = np.ascontiguousarray(best.astype(numpy_dtype(dtype)))
-    return {"both": (values, places), "values": values}.get(ret_type, places)
+    if ret_type == "both":
+        return values, places
+    return values if ret_type == "values" else places

@@ -31,7 +31,6 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime.errors import LoadError
-from smelt.runtime.executable import Executable
 
 __all__ = [
     "SHAPES",
@@ -95,7 +94,7 @@ class Program:
 
     functions: list[VMFunction] = field(default_factory=list)
     constants: list[npt.NDArray[Any]] = field(default_factory=list)
-    segments: list[Executable] = field(default_factory=list)
+    segments: list[Any] = field(default_factory=list)
     globals: dict[str, int] = field(default_factory=dict)
 
 
@@ -184,11 +183,11 @@ def of_json(data: Any) -> list[VMFunction]:
     made = []
     try:
         for name, params, captured, registers, code in data:
-            plain = [str(name), [str(p) for p in params], int(captured), int(registers)]
+            names = [str(p) for p in params]
             instructions = [
                 tuple([tuple(x) if isinstance(x, list) else x for x in i]) for i in code
             ]
-            made.append(VMFunction(*plain, instructions))  # type: ignore[arg-type]
+            made.append(VMFunction(str(name), names, int(captured), int(registers), instructions))
     except (TypeError, ValueError) as e:
         raise LoadError(f"the program is damaged: {e}") from None
     return made

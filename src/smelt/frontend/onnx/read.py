@@ -106,7 +106,12 @@ class Model:
 
 
 def load(model: object, name: str | None = None) -> Model:
-    """A model from a path, its bytes or a ModelProto. `name` stands in messages."""
+    """A model from a path, its bytes or a ModelProto; one that was read already, as it is.
+
+    name  stands in messages
+    """
+    if isinstance(model, Model):
+        return model
     if onnx is None:
         raise ImportFailure("reading ONNX models needs the onnx package: pip install onnx")
     folder: Path | None = None

@@ -8,7 +8,8 @@ from typing import Any
 __all__ = ["thawed"]
 
 # Operators whose small float operands are settings that the importer has to know.
-_SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape")
+_SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape",
+             "QuantizeLinear", "DequantizeLinear")  # fmt: skip
 
 
 def thawed(model: Any) -> tuple[Any, set[str]]:

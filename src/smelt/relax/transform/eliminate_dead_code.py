@@ -7,7 +7,7 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import postorder
-from smelt.relax.nodes import Function, Let
+from smelt.relax.nodes import Function, Let, RelaxExpr
 
 from .normal_form import without_lets
 from .rewriting import calls_of, map_functions, transform, uses_of
@@ -50,14 +50,17 @@ def _cleaned(f: Function, inline_once: bool) -> Function:
         gone = {n for n in postorder(f) if isinstance(n, Let) and _times(n, uses) <= inline_once}
         new = without_lets(f, gone.__contains__)
         if gone and new is f:  # functions that call themselves, and nothing else does
-            new = transform(f, lambda old, new: new.body if _unused(old, uses) else None)
+            new = _without_unused(f, uses)
         if new is f:
             return f
         f = new
 
 
-def _unused(e: Any, uses: Any) -> bool:
-    return isinstance(e, Let) and _times(e, uses) == 0
+def _without_unused(f: Function, uses: Any) -> Function:
+    def drop(old: Any, new: Any) -> RelaxExpr | None:
+        return new.body if isinstance(old, Let) and _times(old, uses) == 0 else None
+
+    return transform(f, drop)  # type: ignore[no-any-return]
 
 
 def _times(let: Let, uses: Any) -> int:

@@ -23,7 +23,7 @@ from smelt.relax.nodes import (
 )
 from smelt.topi.registry import Op
 
-__all__ = ["expand_ops", "folded"]
+__all__ = ["expand_ops", "folded", "to_static"]
 
 
 def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
@@ -45,16 +45,34 @@ def _expanded(node: RelaxExpr, names: Collection[str] | None) -> RelaxExpr | Non
         return node.value.items[node.index]
     if not isinstance(node, Call) or not isinstance(node.op, GraphOp):
         return None
-    if names is not None and node.op.name not in names:
+    op = node.op
+    if names is not None and op.name not in names:
         return None
-    if node.op.needs:
-        node = node.replace(
-            args=tuple([folded(a) if i in node.op.needs else a for i, a in enumerate(node.args)])
-        )
-    made = node.op.expand(node)
+    if op.needs:
+        args = [folded(a) if i in op.needs else a for i, a in enumerate(node.args)]
+        node = node.replace(args=tuple(args))
+    made = op.expand(node)
+    if isinstance(made, Call) and isinstance(made.op, GraphOp):
+        made = made.op.expand(made)  # of an operator whose sizes are operands: the static one
     if node.name and isinstance(made, Call) and not made.name:
         return made.replace(name=node.name)
     return made
+
+
+def to_static(node: Call) -> RelaxExpr | None:
+    """A call whose sizes are operands as the call with known sizes; None: they are not known."""
+    op = node.op
+    if not isinstance(op, GraphOp) or not op.needs:
+        return None
+    args: list[RelaxExpr | None] = list(node.args)
+    for i in op.needs:
+        operand = args[i] if i < len(args) else None
+        if operand is None:
+            continue
+        args[i] = folded(rewrite(Function((), operand), lambda n: _expanded(n, None)).body)
+        if not isinstance(args[i], Constant):
+            return None
+    return op.expand(node.replace(args=tuple(args)))
 
 
 def folded(value: RelaxExpr | None) -> RelaxExpr | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
+from smelt.relax.host_ops import needs_values
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -23,6 +24,8 @@ from smelt.relax.nodes import (
 )
 from smelt.relax.views import VIEW_NAMES
 from smelt.topi.registry import Op
+
+from .rewriting import kind_of
 
 __all__ = ["Groups", "fuse_ops"]
 
@@ -128,10 +131,9 @@ def _kind(c: Call, views: bool) -> str:
         return "none"
     if views and c.op.name in VIEW_NAMES:
         return "view"
-    types = [None if a is None else a.type for a in c.args]
-    if any(incomplete(t) for t in types):
+    if needs_values(c) or any(incomplete(a.type) for a in c.args if a is not None):
         return "none"
-    return c.op.instance(types, c.attrs).kind  # type: ignore[arg-type]
+    return kind_of(c)
 
 
 def fuse_ops(mod: IRModule, opt_level: int = 3) -> IRModule:

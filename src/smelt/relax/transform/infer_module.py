@@ -9,6 +9,7 @@ runs.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -50,6 +51,7 @@ from smelt.relax.nodes import (
     incomplete,
 )
 from smelt.tir.nodes import PrimFunc
+from smelt.topi.registry import Op
 
 from .unify import Unifier, Unknown, replaced, show, unknowns
 
@@ -136,12 +138,25 @@ class _Inference:
                 else:
                     self.types[node] = self.one(node)
             except TypeMismatch as e:
-                raise TypeMismatch(f"@{name}: {short_text(node)}: {e}") from e
+                raise TypeMismatch(f"@{name}: {short_text(node)}: {e}{self.shown(node)}") from e
         try:
             result = self.unifier.tensor(self.types[f.body])
             self.unifier.agree(self.unifier.unknown("result", name), result, "result", name)
         except TypeMismatch as e:
             raise TypeMismatch(f"@{name}: the result: {e}") from e
+
+    def shown(self, node: RelaxExpr) -> str:
+        """A call in lines of their own, the callee marked, with the types of its operands."""
+        if not isinstance(node, Call):
+            return ""
+        text = short_text(node)
+        lines = ["", text, "^" * len(text.split("(")[0])]
+        names = node.op.operands if isinstance(node.op, Op) and not node.op.variadic else ()
+        for n, a in enumerate(node.args):
+            if a is not None:
+                label = names[n] if n < len(names) else f"operand {n}"
+                lines.append(f"{label}: {show(self.unifier.whole(self.types[a]))}")
+        return "\n    ".join(lines)
 
     # ------------------------------------------------------------------------------------ values
 
@@ -171,15 +186,19 @@ class _Inference:
             case PatternVar(var):
                 self.unifier.agree(self.var(var), t, p)
             case PatternTuple(patterns):
-                parts = tuple([self.unifier.unknown(p, n) for n in range(len(patterns))])
-                self.unifier.agree(TupleType(parts), t, p)
-                for inner, part in zip(patterns, parts, strict=True):
+                whole = TupleType(tuple([self.unifier.unknown(p, n) for n in range(len(patterns))]))
+                self.unifier.agree(whole, t, p)
+                for inner, part in zip(patterns, whole.items, strict=True):
                     self.pattern(inner, part)
             case PatternConstructor(c, patterns):
                 made = self.constructor(c, p)
                 self.unifier.agree(made.ret_type, t, p)
-                for inner, part in zip(patterns, made.arg_types, strict=True):
-                    self.pattern(inner, part)
+                if len(patterns) != len(made.arg_types):
+                    raise TypeMismatch(
+                        f"{len(patterns)} patterns for the {len(made.arg_types)} fields of {c.name}"
+                    )
+                for inner, field in zip(patterns, made.arg_types, strict=True):
+                    self.pattern(inner, field)
 
     def var(self, v: Var) -> Type:
         """The type of a variable."""
@@ -248,8 +267,9 @@ class _Inference:
     def signature(self, name: GlobalVar) -> Type:
         """The type of a function of the module."""
         if name.name not in self.mod:
-            known = ", ".join(self.mod.functions) or "none"
-            raise TypeMismatch(f"the module has no function {name.name!r}; it has: {known}")
+            near = difflib.get_close_matches(name.name, self.mod.functions, 3)
+            hint = f"nearest: {', '.join(near)}" if near else f"it has {len(self.mod.functions)}"
+            raise TypeMismatch(f"the module has no function {name.name!r}; {hint}")
         f = self.mod[name]
         if isinstance(f, PrimFunc):
             return IncompleteType()  # calls of it say what they give
@@ -413,11 +433,8 @@ def _steps(f: Function) -> Iterator[tuple[RelaxExpr, bool]]:
                 stack += [(c.rhs, 0) for c in reversed(clauses)]
                 stack += [(node, 1), (data, 0)]
             case _:
-                stack += [(c, 0) for c in reversed(list(node.children())) if _is_value(c)]
-
-
-def _is_value(n: Node) -> bool:
-    return isinstance(n, RelaxExpr)
+                below = [c for c in node.children() if isinstance(c, RelaxExpr)]
+                stack += [(c, 0) for c in reversed(below)]
 
 
 def _pattern_text(p: Pattern) -> str:

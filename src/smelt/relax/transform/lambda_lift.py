@@ -57,7 +57,7 @@ class _Lift:
 
         def lift(old: Any, new: Any) -> RelaxExpr | None:
             if isinstance(new, Call) and new.op in lifted:
-                name, captured = lifted[new.op]  # type: ignore[index]
+                name, captured = lifted[new.op]
                 return _called(name, [*captured, *new.args], new.type)
             if (
                 not isinstance(old, Function)

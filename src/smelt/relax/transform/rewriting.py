@@ -11,22 +11,29 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.ir.types import IncompleteType, Type
+from smelt.relax.adt import Match
+from smelt.relax.host_ops import needs_values
 from smelt.relax.nodes import (
     Call,
     Function,
     GlobalVar,
+    If,
     Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
     Var,
+    incomplete,
     renewed_call,
 )
+from smelt.topi.registry import Op
 
 __all__ = [
     "calls_of",
     "inlined",
     "instantiated",
+    "kind_of",
     "map_functions",
     "renewed_call",
     "transform",
@@ -58,10 +65,10 @@ def transform(root: Any, fn: Callable[[Any, Any], RelaxExpr | None]) -> Any:
     for node in postorder(root):
         new = node.with_children(lambda c: done.get(c, c))
         if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
-            new = new.value.items[new.index]  # type: ignore[assignment]
+            new = new.value.items[new.index]
         if isinstance(node, RelaxExpr):
             given = fn(node, new)
-            new = new if given is None else given  # type: ignore[assignment]
+            new = new if given is None else given
         done[node] = new
     return done[root]
 
@@ -77,6 +84,14 @@ def uses_of(root: Any) -> Counter[Node]:
     for node in postorder(root):
         uses.update(node.children())
     return uses
+
+
+def kind_of(node: Call) -> str:
+    """The fusion kind of a call; opaque where types or values have to be known first."""
+    types = [None if a is None else a.type for a in node.args]
+    if not isinstance(node.op, Op) or needs_values(node) or any(incomplete(t) for t in types):
+        return "opaque"
+    return node.op.instance(types, node.attrs).kind  # type: ignore[arg-type]
 
 
 def calls_of(root: Any) -> Counter[str]:
@@ -109,16 +124,34 @@ def inlined(f: Function, callees: Collection[str], mod: IRModule) -> Function:
 
 
 def instantiated(f: Function, args: Sequence[RelaxExpr | None]) -> RelaxExpr:
-    """The body of a function on operands; what it binds itself is bound anew."""
+    """The body of a function on operands; what it binds itself is bound anew.
+
+    Of a function of several types, inference has to find the types of what is inside.
+    """
+    kinds = f.attrs.get("type_params", ())
     given: dict[Node, Any] = dict(zip(f.params, args, strict=True))
     for node in postorder(f.body):
-        for v in [node.var] if isinstance(node, Let) else []:
-            given[v] = v.replace()
-        for v in node.params if isinstance(node, Function) else ():
-            given[v] = v.replace()
-    return transform(  # type: ignore[no-any-return]
-        f.body, lambda old, new: given.get(old) if isinstance(old, Var) else None
-    )
+        if isinstance(node, Let):
+            given[node.var] = node.var.replace()
+        own = node.params if isinstance(node, Function) else getattr(node, "binds", ())
+        given.update({v: v.replace() for v in own})
+    for v in given.keys() - set(f.params) if kinds else ():
+        if mentions(v.type, kinds):  # type: ignore[attr-defined]
+            given[v] = v.replace(type=IncompleteType())
+
+    def put(old: Any, new: Any) -> RelaxExpr | None:
+        if isinstance(old, Var):
+            return given.get(old)
+        if kinds and isinstance(new, Call | If | Match) and mentions(new.type, kinds):
+            return new.replace(type=IncompleteType())
+        return None
+
+    return transform(f.body, put)  # type: ignore[no-any-return]
+
+
+def mentions(t: Type, kinds: Collection[Any]) -> bool:
+    """Whether type variables occur in a type."""
+    return any(node in kinds for node in postorder(t))
 
 
 def reaches(mod: IRModule, start: str, goal: str) -> bool:

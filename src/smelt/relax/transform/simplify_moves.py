@@ -13,6 +13,7 @@ import numpy as np
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, convert
 from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.views import transpose_axes
 
 from .engine import Graph, RuleSet
 from .fold_scale import CONVS
@@ -27,9 +28,7 @@ rule = MOVE_RULES.rule
 
 def axes_of_transpose(n: Call) -> tuple[int, ...]:
     """The order of dimensions, counted from the front."""
-    rank = tensor_type_of(n).rank
-    axes = n.attrs["axes"]
-    return tuple(reversed(range(rank))) if axes is None else tuple([a % rank for a in axes])
+    return transpose_axes(n.attrs, tensor_type_of(n).rank)
 
 
 # -------------------------------------------------------------------------- reshape, transpose

@@ -13,7 +13,6 @@ from smelt.arith import Analyzer
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.node import Node
 from smelt.ir.types import (
     FuncType,
     GlobalTypeVar,
@@ -194,9 +193,9 @@ class Unifier:
                     if isinstance(x, SizeVar):
                         sizes.setdefault(x, y)
             case (TupleType(), TupleType()) | (TypeCall(), TypeCall()):
-                for x, y in zip(p.children(), g.children(), strict=False):
-                    if isinstance(x, Type) and isinstance(y, Type):
-                        self.bound_sizes(x, y, sizes)
+                for a, b in zip(p.children(), g.children(), strict=False):
+                    if isinstance(a, Type) and isinstance(b, Type):
+                        self.bound_sizes(a, b, sizes)
 
     def sized(self, t: Type, sizes: Mapping[Any, Expr], fresh: bool, *key: Hashable) -> Type:
         """A type with extents in the place of sizes. fresh: other sizes become the run's own."""
@@ -225,13 +224,13 @@ def replaced(t: Type, made: Mapping[Any, Type]) -> Type:
 
 def unknowns(t: Type) -> Iterator[Unknown]:
     """The unknown parts of a type whose known parts are filled in."""
-    stack: list[Node] = [t]
+    stack: list[Type] = [t]
     while stack:
         part = stack.pop()
         if isinstance(part, Unknown):
             yield part
         elif isinstance(part, TupleType | FuncType | TypeCall):
-            stack += part.children()
+            stack += [c for c in part.children() if isinstance(c, Type)]
 
 
 _SHOWN: dict[type, Callable[[Any], str]] = {

@@ -10,11 +10,17 @@ from smelt.topi.registry import Op, ops
 
 from ..dialect import FUNCTIONS, RELAY, builder
 from ..names import Namespace
+from ..transform.legalize import register_legalize
+from ..transform.precision import register_mixed_precision_conversion
 
-__all__ = ["Op", "get", "list_op_names"]
+__all__ = ["Op", "get", "list_op_names", "register_legalize",
+           "register_mixed_precision_conversion"]  # fmt: skip
 
 _FOREIGN = "smelt."
 """In front of the names of operators of the core that Relay does not know."""
+
+_MARK = "annotation."
+"""In front of the names of operators of the core that bear the names of Relay's."""
 
 nn, image, vision = Namespace("nn"), Namespace("image"), Namespace("vision")
 random, annotation, dyn = Namespace("random"), Namespace("annotation"), Namespace("dyn")
@@ -43,13 +49,14 @@ def is_built_in(op: Op) -> bool:
 
 def name_of(op: Op) -> str:
     """The name that `get` finds an operator by."""
-    own = RELAY.ops.get(op.name) is op or not is_built_in(op) or op.name.startswith("annotation.")
+    own = RELAY.ops.get(op.name) is op or not is_built_in(op) or op.name.startswith(_MARK)
     return op.name if own else _FOREIGN + op.name
 
 
 def list_op_names() -> list[str]:
     """The Relay names of all operators."""
-    return list(RELAY)
+    marks = [n for n in ops() if n.startswith(_MARK)]
+    return sorted([*RELAY, *marks])
 
 
 def __getattr__(name: str) -> Any:
@@ -57,7 +64,7 @@ def __getattr__(name: str) -> Any:
         if name in FUNCTIONS:
             return FUNCTIONS[name]
         try:
-            return builder(get(name))  # type: ignore[arg-type]
+            return builder(get(name))
         except SmeltError as e:
             raise AttributeError(str(e)) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from smelt.relax.compose.common import (
     array_of,
     cast_to,
@@ -21,7 +23,7 @@ from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import SPATIAL
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import RELAY, make, relay_function, relay_op
+from ..dialect import RELAY, const, make, relay_function, relay_op
 
 
 def _resize(rank: int) -> None:
@@ -70,7 +72,10 @@ def build_resize2d(data: Any, size: Any, *given: Any, **named: Any) -> RelaxExpr
     names = list(RELAY.ops["image.resize2d"].attributes)[1:]
     attrs = {**dict(zip(names, given, strict=False)), **named}
     if isinstance(size, RelaxExpr) and array_of(size) is None:
-        return make("dyn.image.resize2d", data, size, **attrs)
+        roi = attrs.pop("roi", None)
+        if roi is not None and not isinstance(roi, RelaxExpr):
+            roi = const(np.asarray(roi, "float32")) if len(roi) else None
+        return make("dyn.image.resize2d", data, size, *([] if roi is None else [roi]), **attrs)
     return make("image.resize2d", data, size=sizes(size) if isinstance(size, RelaxExpr) else size,
                 **attrs)  # fmt: skip
 

@@ -8,7 +8,6 @@ from smelt.ir.build import value_of
 from smelt.relax.compose import loss
 from smelt.relax.compose.common import (
     along,
-    cast_to,
     dtype_of,
     extents,
     filled,
@@ -124,7 +123,7 @@ def bias_add(data: RelaxExpr, bias: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     )
     rest = rank_of(data) - at - 1
     wide = reshaped(bias, (shape_of(bias)[0], *(1,) * rest)) if rest else bias
-    return call("add", data, cast_to(wide, dtype_of(data)))
+    return call("add", data, wide)
 
 
 # ---------------------------------------------------------------------------------- activations

@@ -26,6 +26,7 @@ REFUSED = {
     "nn.contrib_conv3d_winograd_weight_transform": _CONV,
     "nn.contrib_conv3d_winograd_without_weight_transform": _CONV,
     "nn.internal.sparse_dense_padded": "write nn.sparse_dense",
+    "qnn.contrib_dense_pack": "write qnn.dense; the compiler packs the weight",
     "memory.alloc_storage": _PLAN,
     "memory.alloc_tensor": _PLAN,
     "memory.kill": _PLAN,

@@ -153,7 +153,7 @@ def build_sparse_to_dense(
     if known is not None:
         output_shape = tuple([int(n) for n in known])
     if isinstance(output_shape, RelaxExpr):
-        return make("dyn.sparse_to_dense", sparse_indices, sparse_values, default, output_shape)
+        return make("dyn.sparse_to_dense", sparse_indices, output_shape, sparse_values, default)
     return make("sparse_to_dense", sparse_indices, sparse_values, default,
                 output_shape=tuple(output_shape))  # fmt: skip
 

@@ -14,6 +14,7 @@ from . import precision as mixed_precision
 from .absent import ABSENT, NoSuchPass
 from .build_steps import BUILD_LEVELS, build_steps
 from .canonicalize import CanonicalizeCast, CanonicalizeOps, FastMath, SplitArgs
+from .fake_quantization_to_integer import FakeQuantizationToInteger
 from .gradient import FirstOrderGradient, gradient
 from .inference import SimplifyInference
 from .layout import AlterOpLayout, ConvertLayout, LayoutConfig
@@ -75,6 +76,7 @@ __all__ = [
     "DynamicToStatic",
     "EliminateCommonSubexpr",
     "EtaExpand",
+    "FakeQuantizationToInteger",
     "FastMath",
     "FirstOrderGradient",
     "FlattenAtrousConv",

@@ -35,6 +35,6 @@ ABSENT: Mapping[str, str] = {
     "flexible_shape": "one build serves all sizes: declare them with relay.Any()",
     "memory_plan": "relay.build plans memory when it has fused the operators",
     "recast": "ToMixedPrecision changes the types that operators compute in",
-    "tag_suffixes": "names of calls are hints; CapturePostDfsIndexInSpans is not needed",
+    "tag_suffixes": "the names of calls stay as they are, and are no part of what a program means",
 }
 """Name: what stands for it."""

@@ -12,8 +12,9 @@ from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fold_constants import FOLD_RULES
 from smelt.relax.transform.fold_scale import FOLD_SCALE_RULES
 from smelt.relax.transform.fuse_ops import fuse_ops
+from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
-from smelt.relax.transform.recognize_attention import recognize_attention
+from smelt.relax.transform.recognize_attention import ATTENTION_RULES
 from smelt.relax.transform.simplify import SIMPLIFY_RULES
 from smelt.transform import Pass, PassContext, PassInfo
 
@@ -83,8 +84,10 @@ def build_steps(context: PassContext) -> list[Pass]:
     level = context.opt_level if "FuseOps" in on else 0
 
     def simplified(mod: IRModule) -> IRModule:
-        made = apply_rules(expand_ops(inline_functions(mod)), rules, share=share)
-        return recognize_attention(made) if context.opt_level >= 3 else made
+        made = apply_rules(expand_ops(name_sizes(inline_functions(mod))), rules, share=share)
+        if context.opt_level < 3 or "SimplifyExpr" not in on:
+            return made
+        return apply_rules(made, ATTENTION_RULES + rules, share=share)
 
     return [
         structure.InferType(),

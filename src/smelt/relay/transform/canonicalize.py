@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir import dtype as dt
+from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
-from smelt.relax.transform.rewriting import map_functions, transform, uses_of
+from smelt.relax.transform.rewriting import kind_of, map_functions, transform, uses_of
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY, make
+from ..dialect import make
 from .inference import along
 from .passes import graph_pass
 from .rules import Graph, Rules, dtype_of, is_call, rank_of
@@ -52,7 +53,7 @@ def FastMath() -> Pass:
 def approximated(g: Graph, n: Call) -> RelaxExpr | None:
     """f(x)  =  fast_f(x), roughly"""
     name = FAST[n.op.name]  # type: ignore[union-attr]
-    if dtype_of(n) != "float32" or name not in RELAY.ops:
+    if dtype_of(n) != "float32":
         return None
     return make(name, *n.args, **n.attrs)
 
@@ -90,7 +91,7 @@ def _repeated(f: Function) -> Function:
                 if a in seen:
                     args[i] = args[i].replace()
                 seen.add(a)
-        return new.replace(args=tuple(args))
+        return new.replace(args=tuple(args))  # type: ignore[no-any-return]
 
     return transform(f, repeat)  # type: ignore[no-any-return]
 
@@ -100,9 +101,7 @@ def _widens(n: Any) -> bool:
 
 
 def _light(n: Call) -> bool:
-    types = [None if a is None else a.type for a in n.args]
-    kinds = ("elementwise", "broadcast", "injective")
-    return isinstance(n.op, Op) and n.op.instance(types, n.attrs).kind in kinds  # type: ignore[arg-type]
+    return kind_of(n) in ("elementwise", "broadcast", "injective")
 
 
 # ----------------------------------------------------------------------------------- SplitArgs
@@ -114,8 +113,7 @@ def SplitArgs(max_function_args: int) -> Pass:
     max_function_args  operands of one concatenate, at least 2
     """
     if max_function_args < 2:
-        from_two = "2 or more are legal"
-        raise ValueError(f"SplitArgs: max_function_args={max_function_args}; {from_two}")
+        raise CompileError(f"SplitArgs: max_function_args={max_function_args}; 2 or more are legal")
 
     rules = Rules()
 

@@ -13,13 +13,13 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import TensorType
-from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple, TupleGetItem, Var, values
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem, Var, values
 from smelt.relax.transform.normal_form import dissolved, without_lets
 from smelt.relax.transform.rewriting import map_functions
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import make
+from ..dialect import RELAY, make
 from .passes import graph_pass, nearest
 from .rules import dims, dtype_of, is_call, rank_of
 
@@ -80,7 +80,7 @@ class _Reverse:
                 case TupleGetItem(value, index):
                     if node in self.sums:
                         self.add_item(value, index, self.sums[node])
-                case Var():
+                case Var() | Constant():
                     pass
                 case _:
                     self.refuse(node)
@@ -90,8 +90,8 @@ class _Reverse:
         """Branches and closures have no rule."""
         if node in self.sums:
             raise Unsupported(
-                f"gradient: a {type(node).__name__} has no rule; PartialEvaluate takes closures and "
-                "branches on constants away"
+                f"gradient: a {type(node).__name__} has no rule; PartialEvaluate takes closures "
+                "and branches on constants away"
             )
 
     def add(self, x: RelaxExpr | None, d: RelaxExpr | None) -> None:
@@ -306,6 +306,42 @@ def _matmul(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
     da = times(b, d, tb, True) if ta else times(d, b, False, not tb)
     db = times(d, a, True, ta) if tb else times(a, d, not ta, False)
     return [collapsed(da, a), collapsed(db, b)]  # type: ignore[arg-type]
+
+
+@rule("nn.conv2d")
+def _conv2d(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+    x, w = n.args
+    a = n.attrs
+    if (a["data_layout"], a["kernel_layout"], a["out_layout"]) not in _PLAIN_CONV:
+        raise Unsupported(
+            f"gradient: nn.conv2d with data_layout={a['data_layout']!r}, "
+            f"kernel_layout={a['kernel_layout']!r}; legal: NCHW with OIHW (see ConvertLayout)"
+        )
+    same = {k: a[k] for k in ("strides", "padding", "dilation", "groups")}
+    kernel = dims(w)[2:]
+    rest = [
+        (have or 0) - ((out or 1) - 1) * s + before + behind - step * ((k or 1) - 1) - 1
+        for have, out, s, before, behind, step, k in zip(
+            dims(x)[2:], dims(d)[2:], a["strides"], a["padding"][:2], a["padding"][2:],
+            a["dilation"], kernel, strict=True,
+        )
+    ]  # fmt: skip
+    dx = make("nn.conv2d_transpose", d, w, output_padding=tuple(rest), kernel_layout="IOHW", **same)
+    dw = make("nn.conv2d_backward_weight", d, x, kernel_size=kernel, **same)
+    return [dx, dw]
+
+
+_PLAIN_CONV = (("NCHW", "OIHW", ""), ("NCHW", "OIHW", "NCHW"))
+
+
+@rule("nn.max_pool2d", "nn.avg_pool2d")
+def _pool2d(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+    op = RELAY.get(f"{n.op.name}_grad")  # type: ignore[union-attr]
+    if any(step != 1 for step in n.attrs["dilation"]):
+        raise Unsupported(
+            f"gradient: {n.op.name} with dilation={n.attrs['dilation']}; legal: 1"  # type: ignore[union-attr]
+        )
+    return [make(op, d, n.args[0], **{k: v for k, v in n.attrs.items() if k in op.attributes})]
 
 
 @rule("nn.softmax")

@@ -21,7 +21,7 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
 )
-from smelt.relax.transform.rewriting import map_functions, renewed_call
+from smelt.relax.transform.rewriting import kind_of, map_functions, renewed_call
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
@@ -32,17 +32,18 @@ from .rules import is_call, rank_of
 __all__ = ["AlterOpLayout", "ConvertLayout", "LayoutConfig"]
 
 ANCHORS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.conv3d_transpose",
-           "nn.conv1d_transpose", "qnn.conv2d")  # fmt: skip
+           "nn.conv1d_transpose", "qnn.conv2d", "qnn.conv2d_transpose")  # fmt: skip
 """Operators with weights, whose layouts a user may ask for."""
 
 LAYOUT_ATTR = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool1d", "nn.avg_pool2d",
                "nn.avg_pool3d", "nn.global_avg_pool2d", "nn.global_max_pool2d",
                "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d", "nn.upsampling",
-               "image.resize2d", "nn.depth_to_space", "nn.space_to_depth")  # fmt: skip
+               "image.resize2d", "nn.depth_to_space", "nn.space_to_depth",
+               "qnn.avg_pool2d")  # fmt: skip
 """Operators that say the layout of their operand."""
 
 AXIS_ATTR = ("nn.bias_add", "nn.batch_norm", "nn.softmax", "nn.log_softmax", "nn.prelu", "nn.lrn",
-             "split")  # fmt: skip
+             "split", "qnn.quantize", "qnn.dequantize", "qnn.requantize")  # fmt: skip
 """Operators that name one axis of their first operand, and leave the order as it is."""
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "variance")
@@ -114,11 +115,7 @@ def _converted(mod: IRModule, wanted: Mapping[str, tuple[str, ...]]) -> IRModule
 
 def relaid(x: RelaxExpr, have: str, want: str) -> RelaxExpr:
     """A tensor in another layout."""
-    if have == want:
-        return x
-    if "layout_transform" in RELAY.ops:
-        return make("layout_transform", x, src_layout=have, dst_layout=want)
-    return make("transpose", x, axes=tuple([have.index(c) for c in want]))
+    return x if have == want else make("layout_transform", x, src_layout=have, dst_layout=want)
 
 
 class _Convert:
@@ -140,7 +137,7 @@ class _Convert:
     def run(self) -> Function:
         """The function in the new layouts."""
         for node in postorder(self.f):
-            made = self.call(node) if isinstance(node, Call) else None
+            made: Any = self.call(node) if isinstance(node, Call) else None
             if made is None:
                 made = self.moved(node)
             if made is None:
@@ -203,9 +200,7 @@ class _Convert:
         handler = _HANDLERS.get(name)
         if handler is not None:
             return handler(self, n)
-        types = [None if a is None else a.type for a in n.args]
-        kind = n.op.instance(types, n.attrs).kind  # type: ignore[arg-type]
-        return self.broadcast(n) if kind in ("elementwise", "broadcast") else None
+        return self.broadcast(n) if kind_of(n) in ("elementwise", "broadcast") else None
 
     # -------------------------------------------------------------------------------- kinds
 
@@ -258,9 +253,9 @@ class _Convert:
         axis = have.index(said[n.attrs["axis"] % len(said)])
         made = renewed_call(
             n,
-            self.done[x],
+            self.done[x],  # type: ignore[index]
             *[self.plain(a) for a in n.args[1:]],
-            axis=axis,  # type: ignore[index]
+            axis=axis,
         )
         items = getattr(n.type, "items", None)
         if items is None:
@@ -276,6 +271,8 @@ class _Convert:
         form = next((g for a in n.args if (g := self.form(a)) and rank_of(a) == rank_of(n)), None)
         if form is None or isinstance(getattr(n.type, "items", None), tuple):
             return None
+        if n.callee.startswith("qnn.") and any(rank_of(a) == 1 for a in n.args):
+            return None  # scales along an axis, which attributes name
         args: list[RelaxExpr | None] = []
         for a in n.args:
             known = self._beside(a, form, len(form[0]))

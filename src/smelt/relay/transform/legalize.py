@@ -84,7 +84,8 @@ def _rule(fn: Legalization) -> Callable[[Graph, Call], RelaxExpr | None]:
             raise TypeMismatch(
                 f"Legalize: the function for {name} changed the type: {n.type} became {made.type}"
             )
-        same = isinstance(made, Call) and made.op is n.op and made.args == n.args
-        return None if same and dict(made.attrs) == dict(n.attrs) else made  # type: ignore[union-attr]
+        if isinstance(made, Call) and made.op is n.op and made.args == n.args:
+            return None if dict(made.attrs) == dict(n.attrs) else made
+        return made
 
     return legal

@@ -261,7 +261,7 @@ def _batched(f: Function, least: int) -> Function:
                     axes=(0,))  # fmt: skip
         return make("squeeze", part, axis=(0,))
 
-    return transform(f, items) if places else f  # type: ignore[no-any-return]
+    return transform(f, items) if places else f
 
 
 def _stack(parts: list[Any]) -> RelaxExpr:

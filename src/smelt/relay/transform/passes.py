@@ -1,29 +1,26 @@
-"""How Relay's passes are made: names, levels, what they need before them."""
+"""How Relay's passes are made: their names and levels."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.transform import make_pass
-from smelt.relax.nodes import Function, dialect_of
-from smelt.relax.transform.expand_ops import expand_ops
+from smelt.relax.nodes import Function
 from smelt.transform import Pass, PassContext, PassInfo
 
-from ..dialect import RELAY
-from ..lift import lift
-
-__all__ = ["LEVELS", "core_pass", "function_pass", "graph_pass", "nearest"]
+__all__ = ["LEVELS", "function_pass", "graph_pass", "nearest"]
 
 GraphPass = Callable[[IRModule], IRModule]
 
 LEVELS: Mapping[str, int] = {
     **dict.fromkeys(
         ("InferType", "SimplifyInference", "SimplifyExpr", "FuseOps", "RemoveUnusedFunctions",
-         "ToBasicBlockNormalForm", "ToMixedPrecision", "FakeQuantizationToInteger", "DynamicToStatic",
+         "ToBasicBlockNormalForm", "ToMixedPrecision", "FakeQuantizationToInteger",
+         "DynamicToStatic",
          "FlattenAtrousConv", "FoldExplicitPadding", "SimplifyFCTranspose", "DivToMul", "SplitArgs",
          "ChangeBatch", "DefuseOps", "LambdaLift", "MergeComposite", "AnnotateTarget",
          "MergeCompilerRegions", "PartitionGraph", "FirstOrderGradient",
@@ -43,9 +40,6 @@ LEVELS: Mapping[str, int] = {
 }  # fmt: skip
 """The lowest opt_level at which a Sequential runs a pass."""
 
-REQUIRED: Mapping[str, tuple[str, ...]] = {}
-"""What a Sequential must have run before a pass; passes here look at their input themselves."""
-
 
 class RelayPass(Pass):
     """A pass on modules with a classic name."""
@@ -62,19 +56,7 @@ class RelayPass(Pass):
 
 def graph_pass(name: str, fn: GraphPass) -> Pass:
     """A pass by its classic name."""
-    return RelayPass(fn, PassInfo(name, LEVELS[name], REQUIRED.get(name, ())))
-
-
-def core_pass(name: str, fn: GraphPass) -> Pass:
-    """A pass on the core's operators: Relay's are expanded for it and lifted again after it."""
-
-    def run(mod: IRModule) -> IRModule:
-        own = any(
-            isinstance(f, Function) and dialect_of(f) is RELAY for f in mod.functions.values()
-        )
-        return lift(fn(expand_ops(mod))) if own else fn(mod)
-
-    return graph_pass(name, run)
+    return RelayPass(fn, PassInfo(name, LEVELS[name]))
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
@@ -103,6 +85,22 @@ class _FunctionPass(Pass):
                         "a pass on functions gives a function"
                     )
         return mod.with_functions(made)
+
+
+@overload
+def function_pass(
+    pass_func: None = None, opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Callable[[Any], Any]:  # fmt: skip
+    """Given no function: a decorator."""
+
+
+@overload
+def function_pass(
+    pass_func: Callable[..., Any], opt_level: int = 0, name: str | None = None,
+    required: Sequence[str] | None = None,
+) -> Any:  # fmt: skip
+    """Given a function or a class: the pass, or the class of passes."""
 
 
 def function_pass(

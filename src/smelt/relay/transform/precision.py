@@ -21,17 +21,16 @@ from smelt.relax.nodes import (
     Call,
     Constant,
     Function,
-    If,
-    Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
+    Var,
     constant,
     incomplete,
 )
 from smelt.relax.transform.rewriting import calls_of, map_functions, renewed_call
 from smelt.topi.registry import Op
-from smelt.transform import Pass
+from smelt.transform import Pass, PassContext
 
 from ..dialect import RELAY, make
 from .passes import graph_pass, nearest
@@ -41,6 +40,7 @@ __all__ = ["ALWAYS", "FOLLOW", "MIXED_PRECISION", "MIXED_PRECISION_ALWAYS",
            "register_mixed_precision_conversion"]  # fmt: skip
 
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
+KEEP = "relay.ToMixedPrecision.keep_orig_output_dtype"
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = ALWAYS, FOLLOW, NEVER
 
 Answer = Sequence[Any]
@@ -103,18 +103,15 @@ for _names, _category in ((_ALWAYS, ALWAYS), (_FOLLOW, FOLLOW), (_NEVER, NEVER))
         register_mixed_precision_conversion(_name, _default(_category))
 
 
-def ToMixedPrecision(
-    mixed_precision_type: str = "float16",
-    missing_op_mode: int = 1,
-    keep_orig_output_dtype: bool = False,
-) -> Pass:
+def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
     """Heavy operators compute in a narrow type.
 
     mixed_precision_type    "float16" or "bfloat16"
     missing_op_mode         an operator that the table does not know: 0 raises, 1 warns and keeps
                             float32, 2 keeps float32
-    keep_orig_output_dtype  results of functions in their old type; else those of functions that
-                            nothing calls may be narrow
+
+    Results of functions that nothing calls may be narrow; the config
+    "relay.ToMixedPrecision.keep_orig_output_dtype" keeps their types.
     """
     if mixed_precision_type not in ("float16", "bfloat16"):
         raise TypeMismatch(
@@ -128,10 +125,9 @@ def ToMixedPrecision(
 
     def run(mod: IRModule) -> IRModule:
         _check_known(mod, missing_op_mode)
+        keep = PassContext.current().setting(KEEP)
         called = {c for f in mod.functions.values() if isinstance(f, Function) for c in calls_of(f)}
-        free = {
-            f for n, f in mod.functions.items() if n not in called and not keep_orig_output_dtype
-        }
+        free = {f for n, f in mod.functions.items() if n not in called and not keep}
         return map_functions(mod, lambda f: _Narrow(mixed_precision_type, f).run(f in free))
 
     return graph_pass("ToMixedPrecision", run)
@@ -180,10 +176,8 @@ class _Narrow:
                 return self.call(node)
             case Tuple() | TupleGetItem():
                 return node.with_children(lambda c: self.done.get(c, c))
-            case Call() | Let() | If() | Function():
-                # what a scope or a function sees has the type that is written there
-                return node.with_children(self.restored)
-        return node
+        # what a scope or a function sees has the type that is written there
+        return node.with_children(self.restored)
 
     def restored(self, old: Any) -> Any:
         """The new form of a value in its old type."""
@@ -247,10 +241,10 @@ class _Narrow:
         return n if same else renewed_call(n, *args)
 
     def narrow_enough(self, args: Sequence[Any]) -> bool:
-        """Whether some operand is narrow, and the others are too, or are constants."""
+        """Whether some operand is narrow, and the others are too, constants or parameters."""
         parts = [p for a in args if a is not None for p in _parts(a)]
         floats = [p for p in parts if dt.is_float(_dtype(p) or "int32")]
-        computed = [p for p in floats if not isinstance(p, Constant)]
+        computed = [p for p in floats if not isinstance(p, Constant | Var)]
         return bool(computed) and all(_dtype(p) == self.narrow for p in computed)
 
     def narrowed(self, a: RelaxExpr) -> RelaxExpr:

@@ -52,11 +52,11 @@ Rule = Callable[[Graph, Call], "RelaxExpr | None"]
 
 
 class Rules:
-    """Rules by the name of the operator at their root; sets add."""
+    """Rules by the name of the operator at their root."""
 
-    def __init__(self, table: dict[str, tuple[Rule, ...]] | None = None) -> None:
-        """Start from rules by operator name."""
-        self.table: dict[str, tuple[Rule, ...]] = dict(table or {})
+    def __init__(self) -> None:
+        """No rules yet."""
+        self.table: dict[str, tuple[Rule, ...]] = {}
 
     def rule(self, *names: str) -> Callable[[Rule], Rule]:
         """Enter a function as a rule for calls of these operators."""
@@ -67,10 +67,6 @@ class Rules:
             return fn
 
         return enter
-
-    def __add__(self, other: Rules) -> Rules:
-        names = [*self.table, *[n for n in other.table if n not in self.table]]
-        return Rules({n: self.table.get(n, ()) + other.table.get(n, ()) for n in names})
 
     def __call__(self, mod: IRModule) -> IRModule:
         """A module with the rules applied until none fits."""

@@ -12,7 +12,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
 from smelt.relax.transform.fold_calls import fold_calls
-from smelt.relax.transform.infer_types import infer_types
+from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.rewriting import map_functions, transform, transform_functions
 from smelt.topi.registry import Op
 from smelt.transform import Pass

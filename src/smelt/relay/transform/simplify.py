@@ -1,11 +1,11 @@
-"""SimplifyExpr: algebraic laws on Relay's operators; layouts and everything else stay as written."""
+"""SimplifyExpr: algebraic laws on Relay's operators; all else stays as it was written."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.relax.nodes import Call, RelaxExpr
+from smelt.relax.nodes import Call, RelaxExpr, Tuple
 from smelt.transform import Pass
 
 from ..dialect import const, make
@@ -114,7 +114,7 @@ def nothing_moved(g: Graph, n: Call) -> RelaxExpr | None:
 @rule("concatenate")
 def concatenate_one(g: Graph, n: Call) -> RelaxExpr | None:
     """concatenate((x,))  =  x"""
-    items = getattr(n.args[0], "items", ())
+    items = n.args[0].items if isinstance(n.args[0], Tuple) else ()
     return items[0] if len(items) == 1 else None
 
 

@@ -14,25 +14,26 @@ from smelt.relax.nodes import (
     GlobalVar,
     RelaxExpr,
     call_function,
+    free_vars,
 )
+from smelt.relax.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from smelt.relax.transform.eliminate_dead_code import eliminate_dead_code, eliminate_dead_lets
 from smelt.relax.transform.fold_calls import fold_calls, fold_expression
 from smelt.relax.transform.group_ops import group_ops, ungroup_ops
-from smelt.relax.transform.infer_types import infer_expression, infer_types
+from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.inline import inline_called, inline_marked
 from smelt.relax.transform.lambda_lift import lambda_lift
+from smelt.relax.transform.let_form import anf_expression, to_anf, to_basic_blocks
 from smelt.relax.transform.normal_form import inline_functions, to_graph_normal_form
-from smelt.relax.transform.normal_forms import anf_expression, to_anf, to_basic_blocks
 from smelt.relax.transform.rewriting import transform_functions
-from smelt.relax.transform.share_values import share_values
 from smelt.topi.registry import Op
 from smelt.transform import Pass, PassContext
 
 from ..expr import RelayVar
 from .passes import graph_pass
 
-__all__ = ["DeadCodeElimination", "DefuseOps", "EliminateCommonSubexpr", "EtaExpand", "FoldConstant",
-           "FoldConstantExpr", "FuseOps", "InferType", "InferTypeLocal", "Inline",
+__all__ = ["DeadCodeElimination", "DefuseOps", "EliminateCommonSubexpr", "EtaExpand",
+           "FoldConstant", "FoldConstantExpr", "FuseOps", "InferType", "InferTypeLocal", "Inline",
            "InlineCompilerFunctionsBoundTo", "LambdaLift", "MarkCompilerFunctionsAsExtern",
            "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate",
            "RemoveUnusedFunctions", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
@@ -46,7 +47,8 @@ def InferType() -> Pass:
 
 def InferTypeLocal(expr: RelaxExpr) -> Any:
     """The type of an expression outside of any module."""
-    return infer_expression(expr).checked_type
+    whole = IRModule({"main": Function(tuple(free_vars(expr)), expr)})
+    return infer_types(whole)["main"].body.checked_type
 
 
 def FoldConstant(fold_qnn: bool = False) -> Pass:
@@ -100,7 +102,7 @@ def ToGraphNormalForm() -> Pass:
 
 def EliminateCommonSubexpr(fskip: Callable[[Any], bool] | None = None) -> Pass:
     """Calls that compute the same become one. fskip: says of a call that it is left alone."""
-    return graph_pass("EliminateCommonSubexpr", lambda mod: share_values(mod, fskip))
+    return graph_pass("EliminateCommonSubexpr", lambda mod: eliminate_common_subexpr(mod, fskip))
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Pass:
@@ -177,7 +179,7 @@ def PartialEvaluate() -> Pass:
             if new is mod:
                 break
             mod = new
-        return mod
+        return infer_types(mod)
 
     return graph_pass("PartialEvaluate", run)
 

@@ -20,7 +20,6 @@ from smelt.transform import PassContext, Sequential
 from ... import transform
 from ...build_module import bind_params
 from ...dataflow_pattern import is_op, wildcard
-from ...dialect import const
 from .register import register_pattern_table
 
 __all__ = ["partition_for_dnnl", "pattern_table"]

@@ -11,10 +11,12 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.relax.adt import Constructor, Match
 from smelt.relax.nodes import (
     Call,
     Constant,
     Function,
+    GlobalVar,
     If,
     Let,
     RelaxExpr,
@@ -27,6 +29,9 @@ from .normal_form import is_recursive
 from .rewriting import map_functions, uses_of
 
 __all__ = ["anf_expression", "to_anf", "to_basic_blocks"]
+
+_ATOMS = (Var, Constant, Let, GlobalVar, Constructor)
+"""What needs no name."""
 
 MakeVar = Callable[[str, Any], Var]
 
@@ -56,7 +61,7 @@ class _Scope:
 
     def __init__(self, parent: _Scope | None) -> None:
         self.parent = parent
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.bindings: list[tuple[Var, RelaxExpr]] = []
 
 
@@ -88,6 +93,8 @@ def _parts(node: RelaxExpr) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
             return [], [body]
         case Let(value=value, body=body):
             return [], [value, body]
+        case Match(data, clauses):
+            return [data], [c.rhs for c in clauses]
         case _:
             return [c for c in node.children() if isinstance(c, RelaxExpr)], []
 
@@ -150,7 +157,7 @@ class _Form:
 
     def named(self, node: RelaxExpr) -> bool:
         """Whether a value gets a name."""
-        if isinstance(node, Var | Constant | Let) or node in self.bound:
+        if isinstance(node, _ATOMS) or node in self.bound:
             return False
         if isinstance(node, Function) and any(
             node.attrs.get(k) for k in ("Primitive", "Composite")
@@ -195,6 +202,15 @@ def _rebuilt(node: RelaxExpr, form: _Form, done: dict[Node, Any]) -> RelaxExpr:
             if inner is body and done[value] is value:
                 return node
             return Let(var, done[value], inner)
+        case Match(data, clauses, complete, t):
+            sides = [
+                c.replace(rhs=_closed(done[c.rhs], form.inside[node, i]))
+                for i, c in enumerate(clauses)
+            ]
+            same = all(a.rhs is b.rhs for a, b in zip(sides, clauses, strict=True))
+            if same and done[data] is data:
+                return node
+            return Match(done[data], tuple(sides), complete, t)
     return node.with_children(lambda c: done.get(c, c))
 
 

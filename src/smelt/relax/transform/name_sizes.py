@@ -1,0 +1,79 @@
+"""Sizes get names of their own: the host program, its callers and messages know them by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.ir.expr import Expr
+from smelt.ir.expr import Var as SizeVar
+from smelt.ir.module import IRModule
+from smelt.ir.node import Node, postorder
+from smelt.ir.text import fresh_name
+from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.walk import free_vars, substitute
+from smelt.relax.nodes import Call, CallAttrs, Function, If, Var
+
+__all__ = ["name_sizes"]
+
+
+def name_sizes(mod: IRModule) -> IRModule:
+    """Of sizes of "main" that share a name, all but the first get new ones: any, any_1, ..."""
+    main = mod.functions.get("main")
+    if not isinstance(main, Function):
+        return mod
+    taken: set[str] = set()
+    renamed: dict[SizeVar, Expr] = {}
+    for size in _sizes(main):
+        name = fresh_name(size.name, taken)
+        if name != size.name:
+            renamed[size] = SizeVar(name, size.type)
+    return mod.with_functions({"main": _renamed(main, renamed)}) if renamed else mod
+
+
+def _sizes(f: Function) -> list[SizeVar]:
+    """The sizes in the types of parameters, in order of first use."""
+    found: dict[SizeVar, None] = {}
+    for p in f.params:
+        sizes = [v for v in free_vars(p.type) if isinstance(v, SizeVar)]
+        shown = [e for e in getattr(p.type, "shape", ()) if e in sizes]
+        found.update(dict.fromkeys([*shown, *sorted(sizes, key=lambda v: v.name)]))
+    return list(found)
+
+
+def _renamed(f: Function, names: dict[SizeVar, Expr]) -> Function:
+    done: dict[Node, Any] = {}
+    for node in postorder(f):
+        new: Any = node.with_children(lambda c: done.get(c, c))
+        match new:
+            case Var() | If():
+                new = _typed(new, names)
+            case Call():
+                attrs = {k: _value(v, names) for k, v in new.attrs.items()}
+                if any(attrs[k] is not v for k, v in new.attrs.items()):
+                    new = new.replace(attrs=CallAttrs(new.callee, attrs))
+                new = _typed(new, names)
+        done[node] = new
+    made: Function = done[f]
+    return made
+
+
+def _typed(node: Any, names: dict[SizeVar, Expr]) -> Any:
+    t = _type(node.type, names)
+    return node if t is node.type else node.replace(type=t)
+
+
+def _type(t: Type, names: dict[SizeVar, Expr]) -> Type:
+    if isinstance(t, TupleType):
+        return TupleType(tuple([_type(i, names) for i in t.items]))
+    if isinstance(t, TensorType):
+        return TensorType(tuple([substitute(e, names) for e in t.shape]), t.dtype)
+    return t
+
+
+def _value(value: Any, names: dict[SizeVar, Expr]) -> Any:
+    if isinstance(value, Expr):
+        return substitute(value, names)
+    if isinstance(value, tuple):
+        new = tuple([_value(v, names) for v in value])
+        return new if any(a is not b for a, b in zip(new, value, strict=True)) else value
+    return value

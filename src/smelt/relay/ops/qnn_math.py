@@ -1,0 +1,215 @@
+"""Arithmetic and functions of quantized numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from smelt.relax.compose.common import (
+    cast_to,
+    dtype_of,
+    items_of,
+    legal,
+    normal_axis,
+    rank_of,
+    scalar,
+)
+from smelt.relax.nodes import RelaxExpr, call, constant
+
+from ..dialect import RELAY, make, relay_function, relay_op
+from .qnn_affine import (
+    along_axis,
+    centred,
+    computed,
+    integers,
+    is_zero,
+    one_number,
+    requantized,
+    rescaled,
+    saturated,
+)
+from .qnn_scale import dequantized, quantized
+
+__all__ = ["TABLES", "looked_up"]
+
+
+def _same_types(lhs: RelaxExpr, rhs: RelaxExpr) -> None:
+    for name, x in (("lhs", lhs), ("rhs", rhs)):
+        integers(name, x)
+    legal(
+        dtype_of(lhs) == dtype_of(rhs),
+        f"lhs is {dtype_of(lhs)}, rhs {dtype_of(rhs)}; they have to be of one type",
+    )
+
+
+# --------------------------------------------------------------------------------- two operands
+
+
+def _sum(name: str, core: str) -> None:
+    def body(
+        lhs: RelaxExpr, rhs: RelaxExpr, lhs_scale: RelaxExpr, lhs_zero_point: RelaxExpr,
+        rhs_scale: RelaxExpr, rhs_zero_point: RelaxExpr, output_scale: RelaxExpr,
+        output_zero_point: RelaxExpr, *, lhs_axis: int = -1, rhs_axis: int = -1,
+    ) -> RelaxExpr:  # fmt: skip
+        _same_types(lhs, rhs)
+        scale = one_number("output_scale", output_scale)
+        zero = one_number("output_zero_point", output_zero_point)
+        nothing = scalar(0, "int32")
+        a = requantized(lhs, lhs_scale, lhs_zero_point, scale, nothing, lhs_axis)
+        b = requantized(rhs, rhs_scale, rhs_zero_point, scale, nothing, rhs_axis)
+        y = call(core, a, b)
+        y = y if is_zero(zero) else call("add", y, cast_to(zero, "int32"))
+        return saturated(y, dtype_of(lhs))
+
+    body.__doc__ = f"""{name.capitalize()} with broadcasting.
+
+    Both operands are requantized to output_scale in int32; the result is saturated to their type.
+    Shapes  scales and zero points: scalars; those of lhs and rhs may be vectors along lhs_axis and
+            rhs_axis
+    """
+    RELAY.op(f"qnn.{name}")(body)
+
+
+_sum("add", "add")
+_sum("subtract", "subtract")
+
+
+@relay_op("qnn.mul")
+def mul(
+    lhs: RelaxExpr, rhs: RelaxExpr, lhs_scale: RelaxExpr, lhs_zero_point: RelaxExpr,
+    rhs_scale: RelaxExpr, rhs_zero_point: RelaxExpr, output_scale: RelaxExpr,
+    output_zero_point: RelaxExpr, *, lhs_axis: int = -1, rhs_axis: int = -1,
+) -> RelaxExpr:  # fmt: skip
+    """Products with broadcasting: formed in int32 and requantized from lhs_scale * rhs_scale.
+
+    Shapes  scales: scalars; zero points of lhs and rhs may be vectors along lhs_axis and rhs_axis
+    """
+    _same_types(lhs, rhs)
+    scales = [
+        cast_to(one_number(n, s), "float32")
+        for n, s in (("lhs_scale", lhs_scale), ("rhs_scale", rhs_scale))
+    ]
+    a = centred(lhs, along_axis("lhs_zero_point", lhs_zero_point, lhs, lhs_axis))
+    b = centred(rhs, along_axis("rhs_zero_point", rhs_zero_point, rhs, rhs_axis))
+    return requantized(
+        call("multiply", a, b), call("multiply", *scales), scalar(0, "int32"),
+        one_number("output_scale", output_scale),
+        one_number("output_zero_point", output_zero_point), out_dtype=dtype_of(lhs),
+    )  # fmt: skip
+
+
+@relay_op("qnn.concatenate")
+def concatenate(
+    data: RelaxExpr, input_scales: RelaxExpr, input_zero_points: RelaxExpr,
+    output_scale: RelaxExpr, output_zero_point: RelaxExpr, *, axis: int = 0,
+) -> RelaxExpr:  # fmt: skip
+    """Tensors behind each other along an axis, each requantized to the output's scale."""
+    parts = items_of(data)
+    scales, zeros = items_of(input_scales), items_of(input_zero_points)
+    legal(
+        len(parts) == len(scales) == len(zeros),
+        f"{len(parts)} tensors, {len(scales)} scales and {len(zeros)} zero points; each tensor "
+        "needs one of each",
+    )
+    scale = one_number("output_scale", output_scale)
+    zero = one_number("output_zero_point", output_zero_point)
+    made = []
+    for x, s, z in zip(parts, scales, zeros, strict=True):
+        integers("the data", x)
+        s, z = one_number("input_scale", s), one_number("input_zero_point", z)
+        made.append(requantized(x, s, z, scale, zero, out_dtype=dtype_of(x)))
+    return call("concat", *made, axis=normal_axis(axis, rank_of(parts[0])))
+
+
+# ------------------------------------------------------------------------------------ functions
+
+
+@relay_op("qnn.leaky_relu")
+def leaky_relu(
+    data: RelaxExpr, input_scale: RelaxExpr, input_zero_point: RelaxExpr,
+    output_scale: RelaxExpr, output_zero_point: RelaxExpr, *, alpha: float = 0.01,
+) -> RelaxExpr:  # fmt: skip
+    """x where it is positive, alpha * x elsewhere: requantized with one of two factors.
+
+    alpha  positive
+    """
+    integers("the data", data)
+    legal(alpha > 0, f"alpha={alpha}; it has to be positive")
+    zero = one_number("output_zero_point", output_zero_point)
+    scales = [
+        cast_to(one_number(n, s), "float64")
+        for n, s in (("input_scale", input_scale), ("output_scale", output_scale))
+    ]
+    ratio = call("divide", *scales)
+    x = centred(data, one_number("input_zero_point", input_zero_point))
+    narrow = dtype_of(data) != "int32"
+    low = rescaled(x, call("multiply", ratio, scalar(alpha, "float64")), -1, narrow=narrow)
+    high = rescaled(x, ratio, -1, narrow=narrow)
+    y = call("where", call("less", x, scalar(0, "int32")), low, high)
+    y = y if is_zero(zero) else call("add", y, cast_to(zero, "int32"))
+    return saturated(y, dtype_of(data))
+
+
+@relay_function("qnn.leaky_relu")
+def build_leaky_relu(
+    x: Any, alpha: float, input_scale: Any, input_zero_point: Any, output_scale: Any,
+    output_zero_point: Any,
+) -> RelaxExpr:  # fmt: skip
+    """x where it is positive, alpha * x elsewhere."""
+    return make("qnn.leaky_relu", x, input_scale, input_zero_point, output_scale,
+                output_zero_point, alpha=alpha)  # fmt: skip
+
+
+def _hardswish(x: RelaxExpr) -> RelaxExpr:
+    inside = call("clip", call("add", x, scalar(3.0, "float32")), min=0.0, max=6.0)
+    return call("divide", call("multiply", x, inside), scalar(6.0, "float32"))
+
+
+def _plain(core: str) -> Callable[[RelaxExpr], RelaxExpr]:
+    return lambda x: call(core, x)
+
+
+TABLES: dict[str, Callable[[RelaxExpr], RelaxExpr]] = {
+    **{n: _plain(n) for n in ("tanh", "exp", "sqrt", "rsqrt", "erf", "sigmoid", "log", "abs")},
+    "hardswish": _hardswish,
+}
+"""Functions of one operand that are looked up."""
+
+
+def looked_up(data: RelaxExpr, table: RelaxExpr) -> RelaxExpr:
+    """The entries of a table of 256 numbers, in the order of the bits as an unsigned number."""
+    index = cast_to(call("reinterpret", data, dtype="uint8"), "int32")
+    return call("gather", table, index, axis=0, mode="clip")
+
+
+def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
+    def body(
+        x: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, output_scale: RelaxExpr,
+        output_zero_point: RelaxExpr,
+    ) -> RelaxExpr:  # fmt: skip
+        dtype = dtype_of(x)
+        integers("x", x, "int8", "uint8")
+        inputs = one_number("scale", scale), one_number("zero_point", zero_point)
+        outputs = (
+            one_number("output_scale", output_scale),
+            one_number("output_zero_point", output_zero_point),
+        )
+        codes = constant(np.arange(256, dtype="uint8").view(dtype))
+        numbers = fn(dequantized(codes, *inputs, 0, "float32"))
+        return looked_up(x, computed(quantized(_finite(numbers), *outputs, 0, dtype)))
+
+    body.__doc__ = f"""{name} of 8-bit numbers, looked up: quantize({name}(dequantize(x))).
+
+    What is no number (the logarithm of a negative one) becomes 0.
+    """
+    RELAY.op(f"qnn.{name}")(body)
+
+
+def _finite(x: RelaxExpr) -> RelaxExpr:
+    return call("where", call("isnan", x), scalar(0.0, "float32"), x)
+
+
+for _name, _fn in TABLES.items():
+    _function(_name, _fn)

@@ -1,0 +1,405 @@
+"""Convolutions, products of matrices and pooling of quantized numbers, summed in int32.
+
+A product of differences is four sums,
+
+    sum (a - za) (w - zw)  =  sum a w  -  zw sum a  -  za sum w  +  n za zw,
+
+of which those with a zero point that is 0 vanish; the third is a constant where the weight is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from smelt.relax.compose.common import (
+    cast_to,
+    dtype_of,
+    extents,
+    legal,
+    normal_axis,
+    one_of,
+    rank_of,
+    reshaped,
+    scalar,
+    shape_of,
+)
+from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
+from smelt.relax.nodes import RelaxExpr, call, constant
+
+from ..dialect import relay_op
+from .qnn_affine import (
+    centred,
+    computed,
+    integers,
+    is_zero,
+    known,
+    one_number,
+    parameter,
+    requantized,
+    wide_type,
+)
+
+__all__ = ["window_sums"]
+
+FACTORS = ("int8", "uint8", "int16", "uint16")
+"""Element types of the operands of products."""
+
+
+def _conv_operands(
+    data: RelaxExpr, kernel: RelaxExpr, out_dtype: str, **parameters: RelaxExpr
+) -> None:
+    """The rules that convolutions and products share."""
+    one_of("out_dtype", out_dtype, "int32", "int16")
+    integers("the data", data, *FACTORS)
+    integers("the kernel", kernel, *FACTORS)
+    for name in ("input_scale", "input_zero_point"):
+        one_number(name, parameters[name])
+
+
+def _by_channel(name: str, x: RelaxExpr, channels: int | None, rest: int) -> RelaxExpr:
+    """The kernel's scale or zero point in a shape that broadcasts against the result."""
+    x = parameter(name, x, channels or 0)
+    return reshaped(x, (shape_of(x)[0], *(1,) * rest)) if rank_of(x) and rest else x
+
+
+# --------------------------------------------------------------------------------- convolution
+
+
+def window_sums(x: RelaxExpr, kernel: tuple[int, ...], groups: int, a: dict[str, Any]) -> RelaxExpr:
+    """The sum of all elements that each window of each group of channels covers, in int32.
+
+    Shapes  x [n, c, h, w]; result [n, groups, oh, ow]
+    """
+    wide = cast_to(x, "int32")
+    n, c, h, w = shape_of(x)
+    if extents(x)[1] != groups:
+        wide = call("sum", reshaped(wide, (n, groups, c // groups, h, w)), axes=(2,),
+                    keepdims=False)  # fmt: skip
+    ones = constant(np.ones((groups, 1, *kernel), "int32"))
+    return call("conv2d", wide, ones, groups=groups, out_dtype="int32", **a)
+
+
+def _to_channels(sums: RelaxExpr, groups: int, channels: int) -> RelaxExpr:
+    """Sums of the groups, repeated for each output channel of a group."""
+    if groups in (1, channels):
+        return sums
+    n, g, h, w = shape_of(sums)
+    each = channels // groups
+    wide = call("broadcast_to", reshaped(sums, (n, g, 1, h, w)), shape=(n, g, each, h, w))
+    return reshaped(wide, (n, channels, h, w))
+
+
+@relay_op("qnn.conv2d", prepare=window(2, "strides", "dilation", "kernel_size"))
+def conv2d(
+    data: RelaxExpr,
+    kernel: RelaxExpr,
+    input_zero_point: RelaxExpr,
+    kernel_zero_point: RelaxExpr,
+    input_scale: RelaxExpr,
+    kernel_scale: RelaxExpr,
+    *,
+    kernel_size: Any,
+    channels: int | None,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilation: Any = (1, 1),
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "int32",
+) -> RelaxExpr:
+    """A convolution of differences from the zero points; the border stands for 0.
+
+    The result's scale is input_scale * kernel_scale, its zero point 0.
+    Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the output channels
+    """
+    _conv_operands(data, kernel, out_dtype, input_scale=input_scale,
+                   input_zero_point=input_zero_point)  # fmt: skip
+    x = spread(data, data_layout, "data_layout", "NCHW")
+    w = spread(kernel, kernel_layout, "kernel_layout", "OIHW")
+    outputs = extents(w)[0]
+    check_weight(w, channels, kernel_size, outputs)
+    check_channels(x, w, groups)
+    za = one_number("input_zero_point", input_zero_point)
+    zw = _by_channel("kernel_zero_point", kernel_zero_point, outputs, 2)
+    _by_channel("kernel_scale", kernel_scale, outputs, 2)
+    a = {"strides": strides, "pads": padding, "dilations": dilation}
+    y = _conv_sums(x, w, za, zw, groups, a)
+    return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
+
+
+def _conv_sums(
+    x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, groups: int, a: dict[str, Any]
+) -> RelaxExpr:
+    """The four sums of a convolution; x [n, c, h, w], w [o, c / groups, kh, kw]."""
+    offset, size = known(za), extents(w)
+    if offset is None or known(zw) is None or None in size:
+        wide = centred(w, reshaped(zw, (shape_of(zw)[0], 1, 1, 1)) if rank_of(zw) else zw)
+        return call("conv2d", centred(x, za), wide, groups=groups, out_dtype="int32", **a)
+    number = int(offset.reshape(-1)[0])
+    if number and any(a["pads"]):
+        top, left, bottom, right = a["pads"]
+        x = call("pad", x, pads=(0, 0, top, left, 0, 0, bottom, right), value=number)
+        a = {**a, "pads": (0, 0, 0, 0)}
+    y = call("conv2d", x, w, groups=groups, out_dtype="int32", **a)
+    outputs, depth, kh, kw = (e or 0 for e in size)
+    if not is_zero(zw):
+        sums = _to_channels(window_sums(x, (kh, kw), groups, a), groups, outputs)
+        y = call("subtract", y, call("multiply", sums, cast_to(zw, "int32")))
+    if number:
+        sums = call("sum", cast_to(w, "int32"), axes=(1, 2, 3), keepdims=False)
+        fixed: RelaxExpr = reshaped(sums, (outputs, 1, 1))
+        if not is_zero(zw):
+            count = scalar(depth * kh * kw, "int32")
+            fixed = call("subtract", fixed, call("multiply", cast_to(zw, "int32"), count))
+        y = call("subtract", y, computed(call("multiply", fixed, scalar(number, "int32"))))
+    return y
+
+
+@relay_op(
+    "qnn.conv2d_transpose",
+    prepare=window(2, "strides", "dilation", "kernel_size", "output_padding"),
+)
+def conv2d_transpose(
+    data: RelaxExpr,
+    weight: RelaxExpr,
+    input_zero_point: RelaxExpr,
+    kernel_zero_point: RelaxExpr,
+    input_scale: RelaxExpr,
+    kernel_scale: RelaxExpr,
+    *,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilation: Any = (1, 1),
+    channels: int | None = None,
+    kernel_size: Any = None,
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str = "",
+    output_padding: Any = (0, 0),
+    out_dtype: str = "int32",
+) -> RelaxExpr:
+    """A transposed convolution of differences from the zero points.
+
+    The result's scale is input_scale * kernel_scale, its zero point 0.
+    Shapes  the weight is [the data's channels, the result's / groups, ...] where
+            kernel_layout="IOHW"; kernel_scale and kernel_zero_point: scalars, or vectors of the
+            output channels (with groups=1)
+    """
+    _conv_operands(data, weight, out_dtype, input_scale=input_scale,
+                   input_zero_point=input_zero_point)  # fmt: skip
+    x = spread(data, data_layout, "data_layout", "NCHW")
+    w = spread(weight, kernel_layout, "kernel_layout", "IOHW")
+    own = extents(w)[1]
+    check_weight(w, channels, kernel_size, None if own is None else own * groups)
+    check_channels(x, w, groups, transposed=True)
+    za = one_number("input_zero_point", input_zero_point)
+    zw = _by_channel("kernel_zero_point", kernel_zero_point, own, 2)
+    legal(
+        not rank_of(zw) or groups == 1,
+        f"kernel_zero_point is a vector and groups={groups}; legal: a scalar, or groups=1",
+    )
+    wide_x, wide_w = wide_type(x, za), wide_type(w, zw)
+    y = call(
+        "conv_transpose",
+        x if is_zero(za) else centred(x, za, wide_x), w if is_zero(zw) else centred(w, zw, wide_w),
+        strides=strides, pads=padding, dilations=dilation, output_padding=output_padding,
+        groups=groups, out_dtype="int32",
+    )  # fmt: skip
+    return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
+
+
+# ------------------------------------------------------------------------------------ matrices
+
+
+@relay_op("qnn.dense")
+def dense(
+    data: RelaxExpr,
+    weight: RelaxExpr,
+    input_zero_point: RelaxExpr,
+    kernel_zero_point: RelaxExpr,
+    input_scale: RelaxExpr,
+    kernel_scale: RelaxExpr,
+    *,
+    units: int | None,
+    out_dtype: str = "int32",
+) -> RelaxExpr:
+    """data [..., k] times the weight [units, k] transposed, of differences from the zero points.
+
+    The result's scale is input_scale * kernel_scale, its zero point 0.
+    Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the units
+    """
+    _conv_operands(data, weight, out_dtype, input_scale=input_scale,
+                   input_zero_point=input_zero_point)  # fmt: skip
+    legal(rank_of(weight) == 2, f"the weight has {rank_of(weight)} dimensions; 2 are legal")
+    rows = extents(weight)[0]
+    legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
+    za = one_number("input_zero_point", input_zero_point)
+    zw = _by_channel("kernel_zero_point", kernel_zero_point, rows, 0)
+    _by_channel("kernel_scale", kernel_scale, rows, 0)
+    return cast_to(_product(data, weight, za, zw, False, True), out_dtype)
+
+
+@relay_op("qnn.batch_matmul")
+def batch_matmul(
+    x: RelaxExpr,
+    y: RelaxExpr,
+    x_zero_point: RelaxExpr,
+    y_zero_point: RelaxExpr,
+    x_scale: RelaxExpr,
+    y_scale: RelaxExpr,
+    *,
+    out_dtype: str = "int32",
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> RelaxExpr:
+    """x [b, m, k] times y [b, n, k] transposed, of differences from the zero points.
+
+    The result's scale is x_scale * y_scale, its zero point 0; all four are scalars.
+    """
+    _conv_operands(x, y, out_dtype, input_scale=x_scale, input_zero_point=x_zero_point)
+    for name, v in (("x", x), ("y", y)):
+        legal(rank_of(v) >= 3, f"{name} has {rank_of(v)} dimensions; at least 3 are needed")
+    one_number("y_scale", y_scale)
+    za, zb = one_number("x_zero_point", x_zero_point), one_number("y_zero_point", y_zero_point)
+    return cast_to(_product(x, y, za, zb, transpose_a, transpose_b), out_dtype)
+
+
+def _product(
+    a: RelaxExpr, b: RelaxExpr, za: RelaxExpr, zb: RelaxExpr, turn_a: bool, turn_b: bool
+) -> RelaxExpr:
+    """The four sums of a product of matrices; zb: a scalar, or a vector of the result's columns."""
+
+    def times(x: RelaxExpr, y: RelaxExpr) -> RelaxExpr:
+        return call("matmul", x, y, transpose_a=turn_a, transpose_b=turn_b, out_dtype="int32")
+
+    axis_a, axis_b = -2 if turn_a else -1, -1 if turn_b else -2
+    depth = extents(a)[axis_a]
+    if depth is None or known(za) is None or known(zb) is None:
+        rows = reshaped(zb, (shape_of(zb)[0], 1)) if rank_of(zb) and turn_b else zb
+        return times(centred(a, za), centred(b, rows))
+    y = times(a, b)
+    if not is_zero(zb):
+        sums = _sums(a, axis_a)
+        column = call("expand_dims", sums, axes=(-1,))
+        y = call("subtract", y, call("multiply", column, cast_to(zb, "int32")))
+    if not is_zero(za):
+        row = _sums(b, axis_b)
+        row = call("expand_dims", row, axes=(-2,)) if rank_of(b) > 2 else row
+        if not is_zero(zb):
+            count = scalar(depth, "int32")
+            row = call("subtract", row, call("multiply", cast_to(zb, "int32"), count))
+        y = call("subtract", y, computed(call("multiply", row, cast_to(za, "int32"))))
+    return y
+
+
+def _sums(x: RelaxExpr, axis: int) -> RelaxExpr:
+    at = normal_axis(axis, rank_of(x))
+    return call("sum", cast_to(x, "int32"), axes=(at,), keepdims=False)
+
+
+# ------------------------------------------------------------------------------------- pooling
+
+
+@relay_op("qnn.avg_pool2d", prepare=window(2, "pool_size", "strides", "dilation"))
+def avg_pool2d(
+    data: RelaxExpr,
+    input_scale: RelaxExpr,
+    input_zero_point: RelaxExpr,
+    output_scale: RelaxExpr,
+    output_zero_point: RelaxExpr,
+    *,
+    pool_size: Any,
+    strides: Any,
+    padding: Any = (0, 0),
+    dilation: Any = (1, 1),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str = "NHWC",
+    out_layout: str = "",
+) -> RelaxExpr:
+    """The average of each window; halves are rounded up.
+
+    The sum of differences is divided by the count to the nearest integer, which is requantized.
+    The border stands for 0 and counts where count_include_pad says so.
+    """
+    integers("the data", data, "int8", "uint8", "int16", "uint16")
+    parameters = [
+        one_number(n, v)
+        for n, v in (
+            ("input_scale", input_scale), ("input_zero_point", input_zero_point),
+            ("output_scale", output_scale), ("output_zero_point", output_zero_point),
+        )
+    ]  # fmt: skip
+    x = spread(data, layout, "layout", "NCHW")
+    pads = ceiled(x, pool_size, strides, padding, dilation) if ceil_mode else padding
+    a = {"strides": strides, "pads": pads, "dilations": dilation}
+    channels = extents(x)[1]
+    legal(channels is not None, "the number of channels has to be known")
+    sums = window_sums(centred(x, parameters[1]), pool_size, channels or 1, a)
+    mean = _nearest_quotient(sums, _counts(x, pool_size, a, count_include_pad))
+    y = requantized(mean, parameters[0], scalar(0, "int32"), parameters[2], parameters[3],
+                    out_dtype=dtype_of(data))  # fmt: skip
+    return gathered(y, "NCHW", out_layout or layout, "out_layout")
+
+
+def _counts(x: RelaxExpr, size: tuple[int, ...], a: dict[str, Any], border: bool) -> RelaxExpr:
+    """How many elements each window counts."""
+    if border or not any(a["pads"]):
+        return scalar(int(np.prod(size)), "int32")
+    _, _, h, w = shape_of(x)
+    ones = call("full", shape=(1, 1, h, w), value=1.0, dtype="int32")
+    return window_sums(ones, size, 1, a)
+
+
+def _nearest_quotient(x: RelaxExpr, count: RelaxExpr) -> RelaxExpr:
+    """x / count to the nearest integer, halves up; count is positive."""
+    two = scalar(2, "int32")
+    return call("floor_divide", call("add", call("multiply", x, two), count),
+                call("multiply", count, two))  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------- softmax
+
+EXP_BITS, SHARE_BITS = 16, 30
+"""Fraction bits of exponentials, and of their shares of the sum."""
+
+
+@relay_op("qnn.softmax")
+def softmax(
+    data: RelaxExpr,
+    scale: RelaxExpr,
+    zero_point: RelaxExpr,
+    output_scale: RelaxExpr,
+    output_zero_point: RelaxExpr,
+    *,
+    axis: int = -1,
+) -> RelaxExpr:
+    """exp(x) over its sum along an axis, in integers.
+
+    exp(-scale * d) is looked up for the 256 distances d from the largest number, with 16 fraction
+    bits; the shares of the sum have 30 and are requantized.
+    """
+    integers("the data", data, "int8", "uint8")
+    at = normal_axis(axis, rank_of(data))
+    one_number("zero_point", zero_point)
+    step = cast_to(one_number("scale", scale), "float64")
+    away = call("multiply", constant(np.arange(256.0)), call("negative", step))
+    exps = call("multiply", call("exp", away), scalar(float(1 << EXP_BITS), "float64"))
+    table = computed(cast_to(call("round", exps), "int32"))
+    wide = cast_to(data, "int32")
+    distance = call("subtract", call("max", wide, axes=(at,), keepdims=True), wide)
+    parts = call("gather", table, distance, axis=0, mode="clip")
+    total = cast_to(call("sum", parts, axes=(at,), keepdims=True), "int64")
+    shares = call("left_shift", cast_to(parts, "int64"), scalar(SHARE_BITS, "int64"))
+    y = cast_to(call("floor_divide", shares, total), "int32")
+    return requantized(
+        y, scalar(2.0**-SHARE_BITS, "float32"), scalar(0, "int32"),
+        one_number("output_scale", output_scale),
+        one_number("output_zero_point", output_zero_point), out_dtype=dtype_of(data),
+    )  # fmt: skip

@@ -1,0 +1,185 @@
+"""Between floats and quantized numbers, and from one scale to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.ir.errors import TypeMismatch
+from smelt.relax.compose.common import cast_to, dtype_of, legal, one_of, rank_of, scalar
+from smelt.relax.nodes import RelaxExpr, call
+
+from ..dialect import const, make, relay_function, relay_op
+from .qnn_affine import (
+    COMPUTE_TYPES,
+    QUANTIZED,
+    ROUNDINGS,
+    along_axis,
+    centred,
+    config,
+    integers,
+    is_zero,
+    limits,
+    requantized,
+)
+
+__all__ = ["SIMULATED", "dequantized", "quantized"]
+
+
+def quantized(
+    x: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, axis: int, dtype: str
+) -> RelaxExpr:
+    """round(x / scale) + zero_point, saturated; halves are rounded away from zero."""
+    wide = along_axis("output_scale", scale, x, axis)
+    zero = along_axis("output_zero_point", zero_point, x, axis)
+    y: RelaxExpr = call("round", call("divide", x, cast_to(wide, dtype_of(x))), mode="away")
+    low, high = limits(dtype)
+    if dtype != "int32":
+        # floats hold the sum exactly as far as it fits into 16 bits
+        y = y if is_zero(zero) else call("add", y, cast_to(zero, dtype_of(x)))
+        return cast_to(call("clip", y, min=float(low), max=float(high)), dtype)
+    end = float((1 << 31) - 128)  # the largest float32 that int32 holds
+    y = cast_to(call("clip", y, min=float(low), max=end), dtype)
+    return y if is_zero(zero) else call("add", y, cast_to(zero, dtype))
+
+
+def dequantized(
+    x: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, axis: int, dtype: str
+) -> RelaxExpr:
+    """(x - zero_point) * scale."""
+    wide = along_axis("input_scale", scale, x, axis)
+    zero = along_axis("input_zero_point", zero_point, x, axis)
+    return call("multiply", cast_to(centred(x, zero), dtype), cast_to(wide, dtype))
+
+
+@relay_op("qnn.quantize")
+def quantize(
+    data: RelaxExpr, output_scale: RelaxExpr, output_zero_point: RelaxExpr, *, axis: int = -1,
+    out_dtype: str = "int8",
+) -> RelaxExpr:  # fmt: skip
+    """round(data / output_scale) + output_zero_point, saturated; halves are rounded away from zero.
+
+    Shapes  output_scale and output_zero_point: scalars, or vectors along the axis
+    """
+    one_of("out_dtype", out_dtype, *QUANTIZED)
+    legal(
+        dtype_of(data) in ("float32", "float64"),
+        f"the data is {dtype_of(data)}; legal: float32, float64",
+    )
+    return quantized(data, output_scale, output_zero_point, axis, out_dtype)
+
+
+@relay_op("qnn.dequantize")
+def dequantize(
+    data: RelaxExpr, input_scale: RelaxExpr, input_zero_point: RelaxExpr, *, axis: int = -1,
+    out_dtype: str = "float32",
+) -> RelaxExpr:  # fmt: skip
+    """(data - input_zero_point) * input_scale.
+
+    Shapes  input_scale and input_zero_point: scalars, or vectors along the axis
+    """
+    one_of("out_dtype", out_dtype, "float32", "float16", "float64")
+    integers("the data", data)
+    return dequantized(data, input_scale, input_zero_point, axis, out_dtype)
+
+
+def _decided(attrs: dict[str, Any]) -> dict[str, Any]:
+    """rounding and compute_dtype as the surrounding requantize_config says, where left open."""
+    for name, value in zip(("rounding", "compute_dtype"), config.get(), strict=True):
+        if attrs[name] == "None":
+            attrs[name] = value
+    one_of("rounding", attrs["rounding"], *ROUNDINGS)
+    one_of("compute_dtype", attrs["compute_dtype"], *COMPUTE_TYPES)
+    return attrs
+
+
+@relay_op("qnn.requantize", prepare=_decided)
+def requantize(
+    data: RelaxExpr, input_scale: RelaxExpr, input_zero_point: RelaxExpr,
+    output_scale: RelaxExpr, output_zero_point: RelaxExpr, *, axis: int = -1,
+    rounding: str = "None", compute_dtype: str = "None", out_dtype: str = "int8",
+) -> RelaxExpr:  # fmt: skip
+    """round((data - input_zero_point) * input_scale / output_scale) + output_zero_point, saturated.
+
+    Shapes         scales and zero points: scalars, or vectors along the axis
+    rounding       of two integers that are equally near: "UPWARD" the larger, "TONEAREST" the one
+                   farther from zero
+    compute_dtype  "int64": the factor is a fixed-point number with 31 bits and the product is
+                   formed in int64; "float32", "float64": in floats
+    """
+    one_of("out_dtype", out_dtype, *QUANTIZED)
+    integers("the data", data)
+    return requantized(data, input_scale, input_zero_point, output_scale, output_zero_point, axis,
+                       rounding, compute_dtype, out_dtype)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------ simulated
+
+SIMULATED = {"disable": 0, "int8": 1, "uint8": 2, "int32": 3}
+"""The numbers that qnn.simulated_quantize knows element types by."""
+
+
+@relay_op("qnn.simulated_quantize")
+def simulated_quantize(
+    data: RelaxExpr, out_dtype: RelaxExpr, output_scale: RelaxExpr, output_zero_point: RelaxExpr,
+    *, axis: int = -1,
+) -> RelaxExpr:  # fmt: skip
+    """qnn.quantize whose result stays a float; out_dtype is a number at run time.
+
+    out_dtype  0: the data as it is, 1: int8, 2: uint8, 3: int32
+    """
+    zero = along_axis("output_zero_point", output_zero_point, data, axis)
+    wide = along_axis("output_scale", output_scale, data, axis)
+    t = dtype_of(data)
+    y = call("round", call("divide", data, cast_to(wide, t)), mode="away")
+    y = call("add", y, cast_to(zero, t))
+    result = data
+    for name, number in SIMULATED.items():
+        if number:
+            low, high = limits(name)
+            one = call("clip", y, min=float(low), max=float(high))
+            result = call("where", _is(out_dtype, number), one, result)
+    return result
+
+
+@relay_op("qnn.simulated_dequantize")
+def simulated_dequantize(
+    data: RelaxExpr, in_dtype: RelaxExpr, input_scale: RelaxExpr, input_zero_point: RelaxExpr,
+    *, axis: int = -1,
+) -> RelaxExpr:  # fmt: skip
+    """qnn.dequantize of floats that hold whole numbers; in_dtype as in qnn.simulated_quantize."""
+    zero = along_axis("input_zero_point", input_zero_point, data, axis)
+    wide = along_axis("input_scale", input_scale, data, axis)
+    t = dtype_of(data)
+    y = call("multiply", call("subtract", data, cast_to(zero, t)), cast_to(wide, t))
+    return call("where", _is(in_dtype, 0), data, y)
+
+
+def _is(code: RelaxExpr, number: int) -> RelaxExpr:
+    legal(rank_of(code) == 0, f"the type has {rank_of(code)} dimensions; a scalar is legal")
+    return call("equal", code, scalar(number, dtype_of(code)))
+
+
+def _code(given: Any, where: str) -> Any:
+    if not isinstance(given, str):
+        return given
+    if given not in SIMULATED:
+        raise TypeMismatch(f"{where}={given!r}; legal: {', '.join(SIMULATED)}")
+    return const(SIMULATED[given])
+
+
+@relay_function("qnn.simulated_quantize")
+def build_simulated_quantize(
+    data: Any, output_scale: Any, output_zero_point: Any, axis: int = -1, out_dtype: Any = "int8"
+) -> RelaxExpr:
+    """out_dtype: "disable", "int8", "uint8", "int32", or an expression of their number."""
+    code = _code(out_dtype, "qnn.simulated_quantize: out_dtype")
+    return make("qnn.simulated_quantize", data, code, output_scale, output_zero_point, axis=axis)
+
+
+@relay_function("qnn.simulated_dequantize")
+def build_simulated_dequantize(
+    data: Any, input_scale: Any, input_zero_point: Any, axis: int = -1, in_dtype: Any = "int8"
+) -> RelaxExpr:
+    """in_dtype: "disable", "int8", "uint8", "int32", or an expression of their number."""
+    code = _code(in_dtype, "qnn.simulated_dequantize: in_dtype")
+    return make("qnn.simulated_dequantize", data, code, input_scale, input_zero_point, axis=axis)
