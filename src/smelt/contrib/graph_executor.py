@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from smelt.relay.params import load_param_dict
 from smelt.runtime import Device, InputError, NDArray, TensorInfo, array
 from smelt.runtime.executor import AotModule
+from smelt.runtime.params import load_param_dict
 from smelt.runtime.report import TimeEvaluation as BenchmarkResult
 from smelt.runtime.report import node_names
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any as _Any
 
 import smelt.topi  # noqa: F401  (the operators)
+from smelt.ir.absent import is_absent, refuse_module
 from smelt.ir.module import IRModule
+from smelt.runtime.params import load_param_dict, save_param_dict
 
 from . import (
     adt,
@@ -56,7 +58,6 @@ from .expr_functor import (
     TypeVisitor,
 )
 from .factory import GraphExecutorFactoryModule
-from .params import load_param_dict, save_param_dict
 from .parser import fromtext, parse, parse_expr
 from .printer import astext, meta_table
 from .ty import GlobalTypeVar, TypeCall, TypeVar, scalar_type
@@ -158,4 +159,6 @@ def __getattr__(name: str) -> _Any:
     """Operators without a namespace: relay.add, relay.reshape, ..."""
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if is_absent(f"relay.{name}"):
+        refuse_module(f"relay.{name}")
     return getattr(op, name)
