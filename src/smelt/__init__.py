@@ -47,6 +47,7 @@ _NAMES = {
     "register_func": "smelt.runtime.packed",
     "get_global_func": "smelt.runtime.packed",
     "TVMError": "smelt.ir.errors",
+    "gpu": "smelt.nd",
     "IRModule": "smelt.ir.module",
     "SmeltError": "smelt.ir.errors",
 }

@@ -13,6 +13,7 @@ import smelt.topi  # noqa: F401  (the operators)
 from smelt.ir.absent import is_absent, refuse_module
 from smelt.ir.module import IRModule
 from smelt.runtime.params import load_param_dict, save_param_dict
+from smelt.transform import PassContext
 
 from . import (
     adt,
@@ -21,10 +22,12 @@ from . import (
     expr,
     expr_functor,
     frontend,
+    loops,
     op,
     ops,
     parser,
     prelude,
+    scope_builder,
     transform,
     ty,
     vm,
@@ -43,7 +46,7 @@ from .adt import (
     RefWrite,
     TypeData,
 )
-from .build_module import build
+from .build_module import build, optimize
 from .dialect import TupleWrapper
 from .executor import create_executor
 from .expr import bind, const, var
@@ -59,14 +62,20 @@ from .expr_functor import (
 )
 from .factory import GraphExecutorFactoryModule
 from .parser import fromtext, parse, parse_expr
+from .prelude import Prelude
 from .printer import astext, meta_table
+from .scope_builder import ScopeBuilder
 from .ty import GlobalTypeVar, TypeCall, TypeVar, scalar_type
+
+build_config = PassContext
+"""The oldest name of the context of a build."""
 
 # Classes by which nodes are made and recognised; a type checker learns no more than that of them.
 Any: _Any = expr.Any
 Call: _Any = expr.Call
 Constant: _Any = expr.Constant
 Expr: _Any = expr.Expr
+RelayExpr: _Any = expr.Expr
 Function: _Any = expr.Function
 GlobalVar: _Any = expr.GlobalVar
 If: _Any = expr.If
@@ -111,9 +120,12 @@ __all__ = [
     "PatternTuple",
     "PatternVar",
     "PatternWildcard",
+    "Prelude",
     "RefCreate",
     "RefRead",
     "RefWrite",
+    "RelayExpr",
+    "ScopeBuilder",
     "TensorType",
     "Tuple",
     "TupleGetItem",
@@ -132,6 +144,7 @@ __all__ = [
     "backend",
     "bind",
     "build",
+    "build_config",
     "const",
     "create_executor",
     "expr",
@@ -139,15 +152,18 @@ __all__ = [
     "fromtext",
     "frontend",
     "load_param_dict",
+    "loops",
     "meta_table",
     "op",
     "ops",
+    "optimize",
     "parse",
     "parse_expr",
     "parser",
     "prelude",
     "save_param_dict",
     "scalar_type",
+    "scope_builder",
     "transform",
     "ty",
     "var",

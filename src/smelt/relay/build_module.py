@@ -113,6 +113,8 @@ def _optimized(mod: IRModule, context: PassContext) -> IRModule:
 
 
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
+_PLACING = "greedy_by_size"
+"""What lowering.memory does: the largest first, at the lowest free place."""
 
 
 def _check_config(context: PassContext, form: Executor) -> None:
@@ -122,6 +124,12 @@ def _check_config(context: PassContext, form: Executor) -> None:
         raise CompileError(
             f"relay.build: config {given[0]!r} belongs to programs compiled ahead of time; add "
             f'executor=relay.backend.Executor("aot"), or leave it out for Executor({form.name!r})'
+        )
+    algorithm = context.config.get("tir.usmp.algorithm", _PLACING)
+    if algorithm != _PLACING:
+        raise CompileError(
+            f"relay.build: config 'tir.usmp.algorithm' is {algorithm!r}, which is not there yet; "
+            f"legal today: {_PLACING!r}"
         )
     context.refuse("tir.", "relay.build", follows=_MEMORY)
 

@@ -7,6 +7,7 @@ an array: u64 magic, u64 0, i32 device, i32 0, i32 rank, u8 code, u8 bits, u16 l
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from smelt.runtime.errors import InputError, LoadError
 from smelt.runtime.ndarray import NDArray, array
 
 __all__ = [
+    "digest",
     "load_param_dict",
     "load_param_dict_from_file",
     "save_param_dict",
@@ -66,6 +68,12 @@ def load_param_dict(data: bytes | bytearray) -> dict[str, NDArray]:
     if count != len(names):
         raise LoadError(f"load_param_dict: {len(names)} names, {count} arrays: damaged")
     return {name: reader.array(name) for name in names}
+
+
+def digest(value: Any) -> str:
+    """A text that arrays of equal dtype, shape and elements share: "float32[2, 3] 0f3c..."."""
+    data = np.ascontiguousarray(value)
+    return f"{data.dtype}{list(data.shape)} {hashlib.sha256(data.tobytes()).hexdigest()[:32]}"
 
 
 def save_param_dict_to_file(params: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
