@@ -21,6 +21,10 @@ VARIABLES: dict[str, Callable[[str], Any]] = {}
 """How the variable of a function is made from its name; the level of graphs enters its own."""
 
 
+STANDARD: dict[str, Callable[[Any], object]] = {}
+"""What enters the definitions of a standard text into a module; faces enter theirs."""
+
+
 class FunctionName(str):
     """The name of a function of a module."""
 
@@ -108,6 +112,13 @@ class IRModule(Scripted):
             known = ", ".join(self.functions) or "none"
             raise KeyError(f"the module has no function {name!r}{hint}; it has: {known}")
         return global_var(name)
+
+    def import_from_std(self, file_name: str) -> None:
+        """Enter a standard text of definitions: "prelude.rly"."""
+        if file_name not in STANDARD:
+            known = ", ".join(STANDARD) or "none"
+            raise KeyError(f"import_from_std: no text {file_name!r}; there are: {known}")
+        STANDARD[file_name](self)
 
     # ------------------------------------------------------------------------------ data types
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from smelt.ir.errors import Absent
+
 from .dialect import find_builder, names
 
 __all__ = ["Namespace"]
@@ -29,7 +31,7 @@ class Namespace:
             if found is None:
                 near = difflib.get_close_matches(full, names(), 3)
                 hint = f"; nearest: {', '.join(near)}" if near else ""
-                raise AttributeError(f"relay.{self._prefix} has no operator {name!r}{hint}")
+                raise Absent(f"relay.{self._prefix} has no operator {name!r}{hint}")
             self._made[name] = found
         return self._made[name]
 

@@ -13,7 +13,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from smelt.ir.module import IRModule
+from smelt.ir.module import STANDARD, IRModule
 from smelt.ir.types import (
     FuncType,
     GlobalTypeVar,
@@ -334,3 +334,6 @@ def _plus(a: RelaxExpr, b: RelaxExpr) -> Call:
 
 def _minus(n: RelaxExpr) -> Call:
     return make("subtract", n, const(1))
+
+
+STANDARD["prelude.rly"] = Prelude

@@ -68,5 +68,5 @@ def __getattr__(name: str) -> Any:
         try:
             return builder(get(name))  # type: ignore[arg-type]
         except SmeltError as e:
-            raise AttributeError(str(e)) from None
+            raise Absent(str(e)) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
