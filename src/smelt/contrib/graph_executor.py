@@ -30,8 +30,8 @@ def create(graph_json_str: str, libmod: Any, device: Device) -> GraphModule:
         nodes = json.loads(graph_json_str)["nodes"]
         names = [n["name"] for n in nodes if n["op"] != "null"]
         given = [n["name"] for n in nodes if n["op"] == "null"][len(made.module.inputs) :]
-        digests = json.loads(graph_json_str)["attrs"]["constants"][1]
-        made.weights = dict(zip(given, digests, strict=True))
+        digests = json.loads(graph_json_str).get("attrs", {}).get("constants", ["", []])[1]
+        made.weights = dict(zip(given, digests, strict=False))
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{made.module.name}: graph_json_str is no graph in JSON") from None
     made.check_graph(names)

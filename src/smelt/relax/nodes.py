@@ -76,6 +76,9 @@ class ConstantArray(np.ndarray):
     def __array_wrap__(self, made: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return made[()] if return_scalar else np.asarray(made)
 
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
     def numpy(self) -> np.ndarray:
         """The plain array; the memory is the same."""
         return self.view(np.ndarray)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from smelt.byoc import compile_externals
-from smelt.codegen.llvm import resolve
+from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
@@ -67,6 +67,7 @@ def build(
     refuse_control(plain, "the graph executor")
     fused = _optimized(plain, context)
     resolved = resolve(made)
+    _check_machine(resolved)
     externals = compile_externals(fused, resolved, context.options)
     compiled = partial(build_model, fused, resolved, context.options, externals=externals)
     lib = compiled()
@@ -95,9 +96,10 @@ def _module(who: str, given: Any) -> IRModule:
     if isinstance(given, relax.Function):
         given = IRModule({"main": given})
     if not isinstance(given, IRModule):
-        hint = "from_onnx gives (mod, params)" if isinstance(given, tuple) else (
-            "e.g. from relay.frontend.from_onnx")  # fmt: skip
-        raise TypeMismatch(f"{who}: ir_mod is a {type(given).__name__}; give an IRModule: {hint}")
+        hint = "e.g. from relay.frontend.from_onnx"
+        if isinstance(given, tuple):
+            hint += ", which gives (mod, params)"
+        raise TypeMismatch(f"{who}: ir_mod is a {type(given).__name__}; give an IRModule, {hint}")
     if "main" not in given:
         known = ", ".join(given) or "none"
         raise CompileError(f'{who}: the module has no function "main"; it has: {known}')
@@ -132,6 +134,19 @@ def _check_config(context: PassContext, form: Executor) -> None:
             f"legal today: {_PLACING!r}"
         )
     context.refuse("tir.", "relay.build", follows=_MEMORY)
+
+
+def _check_machine(target: Target) -> None:
+    """Code for another kind of machine can be read, but not be linked yet."""
+    if is_native(target):
+        return
+    machine = target.mtriple.split("-")[0]
+    raise CompileError(
+        f"relay.build: code for {target.mtriple} cannot run on this machine, and a library for it "
+        f"cannot be linked yet: that needs a C compiler for {machine} "
+        f"({machine}-linux-gnu-gcc) and the runtime compiled with it\n"
+        '  smelt.show(mod, "asm", target=...) prints the code; to deploy, build on the machine'
+    )
 
 
 def _forms(executor: Any, runtime: Any, *pools: object) -> Executor:
@@ -213,10 +228,11 @@ def _check_names(
     if not strange:
         return
     near = difflib.get_close_matches(strange[0], known, 3)
+    similar = near or strange[0].lower() in [n.lower() for n in known]
     hint = f"; nearest: {', '.join(near)}" if near else ""
     shown = ", ".join(list(known)[:20]) + (", ..." if len(known) > 20 else "")
     text = f'params: "main" has no parameter {strange[0]!r}{hint}; parameters: {shown or "none"}'
-    if near or len(unknown) < given or not held:
+    if similar or len(unknown) < given or not held:
         raise TypeMismatch(text)
     warnings.warn(f"{text}; nothing is bound: the module holds its weights", stacklevel=4)
 
