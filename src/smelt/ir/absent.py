@@ -20,6 +20,11 @@ _REMOTE = ("programs cannot be run on other machines yet; export_library writes 
            "there, and smelt.runtime.load_module loads it")  # fmt: skip
 _MICRO = "code for microcontrollers cannot be made yet; relay.build makes code for hosts"
 
+_COMPILERS = ("arm_compute_lib", "bnns", "clml", "cmsisnn", "coreml", "cublas", "cudnn", "cutlass",
+              "ethosn", "ethosu", "libtorch", "mrvl", "tensorrt", "vitis_ai")  # fmt: skip
+_BACK_ENDS = ("relay.op.contrib.dnnl has a pattern table; register_pattern_table and "
+              "smelt.byoc.register_codegen add one and what compiles its functions")  # fmt: skip
+
 ABSENT_MODULES: Mapping[str, str] = {
     "autotvm": _TUNING,
     "auto_scheduler": _TUNING,
@@ -35,6 +40,7 @@ ABSENT_MODULES: Mapping[str, str] = {
     "contrib.relay_viz": "smelt.show(model) makes a page that shows a program",
     "contrib.download": "smelt loads nothing from the net; give the path of a file",
     "contrib.pipeline_executor": "a model runs as one program; smelt.threads says on how many cores",
+    **{f"relay.op.contrib.{c}": _BACK_ENDS for c in _COMPILERS},
     "contrib.torch": "relay.frontend.from_pytorch imports torch models",
 }
 """Name behind `smelt.`: why it is absent and what there is instead."""

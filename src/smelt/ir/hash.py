@@ -99,4 +99,7 @@ def _words(value: Any, done: Mapping[int, bytes]) -> str:
         return f"float:{float_key(value)}"
     if isinstance(value, np.ndarray):
         return f"array:{value.shape}:{value.dtype}"
-    return f"{type(value).__name__}:{value!r}" if isinstance(value, _PLAIN) else "other"
+    if isinstance(value, _PLAIN):
+        return f"{type(value).__name__}:{value!r}"
+    name = getattr(value, "name", None)  # of an operator
+    return f"other:{name}" if isinstance(name, str) else "other"

@@ -11,8 +11,10 @@ Calls use no Python recursion, and a call that ends a function takes its frame.
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -113,7 +115,7 @@ class VMExecutable:
         """
         if not isinstance(lib, VMExecutable):
             raise LoadError(f"load_exec: lib is a {type(lib).__name__}; give what load_module gave")
-        if not isinstance(bytecode, bytes | bytearray) or bytes(bytecode) != lib.save()[0]:
+        if _program_of(bytecode) != _program_of(lib.save()[0]):
             raise LoadError("load_exec: the code and the library are not of one program")
         return lib
 
@@ -136,6 +138,15 @@ class VMExecutable:
 
     def __repr__(self) -> str:
         return f"VMExecutable({', '.join(self.globals)})"
+
+
+def _program_of(file: bytes | bytearray) -> list[bytes]:
+    """Instructions and constants in a file's content; segments are linked anew by each export."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(file)) as archive:
+            return [archive.read(n) for n in sorted(archive.namelist()) if not n.endswith(".so")]
+    except (zipfile.BadZipFile, TypeError) as e:
+        raise LoadError(f"load_exec: the code was not written by save(): {e}") from None
 
 
 Executable = VMExecutable
