@@ -1,5 +1,7 @@
 """Mistakes of every day: one error that says what, where and what would be legal."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
@@ -53,7 +55,10 @@ BUILDING = [
     (lambda: relay.build(tvm.IRModule(), "llvm"), 'the module has no function "main"'),
     (lambda: relay.build(network(), params=[1]), "params is a list"),
     (lambda: relay.build(network(), params={"W1": 1}), "has no parameter 'W1'; parameters: x, w1"),
-    (lambda: relay.build(network(), params={"w1": WEIGHTS["w2"]}), "params['w1'] is float32[4, 16]"),
+    (
+        lambda: relay.build(network(), params={"w1": WEIGHTS["w2"]}),
+        "params['w1'] is float32[4, 16]",
+    ),
     (lambda: relay.build_module.bind_params_by_name(network(), {}), 'give a function, mod["main"]'),
     (lambda: relay.create_executor("grph", network()), "no kind 'grph'; nearest: 'graph'"),
     (lambda: relay.create_executor("vm", network()).evaluate()(X), "takes 4 operands"),
@@ -108,8 +113,9 @@ def test_writing(run, text):
 
 
 def test_shapes_and_dtypes_in_every_form():
-    for shape, dtype in [((), "int8"), ([2, 3], np.float32), (np.array([2, 3]), np.dtype("int64")),
-                         (4, "bool"), ((relay.Any(), tvm.te.var("n")), "float16")]:  # fmt: skip
+    forms: list[Any] = [((), "int8"), ([2, 3], np.float32), (np.array([2, 3]), np.dtype("int64")),
+                        (4, "bool"), ((relay.Any(), tvm.te.var("n")), "float16")]  # fmt: skip
+    for shape, dtype in forms:
         made = relay.var("x", shape=shape, dtype=dtype)
         assert made.type_annotation.dtype == np.dtype(dtype).name
     assert relay.var("x").name_hint == "x"

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relay
-from tvm.relay.dataflow_pattern import DFPatternCallback, is_op, is_tuple_get_item, rewrite, wildcard
+from tvm.relay.dataflow_pattern import (
+    DFPatternCallback,
+    is_op,
+    is_tuple_get_item,
+    rewrite,
+    wildcard,
+)
 from tvm.relay.op.contrib import dnnl
 from tvm.relay.op.contrib.register import get_pattern_table, register_pattern_table
 

@@ -67,7 +67,8 @@ class GraphModule(AotModule):
                     "input", self.module.inputs, name,
                     "weights that relay.build bound are in the library and cannot be replaced",
                 )  # fmt: skip
-            self.set_input(**{name: value})
+            given: dict[str, Any] = {name: value}
+            self.set_input(**given)
 
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
         """Use another module's buffers for the inputs that the bytes name; nothing is copied."""

@@ -64,8 +64,6 @@ def _parts(node: Any) -> list[tuple[str, Any]]:
     return [(p.label, p.value) for p in given if p.action != "once"]
 
 
-
-
 def _is_node(value: object) -> bool:
     return isinstance(value, Node | IRModule) and not isinstance(value, _LEAVES)
 
@@ -93,8 +91,7 @@ def _words(value: Any, done: Mapping[int, bytes]) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, _LEAVES):
-        found: Any = value.value
-        return f"{value.dtype}:{float_key(found) if isinstance(found, float) else found!r}"
+        return f"{value.dtype}:{_words(value.value, done)}"
     if isinstance(value, float):
         return f"float:{float_key(value)}"
     if isinstance(value, np.ndarray):

@@ -191,7 +191,9 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
     """A module whose "main" has constants in place of the named parameters."""
     main = mod["main"]
     if not isinstance(params, Mapping):
-        raise TypeMismatch(f"params is a {type(params).__name__}; give a mapping of names to arrays")
+        raise TypeMismatch(
+            f"params is a {type(params).__name__}; give a mapping of names to arrays"
+        )
     by_name = {p.name: p for p in main.params}
     _check_names(mod, by_name, [n for n in params if n not in by_name], len(params))
     bound: dict[relax.RelaxExpr, relax.Constant] = {

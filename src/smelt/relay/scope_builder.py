@@ -1,12 +1,12 @@
 """`ScopeBuilder`: nested bindings and branches, written as blocks.
 
-    sb = relay.ScopeBuilder()
-    with sb.if_scope(cond):
-        t = sb.let("t", relay.add(x, x))
-        sb.ret(t)
-    with sb.else_scope():
-        sb.ret(x)
-    body = sb.get()
+sb = relay.ScopeBuilder()
+with sb.if_scope(cond):
+    t = sb.let("t", relay.add(x, x))
+    sb.ret(t)
+with sb.else_scope():
+    sb.ret(x)
+body = sb.get()
 """
 
 from __future__ import annotations

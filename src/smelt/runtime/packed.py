@@ -1,9 +1,9 @@
 """Functions by name: what one part of a program registers, another one calls.
 
-    @smelt.register_func("my.add")
-    def add(a, b): ...
+@smelt.register_func("my.add")
+def add(a, b): ...
 
-    smelt.get_global_func("my.add")(1, 2)
+smelt.get_global_func("my.add")(1, 2)
 """
 
 from __future__ import annotations
