@@ -198,7 +198,7 @@ def test_a_back_end_of_the_users_own():
     names = [gv.name_hint for gv in mod.get_global_vars()]
     assert names == ["main", "tvmgen_default_programs_main_0", "tvmgen_default_programs_main_1"]
     assert mod.astext().count('Composite="programs.dense"') == 1
-    with pytest.raises(tvm.TVMError, match="defined by smelt.op"):
+    with pytest.raises(tvm.TVMError, match=r"defined by smelt\.op"):
         tvm.ir.register_op_attr("nn.relu", "TOpPattern", 0)
 
 

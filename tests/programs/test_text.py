@@ -62,7 +62,7 @@ def test_functions_by_name():
             tvm.register_func("programs.add", add)
         tvm.register_func("programs.add", lambda a, b: a - b, override=True)
         assert tvm._ffi.get_global_func("programs.add")(1, 2) == -1
-        with pytest.raises(tvm.TVMError, match="nearest: programs.add"):
+        with pytest.raises(tvm.TVMError, match=r"nearest: programs\.add"):
             tvm.get_global_func("programs.ad")
         assert tvm.get_global_func("programs.ad", allow_missing=True) is None
         with pytest.raises(tvm.TVMError, match="cannot be called"):

@@ -95,7 +95,7 @@ def test_lists(enter):
     assert int(relay.create_executor("vm", mod=mod).evaluate()()) == 2
     with pytest.raises(KeyError, match="nearest: length"):
         mod.get_global_var("lenght")
-    with pytest.raises(KeyError, match="there are: prelude.rly"):
+    with pytest.raises(KeyError, match=r"there are: prelude\.rly"):
         mod.import_from_std("gradient.rly")
 
 

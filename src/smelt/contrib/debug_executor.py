@@ -22,8 +22,8 @@ from rich.table import Table
 
 from smelt.contrib.graph_executor import GraphModule
 from smelt.runtime import Device, Executable, InputError, NDArray, ProfileReport, TensorInfo
-from smelt.runtime.params import save_param_dict
 from smelt.runtime.expression import evaluate
+from smelt.runtime.params import save_param_dict
 from smelt.runtime.profiler import Times, report
 from smelt.runtime.report import TimeEvaluation
 

@@ -39,7 +39,7 @@ ABSENT_MODULES: Mapping[str, str] = {
     "split a program by patterns",
     "contrib.relay_viz": "smelt.show(model) makes a page that shows a program",
     "contrib.download": "smelt loads nothing from the net; give the path of a file",
-    "contrib.pipeline_executor": "a model runs as one program; smelt.threads says on how many cores",
+    "contrib.pipeline_executor": "a model runs as one program, on as many cores as threads= says",
     **{f"relay.op.contrib.{c}": _BACK_ENDS for c in _COMPILERS},
     "contrib.torch": "relay.frontend.from_pytorch imports torch models",
 }

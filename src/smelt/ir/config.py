@@ -93,7 +93,7 @@ CONFIG: tuple[ConfigKey, ...] = (
     _flag(
         "tir.usmp.enable",
         False,
-        'relay.build with Executor("aot"): memory is planned before the program runs (it always is)',
+        'relay.build with Executor("aot"): memory is planned before the run (it always is)',
     ),
     ConfigKey(
         "tir.usmp.algorithm",

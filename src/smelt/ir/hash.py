@@ -93,7 +93,7 @@ def _words(value: Any, done: Mapping[int, bytes]) -> str:
     if isinstance(value, _LEAVES):
         return f"{value.dtype}:{_words(value.value, done)}"
     if isinstance(value, float):
-        return f"float:{float_key(value)}"
+        return f"float:{float_key(value)!r}"
     if isinstance(value, np.ndarray):
         return f"array:{value.shape}:{value.dtype}"
     if isinstance(value, _PLAIN):

@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
         if name in FUNCTIONS:
             return FUNCTIONS[name]
         try:
-            return builder(get(name))  # type: ignore[arg-type]
+            return builder(get(name))
         except SmeltError as e:
             raise Absent(str(e)) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
