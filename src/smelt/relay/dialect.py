@@ -56,6 +56,7 @@ class Face(type):
     make: Callable[..., Any]
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
+        """A node."""
         return cls.make(*args, **named)
 
     def __instancecheck__(cls, instance: object) -> bool:
