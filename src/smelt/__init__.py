@@ -44,9 +44,12 @@ _NAMES = {
     "cpu": "smelt.runtime",
     "cuda": "smelt.runtime",
     "device": "smelt.runtime",
+    "register_func": "smelt.runtime.packed",
+    "get_global_func": "smelt.runtime.packed",
+    "TVMError": "smelt.ir.errors",
+    "gpu": "smelt.nd",
     "IRModule": "smelt.ir.module",
     "SmeltError": "smelt.ir.errors",
-    "parser": "smelt.relay",
 }
 _ROOMS = (
     "runtime",
@@ -71,7 +74,14 @@ _ROOMS = (
     "nd",
     "script",
     "compat",
+    "testing",
 )
+_OTHER_ROOMS = {
+    "parser": "smelt.relay.parser",
+    "error": "smelt.ir.errors",
+    "_ffi": "smelt.runtime.packed",
+}
+"""Classic rooms whose names smelt keeps elsewhere."""
 
 __all__ = [
     "IRModule",
@@ -111,6 +121,12 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as e:
             if e.name != f"smelt.{name}":
                 raise
+    if name in _OTHER_ROOMS:
+        return importlib.import_module(_OTHER_ROOMS[name])
+    if not name.startswith("_"):
+        absent = importlib.import_module("smelt.ir.absent")
+        if absent.is_absent(name):
+            absent.refuse_module(name)
     raise AttributeError(f"module 'smelt' has no attribute {name!r}")
 
 

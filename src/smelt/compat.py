@@ -20,10 +20,36 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import smelt
+from smelt.ir.absent import is_absent, refuse_module
 
 __all__ = ["as_tvm"]
 
 CLASSIC = "tvm"
+
+PLACES = {
+    "_ffi": "runtime.packed",
+    "contrib.debugger": "contrib",
+    "contrib.debugger.debug_runtime": "contrib.debug_executor",
+    "contrib.graph_runtime": "contrib.graph_executor",
+    "error": "ir.errors",
+    "parser": "relay.parser",
+    "relay.backend.executor_factory": "relay.factory",
+    "relay.backend.interpreter": "relay.executor",
+    "relay.backend.vm": "relay.vm",
+    "relay.frontend.onnx": "relay.frontend",
+    "relay.frontend.pytorch": "relay.frontend",
+    "relay.function": "relay.expr",
+    "relay.param_dict": "runtime.params",
+}
+"""Modules that are called otherwise here, or whose names stand in another one."""
+
+
+def _ours(plain: str) -> str:
+    """Where a module of the classic stack is: the longest part that is called otherwise counts."""
+    for known in sorted(PLACES, key=len, reverse=True):
+        if plain == known or plain.startswith(known + "."):
+            return PLACES[known] + plain.removeprefix(known)
+    return plain
 
 
 class _Loader(importlib.abc.Loader):
@@ -51,14 +77,18 @@ class _Finder(importlib.abc.MetaPathFinder):
         """None where smelt has no such module: Python then says that there is none."""
         if fullname != CLASSIC and not fullname.startswith(CLASSIC + "."):
             return None
-        ours = "smelt" + fullname.removeprefix(CLASSIC)
+        plain = fullname.removeprefix(CLASSIC).removeprefix(".")
+        if is_absent(plain):
+            refuse_module(plain)
+        ours = f"smelt.{_ours(plain)}".removesuffix(".")
         try:
             found = importlib.util.find_spec(ours)
         except ModuleNotFoundError:
             return None
         if found is None:
             return None
-        package = found.submodule_search_locations is not None
+        inside = any(p.startswith(plain + ".") for p in PLACES)
+        package = found.submodule_search_locations is not None or inside
         return importlib.machinery.ModuleSpec(fullname, _Loader(ours), is_package=package)
 
 

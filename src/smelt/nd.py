@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from smelt.runtime import Device, NDArray, array, cpu, empty
+from smelt.runtime import Device, NDArray, array, cpu, cuda, device, empty, from_dlpack
 
-__all__ = ["Device", "NDArray", "array", "cpu", "empty"]
+gpu = cuda
+"""The older name of `cuda`."""
+
+__all__ = ["Device", "NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu"]

@@ -9,8 +9,8 @@ import pytest
 from smelt import relay
 from smelt.cli.resnet import resnet18
 from smelt.contrib.graph_executor import GraphModule, create
-from smelt.ir.errors import ImportFailure, SmeltError
-from smelt.runtime import InputError, cpu, empty
+from smelt.ir.errors import SmeltError
+from smelt.runtime import InputError, LoadError, cpu, empty
 
 from .support import Array, close, says
 
@@ -144,9 +144,9 @@ def test_parameter_files() -> None:
         assert found[name].dtype == np.asarray(value).dtype
         assert np.array_equal(found[name].numpy(), np.asarray(value))
     for cut in range(len(data)):
-        with pytest.raises(ImportFailure):
+        with pytest.raises(LoadError):
             relay.load_param_dict(data[:cut])
-    with pytest.raises(ImportFailure) as caught:
+    with pytest.raises(LoadError) as caught:
         relay.load_param_dict(b"12345678" + data[8:])
     says(caught, "load_param_dict: these are no parameters: the first bytes are wrong")
 

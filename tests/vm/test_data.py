@@ -204,7 +204,7 @@ def test_what_no_clause_is_for() -> None:
                                relay.Clause(relay.PatternTuple([wild, one]), num(1))])  # fmt: skip
     missing = [p.patterns for p in unmatched_cases(match, p.mod)]  # type: ignore[attr-defined]
     assert [[c.constructor.name for c in row] for row in missing] == [
-        ["cons", "nil"],
         ["cons", "cons"],
+        ["cons", "nil"],
     ]
     assert not unmatched_cases(relay.Match(xs, [relay.Clause(wild, num(0))]), p.mod)

@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from smelt.contrib.graph_executor import GraphModule
-from smelt.relay.params import save_param_dict
 from smelt.runtime import Device, Executable, InputError, NDArray, ProfileReport, TensorInfo
 from smelt.runtime.expression import evaluate
+from smelt.runtime.params import save_param_dict
 from smelt.runtime.profiler import Times, report
 from smelt.runtime.report import TimeEvaluation
 

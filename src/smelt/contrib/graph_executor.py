@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from smelt.relay.params import load_param_dict
 from smelt.runtime import Device, InputError, NDArray, TensorInfo, array
 from smelt.runtime.executor import AotModule
+from smelt.runtime.params import digest, load_param_dict
 from smelt.runtime.report import TimeEvaluation as BenchmarkResult
 from smelt.runtime.report import node_names
 
@@ -29,6 +29,9 @@ def create(graph_json_str: str, libmod: Any, device: Device) -> GraphModule:
     try:
         nodes = json.loads(graph_json_str)["nodes"]
         names = [n["name"] for n in nodes if n["op"] != "null"]
+        given = [n["name"] for n in nodes if n["op"] == "null"][len(made.module.inputs) :]
+        digests = json.loads(graph_json_str).get("attrs", {}).get("constants", ["", []])[1]
+        made.weights = dict(zip(given, digests, strict=False))
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{made.module.name}: graph_json_str is no graph in JSON") from None
     made.check_graph(names)
@@ -38,15 +41,34 @@ def create(graph_json_str: str, libmod: Any, device: Device) -> GraphModule:
 class GraphModule(AotModule):
     """A model on buffers of its own. A run is one native call; one thread at a time may run it."""
 
+    weights: dict[str, str] = {}  # noqa: RUF012  (read only; `create` gives a module its own)
+    """Constants of the graph that `create` was given: their digests by name."""
+
+    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
+        """Copy an array (numpy, NDArray, or anything of DLPack) into an input, or several by name.
+
+        The constants of `graph, lib, params = relay.build(...)` may be among them if they are
+        unchanged: the library holds them.
+        """
+        held = {n: v for n, v in params.items() if n in self.weights}
+        for name, given in held.items():
+            if digest(given) != self.weights[name]:
+                raise InputError(
+                    f"{self.module.name}: {name!r} is a constant of the library, and the array "
+                    "given has other elements; build with the new weights as params"
+                )
+        super().set_input(key, value, **{n: v for n, v in params.items() if n not in held})
+
     def load_params(self, params_bytes: bytes | bytearray) -> None:
         """Set inputs from the bytes of relay.save_param_dict."""
         for name, value in load_param_dict(params_bytes).items():
-            if name not in self.get_input_info()[0]:
+            if name not in self.get_input_info()[0] and name not in self.weights:
                 raise self.unknown(
                     "input", self.module.inputs, name,
                     "weights that relay.build bound are in the library and cannot be replaced",
                 )  # fmt: skip
-            self.set_input(name, value)
+            given: dict[str, Any] = {name: value}
+            self.set_input(**given)
 
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
         """Use another module's buffers for the inputs that the bytes name; nothing is copied."""

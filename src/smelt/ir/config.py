@@ -61,6 +61,9 @@ def _is_added(v: object) -> bool:
     return len(pairs) == len(v) and all(n in (0, 1, 2, 3) and callable(p) for n, p in pairs)
 
 
+MEMORY_ALGORITHMS = ("greedy_by_size", "greedy_by_conflicts", "hill_climb")
+"""The classic names of ways to place results in memory."""
+
 OPTIONS: Mapping[str, str] = {
     "smelt." + f.name: f.name for f in fields(Options) if f.name != "opt_level"
 }
@@ -91,6 +94,18 @@ CONFIG: tuple[ConfigKey, ...] = (
         "tir.instrument_bound_checkers",
         False,
         "smelt.lower checks every access (InstrumentBoundCheckers) and vectorizes nothing",
+    ),
+    _flag(
+        "tir.usmp.enable",
+        False,
+        'relay.build with Executor("aot"): memory is planned before the run (it always is)',
+    ),
+    ConfigKey(
+        "tir.usmp.algorithm",
+        f"one of {', '.join(MEMORY_ALGORITHMS)}",
+        "greedy_by_size",
+        "how results that are alive at different times share memory",
+        lambda v: v in MEMORY_ALGORITHMS,
     ),
     _group(
         "tir.UnrollLoop",

@@ -12,11 +12,16 @@ __all__ = [
     "ParseError",
     "ScheduleError",
     "SmeltError",
+    "TVMError",
     "TargetError",
     "TypeMismatch",
     "Unsupported",
     "VerifyError",
 ]
+
+
+TVMError = SmeltError
+"""The classic name of the base."""
 
 
 class CompileError(SmeltError):

@@ -17,6 +17,14 @@ TEXTS: dict[str, Callable[..., str]] = {}
 """Texts of modules in the words of a face, by the face's name; each face enters its own."""
 
 
+VARIABLES: dict[str, Callable[[str], Any]] = {}
+"""How the variable of a function is made from its name; the level of graphs enters its own."""
+
+
+STANDARD: dict[str, Callable[[Any], object]] = {}
+"""What enters the definitions of a standard text into a module; faces enter theirs."""
+
+
 class FunctionName(str):
     """The name of a function of a module."""
 
@@ -32,6 +40,12 @@ class FunctionName(str):
 def as_function(expr: Any) -> Node:
     """A function that computes an expression of its free variables; levels register theirs."""
     raise TypeError(f"IRModule.from_expr: a {type(expr).__name__} is no expression of a program")
+
+
+def global_var(name: str) -> Any:
+    """The variable of a function of a module."""
+    made = VARIABLES.get("global")
+    return FunctionName(name) if made is None else made(name)
 
 
 class IRModule(Scripted):
@@ -85,6 +99,26 @@ class IRModule(Scripted):
         if type_defs:
             made.attrs["type_defs"] = dict(type_defs)
         return made
+
+    def get_global_vars(self) -> list[Any]:
+        """The names of all functions, as variables that can be called."""
+        return [global_var(n) for n in self.functions]
+
+    def get_global_var(self, name: str) -> Any:
+        """The name of a function as a variable that can be called."""
+        if name not in self:
+            near = difflib.get_close_matches(name, self.functions, 3)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            known = ", ".join(self.functions) or "none"
+            raise KeyError(f"the module has no function {name!r}{hint}; it has: {known}")
+        return global_var(name)
+
+    def import_from_std(self, file_name: str) -> None:
+        """Enter a standard text of definitions: "prelude.rly"."""
+        if file_name not in STANDARD:
+            known = ", ".join(STANDARD) or "none"
+            raise KeyError(f"import_from_std: no text {file_name!r}; there are: {known}")
+        STANDARD[file_name](self)
 
     # ------------------------------------------------------------------------------ data types
 

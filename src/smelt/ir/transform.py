@@ -80,10 +80,10 @@ class PassContext:
         """The value of a config key; its default where none is given."""
         return self._values[key]
 
-    def refuse(self, prefix: str, who: str) -> None:
+    def refuse(self, prefix: str, who: str, follows: Sequence[str] = ()) -> None:
         """Raise where a config key is given that `who` does not follow."""
         for key in self.config:
-            if key.startswith(prefix):
+            if key.startswith(prefix) and key not in follows:
                 raise CompileError(
                     f"{who} does not follow the config {key!r}; smelt.lower, smelt.build and the "
                     "passes of smelt.tir.transform do"
@@ -221,7 +221,7 @@ class Sequential(Pass):
         done: list[str] = []
         for step in self.passes:
             if not isinstance(step, Pass):
-                mod = step(mod)
+                mod = _called(step, mod)
             elif context.enabled(step.info):
                 missing = [n for n in step.info.required if n not in done]
                 if missing:
@@ -232,6 +232,18 @@ class Sequential(Pass):
                 mod = step.run(mod, context)
                 done.append(step.info.name)
         return mod
+
+
+def _called(step: Callable[[Any], Any], mod: Any) -> Any:
+    """A plain function among passes; one that takes no module makes passes, and is to be called."""
+    try:
+        inspect.signature(step).bind(mod)
+    except TypeError as e:
+        name = getattr(step, "__name__", repr(step))
+        raise CompileError(f"Sequential: {name} is no pass: {e}; is {name}() meant?") from None
+    except ValueError:  # no signature: a built-in
+        pass
+    return step(mod)
 
 
 def make_pass(
@@ -277,7 +289,13 @@ class _ModulePass(Pass):
                 f"{self.info.name} is a pass on modules; {type(mod).__name__} is none: "
                 "IRModule({name: function}) makes one"
             )
-        return self.fn(mod, context)
+        found = self.fn(mod, context)
+        if not isinstance(found, IRModule):
+            raise CompileError(
+                f"{self.info.name} gave {type(found).__name__}; a pass on modules returns the "
+                "IRModule that comes after it"
+            )
+        return found
 
 
 @overload

@@ -490,23 +490,18 @@ def _size(p: Place) -> Expr:
     return total
 
 
+_INSTRUCTIONS: tuple[str, ...] = (
+    "sse3", "ssse3", "sse4.1", "sse4.2", "sse4a", "popcnt", "lzcnt", "movbe", "bmi", "bmi2", "tbm",
+    "f16c", "fma", "fma4", "xop", "avx", "avx2", "avxvnni", "avxvnniint8", "avxvnniint16",
+    "avxifma", "avxneconvert", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl",
+    "avx512vnni", "avx512bf16", "avx512fp16", "avx512vbmi", "avx512vbmi2", "avx512ifma",
+    "avx512bitalg", "avx512vpopcntdq", "gfni", "vaes", "vpclmulqdq", "amx-tile", "amx-int8",
+    "amx-bf16", "amx-fp16", "neon", "dotprod",
+)  # fmt: skip
+"""Features whose instructions code for a target that has them may hold."""
+
+
 def needed_features(target: Target) -> list[str]:
     """The CPU features without which the code must not run."""
-    checked = (
-        "sse4.2",
-        "avx",
-        "avx2",
-        "fma",
-        "f16c",
-        "bmi2",
-        "avx512f",
-        "avx512bw",
-        "avx512dq",
-        "avx512vl",
-        "avx512vnni",
-        "avx512bf16",
-        "neon",
-        "dotprod",
-    )
     on = set(cpu_features(target))
-    return [f for f in checked if f in on]
+    return [f for f in _INSTRUCTIONS if f in on]

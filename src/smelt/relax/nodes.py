@@ -9,7 +9,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.module import TEXTS, as_function
+from smelt.ir.module import TEXTS, VARIABLES, as_function
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import Scripted, script
 from smelt.ir.types import (
@@ -234,6 +234,9 @@ class GlobalVar(RelaxExpr):
     def __call__(self, *args: RelaxExpr) -> Call:
         """A call of this function of the module; InferType finds its type."""
         return call_function(self, args)
+
+
+VARIABLES["global"] = GlobalVar
 
 
 class Call(RelaxExpr):

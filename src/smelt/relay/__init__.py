@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import Any as _Any
 
 import smelt.topi  # noqa: F401  (the operators)
+from smelt.ir.absent import is_absent, refuse_module
 from smelt.ir.module import IRModule
+from smelt.runtime.params import load_param_dict, save_param_dict
+from smelt.transform import PassContext
 
 from . import (
     adt,
@@ -19,11 +22,13 @@ from . import (
     expr,
     expr_functor,
     frontend,
+    loops,
     op,
     ops,
     parser,
     prelude,
     qnn,
+    scope_builder,
     testing,
     transform,
     ty,
@@ -43,7 +48,7 @@ from .adt import (
     RefWrite,
     TypeData,
 )
-from .build_module import build
+from .build_module import build, optimize
 from .dialect import TupleWrapper
 from .executor import create_executor
 from .expr import bind, const, var
@@ -58,16 +63,21 @@ from .expr_functor import (
     TypeVisitor,
 )
 from .factory import GraphExecutorFactoryModule
-from .params import load_param_dict, save_param_dict
 from .parser import fromtext, parse, parse_expr
+from .prelude import Prelude
 from .printer import astext, meta_table
+from .scope_builder import ScopeBuilder
 from .ty import GlobalTypeVar, TypeCall, TypeVar, scalar_type
+
+build_config = PassContext
+"""The oldest name of the context of a build."""
 
 # Classes by which nodes are made and recognised; a type checker learns no more than that of them.
 Any: _Any = expr.Any
 Call: _Any = expr.Call
 Constant: _Any = expr.Constant
 Expr: _Any = expr.Expr
+RelayExpr: _Any = expr.Expr
 Function: _Any = expr.Function
 GlobalVar: _Any = expr.GlobalVar
 If: _Any = expr.If
@@ -112,9 +122,12 @@ __all__ = [
     "PatternTuple",
     "PatternVar",
     "PatternWildcard",
+    "Prelude",
     "RefCreate",
     "RefRead",
     "RefWrite",
+    "RelayExpr",
+    "ScopeBuilder",
     "TensorType",
     "Tuple",
     "TupleGetItem",
@@ -133,6 +146,7 @@ __all__ = [
     "backend",
     "bind",
     "build",
+    "build_config",
     "const",
     "create_executor",
     "dyn",
@@ -141,9 +155,11 @@ __all__ = [
     "fromtext",
     "frontend",
     "load_param_dict",
+    "loops",
     "meta_table",
     "op",
     "ops",
+    "optimize",
     "parse",
     "parse_expr",
     "parser",
@@ -151,6 +167,7 @@ __all__ = [
     "qnn",
     "save_param_dict",
     "scalar_type",
+    "scope_builder",
     "testing",
     "transform",
     "ty",
@@ -163,4 +180,6 @@ def __getattr__(name: str) -> _Any:
     """Operators without a namespace: relay.add, relay.reshape, ..."""
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if is_absent(f"relay.{name}"):
+        refuse_module(f"relay.{name}")
     return getattr(op, name)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.errors import Absent, TypeMismatch, Unsupported
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
@@ -344,5 +344,5 @@ _ELSEWHERE = {
 
 def __getattr__(name: str) -> Any:
     if name in _ELSEWHERE:
-        raise AttributeError(f"relay.analysis.{name} has no place here: {_ELSEWHERE[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, __all__)}")
+        raise Absent(f"relay.analysis.{name} has no place here: {_ELSEWHERE[name]}")
+    raise Absent(f"module {__name__!r} has no attribute {name!r}{nearest(name, __all__)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from smelt.byoc import compile_externals
-from smelt.codegen.llvm import resolve
+from smelt.codegen.llvm import is_native, resolve
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.lowering.model import build_model
 from smelt.lowering.vm import refuse_control
-from smelt.pipeline import as_target, optimize
+from smelt.pipeline import as_target
+from smelt.pipeline import optimize as run_passes
 from smelt.relax import nodes as relax
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.target import Target
@@ -27,7 +29,7 @@ from .factory import AOTExecutorFactoryModule, GraphExecutorFactoryModule
 from .printer import type_text
 from .transform import build_steps
 
-__all__ = ["bind_params", "build"]
+__all__ = ["bind_params", "bind_params_by_name", "build", "optimize"]
 
 
 def build(
@@ -54,29 +56,18 @@ def build(
     defaults hold.
     """
     context = PassContext.current()
-    context.refuse("tir.", "relay.build")
     form = _forms(executor, runtime, workspace_memory_pools, constant_memory_pools)
+    _check_config(context, form)
     made = _target(target, target_host)
-    if isinstance(ir_mod, relax.Function):
-        ir_mod = IRModule({"main": ir_mod})
-    if not isinstance(ir_mod, IRModule):
-        raise TypeMismatch(f"relay.build: ir_mod is a {type(ir_mod).__name__}; "
-                           "give an IRModule, e.g. from relay.frontend.from_onnx")  # fmt: skip
-    if "main" not in ir_mod:
-        known = ", ".join(ir_mod) or "none"
-        raise CompileError(f'relay.build: the module has no function "main"; it has: {known}')
+    ir_mod = _module("relay.build", ir_mod)
     plain = IRModule(ir_mod.functions, ir_mod.attrs)
     if mod_name != "default":
         plain.attrs["name"] = mod_name
     plain = bind_params(plain, params or {})
     refuse_control(plain, f"the {form.name} executor")
-    if context.plain:
-        fused = optimize(plain, context.options)
-    else:
-        fused = plain
-        for step in build_steps(context):
-            fused = step(fused)
+    fused = _optimized(plain, context)
     resolved = resolve(made)
+    _check_machine(resolved)
     externals = compile_externals(fused, resolved, context.options)
     compiled = partial(build_model, fused, resolved, context.options, externals=externals)
     lib = compiled()
@@ -84,6 +75,78 @@ def build(
     if form.name == "aot":
         return AOTExecutorFactoryModule(lib, ir_mod, fused, made, mod_name, form)
     return GraphExecutorFactoryModule(lib, ir_mod, fused, made, mod_name)
+
+
+def optimize(
+    mod: Any, target: Any = None, params: Mapping[str, Any] | None = None
+) -> tuple[IRModule, dict[str, Any]]:
+    """What relay.build compiles: the module after its graph passes, and no parameters any more.
+
+    The arguments are those of `build`; the result prints, and can be built.
+    """
+    context = PassContext.current()
+    _target(target, None)
+    made = _module("relay.optimize", mod)
+    plain = bind_params(IRModule(made.functions, made.attrs), params or {})
+    return _optimized(plain, context), {}
+
+
+def _module(who: str, given: Any) -> IRModule:
+    """A module with a "main", from a module or a function."""
+    if isinstance(given, relax.Function):
+        given = IRModule({"main": given})
+    if not isinstance(given, IRModule):
+        hint = "e.g. from relay.frontend.from_onnx"
+        if isinstance(given, tuple):
+            hint += ", which gives (mod, params)"
+        raise TypeMismatch(f"{who}: ir_mod is a {type(given).__name__}; give an IRModule, {hint}")
+    if "main" not in given:
+        known = ", ".join(given) or "none"
+        raise CompileError(f'{who}: the module has no function "main"; it has: {known}')
+    return given
+
+
+def _optimized(mod: IRModule, context: PassContext) -> IRModule:
+    if context.plain:
+        return run_passes(mod, context.options)
+    for step in build_steps(context):
+        mod = step(mod)
+    return mod
+
+
+_MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
+_PLACING = "greedy_by_size"
+"""What lowering.memory does: the largest first, at the lowest free place."""
+
+
+def _check_config(context: PassContext, form: Executor) -> None:
+    """The keys that a build follows: those of its memory, for programs compiled ahead of time."""
+    given = [k for k in _MEMORY if context.config.get(k)]
+    if given and form.name != "aot":
+        raise CompileError(
+            f"relay.build: config {given[0]!r} belongs to programs compiled ahead of time; add "
+            f'executor=relay.backend.Executor("aot"), or leave it out for Executor({form.name!r})'
+        )
+    algorithm = context.config.get("tir.usmp.algorithm", _PLACING)
+    if algorithm != _PLACING:
+        raise CompileError(
+            f"relay.build: config 'tir.usmp.algorithm' is {algorithm!r}, which is not there yet; "
+            f"legal today: {_PLACING!r}"
+        )
+    context.refuse("tir.", "relay.build", follows=_MEMORY)
+
+
+def _check_machine(target: Target) -> None:
+    """Code for another kind of machine can be read, but not be linked yet."""
+    if is_native(target):
+        return
+    machine = target.mtriple.split("-")[0]
+    raise CompileError(
+        f"relay.build: code for {target.mtriple} cannot run on this machine, and a library for it "
+        f"cannot be linked yet: that needs a C compiler for {machine} "
+        f"({machine}-linux-gnu-gcc) and the runtime compiled with it\n"
+        '  smelt.show(mod, "asm", target=...) prints the code; to deploy, build on the machine'
+    )
 
 
 def _forms(executor: Any, runtime: Any, *pools: object) -> Executor:
@@ -114,20 +177,28 @@ def _target(target: Any, host: Any) -> Target:
     return made if host is None else Target(made, host=host)
 
 
+def bind_params_by_name(func: relax.Function, params: Mapping[str, Any]) -> relax.Function:
+    """A function with constants in place of the named parameters."""
+    if isinstance(func, IRModule):
+        raise TypeMismatch('bind_params_by_name: give a function, mod["main"], not the module')
+    if not isinstance(func, relax.Function):
+        raise TypeMismatch(f"bind_params_by_name: func is a {type(func).__name__}, no function")
+    found: relax.Function = bind_params(IRModule({"main": func}), params)["main"]
+    return found
+
+
 def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
     """A module whose "main" has constants in place of the named parameters."""
     main = mod["main"]
+    if not isinstance(params, Mapping):
+        raise TypeMismatch(
+            f"params is a {type(params).__name__}; give a mapping of names to arrays"
+        )
     by_name = {p.name: p for p in main.params}
-    bound: dict[relax.RelaxExpr, relax.Constant] = {}
-    for name, value in params.items():
-        if name not in by_name:
-            near = difflib.get_close_matches(name, by_name, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
-            shown = ", ".join(list(by_name)[:20]) + (", ..." if len(by_name) > 20 else "")
-            raise TypeMismatch(
-                f'params: "main" has no parameter {name!r}{hint}; parameters: {shown}'
-            )
-        bound[by_name[name]] = _constant(by_name[name], np.asarray(value))
+    _check_names(mod, by_name, [n for n in params if n not in by_name], len(params))
+    bound: dict[relax.RelaxExpr, relax.Constant] = {
+        by_name[n]: _constant(by_name[n], np.asarray(v)) for n, v in params.items() if n in by_name
+    }
     if not bound:
         return mod
     new = relax.rewrite(
@@ -136,6 +207,36 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
     )
     rest = tuple([p for p in main.params if p not in bound])
     return mod.with_functions({"main": new.replace(params=rest)})
+
+
+def _check_names(
+    mod: IRModule, known: Mapping[str, relax.Var], unknown: Sequence[str], given: int
+) -> None:
+    """Refuse names that "main" does not have, unless its weights were bound before.
+
+    Programs that partition a module with its params give these to `build` once more.
+    """
+    if not unknown:
+        return
+    held = [
+        v
+        for f in mod.functions.values()
+        if isinstance(f, relax.Function)
+        for v in relax.values(f.body)
+        if isinstance(v, relax.Constant) and v.data.ndim
+    ]
+    names = {c.name for c in held}
+    strange = [n for n in unknown if n not in names]
+    if not strange:
+        return
+    near = difflib.get_close_matches(strange[0], known, 3)
+    similar = near or strange[0].lower() in [n.lower() for n in known]
+    hint = f"; nearest: {', '.join(near)}" if near else ""
+    shown = ", ".join(list(known)[:20]) + (", ..." if len(known) > 20 else "")
+    text = f'params: "main" has no parameter {strange[0]!r}{hint}; parameters: {shown or "none"}'
+    if similar or len(unknown) < given or not held:
+        raise TypeMismatch(text)
+    warnings.warn(f"{text}; nothing is bound: the module holds its weights", stacklevel=4)
 
 
 def _constant(p: relax.Var, data: np.ndarray) -> relax.Constant:

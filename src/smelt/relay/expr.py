@@ -11,12 +11,13 @@ import numpy as np
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.types import IncompleteType, TupleType, Type, tensor_type
+from smelt.ir.types import IncompleteType, TupleType, Type
 from smelt.relax import nodes as core
 from smelt.relax.nodes import CallAttrs, RelaxExpr
 from smelt.topi.registry import Op
 
 from .dialect import RELAY, Face, const, make, value
+from .ty import checked_type
 
 __all__ = ["Any", "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "RelayVar",
            "Tuple", "TupleGetItem", "Var", "bind", "const", "var"]  # fmt: skip
@@ -154,6 +155,9 @@ class Function(metaclass=Face):
         for p in params:
             if not isinstance(p, core.Var):
                 raise TypeMismatch(f"relay.Function: a parameter is {type(p).__name__}, not a Var")
+        if len(set(params)) < len(params):
+            twice = next(p.name for p in params if list(params).count(p) > 1)
+            raise TypeMismatch(f"relay.Function: the parameter {twice!r} is given twice")
         made = _node(body, "relay.Function: the body")
         if ret_type is not None and not core.incomplete(made.type) and made.type is not ret_type:
             raise TypeMismatch(
@@ -213,9 +217,9 @@ def var(
     if type_annotation is not None and shape is not None:
         raise TypeMismatch(f"relay.var({name_hint!r}): give either a type or a shape")
     if shape is not None:
-        return RelayVar(name_hint, tensor_type(tuple(shape), dtype))
+        return RelayVar(name_hint, checked_type(shape, dtype, f"relay.var({name_hint!r})"))
     if isinstance(type_annotation, str):
-        return RelayVar(name_hint, tensor_type((), type_annotation))
+        return RelayVar(name_hint, checked_type((), type_annotation, f"relay.var({name_hint!r})"))
     return RelayVar(name_hint, IncompleteType() if type_annotation is None else type_annotation)
 
 

@@ -11,6 +11,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.lowering.graph import GraphPlan, plan_graph
 from smelt.runtime import Executable, NDArray
+from smelt.runtime.errors import not_picklable
 from smelt.runtime.linking import Linker
 from smelt.target import Target
 
@@ -40,6 +41,13 @@ class _FactoryModule:
     @cached_property
     def _plan(self) -> GraphPlan:
         return plan_graph(self._fused)
+
+    def __reduce__(self) -> Any:
+        raise not_picklable(self)
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Refused: single objects are not written; see `export_library`."""
+        raise not_picklable(self)
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function that makes the model ready on a device."""

@@ -9,7 +9,7 @@ from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.read import load
 from smelt.frontend.onnx.thaw import thawed
 from smelt.frontend.torch import to_onnx
-from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.ir.errors import Absent, ImportFailure, Unsupported
 from smelt.ir.module import IRModule
 from smelt.runtime import NDArray, array
 
@@ -17,6 +17,29 @@ from .lift import lift
 from .lift_quantized import lift_quantized
 
 __all__ = ["from_onnx", "from_pytorch"]
+
+_OTHERS = {
+    "from_tflite": "tf2onnx converts .tflite files (python -m tf2onnx.convert --tflite)",
+    "from_tensorflow": "tf2onnx converts saved models",
+    "from_tensorflow2": "tf2onnx converts saved models",
+    "from_keras": "tf2onnx converts keras models",
+    "from_mxnet": "mxnet exports ONNX (mxnet.onnx.export_model)",
+    "from_coreml": "onnxmltools converts them",
+    "from_caffe": "caffe2onnx converts them",
+    "from_caffe2": "torch.onnx exports them",
+    "from_darknet": "export the network's weights to ONNX",
+    "from_paddle": "paddle2onnx converts them",
+    "from_oneflow": "oneflow_onnx converts them",
+    "quantize": "read a quantized ONNX model",
+}
+"""Importers that are not there, and how such models become ONNX."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OTHERS:
+        raise Absent(f"relay.frontend.{name} is not there yet; from_onnx and from_pytorch are: "
+                     f"{_OTHERS[name]}")  # fmt: skip
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def from_onnx(

@@ -12,6 +12,7 @@ from typing import Any
 from smelt.ir.expr import Expr, IntImm
 from smelt.lowering.graph import GraphPlan, Launch, Storage
 from smelt.runtime import NDArray, array
+from smelt.runtime.params import digest
 from smelt.runtime.report import node_names
 
 from .printer import size_text
@@ -81,6 +82,7 @@ class _Graph:
                 "device_index": ["list_int", [1] * len(self.dtypes)],
                 "storage_id": ["list_int", self.storages],
                 "shape": ["list_shape", self.shapes],
+                "constants": ["list_str", [digest(s.data) for s in constants]],
             },
             "node_row_ptr": self.rows,
         }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from smelt.ir.errors import Absent
+
 from .dialect import find_builder, names
 
 __all__ = ["Namespace"]
@@ -30,7 +32,7 @@ class Namespace:
                 own = [f"{self._prefix}.{n}" for n in dir(self)]
                 near = difflib.get_close_matches(full, own, 3)
                 hint = f"; nearest: {', '.join(near)}" if near else ""
-                raise AttributeError(f"relay.{self._prefix} has no operator {name!r}{hint}")
+                raise Absent(f"relay.{self._prefix} has no operator {name!r}{hint}")
             self._made[name] = found
         return self._made[name]
 

@@ -23,13 +23,15 @@ from typing import Any
 from smelt.ir.errors import ParseError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
+from smelt.ir.serial import FORMATS
 from smelt.ir.types import FuncType, GlobalTypeVar, IncompleteType, Type
 from smelt.relax.adt import Constructor, TypeData
-from smelt.relax.nodes import RelaxExpr
+from smelt.relax.nodes import Function, RelaxExpr
 
 from .metadata import KIND, arrays_of, read_metadata
 from .parser_expr import ExprReader, Head
 from .parser_lexer import DEPTH, Text, Token, tokens_of
+from .printer import astext
 
 __all__ = ["DEPTH", "fromtext", "parse", "parse_expr"]
 
@@ -83,6 +85,14 @@ def _read(source: str, path: str, known: IRModule | None, meta: Meta | None) -> 
     if known is not None:
         reader.enter(known)
     return reader
+
+
+def _is_graphs(x: object) -> bool:
+    return isinstance(x, IRModule) and all(isinstance(f, Function) for f in x.functions.values())
+
+
+FORMATS["relay.module"] = (_is_graphs, astext, parse)
+FORMATS["relay.expression"] = (lambda x: isinstance(x, RelaxExpr), astext, parse_expr)
 
 
 class _Reader(ExprReader):

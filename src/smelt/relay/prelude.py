@@ -13,7 +13,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from smelt.ir.module import IRModule
+from smelt.ir.module import STANDARD, IRModule
 from smelt.ir.types import (
     FuncType,
     GlobalTypeVar,
@@ -58,12 +58,12 @@ class Prelude:
         """Enter everything into a module (None: a new one)."""
         self.mod = IRModule() if mod is None else mod
         a = TypeVar("a")
-        self.List, self.nil, self.cons = self._data(
-            "List", [a], lambda me: [("nil", ()), ("cons", (a, me(a)))]
+        self.List, self.cons, self.nil = self._data(
+            "List", [a], lambda me: [("cons", (a, me(a))), ("nil", ())]
         )
         b = TypeVar("a")
-        self.Option, self.none, self.some = self._data(
-            "Option", [b], lambda me: [("none", ()), ("some", (b,))]
+        self.Option, self.some, self.none = self._data(
+            "Option", [b], lambda me: [("some", (b,)), ("none", ())]
         )
         c = TypeVar("a")
         self.Tree, self.rose = self._data("Tree", [c], lambda me: [("rose", (c, self.List(me(c))))])
@@ -334,3 +334,6 @@ def _plus(a: RelaxExpr, b: RelaxExpr) -> Call:
 
 def _minus(n: RelaxExpr) -> Call:
     return make("subtract", n, const(1))
+
+
+STANDARD["prelude.rly"] = Prelude

@@ -5,12 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from smelt.ir import dtype as dt
 from smelt.ir import types
+from smelt.ir.errors import TypeMismatch
+from smelt.ir.expr import Expr
 
 from .dialect import Face
 
 __all__ = ["FuncType", "GlobalTypeVar", "IncompleteType", "TensorType", "TupleType", "Type",
            "TypeCall", "TypeVar", "scalar_type"]  # fmt: skip
+
+
+def checked_type(shape: Any, dtype: Any, where: str) -> types.TensorType:
+    """A tensor's type from what a user gives. where: for messages.
+
+    shape  extents from 0 or expressions; one number is a vector's
+    dtype  a name, or what numpy calls a dtype
+    """
+    if isinstance(shape, int | np.integer):
+        shape = (shape,)
+    try:
+        name = dt.from_numpy(np.dtype(dtype)) if not isinstance(dtype, str) else dtype
+        dt.kind(name)
+    except TypeError as e:
+        raise TypeMismatch(f"{where}: {e}") from None
+    extents = [int(d) if isinstance(d, np.integer) else d for d in shape]
+    for d in extents:
+        if not isinstance(d, int | Expr) or isinstance(d, bool) or (isinstance(d, int) and d < 0):
+            raise TypeMismatch(
+                f"{where}: the shape {tuple(extents)} has an extent {d!r}; legal: numbers from 0, "
+                "relay.Any(), symbolic sizes"
+            )
+    return types.tensor_type(tuple(extents), name)
 
 
 class Type(metaclass=Face):
@@ -32,7 +60,7 @@ class TensorType(metaclass=Face):
     @staticmethod
     def make(shape: Sequence[Any], dtype: str = "float32") -> types.TensorType:
         """A tensor's type; extents are numbers, relay.Any() or symbolic sizes."""
-        return types.tensor_type(tuple(shape), dtype)
+        return checked_type(shape, dtype, "relay.TensorType")
 
 
 class TupleType(metaclass=Face):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from smelt.runtime.device import Device, cpu
+from smelt.runtime.device import Device, cpu, cuda, device
 from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure, SmeltError
 from smelt.runtime.executable import BoundCall, Executable
 from smelt.runtime.executor import AotModule
 from smelt.runtime.external import register_runtime, registered_runtimes
 from smelt.runtime.module import load_module, read_metadata
 from smelt.runtime.native import cpu_features, num_threads, set_num_threads
-from smelt.runtime.ndarray import NDArray, array, empty
+from smelt.runtime.ndarray import NDArray, array, empty, from_dlpack
+from smelt.runtime.packed import get_global_func, register_func
+from smelt.runtime.params import (
+    load_param_dict,
+    load_param_dict_from_file,
+    save_param_dict,
+    save_param_dict_to_file,
+)
 from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.report import BenchmarkResult, KernelTime, MemoryInfo, ProfileReport
 from smelt.runtime.signature import TensorInfo
@@ -36,12 +43,21 @@ __all__ = [
     "array",
     "cpu",
     "cpu_features",
+    "cuda",
+    "device",
     "empty",
     "enabled",
+    "from_dlpack",
+    "get_global_func",
     "load_module",
+    "load_param_dict",
+    "load_param_dict_from_file",
     "num_threads",
     "read_metadata",
+    "register_func",
     "register_runtime",
     "registered_runtimes",
+    "save_param_dict",
+    "save_param_dict_to_file",
     "set_num_threads",
 ]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ExportError", "InputError", "LoadError", "RuntimeFailure", "SmeltError"]
+__all__ = [
+    "ExportError",
+    "InputError",
+    "LoadError",
+    "RuntimeFailure",
+    "SmeltError",
+    "not_picklable",
+]
 
 
 class SmeltError(Exception):
@@ -23,3 +30,11 @@ class ExportError(SmeltError):
 
 class RuntimeFailure(SmeltError):
     """A model that was called rightly and failed: out of memory, a failing kernel."""
+
+
+def not_picklable(thing: object) -> ExportError:
+    """The error for compiled code that is pickled, copied or saved like plain data."""
+    return ExportError(
+        f"{type(thing).__name__} holds machine code and cannot be pickled or saved as data; "
+        "export_library(path) writes it to a file, which smelt.runtime.load_module reads"
+    )

@@ -19,7 +19,7 @@ from smelt.runtime.archive import export_archive
 from smelt.runtime.bound import BoundCall, Frame, Plan
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure
+from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure, not_picklable
 from smelt.runtime.evaluator import evaluate_times
 from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
@@ -101,6 +101,18 @@ class Executable:
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._frames: list[Frame] = []
         self._lock = threading.Lock()
+
+    def __copy__(self) -> Executable:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __reduce__(self) -> Any:
+        raise not_picklable(self)
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Refused: single objects are not written; see `export_library`."""
+        raise not_picklable(self)
 
     def _check_target(self) -> None:
         if self.metadata.get("abi") != ABI_VERSION:

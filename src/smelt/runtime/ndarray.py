@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from smelt.runtime.device import Device, cpu
+from smelt.runtime.device import Device, cpu, present
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError, RuntimeFailure
 from smelt.runtime.native import library
 
-__all__ = ["Memory", "NDArray", "Spares", "array", "empty"]
+__all__ = ["Memory", "NDArray", "Spares", "array", "empty", "from_dlpack"]
 
 AnyArray = npt.NDArray[Any]
 
@@ -171,6 +171,19 @@ class NDArray:
         """What numpy gives for it."""
         return self.numpy()[index]
 
+    def __setitem__(self, index: Any, values: Any) -> None:
+        """Copies elements into a part: `a[:] = x` for all of it."""
+        part = self.numpy()[index]
+        given = np.asarray(values)
+        if given.ndim and given.shape != np.shape(part):
+            raise InputError(f"NDArray: elements of shape {list(given.shape)} "
+                             f"do not fit a part of shape {list(np.shape(part))}")  # fmt: skip
+        self.numpy()[index] = given
+
+    def same_as(self, other: object) -> bool:
+        """Whether both are the same memory."""
+        return isinstance(other, NDArray) and other._memory is self._memory
+
     def __float__(self) -> float:
         """The value of an array with one element."""
         return float(self.numpy().item())
@@ -194,7 +207,8 @@ def empty(
         raise InputError("an NDArray cannot hold Python objects (dtype object)")
     if any(d < 0 for d in sizes):
         raise InputError(f"empty: shape {list(sizes)} has a negative dimension")
-    return NDArray(sizes, kind, Memory(math.prod(sizes) * kind.itemsize), device or cpu(0))
+    place = cpu(0) if device is None else present(device, "an NDArray")
+    return NDArray(sizes, kind, Memory(math.prod(sizes) * kind.itemsize), place)
 
 
 def array(values: npt.ArrayLike | NDArray, device: Device | None = None) -> NDArray:
@@ -204,3 +218,8 @@ def array(values: npt.ArrayLike | NDArray, device: Device | None = None) -> NDAr
     result = empty(source.shape, native, device)
     np.copyto(result.numpy(), source)
     return result
+
+
+def from_dlpack(values: Any) -> NDArray:
+    """A copy of an array of torch, jax or anything else that speaks DLPack."""
+    return array(np.from_dlpack(values))

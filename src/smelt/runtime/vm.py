@@ -11,8 +11,10 @@ Calls use no Python recursion, and a call that ends a function takes its frame.
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
-from smelt.runtime.errors import InputError, RuntimeFailure
+from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, not_picklable
 from smelt.runtime.ndarray import NDArray, array
 from smelt.runtime.report import BenchmarkResult
 from smelt.runtime.vm_host import HOST_OPS
@@ -99,11 +101,26 @@ class VMExecutable:
             )
         return self.program.functions[index]
 
-    def save(self) -> tuple[bytes, None]:
-        """The file's content, and None: the code is in it."""
+    def save(self) -> tuple[bytes, VMExecutable]:
+        """The file's content, and what old programs export as a library of its own: this object."""
         parts: list[bytes] = []
         self._save(self, parts.append)
-        return b"".join(parts), None
+        return b"".join(parts), self
+
+    @staticmethod
+    def load_exec(bytecode: bytes | bytearray, lib: VMExecutable) -> VMExecutable:
+        """The executable of `code, lib = exe.save()`, once `lib` is loaded: its file holds all.
+
+        Raises LoadError where the two are not of one program.
+        """
+        if not isinstance(lib, VMExecutable):
+            raise LoadError(f"load_exec: lib is a {type(lib).__name__}; give what load_module gave")
+        if _program_of(bytecode) != _program_of(lib.save()[0]):
+            raise LoadError("load_exec: the code and the library are not of one program")
+        return lib
+
+    def __reduce__(self) -> Any:
+        raise not_picklable(self)
 
     def export_library(
         self, path: str | os.PathLike[str], *, cc: str | Sequence[str] | None = None
@@ -121,6 +138,19 @@ class VMExecutable:
 
     def __repr__(self) -> str:
         return f"VMExecutable({', '.join(self.globals)})"
+
+
+def _program_of(file: bytes | bytearray) -> list[bytes]:
+    """Instructions and constants in a file's content; segments are linked anew by each export."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(file)) as archive:
+            return [archive.read(n) for n in sorted(archive.namelist()) if not n.endswith(".so")]
+    except (zipfile.BadZipFile, TypeError) as e:
+        raise LoadError(f"load_exec: the code was not written by save(): {e}") from None
+
+
+Executable = VMExecutable
+"""The classic name."""
 
 
 def _kernels(exe: Any) -> int:

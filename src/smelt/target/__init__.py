@@ -3,4 +3,8 @@
 from .hardware import Hardware, hardware_of
 from .target import Target, TargetKind
 
-__all__ = ["Hardware", "Target", "TargetKind", "hardware_of"]
+create = Target
+"""The oldest way to make a target."""
+list_tags = Target.list_tags
+
+__all__ = ["Hardware", "Target", "TargetKind", "create", "hardware_of", "list_tags"]

@@ -29,11 +29,11 @@ class Target:
 
     def __init__(
         self,
-        spec: str | Mapping[str, Any] | Target,
+        target: str | Mapping[str, Any] | Target,
         host: str | Mapping[str, Any] | Target | None = None,
     ) -> None:
         """Parse a target string, a tag, or a dictionary with "kind"; or copy a target."""
-        attrs = _attributes(spec)
+        attrs = _attributes(target)
         name = attrs.pop("kind", None)
         if not isinstance(name, str) or name not in KINDS:
             raise TargetError(

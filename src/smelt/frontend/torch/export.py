@@ -38,6 +38,9 @@ def to_onnx(
     examples = tuple([_example(torch, *i) for i in inputs])
     file = io.BytesIO()
     module.eval()
+    traced = isinstance(module, torch.jit.ScriptModule)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # one operator that ONNX does not have
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter speaks of its successor at each use
         try:
@@ -54,9 +57,14 @@ def to_onnx(
             )
         except Exception as e:
             shown = ", ".join([f"{n} {t}{list(s)}" for n, s, t in inputs])
+            reason = next(iter(str(e).strip().splitlines()), "")
+            hint = "\n  give the torch.nn.Module itself in place of its trace" if traced else ""
             raise ImportFailure(
-                f"torch cannot export the model for the inputs {shown}:\n  {type(e).__name__}: {e}"
+                f"torch cannot export the model for the inputs {shown}:\n"
+                f"  {type(e).__name__}: {reason}{hint}"
             ) from e
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
     return onnx.load_from_string(file.getvalue())
 
 

@@ -18,6 +18,8 @@ __all__ = ["const", "value"]
 def const(value: Any, dtype: str | None = None) -> core.Constant:
     """A constant: 64-bit Python numbers become 32-bit ones, as in Relay and Relax."""
     data = np.asarray(value)
+    if data.dtype.kind not in "biufV":
+        raise TypeMismatch(f"const: {value!r} is {data.dtype}; legal: numbers and arrays")
     if dtype is not None:
         data = data.astype(dtype)
     elif not isinstance(value, np.ndarray | np.generic | NDArray):

@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
+from smelt.ir.op_attrs import HANDLERS
 from smelt.relax.dpl.blame import check_error
 from smelt.relax.dpl.graph import op_name
 from smelt.relax.nodes import Call, Function, TupleGetItem
@@ -50,6 +51,9 @@ def register_op_predicate(target: str, op_name: str, fn: OpPredicate | None = No
         return given
 
     return enter if fn is None else enter(fn)
+
+
+HANDLERS["target"] = lambda op_name, target, fn: register_op_predicate(target, op_name, fn)
 
 
 def op_predicates(target: str) -> dict[str, OpPredicate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from smelt.ir.errors import SmeltError, Unsupported
+from smelt.ir.errors import Absent, SmeltError, Unsupported
 from smelt.topi.registry import Op, ops
 
 from ..dialect import FUNCTIONS, RELAY, builder
@@ -59,12 +59,21 @@ def list_op_names() -> list[str]:
     return sorted([*RELAY, *marks])
 
 
+_REGISTER = ("op", "register", "strategy")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _REGISTER or name.startswith("register_"):
+        raise Absent(
+            f"relay.op.{name} is not there: an operator is defined by smelt.op, with its type, its "
+            "meaning and its gradient in one place (docs/operators.md); register_op_attr says "
+            "which compiler takes it"
+        )
     if not name.startswith("_"):
         if name in FUNCTIONS:
             return FUNCTIONS[name]
         try:
             return builder(get(name))
         except SmeltError as e:
-            raise AttributeError(str(e)) from None
+            raise Absent(str(e)) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

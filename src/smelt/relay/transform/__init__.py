@@ -125,7 +125,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    known = [n for n in __all__ if n[:1].isupper() and n not in ("ABSENT", "LEVELS")]
+    known = [
+        n for n in __all__ if n[:1].isupper() and n not in ("ABSENT", "BUILD_LEVELS", "LEVELS")
+    ]
     if name in ABSENT:
         raise NoSuchPass(f"relay.transform.{name} has no place here: {ABSENT[name]}")
     if name.startswith("_") or not name[:1].isupper():

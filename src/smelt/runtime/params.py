@@ -7,16 +7,25 @@ an array: u64 magic, u64 0, i32 device, i32 0, i32 rank, u8 code, u8 bits, u16 l
 
 from __future__ import annotations
 
+import hashlib
+import os
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from smelt.ir.errors import ImportFailure
-from smelt.runtime import NDArray, array
+from smelt.runtime.errors import InputError, LoadError
+from smelt.runtime.ndarray import NDArray, array
 
-__all__ = ["load_param_dict", "save_param_dict"]
+__all__ = [
+    "digest",
+    "load_param_dict",
+    "load_param_dict_from_file",
+    "save_param_dict",
+    "save_param_dict_to_file",
+]
 
 _FILE = 0xF7E58D4F05049CB7
 _ARRAY = 0xDD5E40F096B4A13F
@@ -35,8 +44,8 @@ def save_param_dict(params: Mapping[str, Any]) -> bytearray:
     for name, value in params.items():
         data = np.asarray(value)
         if data.dtype.kind not in _CODES:
-            raise ImportFailure(f"save_param_dict: {name!r} has dtype {data.dtype}; "
-                                "integers, floats and bools are taken")  # fmt: skip
+            raise InputError(f"save_param_dict: {name!r} has dtype {data.dtype}; "
+                             "integers, floats and bools are taken")  # fmt: skip
         out += _HEAD.pack(_ARRAY, 0, 1, 0, data.ndim, _CODES[data.dtype.kind],
                           8 * data.itemsize if data.dtype != np.bool_ else 1, 1)  # fmt: skip
         out += struct.pack(f"<{data.ndim}q", *data.shape)
@@ -47,15 +56,38 @@ def save_param_dict(params: Mapping[str, Any]) -> bytearray:
 
 def load_param_dict(data: bytes | bytearray) -> dict[str, NDArray]:
     """The named arrays in some bytes."""
+    if not isinstance(data, bytes | bytearray):
+        raise InputError(f"load_param_dict: the parameters are a {type(data).__name__}; "
+                         "give bytes, or a path to load_param_dict_from_file")  # fmt: skip
     reader = _Reader(bytes(data))
     if reader.take("<Q")[0] != _FILE:
-        raise ImportFailure("load_param_dict: these are no parameters: the first bytes are wrong")
+        raise LoadError("load_param_dict: these are no parameters: the first bytes are wrong")
     reader.take("<Q")
     names = [reader.text() for _ in range(reader.take("<Q")[0])]
     count = reader.take("<Q")[0]
     if count != len(names):
-        raise ImportFailure(f"load_param_dict: {len(names)} names, {count} arrays: damaged")
+        raise LoadError(f"load_param_dict: {len(names)} names, {count} arrays: damaged")
     return {name: reader.array(name) for name in names}
+
+
+def digest(value: Any) -> str:
+    """A text that arrays of equal dtype, shape and elements share: "float32[2, 3] 0f3c..."."""
+    data = np.ascontiguousarray(value)
+    return f"{data.dtype}{list(data.shape)} {hashlib.sha256(data.tobytes()).hexdigest()[:32]}"
+
+
+def save_param_dict_to_file(params: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write the bytes of some named arrays to a file."""
+    Path(path).write_bytes(save_param_dict(params))
+
+
+def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray]:
+    """The named arrays in a file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as e:
+        raise LoadError(f"load_param_dict_from_file: {path}: {e.strerror}") from None
+    return load_param_dict(data)
 
 
 class _Reader:
@@ -68,7 +100,7 @@ class _Reader:
         """The next bytes."""
         piece = self.data[self.at : self.at + count]
         if count < 0 or len(piece) < count:
-            raise ImportFailure("load_param_dict: the parameters are truncated")
+            raise LoadError("load_param_dict: the parameters are truncated")
         self.at += count
         return piece
 
@@ -84,10 +116,10 @@ class _Reader:
         """The next array."""
         magic, _, _, _, rank, code, bits, lanes = self.take(_HEAD.format)
         if magic != _ARRAY or code not in _KINDS or lanes != 1 or rank < 0:
-            raise ImportFailure(f"load_param_dict: {name!r} is damaged, or of an unknown dtype")
+            raise LoadError(f"load_param_dict: {name!r} is damaged, or of an unknown dtype")
         shape = self.take(f"<{rank}q")
         kind = np.dtype(f"<{_KINDS[code]}{max(1, bits // 8)}")
         size = self.take("<q")[0]
         if size != int(np.prod(shape)) * kind.itemsize:
-            raise ImportFailure(f"load_param_dict: {name!r} is damaged: {size} bytes for {shape}")
+            raise LoadError(f"load_param_dict: {name!r} is damaged: {size} bytes for {shape}")
         return array(np.frombuffer(self.bytes(size), kind).reshape(shape))

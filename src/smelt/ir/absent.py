@@ -1,0 +1,57 @@
+"""Rooms of the classic stack that are not there yet: naming one says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Never
+
+from .errors import Unsupported
+
+__all__ = ["ABSENT_MODULES", "AbsentModule", "is_absent", "refuse_module"]
+
+
+class AbsentModule(Unsupported, ImportError):
+    """A module of the classic stack that smelt does not have; the text says what there is."""
+
+
+_TUNING = ("smelt does not tune by measuring yet, and reads no tuning logs; its rules choose the "
+           "schedules, and smelt.tir.Schedule changes them by hand")  # fmt: skip
+_REMOTE = ("programs cannot be run on other machines yet; export_library writes a file to copy "
+           "there, and smelt.runtime.load_module loads it")  # fmt: skip
+_MICRO = "code for microcontrollers cannot be made yet; relay.build makes code for hosts"
+
+_COMPILERS = ("arm_compute_lib", "bnns", "clml", "cmsisnn", "coreml", "cublas", "cudnn", "cutlass",
+              "ethosn", "ethosu", "libtorch", "mrvl", "tensorrt", "vitis_ai")  # fmt: skip
+_BACK_ENDS = ("relay.op.contrib.dnnl has a pattern table; register_pattern_table and "
+              "smelt.byoc.register_codegen add one and what compiles its functions")  # fmt: skip
+
+ABSENT_MODULES: Mapping[str, str] = {
+    "autotvm": _TUNING,
+    "auto_scheduler": _TUNING,
+    "meta_schedule": _TUNING,
+    "rpc": _REMOTE,
+    "exec": _REMOTE,
+    "micro": _MICRO,
+    "driver": "there is no tvmc; the command `smelt` compiles, shows and measures models",
+    "relay.quantize": "models cannot be calibrated and quantized yet; quantized ONNX models and "
+    "relay.transform.ToMixedPrecision are what there is",
+    "relay.collage": "MergeComposite, AnnotateTarget, MergeCompilerRegions and PartitionGraph "
+    "split a program by patterns",
+    "contrib.relay_viz": "smelt.show(model) makes a page that shows a program",
+    "contrib.download": "smelt loads nothing from the net; give the path of a file",
+    "contrib.pipeline_executor": "a model runs as one program, on as many cores as threads= says",
+    **{f"relay.op.contrib.{c}": _BACK_ENDS for c in _COMPILERS},
+    "contrib.torch": "relay.frontend.from_pytorch imports torch models",
+}
+"""Name behind `smelt.`: why it is absent and what there is instead."""
+
+
+def refuse_module(name: str) -> Never:
+    """Raise the error of an absent module (or of one inside it)."""
+    known = next(k for k in ABSENT_MODULES if name == k or name.startswith(k + "."))
+    raise AbsentModule(f"smelt.{known} is not there yet: {ABSENT_MODULES[known]}")
+
+
+def is_absent(name: str) -> bool:
+    """Whether a module, or the one it lies in, is known to be absent."""
+    return any(name == k or name.startswith(k + ".") for k in ABSENT_MODULES)

@@ -1,0 +1,102 @@
+"""A number for a program: structurally equal programs have the same one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .equal import definition, normal, structure
+from .expr import FloatImm, IntImm, StringImm
+from .module import IRModule
+from .node import Node, float_key
+
+__all__ = ["structural_hash"]
+
+_PLAIN = (str, bool, int, bytes, type(None))
+_LEAVES = (IntImm, FloatImm, StringImm)
+
+
+def structural_hash(node: object, map_free_vars: bool = False) -> int:
+    """The same for all that `structural_equal` calls equal; otherwise most likely another one.
+
+    Which variable stands where does not count, nor do the values in arrays: programs that differ
+    in nothing else share a number. map_free_vars changes nothing; it is there for the classic
+    signature.
+    """
+    done: dict[int, bytes] = {}
+    kept: list[object] = []  # objects made on the way: their ids stay their own
+    stack: list[Any] = [_Holder(node)]
+    while stack:
+        at = stack[-1]
+        parts = _parts(at)
+        kept.append(parts)
+        missing = [n for n in _nodes(parts) if id(n) not in done]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        done[id(at)] = hashlib.sha256(_words(parts, done).encode()).digest()[:8]
+        if not stack:
+            return int.from_bytes(done[id(at)], "little") >> 1
+    raise AssertionError("the stack holds the root until it is done")
+
+
+class _Holder:
+    """What is hashed, as the one part of a node."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def _parts(node: Any) -> list[tuple[str, Any]]:
+    """The labelled parts of a node that count."""
+    if isinstance(node, _Holder):
+        return [("", node.value)]
+    given: Any = definition(node)
+    if given is None:
+        plain = normal(node)
+        if plain is not node:
+            return [("", plain)]
+        given = structure(node)
+    return [(p.label, p.value) for p in given if p.action != "once"]
+
+
+def _is_node(value: object) -> bool:
+    return isinstance(value, Node | IRModule) and not isinstance(value, _LEAVES)
+
+
+def _nodes(value: Any) -> list[Any]:
+    """The nodes directly inside of plain data."""
+    if _is_node(value):
+        return [value]
+    if isinstance(value, Mapping):
+        return [n for v in value.values() for n in _nodes(v)]
+    if isinstance(value, tuple | list):
+        return [n for v in value for n in _nodes(v)]
+    return []
+
+
+def _words(value: Any, done: Mapping[int, bytes]) -> str:
+    """Plain data as text, with the numbers of the nodes inside."""
+    if _is_node(value):
+        return done[id(value)].hex()
+    if isinstance(value, Mapping):
+        items = sorted([(str(k), _words(v, done)) for k, v in value.items()])
+        return f"{{{items}}}"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__}[{','.join([_words(v, done) for v in value])}]"
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, _LEAVES):
+        return f"{value.dtype}:{_words(value.value, done)}"
+    if isinstance(value, float):
+        return f"float:{float_key(value)!r}"
+    if isinstance(value, np.ndarray):
+        return f"array:{value.shape}:{value.dtype}"
+    if isinstance(value, _PLAIN):
+        return f"{type(value).__name__}:{value!r}"
+    name = getattr(value, "name", None)  # of an operator
+    return f"other:{name}" if isinstance(name, str) else "other"
