@@ -29,8 +29,9 @@ n, m = SIZES["n"], SIZES["m"]
 
 
 def test_every_operator_has_an_implementation_in_numpy() -> None:
-    assert ops().keys() == NUMPY_OPS.keys()
-    for name, op in ops().items():
+    own = {name: op for name, op in ops().items() if not op.custom}
+    assert own.keys() == NUMPY_OPS.keys()
+    for name, op in own.items():
         assert op.__doc__, name
 
 

@@ -326,10 +326,10 @@ def test_operands_of_another_kind_are_refused() -> None:
     vm = VirtualMachine(relay.vm.compile(main([f, xs], p.sum(p.map(f, xs)), p.mod)))
     y = scalar("y")
     other = VirtualMachine(relay.vm.compile(main([], relay.Function([y], relay.add(y, num(1))))))
-    one = ADT(1, [np.int32(1), ADT(0, [], "nil")], "cons")
+    one = ADT(0, [np.int32(1), ADT(1, [], "nil")], "cons")
     for xs0, text in [
         (np.int32(1), "a value of a data type where a ndarray"),
-        (ADT(1, [np.int32(1)], "cons"), "a value with 2 fields or more where a ADT"),
+        (ADT(0, [np.int32(1)], "cons"), "a value with 2 fields or more where a ADT"),
         (one, "a function of its own where a Closure"),
     ]:
         with pytest.raises(InputError) as caught:
