@@ -306,16 +306,13 @@ class MixedModeMutator(ExprMutator):
         return post
 
 
-class PyExprVisitor(ExprVisitor):
-    """The visitor by Relax's names: override visit_call_, visit_var_, visit_function_, ...
-
-    `super().visit_call_(call)` visits the parts; `visit_expr` starts.
-    """
+class _RelaxNames(ExprFunctor):
+    """The methods by Relax's names: each does what the walk beside it does with such a value."""
 
     visit_expr = ExprFunctor.visit
 
     def visit_call_(self, call: Call) -> Any:
-        """An operator or a function, and the operands."""
+        """An operator or a function, applied."""
         return super().visit_call(call)
 
     def visit_tuple_(self, tup: Tuple) -> Any:
@@ -355,53 +352,18 @@ class PyExprVisitor(ExprVisitor):
         return super().visit_op(op)
 
 
-class PyExprMutator(ExprMutator):
+class PyExprVisitor(_RelaxNames, ExprVisitor):
+    """The visitor by Relax's names: override visit_call_, visit_var_, visit_function_, ...
+
+    `super().visit_call_(call)` visits the parts; `visit_expr` starts.
+    """
+
+
+class PyExprMutator(_RelaxNames, ExprMutator):
     """The mutator by Relax's names: override visit_call_, visit_var_, visit_function_, ...
 
     `super().visit_call_(call)` gives the call on new operands; `visit_expr` starts.
     """
-
-    visit_expr = ExprFunctor.visit
-
-    def visit_call_(self, call: Call) -> Any:
-        """The call on new operands."""
-        return super().visit_call(call)
-
-    def visit_tuple_(self, tup: Tuple) -> Any:
-        """The tuple of new items."""
-        return super().visit_tuple(tup)
-
-    def visit_tuple_getitem_(self, t: TupleGetItem) -> Any:
-        """An item of the new tuple."""
-        return super().visit_tuple_getitem(t)
-
-    def visit_if_(self, i: If) -> Any:
-        """The branch on new parts."""
-        return super().visit_if(i)
-
-    def visit_function_(self, f: Function) -> Any:
-        """The function with a new body."""
-        return super().visit_function(f)
-
-    def visit_var_(self, var: Var) -> Any:
-        """The variable."""
-        return super().visit_var(var)
-
-    def visit_constant_(self, const: Constant) -> Any:
-        """The constant."""
-        return super().visit_constant(const)
-
-    def visit_global_var_(self, gv: GlobalVar) -> Any:
-        """The name of the function."""
-        return super().visit_global_var(gv)
-
-    def visit_match_cast_(self, cast: MatchCast) -> Any:
-        """The claim about the new value."""
-        return super().visit_match_cast(cast)
-
-    def visit_op_(self, op: Op) -> Any:
-        """The operator."""
-        return super().visit_op(op)
 
 
 def _forward(cls: type) -> None:

@@ -11,8 +11,7 @@ from smelt.arith.index_map import AXIS_SEPARATOR
 from smelt.ir.build import all_of, any_of, if_then_else, maximum, minimum, select
 from smelt.ir.errors import Absent
 from smelt.ir.expr import const
-
-from .intrin import (
+from smelt.tir.op import (
     abs,
     acos,
     acosh,
@@ -52,6 +51,7 @@ from .intrin import (
     truncdiv,
     truncmod,
 )
+
 from .prim_func import create_prim_func
 from .schedule import (
     GroupStage,
