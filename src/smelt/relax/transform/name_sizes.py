@@ -7,11 +7,12 @@ from typing import Any
 from smelt.ir.expr import Expr
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
 from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
-from smelt.relax.nodes import Call, CallAttrs, Function, If, Var
+from smelt.relax.nodes import Call, CallAttrs, Function, If, RelaxExpr, Var
+
+from .rewriting import transform
 
 __all__ = ["name_sizes"]
 
@@ -41,25 +42,24 @@ def _sizes(f: Function) -> list[SizeVar]:
 
 
 def _renamed(f: Function, names: dict[SizeVar, Expr]) -> Function:
-    done: dict[Node, Any] = {}
-    for node in postorder(f):
-        new: Any = node.with_children(lambda c: done.get(c, c))
+    def put(old: Any, new: Any) -> RelaxExpr | None:
         match new:
             case Var() | If():
-                new = _typed(new, names)
+                return _typed(new, names)
             case Call():
                 attrs = {k: _value(v, names) for k, v in new.attrs.items()}
                 if any(attrs[k] is not v for k, v in new.attrs.items()):
                     new = new.replace(attrs=CallAttrs(new.callee, attrs))
-                new = _typed(new, names)
-        done[node] = new
-    made: Function = done[f]
+                return _typed(new, names)
+        return None
+
+    made: Function = transform(f, put)
     return made
 
 
-def _typed(node: Any, names: dict[SizeVar, Expr]) -> Any:
+def _typed(node: Any, names: dict[SizeVar, Expr]) -> RelaxExpr:
     t = _type(node.type, names)
-    return node if t is node.type else node.replace(type=t)
+    return node if t is node.type else node.replace(type=t)  # type: ignore[no-any-return]
 
 
 def _type(t: Type, names: dict[SizeVar, Expr]) -> Type:
