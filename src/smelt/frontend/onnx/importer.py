@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from smelt.ir.errors import ImportFailure, TypeMismatch, Unsupported
-from smelt.ir.expr import Expr, Var
+from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 
 from . import evaluate, ops_einsum, ops_index, ops_math, ops_nn, ops_norm, ops_pool, ops_shape  # noqa: F401
 from .build import Build, where
+from .extents import Shapes, input_shapes
 from .read import (
     Body,
     Graph,
-    Input,
     Model,
     Reference,
     Step,
@@ -32,9 +31,6 @@ from .registry import Converter, Evaluator, converter_of, evaluator_of, rename
 from .values import Value
 
 __all__ = ["from_onnx"]
-
-Shapes = Mapping[str, Sequence["int | str | Expr"]]
-
 
 def from_onnx(model: object, shapes: Shapes | None = None, *, name: str | None = None) -> IRModule:
     """A module whose function "main" is the model.
@@ -59,7 +55,6 @@ class _Importer:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.sizes: dict[str, Var] = {}
 
     def function(self, shapes: Shapes) -> relax.Function:
         """The model's graph as a function."""
@@ -68,7 +63,7 @@ class _Importer:
         self.check_operators(order)
         scope: dict[str, Value] = {n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}
         params = []
-        for i, shape in zip(graph.inputs, self.input_shapes(graph.inputs, shapes), strict=True):
+        for i, shape in zip(graph.inputs, input_shapes(self.model, shapes), strict=True):
             param = relax.Var(i.name, tensor_type(shape, i.dtype))
             params.append(param)
             scope[i.name] = Value(tensor_type(shape, i.dtype), param)
@@ -76,68 +71,6 @@ class _Importer:
         results = [scope[o].expr for o in graph.outputs]
         body = results[0] if len(results) == 1 else relax.Tuple(tuple(results))
         return relax.Function(tuple(params), body, {"output_names": tuple(graph.outputs)})
-
-    # -------------------------------------------------------------------------------------- inputs
-
-    def input_shapes(self, inputs: Sequence[Input], shapes: Shapes) -> list[list[int | Expr]]:
-        """The extents of every input, symbolic sizes shared by name."""
-        model = self.model.name
-        known = {i.name for i in inputs}
-        for name in shapes:
-            if name not in known:
-                raise TypeMismatch(
-                    f"{model}: shapes names {name!r}, which is no input\n"
-                    f"  inputs: {', '.join(sorted(known)) or 'none'}"
-                )
-        fixed = self.fixed_sizes(inputs, shapes)
-        result = []
-        for i in inputs:
-            given = shapes.get(i.name)
-            if given is None and i.shape is None:
-                raise TypeMismatch(
-                    f"{model}: the input {i.name!r} has no shape in the file; "
-                    f"give one: shapes={{{i.name!r}: (...)}}"
-                )
-            if given is not None and i.shape is not None and len(given) != len(i.shape):
-                raise TypeMismatch(
-                    f"{model}: shapes gives the input {i.name!r} {len(given)} dimensions, "
-                    f"the file {len(i.shape)}: ({', '.join(map(_shown, i.shape))})"
-                )
-            dims: Sequence[Any] = given if given is not None else i.shape or ()
-            result.append(
-                [
-                    self.extent(i.name, k, fixed.get(d, d) if given is None else d)
-                    for k, d in enumerate(dims)
-                ]
-            )
-        return result
-
-    def fixed_sizes(self, inputs: Sequence[Input], shapes: Shapes) -> dict[Any, Any]:
-        """Named sizes of the file that `shapes` gives one number: it holds for all inputs."""
-        found: dict[Any, set[Any]] = {}
-        for i in inputs:
-            for d, new in zip(i.shape or (), shapes.get(i.name, ()), strict=False):
-                if isinstance(d, str):
-                    found.setdefault(d, set()).add(new)
-        return {d: next(iter(new)) for d, new in found.items() if len(new) == 1}
-
-    def extent(self, name: str, index: int, d: Any) -> int | Expr:
-        """One extent of an input."""
-        if isinstance(d, Expr):
-            return d
-        if (
-            isinstance(d, bool)
-            or not isinstance(d, int | str | None)
-            or (isinstance(d, int) and d < 1)
-        ):
-            raise TypeMismatch(
-                f"{self.model.name}: shapes gives the input {name!r} the extent {d!r}; "
-                "legal: numbers from 1, names, expressions"
-            )
-        if isinstance(d, int):
-            return d
-        key = d or f"{name}_{index}"
-        return self.sizes.setdefault(key, Var(key))
 
     # --------------------------------------------------------------------------------------- nodes
 
@@ -297,10 +230,6 @@ class _Missing(Value):
     @property
     def expr(self) -> relax.RelaxExpr:
         raise Unsupported(self.name)
-
-
-def _shown(d: object) -> str:
-    return "?" if d is None else str(d)
 
 
 def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str]) -> Step:
