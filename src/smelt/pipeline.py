@@ -16,6 +16,7 @@ from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
+from smelt.ir.sizes import Extent, plain_shapes
 from smelt.ir.transform import PassContext
 from smelt.lowering.graph import plan_graph
 from smelt.lowering.kernel import KernelSpec, hardware_for, plain_program, scheduled
@@ -23,6 +24,7 @@ from smelt.lowering.lower import LOWER, LowerPass
 from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
+from smelt.lowering.variants import declare
 from smelt.lowering.vm import refuse_control
 from smelt.lowering.watch import dump_folder, write_text
 from smelt.relax.match_cast import resolve_match_cast
@@ -33,6 +35,7 @@ from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
+from smelt.relax.transform.unify_sizes import unify_sizes
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
@@ -65,6 +68,7 @@ GRAPH: tuple[tuple[int, GraphPass], ...] = (
     (0, inline_functions),  # names, and functions called in place, are dissolved
     (0, name_sizes),  # symbolic sizes get names of their own
     (0, expand_ops),  # the operators of a face become the core's
+    (0, unify_sizes),  # sizes that have to be equal become one, others' equations are checked
     (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator
     (0, fuse_ops),  # an anchor and the elementwise work after it become one kernel (level 0: alone)
@@ -84,7 +88,7 @@ def compile(
     model: Any,
     target: str | Target | None = None,
     *,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> Executable:
@@ -92,7 +96,9 @@ def compile(
 
     model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
     target    e.g. "llvm -mcpu=native" (the default)
-    shapes    per input, extents that replace the file's: numbers, or names of symbolic sizes
+    shapes    per input, extents that replace the file's: numbers, names of symbolic sizes,
+              expressions over them as text ("past + seq"), or smelt.Size: a name with a range, and
+              likely values, for which specialised code is chosen at run time
     options   see `Options`
     progress  called with (stage, done, total) while kernels are compiled
     """
@@ -103,9 +109,13 @@ def compile(
             f"code for {resolved.mtriple} cannot run on this machine; "
             'smelt.show(..., "asm") prints it'
         )
-    mod = optimize(import_model(model, shapes), options, progress)
+    plain, sizes = plain_shapes(shapes)
+    imported = import_model(model, plain)
+    mod = optimize(imported, options, progress)
     externals = compile_externals(mod, resolved, options)
-    return build_model(mod, resolved, options, progress, externals)
+    declared = declare(unify_sizes(imported) if sizes else mod, sizes)
+    declared = declared.optimized(lambda m: optimize(m, options, progress))
+    return build_model(mod, resolved, options, progress, externals, declared=declared)
 
 
 def lower(
@@ -212,7 +222,7 @@ def as_target(target: str | Target | None) -> Target:
     return made
 
 
-def import_model(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
+def import_model(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> IRModule:
     """A model in any accepted form as a module of graph functions."""
     if isinstance(model, RelaxExpr):
         model = IRModule.from_expr(model)
@@ -220,7 +230,7 @@ def import_model(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = 
         if shapes:
             raise CompileError("shapes are given with the model file; this is an IRModule already")
         return model
-    return from_onnx(model, shapes)
+    return from_onnx(model, plain_shapes(shapes)[0])
 
 
 def optimize(
@@ -291,7 +301,7 @@ def stage_text(
     stage: str = "graph",
     kernel: str | None = None,
     target: str | Target | None = None,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
     options: Options | None = None,
 ) -> str:
     """The text of a stage of a model's compilation.
@@ -314,7 +324,7 @@ def stage_module(
     stage: str = "graph",
     kernel: str | None = None,
     target: str | Target | None = None,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
     options: Options | None = None,
 ) -> IRModule:
     """The functions of a stage of a model's compilation: the graph, or one program a kernel.

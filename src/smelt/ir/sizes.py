@@ -1,7 +1,7 @@
 """Symbolic sizes as users write them: names, ranges, likely values, and expressions as text.
 
-    smelt.Size("n", max=16, likely=(1, 8))      a size with its range, for an extent in `shapes`
-    "n", "past + seq"                           names, and expressions over them
+smelt.Size("n", max=16, likely=(1, 8))      a size with its range, for an extent in `shapes`
+"n", "past + seq"                           names, and expressions over them
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from .values import Value
 
 __all__ = ["from_onnx"]
 
+
 def from_onnx(model: object, shapes: Shapes | None = None, *, name: str | None = None) -> IRModule:
     """A module whose function "main" is the model.
 
