@@ -3,6 +3,7 @@
 from benchmarks import (
     agreement,
     compile_time,
+    dynamic,
     graph_level,
     intrinsics,
     kernels,
@@ -24,6 +25,7 @@ def main() -> None:
     write("graph_level", graph_level.measure(folder))
     write("compile_time", compile_time.measure(folder))
     write("zoo", zoo.measure(folder))
+    write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
     write("agreement", agreement.measure([folder]))
 
 

@@ -42,8 +42,7 @@ class Size:
             raise CompileError(
                 f"Size: the name is {self.name!r}; legal: an identifier such as 'n' or 'batch'"
             )
-        likely = tuple([self.likely] if isinstance(self.likely, int) else self.likely)
-        object.__setattr__(self, "likely", tuple(dict.fromkeys(likely)))
+        object.__setattr__(self, "likely", tuple(dict.fromkeys(self.likely)))
         numbers = [("min", self.min), *[("likely", v) for v in self.likely]]
         for field, value in [*numbers, *([] if self.max is None else [("max", self.max)])]:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -96,7 +96,8 @@ class _Extents:
             return self.size(f"{name}_{index}")
         found = d
         if isinstance(d, str):
-            found = simplify(parse_extent(d, self.size))
+            parsed = parse_extent(d, self.size)
+            found = None if parsed is None else simplify(parsed)
             if found is None:
                 raise TypeMismatch(
                     f"{self.model}: shapes gives the input {name!r} the extent {d!r}, "

@@ -28,7 +28,7 @@ from smelt.topi.registry import Op
 __all__ = ["EQUATIONS", "NOTES", "unify_sizes"]
 
 EQUATIONS = "size_equations"
-"""The attribute of "main" with pairs of extents (as text) that have to be equal, and the call that needs it."""
+"""The attribute of "main" with extents (as text) that have to be equal, and the call that says."""
 NOTES = "size_notes"
 """The attribute of "main" with a sentence a size that was replaced, for messages."""
 
@@ -71,9 +71,9 @@ class _Solver:
         self.notes: list[str] = []
         self.left: dict[tuple[str, str, str], None] = {}
         if self.order:
-            for v in values(main.body):
-                if isinstance(v, Call) and isinstance(v.op, Op) and not self.replaced:
-                    self.call(v)
+            for node in values(main.body):
+                if isinstance(node, Call) and isinstance(node.op, Op) and not self.replaced:
+                    self.call(node)
 
     def call(self, v: Call) -> None:
         """The extents that one call takes to be equal."""
