@@ -10,7 +10,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
 
-from . import moves
+from . import dynamic, moves
 from .build import Build
 from .registry import Ints, onnx_op
 from .values import Value
@@ -144,12 +144,6 @@ def bit_shift(g: Build, a: Value, b: Value, *, direction: str) -> Value:
 def where(g: Build, c: Value, a: Value, b: Value) -> Value:
     """One of two values per element."""
     return g.call("where", c, a, b)
-
-
-@onnx_op("Identity")
-def identity(g: Build, x: Value) -> Value:
-    """The same value."""
-    return x
 
 
 @onnx_op("Dropout", since=7)
@@ -411,6 +405,8 @@ def gemm(
 @onnx_op("Range", since=11)
 def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
     """start, start + delta, ... below the limit."""
+    if any(v.known is None for v in (start, limit, delta)):
+        return dynamic.arange(g, start, limit, delta)
     first, last, step = [
         g.scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))
     ]
