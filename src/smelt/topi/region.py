@@ -29,8 +29,26 @@ from .registry import op
 from .statements import at, loop, put, seq
 
 
-def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -> Expr:
-    """The value of a point between four pixels. load: (row, column) -> the pixel."""
+ALIGN_MODES = ("avg", "max", "max_pixel")
+
+
+def _plus(a: Expr, b: Expr) -> Expr:
+    return a + b
+
+
+def _larger(a: Expr, b: Expr) -> Expr:
+    return maximum(a, b)
+
+
+def _neighbours(
+    load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str,
+    join: Callable[[Expr, Expr], Expr] = _plus,
+) -> Expr:  # fmt: skip
+    """The value of a point between four pixels.
+
+    load  (row, column) -> the pixel
+    join  of the pixels, each times its weight
+    """
 
     def two(v: Expr) -> list[tuple[Expr, Expr]]:
         down = call("floor", v)
@@ -41,7 +59,7 @@ def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -
     for r, a in two(y):
         for c, b in two(x):
             part = cast(to, load(r, c)) * (a * b)
-            total = part if total is None else total + part
+            total = part if total is None else join(total, part)
     assert total is not None
     return total
 
@@ -76,9 +94,9 @@ class _Region:
 
     def __init__(
         self, x: Tensor, rois: Tensor, size: Sequence[int], scale: float, samples: int,
-        half_pixel: bool,
+        half_pixel: bool, join: Callable[[Expr, Expr], Expr],
     ) -> None:  # fmt: skip
-        self.x, self.rois, self.size, self.samples = x, rois, size, samples
+        self.x, self.rois, self.size, self.samples, self.join = x, rois, size, samples, join
         self.scale, self.half_pixel, self.to = scale, half_pixel, wide(rois.dtype)
 
     def corner(self, k: Expr, d: int, end: bool) -> Expr:
@@ -115,7 +133,7 @@ class _Region:
         def load(r: Expr, s: Expr) -> Expr:
             return x[image, c, minimum(r, x.shape[2] - 1), minimum(s, x.shape[3] - 1)]
 
-        return select(inside, _neighbours(load, row, column, to), const(0.0, to))
+        return select(inside, _neighbours(load, row, column, to, self.join), const(0.0, to))
 
 
 @op(kind="opaque")
@@ -128,12 +146,14 @@ def roi_align(
     Shapes      x [n, c, h, w]; rois [k, 5] = (image, x1, y1, x2, y2); result [k, c, size...]
     Units       rois in pixels of an image that x is `scale` times as large as
     samples     points per part and dimension; 0: as many as the part has pixels, rounded up
-    mode        "avg" or "max" of the interpolated points
+    mode        "avg" or "max" of the interpolated points; "max_pixel": the largest of the pixels
+                around every point, each times its weight
     half_pixel  pixel centres lie at halves, and regions may be smaller than a pixel
     """
     _regions(x, rois, size)
-    require(mode in ("avg", "max"), f"mode={mode!r}; legal: avg, max")
-    region = _Region(x, rois, size, scale, samples, half_pixel)
+    require(mode in ALIGN_MODES, f"mode={mode!r}; legal: {', '.join(ALIGN_MODES)}")
+    join = _larger if mode == "max_pixel" else _plus
+    region = _Region(x, rois, size, scale, samples, half_pixel, join)
     shape = (rois.shape[0], x.shape[1], *size)
     make = _align_fixed if samples > 0 else _align_counted
     return stored(make(region, shape, mode), x.dtype)
@@ -149,10 +169,10 @@ def _align_fixed(region: _Region, shape: Sequence[Any], mode: str) -> Tensor:
             region.point(k, d, v, a.var, n)
             for d, (v, a) in enumerate(zip((p, q), axes, strict=True))
         ]
-        return (te_max if mode == "max" else te_sum)(region.value(k, c, y, z), axes)
+        return (te_sum if mode == "avg" else te_max)(region.value(k, c, y, z), axes)
 
     pooled = tensor(shape, body, "roi_pool")
-    if mode == "max":
+    if mode != "avg":
         return pooled
     return tensor(shape, lambda *i: pooled[i] / float(region.samples**2), "roi_align")
 
@@ -176,7 +196,7 @@ def _align_counted(region: _Region, shape: Sequence[Any], mode: str) -> Tensor:
             def visit(i: Expr, j: Expr) -> Stmt:
                 y, z = region.point(k, 0, p, i, ny), region.point(k, 1, q, j, nx)
                 value, old = region.value(k, c, y, z), at(out, k, c, p, q)
-                joined = maximum(old, value) if mode == "max" else old + value
+                joined = old + value if mode == "avg" else maximum(old, value)
                 return put(out, joined, k, c, p, q)
 
             points = loop(
@@ -185,7 +205,7 @@ def _align_counted(region: _Region, shape: Sequence[Any], mode: str) -> Tensor:
                 lambda i: loop("sx", at(counts, k, 1), lambda j: visit(i, j)),
             )
             nothing = at(counts, k, 0) * at(counts, k, 1) < 1
-            if mode == "max":
+            if mode != "avg":
                 start: Expr = select(nothing, const(0.0, to), min_value(to))
                 return seq(put(out, start, k, c, p, q), points)
             mean = at(out, k, c, p, q) / cast(to, ny * nx)
