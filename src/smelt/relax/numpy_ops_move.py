@@ -207,25 +207,27 @@ def topk(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[A
 
 
 def _source(
-    n: int, size: int, extent: int, scale: float, mode: str, roi: tuple[float, float]
-) -> np.float32:
-    """Where place n of the result lies in the operand, in float32."""
+    n: int, size: int, extent: int, scale: float, mode: str, roi: tuple[float, float],
+    length: float,
+) -> np.float32:  # fmt: skip
+    """Where place n of the result lies in the operand, in float32; length is the size before it was
+    rounded down."""
     f = np.float32
     x, s = f(n), f(scale)
     if mode == "asymmetric":
         return x / s
     if mode == "align_corners":
-        return f(0) if size == 1 else x * f(extent - 1) / f(size - 1)
+        return f(0) if length == 1 else x * f(extent - 1) / max(f(length - 1), f(1))
     if mode == "tf_crop_and_resize":
         a, b = roi
-        if size == 1:
+        if length == 1:
             return f(0.5 * (a + b) * (extent - 1))
-        return f(a * (extent - 1) + x * (b - a) * (extent - 1) / (size - 1))
+        return f(a * (extent - 1) + x * (b - a) * (extent - 1) / max(length - 1, 1))
     if mode == "pytorch_half_pixel" and size == 1:
         return f(0)
     half = (x + f(0.5)) / s - f(0.5)
     if mode == "half_pixel_symmetric":
-        return f(half + extent / 2 * (1 - size / (scale * extent)))
+        return f(half + extent / 2 * (1 - size / length))
     return half
 
 
@@ -268,7 +270,8 @@ def resize(
         part = (roi[d], roi[x.ndim + d]) if roi else (0.0, 1.0)
         lines = []
         for n in range(size):
-            at = float(_source(n, size, extent, scale, coordinate_mode, part))
+            length = scale * extent if scales else size
+            at = float(_source(n, size, extent, scale, coordinate_mode, part, length))
             if coordinate_mode == "tf_crop_and_resize" and not 0 <= at <= extent - 1:
                 line = np.full_like(np.take(y, 0, d), extrapolation_value)
             elif mode == "nearest":

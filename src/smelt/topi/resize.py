@@ -28,6 +28,7 @@ class _Axis:
     size, extent  of the result and of the operand, in elements
     scale         result elements per operand element; 0: size / extent
     known         the scale as a number, 0 where only the run knows it
+    length        size before it was rounded down to whole elements, in float32
     roi           begin and end of the part that is kept, from 0 to 1 (tf_crop_and_resize)
     """
 
@@ -41,6 +42,13 @@ class _Axis:
         self.ratio: Expr = cast(FLOAT, size) / cast(FLOAT, extent)
         if self.known:
             self.ratio = const(self.known, FLOAT)
+        self.length = cast(FLOAT, size)
+        if scale:
+            whole = float(scale) * h if h is not None else None
+            self.length = (
+                self.ratio * cast(FLOAT, extent) if whole is None else const(whole, FLOAT)
+            )
+        self.single = value_of(self.length) == 1 or value_of(size) == 1 and not scale
         self.factor = s // h if s is not None and h and s % h == 0 else 0
         if scale and scale != self.factor:
             self.factor = 0
@@ -48,15 +56,14 @@ class _Axis:
     def source(self, i: Expr) -> Expr:
         """The coordinate in the operand, in float32, that place `i` of the result looks at."""
         x, one = cast(FLOAT, i), const(1, INDEX)
-        last_in, last_out = cast(FLOAT, self.extent - one), cast(FLOAT, self.size - one)
+        last_in, last_out = cast(FLOAT, self.extent - one), self.length - 1.0
         if self.mode == "asymmetric":
             return x / self.ratio
         if self.mode == "align_corners":
-            single = value_of(self.size) == 1
-            return const(0.0, FLOAT) if single else x * last_in / maximum(last_out, 1.0)
+            return const(0.0, FLOAT) if self.single else x * last_in / maximum(last_out, 1.0)
         if self.mode == "tf_crop_and_resize":
             a, b = self.roi
-            if value_of(self.size) == 1:
+            if self.single:
                 return 0.5 * (a + b) * last_in
             return a * last_in + x * (b - a) * last_in / maximum(last_out, 1.0)
         half = (x + 0.5) / self.ratio - 0.5
@@ -64,7 +71,7 @@ class _Axis:
             return half if value_of(self.size) != 1 else const(0.0, FLOAT)
         if self.mode == "half_pixel_symmetric":
             wide = cast(FLOAT, self.extent)
-            adjustment = cast(FLOAT, self.size) / (self.ratio * wide)
+            adjustment = cast(FLOAT, self.size) / self.length
             return half + wide * 0.5 * (1.0 - adjustment)
         return half
 
