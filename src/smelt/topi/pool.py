@@ -199,7 +199,8 @@ def max_pool_with_indices(
     """The largest element of each window and where in x it stands, the first of equal ones; the
     border never counts.
 
-    Shapes        x [n, c, ...]; both results [n, c, ...] with extents as in conv2d, the second int64
+    Shapes        x [n, c, ...]; both results [n, c, ...] with extents as in conv2d
+    Types         places are int64
     Units         kernel, strides, pads (begin..., end...) and dilations in pixels; places are those
                   in the flat tensor, row-major
     column_major  in places the first spatial dimension moves fastest

@@ -45,10 +45,8 @@ class _Axis:
         self.length = cast(FLOAT, size)
         if scale:
             whole = float(scale) * h if h is not None else None
-            self.length = (
-                self.ratio * cast(FLOAT, extent) if whole is None else const(whole, FLOAT)
-            )
-        self.single = value_of(self.length) == 1 or value_of(size) == 1 and not scale
+            self.length = self.ratio * cast(FLOAT, extent) if whole is None else const(whole, FLOAT)
+        self.single = value_of(self.length) == 1 or (value_of(size) == 1 and not scale)
         self.factor = s // h if s is not None and h and s % h == 0 else 0
         if scale and scale != self.factor:
             self.factor = 0
