@@ -13,8 +13,18 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 
-from . import evaluate, ops_einsum, ops_index, ops_math, ops_nn, ops_norm, ops_pool, ops_shape  # noqa: F401
-from . import ops_resize, ops_vision  # noqa: F401
+from . import (  # noqa: F401  # noqa: F401
+    evaluate,
+    ops_einsum,
+    ops_index,
+    ops_math,
+    ops_nn,
+    ops_norm,
+    ops_pool,
+    ops_resize,
+    ops_shape,
+    ops_vision,
+)
 from .build import Build, where
 from .read import (
     Body,
