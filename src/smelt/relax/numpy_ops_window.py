@@ -154,9 +154,10 @@ def col2im(
             slice(t * d, t * d + (n - 1) * s + 1, s)
             for t, d, n, s in zip(tap, dilations, places, strides, strict=True)
         ]
-        out[(..., *cut)] += columns[(slice(None), slice(None), *tap)]
-    keep = [slice(b, b + h) for b, h in zip(pads[:rank], size, strict=True)]
-    return out[(..., *keep)].astype(x.dtype)
+        place: Index = (..., *cut)
+        out[place] += columns[(slice(None), slice(None), *tap)]
+    keep: Index = (..., *[slice(b, b + h) for b, h in zip(pads[:rank], size, strict=True)])
+    return out[keep].astype(x.dtype)
 
 
 # -------------------------------------------------------------------------------- between pixels

@@ -211,7 +211,7 @@ def max_pool_with_indices(
     pixel, value = _first_largest(x, window, taps, lambda tap, at: _row_major(image, at))
 
     def place(n: Expr, c: Expr, *y: Expr) -> Expr:
-        flat = pixel[(n, c, *y)]
+        flat: Expr = pixel[(n, c, *y)]
         if column_major:
             at, rest = [], flat
             for e in reversed(image):
