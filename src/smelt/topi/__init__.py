@@ -105,8 +105,10 @@ from .pool import (
     adaptive_max_pool,
     avg_pool,
     avg_pool_grad,
+    lp_pool,
     max_pool,
     max_pool_grad,
+    max_pool_with_indices,
 )
 from .random import multinomial, normal, threefry_generate, threefry_split, uniform
 from .reduce import all_ as all
@@ -161,7 +163,7 @@ from .transform import (
     transpose,
     trilu,
 )
-from .windows import sliding_window, strided_set
+from .windows import col2im, sliding_window, strided_set
 
 __all__ = [
     "Op",
@@ -200,6 +202,7 @@ __all__ = [
     "ceil",
     "celu",
     "clip",
+    "col2im",
     "compiler_begin",
     "compiler_end",
     "concat",
@@ -269,12 +272,14 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "lp_norm",
+    "lp_pool",
     "lrn",
     "matmul",
     "matrix_set_diag",
     "max",
     "max_pool",
     "max_pool_grad",
+    "max_pool_with_indices",
     "maximum",
     "mean",
     "min",

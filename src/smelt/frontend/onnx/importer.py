@@ -12,19 +12,7 @@ from smelt.ir.node import postorder
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 
-from . import (  # noqa: F401  (converters enter themselves)
-    evaluate,
-    ops_control,
-    ops_data,
-    ops_einsum,
-    ops_index,
-    ops_math,
-    ops_nn,
-    ops_norm,
-    ops_pool,
-    ops_sequence,
-    ops_shape,
-)
+from . import converters  # noqa: F401  (converters enter themselves)
 from .build import Build, where
 from .inputs import Given, Inputs, Shapes
 from .order import in_order, with_branches

@@ -1,17 +1,13 @@
-"""Converters of operators that choose or write elements by index, and of resizing."""
+"""Converters of operators that choose or write elements by index."""
 
 from __future__ import annotations
 
-from typing import Any
+from smelt.ir.expr import Expr
 
-import numpy as np
-
-from smelt.ir.expr import Expr, convert
-
-from . import evaluate, moves
+from . import moves
 from .build import Build
-from .registry import Floats, Ints, onnx_op
-from .values import Value, simplify
+from .registry import onnx_op
+from .values import Value
 
 __all__: list[str] = []
 
@@ -107,131 +103,7 @@ def topk(
     )
 
 
-# ---------------------------------------------------------------------------------------- resize
-
-_COORDINATES = (
-    "half_pixel",
-    "half_pixel_symmetric",
-    "asymmetric",
-    "align_corners",
-    "pytorch_half_pixel",
-    "tf_crop_and_resize",
-)
-_NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-
-
-def _resize(
-    g: Build, x: Value, scales: tuple[Any, ...], sizes: tuple[Any, ...], **attrs: Any
-) -> Value:
-    if scales:
-        if len(scales) != x.rank:
-            g.malformed(f"{len(scales)} scales for {x.rank} dimensions")
-        sizes = tuple([_scaled(g, d, s) for d, s in zip(x.shape, scales, strict=True)])
-    if len(sizes) != x.rank:
-        g.malformed(f"{len(sizes)} sizes for {x.rank} dimensions")
-    if any(isinstance(s, Expr) for s in scales):
-        scales = ()
-    return g.call(
-        "resize",
-        x,
-        sizes=tuple([simplify(s) for s in sizes]),
-        scales=tuple([float(s) for s in scales]),
-        **attrs,
-    )
-
-
-def _scaled(g: Build, extent: Any, scale: Any) -> Any:
-    """floor(extent scale)."""
-    if isinstance(extent, int) and not isinstance(scale, Expr):
-        return int(np.floor(np.float32(extent) * np.float32(scale)))
-    return simplify(evaluate.truncated(convert(extent) * scale))
-
-
-@onnx_op("Upsample", since=7)
-def upsample_7(g: Build, x: Value, *, mode: str = "nearest", scales: Floats) -> Value:
-    """Resize of old."""
-    g.one_of("mode", mode, ("nearest", "linear"))
-    return _resize(g, x, scales, (), mode=mode, coordinate_mode="asymmetric", nearest_mode="floor")
-
-
-@onnx_op("Resize", since=10)
-@onnx_op("Upsample", since=9)
-def upsample_9(g: Build, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """Scales as an operand, coordinates without an offset."""
-    g.one_of("mode", mode, ("nearest", "linear"))
-    return _resize(
-        g,
-        x,
-        g.dims(scales, "scales"),
-        (),
-        mode=mode,
-        coordinate_mode="asymmetric",
-        nearest_mode="floor",
-    )
-
-
-@onnx_op("Resize", since=11)
-def resize(
-    g: Build,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    sizes: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: Ints = (),
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Value:
-    """Nearest, linear and cubic, without antialias."""
-    g.one_of("antialias", antialias, (0,))
-    g.one_of("coordinate_transformation_mode", coordinate_transformation_mode, _COORDINATES)
-    g.one_of("nearest_mode", nearest_mode, _NEAREST)
-    g.one_of("mode", mode, ("nearest", "linear", "cubic"))
-    g.one_of("keep_aspect_ratio_policy", keep_aspect_ratio_policy, ("stretch",))
-    factors = () if scales is None else g.dims(scales, "scales")
-    extents = () if sizes is None else g.dims(sizes, "sizes")
-    if bool(factors) == bool(extents):
-        g.malformed("scales or sizes have to be given, not both")
-    where = g.axes(axes, x.rank) if axes else tuple(range(x.rank))
-    attrs: dict[str, Any] = {}
-    if coordinate_transformation_mode == "tf_crop_and_resize":
-        attrs["roi"] = _roi(g, roi, where, x.rank)
-    return _resize(
-        g,
-        x,
-        _everywhere(factors, where, (1.0,) * x.rank),
-        _everywhere(extents, where, x.shape),
-        mode=mode,
-        coordinate_mode=coordinate_transformation_mode,
-        nearest_mode=nearest_mode,
-        cubic_coeff=cubic_coeff_a,
-        exclude_outside=bool(exclude_outside),
-        extrapolation_value=extrapolation_value,
-        **attrs,
-    )
-
-
-def _everywhere(given: tuple[Any, ...], where: Ints, default: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numbers for some dimensions as numbers for all."""
-    if not given or where == tuple(range(len(default))):
-        return given
-    full = list(default)
-    for a, v in zip(where, given, strict=False):
-        full[a] = v
-    return tuple(full)
-
-
-def _roi(g: Build, roi: Value | None, where: Ints, rank: int) -> tuple[float, ...]:
-    if roi is None:
-        g.malformed("tf_crop_and_resize needs the operand 'roi'")
-    given = [float(v) for v in g.dims(roi, "roi")]
-    full = [0.0] * rank + [1.0] * rank
-    for k, a in enumerate(where):
-        full[a], full[rank + a] = given[k], given[len(where) + k]
-    return tuple(full)
+@onnx_op("NonZero", since=9)
+def non_zero(g: Build, x: Value) -> Value:
+    """Known elements only: the result's size depends on them."""
+    g.unsupported("the size of the result depends on the values of the inputs", "constants")
