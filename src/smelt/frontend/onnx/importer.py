@@ -13,7 +13,18 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 
-from . import evaluate, ops_einsum, ops_index, ops_math, ops_nn, ops_norm, ops_pool, ops_shape  # noqa: F401
+from . import (  # noqa: F401
+    evaluate,
+    ops_batchnorm,
+    ops_einsum,
+    ops_index,
+    ops_math,
+    ops_nn,
+    ops_norm,
+    ops_old,
+    ops_pool,
+    ops_shape,
+)
 from .build import Build, where
 from .read import (
     Body,
@@ -238,7 +249,7 @@ class _Importer:
         g = Build(self.model.name, step, opset, lambda b: self.branch(b, scope, opsets))
         attrs = _attributes(g, converter)
         _check_operands(g, converter, operands)
-        evaluator = evaluator_of(step.op) if not step.domain else None
+        evaluator = evaluator_of(step.op) if converter.folds and not step.domain else None
         if evaluator is not None and all(v is None or v.small for v in operands):
             found = _evaluated(evaluator, g, operands, attrs)
             if found is not None:
