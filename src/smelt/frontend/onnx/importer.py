@@ -23,6 +23,7 @@ from . import (  # noqa: F401
     ops_norm,
     ops_old,
     ops_pool,
+    ops_random,
     ops_shape,
 )
 from .build import Build, where

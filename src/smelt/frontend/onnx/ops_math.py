@@ -173,27 +173,6 @@ def identity(g: Build, x: Value) -> Value:
     return x
 
 
-@onnx_op("Dropout", since=7)
-def dropout(g: Build, x: Value, *, ratio: float = 0.5) -> Value:
-    """Inference: the operand itself."""
-    return x
-
-
-@onnx_op("Dropout", since=12)
-def dropout_12(
-    g: Build,
-    x: Value,
-    ratio: Value | None = None,
-    training_mode: Value | None = None,
-    *,
-    seed: int = 0,
-) -> Value:
-    """Inference: the operand itself."""
-    if training_mode is not None and g.number(training_mode, "training_mode"):
-        g.unsupported("training_mode=True", "False")
-    return x
-
-
 @onnx_op("IsInf", since=10)
 def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Infinities of one sign or both."""

@@ -243,7 +243,7 @@ def dtype_of(element: int) -> str | None:
 def dtype_named(text: str) -> str | None:
     """Our name of an element type given as a text ("FLOAT"), or None where there is none."""
     kinds = onnx.TensorProto.DataType
-    return dtype_of(kinds.Value(text.upper())) if text.upper() in kinds.keys() else None
+    return dtype_of(kinds.Value(text.upper())) if text.upper() in kinds else None
 
 
 class _Reader:
