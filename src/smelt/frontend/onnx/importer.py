@@ -25,6 +25,8 @@ from . import (  # noqa: F401
     ops_pool,
     ops_random,
     ops_shape,
+    ops_signal,
+    ops_train,
 )
 from .build import Build, where
 from .read import (
