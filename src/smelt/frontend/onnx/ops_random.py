@@ -134,9 +134,7 @@ def multinomial(
     axes = (x.rank - 1,)
     moved = g.call("subtract", x, g.call("max", x, axes=axes, keepdims=True))
     weights = g.call("exp", moved)
-    return g.calls(
-        "multinomial", _key(g, seed), weights, num_samples=sample_size, dtype=kind
-    )[1]
+    return g.calls("multinomial", _key(g, seed), weights, num_samples=sample_size, dtype=kind)[1]
 
 
 # --------------------------------------------------------------------------------------- dropout

@@ -148,7 +148,9 @@ def stft(
 
     def spectrum(x: Value) -> Value:
         made = g.call("stft", x, window, n_fft=n, hop_length=hop, onesided=bool(onesided))
-        return moves.transpose(g, made, (*range(made.rank - 3), *[made.rank - k for k in (2, 3, 1)]))
+        return moves.transpose(
+            g, made, (*range(made.rank - 3), *[made.rank - k for k in (2, 3, 1)])
+        )
 
     first = spectrum(real)
     if imaginary is None:
@@ -179,7 +181,10 @@ def mel_weights(
     The corners are `bins` + 2 points; the step between them is the range over their number, as
     the operator defines it, so that the last one lies below the upper edge.
     """
-    bins, length = int(g.number(num_mel_bins, "num_mel_bins")), int(g.number(dft_length, "dft_length"))
+    bins, length = (
+        int(g.number(num_mel_bins, "num_mel_bins")),
+        int(g.number(dft_length, "dft_length")),
+    )
     rate = int(g.number(sample_rate, "sample_rate"))
     low, high = [
         2595 * np.log10(1 + float(g.number(v, n)) / 700)
@@ -284,7 +289,11 @@ def tf_idf(
         )
     used = [k for k, (_, s) in enumerate(runs) if min_gram_length <= s <= max_gram_length]
     width = max(ngram_indexes) + 1
-    tables = [[runs[k][0] for k in used], [runs[k][1] for k in used], [ngram_indexes[k] for k in used]]
+    tables = [
+        [runs[k][0] for k in used],
+        [runs[k][1] for k in used],
+        [ngram_indexes[k] for k in used],
+    ]
     rows = x if x.rank == 2 else moves.expand_dims(g, x, (0,))
     y = g.call(
         "count_runs",

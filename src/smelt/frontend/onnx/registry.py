@@ -24,6 +24,7 @@ __all__ = [
     "Evaluator",
     "Floats",
     "Ints",
+    "Strs",
     "converter_of",
     "evaluates",
     "evaluator_of",
@@ -33,6 +34,7 @@ __all__ = [
 
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
+Strs = tuple[str, ...]
 Array = np.ndarray
 
 _KINDS: dict[str, tuple[type, ...]] = {
