@@ -107,6 +107,7 @@ def two_classes(g: Build, score: Value, how: str, *, share: bool) -> Value:
     if how == "PROBIT":
         return post_transformed(g, score, how)
     if share:
+        score = g.call("sigmoid", score) if how == "LOGISTIC" else score
         other = g.call("subtract", g.constant(1, score.dtype), score)
         pair = moves.concat(g, (other, score), 1)
         return pair if how == "LOGISTIC" else post_transformed(g, pair, how)
@@ -338,8 +339,6 @@ def linear_classifier(
     if scores.shape[1] == 1 and count == 2:
         second = g.call("greater", moves.squeeze(g, scores, (1,)), g.constant(0, scores.dtype))
         which = g.call("cast", second, dtype="int64")
-        if post_transform == "LOGISTIC":
-            scores = g.call("sigmoid", scores)
         scores = two_classes(g, scores, post_transform, share=True)
     else:
         if scores.shape[1] != count:
