@@ -113,8 +113,8 @@ def test_a_tensor_of_the_wrong_length() -> None:
 
 
 def test_opsets() -> None:
-    fails(relu(opset=6), Unsupported, f"m.onnx: opset 6\n  supported: 7 to {LAST}")
-    fails(relu(opset=999), Unsupported, f"m.onnx: opset 999\n  supported: 7 to {LAST}")
+    fails(relu(opset=99), Unsupported, f"m.onnx: opset 99\n  supported: 1 to {LAST}")
+    fails(relu(opset=999), Unsupported, f"m.onnx: opset 999\n  supported: 1 to {LAST}")
     m = relu()
     m.opset_import[0].domain = "com.acme"
     fails(

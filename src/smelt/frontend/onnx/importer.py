@@ -203,7 +203,7 @@ class Importer:
         g = Build(self.model.name, step, opset, Scope(self, scope, opsets))
         attrs = _attributes(g, converter)
         _check_operands(g, converter, operands)
-        evaluator = evaluator_of(step.op) if not step.domain else None
+        evaluator = evaluator_of(step.op) if converter.folds and not step.domain else None
         if evaluator is not None and all(v is None or v.small for v in operands):
             found = _evaluated(evaluator, g, operands, attrs)  # type: ignore[arg-type]
             if found is not None:

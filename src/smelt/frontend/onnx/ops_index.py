@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from smelt.ir.expr import Expr
 
 from . import moves

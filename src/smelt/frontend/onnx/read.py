@@ -30,6 +30,8 @@ __all__ = [
     "Input",
     "Model",
     "Step",
+    "dtype_named",
+    "dtype_of",
     "function_of",
     "has_body",
     "last_opset",
@@ -37,7 +39,7 @@ __all__ = [
     "version_of",
 ]
 
-FIRST_OPSET = 7
+FIRST_OPSET = 1
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,12 @@ def dtype_of(element: int) -> str | None:
         return dt.from_numpy(helper.tensor_dtype_to_np_dtype(element))
     except (KeyError, TypeError):
         return None
+
+
+def dtype_named(text: str) -> str | None:
+    """Our name of an element type given as a text ("FLOAT"), or None where there is none."""
+    kinds = onnx.TensorProto.DataType
+    return dtype_of(kinds.Value(text.upper())) if text.upper() in kinds else None
 
 
 class _Reader:
