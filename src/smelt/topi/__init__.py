@@ -133,7 +133,7 @@ from .region import deformable_conv2d, roi_align, roi_pool
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
 from .sample import affine_grid, crop_and_resize, grid_sample
-from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
+from .sequence import diagonal, matrix_set_diag, reverse_sequence, sequence_mask
 from .sets import argwhere, invert_permutation, unique, unravel_index
 from .signal import dft, stft
 from .sort import argsort, searchsorted, sort
@@ -217,6 +217,7 @@ __all__ = [
     "deformable_conv2d",
     "depth_to_space",
     "dft",
+    "diagonal",
     "dilate",
     "dilation2d",
     "divide",
