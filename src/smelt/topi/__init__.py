@@ -136,7 +136,13 @@ from .region import deformable_conv2d, roi_align, roi_pool
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
 from .sample import affine_grid, crop_and_resize, grid_sample
-from .sequence import matrix_set_diag, reverse_sequence, sequence_mask, write_sequence
+from .sequence import (
+    diagonal,
+    matrix_set_diag,
+    reverse_sequence,
+    sequence_mask,
+    write_sequence,
+)
 from .sets import argwhere, invert_permutation, unique, unique_rows, unravel_index
 from .signal import dft, stft
 from .sort import argsort, searchsorted, sort
@@ -224,6 +230,7 @@ __all__ = [
     "depth_to_space",
     "det",
     "dft",
+    "diagonal",
     "dilate",
     "dilation2d",
     "divide",

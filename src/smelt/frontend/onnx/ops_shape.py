@@ -154,9 +154,10 @@ def depth_to_space(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> 
 
 
 @onnx_op("SpaceToDepth")
-def space_to_depth(g: Build, x: Value, *, blocksize: int) -> Value:
+def space_to_depth(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """Space into channels."""
-    return g.call("space_to_depth", x, block=blocksize)
+    g.one_of("mode", mode, ("DCR", "CRD"))
+    return g.call("space_to_depth", x, block=blocksize, mode=mode)
 
 
 @onnx_op("SpaceToDepth", since=28)
