@@ -109,6 +109,7 @@ from .pool import (
     max_pool_grad,
 )
 from .random import multinomial, normal, threefry_generate, threefry_split, uniform
+from .recurrent import gru, lstm, rnn
 from .reduce import all_ as all
 from .reduce import any_ as any
 from .reduce import (
@@ -247,6 +248,7 @@ __all__ = [
     "greater_equal",
     "grid_sample",
     "group_norm",
+    "gru",
     "hard_sigmoid",
     "hard_swish",
     "identity",
@@ -270,6 +272,7 @@ __all__ = [
     "logical_xor",
     "lp_norm",
     "lrn",
+    "lstm",
     "matmul",
     "matrix_set_diag",
     "max",
@@ -311,6 +314,7 @@ __all__ = [
     "reverse_sequence",
     "right_shift",
     "rms_norm",
+    "rnn",
     "roi_align",
     "roi_pool",
     "round",
