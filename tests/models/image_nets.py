@@ -1,4 +1,4 @@
-"""Networks for images beside the zoo's: the defaults are for tests, `FULL` has the papers' sizes."""
+"""Networks for images beside the zoo's: small by default, `FULL` has the papers' sizes."""
 
 from __future__ import annotations
 
