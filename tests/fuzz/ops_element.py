@@ -106,7 +106,10 @@ def _smooth(d: Draw, op: str) -> None:
         fn = _with_attributes(op, {"gamma": 1.0, **attrs})
     if op == "Gelu" and d.chance(0.5):
         attrs = {"approximate": "tanh"}
-    d.emit(op, [x], attrs, [through(x, fn)])
+    out = through(x, fn)
+    if x.dtype == "float64" and (op in ATTRIBUTES or op in ("HardSwish", "Gelu")):
+        out.err += 4 * EPSILON["float32"] * max(abs(out.lo), abs(out.hi), x.top, 1)
+    d.emit(op, [x], attrs, [out])
 
 
 @draws("Abs", "Neg", "Relu")
