@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -134,7 +135,11 @@ class Campaign:
         with self.lock:
             self.spent = seconds
             counts = ", ".join(f"{n} {kind}" for kind, n in self.kinds.most_common())
-            print(f"\r{self.done}/{self.graphs} graphs, {seconds:.0f} s: {counts}  ", end="", flush=True)
+            text = f"{self.done}/{self.graphs} graphs, {seconds:.0f} s: {counts}"
+            if sys.stdout.isatty():
+                print(f"\r{text}  ", end="", flush=True)
+            elif int(seconds) % 60 == 0 or self.done == self.graphs:
+                print(text, flush=True)
             self._write()
 
     def _write(self) -> None:

@@ -20,7 +20,20 @@ import onnx
 
 from .case import Array, Graph, Node, numpy_type
 
-__all__ = ["EPSILON", "FLOATS", "INTS", "Draw", "Out", "Size", "Skip", "Value", "fixed", "rounded", "schema_of", "types_of"]
+__all__ = [
+    "EPSILON",
+    "FLOATS",
+    "INTS",
+    "Draw",
+    "Out",
+    "Size",
+    "Skip",
+    "Value",
+    "fixed",
+    "rounded",
+    "schema_of",
+    "types_of",
+]
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTS = ("int64", "int32", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
@@ -29,7 +42,9 @@ EPSILON = {t: 2.0**-m for t, m in MANTISSA.items()}
 LARGEST = {"float16": 1e3, "bfloat16": 1e3, "float32": 1e5, "float64": 1e5}
 ELEMENTS = 12_000
 EXTENTS = (1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 19, 31, 32, 33, 64)
-USUAL = ("float32",) * 12 + ("float64", "float16", "int64", "int64", "int32", "int32", "bool") + INTS
+USUAL = (
+    ("float32",) * 12 + ("float64", "float16", "int64", "int64", "int32", "int32", "bool") + INTS
+)
 
 
 class Skip(Exception):  # noqa: N818
@@ -411,7 +426,9 @@ def count(shape: Sequence[Size]) -> int:
     return max([math.prod(extents) for extents in zip(*shape, strict=True)], default=1)
 
 
-def rounded(dtype: str, lo: float, hi: float, err: float, step: float = 0.0, ulps: float = 2) -> Any:
+def rounded(
+    dtype: str, lo: float, hi: float, err: float, step: float = 0.0, ulps: float = 2
+) -> Any:
     """(lo, hi, err, step) of an arithmetic result: exact on a grid that the type can hold."""
     top = max(abs(lo), abs(hi))
     if dtype not in FLOATS:

@@ -114,7 +114,9 @@ def differs(a: Array, b: Array, err: float) -> str:
 
 def _place(e: Exception) -> str:
     """The innermost line of smelt's source."""
-    frames = [f for f in traceback.extract_tb(e.__traceback__) if f"{os.sep}smelt{os.sep}" in f.filename]
+    frames = [
+        f for f in traceback.extract_tb(e.__traceback__) if f"{os.sep}smelt{os.sep}" in f.filename
+    ]
     if not frames:
         return ""
     last = frames[-1]

@@ -60,7 +60,9 @@ def fewer_runs(case: Case, worker: Worker) -> Iterator[Case]:
             yield replace(case, feeds=[feed])
     shapes = {n: list(case.feeds[0][n].shape) for n in case.graph.inputs}
     static = {n: (t, shapes[n]) for n, (t, _) in case.graph.inputs.items()}
-    if len(case.feeds) == 1 and static != {n: (t, list(s)) for n, (t, s) in case.graph.inputs.items()}:
+    if len(case.feeds) == 1 and static != {
+        n: (t, list(s)) for n, (t, s) in case.graph.inputs.items()
+    }:
         yield replace(case, graph=replace(case.graph, inputs=static))
     for change in ({"check": False}, {"threads": 1}, {"opt_level": 0}, {"opt_level": 2}):
         options = {**case.options, **change}

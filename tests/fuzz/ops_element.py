@@ -341,7 +341,9 @@ def _many(d: Draw, op: str) -> None:
     else:
         n = len(xs) if op == "Mean" else 1
         err, step = sum(x.err for x in xs) / n, step if n == 1 else 0.0
-        out = Out(dtype, shape, *rounded(dtype, sum(lows) / n, sum(highs) / n, err, step, 2 * len(xs)))
+        out = Out(
+            dtype, shape, *rounded(dtype, sum(lows) / n, sum(highs) / n, err, step, 2 * len(xs))
+        )
     d.emit(op, xs, {}, [out])
 
 

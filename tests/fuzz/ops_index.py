@@ -39,7 +39,12 @@ def _gather(d: Draw, op: str) -> None:
     axis = an_axis(d, x.rank)
     place = axis % x.rank
     at = _indices(d, x.shape[place], [d.const(d.int(1, 5)) for _ in range(d.int(0, 2))])
-    d.emit(op, [x, at], {"axis": axis}, [moved(x, [*x.shape[:place], *at.shape, *x.shape[place + 1 :]])])
+    d.emit(
+        op,
+        [x, at],
+        {"axis": axis},
+        [moved(x, [*x.shape[:place], *at.shape, *x.shape[place + 1 :]])],
+    )
 
 
 @draws("GatherElements", weight=0.8)
@@ -48,7 +53,11 @@ def _gather_elements(d: Draw, op: str) -> None:
     axis = an_axis(d, x.rank)
     place = axis % x.rank
     shape = [
-        d.const(d.int(1, 6)) if k == place else d.const(d.int(1, e)) if d.chance(0.3) else d.const(e)
+        d.const(d.int(1, 6))
+        if k == place
+        else d.const(d.int(1, e))
+        if d.chance(0.3)
+        else d.const(e)
         for k, e in enumerate(x.extents)
     ]
     at = _indices(d, x.shape[place], shape)
@@ -183,7 +192,12 @@ def _gemm(d: Draw, op: str) -> None:
     operands: list[Value | None] = [a, b]
     lo, hi, err, step = lo * alpha, hi * alpha, err * alpha, step / 4
     if d.opset < 11 or d.chance(0.6):
-        c = d.leaf(a.dtype, d.rng.choice(((columns,), (d.const(1), columns), (rows, columns), (), (rows, d.const(1)))))
+        c = d.leaf(
+            a.dtype,
+            d.rng.choice(
+                ((columns,), (d.const(1), columns), (rows, columns), (), (rows, d.const(1)))
+            ),
+        )
         operands.append(c)
         if d.chance(0.4) and a.is_float:
             beta = attrs["beta"] = d.int(1, 8) / 4
@@ -233,5 +247,3 @@ def _matmul_integer(d: Draw, op: str) -> None:
         operands += [d.scalar(d.int(0, 9), a.dtype), d.scalar(d.int(0, 9), b.dtype)]
     top = max(a.shape[-1]) * 120.0 * 120.0
     d.emit(op, operands, {}, [Out("int32", (*a.shape[:-1], b.shape[-1]), -top, top, 0, 1)])
-
-
