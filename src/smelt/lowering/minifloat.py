@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import call, select
-from smelt.ir.expr import Call, Expr, Max, Min, binary, cast, const
+from smelt.ir.expr import Call, Expr, Min, binary, cast, const
 
 __all__ = ["decoded", "encoded", "odd_single"]
 
