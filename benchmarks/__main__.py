@@ -9,6 +9,7 @@ from benchmarks import (
     kernels,
     models,
     peak,
+    real_models,
     tensor_level,
     zoo,
 )
@@ -25,6 +26,7 @@ def main() -> None:
     write("graph_level", graph_level.measure(folder))
     write("compile_time", compile_time.measure(folder))
     write("zoo", zoo.measure(folder))
+    write("real_models", real_models.measure())
     write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
     write("agreement", agreement.measure([folder]))
 

@@ -66,6 +66,7 @@ _ROOMS = (
     "lowering",
     "codegen",
     "frontend",
+    "model",
     "byoc",
     "pipeline",
     "display",

@@ -11,12 +11,12 @@ from smelt.byoc import compile_externals
 from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.peak import Peak, Registers
-from smelt.frontend.onnx import from_onnx
+from smelt.frontend.onnx import NeedsValues, from_onnx, load
 from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
-from smelt.ir.sizes import Extent, plain_shapes
+from smelt.ir.sizes import Extent, Size, plain_shapes
 from smelt.ir.transform import PassContext
 from smelt.lowering.graph import plan_graph
 from smelt.lowering.kernel import KernelSpec, hardware_for, plain_program, scheduled
@@ -25,10 +25,11 @@ from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
 from smelt.lowering.variants import declare
-from smelt.lowering.vm import refuse_control
+from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.watch import dump_folder, write_text
+from smelt.model import Model, ModelInput
 from smelt.relax.match_cast import resolve_match_cast
-from smelt.relax.nodes import RelaxExpr
+from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.expand_ops import expand_ops
@@ -41,6 +42,8 @@ from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
 from smelt.runtime.program import Module
 from smelt.runtime.report import MachineLimits
+from smelt.runtime.vm import VMExecutable
+from smelt.runtime.vm_file import save_program
 from smelt.target import Target, hardware_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
@@ -89,9 +92,10 @@ def compile(
     target: str | Target | None = None,
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
+    values: Mapping[str, Any] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
-) -> Executable:
+) -> Any:
     """A trained model as an executable for this machine.
 
     model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
@@ -99,8 +103,11 @@ def compile(
     shapes    per input, extents that replace the file's: numbers, names of symbolic sizes,
               expressions over them as text ("past + seq"), or smelt.Size: a name with a range, and
               likely values, for which specialised code is chosen at run time
+    values    arrays for inputs that are known now; they are no inputs of the executable
     options   see `Options`
     progress  called with (stage, done, total) while kernels are compiled
+
+    Gives an Executable; a `Model` where one executable does not serve (see there).
     """
     options = options or Options()
     resolved = resolve(as_target(target))
@@ -109,13 +116,59 @@ def compile(
             f"code for {resolved.mtriple} cannot run on this machine; "
             'smelt.show(..., "asm") prints it'
         )
+
     plain, sizes = plain_shapes(shapes)
-    imported = import_model(model, plain)
-    mod = optimize(imported, options, progress)
-    externals = compile_externals(mod, resolved, options)
-    declared = declare(unify_sizes(imported) if sizes else mod, sizes)
-    declared = declared.optimized(lambda m: optimize(m, options, progress))
-    return build_model(mod, resolved, options, progress, externals, declared=declared)
+
+    def segment(imported: IRModule) -> Executable:
+        return whole(imported, None)
+
+    def whole(imported: IRModule, sizes: Mapping[str, Size] | None = sizes) -> Executable:
+        mod = optimize(imported, options, progress)
+        externals = compile_externals(mod, resolved, options)
+        declared = None
+        if sizes is not None:
+            declared = declare(unify_sizes(imported) if sizes else mod, sizes)
+            declared = declared.optimized(lambda m: optimize(m, options, progress))
+        return build_model(mod, resolved, options, progress, externals, declared=declared)
+
+    if isinstance(model, IRModule | RelaxExpr):
+        return whole(import_model(model, plain))
+    return _compile_onnx(load(model), plain, values or {}, whole, segment)
+
+
+def _compile_onnx(
+    loaded: Any,
+    shapes: Mapping[str, Sequence[Any]] | None,
+    values: Mapping[str, Any],
+    whole: Callable[[IRModule], Executable],
+    segment: Callable[[IRModule], Executable],
+) -> Executable | Model:
+    """A model that was read as one executable; a Model where that does not do.
+
+    whole    compiles a module with what the user says of its sizes
+    segment  compiles a part of a program, whose sizes may be anything
+    """
+
+    def compiled(mod: IRModule) -> Executable | VMExecutable:
+        if vm_construct(mod) is None:
+            return whole(mod)
+        return VMExecutable(compile_vm(mod, segment), save_program, str(mod.attrs.get("name")))
+
+    def again(forms: Mapping[str, Any]) -> tuple[IRModule | None, Sequence[str]]:
+        try:
+            return from_onnx(loaded, shapes, values={**values, **forms}), ()
+        except NeedsValues as e:
+            return None, e.inputs
+
+    found, _ = again({})
+    if found is not None and not found.attrs.get("typed"):
+        main = found["main"]
+        if isinstance(main, Function) and not main.attrs.get("output_groups"):
+            return whole(found)
+    inputs = [
+        ModelInput(i.name, i.kind, i.dtype) for i in loaded.graph.inputs if i.name not in values
+    ]
+    return Model(loaded.name, inputs, loaded.graph.outputs, again, compiled, found)
 
 
 def lower(

@@ -15,55 +15,15 @@ from smelt.ir.expr import INDEX, Expr, Var, convert
 from smelt.ir.sizes import LEGAL, parse_extent
 from smelt.ir.text import fresh_name
 
-from .read import Input, Model
+from .read import Input
 from .values import simplify
 
-__all__ = ["Shapes", "input_shapes"]
+__all__ = ["Extents", "Shapes"]
 
 Shapes = Mapping[str, Sequence["int | str | Expr"]]
 
 
-def input_shapes(model: Model, shapes: Shapes) -> list[list[int | Expr]]:
-    """The extents of every input of a model, symbolic sizes shared by name.
-
-    Raises TypeMismatch where `shapes` does not fit the file.
-    """
-    inputs = model.graph.inputs
-    _check_names(model.name, inputs, shapes)
-    extents = _Extents(model.name, inputs, shapes)
-    return [_of_input(model.name, i, shapes.get(i.name), extents) for i in inputs]
-
-
-def _check_names(model: str, inputs: Sequence[Input], shapes: Shapes) -> None:
-    known = {i.name for i in inputs}
-    for name in shapes:
-        if name not in known:
-            raise TypeMismatch(
-                f"{model}: shapes names {name!r}, which is no input\n"
-                f"  inputs: {', '.join(sorted(known)) or 'none'}"
-            )
-
-
-def _of_input(
-    model: str, i: Input, given: Sequence[Any] | None, extents: _Extents
-) -> list[int | Expr]:
-    """The extents of one input."""
-    if given is None and i.shape is None:
-        raise TypeMismatch(
-            f"{model}: the input {i.name!r} has no shape in the file; "
-            f"give one: shapes={{{i.name!r}: (...)}}"
-        )
-    if given is None:
-        return [extents.of_file(i.name, k, d) for k, d in enumerate(i.shape or ())]
-    if i.shape is not None and len(given) != len(i.shape):
-        raise TypeMismatch(
-            f"{model}: shapes gives the input {i.name!r} {len(given)} dimensions, "
-            f"the file {len(i.shape)}: ({', '.join(map(_shown, i.shape))})"
-        )
-    return [extents.given(i.name, k, d) for k, d in enumerate(given)]
-
-
-class _Extents:
+class Extents:
     """One model's sizes by name.
 
     fixed  extents that `shapes` gives in the places of names of the file: they hold for all inputs
@@ -71,7 +31,8 @@ class _Extents:
     """
 
     def __init__(self, model: str, inputs: Sequence[Input], shapes: Shapes) -> None:
-        self.model = model
+        """Read the names that the inputs' extents have."""
+        self.model, self.shapes = model, shapes
         self.sizes: dict[str, Var] = {}
         self.alone = {d for i in inputs for d in i.shape or () if isinstance(d, str)}
         found: dict[str, set[Any]] = {}
@@ -83,6 +44,18 @@ class _Extents:
         taken = {d for d in self.alone if d.isidentifier()}
         odd = sorted(d for d in self.alone if not d.isidentifier())
         self.names = {d: fresh_name(d.strip(), taken) for d in odd}
+
+    def of_input(self, i: Input) -> list[int | Expr]:
+        """The extents of one input. Raises TypeMismatch where `shapes` does not fit the file."""
+        given = self.shapes.get(i.name)
+        if given is None:
+            return [self.of_file(i.name, k, d) for k, d in enumerate(i.shape or ())]
+        if i.shape is not None and len(given) != len(i.shape):
+            raise TypeMismatch(
+                f"{self.model}: shapes gives the input {i.name!r} {len(given)} dimensions, "
+                f"the file {len(i.shape)}: ({', '.join(map(_shown, i.shape))})"
+            )
+        return [self.given(i.name, k, d) for k, d in enumerate(given)]
 
     def size(self, name: str) -> Var:
         """The symbolic size of a name."""
@@ -104,10 +77,10 @@ class _Extents:
                     f"which is no expression\n  legal: {LEGAL}"
                 )
         legal = isinstance(found, int | Expr) and not isinstance(found, bool)
-        if not legal or (isinstance(found, int) and found < 1):
+        if not legal or (isinstance(found, int) and found < 0):
             raise TypeMismatch(
                 f"{self.model}: shapes gives the input {name!r} the extent {d!r}; "
-                "legal: numbers from 1, names, expressions"
+                "legal: numbers from 0, names, expressions"
             )
         return found  # type: ignore[no-any-return]
 
@@ -121,10 +94,10 @@ class _Extents:
         if found is None:
             return self.size(self.names.get(d, d))
         value: int | Expr = simplify(found)
-        if isinstance(value, int) and value < 1:
+        if isinstance(value, int) and value < 0:
             raise TypeMismatch(
                 f"{self.model}: the input {name!r} has the extent {d!r}, which is {value}; "
-                "sizes are 1 or more"
+                "sizes are 0 or more"
             )
         return value
 
