@@ -120,6 +120,12 @@ def compile(
     plain, sizes = plain_shapes(shapes)
 
     def segment(imported: IRModule) -> Executable:
+        if sizes:
+            raise CompileError(
+                f"shapes declares {', '.join(map(repr, sizes.values()))}, and the model decides "
+                "while it runs: only models that run straight through have ranges and variants; "
+                "give the sizes' names instead"
+            )
         return whole(imported, None)
 
     def whole(imported: IRModule, sizes: Mapping[str, Size] | None = sizes) -> Executable:

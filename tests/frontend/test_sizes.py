@@ -232,3 +232,11 @@ def test_declarations_that_do_not_fit_each_other() -> None:
     )
     with pytest.raises(CompileError, match="shapes declares the size a twice"):
         compiled(two, shapes={"x": (Size("a", max=5), 4), "y": (Size("a", max=6), 4)})
+
+
+def test_a_program_that_decides_has_no_ranges() -> None:
+    m = model(
+        [node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["y"], to=1)], {"x": (["n"], F32)}
+    )
+    with pytest.raises(CompileError, match="declares Size.name='n', .*, and the model decides"):
+        compiled(m, shapes={"x": (Size("n", max=4),)})
