@@ -13,7 +13,19 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 
-from . import evaluate, ops_einsum, ops_index, ops_math, ops_nn, ops_norm, ops_pool, ops_shape  # noqa: F401
+from . import (  # noqa: F401
+    evaluate,
+    ops_cast,
+    ops_einsum,
+    ops_index,
+    ops_math,
+    ops_microsoft,
+    ops_nn,
+    ops_norm,
+    ops_pool,
+    ops_quant,
+    ops_shape,
+)
 from .build import Build, where
 from .read import (
     Body,
