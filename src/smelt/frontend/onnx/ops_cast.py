@@ -16,13 +16,13 @@ from .build import Build
 from .registry import onnx_op
 from .values import Value
 
-__all__ = ["converted", "saturated"]
+__all__ = ["as_type", "saturated"]
 
 _SATURATE = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 _INFINITY, _FRACTION = 0x7F800000, 0x7FFFFF
 
 
-def converted(g: Build, x: Value, dtype: str) -> Value:
+def as_type(g: Build, x: Value, dtype: str) -> Value:
     """The value with another element type, at once where it is a constant."""
     if x.dtype == dtype:
         return x
@@ -35,9 +35,9 @@ def converted(g: Build, x: Value, dtype: str) -> Value:
 def saturated(g: Build, x: Value, dtype: str) -> Value:
     """The value as a float of 8 bits; what is beyond its largest value becomes that."""
     if not dt.is_float(x.dtype) or dt.width(x.dtype) < 16:
-        x = converted(g, x, "float32")
+        x = as_type(g, x, "float32")
     most = float(ml_dtypes.finfo(dt.to_numpy(dtype)).max)
-    return converted(g, g.call("clip", x, min=-most, max=most), dtype)
+    return as_type(g, g.call("clip", x, min=-most, max=most), dtype)
 
 
 def _scale(g: Build, x: Value, saturate: bool, round_mode: str) -> Value:
@@ -46,7 +46,7 @@ def _scale(g: Build, x: Value, saturate: bool, round_mode: str) -> Value:
     def word(number: int) -> Value:
         return g.constant(np.array(number), "uint32")
 
-    bits = g.call("reinterpret", converted(g, x, "float32"), dtype="uint32")
+    bits = g.call("reinterpret", as_type(g, x, "float32"), dtype="uint32")
     size = g.call("bitwise_and", bits, word(0x7FFFFFFF))
     moved = size
     if round_mode == "up":

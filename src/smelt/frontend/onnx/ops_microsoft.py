@@ -10,7 +10,7 @@ from smelt.ir import dtype as dt
 
 from . import moves
 from .build import Build
-from .ops_cast import converted
+from .ops_cast import as_type
 from .ops_quant import MICROSOFT
 from .quantized import dequantized, matmul_integers, one, ratio, stored
 from .registry import Ints, converter_of, onnx_op
@@ -221,7 +221,7 @@ def qgemm(
     y = matmul_integers(g, a, b, a_zero, b_zero, (bool(transA), bool(transB)))
     if c is not None:
         y = g.call("add", y, c)
-    y = converted(g, y, "float32")
+    y = as_type(g, y, "float32")
     scales = [moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)]
     factor = g.call("multiply", *scales)
     if alpha != 1:
@@ -245,7 +245,7 @@ def matmul_integer_to_float(
     bias: Value | None = None,
 ) -> Value:
     """A product of quantized matrices, as floats."""
-    y = converted(g, matmul_integers(g, a, b, a_zero, b_zero), a_scale.dtype)
+    y = as_type(g, matmul_integers(g, a, b, a_zero, b_zero), a_scale.dtype)
     scales = [moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)]
     y = g.call("multiply", y, g.call("multiply", *scales))
     return y if bias is None else g.call("add", y, bias)
@@ -311,11 +311,11 @@ def matmul_nbits(
         zero = _unpacked(zero, bits)[:, :blocks] if zero.dtype == np.uint8 else zero
         zero = zero.astype(np.float32)[:, :, None]
     centred = g.constant(numbers.reshape(N, blocks, block_size) - zero)
-    scale = converted(g, moves.reshape(g, scales, (N, blocks, 1)), "float32")
+    scale = as_type(g, moves.reshape(g, scales, (N, blocks, 1)), "float32")
     w = moves.reshape(g, g.call("multiply", centred, scale), (N, blocks * block_size))
     if blocks * block_size != K:
         w = moves.slice_(g, w, (1,), (0,), (K,), (1,))
-    y = g.call("matmul", a, converted(g, w, a.dtype), transpose_b=True)
+    y = g.call("matmul", a, as_type(g, w, a.dtype), transpose_b=True)
     return y if bias is None else g.call("add", y, bias)
 
 

@@ -6,7 +6,7 @@ from smelt.ir import dtype as dt
 
 from . import moves
 from .build import Build
-from .ops_cast import converted
+from .ops_cast import as_type
 from .quantized import (
     QUANTIZED,
     aligned,
@@ -76,7 +76,7 @@ def quantize(
         wide = "float32"
     apart, (s, z) = aligned(g, x, axis, block_size, scale, zero)
     assert s is not None
-    y = g.call("divide", converted(g, apart, wide), converted(g, s, wide))
+    y = g.call("divide", as_type(g, apart, wide), as_type(g, s, wide))
     return moves.reshape(g, stored(g, y, z, dtype, bool(saturate)), x.shape)
 
 
@@ -104,7 +104,7 @@ def qlinear_matmul(
     y_zero: Value,
 ) -> Value:
     """MatMulInteger, brought to the scale and zero point of the result."""
-    y = converted(g, matmul_integers(g, a, b, a_zero, b_zero), "float32")
+    y = as_type(g, matmul_integers(g, a, b, a_zero, b_zero), "float32")
     if a_scale.rank == 1 and a_scale.shape != (1,):  # one for each row
         a_scale = moves.expand_dims(g, a_scale, (1,))
     y_zero = one(g, y_zero, "the result's zero point")
@@ -167,5 +167,5 @@ def qlinear_conv(
     factor = ratio(
         g, one(g, x_scale, "the image's scale"), w_scale, one(g, y_scale, "the result's scale")
     )
-    y = g.call("multiply", converted(g, y, "float32"), factor)
+    y = g.call("multiply", as_type(g, y, "float32"), factor)
     return stored(g, y, one(g, y_zero, "the result's zero point"), y_zero.dtype)

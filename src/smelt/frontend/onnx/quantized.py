@@ -14,7 +14,7 @@ from smelt.relax.nodes import RelaxExpr
 
 from . import moves
 from .build import Build
-from .ops_cast import converted, saturated
+from .ops_cast import as_type, saturated
 from .registry import Ints
 from .values import Value, static
 from .windows import window
@@ -116,11 +116,11 @@ def aligned(
 def dequantized(g: Build, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
     """scale * (x - zero); computed in float32 for results of 16 bits."""
     wide = "float64" if dtype == "float64" else "float32"
-    y = converted(g, x, wide)
+    y = as_type(g, x, wide)
     zero = _moving(g, zero)
     if zero is not None:
-        y = g.call("subtract", y, converted(g, zero, wide))
-    return converted(g, g.call("multiply", y, converted(g, scale, wide)), dtype)
+        y = g.call("subtract", y, as_type(g, zero, wide))
+    return as_type(g, g.call("multiply", y, as_type(g, scale, wide)), dtype)
 
 
 def stored(g: Build, y: Value, zero: Value | None, dtype: str, saturate: bool = True) -> Value:
@@ -128,26 +128,26 @@ def stored(g: Build, y: Value, zero: Value | None, dtype: str, saturate: bool = 
     if dtype not in QUANTIZED:
         g.unsupported(f"a result of {dtype}", ", ".join(QUANTIZED))
     if dt.width(y.dtype) < 32:
-        y = converted(g, y, "float32")
+        y = as_type(g, y, "float32")
     if dtype in INTEGERS:
         y = g.call("round", y)
     zero = _moving(g, zero)
     if zero is not None:
-        y = g.call("add", y, converted(g, zero, y.dtype))
+        y = g.call("add", y, as_type(g, zero, y.dtype))
     if dtype.startswith("float8") and saturate:
         return saturated(g, y, dtype)
     if dtype in INTEGERS:
         low, high = dt.limits(dtype)
         y = g.call("clip", y, min=float(low), max=float(high))
-    return converted(g, y, dtype)
+    return as_type(g, y, dtype)
 
 
 def ratio(g: Build, a: Value, b: Value | None, y: Value) -> Value:
     """The number that brings a sum of products to the result's scale: a b / y in float32."""
-    made = converted(g, a, "float32")
+    made = as_type(g, a, "float32")
     if b is not None:
-        made = g.call("multiply", made, converted(g, b, "float32"))
-    return g.call("divide", made, converted(g, y, "float32"))
+        made = g.call("multiply", made, as_type(g, b, "float32"))
+    return g.call("divide", made, as_type(g, y, "float32"))
 
 
 # ------------------------------------------------------------------------------------ products
@@ -196,7 +196,7 @@ def matmul_integers(
 
 
 def _difference(g: Build, x: Value, zero: Value) -> Value:
-    return g.call("subtract", converted(g, x, "int32"), converted(g, zero, "int32"))
+    return g.call("subtract", as_type(g, x, "int32"), as_type(g, zero, "int32"))
 
 
 def conv_integers(
