@@ -15,8 +15,8 @@ from smelt.ir import dtype as dt
 
 from . import moves, ops_math
 from .build import Build
+from .ops_cast import as_type
 from .ops_index import topk_10
-from .ops_math import as_type
 from .ops_nn import per_channel
 from .ops_norm import instance_norm
 from .ops_pool import average_pool
