@@ -32,8 +32,8 @@ from smelt.tir.nodes import (
 from smelt.tir.rewrite import loads
 
 __all__ = [
-    "Cell", "Lanes", "block", "copied", "filled_with", "let", "loop", "loops", "product", "program",
-    "scratch", "seq", "sharing", "steps", "store", "summed", "turns", "when",
+    "Cell", "Lanes", "block", "copied", "filled_with", "let", "lets", "loop", "loops", "product",
+    "program", "scratch", "seq", "sharing", "steps", "store", "summed", "turns", "when",
 ]  # fmt: skip
 
 VECTOR = 8
@@ -106,6 +106,13 @@ def let(value: Expr, body: Callable[[Expr], Stmt], name: str = "v") -> Stmt:
     """The body with a value that is computed once."""
     v = Var(name, value.dtype)
     return LetStmt(v, value, body(v))
+
+
+def lets(values: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
+    """The body with values that are each computed once."""
+    if not values:
+        return body([])
+    return let(values[0], lambda first: lets(values[1:], lambda rest: body([first, *rest])))
 
 
 class Cell:
