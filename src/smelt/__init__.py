@@ -64,6 +64,7 @@ _ROOMS = (
     "lowering",
     "codegen",
     "frontend",
+    "model",
     "byoc",
     "pipeline",
     "display",

@@ -11,7 +11,7 @@ from smelt.byoc import compile_externals
 from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.peak import Peak, Registers
-from smelt.frontend.onnx import from_onnx
+from smelt.frontend.onnx import NeedsValues, from_onnx, load
 from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
@@ -23,10 +23,11 @@ from smelt.lowering.lower import LOWER, LowerPass
 from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
-from smelt.lowering.vm import refuse_control
+from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.watch import dump_folder, write_text
+from smelt.model import Model, ModelInput
 from smelt.relax.match_cast import resolve_match_cast
-from smelt.relax.nodes import RelaxExpr
+from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph
 from smelt.relax.transform.expand_ops import expand_ops
@@ -38,6 +39,8 @@ from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
 from smelt.runtime.program import Module
 from smelt.runtime.report import MachineLimits
+from smelt.runtime.vm import VMExecutable
+from smelt.runtime.vm_file import save_program
 from smelt.target import Target, hardware_of
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
@@ -85,16 +88,20 @@ def compile(
     target: str | Target | None = None,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
+    values: Mapping[str, Any] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
-) -> Executable:
+) -> Any:
     """A trained model as an executable for this machine.
 
     model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
     target    e.g. "llvm -mcpu=native" (the default)
     shapes    per input, extents that replace the file's: numbers, or names of symbolic sizes
+    values    arrays for inputs that are known now; they are no inputs of the executable
     options   see `Options`
     progress  called with (stage, done, total) while kernels are compiled
+
+    Gives an Executable; a `Model` where one executable does not serve (see there).
     """
     options = options or Options()
     resolved = resolve(as_target(target))
@@ -103,9 +110,45 @@ def compile(
             f"code for {resolved.mtriple} cannot run on this machine; "
             'smelt.show(..., "asm") prints it'
         )
-    mod = optimize(import_model(model, shapes), options, progress)
-    externals = compile_externals(mod, resolved, options)
-    return build_model(mod, resolved, options, progress, externals)
+
+    def straight(mod: IRModule) -> Executable:
+        mod = optimize(mod, options, progress)
+        externals = compile_externals(mod, resolved, options)
+        return build_model(mod, resolved, options, progress, externals)
+
+    if isinstance(model, IRModule | RelaxExpr):
+        return straight(import_model(model, shapes))
+    return _compile_onnx(load(model), shapes, values or {}, straight)
+
+
+def _compile_onnx(
+    loaded: Any,
+    shapes: Mapping[str, Sequence[int | str]] | None,
+    values: Mapping[str, Any],
+    straight: Callable[[IRModule], Executable],
+) -> Executable | Model:
+    """A model that was read as one executable; a Model where that does not do."""
+
+    def compiled(mod: IRModule) -> Executable | VMExecutable:
+        if vm_construct(mod) is None:
+            return straight(mod)
+        return VMExecutable(compile_vm(mod, straight), save_program, str(mod.attrs.get("name")))
+
+    def again(forms: Mapping[str, Any]) -> tuple[IRModule | None, Sequence[str]]:
+        try:
+            return from_onnx(loaded, shapes, values={**values, **forms}), ()
+        except NeedsValues as e:
+            return None, e.inputs
+
+    found, _ = again({})
+    if found is not None and not found.attrs.get("typed"):
+        main = found["main"]
+        if isinstance(main, Function) and not main.attrs.get("output_groups"):
+            return straight(found)
+    inputs = [
+        ModelInput(i.name, i.kind, i.dtype) for i in loaded.graph.inputs if i.name not in values
+    ]
+    return Model(loaded.name, inputs, loaded.graph.outputs, again, compiled, found)
 
 
 def lower(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Add, Broadcast, Expr, IntImm, Mul, Ramp, cast, const
-from smelt.ir.node import Node
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
 
 from .llvm_ops import ScalarOps
@@ -17,7 +17,10 @@ __all__ = ["MemoryOps", "Scope"]
 
 
 class Scope:
-    """Straight-line code under construction, and the values known in it."""
+    """Straight-line code under construction, and the values known in it.
+
+    loads  values that depend on memory: an expression, and what else they depend on
+    """
 
     __slots__ = ("lines", "loads", "values")
 
@@ -25,7 +28,7 @@ class Scope:
         """An empty scope."""
         self.lines: list[str] = []
         self.values: dict[object, str] = {}
-        self.loads: dict[object, str] = {}
+        self.loads: dict[tuple[Expr, *tuple[object, ...]], str] = {}
 
 
 class MemoryOps(ScalarOps):
@@ -38,6 +41,7 @@ class MemoryOps(ScalarOps):
     line: Callable[..., None]
     fresh: Callable[..., str]
     depth: Callable[[Expr], int]
+    buffers_read: dict[Expr, frozenset[Buffer]]
     _has_load: Callable[[Expr], bool]
 
     @property
@@ -60,8 +64,8 @@ class MemoryOps(ScalarOps):
         for d in sorted(steps):
             at = max(at, d)
             loaded = self._has_load(steps[d])
-            key: tuple[object, ...] = ("gep", pointer, steps[d], self.guard if loaded else None)
-            known = self.scope.loads if loaded else self.scopes[at].values
+            key = (steps[d], pointer, self.guard if loaded else None)
+            known: dict[Any, str] = self.scope.loads if loaded else self.scopes[at].values
             found = known.get(key)
             if found is None:
                 offset = self.value(steps[d])
@@ -70,10 +74,10 @@ class MemoryOps(ScalarOps):
                 )
             pointer = found
         if constant:
-            key = ("gep", pointer, constant)
-            found = self.scope.values.get(key)
+            place = (pointer, constant)
+            found = self.scope.values.get(place)
             if found is None:
-                found = self.scope.values[key] = self.assign(
+                found = self.scope.values[place] = self.assign(
                     f"getelementptr inbounds {element}, ptr {pointer}, i64 {constant}"
                 )
             pointer = found
@@ -259,7 +263,27 @@ class MemoryOps(ScalarOps):
         """Loaded values of a buffer that was just written are known no longer."""
         for scope in self.scopes:
             if scope.loads:
-                scope.loads = {k: v for k, v in scope.loads.items() if not _mentions(k, buffer)}
+                scope.loads = {
+                    k: v for k, v in scope.loads.items() if buffer not in self._buffers_read(k[0])
+                }
+
+    def _buffers_read(self, e: Expr) -> frozenset[Buffer]:
+        """The buffers that an expression loads from; each node is looked at once a function."""
+        known = self.buffers_read
+        stack = [e]
+        while stack:
+            n = stack[-1]
+            if n in known:
+                stack.pop()
+                continue
+            inside = n.indices if isinstance(n, BufferLoad) else n.children()
+            parts = [c for c in inside if isinstance(c, Expr)]
+            if missing := [c for c in parts if c not in known]:
+                stack += missing
+                continue
+            own = frozenset([n.buffer]) if isinstance(n, BufferLoad) else frozenset[Buffer]()
+            known[n] = own.union(*[known[c] for c in parts])
+        return known[e]
 
 
 def _suffix(scalar: str) -> str:
@@ -299,23 +323,6 @@ def _terms(e: Expr) -> list[Expr]:
         else:
             out.append(n)
     return out
-
-
-def _mentions(key: object, buffer: Buffer) -> bool:
-    stack: list[Node] = [k for k in key if isinstance(k, Node)] if isinstance(key, tuple) else []
-    seen: set[Node] = set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, BufferLoad):
-            if n.buffer is buffer:
-                return True
-            stack.extend(n.indices)
-        else:
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
 
 
 def _is_register(index: Expr) -> bool:

@@ -104,11 +104,19 @@ def depth_to_space(x: Array, *, block: int, mode: str) -> Array:
 
 
 @numpy_op
-def space_to_depth(x: Array, *, block: int) -> Array:
+def space_to_depth(x: Array, *, block: int, mode: str) -> Array:
     """Pixels to channels."""
     n, c, h, w = x.shape
-    y = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    y = x.reshape(n, c, h // block, block, w // block, block).transpose(order)
     return y.reshape(n, c * block**2, h // block, w // block)
+
+
+@numpy_op
+def diagonal(x: Array, *, axes: tuple[int, int]) -> Array:
+    """Elements with two equal indices."""
+    first, second = (a % x.ndim for a in axes)
+    return np.moveaxis(np.diagonal(x, 0, first, second), -1, first - (second < first))
 
 
 @numpy_op

@@ -98,6 +98,7 @@ from .elementwise import round_ as round
 from .fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
 from .image import correlation, dilation2d
+from .linalg import det
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
 from .pool import (
@@ -135,8 +136,14 @@ from .region import deformable_conv2d, roi_align, roi_pool
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
 from .sample import affine_grid, crop_and_resize, grid_sample
-from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
-from .sets import argwhere, invert_permutation, unique, unravel_index
+from .sequence import (
+    diagonal,
+    matrix_set_diag,
+    reverse_sequence,
+    sequence_mask,
+    write_sequence,
+)
+from .sets import argwhere, invert_permutation, unique, unique_rows, unravel_index
 from .signal import dft, stft
 from .sort import argsort, searchsorted, sort
 from .sparse import (
@@ -163,6 +170,7 @@ from .transform import (
     transpose,
     trilu,
 )
+from .trees import count_runs, tree_leaves
 from .windows import col2im, sliding_window, strided_set
 
 __all__ = [
@@ -214,12 +222,15 @@ __all__ = [
     "correlation",
     "cos",
     "cosh",
+    "count_runs",
     "crop_and_resize",
     "cumprod",
     "cumsum",
     "deformable_conv2d",
     "depth_to_space",
+    "det",
     "dft",
+    "diagonal",
     "dilate",
     "dilation2d",
     "divide",
@@ -358,10 +369,13 @@ __all__ = [
     "tile",
     "topk",
     "transpose",
+    "tree_leaves",
     "trilu",
     "trunc",
     "uniform",
     "unique",
+    "unique_rows",
     "unravel_index",
     "where",
+    "write_sequence",
 ]

@@ -89,10 +89,10 @@ def product_types(a: Tensor, b: Tensor, names: str, out_dtype: str) -> tuple[str
         same_dtype(**{first: a, second: b})
         require(dt.is_float(out_dtype), f"{given}, out_dtype={out_dtype!r}; legal: a float")
         return wide(out_dtype if dt.bits(out_dtype) > dt.bits(a.dtype) else a.dtype), out_dtype
-    widest = max(dt.bits(a.dtype), dt.bits(b.dtype))
+    widest = max(dt.width(a.dtype), dt.width(b.dtype))
     unsigned = {dt.kind(a.dtype), dt.kind(b.dtype)} == {"uint"}
     kinds = ("int", "uint") if unsigned else ("int",)
-    legal = [t for t in dt.DTYPES if dt.kind(t) in kinds and dt.bits(t) > widest]
+    legal = [t for t in dt.DTYPES if dt.kind(t) in kinds and dt.width(t) > widest]
     legal += [a.dtype] if a.dtype == b.dtype and dt.is_int(a.dtype) else []
     require(
         dt.is_int(a.dtype) and dt.is_int(b.dtype) and out_dtype in legal,

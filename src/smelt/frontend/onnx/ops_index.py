@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from smelt.ir.expr import Expr
 
 from . import moves
@@ -59,31 +61,33 @@ def scatter_nd(
 @onnx_op("OneHot", since=9)
 def one_hot(g: Build, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
     """A row of `off` values with one `on`."""
-    off, on = g.dims(values, "values")
-    if isinstance(off, Expr) or isinstance(on, Expr):
-        g.unsupported("values that depend on symbolic sizes", "constants")
-    size = g.dims(depth, "depth")
+    (size,) = g.dims(depth, "depth")
     integers = (
         indices if indices.dtype.startswith("int") else g.call("cast", indices, dtype="int64")
     )
-    count = size[0] if isinstance(size[0], Expr) else int(size[0])
-    return g.call(
-        "one_hot",
-        integers,
-        depth=count,
-        axis=g.axis(axis, indices.rank + 1),
-        on_value=on,
-        off_value=off,
-        dtype=values.dtype,
-    )
+    count = size if isinstance(size, Expr) else int(size)
+    at = g.axis(axis, indices.rank + 1)
+    if values.is_array:
+        off, on = g.dims(values, "values")
+        return g.call(
+            "one_hot", integers, depth=count, axis=at, on_value=on, off_value=off,
+            dtype=values.dtype,
+        )  # fmt: skip
+    hot = g.call("one_hot", integers, depth=count, axis=at, on_value=1, off_value=0, dtype="bool")
+    off_at, on_at = [moves.take(g, values, g.constant(n, "int64"), 0) for n in (0, 1)]
+    return g.call("where", hot, on_at, off_at)
+
+
+def _count(g: Build, k: Value) -> Any:
+    """K of TopK."""
+    (count,) = g.dims(k, "K")
+    return count if isinstance(count, Expr) else int(count)
 
 
 @onnx_op("TopK", since=10)
 def topk_10(g: Build, x: Value, k: Value, *, axis: int = -1) -> tuple[Value, ...]:
     """The largest elements and where they are."""
-    return g.calls(
-        "topk", x, k=int(g.number(k, "K")), axis=g.axis(axis, x.rank), largest=True, sorted=True
-    )
+    return g.calls("topk", x, k=_count(g, k), axis=g.axis(axis, x.rank), largest=True, sorted=True)
 
 
 @onnx_op("TopK", since=11)
@@ -94,7 +98,7 @@ def topk(
     return g.calls(
         "topk",
         x,
-        k=int(g.number(k, "K")),
+        k=_count(g, k),
         axis=g.axis(axis, x.rank),
         largest=bool(largest),
         sorted=bool(sorted),
