@@ -8,6 +8,7 @@ from benchmarks import (
     kernels,
     models,
     peak,
+    real_models,
     tensor_level,
     zoo,
 )
@@ -24,6 +25,7 @@ def main() -> None:
     write("graph_level", graph_level.measure(folder))
     write("compile_time", compile_time.measure(folder))
     write("zoo", zoo.measure(folder))
+    write("real_models", real_models.measure())
     write("agreement", agreement.measure([folder]))
 
 

@@ -28,9 +28,9 @@ LowerPass = Callable[[PrimFunc], PrimFunc]
 LOWER: tuple[LowerPass, ...] = (
     lower_blocks,  # block variables become loop expressions; buffers shrink to what a tile touches
     simplify,  # decided branches and loops of one turn go
+    drop_safe_guards,  # what only protects unused register elements goes
     guard_reductions,  # a guarded operand of a sum becomes a guard of the update
     simplify,
-    drop_safe_guards,  # what only protects unused register elements goes
     hoist_guards,  # conditions leave the loops that they do not mention
     tighten_loops,  # a condition on a loop's own variable becomes its bounds
     partition_loops,  # the middle of a tiled loop runs without the conditions of its edges

@@ -112,6 +112,7 @@ from .pool import (
     max_pool_with_indices,
 )
 from .random import multinomial, normal, threefry_generate, threefry_split, uniform
+from .recurrent import gru, lstm, rnn
 from .reduce import all_ as all
 from .reduce import any_ as any
 from .reduce import (
@@ -261,6 +262,7 @@ __all__ = [
     "greater_equal",
     "grid_sample",
     "group_norm",
+    "gru",
     "hard_sigmoid",
     "hard_swish",
     "identity",
@@ -285,6 +287,7 @@ __all__ = [
     "lp_norm",
     "lp_pool",
     "lrn",
+    "lstm",
     "matmul",
     "matrix_set_diag",
     "max",
@@ -327,6 +330,7 @@ __all__ = [
     "reverse_sequence",
     "right_shift",
     "rms_norm",
+    "rnn",
     "roi_align",
     "roi_pool",
     "round",

@@ -303,11 +303,17 @@ _REDUCTIONS = {
 }
 
 
+_SAME_OF_ONE = ("sum", "mean", "max", "min", "prod", "reduce_log_sum_exp")
+"""Reductions that give the element itself where there is nothing to reduce."""
+
+
 def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
     if not axes and noop:
         return x
     places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
-    return g.call(target, x, axes=places, keepdims=bool(keepdims)) if places else x
+    if not places and target in _SAME_OF_ONE:
+        return x
+    return g.call(target, x, axes=places, keepdims=bool(keepdims))
 
 
 def _reduction(target: str) -> Callable[..., Value]:
