@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
+import smelt
 from smelt.frontend.onnx import from_onnx
 from smelt.ir.errors import SmeltError
 
 from .many import check_all, joined, one
-from .models import random
+from .models import model, node, random, reference
 
 F32, I64 = np.float32, np.int64
 IMAGE, VOLUME = random(2, 3, 5, 6), random(1, 2, 4, 3, 5)
@@ -156,8 +158,46 @@ def test_channels_and_space() -> None:
     check_all([*nodes, one("SpaceToDepth", y, blocksize=3)], 13)
 
 
+BOXES = np.random.default_rng(3).uniform(0, 1, (2, 12, 4)).astype(F32)
+SCORES = np.random.default_rng(4).uniform(0, 1, (2, 3, 12)).astype(F32).round(2)
+
+
+@pytest.mark.parametrize("centres", [0, 1])
 @pytest.mark.parametrize(
-    ("node", "opset", "text"),
+    ("most", "overlap", "least"),
+    [(3, 0.3, None), (99, 0.5, 0.4), (1, 0.0, 0.1), (0, 0.5, 0.0), (5, 0.2, 2.0), (2, None, None)],
+)
+def test_the_best_boxes(
+    most: int, overlap: float | None, least: float | None, centres: int
+) -> None:
+    known = [np.int64(most), *[None if v is None else F32(v) for v in (overlap, least)]]
+    m, inputs = joined(
+        [one("NonMaxSuppression", BOXES, SCORES, known=known, center_point_box=centres)], 11
+    )
+    found = smelt.compile(m, options=smelt.Options(threads=1, workers=0))(BOXES, SCORES)
+    np.testing.assert_array_equal(found.numpy(), reference(m, inputs)[0])
+
+
+def test_pictures_are_decoded() -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    file = io.BytesIO()
+    image.fromarray(pixels).save(file, "PNG")
+    data = np.frombuffer(file.getvalue(), np.uint8)
+    made = [
+        node("ImageDecoder", ["x"], ["p"], pixel_format="BGR"),
+        node("Cast", ["p"], ["c"], to=1),
+        node("Add", ["c", "c"], ["y"]),
+    ]
+    m = model(made, {"x": (["n"], np.uint8)}, ["y"], opset=20)
+    exe = smelt.compile(m, options=smelt.Options(threads=1, workers=0))
+    np.testing.assert_array_equal(exe(data).numpy(), pixels[:, :, ::-1].astype(F32) * 2)
+    with pytest.raises(SmeltError, match="are no picture"):
+        exe(data[5:].copy())
+
+
+@pytest.mark.parametrize(
+    ("case", "opset", "text"),
     [
         (one("GridSample", IMAGE, POINTS, mode="linear"), 16, "mode='linear'"),
         (one("GridSample", IMAGE, POINTS, padding_mode="edge"), 16, "padding_mode='edge'"),
@@ -173,7 +213,7 @@ def test_channels_and_space() -> None:
     ],
     ids=lambda v: v.op if hasattr(v, "op") else None,
 )
-def test_what_is_wrong_is_named(node: Any, opset: int, text: str) -> None:
-    m, _ = joined([node], opset)
+def test_what_is_wrong_is_named(case: Any, opset: int, text: str) -> None:
+    m, _ = joined([case], opset)
     with pytest.raises(SmeltError, match=text):
         from_onnx(m)
