@@ -134,9 +134,7 @@ def reverse_sequence(x: Array, seq_lengths: Array, *, seq_axis: int, batch_axis:
 
 
 @numpy_op
-def write_sequence(
-    x: Array, update: Array, begins: Array, *, axis: int, circular: bool
-) -> Array:
+def write_sequence(x: Array, update: Array, begins: Array, *, axis: int, circular: bool) -> Array:
     """One element of one sequence after the other."""
     out = x.copy()
     moved, new = np.moveaxis(out, axis, 1), np.moveaxis(update, axis, 1)

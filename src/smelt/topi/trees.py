@@ -142,9 +142,7 @@ def count_runs(
                 starts = select(useful, 0, n)
                 return loop(starts, lambda s: counted(run, skip + 1, s), "start")
 
-            return loop(
-                runs, lambda r: loop(skips + 1, lambda s: skipped(r, s), "skip"), "run"
-            )
+            return loop(runs, lambda r: loop(skips + 1, lambda s: skipped(r, s), "skip"), "run")
 
         clear = filled_with(result, const(0.0, "float32"))
         return seq(clear, turns([x.shape[0]], [same], (ins, outs), one, "serial", "row"))

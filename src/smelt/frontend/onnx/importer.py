@@ -27,6 +27,7 @@ from . import (  # noqa: F401
     ops_old,
     ops_pool,
     ops_random,
+    ops_sets,
     ops_shape,
     ops_signal,
     ops_train,
