@@ -145,3 +145,18 @@ def test_dropout() -> None:
     (kept,) = results("Dropout", X, ratio=0.4)
     assert 0.3 < (kept == 0).mean() < 0.5
     np.testing.assert_allclose(kept[kept != 0], (X / np.float32(0.6))[kept != 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("x", [random(2, 3), np.float32(3)], ids=["matrix", "scalar"])
+def test_reductions_over_no_axes_still_square(x: Any) -> None:
+    more: dict[str, Any] = {"opset": 18, "known": (np.array([], np.int64),)}
+    more["noop_with_empty_axes"] = 1
+    gives(x * x, "ReduceSumSquare", x, **more)
+    gives(np.abs(x), "ReduceL2", x, **more)
+    gives(np.log(np.abs(x)), "ReduceLogSum", np.abs(x), **more)
+    gives(x, "ReduceMax", x, **more)
+
+
+def test_integers_pass_through_floats() -> None:
+    x = np.array([[1, 2, 3], [4, 5, 7]])
+    gives(np.array([[3], [7]]), "ReduceLogSumExp", x, opset=13, axes=[1])
