@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.dtype import to_numpy
+from smelt.ir.dtype import from_numpy, is_int, to_numpy
 
 __all__ = ["NUMPY_OPS", "Array", "Index", "numpy_op", "summed", "widened"]
 
@@ -28,9 +28,10 @@ def numpy_op(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def widened(x: Array) -> Array:
-    """Narrow floats as float32, in which sums are formed."""
-    narrow = x.dtype.itemsize < 4 and x.dtype.kind not in "iub"
-    return x.astype(np.float32) if narrow else x
+    """Narrow floats as float32, in which sums are formed; integers of a few bits as int32."""
+    if x.dtype.itemsize >= 4 or x.dtype.kind in "iub":
+        return x
+    return x.astype(np.int32 if is_int(from_numpy(x.dtype)) else np.float32)
 
 
 def summed(x: Array, out_dtype: str) -> Array:

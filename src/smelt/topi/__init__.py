@@ -106,10 +106,13 @@ from .pool import (
     adaptive_max_pool,
     avg_pool,
     avg_pool_grad,
+    lp_pool,
     max_pool,
     max_pool_grad,
+    max_pool_with_indices,
 )
 from .random import multinomial, normal, threefry_generate, threefry_split, uniform
+from .recurrent import gru, lstm, rnn
 from .reduce import all_ as all
 from .reduce import any_ as any
 from .reduce import (
@@ -134,7 +137,13 @@ from .region import deformable_conv2d, roi_align, roi_pool
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
 from .sample import affine_grid, crop_and_resize, grid_sample
-from .sequence import matrix_set_diag, reverse_sequence, sequence_mask, write_sequence
+from .sequence import (
+    diagonal,
+    matrix_set_diag,
+    reverse_sequence,
+    sequence_mask,
+    write_sequence,
+)
 from .sets import argwhere, invert_permutation, unique, unique_rows, unravel_index
 from .signal import dft, stft
 from .sort import argsort, searchsorted, sort
@@ -163,7 +172,7 @@ from .transform import (
     trilu,
 )
 from .trees import count_runs, tree_leaves
-from .windows import sliding_window, strided_set
+from .windows import col2im, sliding_window, strided_set
 
 __all__ = [
     "Op",
@@ -202,6 +211,7 @@ __all__ = [
     "ceil",
     "celu",
     "clip",
+    "col2im",
     "compiler_begin",
     "compiler_end",
     "concat",
@@ -221,6 +231,7 @@ __all__ = [
     "depth_to_space",
     "det",
     "dft",
+    "diagonal",
     "dilate",
     "dilation2d",
     "divide",
@@ -251,6 +262,7 @@ __all__ = [
     "greater_equal",
     "grid_sample",
     "group_norm",
+    "gru",
     "hard_sigmoid",
     "hard_swish",
     "identity",
@@ -273,12 +285,15 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "lp_norm",
+    "lp_pool",
     "lrn",
+    "lstm",
     "matmul",
     "matrix_set_diag",
     "max",
     "max_pool",
     "max_pool_grad",
+    "max_pool_with_indices",
     "maximum",
     "mean",
     "min",
@@ -315,6 +330,7 @@ __all__ = [
     "reverse_sequence",
     "right_shift",
     "rms_norm",
+    "rnn",
     "roi_align",
     "roi_pool",
     "round",
@@ -357,8 +373,8 @@ __all__ = [
     "tile",
     "topk",
     "transpose",
-    "trilu",
     "tree_leaves",
+    "trilu",
     "trunc",
     "uniform",
     "unique",

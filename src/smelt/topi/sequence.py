@@ -10,7 +10,7 @@ from smelt.te.tensor import Tensor
 from .common import agree, axis_of, describe, number, require, same_dtype, tensor
 from .registry import op
 
-__all__ = ["matrix_set_diag", "reverse_sequence", "sequence_mask", "write_sequence"]
+__all__ = ["diagonal", "matrix_set_diag", "reverse_sequence", "sequence_mask", "write_sequence"]
 
 
 def _lengths(x: Tensor, lengths: Tensor, axis: int, name: str) -> None:
@@ -97,6 +97,25 @@ def write_sequence(
         return if_then_else(inside, update[(*i[:along], place, *i[along + 1 :])], x[i])
 
     return tensor(x.shape, body, "write_sequence")
+
+
+def diagonal(x: Tensor, *, axes: tuple[int, int]) -> Tensor:
+    """The elements whose indices along two dimensions are equal.
+
+    Shapes  x with equal extents along both; result x without dimension axes[1]
+    """
+    rank = len(x.shape)
+    first, second = axis_of(axes[0], rank, "axes[0]"), axis_of(axes[1], rank, "axes[1]")
+    require(first != second, f"axes={axes} are one dimension")
+    agree(
+        x.shape[first], x.shape[second], f"x {describe(x.shape)}: dimensions {first} and {second}"
+    )
+    kept = first - (second < first)
+
+    def body(*i: Expr) -> Expr:
+        return x[(*i[:second], i[kept], *i[second:])]
+
+    return tensor((*x.shape[:second], *x.shape[second + 1 :]), body, "diagonal")
 
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")

@@ -8,7 +8,7 @@ from string import ascii_letters
 from . import moves
 from .build import Build
 from .registry import onnx_op
-from .values import Value, product, simplify
+from .values import Value, product
 
 __all__: list[str] = []
 
@@ -17,11 +17,9 @@ __all__: list[str] = []
 def einsum(g: Build, first: Value, *rest: Value, equation: str) -> Value:
     """Operands are joined from left to right; a letter goes when nothing later needs it."""
     terms, out = _terms(g, equation, (first, *rest))
-    (value, have), *others = [
-        _diagonal(g, x, letters) for x, letters in zip((first, *rest), terms, strict=True)
-    ]
-    rest, terms = tuple([x for x, _ in others]), [have, *[t for _, t in others]]
-    for k, (x, letters) in enumerate(zip(rest, terms[1:], strict=True)):
+    operands = [_diagonals(g, x, t) for x, t in zip((first, *rest), terms, strict=True)]
+    value, have = operands[0]
+    for k, (x, letters) in enumerate(operands[1:]):
         later = set(out).union(*terms[k + 2 :])
         value, have = _join(g, value, have, x, letters, later)
     value, have = _summed(g, value, have, set(out))
@@ -58,27 +56,14 @@ def _terms(g: Build, equation: str, xs: Sequence[Value]) -> tuple[list[str], str
     return full, out.replace("...", dots)
 
 
-def _diagonal(g: Build, x: Value, have: str) -> tuple[Value, str]:
-    """Indices that come twice in one operand once: every n + 1st element of n * n is taken."""
-    twice = next((c for c in have if have.count(c) > 1), None)
-    while twice is not None:
-        a, b = [k for k, c in enumerate(have) if c == twice][:2]
-        n = x.shape[a]
-        if n != x.shape[b]:
-            g.malformed(f"the index {twice!r} stands for {n} and {x.shape[b]} elements")
-        others = [k for k in range(x.rank) if k not in (a, b)]
-        x = moves.transpose(g, x, (*others, a, b))
-        flat = moves.reshape(g, x, (*x.shape[:-2], product((n, n))))
-        end, last = product((n, n)), len(others)
-        if isinstance(n, int):
-            x = moves.slice_(g, flat, (last,), (0,), (end,), (n + 1,))
-        else:
-            places = moves.arange(g, 0, n, 1, "int64")
-            step = moves.arange(g, simplify(n + 1), simplify(n + 2), 1, "int64")
-            x = g.call("gather", flat, g.call("multiply", places, step), axis=last)
-        have = "".join([have[k] for k in others]) + twice
-        twice = next((c for c in have if have.count(c) > 1), None)
-    return x, have
+def _diagonals(g: Build, x: Value, letters: str) -> tuple[Value, str]:
+    """An operand whose dimensions all have different letters."""
+    for c in dict.fromkeys(letters):
+        while letters.count(c) > 1:
+            last = letters.rindex(c)
+            x = g.call("diagonal", x, axes=(letters.index(c), last))
+            letters = letters[:last] + letters[last + 1 :]
+    return x, letters
 
 
 def _summed(g: Build, x: Value, have: str, keep: set[str]) -> tuple[Value, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
 
-from . import moves
+from . import dynamic, moves
 from .build import Build
 from .registry import Ints, onnx_op
 from .values import Value
@@ -167,12 +167,6 @@ def where(g: Build, c: Value, a: Value, b: Value) -> Value:
     return g.call("where", c, a, b)
 
 
-@onnx_op("Identity")
-def identity(g: Build, x: Value) -> Value:
-    """The same value."""
-    return x
-
-
 @onnx_op("IsInf", since=10)
 def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Infinities of one sign or both."""
@@ -309,12 +303,16 @@ _REDUCTIONS = {
 }
 
 
+_SAME_OF_ONE = ("sum", "mean", "max", "min", "prod", "reduce_log_sum_exp")
+"""Reductions that give the element itself where there is nothing to reduce."""
+
+
 def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
     """Over no axes, what a reduction does besides (a square, a logarithm) still happens."""
     places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
     if noop and not axes:
         places = ()
-    if not places and target in ("sum", "mean", "max", "min", "prod"):
+    if not places and target in _SAME_OF_ONE:
         return x
     exact = target == "reduce_log_sum_exp" and not dt.is_float(x.dtype)
     data = as_type(g, x, "float64") if exact else x
@@ -416,6 +414,8 @@ def gemm(
 @onnx_op("Range", since=11)
 def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
     """start, start + delta, ... below the limit."""
+    if any(v.known is None for v in (start, limit, delta)):
+        return dynamic.arange(g, start, limit, delta)
     first, last, step = [
         g.scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))
     ]

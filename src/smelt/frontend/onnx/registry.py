@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .read import Graph
+from .read import Graph, Input
 
 __all__ = [
     "Array",
@@ -43,6 +43,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "Array": (np.ndarray,),
     "Graph": (Graph,),
+    "Input": (Input,),
     "Ints": (tuple,),
     "Floats": (tuple,),
     "Strs": (tuple,),
@@ -61,15 +62,20 @@ class Converter:
         self.operands: list[str] = []
         self.required = 0
         self.variadic = False
+        self.rest = ""
+        self.sequences: set[str] = set()
         self.attributes: dict[str, tuple[str, Any]] = {}
         for p in list(inspect.signature(fn).parameters.values())[1:]:
             if p.kind == p.KEYWORD_ONLY:
                 self.attributes[p.name] = (str(p.annotation).removesuffix(" | None"), p.default)
             elif p.kind == p.VAR_POSITIONAL:
                 self.variadic = True
+                self.rest = p.name
             else:
                 self.operands.append(p.name)
                 self.required += p.default is p.empty
+            if "Operand" in str(p.annotation):
+                self.sequences.add(p.name)
 
     def is_of_kind(self, attribute: str, value: Any) -> bool:
         """Whether a value has the type that the attribute is declared with."""
