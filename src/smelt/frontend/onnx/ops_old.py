@@ -140,7 +140,8 @@ def gemm(
     transB: int = 0,
 ) -> Value:
     """alpha A B + beta C; `broadcast` allows a C that is smaller."""
-    return ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    made: Value = ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return made
 
 
 onnx_op("Gemm")(gemm)

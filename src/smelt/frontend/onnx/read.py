@@ -255,8 +255,9 @@ def dtype_of(element: int) -> str | None:
 
 def dtype_named(text: str) -> str | None:
     """Our name of an element type given as a text ("FLOAT"), or None where there is none."""
-    kinds = onnx.TensorProto.DataType
-    return dtype_of(kinds.Value(text.upper())) if text.upper() in kinds else None
+    numbers = dict(onnx.TensorProto.DataType.items())
+    number = numbers.get(text.upper())
+    return None if number is None else dtype_of(number)
 
 
 class _Reader:
