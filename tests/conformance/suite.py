@@ -1,4 +1,7 @@
-"""The cases of the installed onnx package's backend suite: `kind/name`, model, data."""
+"""The cases of the installed onnx package's backend suite: `kind/name`, model, data.
+
+A kind of our own is `opset`: older versions of operators, which the suite no longer has.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,25 @@ import onnx
 from onnx import ModelProto, TypeProto, numpy_helper
 from onnx.backend.test.loader import DATA_DIR, load_model_tests
 
-__all__ = ["KINDS", "Case", "DataSet", "load"]
+from .opsets import expected, older
+
+__all__ = ["KINDS", "OPSET", "Case", "DataSet", "load"]
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
+OPSET = "opset"
 
 DataSet = tuple[list[Any], list[Any]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One model with its data; `made` is what onnx's generator gave, `folder` where files are.
+    """One model with its data, which come from one of four places.
 
-    rtol, atol  the suite's own tolerances
+    rtol, atol  tolerances, the suite's own
+    made        what onnx's generator gave
+    folder      files of model, inputs and results
+    light       a model's file; its inputs are made, its results lie beside it
+    inputs      a model with inputs; another runtime says what its results are
     """
 
     name: str
@@ -33,6 +43,7 @@ class Case:
     made: tuple[ModelProto, Sequence[tuple[Sequence[Any], Sequence[Any]]]] | None = None
     folder: Path | None = None
     light: Path | None = None
+    inputs: tuple[ModelProto, Sequence[Any]] | None = None
 
     def read(self) -> tuple[ModelProto, Iterator[DataSet]]:
         """The model, and inputs and results wanted of each of its runs."""
@@ -42,6 +53,9 @@ class Case:
         if self.light is not None:
             model = onnx.load(self.light)
             return model, iter([(ramps(model), light_results(self.light, model))])
+        if self.inputs is not None:
+            model, given = self.inputs
+            return model, iter([(plain(given), expected(model, plain(given)))])
         assert self.folder is not None
         model = onnx.load(self.folder / "model.onnx")
         sets = (read_set(f, model) for f in sorted(self.folder.glob("test_data_set*")))
@@ -51,6 +65,7 @@ class Case:
 def load() -> dict[str, Case]:
     """Every case that needs no network, by `kind/name`, sorted. Takes seconds: data are made."""
     found = {}
+    generated = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the generators divide by zero on purpose
         for kind in KINDS:
@@ -58,10 +73,14 @@ def load() -> dict[str, Case]:
                 name = f"{kind}/{t.name.removeprefix('test_')}"
                 if t.model is not None and t.data_sets is not None:
                     found[name] = Case(name, t.rtol, t.atol, made=(t.model, t.data_sets))
+                    generated.append((t.model, t.data_sets[0][0]))
                 elif t.model_dir is not None:
                     found[name] = Case(name, t.rtol, t.atol, folder=Path(t.model_dir))
                 elif (light := Path(DATA_DIR, "light", Path(t.url or "").name)).is_file():
                     found[name] = Case(name, t.rtol, t.atol, light=light)
+    for m in older(generated):
+        name = f"{OPSET}/{m.name}"
+        found[name] = Case(name, 1e-3, 1e-6, inputs=(m.proto, m.inputs))
     return dict(sorted(found.items()))
 
 
