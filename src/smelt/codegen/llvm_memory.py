@@ -10,6 +10,7 @@ from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Add, Broadcast, Expr, IntImm, Mul, Ramp, cast, const
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
 
+from .lane_steps import steps_of
 from .llvm_ops import ScalarOps
 from .llvm_types import llvm_type, mem_type
 
@@ -96,13 +97,15 @@ class MemoryOps(ScalarOps):
         if isinstance(index, Ramp):
             if isinstance(index.stride, IntImm) and index.stride.value == 1:
                 return self._vector_load(e.buffer, index.base, index.lanes, scalar)
-            return self._gather(
+            near = self._near(e.buffer, index, scalar)
+            return near or self._gather(
                 e.buffer, [index.base + index.stride * i for i in range(index.lanes)], scalar
             )
         if isinstance(index, Broadcast):
             return self.splat(self._scalar_load(e.buffer, index.value, scalar), scalar, index.lanes)
         if dt.lanes(index.dtype) > 1:
-            return self._gather_vector(e.buffer, index, scalar)
+            near = self._near(e.buffer, index, scalar)
+            return near or self._gather_vector(e.buffer, index, scalar)
         return self._scalar_load(e.buffer, index, scalar)
 
     def _scalar_load(self, buffer: Buffer, index: Expr, scalar: str) -> str:
@@ -143,6 +146,40 @@ class MemoryOps(ScalarOps):
         if scalar == "bool":
             return self.assign(f"trunc {memory} {loaded} to <{lanes} x i1>")
         return loaded
+
+    def _near(self, buffer: Buffer, index: Expr, scalar: str) -> str | None:
+        """Lanes that stand at known distances close together: one load and a shuffle.
+
+        Only the elements that lanes ask for are touched. None where it does not fit.
+        """
+        lanes, size = dt.lanes(index.dtype), dt.bytes_of(scalar)
+        parts = None if size < 4 or self.guard_lanes > 1 else steps_of(index)
+        if parts is None:
+            return None
+        base, steps = parts
+        first = min(steps)
+        picked = [s - first for s in steps]
+        width = 1 << max(picked).bit_length()
+        if not 1 < width <= 2 * lanes:
+            return None
+        if self.guard is not None:
+            self.module.zeros = max(self.module.zeros, width * size)
+        pointer = self._guarded(self.address(buffer, base + first), None)
+        kind = f"<{width} x {mem_type(scalar)}>"
+        if len(set(picked)) == width:
+            loaded = self.assign(f"load {kind}, ptr {pointer}, align {size}")
+        else:
+            mask = ", ".join(f"i1 {int(i in picked)}" for i in range(width))
+            name = f"@llvm.masked.load.v{width}{_suffix(scalar)}.p0"
+            self.module.declare(name, f"declare {kind} {name}(ptr, <{width} x i1>, {kind})")
+            loaded = self.assign(
+                f"call {kind} {name}(ptr align {size} {pointer}, <{width} x i1> <{mask}>, "
+                f"{kind} zeroinitializer)"
+            )
+        order = ", ".join(f"i32 {i}" for i in picked)
+        return self.assign(
+            f"shufflevector {kind} {loaded}, {kind} poison, <{lanes} x i32> <{order}>"
+        )
 
     def _gather(self, buffer: Buffer, indices: list[Expr], scalar: str) -> str:
         """Lanes loaded one by one."""

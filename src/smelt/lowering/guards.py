@@ -146,12 +146,18 @@ class _DropSafe(RangeRewriter):
         return not (free_vars(condition) & self.inside.get(s.buffer, set())) - indices
 
     def _in_bounds(self, e: Expr) -> bool:
+        """Whether every load is, under the conditions of the value itself."""
+        if isinstance(e, Call) and e.op == "if_then_else":
+            condition, then, other = e.args
+            with self.analyzer.assume(condition):
+                inside = self._in_bounds(then)
+            return inside and self._in_bounds(condition) and self._in_bounds(other)
         prove = self.analyzer.can_prove
-        return all(
-            prove(i >= 0) and prove(i < n)
-            for load in loads(e)
-            for i, n in zip(load.indices, load.buffer.shape, strict=True)
-        )
+        if isinstance(e, BufferLoad):
+            for i, n in zip(e.indices, e.buffer.shape, strict=True):
+                if not (prove(i >= 0) and prove(i < n)):
+                    return False
+        return all([self._in_bounds(c) for c in e.children() if isinstance(c, Expr)])
 
 
 def _chain(s: Stmt) -> tuple[list[Expr], BufferStore | None]:

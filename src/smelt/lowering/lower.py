@@ -13,6 +13,7 @@ from .exchange import exchange_gathers
 from .finish import finish
 from .flatten import flatten_buffers
 from .guards import drop_safe_guards, guard_reductions, hoist_guards, tighten_loops
+from .legalize import legalize_narrow
 from .partition import partition_loops
 from .promote import promote_accumulators
 from .simplify import simplify
@@ -27,9 +28,9 @@ LowerPass = Callable[[PrimFunc], PrimFunc]
 LOWER: tuple[LowerPass, ...] = (
     lower_blocks,  # block variables become loop expressions; buffers shrink to what a tile touches
     simplify,  # decided branches and loops of one turn go
+    drop_safe_guards,  # what only protects unused register elements goes
     guard_reductions,  # a guarded operand of a sum becomes a guard of the update
     simplify,
-    drop_safe_guards,  # what only protects unused register elements goes
     hoist_guards,  # conditions leave the loops that they do not mention
     tighten_loops,  # a condition on a loop's own variable becomes its bounds
     partition_loops,  # the middle of a tiled loop runs without the conditions of its edges
@@ -40,6 +41,7 @@ LOWER: tuple[LowerPass, ...] = (
     promote_accumulators,  # what a loop updates again and again stays in a register meanwhile
     collapse_parallel,  # nested parallel loops are shared out together
     exchange_gathers,  # strided copies of neighbouring columns: loads of rows, shuffles
+    legalize_narrow,  # floats and integers of a few bits become bytes and arithmetic on them
     finish,  # fused multiply-adds, cheap divisions
 )
 

@@ -134,7 +134,10 @@ def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: 
 
 def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
     """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
-    axes = sorted(nest.spatial, key=lambda a: (a.size > 1, -guess(a.steps[0]) if a.steps[0] else 0))
+    axes = sorted(
+        nest.spatial,
+        key=lambda a: (a.size > 1, -guess(a.steps[0]) if a.steps[0] is not None else 0),
+    )
     if not axes or nest.info.block.init is None:
         return
     vector = next((a for a in reversed(axes) if _contiguous([a], nest)), axes[-1])

@@ -1,0 +1,249 @@
+"""How gathers, scatters, products and einsums are drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .draw import Draw, Out, Size, Skip, Value, count, fixed, rounded
+from .ops_element import broadcast
+from .ops_move import an_axis, moved
+from .table import draws
+
+__all__ = ["product_of"]
+
+
+def _indices(d: Draw, extent: Size, shape: Any, unique_axis: int | None = None) -> Value:
+    """Positions on an axis, some of them counted from the end."""
+    least = min(extent)
+    low = -least if d.opset >= 11 and d.chance(0.3) else 0
+    kind = d.one("int64", "int64", "int32")
+    if unique_axis is None and d.chance(0.4):
+        return d.leaf(kind, shape, low, least - 1)
+    sizes = [fixed(s) for s in shape]
+    if unique_axis is None:
+        return d.constant(d.numbers.integers(low, least, sizes).astype(kind))
+    if sizes[unique_axis] > least:
+        raise Skip
+    keys = d.numbers.random([*sizes[:unique_axis], least, *sizes[unique_axis + 1 :]])
+    order = np.argsort(keys, axis=unique_axis)
+    found = np.take(order, range(sizes[unique_axis]), axis=unique_axis)
+    return d.constant((found + (low if low else 0)).astype(kind))
+
+
+@draws("Gather", weight=2)
+def _gather(d: Draw, op: str) -> None:
+    x = d.pick(d.types(op), where=lambda v: v.rank > 0)
+    axis = an_axis(d, x.rank)
+    place = axis % x.rank
+    at = _indices(d, x.shape[place], [d.const(d.int(1, 5)) for _ in range(d.int(0, 2))])
+    d.emit(
+        op,
+        [x, at],
+        {"axis": axis},
+        [moved(x, [*x.shape[:place], *at.shape, *x.shape[place + 1 :]])],
+    )
+
+
+@draws("GatherElements", weight=0.8)
+def _gather_elements(d: Draw, op: str) -> None:
+    x = d.pick(d.types(op), where=lambda v: v.rank > 0 and v.static)
+    axis = an_axis(d, x.rank)
+    place = axis % x.rank
+    shape = [
+        d.const(d.int(1, 6))
+        if k == place
+        else d.const(d.int(1, e))
+        if d.chance(0.3)
+        else d.const(e)
+        for k, e in enumerate(x.extents)
+    ]
+    at = _indices(d, x.shape[place], shape)
+    d.emit(op, [x, at], {"axis": axis}, [moved(x, shape)])
+
+
+@draws("GatherND", weight=0.6)
+def _gather_nd(d: Draw, op: str) -> None:
+    x = d.pick(d.types(op), where=lambda v: v.rank > 0 and v.static)
+    batch = d.int(0, x.rank - 1) if d.opset >= 12 and d.chance(0.3) else 0
+    depth = d.int(1, x.rank - batch)
+    front = [*x.extents[:batch], *[d.int(1, 5) for _ in range(d.int(0 if batch else 1, 2))]]
+    columns = [d.numbers.integers(0, x.extents[batch + k], front) for k in range(depth)]
+    at = d.constant(np.stack(columns, -1).astype("int64"))
+    shape = [*d.sizes(*front), *x.shape[batch + depth :]]
+    d.emit(op, [x, at], {"batch_dims": batch} if batch else {}, [moved(x, shape)])
+
+
+@draws("ScatterElements", "Scatter", weight=0.6)
+def _scatter_elements(d: Draw, op: str) -> None:
+    """Places are different unless they are added to."""
+    if (op == "Scatter") != (d.opset < 11):
+        raise Skip
+    x = d.pick(d.types(op), where=lambda v: v.rank > 0 and v.static)
+    axis = an_axis(d, x.rank)
+    place = axis % x.rank
+    reduction = d.one("none", "add", "mul", "max", "min") if d.opset >= 18 else "none"
+    extents = [d.int(1, e) if d.chance(0.5) else e for e in x.extents]
+    at = _indices(d, x.shape[place], d.sizes(*extents), place if reduction != "add" else None)
+    shape = at.shape
+    u = d.pick(x.dtype, where=lambda v: v.shape == shape, shape=lambda: shape)
+    attrs: dict[str, Any] = {"axis": axis}
+    out = _scattered(x, u, reduction, extents[place])
+    if reduction != "none":
+        attrs["reduction"] = reduction
+    d.emit(op, [x, at, u], attrs, [out])
+
+
+def _scattered(x: Value, u: Value, reduction: str, n: int) -> Out:
+    lo, hi, err, step = min(x.lo, u.lo), max(x.hi, u.hi), max(x.err, u.err), min(x.step, u.step)
+    if reduction == "add":
+        lo, hi = x.lo + min(n * u.lo, 0), x.hi + max(n * u.hi, 0)
+        lo, hi, err, step = rounded(x.dtype, lo, hi, x.err + n * u.err, step, n + 2)
+    elif reduction == "mul":
+        ends = [a * b for a in (x.lo, x.hi) for b in (u.lo, u.hi)] + [x.lo, x.hi]
+        err = x.err * max(u.top, 1) + u.err * x.top
+        step = x.step * u.step if u.step <= 1 else x.step
+        lo, hi, err, step = rounded(x.dtype, min(ends), max(ends), err, step)
+    return Out(x.dtype, x.shape, lo, hi, err, step)
+
+
+@draws("ScatterND", weight=0.6)
+def _scatter_nd(d: Draw, op: str) -> None:
+    x = d.pick(d.types(op), where=lambda v: v.rank > 0 and v.static)
+    depth = d.int(1, x.rank)
+    places = math.prod(x.extents[:depth])
+    n = d.int(1, min(places, 6))
+    reduction = "none"
+    if d.opset >= 16 and d.chance(0.6):
+        reduction = d.one("add", "mul", *(("max", "min") if d.opset >= 18 else ()))
+    flat = d.numbers.choice(places, n, replace=reduction == "add")
+    at = d.constant(np.stack(np.unravel_index(flat, x.extents[:depth]), -1).astype("int64"))
+    shape = (d.const(n), *x.shape[depth:])
+    u = d.pick(x.dtype, where=lambda v: v.shape == shape, shape=lambda: shape)
+    attrs = {"reduction": reduction} if reduction != "none" else {}
+    d.emit(op, [x, at, u], attrs, [_scattered(x, u, reduction, n)])
+
+
+@draws("OneHot", weight=0.4)
+def _one_hot(d: Draw, op: str) -> None:
+    depth = d.int(1, 7)
+    x = d.pick(d.types(op) & {"int64", "int32"}, lo=0 if d.opset < 11 else -depth, hi=depth - 1)
+    axis = d.int(-1, x.rank)
+    place = x.rank if axis == -1 else axis
+    kind = d.one("float32", "int64", "float32")
+    values = d.constant(np.array([d.int(-2, 2), d.int(-2, 2)], kind))
+    shape = [*x.shape[:place], d.const(depth), *x.shape[place:]]
+    size = d.scalar(depth, d.one("int64", x.dtype))
+    d.emit(op, [x, size, values], {"axis": axis}, [Out(kind, shape, values.lo, values.hi, 0, 1)])
+
+
+# ---------------------------------------------------------------------------------------- products
+
+
+def product_of(a: Value, b: Value, n: int, ulps: float = 2) -> Any:
+    """(lo, hi, err, step) of a sum of n products."""
+    top = n * a.top * b.top
+    err = n * (a.err * b.top + b.err * a.top + a.err * b.err)
+    lo = 0.0 if a.lo >= 0 and b.lo >= 0 else -top
+    return rounded(a.dtype, lo, top, err, a.step * b.step, n + ulps)
+
+
+@draws("MatMul", weight=2.5)
+def _matmul(d: Draw, op: str) -> None:
+    a = d.pick(d.types(op), where=lambda v: v.rank > 0, shape=lambda: d.shape(d.int(1, 4)))
+    inner = a.shape[-1]
+    rank = d.rng.choice((1, 2, 2, 2, 3, 4))
+    front = [s if d.chance(0.7) else d.const(1) for s in a.shape[:-2]][-(rank - 2) :]
+    if rank <= 2 or len(front) < rank - 2:
+        front = []
+
+    def fits(v: Value) -> bool:
+        if not v.rank or v.shape[-2 if v.rank > 1 else 0] != inner:
+            return False
+        try:
+            broadcast(a.shape[:-2], v.shape[:-2])
+        except Skip:
+            return False
+        return True
+
+    def shape() -> list[Size]:
+        return [inner] if rank == 1 else [*front, inner, d.const(d.int(1, 17))]
+
+    b = d.pick(a.dtype, fits, shape)
+    rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
+    result = [*broadcast(a.shape[:-2], b.shape[:-2]), *rows, *columns]
+    d.emit(op, [a, b], {}, [Out(a.dtype, result, *product_of(a, b, max(inner)))])
+
+
+@draws("Gemm", weight=1.2)
+def _gemm(d: Draw, op: str) -> None:
+    a = d.pick(d.types(op), where=lambda v: v.rank == 2, shape=lambda: d.shape(2))
+    ta, tb = d.int(0, 1), d.int(0, 1)
+    rows, inner = a.shape[::-1] if ta else a.shape
+    columns = d.const(d.int(1, 17))
+    b = d.leaf(a.dtype, (columns, inner) if tb else (inner, columns))
+    attrs: dict[str, Any] = {n: 1 for n, on in (("transA", ta), ("transB", tb)) if on}
+    lo, hi, err, step = product_of(a, b, max(inner))
+    alpha = beta = 1.0
+    if d.chance(0.4) and a.is_float:
+        alpha = attrs["alpha"] = d.int(1, 8) / 4
+    operands: list[Value | None] = [a, b]
+    lo, hi, err, step = lo * alpha, hi * alpha, err * alpha, step / 4
+    if d.opset < 11 or d.chance(0.6):
+        c = d.leaf(
+            a.dtype,
+            d.rng.choice(
+                ((columns,), (d.const(1), columns), (rows, columns), (), (rows, d.const(1)))
+            ),
+        )
+        operands.append(c)
+        if d.chance(0.4) and a.is_float:
+            beta = attrs["beta"] = d.int(1, 8) / 4
+        lo, hi, err = lo + beta * min(c.lo, 0), hi + beta * max(c.hi, 0), err + beta * c.err
+        step = min(step, c.step / 4)
+    out = rounded(a.dtype, lo, hi, err, step, 4 * (err > 0 or not step))
+    if a.dtype == "float64" and alpha * beta != 1:
+        out = (*out[:2], out[2] + 1e-12, 0.0)
+    d.emit(op, operands, attrs, [Out(a.dtype, (rows, columns), *out)])
+
+
+@draws("Einsum", weight=0.8)
+def _einsum(d: Draw, op: str) -> None:
+    a = d.pick(d.types(op), where=lambda v: 0 < v.rank <= 4)
+    letters = d.rng.sample("abcdefgh", 8)
+    left = letters[: a.rank]
+    size = dict(zip(left, a.shape, strict=True))
+    right: list[str] = []
+    operands = [a]
+    if d.chance(0.8):
+        shared = [c for c in left if d.chance(0.5)]
+        new = letters[a.rank : a.rank + d.int(0, 2)]
+        for c in new:
+            size[c] = d.const(d.int(1, 6))
+        right = d.rng.sample([*shared, *new], len(shared) + len(new))
+        operands.append(d.leaf(a.dtype, [size[c] for c in right]))
+    every = list(dict.fromkeys([*left, *right]))
+    out = [c for c in every if d.chance(0.6)]
+    d.rng.shuffle(out)
+    n = count([size[c] for c in every if c not in out])
+    equation = ",".join("".join(t) for t in (left, right)[: len(operands)]) + "->" + "".join(out)
+    if len(operands) == 1:
+        found = rounded(a.dtype, min(n * a.lo, a.lo), max(n * a.hi, a.hi), n * a.err, a.step, n + 2)
+    else:
+        found = product_of(a, operands[1], n, 8)
+    result = Out(a.dtype, [size[c] for c in out], *found)
+    d.emit(op, operands, {"equation": equation}, [result])
+
+
+@draws("MatMulInteger", weight=0.4)
+def _matmul_integer(d: Draw, op: str) -> None:
+    kinds = ("uint8", "int8")
+    a = d.leaf(d.rng.choice(kinds), d.shape(d.int(2, 3)), 0, 100)
+    b = d.leaf(d.rng.choice(kinds), (a.shape[-1], d.const(d.int(1, 9))), 0, 100)
+    operands: list[Value | None] = [a, b]
+    if d.chance(0.6):
+        operands += [d.scalar(d.int(0, 9), a.dtype), d.scalar(d.int(0, 9), b.dtype)]
+    top = max(a.shape[-1]) * 120.0 * 120.0
+    d.emit(op, operands, {}, [Out("int32", (*a.shape[:-1], b.shape[-1]), -top, top, 0, 1)])

@@ -1,0 +1,61 @@
+"""What a case's results ought to be: by onnxruntime, or else by the reference of the onnx package."""
+
+from __future__ import annotations
+
+import onnx
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
+
+from .case import Array, Case, numpy_type
+
+__all__ = ["NoOracle", "expected"]
+
+
+class NoOracle(Exception):  # noqa: N818
+    """Neither can run the graph."""
+
+
+def expected(case: Case) -> tuple[str, list[list[Array]]]:
+    """Who says so, and the results of each run."""
+    model = case.model()
+    try:
+        return "onnxruntime", by_onnxruntime(model, case)
+    except Exception as e:
+        first = e
+    try:
+        return "onnx.reference", by_reference(model, case)
+    except Exception as e:
+        raise NoOracle(f"onnxruntime: {str(first)[:300]}; reference: {str(e)[:300]}") from e
+
+
+def by_onnxruntime(model: onnx.ModelProto, case: Case) -> list[list[Array]]:
+    """All optimisations off, one thread."""
+    if any(a.dtype.name not in _NATIVE for f in case.feeds for a in f.values()):
+        raise NoOracle("a type that onnxruntime's Python interface lacks")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return [list(session.run(None, feed)) for feed in case.feeds]
+
+
+def by_reference(model: onnx.ModelProto, case: Case) -> list[list[Array]]:
+    """The evaluator of the onnx package, its results in the types that they are declared with."""
+    evaluator = ReferenceEvaluator(model)
+    found = []
+    for feed in case.feeds:
+        results = evaluator.run(None, feed)
+        for name, a in zip(case.graph.results, results, strict=True):
+            if a.dtype != numpy_type(case.dtypes[name]):
+                raise NoOracle(f"{name} is {a.dtype}, not {case.dtypes[name]}")
+        found.append(list(results))
+    return found
+
+
+_NATIVE = {
+    "float16", "float32", "float64", "bool", "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64",
+}  # fmt: skip
