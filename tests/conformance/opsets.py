@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import ModelProto, TypeProto, helper
+from onnx import AttributeProto, ModelProto, TypeProto, helper
 from onnx.defs import OpSchema, get_all_schemas_with_history
 from onnx.reference import ReferenceEvaluator
 
@@ -70,7 +70,7 @@ def allows(schema: OpSchema, m: ModelProto) -> bool:
     (node,) = m.graph.node
     given = {a.name: a for a in node.attribute}
     known = schema.attributes
-    if any(n not in known or known[n].type != OpSchema.AttrType(a.type) for n, a in given.items()):
+    if any(n not in known or str(known[n].type) != kind_text(a) for n, a in given.items()):
         return False
     if node.domain or any(a.required and n not in given for n, a in known.items()):
         return False
@@ -85,6 +85,11 @@ def allows(schema: OpSchema, m: ModelProto) -> bool:
         for formal, names in operands
         for n, name in enumerate(names)
     )
+
+
+def kind_text(a: AttributeProto) -> str:
+    """The kind of an attribute as schemas write it: AttrType.INTS."""
+    return f"AttrType.{AttributeProto.AttributeType.Name(a.type)}"
 
 
 def type_text(t: TypeProto) -> str:
