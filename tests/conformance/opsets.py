@@ -17,7 +17,7 @@ from onnx import AttributeProto, ModelProto, TypeProto, helper
 from onnx.defs import OpSchema, get_all_schemas_with_history
 from onnx.reference import ReferenceEvaluator
 
-__all__ = ["Model", "expected", "older"]
+__all__ = ["OLDEST", "Model", "expected", "older"]
 
 OLDEST = 7
 IR_VERSION = 8
