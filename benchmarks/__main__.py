@@ -3,11 +3,13 @@
 from benchmarks import (
     agreement,
     compile_time,
+    dynamic,
     graph_level,
     intrinsics,
     kernels,
     models,
     peak,
+    real_models,
     tensor_level,
     zoo,
 )
@@ -24,6 +26,8 @@ def main() -> None:
     write("graph_level", graph_level.measure(folder))
     write("compile_time", compile_time.measure(folder))
     write("zoo", zoo.measure(folder))
+    write("real_models", real_models.measure())
+    write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
     write("agreement", agreement.measure([folder]))
 
 

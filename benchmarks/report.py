@@ -17,6 +17,8 @@ HERE = Path(__file__).resolve().parent
 # In the order of the page; each module has `section(results)`.
 SECTIONS = {
     "zoo": "Models, against onnxruntime",
+    "real_models": "More models, against onnxruntime",
+    "dynamic": "Symbolic sizes, against builds for one size",
     "agreement": "Agreement with onnxruntime",
     "kernels": "Kernels, as shares of the machine's multiply-add limit",
     "intrinsics": "Instructions against plain code",

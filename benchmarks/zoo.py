@@ -6,7 +6,7 @@ Every (model, threads) has a process of its own, in which both run in turns.
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,9 @@ from benchmarks import models
 from benchmarks.processes import Foreign, give_back, worker
 from benchmarks.report import Results, table, write
 from smelt.cli.peer import Peer
-from smelt.cli.results import arrays, largest_error
+from smelt.cli.results import Array, arrays, largest_error
 from smelt.cli.timing import interleave, summary
+from smelt.runtime import Executable
 
 THREADS = (1, 2)
 SECONDS = 6.0  # for both together
@@ -31,15 +32,20 @@ def time_model(path: Path, threads: int) -> Results:
     start = time.perf_counter()
     exe = smelt.compile(str(path), options=smelt.Options(threads=threads))
     compile_s = time.perf_counter() - start
+    return {"compile_s": compile_s, **beside(exe, Peer(str(path), threads), feeds)}
+
+
+def beside(
+    exe: Executable, peer: Peer, feeds: Mapping[str, Array], seconds: float = SECONDS
+) -> Results:
+    """A compiled model and the peer's in turns for some seconds."""
     inputs = [feeds[tensor.name] for tensor in exe.inputs]
-    peer = Peer(str(path), threads)
     feeds = {name: feeds[name] for name in peer.inputs}
     error = largest_error(arrays(exe(*inputs)), peer(feeds))
     foreign = Foreign()
-    ours, theirs = interleave([lambda: exe(*inputs), lambda: peer(feeds)], SECONDS)
+    ours, theirs = interleave([lambda: exe(*inputs), lambda: peer(feeds)], seconds)
     a, b = summary(ours), summary(theirs)
     return {
-        "compile_s": compile_s,
         "error": error,
         "smelt": a,
         "onnxruntime": b,
@@ -65,21 +71,21 @@ def measure(folder: Path, say: Callable[[str], object] = print) -> Results:
 
 def section(results: Results) -> str:
     """The results as markdown."""
-    lines, ratios = [], {threads: [0.0][:0] for threads in THREADS}
+    lines: list[list[str]] = []
+    ratios: dict[int, list[float]] = {}
     for r in results["rows"]:
         name = f"{r['model']}, {r['threads']}"
         if "ratio" not in r:
             lines.append([name, "–", "–", "–", r["error"]])
             continue
-        ratios[r["threads"]].append(r["ratio"])
+        ratios.setdefault(r["threads"], []).append(r["ratio"])
         medians = [f"{r[who]['median_ms']:.3f}" for who in ("smelt", "onnxruntime")]
         noise = " ~" if r["foreign_cores"] > NOISY else ""
         lines.append([name, *medians, f"{r['ratio']:.2f}{noise}", f"{r['error']:.1e}"])
-    for threads, values in ratios.items():
-        if values:
-            mean = statistics.geometric_mean(values)
-            name = f"geometric mean of {len(values)}, {threads}"
-            lines.append([name, "", "", f"**{mean:.2f}**", ""])
+    for threads, values in sorted(ratios.items()):
+        mean = statistics.geometric_mean(values)
+        name = f"geometric mean of {len(values)}, {threads}"
+        lines.append([name, "", "", f"**{mean:.2f}**", ""])
     heading = ["model, threads", "smelt, ms", "onnxruntime, ms", "ratio", "error"]
     note = "Error: max abs(a - b) / max abs(b) over the outputs. ~: other work disturbed the row."
     return table(heading, lines) + "\n\n" + note

@@ -49,7 +49,15 @@ const char *smelt_dtype_name(int32_t dtype) {
     case SMELT_FLOAT64: return "float64";
     case SMELT_BFLOAT16: return "bfloat16";
     case SMELT_FLOAT8_E4M3FN: return "float8_e4m3fn";
+    case SMELT_FLOAT8_E4M3FNUZ: return "float8_e4m3fnuz";
     case SMELT_FLOAT8_E5M2: return "float8_e5m2";
+    case SMELT_FLOAT8_E5M2FNUZ: return "float8_e5m2fnuz";
+    case SMELT_FLOAT8_E8M0FNU: return "float8_e8m0fnu";
+    case SMELT_FLOAT4_E2M1FN: return "float4_e2m1fn";
+    case SMELT_INT4: return "int4";
+    case SMELT_UINT4: return "uint4";
+    case SMELT_INT2: return "int2";
+    case SMELT_UINT2: return "uint2";
     case SMELT_COMPLEX64: return "complex64";
     case SMELT_COMPLEX128: return "complex128";
     default: return "unknown dtype";

@@ -37,7 +37,8 @@ enum smelt_status {
     SMELT_UNSUPPORTED = 10   /* the model needs something that this runtime does not have */
 };
 
-/* An element type is DLPack's type code and a width: float32 is SMELT_DTYPE(2, 32). */
+/* An element type is DLPack's type code and a width: float32 is SMELT_DTYPE(2, 32). An element of
+ * fewer than 8 bits takes a byte, in which its bits are the low ones and the others 0. */
 #define SMELT_DTYPE(code, bits) (((code) << 8) | (bits))
 enum smelt_dtype {
     SMELT_BOOL = SMELT_DTYPE(6, 8),
@@ -54,7 +55,15 @@ enum smelt_dtype {
     SMELT_FLOAT64 = SMELT_DTYPE(2, 64),
     SMELT_BFLOAT16 = SMELT_DTYPE(4, 16),
     SMELT_FLOAT8_E4M3FN = SMELT_DTYPE(10, 8),
+    SMELT_FLOAT8_E4M3FNUZ = SMELT_DTYPE(11, 8),
     SMELT_FLOAT8_E5M2 = SMELT_DTYPE(12, 8),
+    SMELT_FLOAT8_E5M2FNUZ = SMELT_DTYPE(13, 8),
+    SMELT_FLOAT8_E8M0FNU = SMELT_DTYPE(14, 8),
+    SMELT_FLOAT4_E2M1FN = SMELT_DTYPE(17, 4),
+    SMELT_INT4 = SMELT_DTYPE(0, 4),
+    SMELT_UINT4 = SMELT_DTYPE(1, 4),
+    SMELT_INT2 = SMELT_DTYPE(0, 2),
+    SMELT_UINT2 = SMELT_DTYPE(1, 2),
     SMELT_COMPLEX64 = SMELT_DTYPE(5, 64),
     SMELT_COMPLEX128 = SMELT_DTYPE(5, 128)
 };

@@ -18,7 +18,8 @@ from tests.bad_input.conftest import message, tiny
 
 
 def compile_for(target: Any) -> Executable:
-    return smelt.compile(tiny(), target, options=smelt.Options(cache_dir=""))
+    made: Executable = smelt.compile(tiny(), target, options=smelt.Options(cache_dir=""))
+    return made
 
 
 def test_unknown_kinds() -> None:
@@ -100,7 +101,8 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cached(folder: Path) -> Executable:
-    return smelt.compile(tiny(), options=smelt.Options(cache_dir=str(folder)))
+    made: Executable = smelt.compile(tiny(), options=smelt.Options(cache_dir=str(folder)))
+    return made
 
 
 CURES = "name another one (SMELT_CACHE_DIR), or compile without a cache (SMELT_CACHE=0)"

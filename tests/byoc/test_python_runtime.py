@@ -350,8 +350,9 @@ def test_an_exception_reaches_the_caller() -> None:
 
     use(load)
     mod = affine()
-    exe = smelt.compile(mod)
-    for run in (lambda: exe(X), lambda: exe.bind(X)(), lambda: exe.bind(X).time(3)):
+    exe: Any = smelt.compile(mod)
+    calls: list[Any] = [lambda: exe(X), lambda: exe.bind(X)(), lambda: exe.bind(X).time(3)]
+    for run in calls:
         with pytest.raises(Odd, match=r"2.0 is too much") as caught:
             run()
         note = f"raised by the external function {SYMBOL} of the back end 'mine'"

@@ -227,6 +227,9 @@ PRODUCTS = [
     case("Einsum", X, random(4), equation="bij,j"),
     case("Einsum", X, random(3, 5), random(5, 2), equation="bij,ik,kl->bl"),
     case("Einsum", random(3), random(4), equation="i,j->ij"),
+    case("Einsum", random(2, 3, 3), equation="...ii->...i"),
+    case("Einsum", random(3, 3), equation="ii"),
+    case("Einsum", random(3, 2, 3, 3), random(2, 3), equation="iaii,ai->a"),
 ]
 
 IMAGES = [

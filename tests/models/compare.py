@@ -20,7 +20,9 @@ TOLERANCE = 1e-4  # of max |a - b| / max |b|, per output
 def compiled(
     model: onnx.ModelProto, cache: str, threads: int | None = None, target: str | None = None
 ) -> Executable:
-    return smelt.compile(model, target, options=smelt.Options(threads=threads, cache_dir=cache))
+    options = smelt.Options(threads=threads, cache_dir=cache)
+    made: Executable = smelt.compile(model, target, options=options)
+    return made
 
 
 def run(exe: Executable, feeds: Feeds) -> list[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,28 +61,40 @@ class Net:
         self,
         x: str,
         io: tuple[int, int],
-        side: int | tuple[int, int],
-        stride: int = 1,
+        side: int | tuple[int, ...],
+        stride: int | Sequence[int] = 1,
         *,
         groups: int = 1,
+        dilation: int = 1,
         pads: Sequence[int] | None = None,
         bias: bool = True,
     ) -> str:
-        h, w = (side, side) if isinstance(side, int) else side
+        """A number as `side` means a square; otherwise there are as many dimensions as sides."""
+        sides = (side, side) if isinstance(side, int) else side
         i, o = io
-        operands = [self.he((o, i // groups, h, w), i // groups * h * w)]
+        operands = [self.he((o, i // groups, *sides), i // groups * math.prod(sides))]
         if bias:
             operands.append(self.normal((o,), 0.1))
-        around = list(pads) if pads is not None else [h // 2, w // 2, h // 2, w // 2]
+        around = list(pads) if pads is not None else [s // 2 * dilation for s in sides] * 2
         return self.op(
             "Conv",
             x,
             *operands,
-            kernel_shape=[h, w],
-            strides=[stride, stride],
+            kernel_shape=list(sides),
+            strides=[stride] * len(sides) if isinstance(stride, int) else list(stride),
+            dilations=[dilation] * len(sides),
             pads=around,
             group=groups,
         )
+
+    def conv_transpose(
+        self, x: str, io: tuple[int, int], side: int, stride: int, pad: int = 0
+    ) -> str:
+        """Every result has about (side / stride)^2 terms an input channel."""
+        i, o = io
+        w = self.he((i, o, side, side), i * max(1, side // stride) ** 2)
+        sizes = {"kernel_shape": [side] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+        return self.op("ConvTranspose", x, w, self.normal((o,), 0.1), **sizes)
 
     def batch_norm(self, x: str, channels: int, square: float = 2.0) -> str:
         """`square` is about what the mean square of x's elements is."""
@@ -94,8 +107,17 @@ class Net:
         ]
         return self.op("BatchNormalization", x, *map(self.const, parameters), epsilon=1e-5)
 
-    def conv_norm(self, x: str, io: tuple[int, int], side: int, stride: int = 1, **kw: Any) -> str:
-        return self.batch_norm(self.conv(x, io, side, stride, bias=False, **kw), io[1])
+    def conv_norm(
+        self,
+        x: str,
+        io: tuple[int, int],
+        side: int | tuple[int, ...],
+        stride: int | Sequence[int] = 1,
+        square: float = 2.0,
+        **kw: Any,
+    ) -> str:
+        """A larger `square` than 2 makes a quieter branch: sums over many blocks stay sane."""
+        return self.batch_norm(self.conv(x, io, side, stride, bias=False, **kw), io[1], square)
 
     def dense(self, x: str, io: tuple[int, int], gain: float = 1.0) -> str:
         """x @ w + b over the last dimension."""
@@ -113,6 +135,15 @@ class Net:
     def layer_norm(self, x: str, width: int) -> str:
         scale = self.const(self.random.uniform(0.7, 1.3, width))
         return self.op("LayerNormalization", x, scale, self.normal((width,), 0.1), axis=-1)
+
+    def silu(self, x: str) -> str:
+        return self.op("Mul", x, self.op("Sigmoid", x))
+
+    def permute(self, x: str, *order: int) -> str:
+        return self.op("Transpose", x, perm=list(order))
+
+    def cut(self, x: str, start: int, stop: int, axis: int) -> str:
+        return self.op("Slice", x, self.ints(start), self.ints(stop), self.ints(axis))
 
     def reshape(self, x: str, *shape: int) -> str:
         return self.op("Reshape", x, self.ints(*shape))

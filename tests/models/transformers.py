@@ -37,21 +37,30 @@ def composed_norm(net: Net, x: str) -> str:
     return net.op("Add", y, net.normal((WIDTH,), 0.1))
 
 
-def heads(net: Net, x: str, count: int = HEADS) -> str:
+def heads(net: Net, x: str, count: int = HEADS, depth: int = DEPTH) -> str:
     """[n, t, count * depth] as [n, count, t, depth]."""
-    x = net.reshape(x, 0, -1, count, DEPTH)
+    x = net.reshape(x, 0, -1, count, depth)
     return net.op("Transpose", x, perm=[0, 2, 1, 3])
 
 
-def attend(net: Net, q: str, k: str, v: str, mask: str | None = None) -> str:
+def attend(
+    net: Net,
+    q: str,
+    k: str,
+    v: str,
+    mask: str | None = None,
+    width: int = WIDTH,
+    scale: float = float(np.sqrt(DEPTH)),
+) -> str:
     """Of [n, heads, t, depth] each; the result is [n, t, width] again."""
     scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
-    scores = net.op("Div", scores, net.const(np.sqrt(DEPTH)))
+    if scale != 1.0:
+        scores = net.op("Div", scores, net.const(scale))
     if mask is not None:
         scores = net.op("Add", scores, mask)
     y = net.op("MatMul", net.op("Softmax", scores, axis=-1), v)
     y = net.op("Transpose", y, perm=[0, 2, 1, 3])
-    return net.reshape(y, 0, -1, WIDTH)
+    return net.reshape(y, 0, -1, width)
 
 
 def vit(batch: Dim) -> onnx.ModelProto:

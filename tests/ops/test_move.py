@@ -152,7 +152,19 @@ def test_blocks_of_pixels() -> None:
             mode=mode,
             symbolic={0: {0: "n", 2: "m"}},
         ).check()
-    Case("space_to_depth", data((2, 3, 4, 6)), block=2, symbolic={0: {0: "n", 3: "m"}}).check()
+        Case(
+            "space_to_depth",
+            data((2, 3, 4, 6)),
+            block=2,
+            mode=mode,
+            symbolic={0: {0: "n", 3: "m"}},
+        ).check()
+
+
+def test_diagonals() -> None:
+    Case("diagonal", data((3, 3)), axes=(0, 1)).check()
+    Case("diagonal", data((2, 4, 3, 4)), axes=(1, -1)).check()
+    Case("diagonal", data((4, 3, 2, 4)), axes=(3, 0), symbolic={0: {0: "n", 3: "n"}}).check()
 
 
 def test_triangles() -> None:

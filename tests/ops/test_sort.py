@@ -200,6 +200,9 @@ TEXTS: list[tuple[Case, str]] = [
      "sequence_mask: axis=2; legal: 0, 1"),
     (Case("reverse_sequence", data((2, 3)), np.array([1, 2]), seq_axis=0),
      "reverse_sequence: seq_axis=0 and batch_axis=0 are one dimension"),
+    (Case("diagonal", data((2, 3)), axes=(0, 1)),
+     "diagonal: x [2, 3]: dimensions 0 and 1; got 2 and 3"),
+    (Case("diagonal", data((2, 2)), axes=(1, -1)), "diagonal: axes=(1, -1) are one dimension"),
 ]  # fmt: skip
 
 

@@ -44,12 +44,7 @@ def type_bounds(dtype: str) -> Bounds:
     base = dt.scalar(dtype)
     if base in INTS or not (dt.is_int(base) or base == "bool"):
         return None, None
-    if base == "bool":
-        return 0, 1
-    bits = 4 if base.endswith("int4") else dt.bits(base)
-    if dt.kind(base) == "uint":
-        return 0, (1 << bits) - 1
-    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return dt.limits(base)
 
 
 def intersect(a: Bounds, b: Bounds) -> Bounds:
@@ -264,19 +259,9 @@ def _cast(cx: Context, e: Cast) -> Bounds:
 
 def fits(b: Bounds, dtype: str) -> bool:
     """Whether every value within the bounds can be stored in the type."""
-    if dt.kind(dtype) not in ("int", "uint"):
-        return (
-            dt.kind(dtype) == "bool"
-            and b[0] is not None
-            and b[1] is not None
-            and 0 <= b[0] <= b[1] <= 1
-        )
-    bits = 4 if dt.scalar(dtype).endswith("int4") else dt.bits(dtype)
-    low, high = (
-        (0, (1 << bits) - 1)
-        if dt.kind(dtype) == "uint"
-        else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-    )
+    if dt.kind(dtype) not in ("int", "uint", "bool"):
+        return False
+    low, high = dt.limits(dtype)
     return b[0] is not None and b[1] is not None and low <= b[0] and b[1] <= high
 
 

@@ -282,7 +282,7 @@ def _bits(cx: Context, e: Call) -> Poly | None:
     if e.op == "bitwise_and":
         size = count.const + 1
         return cx.poly(FloorMod(x, IntImm(e.dtype, size))) if size & (size - 1) == 0 else None
-    if count.const >= dt.bits(e.dtype) - 1:
+    if count.const >= dt.width(e.dtype) - 1:
         return None
     size = 1 << count.const
     return cx.poly((Mul if e.op == "shift_left" else FloorDiv)(x, IntImm(e.dtype, size)))

@@ -47,9 +47,15 @@ def load(
         return loaded
     options = smelt.Options() if threads is None else smelt.Options(threads=threads)
     with progress() as report:
-        return smelt.compile(
+        made = smelt.compile(
             model, target, shapes=read_shapes(shapes) or None, options=options, progress=report
         )
+    if not isinstance(made, Executable):
+        raise UsageError(
+            f"{model} decides while it runs, or its form depends on its inputs; the command line "
+            "runs models of one form so far: use smelt.compile in Python"
+        )
+    return made
 
 
 def random_inputs(tensors: Sequence[TensorInfo], seed: int = 0) -> list[Array]:

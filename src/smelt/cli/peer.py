@@ -15,8 +15,11 @@ def installed() -> bool:
 class Peer:
     """An onnxruntime session on the CPU."""
 
-    def __init__(self, model: str | bytes, threads: int) -> None:
-        """Load a model file, or the bytes of one; the session uses `threads` cores."""
+    def __init__(self, model: str | bytes, threads: int, spins: bool = True) -> None:
+        """Load a model file, or the bytes of one; the session uses `threads` cores.
+
+        spins  whether its threads keep their cores busy between calls
+        """
         if not installed():
             raise UsageError("onnxruntime is not installed: pip install onnxruntime")
         import onnxruntime  # noqa: PLC0415  (optional)
@@ -25,6 +28,8 @@ class Peer:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        if not spins:
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session = onnxruntime.InferenceSession(
                 model, options, providers=["CPUExecutionProvider"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Add, Broadcast, Expr, IntImm, Mul, Ramp, cast, const
-from smelt.ir.node import Node
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore
 
+from .lane_steps import steps_of
 from .llvm_ops import ScalarOps
 from .llvm_types import llvm_type, mem_type
 
@@ -17,7 +18,10 @@ __all__ = ["MemoryOps", "Scope"]
 
 
 class Scope:
-    """Straight-line code under construction, and the values known in it."""
+    """Straight-line code under construction, and the values known in it.
+
+    loads  values that depend on memory: an expression, and what else they depend on
+    """
 
     __slots__ = ("lines", "loads", "values")
 
@@ -25,7 +29,7 @@ class Scope:
         """An empty scope."""
         self.lines: list[str] = []
         self.values: dict[object, str] = {}
-        self.loads: dict[object, str] = {}
+        self.loads: dict[tuple[Expr, *tuple[object, ...]], str] = {}
 
 
 class MemoryOps(ScalarOps):
@@ -38,6 +42,7 @@ class MemoryOps(ScalarOps):
     line: Callable[..., None]
     fresh: Callable[..., str]
     depth: Callable[[Expr], int]
+    buffers_read: dict[Expr, frozenset[Buffer]]
     _has_load: Callable[[Expr], bool]
 
     @property
@@ -60,8 +65,8 @@ class MemoryOps(ScalarOps):
         for d in sorted(steps):
             at = max(at, d)
             loaded = self._has_load(steps[d])
-            key: tuple[object, ...] = ("gep", pointer, steps[d], self.guard if loaded else None)
-            known = self.scope.loads if loaded else self.scopes[at].values
+            key = (steps[d], pointer, self.guard if loaded else None)
+            known: dict[Any, str] = self.scope.loads if loaded else self.scopes[at].values
             found = known.get(key)
             if found is None:
                 offset = self.value(steps[d])
@@ -70,10 +75,10 @@ class MemoryOps(ScalarOps):
                 )
             pointer = found
         if constant:
-            key = ("gep", pointer, constant)
-            found = self.scope.values.get(key)
+            place = (pointer, constant)
+            found = self.scope.values.get(place)
             if found is None:
-                found = self.scope.values[key] = self.assign(
+                found = self.scope.values[place] = self.assign(
                     f"getelementptr inbounds {element}, ptr {pointer}, i64 {constant}"
                 )
             pointer = found
@@ -92,13 +97,15 @@ class MemoryOps(ScalarOps):
         if isinstance(index, Ramp):
             if isinstance(index.stride, IntImm) and index.stride.value == 1:
                 return self._vector_load(e.buffer, index.base, index.lanes, scalar)
-            return self._gather(
+            near = self._near(e.buffer, index, scalar)
+            return near or self._gather(
                 e.buffer, [index.base + index.stride * i for i in range(index.lanes)], scalar
             )
         if isinstance(index, Broadcast):
             return self.splat(self._scalar_load(e.buffer, index.value, scalar), scalar, index.lanes)
         if dt.lanes(index.dtype) > 1:
-            return self._gather_vector(e.buffer, index, scalar)
+            near = self._near(e.buffer, index, scalar)
+            return near or self._gather_vector(e.buffer, index, scalar)
         return self._scalar_load(e.buffer, index, scalar)
 
     def _scalar_load(self, buffer: Buffer, index: Expr, scalar: str) -> str:
@@ -139,6 +146,40 @@ class MemoryOps(ScalarOps):
         if scalar == "bool":
             return self.assign(f"trunc {memory} {loaded} to <{lanes} x i1>")
         return loaded
+
+    def _near(self, buffer: Buffer, index: Expr, scalar: str) -> str | None:
+        """Lanes that stand at known distances close together: one load and a shuffle.
+
+        Only the elements that lanes ask for are touched. None where it does not fit.
+        """
+        lanes, size = dt.lanes(index.dtype), dt.bytes_of(scalar)
+        parts = None if size < 4 or self.guard_lanes > 1 else steps_of(index)
+        if parts is None:
+            return None
+        base, steps = parts
+        first = min(steps)
+        picked = [s - first for s in steps]
+        width = 1 << max(picked).bit_length()
+        if not 1 < width <= 2 * lanes:
+            return None
+        if self.guard is not None:
+            self.module.zeros = max(self.module.zeros, width * size)
+        pointer = self._guarded(self.address(buffer, base + first), None)
+        kind = f"<{width} x {mem_type(scalar)}>"
+        if len(set(picked)) == width:
+            loaded = self.assign(f"load {kind}, ptr {pointer}, align {size}")
+        else:
+            mask = ", ".join(f"i1 {int(i in picked)}" for i in range(width))
+            name = f"@llvm.masked.load.v{width}{_suffix(scalar)}.p0"
+            self.module.declare(name, f"declare {kind} {name}(ptr, <{width} x i1>, {kind})")
+            loaded = self.assign(
+                f"call {kind} {name}(ptr align {size} {pointer}, <{width} x i1> <{mask}>, "
+                f"{kind} zeroinitializer)"
+            )
+        order = ", ".join(f"i32 {i}" for i in picked)
+        return self.assign(
+            f"shufflevector {kind} {loaded}, {kind} poison, <{lanes} x i32> <{order}>"
+        )
 
     def _gather(self, buffer: Buffer, indices: list[Expr], scalar: str) -> str:
         """Lanes loaded one by one."""
@@ -259,7 +300,27 @@ class MemoryOps(ScalarOps):
         """Loaded values of a buffer that was just written are known no longer."""
         for scope in self.scopes:
             if scope.loads:
-                scope.loads = {k: v for k, v in scope.loads.items() if not _mentions(k, buffer)}
+                scope.loads = {
+                    k: v for k, v in scope.loads.items() if buffer not in self._buffers_read(k[0])
+                }
+
+    def _buffers_read(self, e: Expr) -> frozenset[Buffer]:
+        """The buffers that an expression loads from; each node is looked at once a function."""
+        known = self.buffers_read
+        stack = [e]
+        while stack:
+            n = stack[-1]
+            if n in known:
+                stack.pop()
+                continue
+            inside = n.indices if isinstance(n, BufferLoad) else n.children()
+            parts = [c for c in inside if isinstance(c, Expr)]
+            if missing := [c for c in parts if c not in known]:
+                stack += missing
+                continue
+            own = frozenset([n.buffer]) if isinstance(n, BufferLoad) else frozenset[Buffer]()
+            known[n] = own.union(*[known[c] for c in parts])
+        return known[e]
 
 
 def _suffix(scalar: str) -> str:
@@ -299,23 +360,6 @@ def _terms(e: Expr) -> list[Expr]:
         else:
             out.append(n)
     return out
-
-
-def _mentions(key: object, buffer: Buffer) -> bool:
-    stack: list[Node] = [k for k in key if isinstance(k, Node)] if isinstance(key, tuple) else []
-    seen: set[Node] = set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, BufferLoad):
-            if n.buffer is buffer:
-                return True
-            stack.extend(n.indices)
-        else:
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
 
 
 def _is_register(index: Expr) -> bool:

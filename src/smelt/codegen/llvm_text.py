@@ -112,6 +112,7 @@ class FunctionText(MemoryOps):
         self.pointer_depth: dict[Buffer, int] = {}
         self.depths: dict[Expr, int] = {}
         self.has_load: dict[Expr, bool] = {}
+        self.buffers_read: dict[Expr, frozenset[Buffer]] = {}
         self.effects = 0  # calls emitted so far that do something besides computing a value
         self.guard: str | None = None
         self.guard_lanes = 1

@@ -1,4 +1,8 @@
-"""Element types as text: "float32", "int8", "bool", "bfloat16", vectors such as "float32x16"."""
+"""Element types as text: "float32", "int8", "bool", "bfloat16", vectors such as "float32x16".
+
+An element of a type narrower than 8 bits takes a byte of its own, as in arrays of ml_dtypes: its
+bits are the low ones, the others are 0.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,12 @@ __all__ = [
     "is_signed",
     "kind",
     "lanes",
+    "limits",
     "scalar",
     "to_numpy",
     "vector",
+    "width",
 ]
-
-_EXTENSION: dict[str, np.dtype[Any]] = {
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
-    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "int4": np.dtype(ml_dtypes.int4),
-    "uint4": np.dtype(ml_dtypes.uint4),
-}
 
 _BITS = {
     "bool": 8,
@@ -46,11 +44,19 @@ _BITS = {
     "float32": 32,
     "float64": 64,
     "float8_e4m3fn": 8,
+    "float8_e4m3fnuz": 8,
     "float8_e5m2": 8,
-    "int4": 4,
-    "uint4": 4,
+    "float8_e5m2fnuz": 8,
+    "float8_e8m0fnu": 8,
+    "float4_e2m1fn": 8,
+    "int4": 8,
+    "uint4": 8,
+    "int2": 8,
+    "uint2": 8,
     "handle": 64,
 }
+
+_WIDTH = {"bool": 1, "float4_e2m1fn": 4, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 
 DTYPES = tuple(d for d in _BITS if d != "handle")
 
@@ -81,14 +87,28 @@ def vector(dtype: str, count: int) -> str:
 
 
 def bits(dtype: str) -> int:
-    """Bits of one element as stored (a bool takes 8)."""
+    """Bits of one element as stored: at least 8."""
     return _BITS[scalar(dtype)]
+
+
+def width(dtype: str) -> int:
+    """Bits that tell the values of a type apart: 4 for int4, 1 for bool, else those stored."""
+    base = scalar(dtype)
+    return _WIDTH.get(base) or _BITS[base]
+
+
+@cache
+def limits(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest value of a type of integers, or of bool."""
+    count = width(dtype)
+    low = -(1 << (count - 1)) if kind(dtype) == "int" else 0
+    return low, low + (1 << count) - 1
 
 
 def bytes_of(dtype: str) -> int:
     """Bytes of one value, all lanes."""
     base, count = _split(dtype)
-    return (_BITS[base] * count + 7) // 8
+    return _BITS[base] * count // 8
 
 
 @cache
@@ -120,7 +140,7 @@ def is_signed(dtype: str) -> bool:
 def to_numpy(dtype: str) -> np.dtype[Any]:
     """The numpy type of one element."""
     base = scalar(dtype)
-    return _EXTENSION[base] if base in _EXTENSION else np.dtype(base)
+    return np.dtype(getattr(ml_dtypes, base, base))
 
 
 def from_numpy(dtype: np.dtype[Any]) -> str:

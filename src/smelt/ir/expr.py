@@ -477,8 +477,8 @@ def _common(a: str, b: str) -> str:
     ka, kb = rank[dt.kind(a)], rank[dt.kind(b)]
     if ka != kb and 3 in (ka, kb):
         return a if ka > kb else b
-    if dt.bits(a) != dt.bits(b):
-        return a if dt.bits(a) > dt.bits(b) else b
+    if dt.width(a) != dt.width(b):
+        return a if dt.width(a) > dt.width(b) else b
     return a if ka >= kb else b
 
 

@@ -111,8 +111,7 @@ class Arithmetic(Generic[Result]):
         return self.apply("shift_right", self, other)
 
     def __invert__(self) -> Result:
-        signed = dt.is_signed(self.dtype)
-        ones = -1 if signed else 1 if self.dtype == "bool" else (1 << dt.bits(self.dtype)) - 1
+        ones = -1 if dt.is_signed(self.dtype) else dt.limits(self.dtype)[1]
         return self.apply("bitwise_xor", self, ones)
 
 

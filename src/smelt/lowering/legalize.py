@@ -1,17 +1,13 @@
-"""Narrow floats for machines without them: arithmetic in a wider type, storage as integers.
-
-bfloat16: 1 sign, 8 exponent, 7 fraction bits: the upper half of a float32.
-float8_e5m2: 1, 5, 2: the upper half of a float16. float8_e4m3fn: 1, 4, 3, no infinity; its
-largest value is 448 and only two patterns are NaN.
-Source of the 8-bit formats: Micikevicius et al., FP8 Formats for Deep Learning (2022).
-"""
+"""Narrow types for machines without them: arithmetic in a wider type, storage as integers."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import call, select
+from smelt.ir.build import call
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import (
     Binary,
@@ -42,11 +38,20 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter
 from smelt.tir.script_ops import INTRINSICS
 
-__all__ = ["BFLOAT16", "FLOAT8", "legalize_compute", "legalize_storage"]
+from .minifloat import decoded, encoded, odd_single
+
+__all__ = ["BFLOAT16", "FLOAT8", "legalize_compute", "legalize_narrow", "legalize_storage"]
 
 BFLOAT16 = ("bfloat16",)
-FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_WIDE = {
+    **dict.fromkeys((*FLOAT8, "float8_e8m0fnu", "float4_e2m1fn"), "float32"),
+    **dict.fromkeys(("int4", "int2"), "int8"),
+    **dict.fromkeys(("uint4", "uint2"), "uint8"),
+}
+"""What code generators do not know, and what it is computed with."""
 _MOVES = ("if_then_else", "reinterpret", "likely")
+_COUNTS = ("popcount", "clz")
 
 
 # ---------------------------------------------------------------------------------- arithmetic
@@ -55,20 +60,21 @@ _MOVES = ("if_then_else", "reinterpret", "likely")
 class _Compute(Rewriter):
     """Computes with wide values; every result is rounded to its own type as before."""
 
-    def __init__(self, narrow: tuple[str, ...], wide: str) -> None:
+    def __init__(self, wide: Mapping[str, str]) -> None:
         super().__init__()
-        self.narrow, self.wide = narrow, wide
+        self.wide = wide
 
     def is_narrow(self, e: Expr) -> bool:
-        return dt.scalar(e.dtype) in self.narrow
+        return dt.scalar(e.dtype) in self.wide
 
     def widened(self, e: Expr) -> Expr:
         """A narrow value in the wide type, exactly; any other as it is."""
         if not self.is_narrow(e):
             return e
+        wide = self.wide[dt.scalar(e.dtype)]
         if isinstance(e, FloatImm):
-            return const(float(np.array(e.value, dt.to_numpy(e.type))), self.wide)
-        return cast(self.wide, e)
+            return const(float(np.array(e.value, dt.to_numpy(e.type))), wide)
+        return const(e.value, wide) if isinstance(e, IntImm) else cast(wide, e)
 
     def visit_expr(self, e: Expr) -> Expr:
         new = super().visit_expr(e)
@@ -80,22 +86,35 @@ class _Compute(Rewriter):
                 if not any(self.is_narrow(a) for a in args):
                     return new
                 operands = tuple([self.widened(a) for a in args])
-                if dt.scalar(kind) not in self.narrow:
+                if op in _COUNTS and dt.is_int(args[0].dtype):
+                    return self.counted(kind, op, args[0].dtype, operands[0])
+                if dt.scalar(kind) not in self.wide:
                     return Call(kind, op, operands)
-                wide = dt.vector(self.wide, dt.lanes(kind))
+                wide = dt.vector(self.wide[dt.scalar(kind)], dt.lanes(kind))
                 return cast(dt.scalar(kind), Call(wide, op, operands))
-            case Cast(kind, value) if self.is_narrow(value) and dt.scalar(kind) != self.wide:
+            case Cast(kind, value) if (
+                self.is_narrow(value) and dt.scalar(kind) != self.wide[dt.scalar(value.dtype)]
+            ):
                 return cast(dt.scalar(kind), self.widened(value))
         return new
 
+    def counted(self, kind: str, op: str, source: str, wide: Expr) -> Expr:
+        """A count of the bits that an integer narrower than a byte has."""
+        mask = (1 << dt.width(source)) - 1
+        own = call("bitwise_and", cast("uint8", wide), const(mask, "uint8"))
+        count = Call(dt.vector("int32", dt.lanes(source)), op, (own,))
+        return cast(dt.scalar(kind), count if op == "popcount" else count - 8 + dt.width(source))
 
-def legalize_compute(func: PrimFunc, narrow: tuple[str, ...], wide: str) -> PrimFunc:
-    """Arithmetic on narrow floats as arithmetic in a wider type, rounded after every operation.
+
+def legalize_compute(func: PrimFunc, wide: Mapping[str, str]) -> PrimFunc:
+    """Arithmetic on narrow types as arithmetic in wider ones, rounded after every operation.
+
+    wide  by narrow type the one to compute with
 
     Rounding a sum, product or quotient twice gives what rounding it once does, since the wide type
     has more than twice the digits. What only moves values is left alone.
     """
-    body = _Compute(narrow, wide).stmt(func.body)
+    body = _Compute(wide).stmt(func.body)
     return func if body is func.body else func.replace(body=body)
 
 
@@ -103,7 +122,7 @@ def legalize_compute(func: PrimFunc, narrow: tuple[str, ...], wide: str) -> Prim
 
 
 class _Storage(Rewriter):
-    """Keeps narrow floats as integers of their bits.
+    """Keeps narrow types as integers of their bits.
 
     What is rounded gets a name in front of its statement, since its bits are looked at more than
     once.
@@ -141,7 +160,7 @@ class _Storage(Rewriter):
         match e:
             case Var():
                 return self.vars.get(e, e)
-            case FloatImm(kind, value) if kind in self.narrow:
+            case FloatImm(kind, value) | IntImm(kind, value) if kind in self.narrow:
                 bits = np.array(value, dt.to_numpy(kind)).view(f"uint{dt.bits(kind)}")
                 return IntImm(self.kept(kind), int(bits))
             case Cast(kind, value):
@@ -171,15 +190,17 @@ class _Storage(Rewriter):
         """A cast, of which either side may be a narrow float."""
         e = self.expr(value)
         if source in self.narrow:
-            e = _decoded(e, source)
+            e = decoded(e, source)
         if target not in self.narrow:
             return cast(target, e)
-        e = cast("float32", e)
+        if dt.is_int(target):
+            return encoded(cast("int32", e) if dt.is_float(e.dtype) else e, target)
+        e = odd_single(e) if dt.scalar(e.dtype) == "float64" else cast("float32", e)
         if self.lets is not None and not isinstance(e, Var):
             name = Var("rounded", e.dtype)
             self.lets.append((name, e))
             e = name
-        return _encoded(e, target)
+        return encoded(e, target)
 
     # ---------------------------------------------------------------------------- statements
 
@@ -212,7 +233,7 @@ def _carries(e: Expr) -> bool:
 
 
 def legalize_storage(func: PrimFunc, narrow: tuple[str, ...], who: str) -> PrimFunc:
-    """Narrow floats in buffers and variables as unsigned integers of as many bits.
+    """Narrow types in buffers and variables as unsigned integers of as many bits.
 
     Parameters change their type: the caller hands over the same memory as integers.
     """
@@ -226,76 +247,25 @@ def legalize_storage(func: PrimFunc, narrow: tuple[str, ...], who: str) -> PrimF
     return func.replace(params=tuple(params), body=storage.stmt(func.body))
 
 
-# -------------------------------------------------------------------------------- conversions
+# ------------------------------------------------------------------------------------- pipeline
 
 
-def _as(e: Expr, dtype: str) -> Expr:
-    return Call(dt.vector(dtype, dt.lanes(e.dtype)), "reinterpret", (e,))
+class _Search(Rewriter):
+    """Whether an expression of one of the types stands anywhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def visit_expr(self, e: Expr) -> Expr:
+        self.found = self.found or dt.scalar(e.dtype) in _WIDE
+        return e if self.found else super().visit_expr(e)
 
 
-def _shifted(e: Expr, bits: int, left: bool = False) -> Expr:
-    lanes = dt.lanes(e.dtype)
-    return call("shift_left" if left else "shift_right", e, const(bits, dt.vector(e.dtype, lanes)))
-
-
-def _masked(e: Expr, mask: int) -> Expr:
-    return call("bitwise_and", e, const(mask, e.dtype))
-
-
-def _decoded(bits: Expr, kind: str) -> Expr:
-    """The float32 that a pattern stands for."""
-    if kind == "bfloat16":
-        return _as(_shifted(cast("uint32", bits), 16, left=True), "float32")
-    word = cast("uint16", bits)
-    if kind == "float8_e5m2":
-        return cast("float32", _as(_shifted(word, 8, left=True), "float16"))
-    sign, rest = _shifted(_masked(word, 0x80), 8, left=True), _masked(word, 0x7F)
-    small = _as(call("bitwise_or", sign, _shifted(rest, 7, left=True)), "float16")
-    value = cast("float32", small) * const(256.0, dt.vector("float32", dt.lanes(bits.dtype)))
-    nan = const(float("nan"), value.dtype)
-    return select(rest >= const(0x7F, rest.dtype), nan, value)
-
-
-def _encoded(e: Expr, kind: str) -> Expr:
-    """The pattern of a float32 rounded to nearest, ties to even."""
-    bits = _as(e, "uint32")
-    if kind == "bfloat16":
-        odd = _masked(_shifted(bits, 16), 1)
-        rounded = _shifted(bits + const(0x7FFF, bits.dtype) + odd, 16)
-        nan = call("bitwise_or", _shifted(_masked(bits, 0x80000000), 16), const(0x7FC0, bits.dtype))
-        isnan = Call(dt.vector("bool", dt.lanes(e.dtype)), "isnan", (e,))
-        return cast("uint16", select(isnan, nan, rounded))
-    return _encoded8(e, bits, kind)
-
-
-def _encoded8(e: Expr, bits: Expr, kind: str) -> Expr:
-    """The pattern of an 8-bit float: the value rounded to a multiple of its last digit's value,
-    which a float16 of the format's exponents then holds exactly."""
-    fraction, lowest, most, over = (2, -14, 57344.0, 61440.0)
-    if kind == "float8_e4m3fn":
-        fraction, lowest, most, over = (3, -6, 448.0, 464.0)
-    lanes = dt.lanes(e.dtype)
-
-    def single(x: float) -> Expr:
-        return const(x, dt.vector("float32", lanes))
-
-    sign = _shifted(_masked(bits, 0x80000000), 24)
-    size = Call(e.dtype, "abs", (e,))
-    power = _as(_masked(bits, 0x7F800000), "float32")  # the power of two below
-    least = single(2.0**lowest)
-    step = select(power > least, power, least) * single(2.0**-fraction)
-    rounded = Call(e.dtype, "round", (size / step,)) * step
-    inside = select(rounded < single(most), rounded, single(most))
-    if kind == "float8_e4m3fn":
-        low = _shifted(_as(cast("float16", inside * single(2.0**-8)), "uint16"), 7)
-        beyond, nan = 0x7F, 0x7F
-        too_large = size > single(over)  # half way to 480 goes to the even 448
-    else:
-        low = _shifted(_as(cast("float16", inside), "uint16"), 8)
-        beyond, nan = 0x7C, 0x7E
-        too_large = size >= single(over)
-    low = cast("uint32", low)
-    low = select(too_large, const(beyond, low.dtype), low)
-    isnan = Call(dt.vector("bool", lanes), "isnan", (e,))
-    low = select(isnan, const(nan, low.dtype), low)
-    return cast("uint8", call("bitwise_or", low, sign))
+def legalize_narrow(func: PrimFunc) -> PrimFunc:
+    """Types of at most 8 bits that code generators do not know, as bytes of their bits."""
+    search = _Search()
+    search.stmt(func.body)
+    if not search.found:
+        return func
+    return legalize_storage(legalize_compute(func, _WIDE), tuple(_WIDE), "legalize_narrow")

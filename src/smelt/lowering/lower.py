@@ -13,6 +13,7 @@ from .exchange import exchange_gathers
 from .finish import finish
 from .flatten import flatten_buffers
 from .guards import drop_safe_guards, guard_reductions, hoist_guards, tighten_loops
+from .legalize import legalize_narrow
 from .partition import partition_loops
 from .promote import promote_accumulators
 from .simplify import simplify
@@ -40,6 +41,7 @@ LOWER: tuple[LowerPass, ...] = (
     promote_accumulators,  # what a loop updates again and again stays in a register meanwhile
     collapse_parallel,  # nested parallel loops are shared out together
     exchange_gathers,  # strided copies of neighbouring columns: loads of rows, shuffles
+    legalize_narrow,  # floats and integers of a few bits become bytes and arithmetic on them
     finish,  # fused multiply-adds, cheap divisions
 )
 

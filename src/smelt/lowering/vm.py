@@ -64,7 +64,9 @@ def compile_vm(mod: IRModule, build: Build, entries: Sequence[str] = ("main",)) 
     build    compiles a module of one straight graph function, for a segment
     entries  the functions that can be called from outside; what these call is there too
     """
-    typed = infer_types(inline_functions(resolve_match_cast(mod)))
+    typed = mod
+    if not mod.attrs.get("typed"):  # importers may say all types themselves
+        typed = infer_types(inline_functions(resolve_match_cast(mod)))
     return _Module(typed, build, entries).program()
 
 

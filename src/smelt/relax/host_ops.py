@@ -1,5 +1,9 @@
 """Calls whose results' sizes only the data tell: types for them, and who computes them.
 
+An importer that knows all types says them itself: `host_call` makes calls that the virtual machine
+runs in numpy, `run_size` sizes that a value tells while the program runs, `tied` calls that use
+such sizes in attributes.
+
 Operators of a face say which operands decide the type (`GraphOp.needs`). Where these are constants
 the operator is one of known sizes; else the virtual machine runs it in numpy (runtime/vm_host).
 """
@@ -8,15 +12,106 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from smelt.ir.errors import TypeMismatch, Unsupported
-from smelt.ir.expr import Expr, IntImm, convert
+from smelt.ir.expr import INDEX, Expr, IntImm, convert
+from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import TensorType, TupleType, Type, tensor_type
+from smelt.ir.walk import free_vars
 
-from .graph_op import GraphOp
-from .nodes import Call, Constant, Var
+from .graph_op import Dialect, GraphOp
+from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call
 
-__all__ = ["call_type", "is_host_call", "needs_values"]
+__all__ = ["VM", "HostOp", "call_type", "host_call", "is_host_call", "needs_values", "run_size",
+           "tied", "told_by"]  # fmt: skip
+
+VM = Dialect("vm")
+"""Operators of programs whose sizes the data tell."""
+
+
+class HostOp(GraphOp):
+    """An operator that the virtual machine always runs in numpy; each call says its type."""
+
+    def __init__(self, name: str) -> None:
+        """Name an entry of runtime/vm_host."""
+        super().__init__(VM, name, _operands)
+
+
+def _operands(*operands: RelaxExpr) -> RelaxExpr:
+    raise Unsupported("runs in the virtual machine only")
+
+
+def host_call(op: str, *args: RelaxExpr, type: Type, name: str = "", **attrs: Any) -> Call:
+    """A call of an operator of runtime/vm_host with a result of this type.
+
+    attrs  plain data, as JSON holds it
+    """
+    return Call(HostOp(op), args, CallAttrs(op, attrs), type, name)
+
+
+@VM.op("vm.tie")
+def _tie(x: RelaxExpr, *tellers: RelaxExpr) -> RelaxExpr:
+    """x; what is computed with it may use the sizes in the tellers' types."""
+    return x
+
+
+@VM.op("vm.arange")
+def _tied_arange(*tellers: RelaxExpr, start: Any, step: Any, count: Any, dtype: str) -> RelaxExpr:
+    return call("arange", start=start, step=step, count=count, dtype=dtype)
+
+
+@VM.op("vm.full")
+def _tied_full(*tellers: RelaxExpr, shape: Any, value: Any, dtype: str) -> RelaxExpr:
+    return call("full", shape=shape, value=value, dtype=dtype)
+
+
+_TELLERS: WeakKeyDictionary[SizeVar, RelaxExpr] = WeakKeyDictionary()
+"""Which value tells a size. A side table: where a size comes from is no part of it."""
+
+
+def run_size(name: str, teller: RelaxExpr | None = None) -> SizeVar:
+    """A size that a value tells while the program runs: it is an extent of the value's type.
+
+    teller  may be set later, by `told_by`
+    """
+    size = SizeVar(name, INDEX)
+    if teller is not None:
+        _TELLERS[size] = teller
+    return size
+
+
+def told_by(teller: RelaxExpr) -> RelaxExpr:
+    """Note that a tensor tells the sizes of its type that nothing tells yet."""
+    t = teller.type
+    for e in t.shape if isinstance(t, TensorType) else ():
+        if isinstance(e, SizeVar):
+            _TELLERS.setdefault(e, teller)
+    return teller
+
+
+def tied(op: str, *args: RelaxExpr | None, name: str = "", **attrs: Any) -> Call:
+    """A call of a core operator that depends on what tells the sizes in its attributes."""
+    shown = {
+        e for a in args if a is not None and isinstance(a.type, TensorType) for e in a.type.shape
+    }
+    used = {v for a in attrs.values() for v in _sizes_of(a)} - shown
+    tellers = list(dict.fromkeys([_TELLERS[v] for v in sorted(used, key=lambda v: v.name)
+                                  if v in _TELLERS]))  # fmt: skip
+    given = next((i for i, a in enumerate(args) if a is not None), None)
+    if not tellers:
+        return call(op, *args, name=name, **attrs)
+    if given is None:
+        return call(VM.get(f"vm.{op}"), *tellers, name=name, **attrs)
+    held = call(VM.get("vm.tie"), args[given], *tellers)
+    return call(op, *args[:given], held, *args[given + 1 :], name=name, **attrs)
+
+
+def _sizes_of(value: Any) -> set[SizeVar]:
+    if isinstance(value, Expr):
+        return {v for v in free_vars(value) if isinstance(v, SizeVar)}
+    return {v for e in value for v in _sizes_of(e)} if isinstance(value, tuple | list) else set()
+
 
 Size = Callable[[int], Expr]
 """The size of a number, which only the run tells; another one for each number."""
@@ -36,6 +131,8 @@ def needs_values(node: Any) -> bool:
 
 def is_host_call(node: Any) -> bool:
     """Whether the virtual machine runs a call in numpy: its sizes are not known before."""
+    if isinstance(node, Call) and isinstance(node.op, HostOp):
+        return True
     return needs_values(node) and any(
         i < len(node.args) and not isinstance(node.args[i], Constant | None) for i in node.op.needs
     )
@@ -44,6 +141,8 @@ def is_host_call(node: Any) -> bool:
 def call_type(node: Call, types: Sequence[Type | None], size: Size) -> Type:
     """The type of a call of an operator whose operands have these types."""
     op: Any = node.op
+    if isinstance(op, HostOp):
+        return node.type
     if not needs_values(node):
         found: Type = op.result_type(types, node.attrs)
         return found

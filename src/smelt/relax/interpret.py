@@ -33,6 +33,7 @@ from smelt.topi.registry import Op
 
 from . import (
     numpy_ops_detection,
+    numpy_ops_learn,
     numpy_ops_move,
     numpy_ops_nn,
     numpy_ops_number,
@@ -71,8 +72,8 @@ from .numpy_ops import NUMPY_OPS, Array
 __all__ = ["evaluate_op", "interpret"]
 
 ROOMS = (
-    numpy_ops_detection, numpy_ops_move, numpy_ops_nn, numpy_ops_number, numpy_ops_random,
-    numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,
+    numpy_ops_detection, numpy_ops_learn, numpy_ops_move, numpy_ops_nn, numpy_ops_number,
+    numpy_ops_random, numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,
 )  # fmt: skip
 """Imported for the operators that they enter into NUMPY_OPS."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.dtype import to_numpy
+from smelt.ir.dtype import from_numpy, is_int, to_numpy
 
 __all__ = ["NUMPY_OPS", "Array", "Index", "numpy_op", "summed", "widened"]
 
@@ -28,9 +28,10 @@ def numpy_op(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def widened(x: Array) -> Array:
-    """Narrow floats as float32, in which sums are formed."""
-    narrow = x.dtype.itemsize < 4 and x.dtype.kind not in "iub"
-    return x.astype(np.float32) if narrow else x
+    """Narrow floats as float32, in which sums are formed; integers of a few bits as int32."""
+    if x.dtype.itemsize >= 4 or x.dtype.kind in "iub":
+        return x
+    return x.astype(np.int32 if is_int(from_numpy(x.dtype)) else np.float32)
 
 
 def summed(x: Array, out_dtype: str) -> Array:
@@ -189,8 +190,23 @@ def _mean(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
     return _divide(np.asarray(total), np.asarray(count, x.dtype))
 
 
+def _extreme(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """np.max or np.min, with the value that any other beats where there is no element."""
+
+    def run(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+        if x.dtype == bool:
+            return np.asarray((np.any if name == "max" else np.all)(x, axis, keepdims=keepdims))
+        low, high = (-np.inf, np.inf)
+        if x.dtype.kind in "iu":
+            low, high = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+        worst = low if name == "max" else high
+        return np.asarray(fn(x, axis=axis, keepdims=keepdims, initial=worst))
+
+    return run
+
+
 def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
-    largest = np.max(x, axis=axis, keepdims=True)
+    largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     largest = np.where(np.isfinite(largest), largest, 0)
     total = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
     gone = tuple(range(x.ndim)) if axis is None else axis
@@ -200,7 +216,7 @@ def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Arra
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": lambda x, **k: np.sum(x, dtype=x.dtype, **k),
     "prod": lambda x, **k: np.prod(x, dtype=x.dtype, **k),
-    "mean": _mean, "max": np.max, "min": np.min, "all": np.all, "any": np.any,
+    "mean": _mean, "max": _extreme(np.max, "max"), "min": _extreme(np.min, "min"), "all": np.all, "any": np.any,
     "reduce_l1": lambda x, **k: np.sum(np.abs(x), dtype=x.dtype, **k),
     "reduce_l2": lambda x, **k: np.sqrt(np.sum(x * x, dtype=x.dtype, **k)),
     "reduce_sum_square": lambda x, **k: np.sum(x * x, dtype=x.dtype, **k),

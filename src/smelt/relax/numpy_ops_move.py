@@ -104,11 +104,19 @@ def depth_to_space(x: Array, *, block: int, mode: str) -> Array:
 
 
 @numpy_op
-def space_to_depth(x: Array, *, block: int) -> Array:
+def space_to_depth(x: Array, *, block: int, mode: str) -> Array:
     """Pixels to channels."""
     n, c, h, w = x.shape
-    y = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    y = x.reshape(n, c, h // block, block, w // block, block).transpose(order)
     return y.reshape(n, c * block**2, h // block, w // block)
+
+
+@numpy_op
+def diagonal(x: Array, *, axes: tuple[int, int]) -> Array:
+    """Elements with two equal indices."""
+    first, second = (a % x.ndim for a in axes)
+    return np.moveaxis(np.diagonal(x, 0, first, second), -1, first - (second < first))
 
 
 @numpy_op
@@ -207,25 +215,27 @@ def topk(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[A
 
 
 def _source(
-    n: int, size: int, extent: int, scale: float, mode: str, roi: tuple[float, float]
-) -> np.float32:
-    """Where place n of the result lies in the operand, in float32."""
+    n: int, size: int, extent: int, scale: float, mode: str, roi: tuple[float, float],
+    length: float,
+) -> np.float32:  # fmt: skip
+    """Where place n of the result lies in the operand, in float32; length is the size before it was
+    rounded down."""
     f = np.float32
     x, s = f(n), f(scale)
     if mode == "asymmetric":
         return x / s
     if mode == "align_corners":
-        return f(0) if size == 1 else x * f(extent - 1) / f(size - 1)
+        return f(0) if length == 1 else x * f(extent - 1) / max(f(length - 1), f(1))
     if mode == "tf_crop_and_resize":
         a, b = roi
-        if size == 1:
+        if length == 1:
             return f(0.5 * (a + b) * (extent - 1))
-        return f(a * (extent - 1) + x * (b - a) * (extent - 1) / (size - 1))
+        return f(a * (extent - 1) + x * (b - a) * (extent - 1) / max(length - 1, 1))
     if mode == "pytorch_half_pixel" and size == 1:
         return f(0)
     half = (x + f(0.5)) / s - f(0.5)
     if mode == "half_pixel_symmetric":
-        return f(half + extent / 2 * (1 - size / (scale * extent)))
+        return f(half + extent / 2 * (1 - size / length))
     return half
 
 
@@ -236,22 +246,30 @@ def _nearest(x: float, how: str) -> int:
     }[how]  # fmt: skip
 
 
-def _weights(x: float, mode: str, a: float) -> list[tuple[int, float]]:
-    """The elements a coordinate is mixed from, some perhaps outside the operand."""
-    left = math.floor(x)
-    t = x - left
-    if mode == "linear":
-        return [(left, 1 - t), (left + 1, t)]
-    near = [((a + 2) * v - (a + 3)) * v * v + 1 for v in (t, 1 - t)]
-    far = [((a * v - 5 * a) * v + 8 * a) * v - 4 * a for v in (1 + t, 2 - t)]
-    return [(left - 1, far[0]), (left, near[0]), (left + 1, near[1]), (left + 2, far[1])]
+def _weights(x: float, mode: str, a: float, stretch: float) -> list[tuple[int, float]]:
+    """The elements a coordinate is mixed from, some perhaps outside the operand.
+
+    stretch  how many times as far as without antialias the weights reach
+    """
+    reach = 1 if mode == "linear" else 2
+
+    def weight(v: float) -> float:
+        if mode == "linear":
+            return max(1 - v, 0)
+        if v <= 1:
+            return ((a + 2) * v - (a + 3)) * v * v + 1
+        return ((a * v - 5 * a) * v + 8 * a) * v - 4 * a if v < 2 else 0.0
+
+    first, last = math.floor(x - reach * stretch), math.ceil(x + reach * stretch)
+    near = [(i, abs(i - x) / stretch) for i in range(first, last + 1)]
+    return [(i, weight(v)) for i, v in near if v < reach]
 
 
 @numpy_op
 def resize(
     x: Array, *, sizes: Sequence[int], scales: Sequence[float], mode: str, coordinate_mode: str,
     nearest_mode: str, cubic_coeff: float, exclude_outside: bool, extrapolation_value: float,
-    roi: Sequence[float],
+    roi: Sequence[float], antialias: bool,
 ) -> Array:  # fmt: skip
     """A matrix of weights for every dimension, applied one after the other."""
     y = x if mode == "nearest" else widened(x.astype(np.float32) if x.dtype.kind in "iu" else x)
@@ -260,21 +278,26 @@ def resize(
         part = (roi[d], roi[x.ndim + d]) if roi else (0.0, 1.0)
         lines = []
         for n in range(size):
-            at = float(_source(n, size, extent, scale, coordinate_mode, part))
+            length = scale * extent if scales else size
+            at = float(_source(n, size, extent, scale, coordinate_mode, part, length))
             if coordinate_mode == "tf_crop_and_resize" and not 0 <= at <= extent - 1:
                 line = np.full_like(np.take(y, 0, d), extrapolation_value)
             elif mode == "nearest":
                 where = min(max(_nearest(at, nearest_mode), 0), extent - 1)
                 line = np.take(y, where, d)
             else:
-                taps = _weights(at, mode, cubic_coeff)
+                stretch = max(1 / scale, 1) if antialias else 1
+                taps = _weights(at, mode, cubic_coeff, stretch)
                 if exclude_outside:
                     taps = [(i, w) for i, w in taps if 0 <= i < extent]
-                total = sum([w for _, w in taps]) if exclude_outside else 1.0
+                total = sum([w for _, w in taps]) if exclude_outside or stretch > 1 else 1.0
                 line = sum([
                     np.take(y, min(max(i, 0), extent - 1), d) * y.dtype.type(w / total)
                     for i, w in taps
                 ])  # fmt: skip
             lines.append(line)
         y = np.stack(lines, d)
+    if x.dtype.kind in "iu":
+        info = np.iinfo(x.dtype)
+        y = np.clip(np.trunc(y), info.min, info.max)
     return y.astype(x.dtype)

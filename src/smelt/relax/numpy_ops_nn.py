@@ -138,6 +138,39 @@ def avg_pool(
     return np.asarray(total / np.maximum(count, 1)).astype(x.dtype)
 
 
+@numpy_op
+def lp_pool(
+    x: Array, *, kernel: Sequence[int], p: float, strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int],
+) -> Array:  # fmt: skip
+    """The root of the sum of powers under the window."""
+    powers = np.abs(_padded(widened(x), pads, 0)) ** p
+    total = sum([part for _, part in _taps(powers, kernel, strides, dilations)])
+    return np.asarray(total ** (1 / p)).astype(x.dtype)
+
+
+@numpy_op
+def max_pool_with_indices(
+    x: Array, *, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
+    dilations: Sequence[int], column_major: bool,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The largest element under the window, and its number in a tensor that counts."""
+    low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+    image = x.shape[2:][::-1] if column_major else x.shape[2:]
+    numbers = np.arange(x.size).reshape(*x.shape[:2], *image)
+    if column_major:
+        numbers = numbers.transpose(0, 1, *reversed(range(2, x.ndim)))
+    parts = [
+        np.stack([part for _, part in _taps(_padded(v, pads, border), kernel, strides, dilations)])
+        for v, border in ((x, low), (numbers, -1))
+    ]
+    values = np.where(parts[1] < 0, low, parts[0])
+    best = values.max(0)
+    # of equal elements the first that is no border's
+    first = np.argmax((values == best) & (parts[1] >= 0), 0)
+    return best.astype(x.dtype), np.take_along_axis(parts[1], first[None], 0)[0]
+
+
 def _pixels(x: Array) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
 

@@ -11,7 +11,7 @@ from smelt.ir.dtype import to_numpy
 from .numpy_ops import Array, numpy_op, widened
 
 __all__ = ["argsort", "argwhere", "invert_permutation", "matrix_set_diag", "searchsorted", "sort",
-           "unique"]  # fmt: skip
+           "unique", "unique_rows", "write_sequence"]  # fmt: skip
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:
@@ -93,6 +93,23 @@ def invert_permutation(x: Array) -> Array:
     return out
 
 
+@numpy_op
+def unique_rows(x: Array, *, sorted: bool) -> tuple[Array, ...]:
+    """Rows by what they hold, in a dictionary."""
+    seen: dict[tuple[float, ...], list[int]] = {}
+    for i, row in enumerate(x):
+        seen.setdefault(tuple(row.tolist()), []).append(i)
+    keys = list(seen)
+    if sorted:
+        keys.sort()
+    values, indices, counts = np.zeros_like(x), *np.zeros((2, x.shape[0]), np.int64)
+    inverse = np.zeros(x.shape[0], np.int64)
+    for k, key in enumerate(keys):
+        values[k], indices[k], counts[k] = x[seen[key][0]], seen[key][0], len(seen[key])
+        inverse[seen[key]] = k
+    return values, indices, inverse, counts, np.asarray(len(keys), np.int64)
+
+
 # ------------------------------------------------------------------------------------- sequences
 
 
@@ -113,6 +130,20 @@ def reverse_sequence(x: Array, seq_lengths: Array, *, seq_axis: int, batch_axis:
     moved = np.moveaxis(out, (batch_axis, seq_axis), (0, 1))
     for b, n in enumerate(seq_lengths):
         moved[b, :n] = moved[b, :n][::-1].copy()
+    return out
+
+
+@numpy_op
+def write_sequence(x: Array, update: Array, begins: Array, *, axis: int, circular: bool) -> Array:
+    """One element of one sequence after the other."""
+    out = x.copy()
+    moved, new = np.moveaxis(out, axis, 1), np.moveaxis(update, axis, 1)
+    for b, begin in enumerate(begins):
+        for k in range(new.shape[1]):
+            at = int(begin) + k
+            at = at % moved.shape[1] if circular else at
+            if 0 <= at < moved.shape[1]:
+                moved[b, at] = new[b, k]
     return out
 
 

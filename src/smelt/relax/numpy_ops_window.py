@@ -133,6 +133,33 @@ def conv_backward_weight(
     return out.astype(x.dtype)
 
 
+@numpy_op
+def col2im(
+    x: Array, *, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
+    pads: Sequence[int], dilations: Sequence[int],
+) -> Array:  # fmt: skip
+    """Every column added to the pixels of its window, on the padded image that is cut then."""
+    rank = len(size)
+    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
+    pads = pads or (0,) * (2 * rank)
+    padded = [h + b + e for h, b, e in zip(size, pads[:rank], pads[rank:], strict=True)]
+    places = [
+        (h - d * (k - 1) - 1) // s + 1
+        for h, k, s, d in zip(padded, kernel, strides, dilations, strict=True)
+    ]
+    columns = widened(x).reshape(x.shape[0], -1, *kernel, *places)
+    out = np.zeros((*columns.shape[:2], *padded), columns.dtype)
+    for tap in np.ndindex(*kernel):
+        cut = [
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, dilations, places, strides, strict=True)
+        ]
+        place: Index = (..., *cut)
+        out[place] += columns[(slice(None), slice(None), *tap)]
+    keep: Index = (..., *[slice(b, b + h) for b, h in zip(pads[:rank], size, strict=True)])
+    return out[keep].astype(x.dtype)
+
+
 # -------------------------------------------------------------------------------- between pixels
 
 
@@ -246,17 +273,19 @@ def crop_and_resize(
 # --------------------------------------------------------------------------------------- regions
 
 
-def _pixel_mix(image: Array, y: float, x: float, held: bool) -> Array:
-    """An image [c, h, w] between its pixels; those outside are the border's (held) or 0."""
-    total = np.zeros(image.shape[0], np.float64)
+def _pixel_parts(image: Array, y: float, x: float, held: bool) -> list[Array]:
+    """The pixels of an image [c, h, w] around a point, each times its weight; those outside are
+    the border's (held) or missing."""
+    parts = [np.zeros(image.shape[0], np.float64)]
     top, left = math.floor(y), math.floor(x)
     for r, c in itertools.product((top, top + 1), (left, left + 1)):
         weight = (1 - abs(y - r)) * (1 - abs(x - c))
         if held:
-            total += weight * image[:, min(r, image.shape[1] - 1), min(c, image.shape[2] - 1)]
+            pixel = image[:, min(r, image.shape[1] - 1), min(c, image.shape[2] - 1)]
+            parts.append(weight * pixel)
         elif 0 <= r < image.shape[1] and 0 <= c < image.shape[2]:
-            total += weight * image[:, r, c]
-    return total
+            parts.append(weight * image[:, r, c])
+    return parts
 
 
 @numpy_op
@@ -282,9 +311,11 @@ def roi_align(
             for u, v in itertools.product(*lines):
                 inside = -1 <= u <= h and -1 <= v <= w
                 at = min(max(u, 0.0), h - 1.0), min(max(v, 0.0), w - 1.0)
-                points.append(_pixel_mix(image, *at, True) * inside)
+                parts = _pixel_parts(image, *at, True)
+                point = np.max(parts[1:], 0) if mode == "max_pixel" else np.sum(parts, 0)
+                points.append(point * inside)
             if points:
-                pooled = np.max(points, 0) if mode == "max" else np.mean(points, 0)
+                pooled = np.mean(points, 0) if mode == "avg" else np.max(points, 0)
                 out[(k, slice(None), *place)] = pooled
     return out.astype(x.dtype)
 
@@ -324,7 +355,8 @@ def deformable_conv2d(
         y = p * strides[0] - pads[0] + i * dilations[0] + shifts[b, g, i, j, 0, p, q]
         z = q * strides[1] - pads[1] + j * dilations[1] + shifts[b, g, i, j, 1, p, q]
         own = slice(g * each, (g + 1) * each)
-        moved[b, own, i, j, p, q] = _pixel_mix(x[b, own].astype(np.float64), y, z, False)
+        parts = _pixel_parts(x[b, own].astype(np.float64), y, z, False)
+        moved[b, own, i, j, p, q] = np.sum(parts, 0)
         if mask is not None:
             factor = mask.astype(np.float64).reshape(n, offset_groups, *kernel, *size)
             moved[b, own, i, j, p, q] *= factor[b, g, i, j, p, q]

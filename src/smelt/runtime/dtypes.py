@@ -30,12 +30,24 @@ C_DTYPES = {
     "float64": "SMELT_FLOAT64",
     "bfloat16": "SMELT_BFLOAT16",
     "float8_e4m3fn": "SMELT_FLOAT8_E4M3FN",
+    "float8_e4m3fnuz": "SMELT_FLOAT8_E4M3FNUZ",
     "float8_e5m2": "SMELT_FLOAT8_E5M2",
+    "float8_e5m2fnuz": "SMELT_FLOAT8_E5M2FNUZ",
+    "float8_e8m0fnu": "SMELT_FLOAT8_E8M0FNU",
+    "float4_e2m1fn": "SMELT_FLOAT4_E2M1FN",
+    "int4": "SMELT_INT4",
+    "uint4": "SMELT_UINT4",
+    "int2": "SMELT_INT2",
+    "uint2": "SMELT_UINT2",
     "complex64": "SMELT_COMPLEX64",
     "complex128": "SMELT_COMPLEX128",
 }
 
-_RAW = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
+_RAW = {"bfloat16": np.uint16} | {
+    name: np.uint8
+    for name in C_DTYPES
+    if name.startswith(("float8", "float4")) or name.endswith(("int4", "int2"))
+}
 
 
 def raw_dtype(name: str) -> DType | None:

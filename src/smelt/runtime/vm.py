@@ -417,7 +417,8 @@ def _segment(program: Program, regs: list[Any], i: Any) -> None:
 
 
 def _host(program: Program, regs: list[Any], i: Any) -> None:
-    made = HOST_OPS[i[2]](*_arrays(regs, i[4]), **i[3])
+    given = [regs[p] if type(regs[p]) is list else _arrays(regs, (p,))[0] for p in i[4]]
+    made = HOST_OPS[i[2]](*given, **i[3])
     for d, m in zip(i[1], made if type(made) is tuple else (made,), strict=True):
         regs[d] = m
 

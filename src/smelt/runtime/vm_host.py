@@ -165,3 +165,58 @@ def topk(
     if ret_type == "both":
         return values, places
     return values if ret_type == "values" else places
+
+
+# ------------------------------------------------------------------------- sizes, lists of tensors
+
+
+@host_op("sizes")
+def sizes(values: Array, *wanted: Array, where: str) -> tuple[Array, ...]:
+    """Extents from numbers: one vector for each, which nobody reads, of that length.
+
+    wanted  the numbers have to be these; or a single one: their product
+    where   what the numbers are, for messages
+    """
+    made = []
+    for w in wanted:
+        if w.size == 1 and int(np.prod(values)) != int(w.item()):
+            raise InputError(f"{where} is {values.tolist()}, which does not hold {w} elements")
+        if w.size > 1 and not np.array_equal(w, values):
+            raise InputError(f"{where} asks for {values.tolist()}, which does not fit {w.tolist()}")
+    for v in values.reshape(-1).tolist():
+        if v < 0:
+            raise InputError(f"{where} is {v}; it has to be 0 or more")
+        made.append(np.empty(int(v), np.uint8))
+    return tuple(made)
+
+
+@host_op("list")
+def new_list() -> list[Array]:
+    """A list without items."""
+    return []
+
+
+@host_op("append")
+def append(items: list[Array], x: Array) -> list[Array]:
+    """The list with one item more; the old one is used up."""
+    items.append(x)
+    return items
+
+
+@host_op("stack")
+def stack(items: list[Array], *, axis: int, shape: list[int], dtype: str, reverse: bool) -> Array:
+    """The items of a list along a new axis.
+
+    shape  an item's, where there is none: 0 stands for extents that are not known
+    """
+    if not items:
+        rest = list(shape)
+        rest.insert(axis % (len(rest) + 1), 0)
+        return np.zeros(rest, numpy_dtype(dtype))
+    for n, x in enumerate(items):
+        if x.shape != items[0].shape:
+            raise InputError(
+                f"a loop stacks its results, but that of turn {n} has the shape {list(x.shape)}, "
+                f"that of turn 0 {list(items[0].shape)}"
+            )
+    return np.stack(items[::-1] if reverse else items, axis)

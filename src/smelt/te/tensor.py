@@ -421,17 +421,14 @@ def min_value(dtype: str) -> Expr:
     """The smallest value of a type (minus infinity for floats)."""
     if dt.is_float(dtype):
         return const(float("-inf"), dtype)
-    return const(0 if not dt.is_signed(dtype) else -(1 << dt.bits(dtype) - 1), dtype)
+    return const(dt.limits(dtype)[0], dtype)
 
 
 def max_value(dtype: str) -> Expr:
     """The largest value of a type (infinity for floats)."""
     if dt.is_float(dtype):
         return const(float("inf"), dtype)
-    bits = dt.bits(dtype)
-    return const(
-        1 if dtype == "bool" else (1 << (bits - (1 if dt.is_signed(dtype) else 0))) - 1, dtype
-    )
+    return const(dt.limits(dtype)[1], dtype)
 
 
 sum = comm_reducer(lambda a, b: a + b, lambda d: const(0, d), name="sum")

@@ -363,6 +363,9 @@ class ExprEmitter:
         if kind == "bool":
             return f"({text} != 0)"
         if dt.is_float(source):
+            if dt.width(kind) < 8:  # the low bits of the number as int32
+                low, high = wrap_range("int32")
+                return self.wrapped(f"float_to_int({text}, {low}, {high})", kind, None)
             low, high = wrap_range(kind)
             return f"float_to_int({text}, {low}, {high})"
         text = f"int({text})" if source == "bool" else text

@@ -61,8 +61,8 @@ def codec(dtype: str) -> tuple[list[Number], Callable[[Number], int], Any] | Non
     def encode(x: Number) -> int:
         return int(np.array(x).astype(kind).view(raw))
 
-    if dtype in ("int4", "uint4"):
-        small = {v: encode(v) for v in range(-8, 16)}
+    if dt.is_int(dtype):
+        small = {v: encode(v) for v in range(-(1 << dt.width(dtype) - 1), 1 << dt.width(dtype))}
         return table, small.__getitem__, raw
     return table, encode, raw
 
@@ -70,10 +70,7 @@ def codec(dtype: str) -> tuple[list[Number], Callable[[Number], int], Any] | Non
 @cache
 def wrap_range(dtype: str) -> tuple[int, int]:
     """The smallest and the largest value of an integer type."""
-    if dtype == "bool":
-        return 0, 1
-    n = dt.bits(dtype)
-    return (-(1 << (n - 1)), (1 << (n - 1)) - 1) if dt.is_signed(dtype) else (0, (1 << n) - 1)
+    return dt.limits(dtype)
 
 
 def float_to_int(x: float, low: int, high: int) -> int:
@@ -264,15 +261,15 @@ def _reinterpret(source: str, target: str) -> Callable[[Number], Number]:
 def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | None:
     """The intrinsic for a result type and a first operand's type; None if there is no such one."""
     low, high = wrap_range(dtype) if not dt.is_float(dtype) and dtype != "handle" else (0, 0)
-    n, mask = dt.bits(dtype), (1 << dt.bits(dtype)) - 1
+    n, mask = dt.width(dtype), (1 << dt.width(dtype)) - 1
 
     def wrap(x: int) -> int:
         return ((x - low) & mask) + low if dtype != "bool" else x & 1
 
     table: dict[str, Callable[..., Number]] = {
         "fma": _fma(dtype) if dt.is_float(dtype) else lambda a, b, c: wrap(a * b + c),
-        "popcount": lambda x: bin(x & ((1 << dt.bits(source)) - 1)).count("1"),
-        "clz": lambda x: dt.bits(source) - (x & ((1 << dt.bits(source)) - 1)).bit_length(),
+        "popcount": lambda x: bin(x & ((1 << dt.width(source)) - 1)).count("1"),
+        "clz": lambda x: dt.width(source) - (x & ((1 << dt.width(source)) - 1)).bit_length(),
         "bitwise_and": lambda a, b: a & b,
         "bitwise_or": lambda a, b: a | b,
         "bitwise_xor": lambda a, b: a ^ b,

@@ -283,11 +283,9 @@ def min_value(dtype: str) -> Expr:
 
 def _limits(dtype: str) -> tuple[float, float]:
     if dt.is_float(dtype):
-        most = float(ml_dtypes.finfo(dt.to_numpy(dtype)).max)
-        return -most, most
-    n = 1 if dtype == "bool" else dt.bits(dtype)
-    low = -(1 << (n - 1)) if dt.is_signed(dtype) else 0
-    return low, low + (1 << n) - 1
+        info = ml_dtypes.finfo(dt.to_numpy(dtype))
+        return float(info.min), float(info.max)
+    return dt.limits(dtype)
 
 
 def infinity(dtype: str) -> Expr:

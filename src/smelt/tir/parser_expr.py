@@ -164,11 +164,9 @@ class ExprParser:
                 self.fail(node, f"a number of {len(str(value))} digits is no {expected}")
         if isinstance(value, float) and not value.is_integer():
             self.fail(node, f"{value} is not a value of {expected}")
-        n = 1 if kind == "bool" else dt.bits(expected)
-        low = -(1 << (n - 1)) if kind == "int" else 0
-        if not low <= value < low + (1 << n):
-            bounds = f"{low} to {low + (1 << n) - 1}"
-            self.fail(node, f"{value} is not a value of {expected}", bounds)
+        low, high = dt.limits(expected)
+        if not low <= value <= high:
+            self.fail(node, f"{value} is not a value of {expected}", f"{low} to {high}")
         return const(value, expected)
 
     def condition(self, node: ast.expr) -> Expr:

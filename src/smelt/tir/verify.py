@@ -365,9 +365,8 @@ class _Verifier:
         """An integer constant that its type can hold."""
         if dt.is_float(kind):
             self.fail(f"the integer constant {value} has the type {kind}")
-        n = 1 if kind == "bool" else dt.bits(kind)
-        low = -(1 << (n - 1)) if dt.is_signed(kind) else 0
-        if kind != "handle" and not low <= value < low + (1 << n):
+        low, high = dt.limits(kind)
+        if kind != "handle" and not low <= value <= high:
             self.fail(f"{value} is not a value of {kind}")
 
     def choice(self, name: str, c: Expr, a: Expr, b: Expr) -> None:

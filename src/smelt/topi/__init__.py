@@ -98,6 +98,7 @@ from .elementwise import round_ as round
 from .fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
 from .image import correlation, dilation2d
+from .linalg import det
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
 from .pool import (
@@ -105,10 +106,13 @@ from .pool import (
     adaptive_max_pool,
     avg_pool,
     avg_pool_grad,
+    lp_pool,
     max_pool,
     max_pool_grad,
+    max_pool_with_indices,
 )
 from .random import multinomial, normal, threefry_generate, threefry_split, uniform
+from .recurrent import gru, lstm, rnn
 from .reduce import all_ as all
 from .reduce import any_ as any
 from .reduce import (
@@ -133,8 +137,14 @@ from .region import deformable_conv2d, roi_align, roi_pool
 from .registry import Op, OpInstance, get_op, op, ops
 from .resize import resize
 from .sample import affine_grid, crop_and_resize, grid_sample
-from .sequence import matrix_set_diag, reverse_sequence, sequence_mask
-from .sets import argwhere, invert_permutation, unique, unravel_index
+from .sequence import (
+    diagonal,
+    matrix_set_diag,
+    reverse_sequence,
+    sequence_mask,
+    write_sequence,
+)
+from .sets import argwhere, invert_permutation, unique, unique_rows, unravel_index
 from .signal import dft, stft
 from .sort import argsort, searchsorted, sort
 from .sparse import (
@@ -161,7 +171,8 @@ from .transform import (
     transpose,
     trilu,
 )
-from .windows import sliding_window, strided_set
+from .trees import count_runs, tree_leaves
+from .windows import col2im, sliding_window, strided_set
 
 __all__ = [
     "Op",
@@ -200,6 +211,7 @@ __all__ = [
     "ceil",
     "celu",
     "clip",
+    "col2im",
     "compiler_begin",
     "compiler_end",
     "concat",
@@ -211,12 +223,15 @@ __all__ = [
     "correlation",
     "cos",
     "cosh",
+    "count_runs",
     "crop_and_resize",
     "cumprod",
     "cumsum",
     "deformable_conv2d",
     "depth_to_space",
+    "det",
     "dft",
+    "diagonal",
     "dilate",
     "dilation2d",
     "divide",
@@ -247,6 +262,7 @@ __all__ = [
     "greater_equal",
     "grid_sample",
     "group_norm",
+    "gru",
     "hard_sigmoid",
     "hard_swish",
     "identity",
@@ -269,12 +285,15 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "lp_norm",
+    "lp_pool",
     "lrn",
+    "lstm",
     "matmul",
     "matrix_set_diag",
     "max",
     "max_pool",
     "max_pool_grad",
+    "max_pool_with_indices",
     "maximum",
     "mean",
     "min",
@@ -311,6 +330,7 @@ __all__ = [
     "reverse_sequence",
     "right_shift",
     "rms_norm",
+    "rnn",
     "roi_align",
     "roi_pool",
     "round",
@@ -353,10 +373,13 @@ __all__ = [
     "tile",
     "topk",
     "transpose",
+    "tree_leaves",
     "trilu",
     "trunc",
     "uniform",
     "unique",
+    "unique_rows",
     "unravel_index",
     "where",
+    "write_sequence",
 ]

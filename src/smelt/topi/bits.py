@@ -26,7 +26,7 @@ def _bit(value: Expr, place: Expr) -> Expr:
 def _check(x: Tensor, bits: int, dtype: str, name: str) -> None:
     require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be integers")
     require(dt.is_int(dtype), f"{name}={dtype!r} has to be a type of integers")
-    least = min(dt.bits(x.dtype), dt.bits(dtype)) if name == "dtype" else dt.bits(x.dtype)
+    least = min(dt.width(x.dtype), dt.width(dtype)) if name == "dtype" else dt.width(x.dtype)
     require(1 <= bits <= least, f"bits={bits}; legal: 1 to {least}")
 
 

@@ -288,7 +288,7 @@ def isfinite(x: Tensor) -> Tensor:
 @op
 def reinterpret(x: Tensor, *, dtype: str) -> Tensor:
     """The bits of x read as another element type of the same width; truth values have no bits."""
-    legal = [t for t in dt.DTYPES if dt.bits(t) == dt.bits(x.dtype) and t != "bool"]
+    legal = [t for t in dt.DTYPES if dt.width(t) == dt.width(x.dtype) and t != "bool"]
     require(x.dtype != "bool", "x is bool, whose bits have no meaning; cast it")
     require(dtype in legal, f"x is {x.dtype}, dtype={dtype!r}; legal: {', '.join(legal)}")
     return _map(x, "reinterpret", lambda v: v if dtype == x.dtype else _bits_as(v, dtype))
@@ -302,7 +302,12 @@ def _bits_as(v: Expr, dtype: str) -> Expr:
 
 @op
 def cast(x: Tensor, *, dtype: str) -> Tensor:
-    """x converted: floats to integers by truncation, numbers to bool by comparison with 0."""
+    """x converted: floats to integers by truncation, numbers to bool by comparison with 0.
+
+    What an integer type of 8 bits and more cannot hold becomes its nearest value, a NaN 0; of
+    narrower ones the low bits stay. Floats are rounded to nearest, ties to even (those of
+    float8_e8m0fnu: ties up); beyond the largest value comes an infinity, else NaN, else the largest.
+    """
     require(
         dtype in dt.DTYPES, f"dtype={dtype!r} is no element type; legal: {', '.join(dt.DTYPES)}"
     )
@@ -341,9 +346,7 @@ def _limit(value: float, dtype: str) -> Expr:
     """A bound as a constant; one that an integer type cannot hold becomes its own limit."""
     if dt.is_float(dtype):
         return const(value, dtype)
-    bits = dt.bits(dtype)
-    low = -(1 << bits - 1) if dt.is_signed(dtype) else 0
-    high = low + (1 << bits) - 1
+    low, high = dt.limits(dtype)
     return const(low if value < low else high if value > high else int(value), dtype)
 
 

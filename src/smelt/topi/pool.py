@@ -8,6 +8,7 @@ from typing import Any
 from smelt.ir import dtype as dt
 from smelt.ir.build import (
     all_of,
+    call,
     ceildiv,
     equal,
     if_then_else,
@@ -34,6 +35,7 @@ from .common import (
     wide,
 )  # fmt: skip
 from .conv import Window
+from .program import product
 from .reduce import FIRST_MAX
 from .registry import op
 
@@ -118,6 +120,107 @@ def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> 
     first = maximum(ceildiv(0 - start, step), 0)
     end = minimum(ceildiv(extent - start, step), k)
     return maximum(end - first, 1)
+
+
+@op
+def lp_pool(
+    x: Tensor, *, kernel: tuple[int, ...], p: float = 2.0, strides: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
+) -> Tensor:  # fmt: skip
+    """The p-norm of each window: the p-th root of the sum of |x| to the power p; the border is 0.
+
+    Shapes   x [n, c, ...]; result [n, c, ...] with extents as in conv2d
+    Units    kernel, strides, pads (begin..., end...) and dilations in pixels
+    Source   ONNX LpPool-22
+    """
+    float_only(x)
+    require(p > 0, f"p={p}; it has to be above 0")
+    window, taps = _window(x, kernel, strides, pads, dilations)
+    to = wide(x.dtype)
+    padded = window.pad(x, number(0, x.dtype))
+
+    def part(n: Expr, c: Expr, *y: Expr) -> Expr:
+        v = cast(to, padded[(n, c, *window.pixel(y, [t.var for t in taps]))])
+        if p == 2:
+            return v * v
+        size = call("abs", v)
+        return size if p == 1 else call("pow", size, const(float(p), to))
+
+    shape = (*x.shape[:2], *window.result(x.shape[2:]))
+    total = sum_over(shape, part, taps, "pool_sum")
+
+    def root(*i: Expr) -> Expr:
+        v = total[i]
+        if p == 1:
+            return cast(x.dtype, v)
+        found = call("sqrt", v) if p == 2 else call("pow", v, const(1.0 / p, to))
+        return cast(x.dtype, found)
+
+    return tensor(shape, root, "lp_pool")
+
+
+def _first_largest(
+    x: Tensor, window: Window, taps: Sequence[IterVar], number_of: Callable[..., Expr]
+) -> tuple[Tensor, Tensor]:
+    """Of each window the number of the first largest element, and that element.
+
+    number_of  (tap, pixel) -> the number, ascending with the tap
+    """
+    nowhere = const(1 << 31, INDEX)
+
+    def largest(n: Expr, c: Expr, *y: Expr) -> Any:
+        tap = [t.var for t in taps]
+        at = [v - b for v, b in zip(window.pixel(y, tap), window.begin, strict=True)]
+        own = number_of(tap, at)
+        if not window.padded:
+            return FIRST_MAX((own, x[(n, c, *at)]), taps)
+        inside = all_of([all_of(v >= 0, v < e) for v, e in zip(at, x.shape[2:], strict=True)])
+        value = if_then_else(inside, x[(n, c, *at)], min_value(x.dtype))
+        return FIRST_MAX((select(inside, own, nowhere), value), taps)
+
+    size = window.result(x.shape[2:])
+    found = compute((*x.shape[:2], *size), largest, "pool_place")
+    return found[0], found[1]
+
+
+def _row_major(extents: Sequence[Expr], at: Sequence[Expr]) -> Expr:
+    """The place of a point in a flat box."""
+    place: Expr = const(0, INDEX)
+    for e, v in zip(extents, at, strict=True):
+        place = place * e + v
+    return place
+
+
+@op(kind="opaque")
+def max_pool_with_indices(
+    x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), column_major: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The largest element of each window and where in x it stands, the first of equal ones; the
+    border never counts.
+
+    Shapes        x [n, c, ...]; both results [n, c, ...] with extents as in conv2d
+    Types         places are int64
+    Units         kernel, strides, pads (begin..., end...) and dilations in pixels; places are those
+                  in the flat tensor, row-major
+    column_major  in places the first spatial dimension moves fastest
+    Source        ONNX MaxPool-22
+    """
+    window, taps = _window(x, kernel, strides, pads, dilations)
+    image = x.shape[2:]
+    pixel, value = _first_largest(x, window, taps, lambda tap, at: _row_major(image, at))
+
+    def place(n: Expr, c: Expr, *y: Expr) -> Expr:
+        flat: Expr = pixel[(n, c, *y)]
+        if column_major:
+            at, rest = [], flat
+            for e in reversed(image):
+                at.append(rest % e)
+                rest = rest // e
+            flat = _row_major(list(reversed(image)), at)
+        return (n * x.shape[1] + c) * product(image) + flat
+
+    return value, tensor(value.shape, place, "max_pool_place")
 
 
 # -------------------------------------------------------------------------------------- adaptive
@@ -289,22 +392,12 @@ def max_pool_grad(
     """
     window, taps = _grad_window(grad, x, kernel, strides, pads, dilations)
     k = [reduce_axis(t.dom, "m" + t.var.name) for t in taps]
-    nowhere = const(1 << 31, INDEX)
+    kernel_extents = [const(int(e), INDEX) for e in window.kernel]
 
-    def number_of(tap: Sequence[Expr]) -> Expr:
-        place: Expr = const(0, INDEX)
-        for e, t in zip(window.kernel, tap, strict=True):
-            place = place * e + t
-        return place
+    def number_of(tap: Sequence[Expr], _: Sequence[Expr] = ()) -> Expr:
+        return _row_major(kernel_extents, tap)
 
-    def largest(n: Expr, c: Expr, *y: Expr) -> Any:
-        tap = [a.var for a in k]
-        at = [v - b for v, b in zip(window.pixel(y, tap), window.begin, strict=True)]
-        inside = all_of([all_of(v >= 0, v < e) for v, e in zip(at, x.shape[2:], strict=True)])
-        value = if_then_else(inside, x[(n, c, *at)], min_value(x.dtype))
-        return FIRST_MAX((select(inside, number_of(tap), nowhere), value), k)
-
-    found: Tensor = compute(grad.shape, largest, "pool_place")[0]
+    found, _ = _first_largest(x, window, k, number_of)
 
     def part(i: Sequence[Expr]) -> Expr:
         own = equal(found[tuple(i)], number_of([t.var for t in taps]))

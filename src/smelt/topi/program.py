@@ -27,11 +27,13 @@ from smelt.tir.nodes import (
     Range,
     Stmt,
     seq,
+    walk,
 )
+from smelt.tir.rewrite import loads
 
 __all__ = [
-    "Cell", "Lanes", "copied", "filled_with", "let", "loop", "loops", "product", "program", "seq",
-    "sharing", "store", "turns", "when",
+    "Cell", "Lanes", "block", "copied", "filled_with", "let", "lets", "loop", "loops", "product",
+    "program", "scratch", "seq", "sharing", "steps", "store", "summed", "turns", "when",
 ]  # fmt: skip
 
 VECTOR = 8
@@ -106,6 +108,13 @@ def let(value: Expr, body: Callable[[Expr], Stmt], name: str = "v") -> Stmt:
     return LetStmt(v, value, body(v))
 
 
+def lets(values: Sequence[Expr], body: Callable[[list[Expr]], Stmt]) -> Stmt:
+    """The body with values that are each computed once."""
+    if not values:
+        return body([])
+    return let(values[0], lambda first: lets(values[1:], lambda rest: body([first, *rest])))
+
+
 class Cell:
     """A number that a program changes: a buffer of one element."""
 
@@ -147,8 +156,91 @@ def turns(
     return stmt
 
 
-def _whole(t: Tensor) -> BufferRegion:
+def _whole(t: Buffer) -> BufferRegion:
     return BufferRegion(t, tuple([Range(const(0, INDEX), e) for e in t.shape]))
+
+
+def scratch(shape: Sequence[Expr], dtype: str, name: str) -> Buffer:
+    """A buffer that a program keeps to itself; `steps` says where it lives."""
+    return Buffer(name, tuple(shape), dtype)
+
+
+def block(
+    name: str, extents: Sequence[ExprLike], body: Callable[..., Stmt], *, turns: ExprLike = 1,
+    start: Callable[..., Stmt] | None = None,
+) -> Stmt:  # fmt: skip
+    """The body for every point of a box, as a block that the rules can schedule.
+
+    extents  of the box; the body gets a variable for each
+    start    what begins a sum: the body then has a further variable, the last one, below `turns`
+    """
+    sizes = [convert(e, INDEX) for e in (*extents, *([] if start is None else [turns]))]
+    outer = [Var(f"{name}_{d}") for d in range(len(sizes))]
+    kinds = ["spatial"] * len(extents) + ["reduce"] * (start is not None)
+    own = [IterVar(Var(f"v_{v.name}"), Range(const(0, INDEX), e), k)
+           for v, e, k in zip(outer, sizes, kinds, strict=True)]  # fmt: skip
+    point = [i.var for i in own]
+    inner = body(*point)
+    init = None if start is None else start(*point[: len(extents)])
+    reads, writes = _touched(inner)
+    if init is not None:
+        reads = tuple([r for r in reads if all(r.buffer is not w.buffer for w in writes)])
+    stmt: Stmt = BlockRealize(
+        tuple(outer), const(True), Block(name, tuple(own), reads, writes, inner, init)
+    )
+    for v, e in reversed(list(zip(outer, sizes, strict=True))):
+        stmt = For(v, const(0, INDEX), e, stmt)
+    return stmt
+
+
+def _touched(body: Stmt) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    """The elements that a statement without loops loads and stores."""
+    reads: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
+    writes: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
+    for s in walk(body):
+        if isinstance(s, BufferStore):
+            writes.setdefault((s.buffer, s.indices), _point(s.buffer, s.indices))
+    for x in loads(body):
+        reads.setdefault((x.buffer, x.indices), _point(x.buffer, x.indices))
+    return tuple(reads.values()), tuple(writes.values())
+
+
+def _point(b: Buffer, indices: Sequence[Expr]) -> BufferRegion:
+    """One element, or the whole dimension where what is loaded says which one."""
+    return BufferRegion(b, tuple([
+        Range(const(0, INDEX), e) if loads(i) else Range(i, const(1, INDEX))
+        for i, e in zip(indices, b.shape, strict=True)
+    ]))  # fmt: skip
+
+
+def summed(
+    target: Buffer, extents: Sequence[ExprLike], turns: ExprLike, term: Callable[..., Expr],
+    name: str,
+) -> Stmt:  # fmt: skip
+    """target[point] = the sum of term(*point, k) over k below `turns`, as a block."""
+
+    def add(*point: Expr) -> Stmt:
+        at = point[:-1]
+        return store(target, at, BufferLoad(target, at) + term(*point))
+
+    zero = const(0.0, target.dtype)
+    return block(name, extents, add, turns=turns, start=lambda *point: store(target, point, zero))
+
+
+def steps(
+    count: ExprLike, own: Sequence[Buffer], touched: Sequence[Sequence[Tensor]],
+    body: Callable[[Expr], Stmt], name: str = "step",
+) -> Stmt:  # fmt: skip
+    """The body once for each index, strictly in this order: a recurrence.
+
+    own      buffers that live in one step
+    touched  the operands and the results of the program
+    """
+    at = Var(name)
+    mine = IterVar(Var(f"v_{name}"), Range(const(0, INDEX), convert(count, INDEX)), "opaque")
+    ins, outs = (tuple([_whole(t) for t in group]) for group in touched)
+    inner = Block(name, (mine,), (*ins, *outs), outs, body(mine.var), None, tuple(own))
+    return For(at, const(0, INDEX), convert(count, INDEX), BlockRealize((at,), const(True), inner))
 
 
 def product(extents: Sequence[Expr]) -> Expr:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from smelt.ir.build import all_of, call, ceildiv, if_then_else, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
-from smelt.te.tensor import max as te_max
-from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import Stmt
 
 from .common import (
@@ -25,8 +24,14 @@ from .common import (
     wide,
 )  # fmt: skip
 from .conv import Window
+from .program import lets, sharing, turns
+from .program import program as statement
 from .registry import op
-from .statements import at, loop, put, seq
+from .statements import at, loop, put, seq, when
+
+ALIGN_MODES = ("avg", "max", "max_pixel")
+WORK_OF_A_PART = 16
+"""Steps for one part of a region in one channel, about."""
 
 
 def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -> Expr:
@@ -101,21 +106,17 @@ class _Region:
         inner = (cast(self.to, i) + 0.5) * step / cast(self.to, count)
         return self.corner(k, d, False) + cast(self.to, part) * step + inner
 
-    def value(self, k: Expr, c: Expr, y: Expr, z: Expr) -> Expr:
-        """The image at a point; 0 more than a pixel outside."""
-        x, to = self.x, wide(self.x.dtype)
-        ends = [cast(self.to, e) for e in x.shape[2:]]
-        inside = all_of(y >= -1.0, y <= ends[0], z >= -1.0, z <= ends[1])
-        zero = const(0.0, self.to)
-        row, column = [
-            maximum(minimum(v, e - 1.0), zero) for v, e in zip((y, z), ends, strict=True)
-        ]
-        image = _image(x, self.rois, k)
+    def inside(self, v: Expr, d: int) -> Expr:
+        """Whether a coordinate lies on the image or less than a pixel beside it."""
+        return all_of(v >= -1.0, v <= cast(self.to, self.x.shape[2 + d]))
 
-        def load(r: Expr, s: Expr) -> Expr:
-            return x[image, c, minimum(r, x.shape[2] - 1), minimum(s, x.shape[3] - 1)]
-
-        return select(inside, _neighbours(load, row, column, to), const(0.0, to))
+    def around(self, v: Expr, d: int) -> list[tuple[Expr, Expr]]:
+        """The two pixels of a dimension around a coordinate, and their weights."""
+        last = self.x.shape[2 + d] - 1
+        held = maximum(minimum(v, cast(self.to, last)), const(0.0, self.to))
+        down = call("floor", held)
+        first, f = cast(INDEX, down), cast(wide(self.x.dtype), held - down)
+        return [(first, 1.0 - f), (minimum(first + 1, last), f)]
 
 
 @op(kind="opaque")
@@ -128,74 +129,110 @@ def roi_align(
     Shapes      x [n, c, h, w]; rois [k, 5] = (image, x1, y1, x2, y2); result [k, c, size...]
     Units       rois in pixels of an image that x is `scale` times as large as
     samples     points per part and dimension; 0: as many as the part has pixels, rounded up
-    mode        "avg" or "max" of the interpolated points
+    mode        "avg" or "max" of the interpolated points; "max_pixel": the largest of the pixels
+                around every point, each times its weight
     half_pixel  pixel centres lie at halves, and regions may be smaller than a pixel
     """
     _regions(x, rois, size)
-    require(mode in ("avg", "max"), f"mode={mode!r}; legal: avg, max")
+    require(mode in ALIGN_MODES, f"mode={mode!r}; legal: {', '.join(ALIGN_MODES)}")
     region = _Region(x, rois, size, scale, samples, half_pixel)
-    shape = (rois.shape[0], x.shape[1], *size)
-    make = _align_fixed if samples > 0 else _align_counted
-    return stored(make(region, shape, mode), x.dtype)
+    return stored(_aligned(region, mode), x.dtype)
 
 
-def _align_fixed(region: _Region, shape: Sequence[Any], mode: str) -> Tensor:
-    """As many points in every part."""
-    n = const(region.samples, INDEX)
-    axes = [reduce_axis((0, n), name) for name in ("sy", "sx")]
-
-    def body(k: Expr, c: Expr, p: Expr, q: Expr) -> Any:
-        y, z = [
-            region.point(k, d, v, a.var, n)
-            for d, (v, a) in enumerate(zip((p, q), axes, strict=True))
-        ]
-        return (te_max if mode == "max" else te_sum)(region.value(k, c, y, z), axes)
-
-    pooled = tensor(shape, body, "roi_pool")
-    if mode == "max":
-        return pooled
-    return tensor(shape, lambda *i: pooled[i] / float(region.samples**2), "roi_align")
-
-
-def _align_counted(region: _Region, shape: Sequence[Any], mode: str) -> Tensor:
-    """Parts of larger regions are read at more points."""
+def _aligned(region: _Region, mode: str) -> Tensor:
+    """Rows of parts, shared out: what a point is mixed from serves all channels."""
     x, rois = region.x, region.rois
-    to = wide(x.dtype)
-    counts = tensor(
-        (rois.shape[0], const(2, INDEX)),
-        lambda k, d: select(d < 1, region.count(k, 0), region.count(k, 1)), "roi_points",
-    )  # fmt: skip
+    rows, columns = [const(n, INDEX) for n in region.size]
+    shape = (rois.shape[0], x.shape[1], rows, columns)
 
-    def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        (out,) = outs
-        k_count, c_count, rows, columns = [out.shape[d] for d in range(4)]
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        kind = sharing(functools.reduce(operator.mul, shape) * WORK_OF_A_PART)
+        return turns(
+            [rois.shape[0] * rows], [], (ins, outs),
+            lambda v: _row_of_parts(region, mode, outs[0], v[0] // rows, v[0] % rows), kind,
+        )  # fmt: skip
 
-        def part(k: Expr, c: Expr, p: Expr, q: Expr) -> Stmt:
-            ny, nx = [maximum(at(counts, k, d), 1) for d in (0, 1)]
-
-            def visit(i: Expr, j: Expr) -> Stmt:
-                y, z = region.point(k, 0, p, i, ny), region.point(k, 1, q, j, nx)
-                value, old = region.value(k, c, y, z), at(out, k, c, p, q)
-                joined = maximum(old, value) if mode == "max" else old + value
-                return put(out, joined, k, c, p, q)
-
-            points = loop(
-                "sy",
-                at(counts, k, 0),
-                lambda i: loop("sx", at(counts, k, 1), lambda j: visit(i, j)),
-            )
-            nothing = at(counts, k, 0) * at(counts, k, 1) < 1
-            if mode == "max":
-                start: Expr = select(nothing, const(0.0, to), min_value(to))
-                return seq(put(out, start, k, c, p, q), points)
-            mean = at(out, k, c, p, q) / cast(to, ny * nx)
-            return seq(put(out, const(0.0, to), k, c, p, q), points, put(out, mean, k, c, p, q))
-
-        return loop("k", k_count, lambda k: loop("c", c_count, lambda c: loop(
-            "p", rows, lambda p: loop("q", columns, lambda q: part(k, c, p, q)))))  # fmt: skip
-
-    made: Tensor = extern(shape, [x, rois, counts], program, "roi_align", to)
+    (made,) = statement([shape], [wide(x.dtype)], [x, rois], body, "roi_align")
     return made
+
+
+def _row_of_parts(region: _Region, mode: str, out: Tensor, k: Expr, p: Expr) -> Stmt:
+    """All parts of one row of a region, in all channels."""
+    channels, columns = out.shape[1], out.shape[3]
+    zero = const(0.0, out.dtype)
+
+    def everywhere(value: Callable[[Expr, Expr], Expr]) -> Stmt:
+        return loop("c", channels, lambda c: loop(
+            "q", columns, lambda q: put(out, value(c, q), k, c, p, q)))  # fmt: skip
+
+    def joined(image: Expr, ny: Expr, nx: Expr) -> Stmt:
+        step = _Step(region, mode, out, image, k, p)
+
+        def line(i: Expr) -> Stmt:
+            y = region.point(k, 0, p, i, maximum(ny, 1))
+
+            def part(q: Expr, found: Sequence[Expr]) -> Stmt:
+                def point(j: Expr) -> Stmt:
+                    return step.add(q, found, region.point(k, 1, q, j, maximum(nx, 1)))
+
+                return loop("sx", nx, point)
+
+            return step.mixed(y, 0, lambda found: loop("q", columns, lambda q: part(q, found)))
+
+        start = everywhere(lambda c, q: zero if mode == "avg" else min_value(out.dtype))
+        count = ny * nx
+        mean = everywhere(lambda c, q: at(out, k, c, p, q) / cast(out.dtype, maximum(count, 1)))
+        blank = when(count < 1, everywhere(lambda c, q: zero))
+        return seq(start, loop("sy", ny, line), mean if mode == "avg" else blank)
+
+    image = _image(region.x, region.rois, k)
+    counts = [region.count(k, d) for d in (0, 1)]
+    return lets([image, *counts], lambda v: joined(v[0], v[1], v[2]))
+
+
+class _Step:
+    """What one point adds to a part, in all channels."""
+
+    def __init__(
+        self, region: _Region, mode: str, out: Tensor, image: Expr, k: Expr, p: Expr
+    ) -> None:
+        self.region, self.mode, self.out = region, mode, out
+        self.image, self.k, self.p = image, k, p
+
+    def mixed(self, v: Expr, d: int, body: Callable[[Sequence[Expr]], Stmt]) -> Stmt:
+        """The body with what a coordinate is mixed from: whether it is inside, two pixels, two
+        weights."""
+
+        def parts(v: Expr) -> Stmt:
+            (a, f), (b, g) = self.region.around(v, d)
+            return lets([cast(INDEX, self.region.inside(v, d)), a, b, f, g], body)
+
+        return lets([v], lambda found: parts(found[0]))
+
+    def add(self, q: Expr, row: Sequence[Expr], z: Expr) -> Stmt:
+        """The point at a row that is known and at the column coordinate z."""
+        x, out, join = self.region.x, self.out, operator.add if self.mode == "avg" else maximum
+
+        def own(c: Expr, value: Expr) -> Stmt:
+            place = (self.k, c, self.p, q)
+            return put(out, join(at(out, *place), value), *place)
+
+        def inside(column: Sequence[Expr], weights: Sequence[Expr]) -> Stmt:
+            def one(c: Expr) -> Stmt:
+                pixels = [x[self.image, c, r, s] for r in row[1:3] for s in column[1:3]]
+                parts = [cast(out.dtype, e) * w for e, w in zip(pixels, weights, strict=True)]
+                mix = maximum if self.mode == "max_pixel" else operator.add
+                return own(c, functools.reduce(mix, parts))
+
+            return loop("c", out.shape[1], one)
+
+        def known(column: Sequence[Expr]) -> Stmt:
+            products = [a * b for a in row[3:] for b in column[3:]]
+            then = lets(products, lambda weights: inside(column, weights))
+            outside = loop("c", out.shape[1], lambda c: own(c, const(0.0, out.dtype)))
+            return when(row[0] * column[0] > 0, then, None if self.mode == "avg" else outside)
+
+        return self.mixed(z, 1, known)
 
 
 @op(kind="opaque")

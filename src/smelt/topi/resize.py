@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
+from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, call, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
-from smelt.te.tensor import Tensor
+from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
-from .common import describe, extents, number, require, stored, tensor
+from .common import describe, extents, number, require, show, stored, sum_over, tensor
 from .registry import op
 
 MODES = ("nearest", "linear", "cubic")
@@ -24,7 +26,9 @@ class _Axis:
     """One dimension to be resized.
 
     size, extent  of the result and of the operand, in elements
-    scale         result elements per operand element
+    scale         result elements per operand element; 0: size / extent
+    known         the scale as a number, 0 where only the run knows it
+    length        size before it was rounded down to whole elements, in float32
     roi           begin and end of the part that is kept, from 0 to 1 (tf_crop_and_resize)
     """
 
@@ -34,13 +38,15 @@ class _Axis:
         self.size, self.extent, self.mode, self.roi = size, extent, mode, roi
         s = value_of(size)
         h = value_of(extent)
-        self.ratio: Expr
+        self.known = float(scale) or (s / h if s is not None and h else 0.0)
+        self.ratio: Expr = cast(FLOAT, size) / cast(FLOAT, extent)
+        if self.known:
+            self.ratio = const(self.known, FLOAT)
+        self.length = cast(FLOAT, size)
         if scale:
-            self.ratio = const(float(scale), FLOAT)
-        elif s is not None and h is not None:
-            self.ratio = const(s / h, FLOAT)
-        else:
-            self.ratio = cast(FLOAT, size) / cast(FLOAT, extent)
+            whole = float(scale) * h if h is not None else None
+            self.length = self.ratio * cast(FLOAT, extent) if whole is None else const(whole, FLOAT)
+        self.single = value_of(self.length) == 1 or (value_of(size) == 1 and not scale)
         self.factor = s // h if s is not None and h and s % h == 0 else 0
         if scale and scale != self.factor:
             self.factor = 0
@@ -48,15 +54,14 @@ class _Axis:
     def source(self, i: Expr) -> Expr:
         """The coordinate in the operand, in float32, that place `i` of the result looks at."""
         x, one = cast(FLOAT, i), const(1, INDEX)
-        last_in, last_out = cast(FLOAT, self.extent - one), cast(FLOAT, self.size - one)
+        last_in, last_out = cast(FLOAT, self.extent - one), self.length - 1.0
         if self.mode == "asymmetric":
             return x / self.ratio
         if self.mode == "align_corners":
-            single = value_of(self.size) == 1
-            return const(0.0, FLOAT) if single else x * last_in / maximum(last_out, 1.0)
+            return const(0.0, FLOAT) if self.single else x * last_in / maximum(last_out, 1.0)
         if self.mode == "tf_crop_and_resize":
             a, b = self.roi
-            if value_of(self.size) == 1:
+            if self.single:
                 return 0.5 * (a + b) * last_in
             return a * last_in + x * (b - a) * last_in / maximum(last_out, 1.0)
         half = (x + 0.5) / self.ratio - 0.5
@@ -64,7 +69,7 @@ class _Axis:
             return half if value_of(self.size) != 1 else const(0.0, FLOAT)
         if self.mode == "half_pixel_symmetric":
             wide = cast(FLOAT, self.extent)
-            adjustment = cast(FLOAT, self.size) / (self.ratio * wide)
+            adjustment = cast(FLOAT, self.size) / self.length
             return half + wide * 0.5 * (1.0 - adjustment)
         return half
 
@@ -150,6 +155,58 @@ def _counted(
     return [(a.inside(first + (n - before)), w / total) for n, w in enumerate(kept)]
 
 
+def _tent(v: Expr) -> Expr:
+    """The weight of linear interpolation at a distance."""
+    return maximum(1.0 - v, 0.0)
+
+
+def _cubic_kernel(v: Expr, c: float) -> Expr:
+    """The weight of cubic convolution at a distance."""
+    near = ((c + 2) * v - (c + 3)) * v * v + 1.0
+    far = ((c * v - 5 * c) * v + 8 * c) * v - 4 * c
+    return select(v <= 1.0, near, select(v < 2.0, far, 0.0))
+
+
+def _filtered(
+    x: Tensor, d: int, a: _Axis, kernel: Callable[[Expr], Expr], reach: int, exclude: bool,
+    blank: float | None,
+) -> Tensor:  # fmt: skip
+    """x made smaller along dimension d by weights that reach over as many more elements.
+
+    kernel  the weight at a distance, 0 from `reach` on
+    """
+    before = math.ceil(reach / a.known) - 1
+    taps = const(2 * before + 2, INDEX)
+
+    def place(i: Expr, t: Expr) -> Expr:
+        return cast(INDEX, call("floor", a.source(i))) + (t - before)
+
+    def raw(i: Expr, t: Expr) -> Expr:
+        at = place(i, t)
+        weight = kernel(call("abs", cast(FLOAT, at) - a.source(i)) * a.ratio)
+        return select(all_of(at >= 0, at < a.extent), weight, 0.0) if exclude else weight
+
+    weights = tensor((a.size, taps), raw, "resize_weight")
+    k, t = [reduce_axis((0, taps), name) for name in ("k", "t")]
+    total = sum_over((a.size,), lambda i: weights[i, k.var], [k], "resize_total")
+    share = tensor(weights.shape, lambda i, t: weights[i, t] / total[i], "resize_share")
+    index = tensor(weights.shape, lambda i, t: a.inside(place(i, t)), "resize_index")
+
+    def body(*i: Expr) -> Expr:
+        at = (*i[:d], index[i[d], t.var], *i[d + 1 :])
+        return x[at] * cast(x.dtype, share[i[d], t.var])
+
+    shape = [a.size if n == d else e for n, e in enumerate(x.shape)]
+    found = sum_over(shape, body, [t], "resize")
+    if blank is None:
+        return found
+
+    def held(*i: Expr) -> Expr:
+        return select(a.outside(a.source(i[d])), number(blank, x.dtype), found[i])
+
+    return tensor(shape, held, "resize_held")
+
+
 def _along(
     x: Tensor, d: int, a: _Axis, taps: Callable[[Expr], list[tuple[Expr, Expr | None]]],
     blank: float | None,
@@ -176,14 +233,17 @@ def resize(
     x: Tensor, *, sizes: tuple[int, ...], scales: tuple[float, ...] = (), mode: str = "nearest",
     coordinate_mode: str = "half_pixel", nearest_mode: str = "round_prefer_floor",
     cubic_coeff: float = -0.75, exclude_outside: bool = False, extrapolation_value: float = 0.0,
-    roi: tuple[float, ...] = (),
+    roi: tuple[float, ...] = (), antialias: bool = False,
 ) -> Tensor:  # fmt: skip
     """x with other extents, by the nearest element or by interpolation, axis by axis.
 
-    sizes   extents of the result, one per dimension
-    scales  result elements per element of x, where the model gives them; empty: sizes / extents
-    roi     begin of every dimension, then end, from 0 to 1 (tf_crop_and_resize)
-    Source  ONNX Resize-19, without antialias
+    sizes      extents of the result, one per dimension
+    scales     result elements per element of x, where the model gives them; empty: sizes / extents
+    roi        begin of every dimension, then end, from 0 to 1 (tf_crop_and_resize)
+    antialias  "linear" and "cubic": where a dimension becomes smaller, weights reach over as many
+               more elements, so that every element counts; the scale has to be a known number
+    Types      integers are mixed in float32, rounded toward zero and held in their range
+    Source     ONNX Resize-19
     """
     rank = len(x.shape)
     new = extents(sizes)
@@ -202,11 +262,23 @@ def resize(
     crop = coordinate_mode == "tf_crop_and_resize"
     narrow = mode != "nearest" and x.dtype not in ("float32", "float64")
     moved = stored(x, FLOAT, "widen") if narrow else x
+    blank = extrapolation_value if crop else None
     for d in range(rank):
         part = (roi[d], roi[rank + d]) if crop and roi else (0.0, 1.0)
         if new[d] is x.shape[d] and (not scales or scales[d] == 1) and part == (0.0, 1.0):
             continue
         a = _Axis(new[d], x.shape[d], scales[d] if scales else 0.0, coordinate_mode, part)
+        if antialias and mode != "nearest":
+            require(
+                a.known > 0,
+                f"antialias: dimension {d} of {show(x.shape[d])} elements becomes "
+                f"{show(new[d])}; the scale has to be a number that is known",
+            )
+            if a.known < 1:
+                cubic = mode == "cubic"
+                kernel = _tent if not cubic else lambda v: _cubic_kernel(v, cubic_coeff)
+                moved = _filtered(moved, d, a, kernel, 1 + cubic, exclude_outside, blank)
+                continue
 
         def taps(i: Expr, a: _Axis = a) -> list[tuple[Expr, Expr | None]]:
             if mode == "nearest":
@@ -215,7 +287,17 @@ def resize(
                 return _linear_without_outside(a, i) if exclude_outside else _linear(a, i)
             return _cubic(a, i, cubic_coeff, exclude_outside)
 
-        moved = _along(moved, d, a, taps, extrapolation_value if crop else None)
+        moved = _along(moved, d, a, taps, blank)
     if moved is x:
         return tensor(x.shape, lambda *i: x[i], "resize")
-    return stored(moved, x.dtype)
+    return _narrowed(moved, x.dtype)
+
+
+def _narrowed(x: Tensor, dtype: str) -> Tensor:
+    """x in the type of the result; integers are held in their range."""
+    if x.dtype == dtype or dt.is_float(dtype):
+        return stored(x, dtype)
+    low, high = [cast(x.dtype, v) for v in (min_value(dtype), max_value(dtype))]
+    return tensor(
+        x.shape, lambda *i: cast(dtype, maximum(minimum(x[i], high), low)), "resize_narrow"
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 
-from smelt.ir.build import all_of, call, equal, if_then_else, maximum, minimum, select, value_of
+from smelt.ir.build import all_of, call, equal, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 
@@ -27,14 +30,16 @@ BORDERS = ("zeros", "border", "reflection")
 TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 NONE = const(-1, INDEX)
 """In place of an index: an element that counts as 0."""
+UNROLLED = 16
+"""Up to so many elements are one expression."""
 
 
 class _Line:
     """The elements of one dimension that points between them are made of.
 
     at      [points...] coordinates, in elements
-    index   [points..., taps] places of the elements, -1 for one that counts as 0
-    weight  [points..., taps]; None: one element each, of weight 1
+    index   [taps, points...] places of the elements, -1 for one that counts as 0
+    weight  [taps, points...]; None: one element each, of weight 1
     """
 
     def __init__(
@@ -44,22 +49,22 @@ class _Line:
         """place: (coordinate, index that may lie outside) -> index or -1; moved: the coordinate
         that weights are made of."""
         taps = const(TAPS[mode], INDEX)
-        shape = (*at.shape, taps)
+        shape = (taps, *at.shape)
 
-        def index(*i: Expr) -> Expr:
-            v = moved(at[i[:-1]])
+        def index(t: Expr, *i: Expr) -> Expr:
+            v = moved(at[i])
             if mode == "nearest":
-                return place(at[i[:-1]], cast(INDEX, call("round", v)))
+                return place(at[i], cast(INDEX, call("round", v)))
             first = cast(INDEX, call("floor", v))
-            return place(at[i[:-1]], first + (i[-1] - (1 if mode == "cubic" else 0)))
+            return place(at[i], first + (t - (1 if mode == "cubic" else 0)))
 
-        def weight(*i: Expr) -> Expr:
-            v = moved(at[i[:-1]])
+        def weight(t: Expr, *i: Expr) -> Expr:
+            v = moved(at[i])
             f = v - call("floor", v)
             each = cubic_weights(f, -0.75) if mode == "cubic" else [1.0 - f, f]
             chosen = each[-1]
             for k in reversed(range(len(each) - 1)):
-                chosen = select(equal(i[-1], k), each[k], chosen)
+                chosen = select(equal(t, k), each[k], chosen)
             return chosen
 
         self.index = tensor(shape, index, "sample_index")
@@ -80,17 +85,25 @@ def _sampled(
     to = x.dtype if nearest else wide(x.dtype)
 
     def element(i: tuple[Expr, ...], taps: Sequence[Expr]) -> Expr:
-        own = [(*p, t) for p, t in zip(points(*i), taps, strict=True)]
+        own = [(t, *p) for p, t in zip(points(*i), taps, strict=True)]
         at = [line.index[p] for line, p in zip(lines, own, strict=True)]
         inside = all_of([v >= 0 for v in at])
-        value: Expr = cast(to, if_then_else(inside, x[(*channel(*i), *at)], number(0, x.dtype)))
+        held = [maximum(v, 0) for v in at]
+        value: Expr = cast(to, x[(*channel(*i), *held)])
         for line, p in zip(lines, own, strict=True):
             value = value if line.weight is None else value * cast(to, line.weight[p])
-        return value
+        return select(inside, value, number(0, to))
 
-    if nearest:
-        zero = [const(0, INDEX)] * len(lines)
-        return tensor(shape, lambda *i: element(i, zero), "sample")
+    count = value_of(lines[0].index.shape[0]) or 0
+    if count ** len(lines) <= UNROLLED:
+        places = [
+            [const(t, INDEX) for t in p] for p in itertools.product(range(count), repeat=len(lines))
+        ]
+
+        def all_taps(*i: Expr) -> Expr:
+            return functools.reduce(operator.add, [element(i, p) for p in places])
+
+        return tensor(shape, all_taps, "sample")
     axes = [line.axis for line in lines]
     return sum_over(shape, lambda *i: element(i, [a.var for a in axes]), axes, "sample")
 
@@ -284,7 +297,7 @@ def crop_and_resize(
     zero = const(0, INDEX)
 
     def body(k: Expr, c: Expr, y: Expr, z: Expr) -> Expr:
-        inside = all_of(lines[0].index[k, y, zero] >= 0, lines[1].index[k, z, zero] >= 0)
+        inside = all_of(lines[0].index[zero, k, y] >= 0, lines[1].index[zero, k, z] >= 0)
         blank = number(extrapolation_value, x.dtype)
         return select(inside, cast(x.dtype, found[k, c, y, z]), blank)
 

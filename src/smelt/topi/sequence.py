@@ -10,7 +10,7 @@ from smelt.te.tensor import Tensor
 from .common import agree, axis_of, describe, number, require, same_dtype, tensor
 from .registry import op
 
-__all__ = ["matrix_set_diag", "reverse_sequence", "sequence_mask"]
+__all__ = ["diagonal", "matrix_set_diag", "reverse_sequence", "sequence_mask", "write_sequence"]
 
 
 def _lengths(x: Tensor, lengths: Tensor, axis: int, name: str) -> None:
@@ -62,6 +62,60 @@ def reverse_sequence(
         return x[(*i[:along], at, *i[along + 1 :])]
 
     return tensor(x.shape, body, "reverse_sequence")
+
+
+@op
+def write_sequence(
+    x: Tensor, update: Tensor, begins: Tensor, *, axis: int = -2, circular: bool = False
+) -> Tensor:
+    """x with a run of elements along `axis` replaced, in each batch from a place of its own on.
+
+    Shapes    x [batch, ..., length, ...]; update [batch, ..., count, ...], count at most length;
+              begins [batch], integers
+    circular  a run that leaves x at the end goes on at its beginning; otherwise that part of it
+              is left out
+    Source    ONNX TensorScatter-24
+    """
+    rank = len(x.shape)
+    same_dtype(x=x, update=update)
+    along = axis_of(axis, rank)
+    rule = f"x {describe(x.shape)} and update {describe(update.shape)}"
+    require(along > 0, f"axis={axis} is the batch dimension")
+    require(len(update.shape) == rank, f"{rule} need one rank")
+    for d in range(rank):
+        if d != along:
+            agree(x.shape[d], update.shape[d], f"{rule}: dimension {d}")
+    length, count = x.shape[along], update.shape[along]
+    room, many = value_of(length), value_of(count)
+    require(room is None or many is None or many <= room, f"{rule}: {many} elements for {room}")
+    _lengths(x, begins, 0, "begins")
+
+    def body(*i: Expr) -> Expr:
+        place = i[along] - cast(INDEX, begins[i[0]])
+        place = place % length if circular else place
+        inside = all_of(place >= 0, place < count)
+        return if_then_else(inside, update[(*i[:along], place, *i[along + 1 :])], x[i])
+
+    return tensor(x.shape, body, "write_sequence")
+
+
+def diagonal(x: Tensor, *, axes: tuple[int, int]) -> Tensor:
+    """The elements whose indices along two dimensions are equal.
+
+    Shapes  x with equal extents along both; result x without dimension axes[1]
+    """
+    rank = len(x.shape)
+    first, second = axis_of(axes[0], rank, "axes[0]"), axis_of(axes[1], rank, "axes[1]")
+    require(first != second, f"axes={axes} are one dimension")
+    agree(
+        x.shape[first], x.shape[second], f"x {describe(x.shape)}: dimensions {first} and {second}"
+    )
+    kept = first - (second < first)
+
+    def body(*i: Expr) -> Expr:
+        return x[(*i[:second], i[kept], *i[second:])]
+
+    return tensor((*x.shape[:second], *x.shape[second + 1 :]), body, "diagonal")
 
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, logical_not, maximum, not_equal, select
+from smelt.ir.build import all_of, equal, logical_not, maximum, not_equal, select
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
@@ -19,7 +19,7 @@ from .program import Cell, filled_with, let, loop, loops, product, program, seq,
 from .registry import op
 from .sort import before, order_of
 
-__all__ = ["argwhere", "invert_permutation", "unique", "unravel_index"]
+__all__ = ["argwhere", "invert_permutation", "unique", "unique_rows", "unravel_index"]
 
 
 def _cleared(*tensors: Tensor) -> list[Stmt]:
@@ -92,6 +92,86 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, T
     shapes: list[Sequence[ExprLike]] = [*[x.shape] * 4, ()]
     made = program(shapes, [x.dtype, *[INDEX] * 4], [x, order, first], body, "unique")
     values, indices, inverse, counts, count = made
+    return values, indices, inverse, counts, count
+
+
+@op
+def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The distinct rows of a matrix: (values, indices, inverse, counts, count).
+
+    Shapes   x, values [n, m]; indices, inverse, counts [n]; count []
+    values   ordered by their first elements, then by their second and so on, or in the order in
+             which they come in x where `sorted` is false; count of them, then 0
+    The others are as in `unique`.
+    """
+    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    require(len(x.shape) == 2, f"x {describe(x.shape)} has to have two dimensions; reshape it")
+    n, m = x.shape
+    made, low, high, sign = [Cell(name=name) for name in ("made", "low", "high", "sign")]
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        # a row gets a number when it is first seen; `firsts` and `often` go by these numbers,
+        # `ranked` lists them in the order of the rows, `place` says where each stands in it
+        (x,), (values, indices, inverse, counts, count, firsts, often, ranked, place) = ins, outs
+
+        def compared(i: Expr, j: Expr, k: Expr) -> Stmt:
+            smaller, larger = before(x[i, k], x[j, k]), before(x[j, k], x[i, k])
+            found = when(smaller, sign.set(-1), when(larger, sign.set(1)))
+            return when(equal(sign.value, 0), found)
+
+        def halved(i: Expr, middle: Expr) -> Stmt:
+            j = firsts[ranked[middle]]
+            return seq(
+                sign.set(0), loop(m, lambda k: compared(i, j, k), "k"),
+                when(equal(sign.value, 0), seq(low.set(middle), high.set(-1)),
+                     when(sign.value > 0, low.set(middle + 1), high.set(middle))),
+            )  # fmt: skip
+
+        def fresh(i: Expr) -> Stmt:
+            def moved(k: Expr) -> Stmt:
+                at = made.value - k
+                return store(ranked, (at,), ranked[at - 1])
+
+            return seq(
+                loop(made.value - low.value, moved, "k"),
+                store(ranked, (low.value,), made.value), store(firsts, (made.value,), i),
+                store(often, (made.value,), 1), store(inverse, (i,), made.value),
+                made.set(made.value + 1),
+            )  # fmt: skip
+
+        def member(i: Expr) -> Stmt:
+            slot = ranked[low.value]
+            again = seq(store(inverse, (i,), slot), store(often, (slot,), often[slot] + 1))
+            search = when(
+                low.value < high.value,
+                let((low.value + high.value) // 2, lambda mid: halved(i, mid), "middle"),
+            )
+            return seq(
+                low.set(0), high.set(made.value), loop(64, lambda _: search, "turn"),
+                when(high.value < 0, again, fresh(i)),
+            )  # fmt: skip
+
+        def written(k: Expr) -> Stmt:
+            slot = ranked[k] if sorted else k
+            row = loop(m, lambda j: store(values, (k, j), x[firsts[slot], j]), "j")
+            return seq(
+                row, store(indices, (k,), firsts[slot]), store(counts, (k,), often[slot]),
+                store(place, (slot,), k),
+            )  # fmt: skip
+
+        def whole(_: tuple[Expr, ...]) -> Stmt:
+            return seq(
+                *_cleared(values, indices, counts, firsts, often, ranked, place), made.set(0),
+                loop(n, member, "i"), loop(made.value, written, "k"),
+                loop(n, lambda i: store(inverse, (i,), place[inverse[i]]), "i"),
+                store(count, (), made.value),
+            )  # fmt: skip
+
+        return turns([], [made, low, high, sign], (ins, outs), whole)
+
+    shapes: list[Sequence[ExprLike]] = [x.shape, *[(n,)] * 3, (), *[(n,)] * 4]
+    found = program(shapes, [x.dtype, *[INDEX] * 8], [x], body, "unique_rows")
+    values, indices, inverse, counts, count = found[:5]
     return values, indices, inverse, counts, count
 
 

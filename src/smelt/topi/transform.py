@@ -20,6 +20,7 @@ from .common import (
     require,
     same_dtype,
     show,
+    take_equal,
     tensor,
 )  # fmt: skip
 from .registry import op
@@ -110,6 +111,8 @@ def reshape(x: Tensor, *, shape: Extents) -> Tensor:
     )
     if len(new) == len(x.shape) and all(a is b for a, b in zip(new, x.shape, strict=True)):
         return tensor(new, lambda *i: x[i], "reshape")
+    if have is None or want is None:
+        take_equal(_times(x.shape), _times(new))
     return tensor(new, lambda *i: x[tuple(reshape_index(x.shape, new, i))], "reshape")
 
 
@@ -410,19 +413,22 @@ def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
 
 
 @op
-def space_to_depth(x: Tensor, *, block: int) -> Tensor:
-    """Blocks of pixels laid out as channels, in the order row, column, c.
+def space_to_depth(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
+    """Blocks of pixels laid out as channels.
 
     Shapes   x [n, c, h * block, w * block]; result [n, c * block * block, h, w]
+    mode     order of the channels: "DCR" (row, column, c) or "CRD" (c, row, column)
     """
     n, c, h, w = _images(x, block)
+    require(mode in ("DCR", "CRD"), f"mode={mode!r}; legal: 'DCR', 'CRD'")
     size = (_divisible(h, block, "dimension 2 of x"), _divisible(w, block, "dimension 3 of x"))
+    cells = block * block
 
     def body(b: Expr, k: Expr, y: Expr, z: Expr) -> Expr:
-        cell, channel = k // c, k % c
+        cell, channel = (k // c, k % c) if mode == "DCR" else (k % cells, k // cells)
         return x[b, channel, y * block + cell // block, z * block + cell % block]
 
-    return tensor((n, c * (block * block), *size), body, "space_to_depth")
+    return tensor((n, c * cells, *size), body, "space_to_depth")
 
 
 @op

@@ -1,16 +1,28 @@
-"""Elements moved apart, windows over a tensor, parts of it replaced."""
+"""Windows over a tensor taken apart and put together, parts of a tensor replaced."""
 
 from __future__ import annotations
 
 from smelt.ir.build import all_of, equal, if_then_else, value_of
-from smelt.ir.expr import Expr
-from smelt.te.tensor import Tensor
+from smelt.ir.expr import INDEX, Expr, const
+from smelt.te.tensor import Tensor, reduce_axis
 
-from .common import agree, axis_of, describe, require, same_dtype, tensor
+from .common import (
+    agree,
+    axis_of,
+    describe,
+    extents,
+    number,
+    require,
+    same_dtype,
+    stored,
+    sum_over,
+    tensor,
+)
+from .conv import Window
 from .registry import op
 from .transform import Extents, slice_of
 
-__all__ = ["sliding_window", "strided_set"]
+__all__ = ["col2im", "sliding_window", "strided_set"]
 
 
 @op
@@ -76,3 +88,53 @@ def strided_set(
         return if_then_else(all_of(conditions), v[tuple(at)], x[i])
 
     return tensor(x.shape, body, "strided_set")
+
+
+@op(kind="opaque")
+def col2im(
+    x: Tensor, *, size: Extents, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
+) -> Tensor:  # fmt: skip
+    """Images from the columns of their windows: every pixel is the sum of what the windows that
+    cover it have in its place.
+
+    Shapes   x [n, c * kernel..., windows], one column for each place of a kernel on the padded
+             image in row-major order; result [n, c, size...]
+    Units    size, kernel, strides, pads (begin..., end...) and dilations in pixels
+    Source   ONNX Col2Im-18
+    """
+    require(len(x.shape) == 3, f"x {describe(x.shape)} has to be [n, c * kernel, windows]")
+    rank = len(size)
+    require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
+    window, image = Window(rank, kernel, strides, pads, dilations), extents(size)
+    places = window.result(image)
+    taps = 1
+    for k in kernel:
+        taps *= k
+    rows, count = value_of(x.shape[1]), const(1, INDEX)
+    require(
+        rows is None or rows % taps == 0,
+        f"x {describe(x.shape)}: {rows} rows are no multiple of the kernel's {taps} elements",
+    )
+    for e in places:
+        count = count * e
+    agree(
+        x.shape[2], count,
+        f"x {describe(x.shape)}: a kernel of {kernel} has as many places on {describe(image)}",
+    )  # fmt: skip
+    axes = [reduce_axis((0, k), f"k{d}") for d, k in enumerate(kernel)]
+
+    def body(n: Expr, c: Expr, *pixel: Expr) -> Expr:
+        row, column = c, const(0, INDEX)
+        hits: list[Expr] = []
+        for d, (v, t) in enumerate(zip(pixel, axes, strict=True)):
+            moved = v + window.begin[d] - t.var * window.dilations[d]
+            stride = window.strides[d]
+            place = moved // stride
+            hits += [moved >= 0, place < places[d]]
+            hits += [equal(moved % stride, 0)] if stride > 1 else []
+            row, column = row * kernel[d] + t.var, column * places[d] + place
+        return if_then_else(all_of(hits), x[n, row, column], number(0, x.dtype))
+
+    shape = (x.shape[0], x.shape[1] // taps, *image)
+    return stored(sum_over(shape, body, axes, "col2im"), x.dtype)

@@ -2,75 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, SmeltError, TypeMismatch, Unsupported
 from smelt.ir.expr import Expr
-from smelt.ir.types import TensorType, TupleType
+from smelt.ir.types import TensorType, TupleType, tensor_type
 from smelt.relax import nodes as relax
+from smelt.relax.host_ops import host_call, run_size, tied, told_by
 
 from .read import Graph, Step, dtype_of, version_of
-from .values import Value
+from .values import Operand, Value, product
 
-__all__ = ["Build"]
+__all__ = ["Build", "NeedsValues", "Walk"]
 
-Branch = Callable[[Graph], "list[Value]"]
+
+class NeedsValues(Unsupported):
+    """The graph's structure depends on values of inputs: it can be imported with these given."""
+
+    def __init__(self, message: str, inputs: Sequence[str]) -> None:
+        """Name the inputs."""
+        super().__init__(message)
+        self.inputs = tuple(inputs)
+
+
+class Walk(Protocol):
+    """What a converter may ask of the walk over the model."""
+
+    def branch(self, graph: Graph, given: Sequence[Operand] = ()) -> list[Operand]:
+        """The results of a subgraph, in the scope of the node, with its inputs given."""
+
+    def sources(self, expr: relax.RelaxExpr) -> tuple[str, ...] | None:
+        """The inputs that a value is computed from; None where it depends on something else."""
+
+    def decide(self) -> None:
+        """Note that the program decides while it runs: the virtual machine has to run it."""
 
 
 class Build:
     """One node being converted."""
 
-    def __init__(self, model: str, step: Step, opset: int, branch: Branch) -> None:
-        """`branch` imports a subgraph in the scope of the node."""
-        self.model, self.step, self.opset, self.branch = model, step, opset, branch
+    def __init__(self, model: str, step: Step, opset: int, walk: Walk) -> None:
+        """`walk` is the walk over the model, in the scope of the node."""
+        self.model, self.step, self.opset, self.walk = model, step, opset, walk
 
     def call(self, op: str, *operands: Value | None, **attrs: Any) -> Value:
         """An operator with one result applied to values."""
-        try:
-            made = relax.call(
-                op,
-                *[None if v is None else v.expr for v in operands],
-                name=self.step.label,
-                **attrs,
-            )
-        except SmeltError as e:
-            raise type(e)(f"{self.where}: {e}") from e
+        made = self._made(op, operands, attrs)
         if not isinstance(made.type, TensorType):
             raise TypeMismatch(f"{self.where}: {op} has several results")
         return Value(made.type, made)
 
     def calls(self, op: str, *operands: Value | None, **attrs: Any) -> tuple[Value, ...]:
         """An operator with several results applied to values."""
-        made = relax.call(
-            op, *[None if v is None else v.expr for v in operands], name=self.step.label, **attrs
-        )
+        made = self._made(op, operands, attrs)
         assert isinstance(made.type, TupleType)
         items = [relax.TupleGetItem(made, i) for i in range(len(made.type.items))]
         return tuple([Value(i.type, i) for i in items])  # type: ignore[arg-type]
+
+    def _made(
+        self, op: str, operands: Sequence[Value | None], attrs: Mapping[str, Any]
+    ) -> relax.Call:
+        exprs = [None if v is None else v.expr for v in operands]
+        try:
+            return tied(op, *exprs, name=self.step.label, **attrs)
+        except SmeltError as e:
+            raise type(e)(f"{self.where}: {e}") from e
 
     def constant(self, array: np.ndarray | float, dtype: str | None = None) -> Value:
         """A value from numbers."""
         data = np.asarray(array, None if dtype is None else dt.to_numpy(dtype))
         return Value.of_array(data)
 
+    # ------------------------------------------------------------------------- run-time sizes
+
+    def host(
+        self, op: str, operands: Sequence[Value], dtype: str, shape: Sequence[Any], **attrs: Any
+    ) -> Value:
+        """An operator that the virtual machine runs in numpy.
+
+        shape  the result's extents; None is one that only the run tells
+        """
+        self.walk.decide()
+        dims = [self.fresh() if d is None else d for d in shape]
+        t = tensor_type(dims, dtype)
+        made = host_call(op, *[v.expr for v in operands], type=t, name=self.step.label, **attrs)
+        return Value(t, told_by(made))
+
+    def fresh(self) -> Expr:
+        """A size that only the run tells."""
+        return run_size(self.step.label)
+
+    def sizes(self, value: Value, what: str, wanted: Value | None = None) -> tuple[Any, ...]:
+        """Extents, 0 or more, from an operand: numbers, or expressions of sizes.
+
+        An operand that is computed gives sizes that only the run tells.
+
+        wanted  what the extents have to be, or without dimensions: what their product has to be
+        """
+        if value.known is not None:
+            return self.dims(value, what)
+        if value.rank > 1 or not isinstance(count := product(value.shape), int):
+            return self.needs(value, what)
+        self.walk.decide()
+        extents = [self.fresh() for _ in range(count)]
+        t = TupleType(tuple([tensor_type([e], "uint8") for e in extents]))
+        where = f"{self.where}: the operand {what!r}"
+        given = [v.expr for v in (value, wanted) if v is not None]
+        made = host_call("sizes", *given, type=t, name=self.step.label, where=where)
+        for n in range(count):
+            told_by(relax.TupleGetItem(made, n))
+        return tuple(extents)
+
+    def shrink(self, padded: Value, count: Value, axis: int = 0) -> Value:
+        """The first elements of a padded result, as many as a scalar says."""
+        (n,) = self.sizes(count, "count")
+        ends = {"axes": (axis,), "begin": (0,), "end": (n,), "strides": (1,)}
+        return self.call("strided_slice", padded, **ends)
+
     # ---------------------------------------------------------------------- compile-time operands
 
+    def needs(self, value: Value, what: str) -> NoReturn:
+        """Raise the error of an operand that has to be known."""
+        inputs = self.walk.sources(value.expr)
+        text = (
+            f"{self.where}: the operand {what!r} depends on the values of the inputs\n"
+            "  supported: constants and values computed from shapes"
+        )
+        if inputs:
+            raise NeedsValues(f"{text}; or values={{{inputs[0]!r}: ...}}", inputs)
+        raise Unsupported(text)
+
     def dims(self, value: Value, what: str) -> tuple[Any, ...]:
-        """The elements of an operand that has to be known: numbers or expressions of sizes."""
+        """The elements of an operand: numbers or expressions of sizes.
+
+        Integers that are computed count as `sizes`; other operands have to be known.
+        """
         if value.known is None:
-            raise Unsupported(
-                f"{self.where}: the operand {what!r} depends on the values of the inputs\n"
-                "  supported: constants and values computed from shapes"
-            )
+            return self.needs(value, what) if dt.is_float(value.dtype) else self.sizes(value, what)
         return tuple(value.elements().ravel().tolist())
+
+    def elements(self, value: Value, what: str) -> tuple[Any, ...]:
+        """The elements of an operand that has to be known: numbers or expressions of sizes."""
+        return self.needs(value, what) if value.known is None else self.dims(value, what)
 
     def ints(self, value: Value, what: str) -> tuple[int, ...]:
         """The elements of an operand that has to be known as numbers."""
-        items = self.dims(value, what)
+        items = self.elements(value, what)
         if any(isinstance(e, Expr) for e in items):
             raise Unsupported(
                 f"{self.where}: the operand {what!r} depends on symbolic sizes\n"
@@ -80,7 +161,7 @@ class Build:
 
     def scalar(self, value: Value, what: str) -> Any:
         """The only element of an operand that has to be known."""
-        items = self.dims(value, what)
+        items = self.elements(value, what)
         if len(items) != 1:
             raise ImportFailure(
                 f"{self.where}: the operand {what!r} has {len(items)} elements, one expected"

@@ -3,49 +3,52 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from smelt.ir.errors import ImportFailure, TypeMismatch, Unsupported
-from smelt.ir.expr import Expr, Var
+from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
+from smelt.ir.node import postorder
 from smelt.ir.types import tensor_type
 from smelt.relax import nodes as relax
 
-from . import evaluate, ops_einsum, ops_index, ops_math, ops_nn, ops_norm, ops_pool, ops_shape  # noqa: F401
+from . import converters  # noqa: F401  (converters enter themselves)
 from .build import Build, where
-from .read import (
-    Body,
-    Graph,
-    Input,
-    Model,
-    Reference,
-    Step,
-    function_of,
-    has_body,
-    load,
-    subgraphs,
-    version_of,
-)
+from .inputs import Given, Inputs, Shapes
+from .order import in_order, with_branches
+from .problems import Lost, Problems
+from .read import Body, Graph, Model, Reference, Step, function_of, has_body, load, version_of
 from .registry import Converter, Evaluator, converter_of, evaluator_of, rename
-from .values import Value
+from .values import Operand, SequenceValue, Value
 
-__all__ = ["from_onnx"]
-
-Shapes = Mapping[str, Sequence["int | str | Expr"]]
+__all__ = ["Importer", "from_onnx"]
 
 
-def from_onnx(model: object, shapes: Shapes | None = None, *, name: str | None = None) -> IRModule:
+def from_onnx(
+    model: object,
+    shapes: Shapes | None = None,
+    *,
+    values: Mapping[str, Given] | None = None,
+    name: str | None = None,
+) -> IRModule:
     """A module whose function "main" is the model.
 
     model   a path, the file's bytes, or an onnx.ModelProto
     shapes  input name -> extents that replace those of the file: numbers, names of symbolic sizes,
             or expressions over them
+    values  input name -> an array: its value, known from now on; the function has no such parameter
     name    what messages call the model; the file's name otherwise
+
+    Raises NeedsValues where the graph's structure depends on the values of inputs, Unsupported with
+    all that is not supported, ImportFailure for a broken model.
     """
     loaded = load(model, name)
-    return IRModule({"main": _Importer(loaded).function(shapes or {})}, {"name": _own_name(loaded)})
+    importer = Importer(loaded, shapes or {}, values or {})
+    main = importer.function()
+    attrs: dict[str, Any] = {"name": _own_name(loaded)}
+    if importer.decides:
+        attrs["typed"] = True
+    return IRModule({"main": main}, attrs)
 
 
 def _own_name(model: Model) -> str:
@@ -54,117 +57,62 @@ def _own_name(model: Model) -> str:
     return name or "model"
 
 
-class _Importer:
-    """One model on its way in."""
+class Importer:
+    """One model on its way in.
 
-    def __init__(self, model: Model) -> None:
+    decides   whether the program decides while it runs
+    problems  what is not supported, by node
+    """
+
+    def __init__(self, model: Model, shapes: Shapes, values: Mapping[str, Given]) -> None:
+        """Take a model that was read."""
         self.model = model
-        self.sizes: dict[str, Var] = {}
+        self.inputs = Inputs(model.name, model.graph.inputs, shapes, values)
+        self.decides = False
+        self.problems = Problems(model.name)
+        self.steps: list[Step] = []
 
-    def function(self, shapes: Shapes) -> relax.Function:
+    def function(self) -> relax.Function:
         """The model's graph as a function."""
         graph = self.model.graph
-        order = _order(self.model.name, graph, outer=())
-        self.check_operators(order)
-        scope: dict[str, Value] = {n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}
-        params = []
-        for i, shape in zip(graph.inputs, self.input_shapes(graph.inputs, shapes), strict=True):
-            param = relax.Var(i.name, tensor_type(shape, i.dtype))
-            params.append(param)
-            scope[i.name] = Value(tensor_type(shape, i.dtype), param)
-        self.run(order, scope, self.model.opsets)
-        results = [scope[o].expr for o in graph.outputs]
-        body = results[0] if len(results) == 1 else relax.Tuple(tuple(results))
-        return relax.Function(tuple(params), body, {"output_names": tuple(graph.outputs)})
+        self.steps = order = in_order(self.model.name, graph, outer=())
+        for step in with_branches(order):
+            if not self.known(step):
+                self.problems.unknown(self.label(step), step)
+        scope: dict[str, Operand] = {n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}
+        scope.update(self.inputs.operands())
+        self.run(order, scope, self.model.opsets, collect=True)
+        self.problems.check()
+        return self.result(graph.outputs, [scope[o] for o in graph.outputs])
 
-    # -------------------------------------------------------------------------------------- inputs
-
-    def input_shapes(self, inputs: Sequence[Input], shapes: Shapes) -> list[list[int | Expr]]:
-        """The extents of every input, symbolic sizes shared by name."""
-        model = self.model.name
-        known = {i.name for i in inputs}
-        for name in shapes:
-            if name not in known:
-                raise TypeMismatch(
-                    f"{model}: shapes names {name!r}, which is no input\n"
-                    f"  inputs: {', '.join(sorted(known)) or 'none'}"
-                )
-        fixed = self.fixed_sizes(inputs, shapes)
-        result = []
-        for i in inputs:
-            given = shapes.get(i.name)
-            if given is None and i.shape is None:
-                raise TypeMismatch(
-                    f"{model}: the input {i.name!r} has no shape in the file; "
-                    f"give one: shapes={{{i.name!r}: (...)}}"
-                )
-            if given is not None and i.shape is not None and len(given) != len(i.shape):
-                raise TypeMismatch(
-                    f"{model}: shapes gives the input {i.name!r} {len(given)} dimensions, "
-                    f"the file {len(i.shape)}: ({', '.join(map(_shown, i.shape))})"
-                )
-            dims: Sequence[Any] = given if given is not None else i.shape or ()
-            result.append(
-                [
-                    self.extent(i.name, k, fixed.get(d, d) if given is None else d)
-                    for k, d in enumerate(dims)
-                ]
-            )
-        return result
-
-    def fixed_sizes(self, inputs: Sequence[Input], shapes: Shapes) -> dict[Any, Any]:
-        """Named sizes of the file that `shapes` gives one number: it holds for all inputs."""
-        found: dict[Any, set[Any]] = {}
-        for i in inputs:
-            for d, new in zip(i.shape or (), shapes.get(i.name, ()), strict=False):
-                if isinstance(d, str):
-                    found.setdefault(d, set()).add(new)
-        return {d: next(iter(new)) for d, new in found.items() if len(new) == 1}
-
-    def extent(self, name: str, index: int, d: Any) -> int | Expr:
-        """One extent of an input."""
-        if isinstance(d, Expr):
-            return d
-        if (
-            isinstance(d, bool)
-            or not isinstance(d, int | str | None)
-            or (isinstance(d, int) and d < 1)
-        ):
-            raise TypeMismatch(
-                f"{self.model.name}: shapes gives the input {name!r} the extent {d!r}; "
-                "legal: numbers from 1, names, expressions"
-            )
-        if isinstance(d, int):
-            return d
-        key = d or f"{name}_{index}"
-        return self.sizes.setdefault(key, Var(key))
+    def result(self, names: Sequence[str], values: Sequence[Operand]) -> relax.Function:
+        """The function of the results; sequences among them are flattened."""
+        exprs: list[relax.RelaxExpr] = []
+        flat: list[str] = []
+        groups: list[int] = []
+        for name, v in zip(names, values, strict=True):
+            if isinstance(v, Value):
+                exprs.append(v.expr)
+                flat.append(name)
+                groups.append(-1)
+                continue
+            items = v.items or []
+            exprs += [i.expr for i in items]
+            flat += [f"{name}.{n}" for n in range(len(items))]
+            groups.append(-2 if v.items is None else len(items))
+        attrs: dict[str, Any] = {"output_names": tuple(flat)}
+        if any(g != -1 for g in groups):
+            attrs["output_groups"] = tuple(groups)
+        body = exprs[0] if len(exprs) == 1 else relax.Tuple(tuple(exprs))
+        return relax.Function(tuple(self.inputs.params), body, attrs)
 
     # --------------------------------------------------------------------------------------- nodes
 
-    def check_operators(self, order: Iterable[Step]) -> None:
-        """One Unsupported for all operators that nothing here knows."""
-        missing: dict[str, list[str]] = {}
-        for step in _with_branches(order):
-            if not self.known(step):
-                version = version_of(step.op, self.model.opsets.get(step.domain, 0), step.domain)
-                op = f"{step.domain}.{step.op}" if step.domain else step.op
-                label = (
-                    f"{op}-{version}"
-                    if version
-                    else f"{op} (not in {self.opset_name(step.domain)})"
-                )
-                missing.setdefault(label, []).append(step.label)
-        if not missing:
-            return
-        lines = []
-        for label, nodes in sorted(missing.items()):
-            names = ", ".join(map(repr, nodes[:5])) + (", ..." if len(nodes) > 5 else "")
-            lines.append(f"  {label}: {len(nodes)} node{'s' * (len(nodes) > 1)} ({names})")
-        count = len(missing)
-        raise Unsupported(
-            f"{self.model.name}: {count} operator{'s' * (count > 1)} not supported\n"
-            + "\n".join(lines)
-        )
+    def label(self, step: Step) -> str:
+        """A node's operator and version, for messages."""
+        version = version_of(step.op, self.model.opsets.get(step.domain, 0), step.domain)
+        op = f"{step.domain}.{step.op}" if step.domain else step.op
+        return f"{op}-{version}" if version else f"{op} (not in {self.opset_name(step.domain)})"
 
     def opset_name(self, domain: str) -> str:
         """An operator set with its version, for messages."""
@@ -193,13 +141,30 @@ class _Importer:
         return not step.domain and has_body(step.op, opset)
 
     def run(
-        self, steps: Iterable[Step], scope: dict[str, Value], opsets: Mapping[str, int]
+        self,
+        steps: Iterable[Step],
+        scope: dict[str, Operand],
+        opsets: Mapping[str, int],
+        collect: bool = False,
     ) -> None:
-        """Convert nodes in order; results enter the scope."""
+        """Convert nodes in order; results enter the scope.
+
+        collect  note what is not supported, and go on with the nodes that do not depend on it
+        """
         for step in steps:
             opset = opsets.get(step.domain, 0)
             operands = [scope[n] if n else None for n in step.inputs]
-            results = self.convert(step, operands, scope, opset, opsets)
+            if collect and (self.problems.has(step) or any(isinstance(v, Lost) for v in operands)):
+                scope.update({n: Lost() for n in step.outputs if n})
+                continue
+            try:
+                results = self.convert(step, operands, scope, opset, opsets)
+            except Unsupported as e:
+                if not collect:
+                    raise
+                self.problems.add(step, self.label(step), e)
+                scope.update({n: Lost() for n in step.outputs if n})
+                continue
             for n, v in zip(step.outputs, results, strict=False):
                 if n:
                     v.name = v.name or n
@@ -215,11 +180,11 @@ class _Importer:
     def convert(
         self,
         step: Step,
-        operands: Sequence[Value | None],
-        scope: dict[str, Value],
+        operands: Sequence[Operand | None],
+        scope: dict[str, Operand],
         opset: int,
         opsets: Mapping[str, int],
-    ) -> Sequence[Value]:
+    ) -> Sequence[Operand]:
         """The results of one node."""
         for v in operands:
             if isinstance(v, _Missing):
@@ -229,18 +194,18 @@ class _Importer:
             return self.inline(step, body, operands)
         converter = converter_of(step.domain, step.op, opset)
         if converter is None:
-            types = [None if v is None else (v.dtype, v.shape) for v in operands]
+            types = [_noted(v) for v in operands]
             body = function_of(step, opset, types)
             if body is None:
                 at = where(self.model.name, step, opset)
                 raise Unsupported(f"{at}: no converter, and no function body for it")
             return self.inline(step, body, operands)
-        g = Build(self.model.name, step, opset, lambda b: self.branch(b, scope, opsets))
+        g = Build(self.model.name, step, opset, Scope(self, scope, opsets))
         attrs = _attributes(g, converter)
         _check_operands(g, converter, operands)
-        evaluator = evaluator_of(step.op) if not step.domain else None
+        evaluator = evaluator_of(step.op) if converter.folds and not step.domain else None
         if evaluator is not None and all(v is None or v.small for v in operands):
-            found = _evaluated(evaluator, g, operands, attrs)
+            found = _evaluated(evaluator, g, operands, attrs)  # type: ignore[arg-type]
             if found is not None:
                 if found.has_floats:
                     found.compute = lambda: converter.fn(g, *operands, **attrs)
@@ -248,17 +213,9 @@ class _Importer:
         result = converter.fn(g, *operands, **attrs)
         return result if isinstance(result, tuple) else (result,)
 
-    def branch(
-        self, graph: Graph, scope: Mapping[str, Value], opsets: Mapping[str, int]
-    ) -> list[Value]:
-        """The results of a branch of the node, which sees the values around it."""
-        inner = {**scope, **{n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}}
-        self.run(_order(self.model.name, graph, outer=scope), inner, opsets)
-        return [inner[o] for o in graph.outputs]
-
-    def inline(self, step: Step, body: Body, operands: Sequence[Value | None]) -> list[Value]:
+    def inline(self, step: Step, body: Body, operands: Sequence[Operand | None]) -> list[Operand]:
         """The results of a function: its nodes run with the operands under their formal names."""
-        inner: dict[str, Value] = {}
+        inner: dict[str, Operand] = {}
         absent = set(body.inputs[len(operands) :])
         for n, v in zip(body.inputs, operands, strict=False):
             if v is None:
@@ -270,9 +227,42 @@ class _Importer:
         made = {*inner, *[o for s in steps for o in s.outputs]}
         wanted = [o for o, n in zip(body.outputs, step.outputs, strict=False) if n and o in made]
         graph = Graph(step.op, [], {}, steps, wanted)
-        self.run(_order(self.model.name, graph, outer=inner), inner, body.opsets)
+        self.run(in_order(self.model.name, graph, outer=inner), inner, body.opsets)
         absent_result = f"{self.model.name}: node {step.label!r}: a result that its function lacks"
         return [inner[o] if o in inner else _Missing(absent_result) for o in body.outputs]
+
+
+class Scope:
+    """What a node sees: the values around it, for the subgraphs that it holds."""
+
+    def __init__(
+        self, importer: Importer, names: dict[str, Operand], opsets: Mapping[str, int]
+    ) -> None:
+        """Take the values by name."""
+        self.importer, self.names, self.opsets = importer, names, opsets
+
+    def branch(self, graph: Graph, given: Sequence[Operand] = ()) -> list[Operand]:
+        """The results of a subgraph of the node, which sees the values around it."""
+        inner = {**self.names, **{n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}}
+        inner.update({i.name: v for i, v in zip(graph.inputs, given, strict=False)})
+        model = self.importer.model.name
+        steps = in_order(model, graph, outer=self.names)
+        for step in steps:
+            inner.update({n: Lost() for n in step.outputs if n and n in inner})
+        self.importer.run(steps, inner, self.opsets)
+        return [inner[o] for o in graph.outputs]
+
+    def sources(self, expr: relax.RelaxExpr) -> tuple[str, ...] | None:
+        """The inputs that a value is computed from; None where it depends on something else."""
+        names = self.importer.inputs.names
+        found = [n for n in postorder(expr) if isinstance(n, relax.Var)]
+        if any(n not in names for n in found):
+            return None
+        return tuple(dict.fromkeys([names[n] for n in found]))
+
+    def decide(self) -> None:
+        """Note that the program decides while it runs."""
+        self.importer.decides = True
 
 
 def _evaluated(
@@ -284,6 +274,13 @@ def _evaluated(
     except (ArithmeticError, ValueError):
         return None
     return found
+
+
+def _noted(v: Operand | None) -> tuple[str, Sequence[Any] | None] | None:
+    """Element type and extents of an operand, as a function's body may need them."""
+    if isinstance(v, Value):
+        return v.dtype, v.shape
+    return (v.dtype, None) if v is not None and v.items is not None and v.dtype else None
 
 
 class _Missing(Value):
@@ -299,10 +296,6 @@ class _Missing(Value):
         raise Unsupported(self.name)
 
 
-def _shown(d: object) -> str:
-    return "?" if d is None else str(d)
-
-
 def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str]) -> Step:
     """A node of a function with the attributes of the calling node put in."""
     own = {k: attrs.get(v.name) if isinstance(v, Reference) else v for k, v in inner.attrs.items()}
@@ -315,13 +308,6 @@ def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str])
         inner.outputs,
         {k: v for k, v in own.items() if v is not None},
     )
-
-
-def _with_branches(steps: Iterable[Step]) -> Iterable[Step]:
-    for step in steps:
-        yield step
-        for g in subgraphs(step):
-            yield from _with_branches(g.steps)
 
 
 # ------------------------------------------------------------------------------------ operands
@@ -346,8 +332,13 @@ def _attributes(g: Build, converter: Converter) -> dict[str, Any]:
     return found
 
 
-def _check_operands(g: Build, converter: Converter, operands: Sequence[Value | None]) -> None:
+def _check_operands(g: Build, converter: Converter, operands: Sequence[Operand | None]) -> None:
     names = converter.operands
+    for k, v in enumerate(operands):
+        label = names[k] if k < len(names) else converter.rest
+        if isinstance(v, SequenceValue) and label not in converter.sequences:
+            what = "an absent optional value" if v.items is None else "a sequence"
+            g.malformed(f"the operand {label!r} (number {k}) is {what}; a tensor is expected")
     if len(operands) > len(names) and not converter.variadic:
         used = [n for n in g.step.inputs[len(names) :] if n]
         if used:
@@ -357,100 +348,3 @@ def _check_operands(g: Build, converter: Converter, operands: Sequence[Value | N
     for k in range(converter.required):
         if k >= len(operands) or operands[k] is None:
             g.malformed(f"the operand {names[k]!r} (number {k}) is missing")
-
-
-# --------------------------------------------------------------------------------------- order
-
-
-def _order(model: str, graph: Graph, outer: Iterable[str]) -> list[Step]:
-    """The nodes that the results need, operands first; wrong graphs end here."""
-    maker = _makers(model, graph)
-    given = {*graph.arrays, *[i.name for i in graph.inputs], *outer}
-    for step in graph.steps:
-        for n in _uses(step):
-            if n and n not in given and n not in maker:
-                raise ImportFailure(
-                    f"{model}: the node {step.label!r} ({step.op}) reads {n!r}, "
-                    "which nothing defines"
-                )
-    for o in graph.outputs:
-        if o not in given and o not in maker:
-            raise ImportFailure(f"{model}: the result {o!r} is defined by nothing")
-    live: dict[int, None] = {}
-    stack = [maker[o] for o in graph.outputs if o in maker]
-    while stack:
-        k = stack.pop()
-        if k not in live:
-            live[k] = None
-            stack += [maker[n] for n in _uses(graph.steps[k]) if n in maker]
-    return _sorted(model, graph.steps, sorted(live), maker)
-
-
-def _sorted(
-    model: str, steps: Sequence[Step], live: Sequence[int], maker: Mapping[str, int]
-) -> list[Step]:
-    """Depth first in the file's order; a node met below itself lies on a cycle."""
-    done: list[Step] = []
-    state: dict[int, int] = {}
-    for root in live:
-        stack = [(root, False)]
-        while stack:
-            k, ready = stack.pop()
-            if ready:
-                state[k] = 2
-                done.append(steps[k])
-                continue
-            if state.get(k) == 2:
-                continue
-            if state.get(k) == 1:
-                raise ImportFailure(
-                    f"{model}: the graph has a cycle through the node {steps[k].label!r} "
-                    f"({steps[k].op})"
-                )
-            state[k] = 1
-            stack.append((k, True))
-            below = [maker[n] for n in _uses(steps[k]) if n in maker]
-            for b in below:
-                if state.get(b) == 1:
-                    raise ImportFailure(
-                        f"{model}: the graph has a cycle through the node {steps[b].label!r} "
-                        f"({steps[b].op})"
-                    )
-            stack += [(b, False) for b in reversed(below) if b not in state]
-    return done
-
-
-def _makers(model: str, graph: Graph) -> dict[str, int]:
-    """Value name -> number of the node that makes it."""
-    names = Counter([i.name for i in graph.inputs])
-    twice = [n for n, c in names.items() if c > 1]
-    if twice:
-        raise ImportFailure(f"{model}: the input {twice[0]!r} is defined twice")
-    maker: dict[str, int] = {}
-    for k, step in enumerate(graph.steps):
-        for o in step.outputs:
-            if o and (o in maker or o in names or o in graph.arrays):
-                raise ImportFailure(
-                    f"{model}: the value {o!r} is defined twice: by the node {step.label!r} "
-                    f"({step.op}) and by "
-                    + (
-                        f"the node {graph.steps[maker[o]].label!r}"
-                        if o in maker
-                        else "an input"
-                        if o in names
-                        else "an initializer"
-                    )
-                )
-            if o:
-                maker[o] = k
-    return maker
-
-
-def _uses(step: Step) -> list[str]:
-    """The values a node reads, those that its branches take from around included."""
-    used = [n for n in step.inputs if n]
-    for g in subgraphs(step):
-        own = {*g.arrays, *[i.name for i in g.inputs], *[o for s in g.steps for o in s.outputs]}
-        used += [n for s in g.steps for n in _uses(s) if n not in own]
-        used += [o for o in g.outputs if o not in own]
-    return used

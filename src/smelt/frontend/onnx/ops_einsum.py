@@ -17,8 +17,9 @@ __all__: list[str] = []
 def einsum(g: Build, first: Value, *rest: Value, equation: str) -> Value:
     """Operands are joined from left to right; a letter goes when nothing later needs it."""
     terms, out = _terms(g, equation, (first, *rest))
-    value, have = first, terms[0]
-    for k, (x, letters) in enumerate(zip(rest, terms[1:], strict=True)):
+    operands = [_diagonals(g, x, t) for x, t in zip((first, *rest), terms, strict=True)]
+    value, have = operands[0]
+    for k, (x, letters) in enumerate(operands[1:]):
         later = set(out).union(*terms[k + 2 :])
         value, have = _join(g, value, have, x, letters, later)
     value, have = _summed(g, value, have, set(out))
@@ -47,16 +48,22 @@ def _terms(g: Build, equation: str, xs: Sequence[Value]) -> tuple[list[str], str
             g.malformed(
                 f"equation={equation!r}: the term {t!r} for an operand of {x.rank} dimensions"
             )
-        if len(set(full[-1])) != x.rank:
-            g.unsupported(
-                f"equation={equation!r}: an index twice in one operand", "different indices"
-            )
     if not arrow:
         together = "".join(full)
         return full, dots + "".join(
             sorted([c for c in set(together) - set(dots) if together.count(c) == 1])
         )
     return full, out.replace("...", dots)
+
+
+def _diagonals(g: Build, x: Value, letters: str) -> tuple[Value, str]:
+    """An operand whose dimensions all have different letters."""
+    for c in dict.fromkeys(letters):
+        while letters.count(c) > 1:
+            last = letters.rindex(c)
+            x = g.call("diagonal", x, axes=(letters.index(c), last))
+            letters = letters[:last] + letters[last + 1 :]
+    return x, letters
 
 
 def _summed(g: Build, x: Value, have: str, keep: set[str]) -> tuple[Value, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
 
-from . import moves
+from . import dynamic, moves
 from .build import Build
 from .registry import Ints, onnx_op
 from .values import Value
@@ -73,7 +73,10 @@ _BINARY = {
 _FOLDED = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
 
 
-def _unary(target: str) -> Callable[..., Value]:
+def unary(name: str) -> Callable[..., Value]:
+    """The converter of an operator with one operand."""
+    target = _UNARY[name]
+
     def convert(g: Build, x: Value) -> Value:
         return g.call(target, x)
 
@@ -87,7 +90,10 @@ def _binary(target: str) -> Callable[..., Value]:
     return convert
 
 
-def _folded(target: str) -> Callable[..., Value]:
+def folded(name: str) -> Callable[..., Value]:
+    """The converter of an operator that joins any number of operands."""
+    target = _FOLDED[name]
+
     def convert(g: Build, first: Value, *rest: Value) -> Value:
         for x in rest:
             first = g.call(target, first, x)
@@ -96,15 +102,30 @@ def _folded(target: str) -> Callable[..., Value]:
     return convert
 
 
-for _name, _target in _UNARY.items():
-    onnx_op(_name)(_unary(_target))
+_IN_PLACE = (
+    "Abs",
+    "Ceil",
+    "Exp",
+    "Floor",
+    "Log",
+    "Neg",
+    "Reciprocal",
+    "Relu",
+    "Sigmoid",
+    "Sqrt",
+    "Tanh",
+)
+"""Operators with another signature before opset 6."""
+
+for _name in _UNARY:
+    onnx_op(_name, since=6 if _name in _IN_PLACE else 1)(unary(_name))
 for _name, _target in _BINARY.items():
     onnx_op(_name, since=7)(_binary(_target))
-for _name, _target in _FOLDED.items():
-    onnx_op(_name)(_folded(_target))
+for _name in _FOLDED:
+    onnx_op(_name, since=6)(folded(_name))
 
 
-@onnx_op("Mean")
+@onnx_op("Mean", since=6)
 def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     """The mean of several tensors."""
     total = first
@@ -124,7 +145,7 @@ def div(g: Build, a: Value, b: Value) -> Value:
 @onnx_op("Pow", since=7)
 def power(g: Build, a: Value, b: Value) -> Value:
     """The exponent may have another type than the base."""
-    return g.call("power", a, _as(g, b, a.dtype))
+    return g.call("power", a, as_type(g, b, a.dtype))
 
 
 @onnx_op("Mod", since=10)
@@ -146,33 +167,6 @@ def where(g: Build, c: Value, a: Value, b: Value) -> Value:
     return g.call("where", c, a, b)
 
 
-@onnx_op("Identity")
-def identity(g: Build, x: Value) -> Value:
-    """The same value."""
-    return x
-
-
-@onnx_op("Dropout", since=7)
-def dropout(g: Build, x: Value, *, ratio: float = 0.5) -> Value:
-    """Inference: the operand itself."""
-    return x
-
-
-@onnx_op("Dropout", since=12)
-def dropout_12(
-    g: Build,
-    x: Value,
-    ratio: Value | None = None,
-    training_mode: Value | None = None,
-    *,
-    seed: int = 0,
-) -> Value:
-    """Inference: the operand itself."""
-    if training_mode is not None and g.number(training_mode, "training_mode"):
-        g.unsupported("training_mode=True", "False")
-    return x
-
-
 @onnx_op("IsInf", since=10)
 def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Infinities of one sign or both."""
@@ -184,7 +178,7 @@ def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int
 # ------------------------------------------------------------------------------------------- types
 
 
-def _as(g: Build, x: Value, dtype: str) -> Value:
+def as_type(g: Build, x: Value, dtype: str) -> Value:
     """The value converted, at once where it is a constant."""
     if x.dtype == dtype:
         return x
@@ -210,7 +204,7 @@ def cast_like(
     g: Build, x: Value, target: Value, *, saturate: int = 1, round_mode: str = "up"
 ) -> Value:
     """The element type of another value."""
-    return _as(g, x, target.dtype)
+    return as_type(g, x, target.dtype)
 
 
 # --------------------------------------------------------------------------------- activations
@@ -417,6 +411,8 @@ def gemm(
 @onnx_op("Range", since=11)
 def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
     """start, start + delta, ... below the limit."""
+    if any(v.known is None for v in (start, limit, delta)):
+        return dynamic.arange(g, start, limit, delta)
     first, last, step = [
         g.scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))
     ]

@@ -1,4 +1,4 @@
-"""Converters of convolutions, batch normalisation at inference, and softmax."""
+"""Converters of convolutions and of softmax."""
 
 from __future__ import annotations
 
@@ -128,51 +128,6 @@ def conv_transpose(
         output_padding=extra,
     )
     return y if b is None else g.call("add", y, per_channel(g, b, y.rank))
-
-
-# --------------------------------------------------------------------------- batch normalisation
-
-
-def _batch_norm(
-    g: Build, x: Value, scale: Value, bias: Value, mean: Value, var: Value, epsilon: float
-) -> Value:
-    return g.call("batch_norm", x, scale, bias, mean, var, epsilon=epsilon)
-
-
-@onnx_op("BatchNormalization", since=7)
-def batch_norm_7(
-    g: Build,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    mean: Value,
-    var: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    spatial: int = 1,
-) -> Value:
-    """Inference."""
-    g.one_of("spatial", spatial, (1,))
-    return _batch_norm(g, x, scale, bias, mean, var, epsilon)
-
-
-@onnx_op("BatchNormalization", since=14)
-def batch_norm_14(
-    g: Build,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    mean: Value,
-    var: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-) -> Value:
-    """Inference."""
-    g.one_of("training_mode", training_mode, (0,))
-    return _batch_norm(g, x, scale, bias, mean, var, epsilon)
 
 
 # ------------------------------------------------------------------------------------- softmax

@@ -8,10 +8,19 @@ from smelt.ir import dtype as dt
 
 from . import moves
 from .build import Build
+from .ops_math import as_type
 from .registry import Ints, onnx_op
 from .values import Value, static
 
 __all__: list[str] = []
+
+
+def _stashed(g: Build, x: Value, stash_type: int) -> tuple[Value, str]:
+    """The operand in the type in which its statistics are computed, and the name of that type."""
+    stash = g.dtype(stash_type, "stash_type")
+    if not dt.is_float(stash):
+        g.malformed(f"stash_type={stash_type} ({stash}) is no floating-point type")
+    return (as_type(g, x, stash) if dt.bits(stash) > dt.bits(x.dtype) else x), stash
 
 
 @onnx_op("LayerNormalization", since=17)
@@ -24,18 +33,27 @@ def layer_norm(
     axis: int = -1,
     epsilon: float = 1e-5,
     stash_type: int = 1,
-) -> Value:
-    """Over the dimensions from the axis on."""
-    g.one_of("stash_type", stash_type, (1,))
+) -> tuple[Value, ...]:
+    """Over the dimensions from the axis on; mean and 1 / deviation are results too."""
     place = g.axis(axis, x.rank)
-    return g.call(
+    data, stash = _stashed(g, x, stash_type)
+    y = g.call(
         "layer_norm",
-        x,
-        _tail(g, scale, x, place),
-        None if bias is None else _tail(g, bias, x, place),
+        data,
+        as_type(g, _tail(g, scale, x, place), data.dtype),
+        None if bias is None else as_type(g, _tail(g, bias, x, place), data.dtype),
         axis=place,
         epsilon=epsilon,
     )
+    y = as_type(g, y, x.dtype)
+    if not any(g.step.outputs[1:]):
+        return (y,)
+    axes = tuple(range(place, x.rank))
+    mean = g.call("mean", data, axes=axes, keepdims=True)
+    centred = g.call("subtract", data, mean)
+    var = g.call("mean", g.call("multiply", centred, centred), axes=axes, keepdims=True)
+    inverse = g.call("rsqrt", g.call("add", var, g.constant(epsilon, data.dtype)))
+    return y, as_type(g, mean, stash), as_type(g, inverse, stash)
 
 
 def _tail(g: Build, v: Value, x: Value, axis: int) -> Value:
@@ -48,9 +66,11 @@ def rms_norm(
     g: Build, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Value:
     """Layer normalisation without the mean."""
-    g.one_of("stash_type", stash_type, (1,))
     place = g.axis(axis, x.rank)
-    return g.call("rms_norm", x, _tail(g, scale, x, place), axis=place, epsilon=epsilon)
+    data, _ = _stashed(g, x, stash_type)
+    tail = as_type(g, _tail(g, scale, x, place), data.dtype)
+    y = g.call("rms_norm", data, tail, axis=place, epsilon=epsilon)
+    return as_type(g, y, x.dtype)
 
 
 @onnx_op("InstanceNormalization", since=6)
@@ -95,8 +115,10 @@ def group_norm(
     stash_type: int = 1,
 ) -> Value:
     """Scale and bias per channel."""
-    g.one_of("stash_type", stash_type, (1,))
-    return g.call("group_norm", x, scale, bias, groups=num_groups, epsilon=epsilon)
+    data, _ = _stashed(g, x, stash_type)
+    vectors = [as_type(g, v, data.dtype) for v in (scale, bias)]
+    y = g.call("group_norm", data, *vectors, groups=num_groups, epsilon=epsilon)
+    return as_type(g, y, x.dtype)
 
 
 @onnx_op("LRN")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from smelt.ir.expr import convert
+
+from . import moves
 from .build import Build
 from .registry import Ints, onnx_op
-from .values import Value
+from .values import Value, product, simplify, static
 from .windows import Window, window
 
 __all__: list[str] = []
@@ -22,8 +27,8 @@ def max_pool(
     pads: Ints = (),
     storage_order: int = 0,
     strides: Ints = (),
-) -> Value:
-    """The largest of each window; padding never wins."""
+) -> tuple[Value, ...]:
+    """The largest of each window, where padding never wins, and where it stands."""
     win = window(
         g,
         x,
@@ -34,17 +39,96 @@ def max_pool(
         dilations=dilations,
         ceil_mode=ceil_mode,
     )
-    return g.call(
-        "max_pool",
+    g.one_of("storage_order", storage_order, (0, 1))
+    attrs = win.attrs()
+    if not any(g.step.outputs[1:]):
+        return (g.call("max_pool", x, **attrs),)
+    return g.calls("max_pool_with_indices", x, column_major=bool(storage_order), **attrs)
+
+
+@onnx_op("MaxUnpool", since=9)
+def max_unpool(
+    g: Build,
+    x: Value,
+    indices: Value,
+    shape: Value | None = None,
+    *,
+    kernel_shape: Ints,
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """Each element where MaxPool found it, 0 elsewhere. Places are those in the image that the
+    attributes give; a larger shape adds zeros behind it."""
+    rank = x.rank - 2
+    if len(kernel_shape) != rank:
+        g.malformed(f"{len(kernel_shape)} kernel extents for {rank} spatial dimensions")
+    strides, pads = strides or (1,) * rank, pads or (0,) * (2 * rank)
+    image = [
+        simplify((n - 1) * s + (k - pads[d] - pads[rank + d]))
+        for d, (n, s, k) in enumerate(zip(x.shape[2:], strides, kernel_shape, strict=True))
+    ]
+    full = (*x.shape[:2], *image)
+    blank = g.call("full", shape=(product(full),), value=0.0, dtype=x.dtype)
+    flat = [moves.reshape(g, v, (product(x.shape),)) for v in (x, indices)]
+    y = moves.reshape(g, g.call("scatter_elements", blank, flat[1], flat[0], axis=0), full)
+    wanted = full if shape is None else g.dims(shape, "output_shape")
+    if len(wanted) != x.rank:
+        g.malformed(f"'output_shape' has {len(wanted)} elements for {x.rank} dimensions")
+    ends = [simplify(convert(a) - b) for a, b in zip(wanted, full, strict=True)]
+    if static(ends) and not any(ends):
+        return y
+    return g.call("pad", y, pads=(*[0] * x.rank, *ends), mode="constant", value=0.0)
+
+
+def _lp_pool(g: Build, x: Value, kernel: Ints, p: float, **attrs: Any) -> Value:
+    win = window(g, x, kernel, **attrs)
+    return g.call("lp_pool", x, p=float(p), **win.attrs())
+
+
+@onnx_op("LpPool")
+def lp_pool_1(
+    g: Build,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    kernel_shape: Ints = (),
+    p: float = 2.0,
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """The norm of each window; p need not be whole."""
+    attrs: dict[str, Any] = {"auto_pad": auto_pad, "strides": strides, "pads": pads}
+    return _lp_pool(g, x, kernel_shape, p, dilations=(), **attrs)
+
+
+@onnx_op("LpPool", since=2)
+def lp_pool(
+    g: Build,
+    x: Value,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints = (),
+    kernel_shape: Ints,
+    p: int = 2,
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """The norm of each window."""
+    return _lp_pool(
+        g,
         x,
-        kernel=win.kernel,
-        strides=win.strides,
-        pads=win.pads,
-        dilations=win.dilations,
+        kernel_shape,
+        p,
+        auto_pad=auto_pad,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        ceil_mode=ceil_mode,
     )
 
 
-@onnx_op("AveragePool", since=7)
+@onnx_op("AveragePool")
 def average_pool(
     g: Build,
     x: Value,
@@ -75,15 +159,7 @@ def average_pool(
         )
         if own != win:
             x, win, count = _padded(g, x, own, win), _rest(own, win), False
-    return g.call(
-        "avg_pool",
-        x,
-        kernel=win.kernel,
-        strides=win.strides,
-        pads=win.pads,
-        dilations=win.dilations,
-        count_include_pad=count,
-    )
+    return g.call("avg_pool", x, count_include_pad=count, **win.attrs())
 
 
 def _padded(g: Build, x: Value, own: Window, rounded: Window) -> Value:
@@ -102,9 +178,10 @@ def _rest(own: Window, rounded: Window) -> Window:
 
 
 def _global(g: Build, op: str, x: Value) -> Value:
-    if x.rank < 3:
-        g.malformed(f"the image has {x.rank} dimensions; at least 3 needed")
-    return g.call(op, x, axes=tuple(range(2, x.rank)), keepdims=True)
+    """A reduction over all pixels; an image without any is its own result."""
+    if x.rank < 2:
+        g.malformed(f"the image has {x.rank} dimensions; at least 2 needed")
+    return g.call(op, x, axes=tuple(range(2, x.rank)), keepdims=True) if x.rank > 2 else x
 
 
 @onnx_op("GlobalAveragePool")
@@ -117,3 +194,25 @@ def global_average_pool(g: Build, x: Value) -> Value:
 def global_max_pool(g: Build, x: Value) -> Value:
     """The largest of all pixels."""
     return _global(g, "max", x)
+
+
+def _global_lp_pool(g: Build, x: Value, p: float) -> Value:
+    if p in (1, 2):
+        return _global(g, f"reduce_l{int(p)}", x)
+    if p <= 0:
+        g.malformed(f"p={p}; it has to be above 0")
+    power, root = [g.constant(v, x.dtype) for v in (float(p), 1 / p)]
+    total = _global(g, "sum", g.call("power", g.call("abs", x), power))
+    return g.call("power", total, root)
+
+
+@onnx_op("GlobalLpPool")
+def global_lp_pool_1(g: Build, x: Value, *, p: float = 2.0) -> Value:
+    """The norm of all pixels; p need not be whole."""
+    return _global_lp_pool(g, x, p)
+
+
+@onnx_op("GlobalLpPool", since=2)
+def global_lp_pool(g: Build, x: Value, *, p: int = 2) -> Value:
+    """The norm of all pixels."""
+    return _global_lp_pool(g, x, p)

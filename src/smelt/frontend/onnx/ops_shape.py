@@ -8,9 +8,8 @@ import numpy as np
 
 from smelt.ir.expr import Expr, convert
 
-from . import moves
+from . import dynamic, moves
 from .build import Build
-from .read import Graph
 from .registry import Array, Floats, Ints, onnx_op
 from .values import Value, objects, product, simplify, static
 
@@ -83,6 +82,8 @@ def size(g: Build, x: Value) -> Value:
 @onnx_op("Reshape", since=5)
 def reshape(g: Build, x: Value, shape: Value, *, allowzero: int = 0) -> Value:
     """0 keeps an extent, -1 is what remains."""
+    if shape.known is None:
+        return dynamic.reshape(g, x, shape, bool(allowzero))
     dims = [simplify(d) for d in g.dims(shape, "shape")]
     for k, d in enumerate(dims):
         if isinstance(d, int) and d == 0 and not allowzero:
@@ -134,6 +135,8 @@ def transpose(g: Build, x: Value, *, perm: Ints | None = None) -> Value:
 @onnx_op("Expand", since=8)
 def expand(g: Build, x: Value, shape: Value) -> Value:
     """Repetition along extents of 1."""
+    if shape.known is None:
+        return dynamic.expand(g, x, shape)
     return moves.broadcast_to(g, x, g.dims(shape, "shape"))
 
 
@@ -151,9 +154,22 @@ def depth_to_space(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> 
 
 
 @onnx_op("SpaceToDepth")
-def space_to_depth(g: Build, x: Value, *, blocksize: int) -> Value:
+def space_to_depth(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """Space into channels."""
-    return g.call("space_to_depth", x, block=blocksize)
+    g.one_of("mode", mode, ("DCR", "CRD"))
+    return g.call("space_to_depth", x, block=blocksize, mode=mode)
+
+
+@onnx_op("SpaceToDepth", since=28)
+def space_to_depth_28(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """Blocks in front of the channels (DCR), or behind each channel (CRD)."""
+    g.one_of("mode", mode, ("DCR", "CRD"))
+    y = g.call("space_to_depth", x, block=blocksize)
+    if mode == "DCR":
+        return y
+    n, c = x.shape[:2]
+    cells = moves.reshape(g, y, (n, blocksize**2, c, *y.shape[2:]))
+    return moves.reshape(g, moves.transpose(g, cells, (0, 2, 1, 3, 4)), y.shape)
 
 
 @onnx_op("Trilu", since=14)
@@ -215,6 +231,9 @@ def slice_10(
     steps: Value | None = None,
 ) -> Value:
     """Ranges as operands."""
+    if any(v is not None and v.known is None for v in (starts, ends, steps)):
+        which = range(starts.shape[0]) if axes is None else g.ints(axes, "axes")
+        return dynamic.slice_(g, x, starts, ends, which, steps)
     begin, end = g.dims(starts, "starts"), g.dims(ends, "ends")
     which = tuple(range(len(begin))) if axes is None else g.ints(axes, "axes")
     by = (1,) * len(begin) if steps is None else g.ints(steps, "steps")
@@ -255,6 +274,9 @@ def pad_11(
     mode: str = "constant",
 ) -> Value:
     """Widths as an operand, of some dimensions only where axes are given."""
+    if pads.known is None:
+        which = range(x.rank) if axes is None else g.axes(g.ints(axes, "axes"), x.rank)
+        return dynamic.pad(g, x, pads, which, mode, value)
     widths = g.dims(pads, "pads")
     if axes is not None:
         which = g.axes(g.ints(axes, "axes"), x.rank)
@@ -263,10 +285,3 @@ def pad_11(
             full[a], full[x.rank + a] = widths[k], widths[len(which) + k]
         widths = tuple(full)
     return _pad(g, x, widths, mode, 0.0 if value is None else g.number(value, "constant_value"))
-
-
-@onnx_op("If")
-def if_(g: Build, condition: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
-    """A branch taken at compile time: the condition has to be known."""
-    taken = g.number(condition, "cond")
-    return tuple(g.branch(then_branch if taken else else_branch))

@@ -30,6 +30,8 @@ __all__ = [
     "Input",
     "Model",
     "Step",
+    "dtype_named",
+    "dtype_of",
     "function_of",
     "has_body",
     "last_opset",
@@ -37,16 +39,21 @@ __all__ = [
     "version_of",
 ]
 
-FIRST_OPSET = 7
+FIRST_OPSET = 1
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a graph: extents are numbers, names, or None where the file is silent."""
+    """An input of a graph: extents are numbers, names, or None where the file is silent.
+
+    kind   "tensor", "sequence", "optional", "optional sequence"; "" where the file gives no type
+    dtype  the element type, of items too; "" where the file gives none
+    """
 
     name: str
     dtype: str
     shape: tuple[int | str | None, ...] | None
+    kind: str = "tensor"
 
 
 @dataclass(frozen=True)
@@ -182,11 +189,12 @@ def has_body(op: str, opset: int) -> bool:
 
 
 def function_of(
-    step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any]] | None]
+    step: Step, opset: int, types: Sequence[tuple[str, Sequence[Any] | None] | None]
 ) -> Body | None:
     """The body that the onnx package gives for an operator defined as a function, or None.
 
-    types  element type and extents (numbers where known) of each operand
+    types  element type and extents (numbers where known) of each operand; None for the extents of
+           a sequence
     """
     try:
         schema: Any = defs.get_schema(step.op, opset, step.domain)
@@ -207,9 +215,12 @@ def function_of(
         if t is None:
             protos.append(onnx.TypeProto().SerializeToString())
             continue
+        if t[1] is None:
+            item = helper.make_tensor_type_proto(_element(t[0]), None)
+            protos.append(helper.make_sequence_type_proto(item).SerializeToString())
+            continue
         extents = [e if isinstance(e, int) else str(e) for e in t[1]]
-        element = helper.np_dtype_to_tensor_dtype(dt.to_numpy(t[0]))
-        protos.append(helper.make_tensor_type_proto(element, extents).SerializeToString())
+        protos.append(helper.make_tensor_type_proto(_element(t[0]), extents).SerializeToString())
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
     if not versions:
         return None
@@ -219,6 +230,10 @@ def function_of(
     body = onnx.FunctionProto()
     body.ParseFromString(text)
     return reader.function(body, {step.domain: opset}, _defaults(schema))
+
+
+def _element(dtype: str) -> int:
+    return int(helper.np_dtype_to_tensor_dtype(dt.to_numpy(dtype)))
 
 
 def _defaults(schema: Any) -> dict[str, Any]:
@@ -236,6 +251,12 @@ def dtype_of(element: int) -> str | None:
         return dt.from_numpy(helper.tensor_dtype_to_np_dtype(element))
     except (KeyError, TypeError):
         return None
+
+
+def dtype_named(text: str) -> str | None:
+    """Our name of an element type given as a text ("FLOAT"), or None where there is none."""
+    kinds = onnx.TensorProto.DataType
+    return dtype_of(kinds.Value(text.upper())) if text.upper() in kinds else None
 
 
 class _Reader:
@@ -301,31 +322,34 @@ class _Reader:
         )
 
     def input(self, proto: onnx.ValueInfoProto) -> Input:
-        """An input, which must be a tensor of numbers."""
-        kind = proto.type.WhichOneof("value")
-        if kind != "tensor_type":
-            what = {
-                None: "no type",
-                "sequence_type": "a sequence",
-                "optional_type": "an optional value",
-                "map_type": "a map",
-                "sparse_tensor_type": "a sparse tensor",
-            }.get(kind, str(kind))
+        """An input: a tensor, a sequence of tensors or an optional value."""
+        return self._typed(proto.name, proto.type, "")
+
+    def _typed(self, name: str, proto: onnx.TypeProto, outer: str) -> Input:
+        kind = proto.WhichOneof("value")
+        if kind is None:
+            return Input(name, "", None, outer)
+        if kind == "sequence_type":
+            return self._typed(name, proto.sequence_type.elem_type, f"{outer} sequence".strip())
+        if kind == "optional_type" and not outer:
+            return self._typed(name, proto.optional_type.elem_type, "optional")
+        if kind != "tensor_type" or outer.count("sequence") > 1:
+            what = {"map_type": "a map", "sparse_tensor_type": "a sparse tensor"}
             raise Unsupported(
-                f"{self.name}: input {proto.name!r} is {what}".replace("is no type", "has no type")
-                + "\n  supported: dense tensors"
+                f"{self.name}: input {name!r} is {what.get(kind, f'{outer} {kind}'.strip())}\n"
+                "  supported: dense tensors, sequences of them, optional values"
             )
-        tensor = proto.type.tensor_type
-        dtype = self.dtype(tensor.elem_type, f"input {proto.name!r}")
+        tensor = proto.tensor_type
+        dtype = self.dtype(tensor.elem_type, f"input {name!r}") if tensor.elem_type else ""
         if not tensor.HasField("shape"):
-            return Input(proto.name, dtype, None)
+            return Input(name, dtype, None, outer or "tensor")
         shape: list[int | str | None] = []
         for d in tensor.shape.dim:
-            if d.WhichOneof("value") == "dim_value" and d.dim_value > 0:
+            if d.WhichOneof("value") == "dim_value" and d.dim_value >= 0:
                 shape.append(int(d.dim_value))
             else:
                 shape.append(d.dim_param or None)
-        return Input(proto.name, dtype, tuple(shape))
+        return Input(name, dtype, tuple(shape), outer or "tensor")
 
     def dtype(self, element: int, what: str) -> str:
         """Our name of an element type."""
@@ -373,6 +397,8 @@ class _Reader:
                 return tuple(proto.ints)
             case kinds.FLOATS:
                 return tuple(proto.floats)
+            case kinds.TYPE_PROTO:
+                return self._typed(proto.name, proto.tp, "")
         label = kinds.AttributeType.Name(proto.type)
         raise Unsupported(
             f"{self.name}: {where}: attribute {proto.name!r} is of the kind {label}\n"

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .read import Graph
+from .read import Graph, Input
 
 __all__ = [
     "Array",
@@ -24,6 +24,7 @@ __all__ = [
     "Evaluator",
     "Floats",
     "Ints",
+    "Strs",
     "converter_of",
     "evaluates",
     "evaluator_of",
@@ -33,6 +34,7 @@ __all__ = [
 
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
+Strs = tuple[str, ...]
 Array = np.ndarray
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -41,6 +43,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "Array": (np.ndarray,),
     "Graph": (Graph,),
+    "Input": (Input,),
     "Ints": (tuple,),
     "Floats": (tuple,),
     "Strs": (tuple,),
@@ -50,21 +53,29 @@ _KINDS: dict[str, tuple[type, ...]] = {
 class Converter:
     """How nodes of one operator become calls."""
 
-    def __init__(self, fn: Callable[..., Any], op: str, since: int) -> None:
-        """Read operands and attributes off the signature."""
-        self.fn, self.op, self.since = fn, op, since
+    def __init__(self, fn: Callable[..., Any], op: str, since: int, folds: bool) -> None:
+        """Read operands and attributes off the signature.
+
+        folds  what `evaluates` says of the operator is true of this version
+        """
+        self.fn, self.op, self.since, self.folds = fn, op, since, folds
         self.operands: list[str] = []
         self.required = 0
         self.variadic = False
+        self.rest = ""
+        self.sequences: set[str] = set()
         self.attributes: dict[str, tuple[str, Any]] = {}
         for p in list(inspect.signature(fn).parameters.values())[1:]:
             if p.kind == p.KEYWORD_ONLY:
                 self.attributes[p.name] = (str(p.annotation).removesuffix(" | None"), p.default)
             elif p.kind == p.VAR_POSITIONAL:
                 self.variadic = True
+                self.rest = p.name
             else:
                 self.operands.append(p.name)
                 self.required += p.default is p.empty
+            if "Operand" in str(p.annotation):
+                self.sequences.add(p.name)
 
     def is_of_kind(self, attribute: str, value: Any) -> bool:
         """Whether a value has the type that the attribute is declared with."""
@@ -77,13 +88,16 @@ _EVALUATORS: dict[str, Evaluator] = {}
 
 
 def onnx_op(
-    name: str, since: int = 1, domain: str = ""
+    name: str, since: int = 1, domain: str = "", *, folds: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a converter for an operator from one version on."""
+    """Register a converter for an operator from one version on.
+
+    folds  whether what `evaluates` says of the operator is true of this version
+    """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         found = _CONVERTERS.setdefault((domain, name), [])
-        found.append(Converter(fn, name, since))
+        found.append(Converter(fn, name, since, folds))
         found.sort(key=lambda c: c.since)
         return fn
 

@@ -32,8 +32,20 @@ from smelt.ir.expr import (
 from smelt.ir.types import TensorType, tensor_type
 from smelt.ir.walk import free_vars
 from smelt.relax import nodes as relax
+from smelt.relax.host_ops import tied
 
-__all__ = ["SMALL", "Dims", "Value", "at_least", "product", "quotient", "simplify", "static"]
+__all__ = [
+    "SMALL",
+    "Dims",
+    "Operand",
+    "SequenceValue",
+    "Value",
+    "at_least",
+    "product",
+    "quotient",
+    "simplify",
+    "static",
+]
 
 SMALL = 4096
 """Arrays of at most so many elements are worth evaluating while importing."""
@@ -130,6 +142,28 @@ class Value:
         )
 
 
+class SequenceValue:
+    """A sequence of tensors, or an optional value that is absent: known while importing.
+
+    items   None: an optional value that is not there
+    dtype   the items' element type, "" where nothing tells it
+    """
+
+    __slots__ = ("dtype", "items", "name")
+
+    small = False
+    known = None
+
+    def __init__(self, items: Sequence[Value] | None, dtype: str = "") -> None:
+        """Take the items."""
+        self.items = None if items is None else list(items)
+        self.dtype = dtype or (self.items[0].dtype if self.items else "")
+        self.name = ""
+
+
+Operand = Value | SequenceValue
+
+
 def objects(items: Iterable[Any], shape: Sequence[int]) -> np.ndarray:
     """An object array of the given shape."""
     items = list(items)
@@ -152,7 +186,7 @@ def _materialise(known: np.ndarray, dtype: str, name: str) -> relax.RelaxExpr:
         return relax.constant(known, name)
     flat = list(known.flat)
     parts = [
-        relax.call("arange", start=e, step=1, count=1, dtype=dtype, name=name)
+        tied("arange", start=e, step=1, count=1, dtype=dtype, name=name)
         if isinstance(e, Expr)
         else relax.constant(np.array([e], dt.to_numpy(dtype)), name)
         for e in flat

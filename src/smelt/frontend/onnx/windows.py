@@ -27,6 +27,15 @@ class Window:
     pads: Ints
     dilations: Ints
 
+    def attrs(self) -> dict[str, Ints]:
+        """The attributes of a pool."""
+        return {
+            "kernel": self.kernel,
+            "strides": self.strides,
+            "pads": self.pads,
+            "dilations": self.dilations,
+        }
+
     def reach(self, d: int) -> int:
         """The pixels from a window's first to its last, both included."""
         return (self.kernel[d] - 1) * self.dilations[d] + 1

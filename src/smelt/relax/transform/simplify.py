@@ -312,9 +312,9 @@ def _holds(wide: str, narrow: str) -> bool:
     if wide in _MANTISSA:
         if narrow in _MANTISSA:
             return _MANTISSA[wide] >= _MANTISSA[narrow] and _EXPONENT[wide] >= _EXPONENT[narrow]
-        return dt.is_int(narrow) and dt.bits(narrow) <= _MANTISSA[wide]
+        return dt.is_int(narrow) and dt.width(narrow) <= _MANTISSA[wide]
     if dt.is_int(wide) and dt.is_int(narrow):
-        spare = dt.bits(wide) - dt.bits(narrow)
+        spare = dt.width(wide) - dt.width(narrow)
         return spare > 0 and (dt.is_signed(wide) or not dt.is_signed(narrow))
     return False
 

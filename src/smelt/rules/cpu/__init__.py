@@ -15,7 +15,13 @@ from smelt.tir.schedule import Schedule
 
 from .analysis import block_info
 from .elementwise import schedule_elementwise
-from .fallback import is_contraction, schedule_blocks, schedule_fallback
+from .fallback import (
+    has_steps,
+    is_contraction,
+    schedule_blocks,
+    schedule_fallback,
+    schedule_steps,
+)
 from .reduce import schedule_reduce
 from .rows import schedule_rows
 from .window import is_window, schedule_windows
@@ -46,6 +52,8 @@ def schedule(
 def _rules(func: PrimFunc, constants: frozenset[str]) -> list[Rule]:
     """The rules that may fit, the best first."""
     sch = Schedule(func)
+    if has_steps(sch):
+        return [lambda s, h: schedule_steps(s, h, constants), schedule_fallback]
     reductions = [b for b in sch.get_child_blocks("root") if block_info(sch, b).is_reduction]
     if not reductions:
         return [schedule_elementwise, schedule_fallback]

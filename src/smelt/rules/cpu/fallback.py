@@ -2,6 +2,8 @@
 
 Contractions get theirs, with the elementwise block behind each as its epilogue; what stands between
 them is taken row by row where its reductions allow, otherwise every block by itself.
+
+Of a recurrence, whose steps follow one another, the blocks of one step are scheduled likewise.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable, Sequence
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Expr
 from smelt.target import Hardware
+from smelt.tir.nodes import BlockRealize, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 
@@ -21,7 +24,13 @@ from .reduce import reduce_block
 from .rows import schedule_rows_of
 from .window import accumulate, is_window
 
-__all__ = ["is_contraction", "schedule_blocks", "schedule_fallback"]
+__all__ = [
+    "has_steps",
+    "is_contraction",
+    "schedule_blocks",
+    "schedule_fallback",
+    "schedule_steps",
+]
 
 
 def schedule_fallback(sch: Schedule, hardware: Hardware) -> bool:
@@ -66,6 +75,37 @@ def schedule_blocks(sch: Schedule, hardware: Hardware, constants: frozenset[str]
             _block(sch, name, hardware)
     _between(sch, between, hardware)
     return bool(done)
+
+
+def has_steps(sch: Schedule) -> bool:
+    """Whether a program has a recurrence: a loop whose turns are steps in order."""
+    return any(_steps(sch, b) for b in sch.get_child_blocks("root"))
+
+
+def _steps(sch: Schedule, name: str) -> list[str]:
+    """The steps inside a block."""
+    inside = [s for s in walk(sch.state.realize(name).block.body) if isinstance(s, BlockRealize)]
+    return [s.block.name for s in inside if any(i.kind == "opaque" for i in s.block.iter_vars)]
+
+
+def schedule_steps(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
+    """A program with a recurrence: the blocks around the steps and those in a step by their rules.
+
+    for steps: in order
+        for column tiles of the state's product with the weights: parallel
+        for the elementwise work on it: parallel where there is enough
+    """
+    inline_blocks(sch)
+    for b in sch.get_child_blocks("root"):
+        if not _steps(sch, b):
+            _block(sch, b, hardware)
+            continue
+        for inner in sch.get_child_blocks(b):
+            for name in sch.get_child_blocks(inner) or [inner]:
+                product = is_contraction(block_info(sch, name))
+                if not product or not _contract(sch, name, None, hardware, constants):
+                    _block(sch, name, hardware)
+    return True
 
 
 def _operands(sch: Schedule, names: Sequence[str]) -> list[str]:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.expr import Expr, FloorDiv, IntImm, Var
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
 from smelt.tir.nodes import BufferLoad
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import expr_nodes
 
 from .analysis import analyzer_for, block_info, stride_of
 from .elementwise import (
@@ -272,9 +273,23 @@ def _jumps(nest: Nest, roles: Roles) -> bool:
         window = k == 0 or any(
             not is_zero(a.steps[k]) for a in nest.spatial if a is not roles.vector
         )
-        if window and not (is_zero(step) or is_one(step)):
+        if window and not (is_zero(step) or is_one(step) or in_groups(nest, roles.vector, k)):
             return True
     return False
+
+
+def in_groups(nest: Nest, axis: Axis, k: int) -> bool:
+    """Whether access k is read at neighbouring groups of elements along an axis.
+
+    A vector's lanes then stand close together: one load and a shuffle.
+    """
+    found = [
+        e
+        for index in nest.accesses[k].indices
+        for e in expr_nodes(index)
+        if isinstance(e, FloorDiv) and e.a is axis.var and isinstance(e.b, IntImm)
+    ]
+    return bool(found)
 
 
 def _outer_axes(nest: Nest, roles: Roles) -> list[Axis]:

@@ -427,8 +427,8 @@ def _keeps(narrow: str, wide: str) -> bool:
         )
     signs = dt.is_signed(narrow), dt.is_signed(wide)
     if signs[0] == signs[1]:
-        return dt.bits(narrow) <= dt.bits(wide)
-    return not signs[0] and dt.bits(narrow) < dt.bits(wide)
+        return dt.width(narrow) <= dt.width(wide)
+    return not signs[0] and dt.width(narrow) < dt.width(wide)
 
 
 def _has_loads(e: Expr) -> bool:

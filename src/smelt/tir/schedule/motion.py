@@ -315,15 +315,25 @@ def _needed(
 
 
 def _whole(s: State, b: BlockRealize, position: int) -> _Domain:
-    """A variable's whole domain; inside another block not all operands of it may be there."""
+    """A variable's whole domain; inside another block not all operands of it may be there, unless
+    the block runs over its whole domain there already."""
     i, outer = b.block.iter_vars[position], s.scope(b).block
-    if outer.name != "root":
+    if outer.name != "root" and not _is_whole(s, b, position):
         s.cannot_prove(
             f"{i.var.name} of {b.block.name} runs over its whole range inside block {outer.name}",
             mark={b: "this block"},
             legal="a part that the block around it needs",
         )
     return _Domain(i.dom.min, i.dom.extent, [])
+
+
+def _is_whole(s: State, b: BlockRealize, position: int) -> bool:
+    """Whether a variable is a loop of its own inside the block around, over its whole domain."""
+    value, dom = b.values[position], b.block.iter_vars[position].dom
+    loops = [x for x in s.loops_above(b) if x.var is value]
+    return is_const(b.predicate, 1) and any(
+        s.facts.equal(x.min, dom.min) and s.facts.equal(x.extent, dom.extent) for x in loops
+    )
 
 
 def _clip(s: State, b: BlockRealize, position: int, bounds: tuple[Expr, Expr] | None) -> _Domain:

@@ -368,4 +368,4 @@ def FP8StorageLegalize() -> PrimFuncPass:
 def _compute(name: str, narrow: tuple[str, ...], wide: str, legal: tuple[str, ...]) -> PrimFuncPass:
     if wide not in legal:
         raise Unsupported(f"{name}(promote_dtype_str={wide!r}): legal: {', '.join(legal)}")
-    return built_in(name, legalize_compute, narrow, wide)
+    return built_in(name, legalize_compute, dict.fromkeys(narrow, wide))

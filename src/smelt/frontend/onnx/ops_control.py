@@ -1,0 +1,377 @@
+"""Converters of If, Loop and Scan.
+
+A condition or a number of turns that is known is decided here. The others become branches
+and functions that call themselves, which the virtual machine runs: a turn is one native call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from smelt.ir.errors import Unsupported
+from smelt.ir.expr import Expr
+from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
+from smelt.relax import nodes as relax
+from smelt.relax.host_ops import host_call, told_by
+
+from . import moves
+from .build import Build
+from .read import Graph
+from .registry import Ints, onnx_op
+from .values import Operand, SequenceValue, Value
+
+__all__: list[str] = []
+
+UNROLLED = 8
+"""Loops of at most so many turns are written out, so that all turns are one native call."""
+
+MOST_TURNS = 4096
+"""Loops over sequences are always written out; longer ones are refused."""
+
+Turn = Callable[[Value, "list[Operand]"], "tuple[Value | None, list[Operand], list[Value]]"]
+"""One turn of a loop: number and state -> condition (None: goes on), state, results of the turn."""
+
+
+# ------------------------------------------------------------------------------------------- If
+
+
+@onnx_op("If")
+def if_(
+    g: Build, condition: Value, *, then_branch: Graph, else_branch: Graph
+) -> tuple[Operand, ...]:
+    """A branch that is known, or a branch at run time."""
+    if condition.known is not None:
+        return tuple(g.walk.branch(then_branch if g.number(condition, "cond") else else_branch))
+    yes, no = g.walk.branch(then_branch), g.walk.branch(else_branch)
+    types: list[Type] = []
+    for k, (a, b) in enumerate(zip(yes, no, strict=True)):
+        if not isinstance(a, Value) or not isinstance(b, Value):
+            return g.needs(condition, "cond")
+        if a.rank != b.rank or a.dtype != b.dtype:
+            if g.walk.sources(condition.expr):
+                return g.needs(condition, "cond")
+            g.unsupported(
+                f"result {k} is {_shown(a)} in one branch and {_shown(b)} in the other",
+                "one rank and element type",
+            )
+        types.append(_joined(g, a.type, b.type))
+    return _results(
+        g, relax.If(_scalar(g, condition).expr, _branch(yes), _branch(no), _tuple(types))
+    )
+
+
+def _branch(values: Sequence[Operand]) -> relax.Function:
+    exprs = tuple([v.expr for v in values if isinstance(v, Value)])
+    return relax.Function((), exprs[0] if len(exprs) == 1 else relax.Tuple(exprs), {})
+
+
+def _tuple(types: Sequence[Type]) -> Type:
+    return types[0] if len(types) == 1 else TupleType(tuple(types))
+
+
+def _results(g: Build, made: relax.RelaxExpr) -> tuple[Value, ...]:
+    """The results of a choice or a call."""
+    g.walk.decide()
+    if isinstance(made.type, TensorType):
+        return (Value(made.type, told_by(made)),)
+    assert isinstance(made.type, TupleType)
+    items = [told_by(relax.TupleGetItem(made, n)) for n in range(len(made.type.items))]
+    return tuple([Value(i.type, i) for i in items])  # type: ignore[arg-type]
+
+
+def _joined(g: Build, a: TensorType, b: TensorType) -> TensorType:
+    """The type of a value that comes from two sides: extents that differ are the run's."""
+    return TensorType(
+        tuple([x if x is y else g.fresh() for x, y in zip(a.shape, b.shape, strict=True)]), a.dtype
+    )
+
+
+def _shown(v: Value) -> str:
+    return f"{v.dtype}({', '.join(map(str, v.shape))})"
+
+
+def _scalar(g: Build, v: Value) -> Value:
+    """A value of one element without dimensions."""
+    return v if v.rank == 0 else moves.reshape(g, v, ())
+
+
+# ---------------------------------------------------------------------------------------- loops
+
+
+def run_loop(
+    g: Build, count: Value | None, go: Value | None, state: Sequence[Operand], turn: Turn,
+    width: int = 0, axes: Sequence[int] = (), back: Sequence[bool] = (),
+) -> list[Operand]:  # fmt: skip
+    """The state after a loop, and what its turns gave, stacked.
+
+    count       the most turns; None: no limit
+    go          whether it begins; None: it does
+    width       how many results a turn has
+    axes, back  along which axes they are stacked, and which of them backward
+    """
+    axes, back = list(axes) or [0] * width, list(back) or [False] * width
+    sequences = any(isinstance(v, SequenceValue) for v in state)
+    known = (count is None or count.is_array) and (go is None or go.known is not None)
+    if known and count is not None:
+        turns = g.number(count, "M")
+        if turns <= (MOST_TURNS if sequences else UNROLLED):
+            done = _unrolled(g, turns, go, state, turn, axes, back, width)
+            if done is not None:
+                return done
+    if sequences:
+        if count is not None and count.known is not None and not count.is_array:
+            g.unsupported("a loop over sequences with a symbolic number of turns", "a number")
+        if count is not None and count.known is None:
+            return g.needs(count, "M")
+        if go is not None and go.known is None:
+            return g.needs(go, "cond")
+        g.unsupported(
+            "a loop that carries sequences, with a condition that only the run tells",
+            f"a known number of turns, at most {MOST_TURNS}",
+        )
+    return _recursive(g, count, go, state, turn, axes, back, width)  # type: ignore[arg-type, return-value]
+
+
+def _unrolled(
+    g: Build, turns: int, go: Value | None, state: Sequence[Operand], turn: Turn,
+    axes: Sequence[int], back: Sequence[bool], width: int,
+) -> list[Operand] | None:  # fmt: skip
+    """The loop written out; None where a condition is not known."""
+    given = list(state)
+    found: list[list[Value]] = [[] for _ in range(width)]
+    if go is not None and not g.number(go, "cond"):
+        turns = 0
+    for n in range(turns):
+        more, given, results = turn(g.constant(n, "int64"), given)
+        for row, r in zip(found, results, strict=True):
+            row.append(r)
+        if more is not None:
+            if more.known is None:
+                return None
+            if not g.number(more, "cond"):
+                break
+    if any(not row for row in found):
+        return None  # the shape of an item is known to the loop at run time only
+    stacked = []
+    for row, axis, reverse in zip(found, axes, back, strict=True):
+        at = axis % (row[0].rank + 1)
+        parts = [moves.expand_dims(g, r, (at,)) for r in (row[::-1] if reverse else row)]
+        if any(p.shape != parts[0].shape for p in parts):
+            g.unsupported("results of turns with different shapes", "one shape")
+        stacked.append(moves.concat(g, parts, at))
+    return [*given, *stacked]
+
+
+def _recursive(
+    g: Build, count: Value | None, go: Value | None, state: Sequence[Value], turn: Turn,
+    axes: Sequence[int], back: Sequence[bool], width: int,
+) -> list[Value]:  # fmt: skip
+    """The loop as a function that calls itself."""
+    g.walk.decide()
+    zero = g.constant(0, "int64")
+    limit = None if count is None else _scalar(g, g.call("cast", count, dtype="int64"))
+    types = [v.type for v in state]
+    open_: set[Expr] = set()  # extents that differ from turn to turn
+    for _ in range(4):
+        number = _param("i", tensor_type((), "int64"))
+        params = [_param(f"s{n}", t) for n, t in enumerate(types)]
+        more, after, results = turn(number, list(params))
+        wider = [
+            _agreed(g, n, t, v, open_) for n, (t, v) in enumerate(zip(types, after, strict=True))
+        ]
+        if types == wider:
+            break
+        types = wider
+    else:
+        raise Unsupported(f"{g.where}: the shapes of the loop's values do not settle")
+    lists = [relax.Var(f"l{n}", IncompleteType()) for n in range(width)]
+    flag = _param("go", tensor_type((), "bool"))
+    following = g.call("add", number, g.constant(1, "int64"))
+    held = [
+        host_call("append", lists[n], r.expr, type=IncompleteType()) for n, r in enumerate(results)
+    ]
+    loop = relax.Var("loop", FuncType((), IncompleteType()))
+    result = TupleType((*[_fresh(g, t, open_) for t in types], *[IncompleteType()] * width))
+    again = _called(
+        loop,
+        [following, _continues(g, following, limit, more), *after],  # type: ignore[list-item]
+        held,
+        result,
+    )
+    last = relax.Tuple((*[p.expr for p in params], *lists))
+    body = relax.If(flag.expr, relax.Function((), again, {}), relax.Function((), last, {}), result)
+    own = [number, flag, *params]
+    function = relax.Function((*[p.expr for p in own], *lists), body, {})  # type: ignore[arg-type]
+    empty = [host_call("list", type=IncompleteType()) for _ in range(width)]
+    start = _called(loop, [zero, _continues(g, zero, limit, go), *state], empty, result)
+    made = relax.Let(loop, function, start)
+    items = [relax.TupleGetItem(made, n) for n in range(len(types) + width)]
+    out = [Value(t, told_by(i)) for t, i in zip(result.items, items, strict=False)
+           if isinstance(t, TensorType)]  # fmt: skip
+    for n, r in enumerate(results):
+        out.append(_stacked(g, items[len(types) + n], r, axes[n], back[n]))
+    return out
+
+
+def _param(name: str, t: TensorType) -> Value:
+    return Value(t, told_by(relax.Var(name, t)))
+
+
+def _fresh(g: Build, t: TensorType, open_: set[Expr]) -> TensorType:
+    """A type with other sizes for extents that differ from turn to turn."""
+    return TensorType(tuple([g.fresh() if e in open_ else e for e in t.shape]), t.dtype)
+
+
+def _agreed(g: Build, n: int, t: TensorType, v: Operand, open_: set[Expr]) -> TensorType:
+    """The type of a loop's value at every turn, given that at one and after it."""
+    if not isinstance(v, Value) or v.rank != t.rank or v.dtype != t.dtype:
+        what = _shown(v) if isinstance(v, Value) else "a sequence"
+        g.unsupported(
+            f"the loop's value {n} is {_shown(Value(t))} before a turn and {what} after it",
+            "one rank and element type",
+        )
+    shape = []
+    for a, b in zip(t.shape, v.type.shape, strict=True):
+        if a is b or a in open_:
+            shape.append(a)
+        else:
+            shape.append(g.fresh())
+            open_.add(shape[-1])
+    return TensorType(tuple(shape), t.dtype)
+
+
+def _continues(g: Build, number: Value, limit: Value | None, go: Value | None) -> Value:
+    """Whether a turn begins."""
+    flag = g.constant(True, "bool") if go is None else _scalar(g, go)
+    if flag.dtype != "bool":
+        flag = g.call("cast", flag, dtype="bool")
+    if limit is None:
+        return flag
+    below = g.call("less", number, limit)
+    return below if go is None else g.call("logical_and", below, flag)
+
+
+def _called(
+    loop: relax.Var, values: Sequence[Value], lists: Sequence[relax.RelaxExpr], t: Type
+) -> relax.Call:
+    args = (*[v.expr for v in values], *lists)
+    return relax.Call(loop, args, {}, t, "")
+
+
+def _stacked(g: Build, items: relax.RelaxExpr, one: Value, axis: int, reverse: bool) -> Value:
+    """A list as a tensor."""
+    at = axis % (one.rank + 1)
+    inner = [e if isinstance(e, int) else g.fresh() for e in one.shape]
+    t = tensor_type([*inner[:at], g.fresh(), *inner[at:]], one.dtype)
+    shape = [e if isinstance(e, int) else 0 for e in one.shape]
+    made = host_call(
+        "stack", items, type=t, axis=at, shape=shape, dtype=one.dtype, reverse=reverse,
+        name=g.step.label,
+    )  # fmt: skip
+    return Value(t, told_by(made))
+
+
+@onnx_op("Loop")
+def loop(
+    g: Build, m: Value | None = None, cond: Value | None = None, *state: Operand, body: Graph
+) -> tuple[Operand, ...]:
+    """Turns up to a number, as long as a condition holds."""
+    carried = len(state)
+
+    def turn(
+        number: Value, given: list[Operand]
+    ) -> tuple[Value | None, list[Operand], list[Value]]:
+        always = g.constant(True, "bool")
+        made = g.walk.branch(body, [number, always, *given])
+        more = made[0]
+        if not isinstance(more, Value):
+            g.malformed("the condition of the body is no tensor")
+        results = []
+        for r in made[1 + carried :]:
+            if not isinstance(r, Value):
+                g.malformed("a result of each turn has to be a tensor")
+            results.append(r)
+        forever = more.is_array and bool(np.all(more.known))
+        return None if forever else more, made[1 : 1 + carried], results
+
+    width = len(body.outputs) - 1 - carried
+    return tuple(run_loop(g, m, cond, state, turn, width))
+
+
+# ----------------------------------------------------------------------------------------- Scan
+
+
+@onnx_op("Scan", since=9)
+def scan(
+    g: Build,
+    *operands: Value,
+    body: Graph,
+    num_scan_inputs: int,
+    scan_input_axes: Ints = (),
+    scan_input_directions: Ints = (),
+    scan_output_axes: Ints = (),
+    scan_output_directions: Ints = (),
+) -> tuple[Operand, ...]:
+    """A turn for each slice of the inputs."""
+    carried = len(operands) - num_scan_inputs
+    inputs = operands[carried:]
+    width = len(body.outputs) - carried
+    axes = [
+        g.axis(a, x.rank)
+        for a, x in zip(scan_input_axes or (0,) * num_scan_inputs, inputs, strict=True)
+    ]
+    if not inputs:
+        g.malformed("num_scan_inputs is 0; at least one is needed")
+    length = inputs[0].shape[axes[0]]
+    xs = [
+        g.call("flip", x, axes=(a,)) if d else x
+        for x, a, d in zip(
+            inputs, axes, scan_input_directions or (0,) * num_scan_inputs, strict=True
+        )
+    ]
+
+    def turn(
+        number: Value, given: list[Operand]
+    ) -> tuple[Value | None, list[Operand], list[Value]]:
+        slices = [moves.take(g, x, number, a) for x, a in zip(xs, axes, strict=True)]
+        made = g.walk.branch(body, [*given, *slices])
+        results = [r for r in made[carried:] if isinstance(r, Value)]
+        return None, made[:carried], results
+
+    count = Value.of_array(np.array(length, object) if isinstance(length, Expr)
+                           else np.array(length, np.int64), "int64")  # fmt: skip
+    back = [bool(d) for d in scan_output_directions or (0,) * width]
+    places = scan_output_axes or (0,) * width
+    return tuple(run_loop(g, count, None, operands[:carried], turn, width, places, back))
+
+
+@onnx_op("Scan", since=8)
+def scan_8(
+    g: Build, lens: Value | None = None, *operands: Value, body: Graph, num_scan_inputs: int,
+    directions: Ints = (),
+) -> tuple[Operand, ...]:  # fmt: skip
+    """The old form: a batch comes first, time second."""
+    if lens is not None:
+        g.unsupported("sequence_lens", "sequences of one length")
+    batch = operands[0].shape[0]
+    if not isinstance(batch, int):
+        g.unsupported("a symbolic batch", "a known one")
+    rows: list[tuple[Operand, ...]] = []
+    for n in range(batch):
+        at = g.constant(n, "int64")
+        parts = [moves.take(g, x, at, 0) for x in operands]
+        rows.append(
+            scan(
+                g,
+                *parts,
+                body=body,
+                num_scan_inputs=num_scan_inputs,
+                scan_input_directions=directions,
+            )
+        )
+    return tuple([
+        moves.concat(g, [moves.expand_dims(g, r, (0,)) for r in row if isinstance(r, Value)], 0)
+        for row in zip(*rows, strict=True)
+    ])  # fmt: skip

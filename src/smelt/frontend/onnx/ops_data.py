@@ -1,0 +1,33 @@
+"""Converters of operators whose results' sizes the data decide."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import moves
+from .build import Build
+from .registry import onnx_op
+from .values import Value, product
+
+__all__: list[str] = []
+
+
+@onnx_op("NonZero", since=9)
+def non_zero(g: Build, x: Value) -> Value:
+    """Where x is not 0: a row for each dimension, a column for each element."""
+    if x.rank == 0:
+        g.unsupported("an operand without dimensions", "one dimension or more")
+    places, count = g.calls("argwhere", x)
+    return moves.transpose(g, g.shrink(places, count), (1, 0))
+
+
+@onnx_op("Compress", since=9)
+def compress(g: Build, x: Value, condition: Value, *, axis: int | None = None) -> Value:
+    """The slices of x where a vector of conditions is true."""
+    if axis is None:
+        x = moves.reshape(g, x, (product(x.shape),))
+    at = 0 if axis is None else g.axis(axis, x.rank)
+    if condition.is_array and condition.known is not None:
+        return moves.take(g, x, Value.of_array(np.flatnonzero(condition.known)), at)
+    places, count = g.calls("argwhere", condition)
+    return g.call("gather", x, moves.squeeze(g, g.shrink(places, count), (1,)), axis=at)

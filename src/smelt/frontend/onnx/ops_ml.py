@@ -1,0 +1,348 @@
+"""Converters of the domain ai.onnx.ml: features, linear models, support vectors.
+
+Numbers are computed in float32, or in float64 where the operand is float64 or an integer that
+float32 cannot hold; scores are float32, as the operators say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+
+from . import moves
+from .build import Build
+from .ops_math import as_type
+from .registry import Array, Floats, Ints, Strs, onnx_op
+from .values import Value
+
+__all__ = ["DOMAIN", "as_scores", "float_features", "labels_at", "look_up", "post_transformed"]
+
+DOMAIN = "ai.onnx.ml"
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+# --------------------------------------------------------------------------------- what is shared
+
+
+def float_features(g: Build, x: Value) -> Value:
+    """Features [rows, columns] as floats; a vector is one row."""
+    kind = "float64" if x.dtype in ("float64", "int64", "int32") else "float32"
+    rows = moves.expand_dims(g, x, (0,)) if x.rank == 1 else x
+    if rows.rank != 2:
+        g.unsupported(f"an operand of {x.rank} dimensions", "[columns], [rows, columns]")
+    return as_type(g, rows, x.dtype if x.dtype == "float16" else kind)
+
+
+def as_scores(g: Build, x: Value) -> Value:
+    """Scores as the result holds them."""
+    return as_type(g, x, "float32")
+
+
+def labels_at(g: Build, which: Value, ints: Ints, strings: Strs) -> Value:
+    """The class labels with these numbers."""
+    if strings and not ints:
+        if g.step.outputs and g.step.outputs[0]:
+            g.unsupported("class labels that are texts", "integers")
+        return which
+    return g.call("gather", g.constant(np.array(ints), "int64"), which, axis=0)
+
+
+def _probit(g: Build, p: Value) -> Value:
+    """The inverse of the normal distribution's integral: a closed form, then Newton's method."""
+
+    def number(v: float) -> Value:
+        return g.constant(v, p.dtype)
+
+    x = g.call("subtract", g.call("multiply", p, number(2.0)), number(1.0))
+    rest = g.call("log", g.call("subtract", number(1.0), g.call("multiply", x, x)))
+    a = 0.147
+    half = g.call("add", g.call("multiply", rest, number(0.5)), number(2 / (np.pi * a)))
+    inside = g.call(
+        "subtract", g.call("multiply", half, half), g.call("multiply", rest, number(1 / a))
+    )
+    size = g.call("sqrt", g.call("subtract", g.call("sqrt", inside), half))
+    y = g.call("multiply", g.call("sign", x), size)
+    for _ in range(2):
+        slope = g.call("exp", g.call("multiply", y, y))
+        off = g.call("subtract", g.call("erf", y), x)
+        step = g.call("multiply", off, g.call("multiply", slope, number(np.sqrt(np.pi) / 2)))
+        y = g.call("subtract", y, step)
+    return g.call("multiply", y, number(np.sqrt(2)))
+
+
+def _softmax_zero(g: Build, x: Value) -> Value:
+    """Softmax over the scores that are not 0; the others stay 0."""
+    counts = g.call("cast", g.call("not_equal", x, g.constant(0, x.dtype)), dtype=x.dtype)
+    moved = g.call("subtract", x, g.call("max", x, axes=(1,), keepdims=True))
+    powers = g.call("multiply", g.call("exp", moved), counts)
+    total = g.call("sum", powers, axes=(1,), keepdims=True)
+    empty = g.call("equal", total, g.constant(0, x.dtype))
+    return g.call("divide", powers, g.call("where", empty, g.constant(1, x.dtype), total))
+
+
+def post_transformed(g: Build, scores: Value, how: str) -> Value:
+    """Scores [rows, classes] after the node's transformation."""
+    g.one_of("post_transform", how, TRANSFORMS)
+    match how:
+        case "SOFTMAX":
+            return g.call("softmax", scores, axis=1)
+        case "LOGISTIC":
+            return g.call("sigmoid", scores)
+        case "SOFTMAX_ZERO":
+            return _softmax_zero(g, scores)
+        case "PROBIT":
+            return _probit(g, scores)
+    return scores
+
+
+def two_classes(g: Build, score: Value, how: str, *, share: bool) -> Value:
+    """Scores of both classes from that of the second one, [rows, 1].
+
+    share  the score is a share: the first class has the rest of 1; otherwise it has its negative
+    """
+    if how == "PROBIT":
+        return post_transformed(g, score, how)
+    if share:
+        score = g.call("sigmoid", score) if how == "LOGISTIC" else score
+        other = g.call("subtract", g.constant(1, score.dtype), score)
+        pair = moves.concat(g, (other, score), 1)
+        return pair if how == "LOGISTIC" else post_transformed(g, pair, how)
+    pair = moves.concat(g, (g.call("negative", score), score), 1)
+    return post_transformed(g, pair, how)
+
+
+def _matrix(g: Build, values: Floats, columns: Any, what: str, dtype: str) -> Value:
+    """Rows of so many columns."""
+    if not isinstance(columns, int) or not columns or len(values) % columns:
+        g.malformed(f"{len(values)} {what} for {columns} columns")
+    return g.constant(np.array(values).reshape(-1, columns), dtype)
+
+
+# -------------------------------------------------------------------------------------- features
+
+
+@onnx_op("ArrayFeatureExtractor", domain=DOMAIN)
+def array_feature_extractor(g: Build, x: Value, indices: Value) -> Value:
+    """Columns by number."""
+    y = g.call("gather", x, moves.reshape(g, indices, (-1,)), axis=x.rank - 1)
+    return moves.expand_dims(g, y, (0,)) if x.rank == 1 else y
+
+
+@onnx_op("Binarizer", domain=DOMAIN)
+def binarizer(g: Build, x: Value, *, threshold: float = 0.0) -> Value:
+    """1 above the threshold, else 0."""
+    kind = x.dtype if dt.is_float(x.dtype) else "float64"
+    above = g.call("greater", as_type(g, x, kind), g.constant(threshold, kind))
+    return g.call("cast", above, dtype=x.dtype)
+
+
+@onnx_op("FeatureVectorizer", domain=DOMAIN)
+def feature_vectorizer(g: Build, *parts: Value, inputdimensions: Ints = ()) -> Value:
+    """Features side by side, cut or filled up with zeros to the columns that are given."""
+    rows = [x if x.rank == 2 else moves.reshape(g, x, (x.shape[0], -1)) for x in parts]
+    wanted = inputdimensions or tuple([int(x.shape[1]) for x in rows])
+    if len(wanted) != len(rows):
+        g.malformed(f"{len(wanted)} inputdimensions for {len(rows)} operands")
+    fitted = []
+    for x, n in zip(rows, wanted, strict=True):
+        have = int(x.shape[1])
+        cut = moves.slice_(g, x, (1,), (0,), (n,), (1,)) if n < have else x
+        pads = (0, 0, 0, n - have)
+        fitted.append(
+            g.call("pad", cut, pads=pads, mode="constant", value=0.0) if n > have else cut
+        )
+    return as_scores(g, moves.concat(g, [as_type(g, x, "float32") for x in fitted], 1))
+
+
+@onnx_op("Imputer", domain=DOMAIN)
+def imputer(
+    g: Build,
+    x: Value,
+    *,
+    imputed_value_floats: Floats = (),
+    imputed_value_int64s: Ints = (),
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Value:
+    """Another value for each element that has a certain one; NaN counts as equal to itself."""
+    floats = dt.is_float(x.dtype)
+    values: Sequence[float] = imputed_value_floats if floats else imputed_value_int64s
+    gone = replaced_value_float if floats else replaced_value_int64
+    if not values:
+        g.malformed(f"no imputed values for an operand of {x.dtype}")
+    if len(values) != 1 and len(values) != x.shape[-1]:
+        g.malformed(f"{len(values)} imputed values for {x.shape[-1]} columns")
+    found = g.call("isnan", x) if gone != gone else g.call("equal", x, g.constant(gone, x.dtype))
+    return g.call("where", found, g.constant(np.array(values), x.dtype), x)
+
+
+@onnx_op("Normalizer", domain=DOMAIN)
+def normalizer(g: Build, x: Value, *, norm: str = "MAX") -> Value:
+    """Rows divided by their largest element, or by the sum of magnitudes or of squares (a root)."""
+    g.one_of("norm", norm, ("MAX", "L1", "L2"))
+    rows = as_scores(g, x)
+    op = {"MAX": "max", "L1": "reduce_l1", "L2": "reduce_l2"}[norm]
+    size = g.call(op, rows, axes=(x.rank - 1,), keepdims=True)
+    none = g.call("equal", size, g.constant(0, "float32"))
+    return g.call("divide", rows, g.call("where", none, g.constant(1, "float32"), size))
+
+
+@onnx_op("OneHotEncoder", domain=DOMAIN)
+def one_hot_encoder(
+    g: Build, x: Value, *, cats_int64s: Ints = (), cats_strings: Strs = (), zeros: int = 1
+) -> Value:
+    """1 at the place of an element's category."""
+    if not cats_int64s:
+        g.unsupported("categories that are texts", "cats_int64s")
+    if not zeros:
+        g.unsupported("zeros=0, an error for an unknown category", "zeros=1")
+    items = moves.expand_dims(g, as_type(g, x, "int64"), (x.rank,))
+    same = g.call("equal", items, g.constant(np.array(cats_int64s), "int64"))
+    return g.call("cast", same, dtype="float32")
+
+
+@onnx_op("Scaler", domain=DOMAIN)
+def scaler(g: Build, x: Value, *, offset: Floats = (), scale: Floats = ()) -> Value:
+    """(x - offset) scale."""
+    wide = float_features(g, x).dtype if x.rank in (1, 2) else "float32"
+    y = as_type(g, x, wide)
+    for op, values in (("subtract", offset), ("multiply", scale)):
+        if values:
+            y = g.call(op, y, g.constant(np.array(values), wide))
+    return as_scores(g, y)
+
+
+# ----------------------------------------------------------------------------------------- labels
+
+
+def look_up(x: np.ndarray, keys: Sequence[Any], values: Sequence[Any], default: Any) -> np.ndarray:
+    """The value of each element's key, for elements of any kind; NaN is found too.
+
+    The last of several equal keys counts.
+    """
+    table = {_Nan if k != k else k: v for k, v in zip(keys, values, strict=True)}
+    found = [table.get(_Nan if e != e else e, default) for e in x.ravel().tolist()]
+    kind = np.asarray(list(values) or [default]).dtype
+    out = np.empty(len(found), object if kind.kind in "OSU" else kind)
+    out[:] = found
+    return out.reshape(x.shape)
+
+
+class _Nan:
+    """Stands for NaN in a table."""
+
+
+def _mapped(g: Build, x: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
+    """Elements replaced by the values of their keys: a search in the sorted keys."""
+    if len(keys) != len(values):
+        g.malformed(f"{len(keys)} keys, {len(values)} values")
+    last = {(_Nan if k != k else k): n for n, k in enumerate(keys.tolist())}
+    chosen = np.array(sorted(last.values()), np.int64)
+    keys, values = keys[chosen], values[chosen]
+    order = np.argsort(keys, kind="stable")
+    kind = dt.from_numpy(values.dtype)
+    table = g.constant(keys[order], x.dtype)
+    flat = moves.reshape(g, x, (-1,))
+    at = g.call("searchsorted", table, flat, right=False)
+    at = g.call("minimum", at, g.constant(len(keys) - 1, "int64"))
+    key = g.call("gather", table, at, axis=0)
+    same = g.call("equal", key, flat)
+    if dt.is_float(x.dtype):
+        both = g.call("logical_and", g.call("isnan", key), g.call("isnan", flat))
+        same = g.call("logical_or", same, both)
+    value = g.call("gather", g.constant(values[order], kind), at, axis=0)
+    y = g.call("where", same, value, g.constant(default, kind))
+    return moves.reshape(g, y, x.shape)
+
+
+@onnx_op("LabelEncoder", since=2, domain=DOMAIN)
+def label_encoder(
+    g: Build,
+    x: Value,
+    *,
+    default_float: float = -0.0,
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+    default_tensor: Array | None = None,
+    keys_floats: Floats = (),
+    keys_int64s: Ints = (),
+    keys_strings: Strs = (),
+    keys_tensor: Array | None = None,
+    values_floats: Floats = (),
+    values_int64s: Ints = (),
+    values_strings: Strs = (),
+    values_tensor: Array | None = None,
+) -> Value:
+    """Numbers for numbers."""
+    if keys_strings or values_strings:
+        g.unsupported("keys or values that are texts", "numbers")
+    keys = np.array(keys_floats or keys_int64s) if keys_tensor is None else keys_tensor
+    default: Any = default_float if values_floats else default_int64
+    values = np.array(values_floats or values_int64s, np.float32 if values_floats else np.int64)
+    if values_tensor is not None:
+        values = values_tensor
+        default = -0.0 if values.dtype.kind == "f" else -1
+    if default_tensor is not None:
+        default = default_tensor.reshape(-1)[0].item()
+    if not keys.size:
+        g.malformed("the node has no keys")
+    return _mapped(g, x, keys, values, default)
+
+
+# ---------------------------------------------------------------------------------- linear models
+
+
+def _linear(g: Build, x: Value, coefficients: Floats, intercepts: Floats) -> Value:
+    """Scores [rows, targets]."""
+    rows = float_features(g, x)
+    weights = _matrix(g, coefficients, rows.shape[1], "coefficients", rows.dtype)
+    y = g.call("matmul", rows, weights, transpose_b=True)
+    return y if not intercepts else g.call("add", y, g.constant(np.array(intercepts), y.dtype))
+
+
+@onnx_op("LinearRegressor", domain=DOMAIN)
+def linear_regressor(
+    g: Build,
+    x: Value,
+    *,
+    coefficients: Floats = (),
+    intercepts: Floats = (),
+    post_transform: str = "NONE",
+    targets: int = 1,
+) -> Value:
+    """x coefficients + intercepts."""
+    y = _linear(g, x, coefficients, intercepts)
+    if y.shape[1] != targets:
+        g.malformed(f"{len(coefficients)} coefficients for targets={targets}")
+    return as_scores(g, post_transformed(g, y, post_transform))
+
+
+@onnx_op("LinearClassifier", domain=DOMAIN)
+def linear_classifier(
+    g: Build,
+    x: Value,
+    *,
+    classlabels_ints: Ints = (),
+    classlabels_strings: Strs = (),
+    coefficients: Floats,
+    intercepts: Floats = (),
+    multi_class: int = 0,
+    post_transform: str = "NONE",
+) -> tuple[Value, Value]:
+    """The class with the highest score; of two classes only the second one may have a score."""
+    scores = _linear(g, x, coefficients, intercepts)
+    count = len(classlabels_ints or classlabels_strings)
+    if scores.shape[1] == 1 and count == 2:
+        second = g.call("greater", moves.squeeze(g, scores, (1,)), g.constant(0, scores.dtype))
+        which = g.call("cast", second, dtype="int64")
+        scores = two_classes(g, scores, post_transform, share=True)
+    else:
+        if scores.shape[1] != count:
+            g.malformed(f"scores of {scores.shape[1]} classes, labels of {count}")
+        which = g.call("argmax", scores, axis=1, keepdims=False)
+        scores = post_transformed(g, scores, post_transform)
+    return labels_at(g, which, classlabels_ints, classlabels_strings), as_scores(g, scores)

@@ -1,0 +1,172 @@
+"""Converters of support vector machines."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import moves
+from .build import Build
+from .ops_ml import (
+    DOMAIN,
+    as_scores,
+    float_features,
+    labels_at,
+    post_transformed,
+    two_classes,
+)
+from .registry import Floats, Ints, Strs, onnx_op
+from .values import Value
+
+__all__: list[str] = []
+
+
+def _kernel(g: Build, rows: Value, vectors: Value, kind: str, params: Floats) -> Value:
+    """How near each row is to each vector, [rows, vectors]; params are gamma, coef0, degree."""
+    g.one_of("kernel_type", kind, ("LINEAR", "POLY", "RBF", "SIGMOID"))
+    gamma, coef0, degree = (*params, *(0.0,) * 3)[:3]
+
+    def number(v: float) -> Value:
+        return g.constant(v, rows.dtype)
+
+    if kind == "RBF":
+        a, b = moves.expand_dims(g, rows, (1,)), moves.expand_dims(g, vectors, (0,))
+        apart = g.call("subtract", a, b)
+        far = g.call("reduce_sum_square", apart, axes=(2,), keepdims=False)
+        return g.call("exp", g.call("multiply", far, number(-gamma)))
+    product = g.call("matmul", rows, vectors, transpose_b=True)
+    if kind == "LINEAR":
+        return product
+    bent = g.call("add", g.call("multiply", product, number(gamma)), number(coef0))
+    return g.call("tanh", bent) if kind == "SIGMOID" else g.call("power", bent, number(degree))
+
+
+def _table(g: Build, values: Floats, rows: int, what: str, dtype: str) -> Value:
+    if rows < 1 or len(values) % rows:
+        g.malformed(f"{len(values)} {what} for {rows} rows")
+    return g.constant(np.array(values).reshape(rows, -1), dtype)
+
+
+@onnx_op("SVMRegressor", domain=DOMAIN)
+def svm_regressor(
+    g: Build,
+    x: Value,
+    *,
+    coefficients: Floats = (),
+    kernel_params: Floats = (),
+    kernel_type: str = "LINEAR",
+    n_supports: int = 0,
+    one_class: int = 0,
+    post_transform: str = "NONE",
+    rho: Floats = (),
+    support_vectors: Floats = (),
+) -> Value:
+    """A weighted sum of kernels plus rho; its sign where there is one class."""
+    rows = float_features(g, x)
+    if n_supports:
+        vectors = _table(g, support_vectors, n_supports, "support_vectors", rows.dtype)
+        near = _kernel(g, rows, vectors, kernel_type, kernel_params)
+    else:
+        near = rows
+    weights = _table(g, coefficients, 1, "coefficients", rows.dtype)
+    y = g.call("matmul", near, weights, transpose_b=True)
+    y = g.call("add", y, g.constant(rho[0] if rho else 0.0, rows.dtype))
+    if one_class:
+        positive = g.call("greater", y, g.constant(0, y.dtype))
+        y = g.call("where", positive, g.constant(1, y.dtype), g.constant(-1, y.dtype))
+    return as_scores(g, post_transformed(g, y, post_transform))
+
+
+def _duels(
+    g: Build, near: Value, coefficients: Floats, rho: Floats, sizes: Ints
+) -> list[tuple[int, int, Value]]:
+    """The decision [rows, 1] between each two classes; above 0 the first one wins."""
+    supports = sum(sizes)
+    table = np.array(coefficients).reshape(len(sizes) - 1, supports)
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    pairs = [(i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes))]
+    weights = np.zeros((len(pairs), supports))
+    for k, (i, j) in enumerate(pairs):
+        for mine, row in ((i, j - 1), (j, i)):
+            part = slice(begins[mine], begins[mine + 1])
+            weights[k, part] = table[row, part]
+    y = g.call("matmul", near, g.constant(weights, near.dtype), transpose_b=True)
+    y = g.call("add", y, g.constant(np.array(rho), near.dtype))
+    columns = moves.split(g, y, (1,) * len(pairs), 1)
+    return [(i, j, c) for (i, j), c in zip(pairs, columns, strict=True)]
+
+
+def _votes(g: Build, duels: list[tuple[int, int, Value]], classes: int) -> Value:
+    """How many duels each class has won, [rows, classes]."""
+    total: list[Value | None] = [None] * classes
+    for i, j, score in duels:
+        won = g.call("greater", score, g.constant(0, score.dtype))
+        for k, yes in ((i, won), (j, g.call("logical_not", won))):
+            one = g.call("cast", yes, dtype="int64")
+            before = total[k]
+            total[k] = one if before is None else g.call("add", before, one)
+    return moves.concat(g, [v for v in total if v is not None], 1)
+
+
+def _share(g: Build, duel: Value, a: float, b: float) -> Value:
+    """The share of the first of two classes, by Platt's sigmoid."""
+    bent = g.call("multiply", duel, g.constant(a, duel.dtype))
+    bent = g.call("add", bent, g.constant(b, duel.dtype))
+    return g.call("sigmoid", g.call("negative", bent))
+
+
+@onnx_op("SVMClassifier", domain=DOMAIN)
+def svm_classifier(
+    g: Build,
+    x: Value,
+    *,
+    classlabels_ints: Ints = (),
+    classlabels_strings: Strs = (),
+    coefficients: Floats = (),
+    kernel_params: Floats = (),
+    kernel_type: str = "LINEAR",
+    post_transform: str = "NONE",
+    prob_a: Floats = (),
+    prob_b: Floats = (),
+    rho: Floats = (),
+    support_vectors: Floats = (),
+    vectors_per_class: Ints = (),
+) -> tuple[Value, Value]:
+    """Each class against each other one, the most votes win; without vectors, linear scores."""
+    rows = float_features(g, x)
+    classes = len(classlabels_ints or classlabels_strings)
+    if not vectors_per_class:
+        weights = _table(g, coefficients, classes, "coefficients", rows.dtype)
+        scores = g.call("matmul", rows, weights, transpose_b=True)
+        scores = g.call("add", scores, g.constant(rho[0] if rho else 0.0, rows.dtype))
+        which = g.call("argmax", scores, axis=1, keepdims=False)
+        scores = as_scores(g, post_transformed(g, scores, post_transform))
+        return labels_at(g, which, classlabels_ints, classlabels_strings), scores
+    if len(vectors_per_class) != classes or classes < 2:
+        g.malformed(f"vectors of {len(vectors_per_class)} classes, labels of {classes}")
+    vectors = _table(g, support_vectors, sum(vectors_per_class), "support_vectors", rows.dtype)
+    near = _kernel(g, rows, vectors, kernel_type, kernel_params)
+    duels = _duels(g, near, coefficients, rho, vectors_per_class)
+    if prob_a:
+        shares = [
+            (i, j, _share(g, d, a, b))
+            for (i, j, d), a, b in zip(duels, prob_a, prob_b, strict=True)
+        ]
+        scores = _coupled(g, shares, classes)
+        which = g.call("argmax", scores, axis=1, keepdims=False)
+        scores = post_transformed(g, scores, post_transform)
+    else:
+        which = g.call("argmax", _votes(g, duels, classes), axis=1, keepdims=False)
+        scores = (
+            two_classes(g, duels[0][2], post_transform, share=False)
+            if classes == 2
+            else post_transformed(g, moves.concat(g, [d for _, _, d in duels], 1), post_transform)
+        )
+    return labels_at(g, which, classlabels_ints, classlabels_strings), as_scores(g, scores)
+
+
+def _coupled(g: Build, shares: list[tuple[int, int, Value]], classes: int) -> Value:
+    """Probabilities [rows, classes] from those of each pair."""
+    if classes > 2:
+        g.unsupported(f"prob_a with {classes} classes", "2 classes, or no prob_a")
+    first = shares[0][2]
+    return moves.concat(g, (first, g.call("subtract", g.constant(1, first.dtype), first)), 1)

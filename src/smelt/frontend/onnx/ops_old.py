@@ -1,0 +1,213 @@
+"""Operators as the operator sets 1 to 6 had them.
+
+They named the dimension at which a smaller operand begins (`broadcast`, `axis`), said which
+operands may be overwritten (`consumed_inputs`, which says nothing about results), and had
+attributes that are operands today.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from smelt.ir import dtype as dt
+
+from . import moves, ops_math
+from .build import Build
+from .ops_index import topk_10, upsample_7
+from .ops_math import as_type
+from .ops_nn import per_channel
+from .ops_norm import instance_norm
+from .ops_pool import average_pool
+from .ops_shape import _even, _pad
+from .read import dtype_named
+from .registry import Ints, onnx_op
+from .values import Value
+
+__all__: list[str] = []
+
+
+def _consuming(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A converter that takes the attribute `consumed_inputs` too, and leaves it out of account."""
+
+    def convert(g: Build, *operands: Value, consumed_inputs: Ints = (), **attrs: Any) -> Any:
+        return fn(g, *operands, **attrs)
+
+    signature = inspect.signature(fn)
+    extra = inspect.Parameter(
+        "consumed_inputs", inspect.Parameter.KEYWORD_ONLY, default=(), annotation="Ints"
+    )
+    convert.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), extra]
+    )
+    return convert
+
+
+for _name in ("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Sigmoid"):
+    onnx_op(_name)(_consuming(ops_math.unary(_name)))
+for _name in ("Sqrt", "Tanh"):
+    onnx_op(_name)(_consuming(ops_math.unary(_name)))
+for _name in ("Max", "Min", "Sum"):
+    onnx_op(_name)(_consuming(ops_math.folded(_name)))
+for _name, _fn in (
+    ("Mean", ops_math.mean_of),
+    ("Clip", ops_math.clip),
+    ("Elu", ops_math.elu),
+    ("HardSigmoid", ops_math.hard_sigmoid),
+    ("InstanceNormalization", instance_norm),
+    ("LeakyRelu", ops_math.leaky_relu),
+):
+    onnx_op(_name)(_consuming(_fn))
+onnx_op("AveragePool")(average_pool)
+
+
+@onnx_op("Selu")
+def selu(
+    g: Build, x: Value, *, alpha: float = 1.6732, gamma: float = 1.0507, consumed_inputs: Ints = ()
+) -> Value:
+    """Scaled Elu, with shorter constants."""
+    return g.call("selu", x, alpha=alpha, gamma=gamma)
+
+
+# ------------------------------------------------------------------------------------- broadcast
+
+
+def _placed(g: Build, a: Value, b: Value, broadcast: int, axis: int | None) -> Value:
+    """The second operand with its dimensions where they belong in the first."""
+    if not broadcast:
+        if a.rank != b.rank:
+            g.malformed(f"operands of {a.rank} and {b.rank} dimensions without broadcast=1")
+        return b
+    if axis is None or b.rank == 0:
+        return b
+    begin = g.axis(axis, a.rank)
+    behind = a.rank - begin - b.rank
+    if behind < 0:
+        g.malformed(f"axis={axis}: {b.rank} dimensions do not fit into {a.rank} from there on")
+    return moves.expand_dims(g, b, tuple(range(b.rank, b.rank + behind)))
+
+
+def _binary(target: str) -> Callable[..., Value]:
+    def convert(
+        g: Build, a: Value, b: Value, *, axis: int | None = None, broadcast: int = 0
+    ) -> Value:
+        return g.call(target, a, _placed(g, a, b, broadcast, axis))
+
+    return convert
+
+
+for _name, _target in (
+    ("Add", "add"),
+    ("Sub", "subtract"),
+    ("Mul", "multiply"),
+    ("Div", "divide"),
+):
+    onnx_op(_name, since=6, folds=False)(_binary(_target))
+    onnx_op(_name, folds=False)(_consuming(_binary(_target)))
+for _name, _target in (
+    ("And", "logical_and"),
+    ("Or", "logical_or"),
+    ("Xor", "logical_xor"),
+    ("Equal", "equal"),
+    ("Greater", "greater"),
+    ("Less", "less"),
+    ("Pow", "power"),
+):
+    onnx_op(_name, folds=False)(_binary(_target))
+
+
+@onnx_op("PRelu", since=6)
+def prelu(g: Build, x: Value, slope: Value) -> Value:
+    """One slope for each channel, or one for all."""
+    if slope.rank == 1 and slope.shape[0] != 1 and x.rank > 2:
+        slope = per_channel(g, slope, x.rank)
+    return g.call("prelu", x, slope)
+
+
+onnx_op("PRelu")(_consuming(prelu))
+
+
+@onnx_op("Gemm", since=6)
+def gemm(
+    g: Build,
+    a: Value,
+    b: Value,
+    c: Value,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    broadcast: int = 0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """alpha A B + beta C; `broadcast` allows a C that is smaller."""
+    return ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+
+
+onnx_op("Gemm")(gemm)
+
+
+# ---------------------------------------------------------------- operands that were attributes
+
+
+@onnx_op("Cast", folds=False)
+def cast(g: Build, x: Value, *, to: str) -> Value:
+    """Another element type, named by a text."""
+    dtype = dtype_named(to)
+    if dtype is None:
+        g.unsupported(f"to={to!r}", ", ".join(dt.DTYPES))
+    return as_type(g, x, dtype)
+
+
+@onnx_op("Concat")
+def concat(g: Build, first: Value, *rest: Value, axis: int = 1) -> Value:
+    """Values one behind the other, along the channels unless an axis is named."""
+    return moves.concat(g, (first, *rest), axis)
+
+
+@onnx_op("Reshape")
+def reshape(g: Build, x: Value, *, shape: Ints = (), consumed_inputs: Ints = ()) -> Value:
+    """0 keeps an extent, -1 is what remains."""
+    dims = [x.shape[k] if d == 0 and k < x.rank else d for k, d in enumerate(shape)]
+    return moves.reshape(g, x, dims)
+
+
+@onnx_op("Split")
+def split(
+    g: Build, x: Value, split: Value | None = None, *, axis: int = 0, split_: Ints = ()
+) -> tuple[Value, ...]:
+    """Sizes as an operand or as an attribute, which bear one name."""
+    given = split_ if split is None else g.ints(split, "split")
+    return moves.split(g, x, given or _even(g, x, axis, len(g.step.outputs)), axis)
+
+
+@onnx_op("Pad")
+def pad(g: Build, x: Value, *, mode: str = "constant", paddings: Ints, value: float = 0.0) -> Value:
+    """Widths under their first name."""
+    return _pad(g, x, paddings, mode, value)
+
+
+@onnx_op("Tile")
+def tile(g: Build, x: Value, tiles: Value, axis: Value) -> Value:
+    """Repetition along one dimension."""
+    place = g.axis(int(g.number(axis, "axis")), x.rank)
+    repeats: list[Any] = [1] * x.rank
+    repeats[place] = g.scalar(tiles, "tiles")
+    return moves.tile(g, x, repeats)
+
+
+@onnx_op("TopK")
+def topk(g: Build, x: Value, *, axis: int = -1, k: int) -> tuple[Value, ...]:
+    """The largest elements and where they are."""
+    return topk_10(g, x, g.constant(k, "int64"), axis=axis)  # type: ignore[no-any-return]
+
+
+@onnx_op("Upsample")
+def upsample(
+    g: Build, x: Value, *, height_scale: float, width_scale: float, mode: str = "nearest"
+) -> Value:
+    """Scales of the pixels' two dimensions; `bilinear` is today's linear."""
+    mode = "linear" if mode == "bilinear" else mode
+    scales = (1.0,) * (x.rank - 2) + (height_scale, width_scale)
+    return upsample_7(g, x, mode=mode, scales=scales)  # type: ignore[no-any-return]

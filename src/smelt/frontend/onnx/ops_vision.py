@@ -1,0 +1,256 @@
+"""Converters of operators on images: sampling, regions, boxes, patches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from smelt.ir.build import maximum, minimum
+from smelt.ir.expr import convert
+
+from . import moves
+from .build import Build
+from .ops_nn import per_channel
+from .registry import Ints, onnx_op
+from .values import Value, at_least, simplify
+from .windows import window
+
+__all__: list[str] = []
+
+_SAMPLING = {"bilinear": "linear", "bicubic": "cubic"}
+
+
+def _image(g: Build, x: Value, rank: int = 4) -> None:
+    if x.rank != rank:
+        g.malformed(f"the image has {x.rank} dimensions; {rank} needed")
+
+
+# -------------------------------------------------------------------------------------- sampling
+
+
+@onnx_op("GridSample", since=16)
+def grid_sample(
+    g: Build,
+    x: Value,
+    grid: Value,
+    *,
+    align_corners: int = 0,
+    mode: str = "",
+    padding_mode: str = "zeros",
+) -> Value:
+    """The image read at points between its pixels. Modes have changed their names."""
+    legal = ("linear", "nearest", "cubic") if g.opset >= 20 else ("bilinear", "nearest", "bicubic")
+    mode = mode or legal[0]
+    g.one_of("mode", mode, legal)
+    g.one_of("padding_mode", padding_mode, ("zeros", "border", "reflection"))
+    return g.call(
+        "grid_sample",
+        x,
+        grid,
+        mode=_SAMPLING.get(mode, mode),
+        padding_mode=padding_mode,
+        align_corners=bool(align_corners),
+    )
+
+
+@onnx_op("CenterCropPad", since=18)
+def center_crop_pad(g: Build, x: Value, shape: Value, *, axes: Ints = ()) -> Value:
+    """The middle of a value, or the value in the middle of zeros."""
+    where = g.axes(axes, x.rank) if axes else tuple(range(x.rank))
+    wanted = g.dims(shape, "shape")
+    if len(wanted) != len(where):
+        g.malformed(f"{len(wanted)} extents for {len(where)} dimensions")
+    pads: list[Any] = [0] * (2 * x.rank)
+    for a, want in zip(where, wanted, strict=True):
+        extent = x.shape[a]
+        if not at_least(want, extent):
+            kept = simplify(minimum(convert(extent), want))
+            begin = simplify((convert(extent) - kept) // 2)
+            x = moves.slice_(g, x, (a,), (begin,), (simplify(convert(begin) + kept),), (1,))
+        if not at_least(extent, want):
+            extra = simplify(maximum(convert(want) - extent, 0))
+            pads[a] = simplify(convert(extra) // 2)
+            pads[x.rank + a] = simplify(convert(extra) - pads[a])
+    if all(isinstance(p, int) and p == 0 for p in pads):
+        return x
+    return g.call("pad", x, pads=tuple(pads), mode="constant", value=0.0)
+
+
+# --------------------------------------------------------------------------------------- regions
+
+
+def _roi_align(
+    g: Build, x: Value, rois: Value, images: Value, half_pixel: bool, attrs: dict[str, Any]
+) -> Value:
+    _image(g, x)
+    if rois.rank != 2 or images.rank != 1:
+        g.malformed(f"rois and batch_indices have {rois.rank} and {images.rank} dimensions")
+    g.one_of("mode", attrs["mode"], ("avg", "max"))
+    numbers = moves.reshape(g, g.call("cast", images, dtype=rois.dtype), (images.shape[0], 1))
+    return g.call(
+        "roi_align",
+        x,
+        moves.concat(g, (numbers, rois), 1),
+        size=(attrs["output_height"], attrs["output_width"]),
+        scale=attrs["spatial_scale"],
+        samples=attrs["sampling_ratio"],
+        mode="avg" if attrs["mode"] == "avg" else "max_pixel",
+        half_pixel=half_pixel,
+    )
+
+
+@onnx_op("RoiAlign", since=10)
+def roi_align_10(
+    g: Build,
+    x: Value,
+    rois: Value,
+    batch_indices: Value,
+    *,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Value:
+    """Regions pooled from interpolated points; pixels lie at whole coordinates."""
+    attrs: dict[str, Any] = {
+        "mode": mode,
+        "output_height": output_height,
+        "output_width": output_width,
+        "sampling_ratio": sampling_ratio,
+        "spatial_scale": spatial_scale,
+    }
+    return _roi_align(g, x, rois, batch_indices, False, attrs)
+
+
+@onnx_op("RoiAlign", since=16)
+def roi_align(
+    g: Build,
+    x: Value,
+    rois: Value,
+    batch_indices: Value,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Value:
+    """Regions pooled from interpolated points."""
+    how = coordinate_transformation_mode
+    g.one_of("coordinate_transformation_mode", how, ("half_pixel", "output_half_pixel"))
+    attrs: dict[str, Any] = {
+        "mode": mode,
+        "output_height": output_height,
+        "output_width": output_width,
+        "sampling_ratio": sampling_ratio,
+        "spatial_scale": spatial_scale,
+    }
+    return _roi_align(g, x, rois, batch_indices, how == "half_pixel", attrs)
+
+
+@onnx_op("MaxRoiPool")
+def max_roi_pool(
+    g: Build, x: Value, rois: Value, *, pooled_shape: Ints, spatial_scale: float = 1.0
+) -> Value:
+    """The largest of each part of regions of whole pixels."""
+    _image(g, x)
+    return g.call("roi_pool", x, rois, size=pooled_shape, scale=spatial_scale)
+
+
+@onnx_op("DeformConv", since=19)
+def deform_conv(
+    g: Build,
+    x: Value,
+    w: Value,
+    offset: Value,
+    b: Value | None = None,
+    mask: Value | None = None,
+    *,
+    dilations: Ints = (),
+    group: int = 1,
+    kernel_shape: Ints = (),
+    offset_group: int = 1,
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """A convolution at moved points."""
+    if x.rank != 4:
+        g.unsupported(f"an image of {x.rank} dimensions", "4")
+    if kernel_shape and tuple(w.shape[2:]) != kernel_shape:
+        g.malformed(f"kernel_shape={kernel_shape}, but the weights have {w.shape[2:]}")
+    win = window(
+        g, x, w.shape[2:], auto_pad="NOTSET", strides=strides, pads=pads, dilations=dilations
+    )
+    y = g.call(
+        "deformable_conv2d",
+        x,
+        offset,
+        w,
+        mask,
+        strides=win.strides,
+        pads=win.pads,
+        dilations=win.dilations,
+        groups=group,
+        offset_groups=offset_group,
+    )
+    return y if b is None else g.call("add", y, per_channel(g, b, y.rank))
+
+
+# ----------------------------------------------------------------------------- boxes and patches
+
+
+@onnx_op("NonMaxSuppression", since=10)
+def non_max_suppression(
+    g: Build,
+    boxes: Value,
+    scores: Value,
+    most: Value | None = None,
+    iou_threshold: Value | None = None,
+    score_threshold: Value | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Value:
+    """The best boxes of every image and class without those that overlap a better one."""
+    g.one_of("center_point_box", center_point_box, (0, 1))
+    limit = 0 if most is None else int(g.number(most, "max_output_boxes_per_class"))
+    least = None if score_threshold is None else float(g.number(score_threshold, "score_threshold"))
+    overlap = 0.0 if iou_threshold is None else float(g.number(iou_threshold, "iou_threshold"))
+    if not 0 <= overlap <= 1:
+        g.malformed(f"iou_threshold={overlap}; legal: 0 to 1")
+    if limit <= 0:
+        return g.call("full", shape=(0, 3), value=0.0, dtype="int64")
+    found, count = g.calls(
+        "all_class_non_max_suppression",
+        boxes,
+        scores,
+        max_output_boxes_per_class=min(limit, (1 << 31) - 1),
+        iou_threshold=overlap,
+        score_threshold=least,
+        center_point_box=bool(center_point_box),
+    )
+    return g.shrink(found, count, axis=0)
+
+
+@onnx_op("Col2Im", since=18)
+def col2im(
+    g: Build,
+    x: Value,
+    image_shape: Value,
+    block_shape: Value,
+    *,
+    dilations: Ints = (),
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """Windows added up to the images that they are of."""
+    size, kernel = g.dims(image_shape, "image_shape"), g.ints(block_shape, "block_shape")
+    if len(size) != len(kernel):
+        g.malformed(f"image_shape has {len(size)} elements, block_shape {len(kernel)}")
+    columns = x.shape[1]
+    if isinstance(columns, int) and columns % math.prod(kernel):
+        g.malformed(f"{columns} rows are no multiple of block_shape={kernel}")
+    return g.call(
+        "col2im", x, size=size, kernel=kernel, strides=strides, pads=pads, dilations=dilations
+    )

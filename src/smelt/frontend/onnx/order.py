@@ -1,0 +1,114 @@
+"""The nodes of a graph in an order in which they can be computed; wrong graphs end here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from smelt.ir.errors import ImportFailure
+
+from .read import Graph, Step, subgraphs
+
+__all__ = ["in_order", "uses", "with_branches"]
+
+
+def in_order(model: str, graph: Graph, outer: Iterable[str]) -> list[Step]:
+    """The nodes that the results need, operands first; wrong graphs end here."""
+    maker = _makers(model, graph)
+    given = {*graph.arrays, *[i.name for i in graph.inputs], *outer}
+    for step in graph.steps:
+        for n in uses(step):
+            if n and n not in given and n not in maker:
+                raise ImportFailure(
+                    f"{model}: the node {step.label!r} ({step.op}) reads {n!r}, "
+                    "which nothing defines"
+                )
+    for o in graph.outputs:
+        if o not in given and o not in maker:
+            raise ImportFailure(f"{model}: the result {o!r} is defined by nothing")
+    live: dict[int, None] = {}
+    stack = [maker[o] for o in graph.outputs if o in maker]
+    while stack:
+        k = stack.pop()
+        if k not in live:
+            live[k] = None
+            stack += [maker[n] for n in uses(graph.steps[k]) if n in maker]
+    return _sorted(model, graph.steps, sorted(live), maker)
+
+
+def _sorted(
+    model: str, steps: Sequence[Step], live: Sequence[int], maker: Mapping[str, int]
+) -> list[Step]:
+    """Depth first in the file's order; a node met below itself lies on a cycle."""
+    done: list[Step] = []
+    state: dict[int, int] = {}
+    for root in live:
+        stack = [(root, False)]
+        while stack:
+            k, ready = stack.pop()
+            if ready:
+                state[k] = 2
+                done.append(steps[k])
+                continue
+            if state.get(k) == 2:
+                continue
+            if state.get(k) == 1:
+                raise ImportFailure(
+                    f"{model}: the graph has a cycle through the node {steps[k].label!r} "
+                    f"({steps[k].op})"
+                )
+            state[k] = 1
+            stack.append((k, True))
+            below = [maker[n] for n in uses(steps[k]) if n in maker]
+            for b in below:
+                if state.get(b) == 1:
+                    raise ImportFailure(
+                        f"{model}: the graph has a cycle through the node {steps[b].label!r} "
+                        f"({steps[b].op})"
+                    )
+            stack += [(b, False) for b in reversed(below) if b not in state]
+    return done
+
+
+def _makers(model: str, graph: Graph) -> dict[str, int]:
+    """Value name -> number of the node that makes it."""
+    names = Counter([i.name for i in graph.inputs])
+    twice = [n for n, c in names.items() if c > 1]
+    if twice:
+        raise ImportFailure(f"{model}: the input {twice[0]!r} is defined twice")
+    maker: dict[str, int] = {}
+    for k, step in enumerate(graph.steps):
+        for o in step.outputs:
+            if o and (o in maker or o in names or o in graph.arrays):
+                raise ImportFailure(
+                    f"{model}: the value {o!r} is defined twice: by the node {step.label!r} "
+                    f"({step.op}) and by "
+                    + (
+                        f"the node {graph.steps[maker[o]].label!r}"
+                        if o in maker
+                        else "an input"
+                        if o in names
+                        else "an initializer"
+                    )
+                )
+            if o:
+                maker[o] = k
+    return maker
+
+
+def uses(step: Step) -> list[str]:
+    """The values a node reads, those that its branches take from around included."""
+    used = [n for n in step.inputs if n]
+    for g in subgraphs(step):
+        own = {*g.arrays, *[i.name for i in g.inputs], *[o for s in g.steps for o in s.outputs]}
+        used += [n for s in g.steps for n in uses(s) if n not in own]
+        used += [o for o in g.outputs if o not in own]
+    return used
+
+
+def with_branches(steps: Iterable[Step]) -> Iterable[Step]:
+    """The nodes and those of their subgraphs."""
+    for step in steps:
+        yield step
+        for g in subgraphs(step):
+            yield from with_branches(g.steps)

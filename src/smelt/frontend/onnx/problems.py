@@ -1,0 +1,90 @@
+"""What of a model is not supported: all of it in one error."""
+
+from __future__ import annotations
+
+from smelt.ir.errors import Unsupported
+from smelt.ir.types import tensor_type
+
+from .build import NeedsValues
+from .read import Step
+from .values import Value
+
+__all__ = ["Lost", "Problems"]
+
+
+class Lost(Value):
+    """A result that could not be imported; nodes that need it are passed over."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Of no type that matters."""
+        super().__init__(tensor_type((), "bool"))
+
+
+class Problems:
+    """What is not supported, collected over the walk."""
+
+    def __init__(self, model: str) -> None:
+        """None yet."""
+        self.model = model
+        self.missing: dict[str, list[Step]] = {}
+        self.raised: list[tuple[Step, str, Unsupported]] = []
+        self._steps: set[int] = set()
+
+    def unknown(self, label: str, step: Step) -> None:
+        """Note a node of an operator that nothing knows."""
+        self.missing.setdefault(label, []).append(step)
+        self._steps.add(id(step))
+
+    def add(self, step: Step, label: str, error: Unsupported) -> None:
+        """Note an error of a node."""
+        self.raised.append((step, label, error))
+
+    def has(self, step: Step) -> bool:
+        """Whether a node is of an operator that nothing knows."""
+        return id(step) in self._steps
+
+    def check(self) -> None:
+        """Raise one error for everything noted."""
+        if not self.missing and len(self.raised) == 1:
+            raise self.raised[0][2]
+        if not self.missing and not self.raised:
+            return
+        needed = [e for _, _, e in self.raised if isinstance(e, NeedsValues)]
+        if len(needed) == len(self.raised) and not self.missing:
+            inputs = dict.fromkeys([i for e in needed for i in e.inputs])
+            raise NeedsValues(str(needed[0]), list(inputs))
+        count = len(self.missing) + len(self.by_reason())
+        what = "operator" if not self.raised else "thing"
+        raise Unsupported(
+            f"{self.model}: {count} {what}{'s' * (count > 1)} not supported\n"
+            + "\n".join(self.lines())
+        )
+
+    def by_reason(self) -> dict[tuple[str, str], list[Step]]:
+        """The nodes by operator and what is wrong."""
+        found: dict[tuple[str, str], list[Step]] = {}
+        for step, label, e in self.raised:
+            found.setdefault((label, _reason(e)), []).append(step)
+        return found
+
+    def lines(self) -> list[str]:
+        """Each thing with how often it stands in the model, and where."""
+        lines = [f"  {label}: {_nodes(steps)}" for label, steps in sorted(self.missing.items())]
+        for (label, reason), steps in sorted(self.by_reason().items()):
+            text = reason.replace("\n", "\n  ")
+            lines.append(f"  {label}: {_nodes(steps)}: {text}")
+        return lines
+
+
+def _reason(e: Unsupported) -> str:
+    """An error's text without the node at its head."""
+    head, found, rest = str(e).partition("): ")
+    return rest if found and "node " in head else str(e)
+
+
+def _nodes(steps: list[Step]) -> str:
+    """How many nodes there are, and the names of some."""
+    names = ", ".join([repr(s.label) for s in steps[:5]]) + (", ..." if len(steps) > 5 else "")
+    return f"{len(steps)} node{'s' * (len(steps) > 1)} ({names})"

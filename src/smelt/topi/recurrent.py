@@ -1,0 +1,332 @@
+"""Recurrent layers in one direction: what a time step adds to a projection of the input.
+
+A step is one contraction of the state with the recurrent weights, whose contiguous dimension is
+the gates', and elementwise work on its result. The projection of the input for all time steps, with
+the biases, is an operand: one large matmul.
+
+Shapes       x [length, batch, gates * hidden]; r [hidden, gates * hidden]; states [batch, hidden];
+             result y [length, batch, hidden]; gates stand one behind the other
+lengths      [batch] how many time steps each row has (an integer); y is 0 behind them, and the
+             last state is the one at the end of the row. Without them all rows are full
+reverse      from the last time step of each row to the first
+activations  names from ACTIVATIONS, with `alpha` and `beta`, a number each for every activation
+             (0 where it takes none)
+clip         bound of the operands of the gates' activations; 0: none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import call, maximum, minimum, select
+from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.te.tensor import Tensor
+from smelt.tir.nodes import Buffer, BufferLoad, Stmt
+
+from .common import agree, describe, number, require, same_dtype
+from .program import block, let, program, scratch, seq, steps, store, summed, when
+from .registry import op
+
+__all__ = ["ACTIVATIONS", "gru", "lstm", "rnn"]
+
+Function = Callable[[Expr], Expr]
+
+ACTIVATIONS: dict[str, Callable[[Expr, float, float], Expr]] = {
+    "relu": lambda v, a, b: maximum(v, 0.0),
+    "tanh": lambda v, a, b: call("tanh", v),
+    "sigmoid": lambda v, a, b: call("sigmoid", v),
+    "affine": lambda v, a, b: v * a + b,
+    "leaky_relu": lambda v, a, b: select(v < 0.0, v * a, v),
+    "thresholded_relu": lambda v, a, b: select(v >= a, v, number(0, v.dtype)),
+    "scaled_tanh": lambda v, a, b: call("tanh", v * b) * a,
+    "hard_sigmoid": lambda v, a, b: minimum(maximum(v * a + b, 0.0), 1.0),
+    "elu": lambda v, a, b: select(v >= 0.0, v, call("expm1", v) * a),
+    "softsign": lambda v, a, b: v / (call("abs", v) + 1.0),
+    "softplus": lambda v, a, b: maximum(v, 0.0) + call("log1p", call("exp", -call("abs", v))),
+}
+"""Name -> function of a value, alpha and beta."""
+
+
+def _functions(
+    names: Sequence[str], alpha: Sequence[float], beta: Sequence[float], count: int
+) -> list[Function]:
+    """The activations."""
+    require(len(names) == count, f"activations={tuple(names)}; {count} are needed")
+    for what, values in (("alpha", alpha), ("beta", beta)):
+        require(
+            len(values) in (0, count),
+            f"{what}={tuple(values)}; {count} numbers are needed, or none",
+        )
+    for n in names:
+        require(n in ACTIVATIONS, f"activation {n!r}; legal: {', '.join(ACTIVATIONS)}")
+
+    def function(k: int) -> Function:
+        a, b = (float(values[k]) if values else 0.0 for values in (alpha, beta))
+        fn = ACTIVATIONS[names[k]]
+        return lambda v: fn(v, a, b)
+
+    return [function(k) for k in range(count)]
+
+
+class _Layer:
+    """The operands that all layers have, checked, and their extents."""
+
+    def __init__(
+        self, x: Tensor, r: Tensor, states: dict[str, Tensor | None], lengths: Tensor | None,
+        gates: int, reverse: bool, clip: float,
+    ) -> None:  # fmt: skip
+        """gates  columns of r for each hidden unit."""
+        require(clip >= 0, f"clip={clip}; legal: numbers from 0")
+        given = {k: v for k, v in {"x": x, "r": r, **states}.items() if v is not None}
+        self.dtype = same_dtype(**given)
+        require(
+            self.dtype in ("float32", "float64"),
+            f"x is {self.dtype}; legal: float32, float64; cast narrow floats",
+        )
+        require(len(x.shape) == 3, f"x {describe(x.shape)} has to have three dimensions")
+        require(len(r.shape) == 2, f"r {describe(r.shape)} has to have two dimensions")
+        self.length, self.batch, self.hidden = x.shape[0], x.shape[1], r.shape[0]
+        self.columns = self.hidden * gates
+        agree(self.columns, r.shape[1], f"r {describe(r.shape)} needs {gates} columns per row")
+        for name, t in states.items():
+            if t is None:
+                continue
+            require(len(t.shape) == 2, f"{name} {describe(t.shape)} has to have two dimensions")
+            agree(self.batch, t.shape[0], f"{name} {describe(t.shape)} needs one row per row of x")
+            agree(self.hidden, t.shape[1], f"{name} {describe(t.shape)} needs one column per unit")
+        if lengths is not None:
+            require(dt.is_int(lengths.dtype), f"lengths is {lengths.dtype}; legal: integers")
+            require(
+                len(lengths.shape) == 1, f"lengths {describe(lengths.shape)} has to be a vector"
+            )
+            agree(self.batch, lengths.shape[0], "lengths needs one number per row of x")
+        self.reverse, self.bound = reverse, clip
+
+    @property
+    def states(self) -> list[Expr]:
+        """The shape of a state."""
+        return [self.batch, self.hidden]
+
+    def wide(self, x: Tensor, gates: int) -> None:
+        """x needs so many columns per hidden unit."""
+        agree(
+            self.hidden * gates, x.shape[2],
+            f"x {describe(x.shape)} needs {gates} columns per hidden unit",
+        )  # fmt: skip
+
+    def first(self, pairs: Sequence[tuple[Tensor, Tensor | None]], name: str) -> Stmt:
+        """The states before the first step: given, or 0."""
+
+        def one(b: Expr, j: Expr) -> Stmt:
+            return seq(*[
+                store(s, (b, j), number(0, self.dtype) if given is None else given[b, j])
+                for s, given in pairs
+            ])  # fmt: skip
+
+        return block(name, self.states, one)
+
+    def clip(self, v: Expr) -> Expr:
+        """The operand of a gate's activation."""
+        return minimum(maximum(v, -self.bound), self.bound) if self.bound else v
+
+    def place(self, t: Expr, b: Expr, lengths: Tensor | None) -> Expr:
+        """The time at which row b is read and written in step t."""
+        if not self.reverse:
+            return t
+        return (self.length if lengths is None else self.count(lengths, b)) - 1 - t
+
+    def count(self, lengths: Tensor, b: Expr) -> Expr:
+        """How many time steps a row has."""
+        return minimum(cast(INDEX, lengths[b]), self.length)
+
+    def each(
+        self, t: Expr, y: Tensor, lengths: Tensor | None, name: str,
+        body: Callable[[Expr, Expr, Expr], Stmt],
+    ) -> Stmt:  # fmt: skip
+        """body(place, b, j) for every unit of the rows that are not over; y is 0 in the others."""
+
+        def one(b: Expr, j: Expr) -> Stmt:
+            inner = body(self.place(t, b, lengths), b, j)
+            if lengths is None:
+                return inner
+            return when(
+                t < self.count(lengths, b), inner, store(y, (t, b, j), number(0, self.dtype))
+            )
+
+        return block(name, self.states, one)
+
+
+def _dot(target: Buffer, layer: _Layer, columns: Expr, state: Buffer, r: Tensor, name: str) -> Stmt:
+    """target = state r."""
+
+    def term(b: Expr, n: Expr, k: Expr) -> Expr:
+        return BufferLoad(state, (b, k)) * r[k, n]
+
+    return summed(target, [layer.batch, columns], layer.hidden, term, name)
+
+
+@op
+def rnn(
+    x: Tensor, r: Tensor, h0: Tensor | None = None, lengths: Tensor | None = None, *,
+    reverse: bool = False, activations: tuple[str, ...] = ("tanh",),
+    alpha: tuple[float, ...] = (), beta: tuple[float, ...] = (), clip: float = 0.0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """h = f(x[t] + h r): (y, the last h). See the module for operands and attributes."""
+    layer = _Layer(x, r, {"h0": h0}, lengths, 1, reverse, clip)
+    layer.wide(x, 1)
+    (f,) = _functions(activations, alpha, beta, 1)
+    inner = scratch(layer.states, layer.dtype, "inner")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        y, h = outs
+
+        def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
+            value = f(layer.clip(x[place, b, j] + BufferLoad(inner, (b, j))))
+            return let(value, lambda v: seq(store(h, (b, j), v), store(y, (place, b, j), v)))
+
+        def step(t: Expr) -> Stmt:
+            return seq(
+                _dot(inner, layer, layer.columns, h, r, "product"),
+                layer.each(t, y, lengths, "cell", cell),
+            )
+
+        return seq(layer.first([(h, h0)], "first"),
+                   steps(layer.length, [inner], (ins, outs), step))  # fmt: skip
+
+    return _results(layer, [x, r, h0, lengths], 1, body, "rnn")
+
+
+@op
+def gru(
+    x: Tensor, r: Tensor, candidate: Tensor | None = None, bias: Tensor | None = None,
+    h0: Tensor | None = None, lengths: Tensor | None = None, *,
+    reverse: bool = False, activations: tuple[str, ...] = ("sigmoid", "tanh"),
+    alpha: tuple[float, ...] = (), beta: tuple[float, ...] = (), clip: float = 0.0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """h = (1 - z) * n + z * h: (y, the last h). See the module for operands and attributes.
+
+    Gates      z, r, n; x has all three
+    candidate  [hidden, hidden]: n = g(x_n + (r * h) candidate), and `r` has the gates z and r.
+               Without it `r` has all three, and n = g(x_n + r * (h r_n + bias))
+    bias       [hidden], only without `candidate`
+    """
+    layer = _Layer(x, r, {"h0": h0}, lengths, 3 if candidate is None else 2, reverse, clip)
+    layer.wide(x, 3)
+    hidden = layer.hidden
+    if candidate is not None:
+        same_dtype(r=r, candidate=candidate)
+        require(bias is None, "bias is for layers without candidate; add it to x")
+        for extent in candidate.shape:
+            agree(hidden, extent, f"candidate {describe(candidate.shape)} has to be square, as h")
+    if bias is not None:
+        same_dtype(r=r, bias=bias)
+        agree(hidden, bias.shape[-1], f"bias {describe(bias.shape)} needs one number per unit")
+    f, g = _functions(activations, alpha, beta, 2)
+    gates = scratch([layer.batch, layer.columns], layer.dtype, "gates")
+    kept = scratch(layer.states, layer.dtype, "kept")
+    last = scratch(layer.states, layer.dtype, "last")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        y, h = outs
+
+        def gate(k: int, place: Expr, b: Expr, j: Expr) -> Expr:
+            v = x[place, b, j + hidden * k] + BufferLoad(gates, (b, j + hidden * k))
+            return f(layer.clip(v))
+
+        def reset(place: Expr, b: Expr, j: Expr) -> Stmt:
+            return store(kept, (b, j), gate(1, place, b, j) * h[b, j])
+
+        def inner(place: Expr, b: Expr, j: Expr) -> Expr:
+            if candidate is not None:
+                return BufferLoad(last, (b, j))
+            own = BufferLoad(gates, (b, j + hidden * 2))
+            return gate(1, place, b, j) * (own if bias is None else own + bias[j])
+
+        def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
+            def end(z: Expr) -> Stmt:
+                n = g(layer.clip(x[place, b, j + hidden * 2] + inner(place, b, j)))
+                return let(n + z * (h[b, j] - n), lambda v: seq(
+                    store(h, (b, j), v), store(y, (place, b, j), v)
+                ))  # fmt: skip
+
+            return let(gate(0, place, b, j), end, "z")
+
+        def step(t: Expr) -> Stmt:
+            parts = [_dot(gates, layer, layer.columns, h, r, "product")]
+            if candidate is not None:
+                parts.append(layer.each(t, y, lengths, "reset", reset))
+                parts.append(_dot(last, layer, hidden, kept, candidate, "inner"))
+            return seq(*parts, layer.each(t, y, lengths, "cell", cell))
+
+        own = [gates] if candidate is None else [gates, kept, last]
+        return seq(layer.first([(h, h0)], "first"), steps(layer.length, own, (ins, outs), step))
+
+    return _results(layer, [x, r, candidate, bias, h0, lengths], 1, body, "gru")
+
+
+@op
+def lstm(
+    x: Tensor, r: Tensor, h0: Tensor | None = None, c0: Tensor | None = None,
+    peephole: Tensor | None = None, lengths: Tensor | None = None, *,
+    reverse: bool = False, activations: tuple[str, ...] = ("sigmoid", "tanh", "tanh"),
+    alpha: tuple[float, ...] = (), beta: tuple[float, ...] = (), clip: float = 0.0,
+    input_forget: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """c = f * c + i * n, h = o * tanh(c): (y, the last h, the last c). See the module for operands
+    and attributes.
+
+    Gates         i, o, f, n
+    peephole      [3 * hidden]: what i, o and f see of c
+    input_forget  f = 1 - i
+    """
+    layer = _Layer(x, r, {"h0": h0, "c0": c0}, lengths, 4, reverse, clip)
+    layer.wide(x, 4)
+    hidden = layer.hidden
+    if peephole is not None:
+        same_dtype(r=r, peephole=peephole)
+        agree(hidden * 3, peephole.shape[-1], f"peephole {describe(peephole.shape)} needs 3 rows")
+    f, g, out = _functions(activations, alpha, beta, 3)
+    gates = scratch([layer.batch, layer.columns], layer.dtype, "gates")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        y, h, c = outs
+
+        def cell(place: Expr, b: Expr, j: Expr) -> Stmt:
+            def gate(k: int, seen: Expr) -> Expr:
+                v = x[place, b, j + hidden * k] + BufferLoad(gates, (b, j + hidden * k))
+                if peephole is not None and k < 3:
+                    v = v + peephole[j + hidden * k] * seen
+                return layer.clip(v)
+
+            def after(i: Expr) -> Stmt:
+                forget = const(1.0, layer.dtype) - i if input_forget else f(gate(2, c[b, j]))
+                return let(forget * c[b, j] + i * g(gate(3, c[b, j])), end, "state")
+
+            def end(v: Expr) -> Stmt:
+                return let(f(gate(1, v)) * out(v), lambda w: seq(
+                    store(c, (b, j), v), store(h, (b, j), w), store(y, (place, b, j), w)
+                ))  # fmt: skip
+
+            return let(f(gate(0, c[b, j])), after, "i")
+
+        def step(t: Expr) -> Stmt:
+            return seq(
+                _dot(gates, layer, layer.columns, h, r, "product"),
+                layer.each(t, y, lengths, "cell", cell),
+            )
+
+        return seq(layer.first([(h, h0), (c, c0)], "first"),
+                   steps(layer.length, [gates], (ins, outs), step))  # fmt: skip
+
+    return _results(layer, [x, r, h0, c0, peephole, lengths], 2, body, "lstm")
+
+
+def _results(
+    layer: _Layer, operands: Sequence[Tensor | None], states: int,
+    body: Callable[[list[Tensor], list[Tensor]], Stmt], name: str,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """y and the states."""
+    shapes = [[layer.length, layer.batch, layer.hidden], *[layer.states] * states]
+    given = [t for t in operands if t is not None]
+    return program(shapes, [layer.dtype] * len(shapes), given, body, name)

@@ -1,0 +1,151 @@
+"""Decision trees, and runs of integers that are looked up in a table."""
+
+from __future__ import annotations
+
+from smelt.ir import dtype as dt
+from smelt.ir.build import all_of, call, equal, not_equal, select
+from smelt.ir.expr import INDEX, Expr, cast, const
+from smelt.te.tensor import Tensor
+from smelt.tir.nodes import Stmt
+
+from .common import agree, describe, number, require, same_dtype
+from .program import Cell, filled_with, loop, program, seq, sharing, store, turns, when
+from .registry import op
+
+__all__ = ["count_runs", "tree_leaves"]
+
+COMPARISONS = 6
+"""x <= t, x < t, x >= t, x > t, x = t, x != t, by number."""
+
+
+def _met(x: Expr, how: Expr, t: Expr) -> Expr:
+    """Whether a comparison given by its number holds."""
+    answers = [x <= t, x < t, x >= t, x > t, equal(x, t), not_equal(x, t)]
+    found = answers[-1]
+    for k, a in reversed(list(enumerate(answers[:-1]))):
+        found = select(equal(how, const(k, how.dtype)), a, found)
+    return found
+
+
+def _vectors(**vectors: Tensor) -> None:
+    for name, v in vectors.items():
+        require(len(v.shape) == 1, f"{name} {describe(v.shape)} has to have one dimension")
+
+
+@op
+def tree_leaves(
+    x: Tensor, roots: Tensor, features: Tensor, modes: Tensor, values: Tensor, then: Tensor,
+    other: Tensor, missing: Tensor, *, depth: int,
+) -> Tensor:  # fmt: skip
+    """The leaf that each row reaches in each tree.
+
+    Shapes    x [rows, columns]; roots [trees]; the others [nodes]; result [rows, trees] (int64)
+    features  the column that a node looks at
+    modes     how it compares: 0 to 5 for <=, <, >=, >, =, != its value
+    then      the node that follows where the comparison holds; -1 - k is leaf number k
+    other     the node that follows elsewhere, named in the same way
+    missing   whether `then` follows for NaN
+    depth     the most nodes on a way from a root to a leaf
+    """
+    same_dtype(x=x, values=values)
+    require(len(x.shape) == 2, f"x {describe(x.shape)} has to be [rows, columns]")
+    nodes = {
+        "features": features, "modes": modes, "values": values, "then": then, "other": other,
+        "missing": missing,
+    }  # fmt: skip
+    _vectors(roots=roots, **nodes)
+    for name, v in nodes.items():
+        agree(features.shape[0], v.shape[0], f"{name} {describe(v.shape)}: one element per node")
+        if name != "values":
+            require(dt.is_int(v.dtype), f"{name} is {v.dtype}; it has to be an integer")
+    require(depth >= 0, f"depth={depth}; it has to be at least 0")
+    node = Cell(name="node")
+    rows, trees = x.shape[0], roots.shape[0]
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x, roots, features, modes, values, then, other, missing), (result,) = ins, outs
+
+        def one(i: tuple[Expr, ...]) -> Stmt:
+            row, tree = i
+
+            def step(_: Expr) -> Stmt:
+                at = node.value
+                here = x[row, cast(INDEX, features[at])]
+                met = _met(here, modes[at], values[at])
+                if dt.is_float(x.dtype):
+                    unknown = call("isnan", here, dtype="bool")
+                    met = select(unknown, not_equal(missing[at], number(0, missing.dtype)), met)
+                after = select(met, cast(INDEX, then[at]), cast(INDEX, other[at]))
+                return when(at >= 0, node.set(after))
+
+            return seq(
+                node.set(cast(INDEX, roots[tree])),
+                loop(depth, step, "level"),
+                store(result, i, -1 - node.value),
+            )
+
+        kind = sharing(rows * trees * max(depth, 1) * 8)
+        return turns([rows, trees], [node], (ins, outs), one, kind, "tree")
+
+    operands = [x, roots, features, modes, values, then, other, missing]
+    return program([(rows, trees)], [INDEX], operands, body, "tree_leaves")[0]
+
+
+@op
+def count_runs(
+    x: Tensor, pool: Tensor, begins: Tensor, sizes: Tensor, places: Tensor, *, skips: int,
+    width: int,
+) -> Tensor:  # fmt: skip
+    """How often runs of integers from a table come in each row.
+
+    Shapes   x [rows, n]; pool [m]; begins, sizes and places [runs]; result [rows, width] (float32)
+    pool     the runs one behind the other: run r is sizes[r] elements from begins[r] on
+    places   the column of the result that counts a run
+    skips    a run counts with up to so many elements left out between any two of its own, the
+             same number each time; one of a single element counts once
+    Source   ONNX TfIdfVectorizer-9
+    """
+    same_dtype(x=x, pool=pool)
+    require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
+    require(len(x.shape) == 2, f"x {describe(x.shape)} has to be [rows, n]")
+    require(skips >= 0, f"skips={skips}; it has to be at least 0")
+    _vectors(pool=pool, begins=begins, sizes=sizes, places=places)
+    for name, v in (("sizes", sizes), ("places", places)):
+        agree(begins.shape[0], v.shape[0], f"{name} {describe(v.shape)}: one element per run")
+    same = Cell(name="same")
+    n, runs = x.shape[1], begins.shape[0]
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x, pool, begins, sizes, places), (result,) = ins, outs
+
+        def one(i: tuple[Expr, ...]) -> Stmt:
+            (row,) = i
+
+            def counted(run: Expr, stride: Expr, start: Expr) -> Stmt:
+                size, begin = cast(INDEX, sizes[run]), cast(INDEX, begins[run])
+
+                def compared(k: Expr) -> Stmt:
+                    differs = not_equal(x[row, start + k * stride], pool[begin + k])
+                    return when(differs, same.set(0))
+
+                column = (row, cast(INDEX, places[run]))
+                fits = start + (size - 1) * stride < n
+                check = seq(
+                    same.set(1), loop(size, compared, "k"),
+                    when(equal(same.value, 1),
+                         store(result, column, result[column] + const(1.0, "float32"))),
+                )  # fmt: skip
+                return when(fits, check)
+
+            def skipped(run: Expr, skip: Expr) -> Stmt:
+                useful = all_of(skip > 0, equal(cast(INDEX, sizes[run]), 1))
+                starts = select(useful, 0, n)
+                return loop(starts, lambda s: counted(run, skip + 1, s), "start")
+
+            return loop(runs, lambda r: loop(skips + 1, lambda s: skipped(r, s), "skip"), "run")
+
+        clear = filled_with(result, const(0.0, "float32"))
+        return seq(clear, turns([x.shape[0]], [same], (ins, outs), one, "serial", "row"))
+
+    shape = (x.shape[0], const(width, INDEX))
+    return program([shape], ["float32"], [x, pool, begins, sizes, places], body, "count_runs")[0]

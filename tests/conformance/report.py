@@ -1,0 +1,89 @@
+"""How much of the suite passes, as tables; `docs/conformance.md`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from .ratchet import UPDATE, Ratchet
+from .suite import KINDS
+
+__all__ = ["PAGE", "counts", "grouped", "page"]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
+
+WHAT = {
+    "node": "single operators",
+    "simple": "small models, sequences",
+    "pytorch-converted": "layers exported by PyTorch",
+    "pytorch-operator": "operators exported by PyTorch",
+    "real": "nine image networks",
+}
+
+INTRODUCTION = f"""# ONNX conformance
+
+How much of the backend test suite of the `onnx` package (version {{version}}) smelt compiles to
+machine code and runs with the results that the suite wants: its tolerances; element types and
+shapes equal. Nothing of it is interpreted.
+
+    python -m tests.conformance                 # all of it, with a summary
+    python -m tests.conformance node/conv       # the cases whose names match
+    python -m tests.conformance --report        # why the rest fails
+
+`tests/conformance/passing.txt` lists what passes. A test fails where one of these fails, and where
+another case passes that is not listed; `{UPDATE}` rewrites the list and this page.
+"""
+
+
+def counts(ratchet: Ratchet) -> dict[str, tuple[int, int]]:
+    """Cases that pass, and all, by kind; kinds without cases are left out."""
+    passing = Counter(kind(name) for name in ratchet.passing)
+    known = Counter(kind(name) for name in ratchet.known)
+    return {k: (passing[k], known[k]) for k in KINDS if known[k]}
+
+
+def kind(name: str) -> str:
+    return name.split("/")[0]
+
+
+def grouped(failing: Mapping[str, str]) -> dict[str, list[str]]:
+    """Names of cases by reason, the commonest first. Names and numbers do not make a reason."""
+    found: dict[str, list[str]] = {}
+    for name, error in sorted(failing.items()):
+        found.setdefault(reason(error), []).append(name)
+    return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def reason(error: str) -> str:
+    """An error without what belongs to one model: its name, names of nodes and values, numbers."""
+    text = re.sub(r"(^\w+): [^ ']\S*: ", r"\1: ", error)
+    text = re.sub(r"^\w+: node '[^']*' \([^)]*\): ", "", text)
+    text = re.sub(r"'[^']*'", "…", text)
+    text = re.sub(r"; at \(.*|, wanted .*", "", text)
+    text = re.sub(r"\bk[0-9a-f]{24}\b", "…", text)
+    text = re.sub(r"(?<![\w-])-?\d+(\.\d+)?(e-?\d+)?(?!\w)", "N", text)
+    text = re.sub(r": N nodes? \([^)]*\)", "", text)
+    text = re.sub(r"^Unsupported: (N operators? not supported )?", "", text)
+    return text.replace("|", "/").strip()[:120]
+
+
+def page(ratchet: Ratchet) -> str:
+    """The text of docs/conformance.md."""
+    rows = [(k, WHAT[k], *c) for k, c in counts(ratchet).items()]
+    rows.append(("all", "", sum(r[2] for r in rows), sum(r[3] for r in rows)))
+    text = [INTRODUCTION.format(version=ratchet.version)]
+    text += ["| kind | what | pass | of | per cent |", "|---|---|---|---|---|"]
+    text += [f"| {k} | {w} | {p:,} | {n:,} | {100 * p / n:.1f} |" for k, w, p, n in rows]
+    if ratchet.failing:
+        text += [
+            "",
+            "## Why the rest does not",
+            "",
+            "| cases | reason | such as |",
+            "|---|---|---|",
+        ]
+        for why, names in grouped(ratchet.failing).items():
+            text.append(f"| {len(names)} | {why} | {', '.join(f'`{n}`' for n in names[:2])} |")
+    return "\n".join(text) + "\n"
