@@ -319,6 +319,9 @@ def _resize(d: Draw, op: str) -> None:
         return
     ways = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
     attrs["coordinate_transformation_mode"] = way = d.rng.choice(ways)
+    halved = [s for s, by in zip(x.shape, scales, strict=True) if by == 0.5]
+    if way == "align_corners" and any(e % 2 for s in halved for e in s):
+        raise Skip
     if mode == "nearest":
         if way == "align_corners":
             raise Skip
