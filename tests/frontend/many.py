@@ -27,9 +27,7 @@ class Node(NamedTuple):
     attrs: dict[str, Any]
 
 
-def one(
-    op: str, *inputs: Any, known: Sequence[Any] = (), outputs: int = 1, **attrs: Any
-) -> Node:
+def one(op: str, *inputs: Any, known: Sequence[Any] = (), outputs: int = 1, **attrs: Any) -> Node:
     return Node(op, inputs, tuple(known), outputs, attrs)
 
 

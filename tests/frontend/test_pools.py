@@ -36,7 +36,9 @@ def spread(attrs: dict[str, Any], rank: int) -> dict[str, Any]:
 
 
 CEILED = [
-    dict(w, ceil_mode=c) for w, c in itertools.product(WINDOWS, (0, 1)) if not (c and "auto_pad" in w)
+    dict(w, ceil_mode=c)
+    for w, c in itertools.product(WINDOWS, (0, 1))
+    if not (c and "auto_pad" in w)
 ]
 DILATED = [
     *CEILED,
@@ -82,8 +84,7 @@ def test_means_of_windows(rank: int) -> None:
 def test_norms_of_windows(rank: int) -> None:
     x = IMAGES[rank]
     nodes = [
-        one("LpPool", x, p=p, **spread(w, rank))
-        for w, p in itertools.product(WINDOWS, (1, 2, 3))
+        one("LpPool", x, p=p, **spread(w, rank)) for w, p in itertools.product(WINDOWS, (1, 2, 3))
     ]
     check_all(nodes, 11, 1e-5)
     check_all([one("LpPool", x, **spread(w, rank)) for w in DILATED], 18, 1e-5)
