@@ -15,11 +15,12 @@ from smelt.ir import dtype as dt
 
 from . import moves, ops_math
 from .build import Build
-from .ops_index import topk_10, upsample_7
+from .ops_index import topk_10
 from .ops_math import as_type
 from .ops_nn import per_channel
 from .ops_norm import instance_norm
 from .ops_pool import average_pool
+from .ops_resize import upsample_7
 from .ops_shape import _even, _pad
 from .read import dtype_named
 from .registry import Ints, onnx_op
