@@ -172,7 +172,9 @@ def _compile_onnx(
         if isinstance(main, Function) and not main.attrs.get("output_groups"):
             return whole(found)
     inputs = [
-        ModelInput(i.name, i.kind, i.dtype) for i in loaded.graph.inputs if i.name not in values
+        ModelInput(i.name, i.kind, i.dtype, (shapes or {}).get(i.name, i.shape))
+        for i in loaded.graph.inputs
+        if i.name not in values
     ]
     return Model(loaded.name, inputs, loaded.graph.outputs, again, compiled, found)
 

@@ -12,7 +12,6 @@ from onnx import TensorProto, helper
 
 import smelt
 from smelt.frontend.onnx import from_onnx
-from smelt.frontend.onnx.ops_ml import look_up
 from smelt.ir.errors import ImportFailure, Unsupported
 
 from .models import check, model, random
@@ -78,13 +77,7 @@ def test_the_last_of_equal_keys_counts() -> None:
     made = learned("LabelEncoder", np.array([3, 1, 5]), version=2, kinds=(7,),
                    keys_int64s=keys, values_int64s=values)  # fmt: skip
     got = smelt.compile(made)(np.array([3, 1, 5])).numpy()
-    assert got.tolist() == look_up(np.array([3, 1, 5]), keys, values, -1).tolist() == [30, 20, -1]
-
-
-def test_look_up_of_texts_and_nan() -> None:
-    words = np.array([["a", "c"], ["b", "a"]], object)
-    assert look_up(words, ["a", "b"], [1, 2], 0).tolist() == [[1, 0], [2, 1]]
-    assert look_up(np.array([np.nan, 2.0]), [float("nan")], ["nan"], "?").tolist() == ["nan", "?"]
+    assert got.tolist() == [30, 20, -1]
 
 
 LINEAR = {"coefficients": random(12).tolist(), "intercepts": [0.1, -0.2, 0.3]}

@@ -25,6 +25,7 @@ from . import (
     ops_sets,
     ops_shape,
     ops_signal,
+    ops_string,
     ops_train,
     ops_vision,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "ops_sets",
     "ops_shape",
     "ops_signal",
+    "ops_string",
     "ops_train",
     "ops_vision",
 ]

@@ -132,9 +132,7 @@ def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     total = first
     for x in rest:
         total = g.call("add", total, x)
-    return (
-        g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
-    )
+    return g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
 
 
 @onnx_op("Div", since=7)
