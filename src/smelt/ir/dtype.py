@@ -16,6 +16,7 @@ __all__ = [
     "DTYPES",
     "bits",
     "bytes_of",
+    "converted",
     "from_numpy",
     "is_float",
     "is_int",
@@ -143,6 +144,14 @@ def to_numpy(dtype: str) -> np.dtype[Any]:
     """The numpy type of one element."""
     base = scalar(dtype)
     return np.dtype(np.str_ if base == "string" else getattr(ml_dtypes, base, base))
+
+
+def converted(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """An array's elements as another type, by the rules of numpy and of ml_dtypes."""
+    if width(from_numpy(array.dtype)) <= 8 and array.dtype.kind not in "biu":
+        # ml_dtypes knows no way between two of its integer types
+        array = array.astype(np.int8 if is_int(from_numpy(array.dtype)) else np.float32)
+    return array.astype(to_numpy(dtype))
 
 
 def from_numpy(dtype: np.dtype[Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.dtype import from_numpy, is_int, to_numpy
+from smelt.ir.dtype import converted, from_numpy, is_int, to_numpy
 
 __all__ = ["NUMPY_OPS", "Array", "Index", "numpy_op", "summed", "widened"]
 
@@ -165,7 +165,7 @@ NUMPY_OPS.update(TESTS)
 @numpy_op
 def cast(x: Array, *, dtype: str) -> Array:
     """Conversion; bool by comparison with 0."""
-    return x != 0 if dtype == "bool" else x.astype(to_numpy(dtype))
+    return x != 0 if dtype == "bool" else converted(np.asarray(x), dtype)
 
 
 # ------------------------------------------------------------------------------------ reductions

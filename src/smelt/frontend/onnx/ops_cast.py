@@ -29,7 +29,7 @@ def as_type(g: Build, x: Value, dtype: str) -> Value:
         return x
     if x.is_array and x.small:
         assert x.known is not None
-        return Value.of_array(x.known.astype(dt.to_numpy(dtype)))
+        return Value.of_array(dt.converted(x.known, dtype))
     return g.call("cast", x, dtype=dtype)
 
 
