@@ -2,10 +2,12 @@
 
 from . import (
     evaluate,
+    ops_attention,
     ops_batchnorm,
     ops_control,
     ops_data,
     ops_einsum,
+    ops_fused,
     ops_index,
     ops_math,
     ops_ml,
@@ -27,10 +29,12 @@ from . import (
 
 __all__ = [
     "evaluate",
+    "ops_attention",
     "ops_batchnorm",
     "ops_control",
     "ops_data",
     "ops_einsum",
+    "ops_fused",
     "ops_index",
     "ops_math",
     "ops_ml",
