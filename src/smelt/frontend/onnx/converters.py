@@ -2,11 +2,13 @@
 
 from . import (
     evaluate,
+    ops_attention,
     ops_batchnorm,
     ops_cast,
     ops_control,
     ops_data,
     ops_einsum,
+    ops_fused,
     ops_index,
     ops_math,
     ops_microsoft,
@@ -32,11 +34,13 @@ from . import (
 
 __all__ = [
     "evaluate",
+    "ops_attention",
     "ops_batchnorm",
     "ops_cast",
     "ops_control",
     "ops_data",
     "ops_einsum",
+    "ops_fused",
     "ops_index",
     "ops_math",
     "ops_microsoft",
