@@ -3,6 +3,7 @@
 from benchmarks import (
     agreement,
     compile_time,
+    dynamic,
     graph_level,
     intrinsics,
     kernels,
@@ -26,6 +27,7 @@ def main() -> None:
     write("compile_time", compile_time.measure(folder))
     write("zoo", zoo.measure(folder))
     write("real_models", real_models.measure())
+    write("dynamic", dynamic.measure(models.zoo(names=models.DYNAMIC)))
     write("agreement", agreement.measure([folder]))
 
 

@@ -8,6 +8,7 @@ extra, and takes about two minutes. What is there already is kept.
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,10 +26,14 @@ NAMES = (
 )
 
 
-def zoo(folder: Path = ROOT / "build" / "zoo") -> Path:
+DYNAMIC = ("resnet18_dynamic", "bert_base_dynamic")
+"""With a symbolic batch, and symbolic numbers of tokens."""
+
+
+def zoo(folder: Path = ROOT / "build" / "zoo", names: Sequence[str] = NAMES) -> Path:
     """The folder, with every model of the zoo in it. A process writes each: torch stays out."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
+    for name in names:
         if not (folder / f"{name}.inputs.npz").exists():
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.networks", name]
             subprocess.run([*command, str(folder.resolve())], cwd=ROOT, check=True)
@@ -36,4 +41,4 @@ def zoo(folder: Path = ROOT / "build" / "zoo") -> Path:
 
 
 if __name__ == "__main__":
-    print(zoo(*(Path(argument) for argument in sys.argv[1:2])))
+    print(zoo(Path(sys.argv[1])) if sys.argv[1:] else zoo())

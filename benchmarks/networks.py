@@ -265,6 +265,14 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Feeds]] = {
 }
 
 
+TOKENS = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens", max=512)}
+DYNAMIC: dict[str, tuple[dict[int, Any], ...]] = {
+    "resnet18": ({0: torch.export.Dim("batch")},),
+    "bert_base": (TOKENS, TOKENS),
+}
+"""Networks that are exported with symbolic sizes too: the dimensions of each input that are."""
+
+
 def settle(model: nn.Module, feeds: Feeds) -> None:
     """He-scaled filters, and statistics of every normalisation as a batch of noise shows them."""
     for module in model.modules():
@@ -279,14 +287,20 @@ def settle(model: nn.Module, feeds: Feeds) -> None:
 
 
 def export(name: str, folder: Path) -> None:
-    """Write one model and its inputs; the inputs last, so that they mean it is whole."""
+    """Write one model and its inputs; the inputs last, so that they mean it is whole.
+
+    NAME_dynamic is the network NAME with symbolic sizes.
+    """
+    name, dynamic, _ = name.partition("_dynamic")
     torch.manual_seed(SEED)
     build, feeds = MODELS[name]
     model = build()
     if any(isinstance(module, nn.BatchNorm2d) for module in model.modules()):
         settle(model, feeds)
     model.eval().requires_grad_(False)
-    path, partial = folder / f"{name}.onnx", folder / f"{name}.partial"
+    if dynamic:  # an exporter takes an extent of 1 for a constant
+        feeds = {name: np.repeat(value, 2, 0) for name, value in feeds.items()}
+    path, partial = folder / f"{name}{dynamic}.onnx", folder / f"{name}{dynamic}.partial"
     torch.onnx.export(
         model,
         tuple(torch.from_numpy(value) for value in feeds.values()),
@@ -297,6 +311,7 @@ def export(name: str, folder: Path) -> None:
         dynamo=True,
         external_data=False,
         verbose=False,
+        dynamic_shapes=DYNAMIC[name] if dynamic else None,
     )
     proto = onnx.shape_inference.infer_shapes(onnx.load(partial), data_prop=True)
     onnx.checker.check_model(proto)

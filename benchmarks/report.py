@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 SECTIONS = {
     "zoo": "Models, against onnxruntime",
     "real_models": "More models, against onnxruntime",
+    "dynamic": "Symbolic sizes, against builds for one size",
     "agreement": "Agreement with onnxruntime",
     "kernels": "Kernels, as shares of the machine's multiply-add limit",
     "intrinsics": "Instructions against plain code",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
     from smelt.ir.options import Options
+    from smelt.ir.sizes import Size
     from smelt.pipeline import build, compile, lower, machine_limits, optimize, stage_text
     from smelt.runtime import NDArray, cpu
     from smelt.target import Target
@@ -36,6 +37,7 @@ _NAMES = {
     "stage_text": "smelt.pipeline",
     "machine_limits": "smelt.pipeline",
     "Options": "smelt.ir.options",
+    "Size": "smelt.ir.sizes",
     "Target": "smelt.target",
     # the language
     "op": "smelt.topi.registry",
@@ -88,6 +90,7 @@ __all__ = [
     "IRModule",
     "NDArray",
     "Options",
+    "Size",
     "SmeltError",
     "Target",
     "__version__",

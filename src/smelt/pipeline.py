@@ -16,6 +16,7 @@ from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
+from smelt.ir.sizes import Extent, Size, plain_shapes
 from smelt.ir.transform import PassContext
 from smelt.lowering.graph import plan_graph
 from smelt.lowering.kernel import KernelSpec, hardware_for, plain_program, scheduled
@@ -23,6 +24,7 @@ from smelt.lowering.lower import LOWER, LowerPass
 from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
+from smelt.lowering.variants import declare
 from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.watch import dump_folder, write_text
 from smelt.model import Model, ModelInput
@@ -34,6 +36,7 @@ from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
+from smelt.relax.transform.unify_sizes import unify_sizes
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
@@ -68,6 +71,7 @@ GRAPH: tuple[tuple[int, GraphPass], ...] = (
     (0, inline_functions),  # names, and functions called in place, are dissolved
     (0, name_sizes),  # symbolic sizes get names of their own
     (0, expand_ops),  # the operators of a face become the core's
+    (0, unify_sizes),  # sizes that have to be equal become one, others' equations are checked
     (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator
     (0, fuse_ops),  # an anchor and the elementwise work after it become one kernel (level 0: alone)
@@ -87,7 +91,7 @@ def compile(
     model: Any,
     target: str | Target | None = None,
     *,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
     values: Mapping[str, Any] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
@@ -96,7 +100,9 @@ def compile(
 
     model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
     target    e.g. "llvm -mcpu=native" (the default)
-    shapes    per input, extents that replace the file's: numbers, or names of symbolic sizes
+    shapes    per input, extents that replace the file's: numbers, names of symbolic sizes,
+              expressions over them as text ("past + seq"), or smelt.Size: a name with a range, and
+              likely values, for which specialised code is chosen at run time
     values    arrays for inputs that are known now; they are no inputs of the executable
     options   see `Options`
     progress  called with (stage, done, total) while kernels are compiled
@@ -111,28 +117,48 @@ def compile(
             'smelt.show(..., "asm") prints it'
         )
 
-    def straight(mod: IRModule) -> Executable:
-        mod = optimize(mod, options, progress)
+    plain, sizes = plain_shapes(shapes)
+
+    def segment(imported: IRModule) -> Executable:
+        if sizes:
+            raise CompileError(
+                f"shapes declares {', '.join(map(repr, sizes.values()))}, and the model decides "
+                "while it runs: only models that run straight through have ranges and variants; "
+                "give the sizes' names instead"
+            )
+        return whole(imported, None)
+
+    def whole(imported: IRModule, sizes: Mapping[str, Size] | None = sizes) -> Executable:
+        mod = optimize(imported, options, progress)
         externals = compile_externals(mod, resolved, options)
-        return build_model(mod, resolved, options, progress, externals)
+        declared = None
+        if sizes is not None:
+            declared = declare(unify_sizes(imported) if sizes else mod, sizes)
+            declared = declared.optimized(lambda m: optimize(m, options, progress))
+        return build_model(mod, resolved, options, progress, externals, declared=declared)
 
     if isinstance(model, IRModule | RelaxExpr):
-        return straight(import_model(model, shapes))
-    return _compile_onnx(load(model), shapes, values or {}, straight)
+        return whole(import_model(model, plain))
+    return _compile_onnx(load(model), plain, values or {}, whole, segment)
 
 
 def _compile_onnx(
     loaded: Any,
-    shapes: Mapping[str, Sequence[int | str]] | None,
+    shapes: Mapping[str, Sequence[Any]] | None,
     values: Mapping[str, Any],
-    straight: Callable[[IRModule], Executable],
+    whole: Callable[[IRModule], Executable],
+    segment: Callable[[IRModule], Executable],
 ) -> Executable | Model:
-    """A model that was read as one executable; a Model where that does not do."""
+    """A model that was read as one executable; a Model where that does not do.
+
+    whole    compiles a module with what the user says of its sizes
+    segment  compiles a part of a program, whose sizes may be anything
+    """
 
     def compiled(mod: IRModule) -> Executable | VMExecutable:
         if vm_construct(mod) is None:
-            return straight(mod)
-        return VMExecutable(compile_vm(mod, straight), save_program, str(mod.attrs.get("name")))
+            return whole(mod)
+        return VMExecutable(compile_vm(mod, segment), save_program, str(mod.attrs.get("name")))
 
     def again(forms: Mapping[str, Any]) -> tuple[IRModule | None, Sequence[str]]:
         try:
@@ -144,7 +170,7 @@ def _compile_onnx(
     if found is not None and not found.attrs.get("typed"):
         main = found["main"]
         if isinstance(main, Function) and not main.attrs.get("output_groups"):
-            return straight(found)
+            return whole(found)
     inputs = [
         ModelInput(i.name, i.kind, i.dtype) for i in loaded.graph.inputs if i.name not in values
     ]
@@ -255,7 +281,7 @@ def as_target(target: str | Target | None) -> Target:
     return made
 
 
-def import_model(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
+def import_model(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> IRModule:
     """A model in any accepted form as a module of graph functions."""
     if isinstance(model, RelaxExpr):
         model = IRModule.from_expr(model)
@@ -263,7 +289,7 @@ def import_model(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = 
         if shapes:
             raise CompileError("shapes are given with the model file; this is an IRModule already")
         return model
-    return from_onnx(model, shapes)
+    return from_onnx(model, plain_shapes(shapes)[0])
 
 
 def optimize(
@@ -334,7 +360,7 @@ def stage_text(
     stage: str = "graph",
     kernel: str | None = None,
     target: str | Target | None = None,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
     options: Options | None = None,
 ) -> str:
     """The text of a stage of a model's compilation.
@@ -357,7 +383,7 @@ def stage_module(
     stage: str = "graph",
     kernel: str | None = None,
     target: str | Target | None = None,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
     options: Options | None = None,
 ) -> IRModule:
     """The functions of a stage of a model's compilation: the graph, or one program a kernel.

@@ -7,10 +7,23 @@ smelt_plan(sizes, extents, workspace_bytes)       evaluates the shapes of the re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import all_of, equal
 from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, cast, const
-from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, Evaluate, LetStmt, PrimFunc, Stmt, seq
+from smelt.tir.nodes import (
+    AssertStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+    seq,
+)
 
 from .graph import GraphPlan, Launch, Place, Storage
 from .memory import MemoryPlan
@@ -18,6 +31,7 @@ from .memory import MemoryPlan
 __all__ = [
     "ENTRY",
     "PLAN",
+    "Body",
     "KernelCall",
     "address_of",
     "array_of",
@@ -61,22 +75,57 @@ def array_of(name: str, size: int, dtype: str) -> Buffer:
     return Buffer(name, (const(max(size, 1), INDEX),), dtype)
 
 
-def entry_program(
-    plan: GraphPlan, calls: Sequence[KernelCall], memory: MemoryPlan, weights: Mapping[Storage, int]
-) -> PrimFunc:
-    """The program that runs the model once."""
+@dataclass
+class Body:
+    """One way to run a model: its launches in order, on a workspace.
+
+    when    sizes that have these values where this way is taken; none: the general one
+    places  where each constant stands among the weights
+    """
+
+    plan: GraphPlan
+    calls: Sequence[KernelCall]
+    memory: MemoryPlan
+    places: Mapping[Storage, int]
+    when: Mapping[str, int] = field(default_factory=dict)
+
+
+def entry_program(general: Body, variants: Sequence[Body] = ()) -> PrimFunc:
+    """The program that runs the model once: the first variant that the sizes fit, or in general."""
+    plan = general.plan
     tensors = array_of("tensors", len(plan.inputs) + len(plan.outputs), "handle")
     sizes = array_of("sizes", len(plan.symbols), INDEX)
     blob = array_of("weights", 1, "uint8")
     arena = array_of("workspace", 1, "uint8")
     outside = [Var(f"tensor{i}", "handle") for i in range(len(plan.inputs) + len(plan.outputs))]
+    names = [v.name for v in plan.symbols]
+
+    def steps(b: Body, first: int) -> Stmt:
+        stmt = _launches(b, first, outside, blob, arena)
+        return with_sizes(stmt, b.plan.symbols, sizes, names)
+
+    stmt = steps(general, 0)
+    first = len(general.calls) + sum([len(b.calls) for b in variants])
+    for b in reversed(variants):
+        first -= len(b.calls)
+        fits = all_of(
+            [equal(BufferLoad(sizes, (const(names.index(n)),)), v) for n, v in b.when.items()]
+        )
+        stmt = IfThenElse(fits, steps(b, first), stmt)
+    for i, v in reversed(list(enumerate(outside))):
+        stmt = LetStmt(v, BufferLoad(tensors, (const(i),)), stmt)
+    return PrimFunc((tensors, sizes, blob, arena), stmt, {"name": ENTRY})
+
+
+def _launches(b: Body, first: int, outside: Sequence[Var], blob: Buffer, arena: Buffer) -> Stmt:
+    """The kernel calls of one way; `first` is the number of its first kernel."""
 
     def base(s: Storage) -> tuple[Expr, Expr]:
         if s.kind == "constant":
-            return address_of(blob), const(weights[s])
+            return address_of(blob), const(b.places[s])
         if s.kind == "temporary":
-            return address_of(arena), memory.offsets[s]
-        return outside[s.index + (len(plan.inputs) if s.kind == "output" else 0)], const(0)
+            return address_of(arena), b.memory.offsets[s]
+        return outside[s.index + (len(b.plan.inputs) if s.kind == "output" else 0)], const(0)
 
     def pointer(p: Place) -> Expr:
         start, offset = base(p.storage)
@@ -86,9 +135,9 @@ def entry_program(
             (start, offset + p.view.offset * dt.bytes_of(p.storage.dtype)),
         )
 
-    by_name = {v.name: v for v in plan.symbols}
+    by_name = {v.name: v for v in b.plan.symbols}
     body: list[Stmt] = []
-    for n, c in enumerate(calls):
+    for n, c in enumerate(b.calls, first):
         args: list[Expr] = [StringImm(c.symbol), *[pointer(p) for p in c.places]]
         args += [by_name[name] for name in c.scalars]
         for w in c.workspaces:
@@ -99,20 +148,24 @@ def entry_program(
             _call("smelt.call_kernel", *args),
             _call("smelt.probe", const(n), const(1, "int32")),
         ]
-    stmt = seq(*body) if body else Evaluate(const(0))
-    for i, v in reversed(list(enumerate(outside))):
-        stmt = LetStmt(v, BufferLoad(tensors, (const(i),)), stmt)
-    return PrimFunc(
-        (tensors, sizes, blob, arena), with_sizes(stmt, plan.symbols, sizes), {"name": ENTRY}
-    )
+    return seq(*body) if body else Evaluate(const(0))
 
 
-def plan_program(symbols: Sequence[Var], workspace: Expr, extents: Sequence[Expr]) -> PrimFunc:
-    """The program that evaluates the results' extents and the workspace's size in bytes."""
+def plan_program(
+    symbols: Sequence[Var],
+    workspace: Expr,
+    extents: Sequence[Expr],
+    checks: Sequence[tuple[Expr, str]] = (),
+) -> PrimFunc:
+    """The program that evaluates the results' extents and the workspace's size in bytes.
+
+    checks  what has to hold of the sizes, and what to say where it does not
+    """
     sizes = array_of("sizes", len(symbols), INDEX)
     out = array_of("extents", len(extents), INDEX)
     total = array_of("workspace_bytes", 1, INDEX)
-    body = [BufferStore(out, e, (const(i),)) for i, e in enumerate(extents)]
+    body: list[Stmt] = [AssertStmt(condition, text) for condition, text in checks]
+    body += [BufferStore(out, e, (const(i),)) for i, e in enumerate(extents)]
     body.append(BufferStore(total, workspace, (const(0),)))
     return PrimFunc(
         (sizes, out, total),
@@ -121,10 +174,16 @@ def plan_program(symbols: Sequence[Var], workspace: Expr, extents: Sequence[Expr
     )
 
 
-def with_sizes(stmt: Stmt, symbols: Sequence[Var], sizes: Buffer) -> Stmt:
-    """A statement with the symbolic sizes read from their array."""
-    for i, v in reversed(list(enumerate(symbols))):
-        stmt = LetStmt(v, cast(v.type, BufferLoad(sizes, (const(i),))), stmt)
+def with_sizes(
+    stmt: Stmt, symbols: Sequence[Var], sizes: Buffer, names: Sequence[str] = ()
+) -> Stmt:
+    """A statement with the symbolic sizes read from their array, which has them in this order.
+
+    names  the order in the array; that of `symbols` where it is not given
+    """
+    places = [names.index(v.name) for v in symbols] if names else range(len(symbols))
+    for v, at in reversed(list(zip(symbols, places, strict=True))):
+        stmt = LetStmt(v, cast(v.type, BufferLoad(sizes, (const(at),))), stmt)
     return stmt
 
 

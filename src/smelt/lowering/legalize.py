@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import call, select
+from smelt.ir.build import call
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import (
     Binary,

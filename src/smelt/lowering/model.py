@@ -41,10 +41,11 @@ from .external import (
     wrapper,
 )
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph, with_flat_results
-from .host import ENTRY, PLAN, KernelCall, entry_program, plan_program
+from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import Artifact, KernelSpec, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
+from .variants import Declared, size_text, workspace_of
 from .watch import check_wanted, dump_folder, write_text
 
 __all__ = ["Model", "build_model", "cache_of", "kernel_specs", "needed_features", "size_text"]
@@ -146,26 +147,43 @@ def build_model(
     externals: Externals | None = None,
     *,
     keep: bool = False,
+    declared: Declared | None = None,
 ) -> Executable:
     """Compile a fused graph for a (resolved) target and load it into this process.
 
     externals  what back ends made of the external functions, by symbol
     keep       give every result memory of its own, so that it can be read after a run
+    declared   ranges of sizes, and fused graphs for sizes that are likely
     """
-    mod = with_flat_results(mod)
+    mod, declared = with_flat_results(mod), declared or Declared()
     model = compile_graph(mod, target, options, progress, externals, keep=keep)
-    weights, places = _weights(model)
-    entry = entry_program(model.plan, model.calls, model.memory, places)
+    others = [
+        compile_graph(with_flat_results(v.mod), target, options, progress)
+        for v in declared.variants
+    ]
+    weights, places = _weights([model, *others])
+    general = Body(model.plan, model.calls, model.memory, places)
+    variants = [
+        Body(m.plan, m.calls, m.memory, places, v.sizes)
+        for m, v in zip(others, declared.variants, strict=True)
+    ]
+    entry = entry_program(general, variants)
     outputs = [x for r in mod["main"].results() for x in r.type.shape]
-    plan = plan_program(model.plan.symbols, model.memory.total, outputs)
+    checks = declared.checks(model.plan.symbols, mod["main"])
+    plan = plan_program(model.plan.symbols, workspace_of(general, variants), outputs, checks)
     if folder := dump_folder(options):
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
     texts = [emit_module([entry, plan]), "\n".join(_wrappers(model))]
     objects = [_host_object(ir, target, cache_of(options)) for ir in texts if ir]
-    objects += [a.object for a in model.artifacts.values()]
+    kernels = {s: a.object for m in [model, *others] for s, a in m.artifacts.items()}
+    objects += kernels.values()
     objects += [made.object for made, _ in model.externals.values() if made.object]
     addresses, alive = link_in_process(objects, [ENTRY, PLAN])
     metadata = _metadata(mod, model, target, weights.nbytes)
+    metadata.update(declared.metadata(model.plan.symbols, mod["main"]))
+    for m, v in zip(others, declared.variants, strict=True):
+        listed = [{**_kernel(c, m, v.mod), "variant": dict(v.sizes)} for c in m.calls]
+        metadata["kernels"] += listed
     if listed := _external_entries(model, places):
         metadata["externals"] = listed
     if keep:
@@ -379,17 +397,27 @@ def _packed(s: Storage, pack: Pack) -> PackedStorage:
     )
 
 
-def _weights(model: Model) -> tuple[np.ndarray, dict[Storage, int]]:
-    """The blob of all constants, aligned, each once, and where each stands."""
+def _weights(models: Sequence[Model]) -> tuple[np.ndarray, dict[Storage, int]]:
+    """The blob of all constants, aligned, each once, and where each stands.
+
+    Graphs of the same model have arrays of their own for constants that were folded: between
+    several models, equal contents count as one.
+    """
     offsets: dict[Storage, int] = {}
     items: dict[Any, tuple[int, Storage]] = {}
+    contents: dict[Any, bytes] = {}
     size = 0
-    storages = [p.storage for c in model.calls for p in c.places]
-    storages += [s for _, own in model.externals.values() for s in own]
+    storages = [p.storage for m in models for c in m.calls for p in c.places]
+    storages += [s for m in models for _, own in m.externals.values() for s in own]
     for s in storages:
         if s.kind != "constant" or s in offsets:
             continue
-        known = None if s.data is None else memory_key(s.data)
+        known: Any = None if s.data is None else memory_key(s.data)
+        if s.data is not None and len(models) > 1:
+            if known not in contents:
+                raw = np.ascontiguousarray(s.data).reshape(-1).view(np.uint8)
+                contents[known] = hashlib.blake2b(raw.data, digest_size=16).digest()
+            known = (contents[known], s.data.dtype.str, s.data.shape)
         key = (known, getattr(s, "pack", None))
         if key not in items:
             items[key] = (size, s)
@@ -413,11 +441,6 @@ def _write(s: Storage, out: np.ndarray) -> None:
         target[...] = data.reshape(-1)
     else:
         pack_array(data, pack, target)
-
-
-def size_text(e: Expr) -> int | str:
-    """An extent as metadata hold it: a number, or an expression as text."""
-    return e.value if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
 
 
 def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from types import CodeType
 
 from smelt.runtime.errors import LoadError
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "names_in"]
 
 _NODES = (
     ast.Expression,
@@ -70,3 +70,9 @@ def evaluate(size: int | str, sizes: Mapping[str, int]) -> int:
             f"size {size!r}: {error}\n  symbols: {', '.join(sizes) or 'none'}"
         ) from None
     return int(value)
+
+
+@cache
+def names_in(size: str) -> frozenset[str]:
+    """The symbols of an expression."""
+    return frozenset([n for n in _compile(size).co_names if n not in _FUNCTIONS])

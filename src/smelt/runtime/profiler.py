@@ -64,9 +64,11 @@ def report(
     symbols    the sizes of the call
     """
     times = np.median(np.asarray(runs), axis=0)
+    several = any("variant" in entry for entry in described)  # of which one ran
     kernels = [
         _kernel_time(entry, symbols, n, float(t))
         for entry, n, t in zip(described, calls, times, strict=True)
+        if n or not several
     ]
     return ProfileReport(model, tuple(kernels), statistics.median(totals))
 

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime.dtypes import accepts, numpy_dtype
-from smelt.runtime.errors import InputError, LoadError
+from smelt.runtime.errors import InputError
 from smelt.runtime.expression import evaluate
 from smelt.runtime.ndarray import NDArray
+from smelt.runtime.sizes import Sizes
 
 __all__ = ["Signature", "TensorInfo"]
 
@@ -50,15 +51,9 @@ class Signature:
         self.name: str = metadata["name"]
         self.inputs = _tensors(metadata["inputs"])
         self.outputs = _tensors(metadata["outputs"])
-        self.symbols: tuple[str, ...] = tuple(metadata.get("symbols", ()))
+        self.sizes = Sizes(self.name, metadata, [info.shape for info in self.inputs])
+        self.symbols = self.sizes.symbols
         self._positions = {info.name: i for i, info in enumerate(self.inputs)}
-        dims = {d for info in self.inputs for d in info.shape}
-        for symbol in self.symbols:
-            if symbol not in dims:
-                raise LoadError(
-                    f"{self.name}: symbol {symbol!r} is no dimension of an input, "
-                    "so no call could give its value"
-                )
 
     def listing(self, infos: Sequence[TensorInfo]) -> str:
         """Tensors for a message."""
@@ -162,23 +157,51 @@ class Signature:
                 )
             for axis, (want, have) in enumerate(zip(info.shape, given.shape, strict=True)):
                 if isinstance(want, int) and want != have:
-                    raise self.wrong(
-                        "input",
-                        info,
-                        f"shape {list(given.shape)}: dimension {axis} is {have}, {want} needed",
-                    )
+                    raise self._wrong_size(info, given, axis, f"{want} needed")
                 if want not in self.symbols or not isinstance(want, str):
                     continue
+                if (needed := self.sizes.outside(want, have)) is not None:
+                    raise self._wrong_size(info, given, axis, f"{want} is out of range: {needed}")
                 if sizes.setdefault(want, have) != have:
-                    raise self.wrong(
-                        "input",
-                        info,
-                        f"shape {list(given.shape)}: dimension {axis} is {have}, but {want} is "
-                        f"{sizes[want]} by input {source[want]!r}",
-                    )
+                    said = f"but {want} is {sizes[want]} by input {source[want]!r}"
+                    raise self._wrong_size(info, given, axis, said)
                 source.setdefault(want, info.name)
+        for name, extent in self.sizes.solved:
+            self._solve(name, extent, arrays, sizes)
         self._check_expressions(arrays, sizes)
+        if (broken := self.sizes.broken(sizes)) is not None:
+            raise InputError(
+                f"{self.name}: sizes that do not fit: {broken}\n"
+                f"  sizes: {self.values(sizes)}; inputs: {self.listing(self.inputs)}"
+            )
         return sizes
+
+    def _wrong_size(self, info: TensorInfo, given: AnyArray, axis: int, problem: str) -> InputError:
+        """The error for one extent of an input."""
+        notes = "".join([f"\n  {note}" for note in self.sizes.notes[:3]])
+        error = self.wrong(
+            "input",
+            info,
+            f"shape {list(given.shape)}: dimension {axis} is {given.shape[axis]}, {problem}",
+        )
+        return InputError(f"{error}{notes}") if notes else error
+
+    def _solve(
+        self, name: str, extent: str, arrays: Sequence[AnyArray], sizes: dict[str, int]
+    ) -> None:
+        """A size that stands in an expression only."""
+        for info, given in zip(self.inputs, arrays, strict=True):
+            if extent not in info.shape or name in sizes:
+                continue
+            axis = info.shape.index(extent)
+            value = self.sizes.solve(name, extent, given.shape[axis], sizes)
+            if value is None:
+                known = f" ({self.values(sizes)})" if sizes else ""
+                raise self._wrong_size(info, given, axis, f"no {name} makes {extent} so{known}")
+            if (needed := self.sizes.outside(name, value)) is not None:
+                said = f"so {name} is {value}, which is out of range: {needed}"
+                raise self._wrong_size(info, given, axis, said)
+            sizes[name] = value
 
     def _check_expressions(self, arrays: Sequence[AnyArray], sizes: dict[str, int]) -> None:
         for info, given in zip(self.inputs, arrays, strict=True):
@@ -187,12 +210,8 @@ class Signature:
                     continue
                 value = evaluate(want, sizes)
                 if value != have:
-                    raise self.wrong(
-                        "input",
-                        info,
-                        f"shape {list(given.shape)}: dimension {axis} is {have}, {want} = {value} "
-                        f"needed ({self.values(sizes)})",
-                    )
+                    said = f"{want} = {value} needed ({self.values(sizes)})"
+                    raise self._wrong_size(info, given, axis, said)
 
     def values(self, sizes: Mapping[str, int]) -> str:
         """Symbols for a message."""

@@ -110,7 +110,7 @@ def ones(shape: Array, *, dtype: str) -> Array:
 @host_op("dyn.tile")
 def tile(x: Array, reps: Array) -> Array:
     """x repeated a number of times along each dimension."""
-    return np.ascontiguousarray(np.tile(x, _shape(reps, "dyn.tile")))
+    return np.array(np.tile(x, _shape(reps, "dyn.tile")), order="C")
 
 
 @host_op("dyn.strided_slice")
@@ -130,7 +130,7 @@ def strided_slice(x: Array, begin: Array, end: Array, strides: Array, *, slice_m
         if step == 0:
             raise InputError("dyn.strided_slice: a step is 0; it has to be another number")
         cut.append(slice(first, last, step))
-    return np.ascontiguousarray(x[tuple(cut)])
+    return np.array(x[tuple(cut)], order="C")
 
 
 @host_op("dyn.one_hot")

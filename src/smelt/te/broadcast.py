@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from smelt.ir.build import value_of
@@ -12,7 +14,29 @@ from smelt.ir.expr import INDEX, Binary, Expr, ExprLike, IntImm, Var, const
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-__all__ = ["at", "broadcast_shapes", "describe", "show"]
+__all__ = ["at", "broadcast_shapes", "describe", "noting", "show", "take_equal"]
+
+Pairs = list[tuple[Expr, Expr]]
+
+_NOTED: ContextVar[Pairs | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[Pairs]:
+    """Collect the pairs of extents that are taken to be equal meanwhile."""
+    pairs: Pairs = []
+    token = _NOTED.set(pairs)
+    try:
+        yield pairs
+    finally:
+        _NOTED.reset(token)
+
+
+def take_equal(a: Expr, b: Expr) -> None:
+    """Note that two extents have to be equal, which only the run can tell."""
+    pairs = _NOTED.get()
+    if pairs is not None and a is not b and (a, b) not in pairs:
+        pairs.append((a, b))
 
 
 def show(e: ExprLike) -> str:
@@ -34,7 +58,7 @@ def describe(shape: Sequence[ExprLike]) -> str:
 def broadcast_shapes(**shapes: Sequence[Expr]) -> tuple[Expr, ...]:
     """The common shape by numpy's rule: aligned at the end, an extent 1 repeats.
 
-    Extents that are not both known are taken to be equal.
+    Extents that are not both known are taken to be equal (`take_equal` notes it).
     """
     rank = max([len(s) for s in shapes.values()])
     out: list[Expr] = [const(1, INDEX)] * rank
@@ -50,7 +74,11 @@ def broadcast_shapes(**shapes: Sequence[Expr]) -> tuple[Expr, ...]:
                         f"{text} do not broadcast: extents {have} and {new} of dimension "
                         f"{d - rank} have to be equal or 1"
                     )
+                if have is None:
+                    take_equal(out[d], e)
                 out[d] = e
+            elif new is None:
+                take_equal(out[d], e)
     return tuple(out)
 
 

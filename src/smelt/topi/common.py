@@ -9,7 +9,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
-from smelt.te.broadcast import at, broadcast_shapes, describe, show
+from smelt.te.broadcast import at, broadcast_shapes, describe, show, take_equal
 from smelt.te.tensor import Tensor, compute, reduce_axis
 from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import IterVar
@@ -17,7 +17,7 @@ from smelt.tir.nodes import IterVar
 __all__ = [
     "agree", "at", "axes_of", "axis_of", "broadcast_shapes", "describe", "extents", "number",
     "product_types", "reduce_axes", "require", "same_dtype", "show", "stored", "sum_over",
-    "tensor", "wide",
+    "take_equal", "tensor", "wide",
 ]  # fmt: skip
 
 
@@ -37,6 +37,8 @@ def agree(a: Expr, b: Expr, rule: str) -> Expr:
     """Two extents that have to be equal: the constant one, or the first. Unknown ones may be."""
     va, vb = value_of(a), value_of(b)
     require(va is None or vb is None or va == vb, f"{rule}; got {show(a)} and {show(b)}")
+    if va is None or vb is None:
+        take_equal(a, b)
     return a if va is not None or vb is None else b
 
 

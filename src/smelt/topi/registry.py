@@ -20,7 +20,7 @@ from typing import Any, overload
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.te.broadcast import describe
+from smelt.te.broadcast import describe, noting
 from smelt.te.tensor import ComputeOp, ExternOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 
@@ -43,9 +43,14 @@ class OpInstance:
     """An operator on operands of certain types: its tensor expression and what follows from it."""
 
     def __init__(
-        self, inputs: tuple[Tensor | None, ...], outputs: tuple[Tensor, ...], kind: str
+        self,
+        inputs: tuple[Tensor | None, ...],
+        outputs: tuple[Tensor, ...],
+        kind: str,
+        equal: tuple[tuple[Expr, Expr], ...] = (),
     ) -> None:
-        """Keep the traced body."""
+        """Keep the traced body, and the pairs of symbolic extents that it takes to be equal."""
+        self.equal = equal
         self.inputs, self.outputs, self.kind = inputs, outputs, kind
         self.types = tuple([TensorType(t.shape, t.type) for t in outputs])
 
@@ -164,7 +169,8 @@ class Op:
             ]
         )
         try:
-            result = self.fn(*args, **attrs)
+            with noting() as equal:
+                result = self.fn(*args, **attrs)
         except SmeltError as e:
             if str(e).startswith(self.name + ":"):
                 raise
@@ -184,7 +190,7 @@ class Op:
                     f"{self.name}: its body gives a {type(t).__name__}; legal: a te.Tensor, or "
                     f"several in a tuple\n  operands: {_listed(args)}"
                 )
-        return OpInstance(args, outputs, self.fixed_kind or _kind(outputs))
+        return OpInstance(args, outputs, self.fixed_kind or _kind(outputs), tuple(equal))
 
     def _check_count(self, types: Sequence[TensorType | None]) -> None:
         if self.variadic:

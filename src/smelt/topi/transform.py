@@ -20,6 +20,7 @@ from .common import (
     require,
     same_dtype,
     show,
+    take_equal,
     tensor,
 )  # fmt: skip
 from .registry import op
@@ -110,6 +111,8 @@ def reshape(x: Tensor, *, shape: Extents) -> Tensor:
     )
     if len(new) == len(x.shape) and all(a is b for a, b in zip(new, x.shape, strict=True)):
         return tensor(new, lambda *i: x[i], "reshape")
+    if have is None or want is None:
+        take_equal(_times(x.shape), _times(new))
     return tensor(new, lambda *i: x[tuple(reshape_index(x.shape, new, i))], "reshape")
 
 

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.errors import TypeMismatch, Unsupported
-from smelt.ir.expr import Expr, Var
+from smelt.ir.expr import Expr
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax import nodes as relax
 
 from .build import NeedsValues
+from .extents import Extents, Shapes
 from .read import Input
 from .values import Operand, SequenceValue, Value
 
 __all__ = ["Given", "Inputs", "Shapes"]
-
-Shapes = Mapping[str, Sequence["int | str | Expr"]]
 
 Given = Any
 """What stands for an input: an array, its value; a TensorType, or a list of them, for an optional
@@ -39,7 +38,6 @@ class Inputs:
         self.model, self.inputs = model, inputs
         self.params: list[relax.Var] = []
         self.names: dict[relax.Var, str] = {}
-        self.sizes: dict[str, Var] = {}
         known = {i.name for i in inputs}
         for what, given in (("shapes", shapes), ("values", values)):
             for name in given:
@@ -49,7 +47,7 @@ class Inputs:
                         f"  inputs: {', '.join(sorted(known)) or 'none'}"
                     )
         self.shapes, self.values = shapes, values
-        self.fixed = self.fixed_sizes()
+        self.extents = Extents(model, inputs, shapes)
 
     def operands(self) -> dict[str, Operand]:
         """The inputs' values by name; the parameters are made here."""
@@ -87,59 +85,18 @@ class Inputs:
 
     def shape(self, i: Input) -> list[int | Expr]:
         """The extents of an input, symbolic sizes shared by name."""
-        given = self.shapes.get(i.name)
         if not i.dtype:
             raise Unsupported(f"{self.model}: input {i.name!r} has no type")
-        if given is None and i.shape is None:
+        if i.name not in self.shapes and i.shape is None:
             raise NeedsValues(
                 f"{self.model}: the input {i.name!r} has no shape in the file; "
                 f"give one: shapes={{{i.name!r}: (...)}}",
                 [i.name],
             )
-        if given is not None and i.shape is not None and len(given) != len(i.shape):
-            raise TypeMismatch(
-                f"{self.model}: shapes gives the input {i.name!r} {len(given)} dimensions, "
-                f"the file {len(i.shape)}: ({', '.join(map(_shown, i.shape))})"
-            )
-        dims: Sequence[Any] = given if given is not None else i.shape or ()
-        return [
-            self.extent(i.name, k, self.fixed.get(d, d) if given is None else d)
-            for k, d in enumerate(dims)
-        ]
-
-    def fixed_sizes(self) -> dict[Any, Any]:
-        """Named sizes of the file that `shapes` gives one number: it holds for all inputs."""
-        found: dict[Any, set[Any]] = {}
-        for i in self.inputs:
-            for d, new in zip(i.shape or (), self.shapes.get(i.name, ()), strict=False):
-                if isinstance(d, str):
-                    found.setdefault(d, set()).add(new)
-        return {d: next(iter(new)) for d, new in found.items() if len(new) == 1}
-
-    def extent(self, name: str, index: int, d: Any) -> int | Expr:
-        """One extent of an input."""
-        if isinstance(d, Expr):
-            return d
-        if (
-            isinstance(d, bool)
-            or not isinstance(d, int | str | None)
-            or (isinstance(d, int) and d < 0)
-        ):
-            raise TypeMismatch(
-                f"{self.model}: shapes gives the input {name!r} the extent {d!r}; "
-                "legal: numbers from 0, names, expressions"
-            )
-        if isinstance(d, int):
-            return d
-        key = d or f"{name}_{index}"
-        return self.sizes.setdefault(key, Var(key))
+        return self.extents.of_input(i)
 
 
 def _kind_of(i: Input) -> str:
     if not i.kind:
         return "without a type"
     return f"an {i.kind}" if i.kind[0] == "o" else f"a {i.kind}"
-
-
-def _shown(d: object) -> str:
-    return "?" if d is None else str(d)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from smelt.ir.build import maximum
 from smelt.ir.expr import convert
 
@@ -201,74 +199,3 @@ def _hardmax(g: Build, x: Value, axis: int) -> Value:
     return g.call(
         "one_hot", best, depth=x.shape[axis], axis=axis, on_value=1.0, off_value=0.0, dtype=x.dtype
     )
-
-
-# ------------------------------------------------------------------------------------ quantized
-
-
-def _quantized_axis(g: Build, v: Value, x: Value, axis: int) -> Value:
-    """A scale or zero point as it broadcasts along one dimension of `x`."""
-    if v.rank == 0 or (v.rank == 1 and v.shape[0] == 1):
-        return moves.reshape(g, v, ())
-    if v.rank != 1:
-        g.unsupported("a scale per block", "one scale, or one for each index of an axis")
-    axis = g.axis(axis, x.rank)
-    return moves.reshape(g, v, (v.shape[0], *([1] * (x.rank - 1 - axis))))
-
-
-@onnx_op("DequantizeLinear", since=10)
-def dequantize(
-    g: Build,
-    x: Value,
-    scale: Value,
-    zero: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
-) -> Value:
-    """(x - zero) scale."""
-    g.one_of("block_size", block_size, (0,))
-    dtype = g.dtype(output_dtype, "output_dtype") if output_dtype else scale.dtype
-    y: Any = g.call("cast", x, dtype=dtype)
-    if zero is not None and not (
-        zero.is_array and zero.known is not None and not np.any(zero.known)
-    ):
-        at = _quantized_axis(g, zero, x, axis)
-        y = g.call("subtract", y, g.call("cast", at, dtype=dtype))
-    at = _quantized_axis(g, scale, x, axis)
-    return g.call("multiply", y, at if at.dtype == dtype else g.call("cast", at, dtype=dtype))
-
-
-@onnx_op("QuantizeLinear", since=10)
-def quantize(
-    g: Build,
-    x: Value,
-    scale: Value,
-    zero: Value | None = None,
-    *,
-    axis: int = 1,
-    saturate: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
-    precision: int = 0,
-) -> Value:
-    """Round x / scale to even, add the zero point, saturate."""
-    g.one_of("block_size", block_size, (0,))
-    g.one_of("precision", precision, (0,))
-    dtype = (
-        zero.dtype
-        if zero is not None
-        else g.dtype(output_dtype, "output_dtype")
-        if output_dtype
-        else "uint8"
-    )
-    if dtype not in ("int8", "uint8", "int16", "uint16"):
-        g.unsupported(f"a result of {dtype}", "int8, uint8, int16, uint16")
-    y = g.call("round", g.call("divide", x, _quantized_axis(g, scale, x, axis)))
-    if zero is not None and not (
-        zero.is_array and zero.known is not None and not np.any(zero.known)
-    ):
-        y = g.call("add", y, g.call("cast", _quantized_axis(g, zero, x, axis), dtype=x.dtype))
-    info = np.iinfo(dtype)
-    return g.call("cast", g.call("clip", y, min=float(info.min), max=float(info.max)), dtype=dtype)

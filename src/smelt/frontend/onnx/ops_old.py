@@ -15,8 +15,8 @@ from smelt.ir import dtype as dt
 
 from . import moves, ops_math
 from .build import Build
+from .ops_cast import as_type
 from .ops_index import topk_10
-from .ops_math import as_type
 from .ops_nn import per_channel
 from .ops_norm import instance_norm
 from .ops_shape import _even, _pad
@@ -140,7 +140,8 @@ def gemm(
     transB: int = 0,
 ) -> Value:
     """alpha A B + beta C; `broadcast` allows a C that is smaller."""
-    return ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    made: Value = ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return made
 
 
 onnx_op("Gemm")(gemm)

@@ -24,6 +24,7 @@ from smelt.tir.nodes import BufferLoad, IterVar
 from smelt.tir.schedule import Schedule
 
 from .analysis import BlockInfo, analyzer_for, block_info, constant_extent, stride_of
+from .elementwise import certain
 from .tiles import register_tile
 
 __all__ = ["schedule_contraction"]
@@ -385,7 +386,7 @@ def _chunk(
     """Cut the row tiles into blocks where the loops outside give too few tasks."""
     tasks = 1
     for x in outer[:-1]:
-        tasks *= _extent(sch.state.loop(x).extent)
+        tasks *= certain(sch.state.loop(x).extent)
     last = _extent(sch.state.loop(outer[-1]).extent)
     want = hardware.cores * _TASKS
     if (
@@ -420,6 +421,6 @@ def _parallel(sch: Schedule, outer: list[str], hardware: Hardware, roles: Roles)
     tasks = 1
     for x in outer[:-1] if len(outer) > 1 else outer:
         sch.parallel(x)
-        tasks *= _extent(sch.state.loop(x).extent)
+        tasks *= certain(sch.state.loop(x).extent)
         if tasks >= hardware.cores * _TASKS:
             break

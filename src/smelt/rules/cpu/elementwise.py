@@ -14,7 +14,7 @@ from itertools import pairwise
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import GE, GT, INDEX, LE, LT, Call, Div, Expr, IntImm, Var, const
+from smelt.ir.expr import GE, GT, INDEX, LE, LT, Call, Div, Expr, IntImm, Mul, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.target import Hardware
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, walk
@@ -26,6 +26,7 @@ from .analysis import BlockInfo, analyzer_for, block_info, flat_offset
 __all__ = [
     "Axis",
     "Nest",
+    "certain",
     "constant",
     "guess",
     "heavy",
@@ -497,23 +498,43 @@ def vectorize(sch: Schedule, loop: str, size: int, lanes: int, unroll: int) -> s
 
 
 def share_out(sch: Schedule, loops: Sequence[str], cost: float, hardware: Hardware) -> None:
-    """Make the outermost loops (a perfect nest) parallel, in tasks that are worth starting."""
+    """Make the outermost loops (a perfect nest) parallel, in tasks that are worth starting.
+
+    A symbolic size may turn out to be 1: there have to be tasks enough without it, where the other
+    loops have so many iterations.
+    """
     want = min(hardware.cores * _TASKS, int(cost / TASK_BYTES))
     if hardware.cores == 1 or want < 2:
         return
-    sizes = [guess(sch.state.loop(x).extent) for x in loops]
-    real = [x for x, n in zip(loops, sizes, strict=True) if n > 1]
-    sizes = [n for n in sizes if n > 1]
+    real = [x for x in loops if guess(sch.state.loop(x).extent) > 1]
     if not real:
         return
-    first, count, used = real[0], sizes[0], 1
+    extents = [sch.state.loop(x).extent for x in real]
+    first, count, used = real[0], certain(extents[0]), 1
     while count < want and used < len(real) and _adjacent(sch, first, real[used]):
         first = sch.fuse(first, real[used])
-        count *= sizes[used]
+        count *= certain(extents[used])
         used += 1
-    if count > want:
+    if all(isinstance(e, IntImm) for e in extents[:used]):
+        if count > want:
+            first, _ = sch.split(first, [want, None])
+    elif count >= want:
+        first, _ = sch.split(first, [None, _divisor(count, want)])
+    elif cost < TASK_BYTES * guess(sch.state.loop(first).extent):
         first, _ = sch.split(first, [want, None])
     sch.parallel(first)
+
+
+def certain(extent: Expr) -> int:
+    """The iterations that a loop has at least: a factor of its extent, 1 for a symbolic size."""
+    if isinstance(extent, IntImm):
+        return extent.value
+    return certain(extent.a) * certain(extent.b) if isinstance(extent, Mul) else 1
+
+
+def _divisor(count: int, parts: int) -> int:
+    """The largest divisor of a count that leaves so many parts of it."""
+    return next(d for d in range(count // parts, 0, -1) if count % d == 0)
 
 
 def _adjacent(sch: Schedule, outer: str, inner: str) -> bool:

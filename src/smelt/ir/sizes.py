@@ -1,0 +1,137 @@
+"""Symbolic sizes as users write them: names, ranges, likely values, and expressions as text.
+
+smelt.Size("n", max=16, likely=(1, 8))      a size with its range, for an extent in `shapes`
+"n", "past + seq"                           names, and expressions over them
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .build import ceildiv, maximum, minimum
+from .errors import CompileError
+from .expr import INDEX, Expr, convert
+
+__all__ = ["LEGAL", "Extent", "Size", "parse_extent", "plain_shapes"]
+
+_MOST_LIKELY = 16
+"""Specialised variants of one model."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A symbolic size: what it is called, which values it may have, and which it mostly has.
+
+    name    a Python identifier; extents of the same name are the same size
+    min     the smallest value: 1, unless it is given; 0 makes a variant for 0, as `likely` does
+    max     the largest value; None: no limit
+    likely  values for which a variant of its own is compiled; the others share the general code
+    """
+
+    name: str
+    min: int = 1
+    max: int | None = None
+    likely: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises CompileError where a field makes no sense."""
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise CompileError(
+                f"Size: the name is {self.name!r}; legal: an identifier such as 'n' or 'batch'"
+            )
+        zero = (0,) if self.min == 0 else ()
+        object.__setattr__(self, "likely", tuple(dict.fromkeys([*zero, *self.likely])))
+        numbers = [("min", self.min), *[("likely", v) for v in self.likely]]
+        for field, value in [*numbers, *([] if self.max is None else [("max", self.max)])]:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise CompileError(
+                    f"Size {self.name}: {field} is {value!r}; legal: integers from 0"
+                )
+        if self.max is not None and self.max < self.min:
+            raise CompileError(f"Size {self.name}: max={self.max} is below min={self.min}")
+        for value in self.likely:
+            if value < self.min or (self.max is not None and value > self.max):
+                raise CompileError(
+                    f"Size {self.name}: the likely value {value} is outside of its range, "
+                    f"{self.range}"
+                )
+        if len(self.likely) > _MOST_LIKELY:
+            raise CompileError(
+                f"Size {self.name}: {len(self.likely)} likely values are given; each is code of "
+                f"its own, {_MOST_LIKELY} are possible"
+            )
+
+    @property
+    def range(self) -> str:
+        """The range as people write it."""
+        return f"{self.min} to {self.max}" if self.max is not None else f"{self.min} or more"
+
+
+Extent = int | str | Expr | Size
+
+
+def plain_shapes(
+    shapes: Mapping[str, Sequence[Extent]] | None,
+) -> tuple[dict[str, tuple[Any, ...]], dict[str, Size]]:
+    """Shapes with names in the places of Sizes, and the Sizes by name.
+
+    Raises CompileError where two Sizes of one name differ.
+    """
+    found: dict[str, Size] = {}
+    for shape in (shapes or {}).values():
+        for size in shape:
+            if isinstance(size, Size) and found.setdefault(size.name, size) != size:
+                raise CompileError(
+                    f"shapes declares the size {size.name} twice: {found[size.name]} and {size}\n"
+                    f"  legal: one Size, and its name, {size.name!r}, in the other places"
+                )
+    plain = {
+        name: tuple([e.name if isinstance(e, Size) else e for e in shape])
+        for name, shape in (shapes or {}).items()
+    }
+    return plain, found
+
+
+# -------------------------------------------------------------------------------- expressions
+
+_OPERATORS: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+_FUNCTIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "min": minimum,
+    "max": maximum,
+    "ceildiv": ceildiv,
+}
+LEGAL = "names, integers, + - * // %, min, max, ceildiv and parentheses"
+
+
+def parse_extent(text: str, size: Callable[[str], Expr]) -> Expr | None:
+    """A text such as "past + 2 * seq" as an expression; None where it is none.
+
+    size  the size of a name
+    """
+    try:
+        return _expression(ast.parse(text.strip(), mode="eval").body, size)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        return None
+
+
+def _expression(node: ast.expr, size: Callable[[str], Expr]) -> Expr:
+    """Raises ValueError where a node is no size."""
+    match node:
+        case ast.Name(name):
+            return size(name)
+        case ast.Constant(int(value)) if not isinstance(value, bool):
+            return convert(value, INDEX)
+        case ast.BinOp(a, op, b) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_expression(a, size), _expression(b, size))
+        case ast.Call(ast.Name(name), [a, b], []) if name.lower() in _FUNCTIONS:
+            return _FUNCTIONS[name.lower()](_expression(a, size), _expression(b, size))
+    raise ValueError

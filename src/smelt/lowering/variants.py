@@ -1,0 +1,151 @@
+"""Sizes that a model's user declared: their ranges, and variants for those that are likely.
+
+A variant is the graph with numbers in the places of sizes, compiled like any other. The host
+program takes it where the sizes of a call are those (host.entry_program); constants that variants
+have in common stand in memory once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from smelt.ir.build import all_of, equal, select
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import GE, INDEX, LE, Expr, IntImm, Var, binary, const
+from smelt.ir.module import IRModule
+from smelt.ir.sizes import Size, parse_extent
+from smelt.ir.walk import substitute
+from smelt.relax.match_cast import specialized
+from smelt.relax.nodes import Function
+from smelt.relax.shapes import sizes_in
+from smelt.relax.transform.unify_sizes import EQUATIONS, NOTES
+from smelt.runtime.errors import LoadError
+from smelt.runtime.sizes import Sizes
+from smelt.tir.printer import script
+
+from .host import Body
+
+__all__ = ["Declared", "Variant", "declare", "size_text", "workspace_of"]
+
+_MOST = 16
+"""Variants of one model."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A graph for some values of sizes."""
+
+    sizes: Mapping[str, int]
+    mod: IRModule
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Ranges of sizes by name, from and to (None: no limit); graphs for likely ones."""
+
+    ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    variants: Sequence[Variant] = ()
+
+    def optimized(self, passes: Callable[[IRModule], IRModule]) -> Declared:
+        """The same with the graphs of the variants after some passes."""
+        return replace(self, variants=[Variant(v.sizes, passes(v.mod)) for v in self.variants])
+
+    def checks(self, symbols: Sequence[Var], main: Function) -> list[tuple[Expr, str]]:
+        """What has to hold of the sizes of a call, for the native program, and how it is said."""
+        found: list[tuple[Expr, str]] = []
+        by_name = {v.name: v for v in symbols}
+        for name, (low, high) in self.ranges.items():
+            if name in by_name:
+                bounds = [binary(GE, by_name[name], low)]
+                bounds += [] if high is None else [binary(LE, by_name[name], high)]
+                found.append((all_of(bounds), f"{name} is out of range"))
+        for left, right, who in main.attrs.get(EQUATIONS, ()):
+            a, b = (parse_extent(t, by_name.__getitem__) for t in (left, right))
+            if a is not None and b is not None:
+                found.append((equal(a, b), f"{who} needs {left} = {right}"))
+        return found
+
+    def metadata(self, symbols: Sequence[Var], main: Function) -> dict[str, Any]:
+        """What the runtime has to know for its messages."""
+        names = {v.name for v in symbols}
+        found = {
+            "size_ranges": {n: list(r) for n, r in self.ranges.items() if n in names},
+            "size_equations": [list(e) for e in main.attrs.get(EQUATIONS, ())],
+            "size_notes": list(main.attrs.get(NOTES, ())),
+            "variants": [dict(v.sizes) for v in self.variants],
+        }
+        return {k: v for k, v in found.items() if v}
+
+
+def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
+    """What a user declared of the sizes of an imported model, whose equal sizes are one already.
+
+    Every size of the model is at least 1. Raises CompileError for a declared size that the model
+    does not have (any more), and for too many variants.
+    """
+    main = mod["main"]
+    own = {v.name: v for p in main.params for v in sizes_in(p.type)}
+    _check_told(mod, list(own))
+    for name in sizes:
+        if name not in own:
+            notes = [n for n in main.attrs.get(NOTES, ()) if n.startswith(f"{name} is ")]
+            why = f"\n  {notes[0]}" if notes else ""
+            raise CompileError(
+                f"{mod.attrs.get('name', 'model')}: the size {name} that shapes declares is no "
+                f"size of its own{why}\n  sizes: {', '.join(own) or 'none'}"
+            )
+    ranges = {n: (sizes[n].min, sizes[n].max) if n in sizes else (1, None) for n in own}
+    likely = [s for s in sizes.values() if s.likely]
+    count = math.prod(len(s.likely) for s in likely)
+    if count > _MOST:
+        product = " times ".join(f"{len(s.likely)} of {s.name}" for s in likely)
+        raise CompileError(
+            f"{mod.attrs.get('name', 'model')}: likely sizes make {count} variants ({product}); "
+            f"{_MOST} are possible: a variant is code of its own"
+        )
+    variants = []
+    for values in itertools.product(*(s.likely for s in likely)) if likely else ():
+        chosen = {s.name: v for s, v in zip(likely, values, strict=True)}
+        fixed: dict[Var, Expr] = {own[n]: const(v, INDEX) for n, v in chosen.items()}
+        made = specialized(main, fixed)
+        attrs = {k: v for k, v in made.attrs.items() if k not in (NOTES, EQUATIONS)}
+        variants.append(Variant(chosen, mod.with_functions({"main": made.replace(attrs=attrs)})))
+    return Declared(ranges, variants)
+
+
+def _check_told(mod: IRModule, names: Sequence[str]) -> None:
+    """Raise a CompileError where no call could tell a size from the extents of the inputs."""
+    main = mod["main"]
+    shapes = [[size_text(e) for e in p.type.shape] for p in main.params]
+    name = str(mod.attrs.get("name", "model"))
+    try:
+        Sizes(name, {"symbols": names}, shapes)
+    except LoadError as e:
+        inputs = "; ".join(
+            f"{p.name} ({', '.join(map(str, s))})" for p, s in zip(main.params, shapes, strict=True)
+        )
+        raise CompileError(
+            f"{str(e).partition(',')[0]}, and cannot be solved for\n"
+            f"  inputs: {inputs}\n"
+            "  legal: sizes that stand alone in some extent, or in sums such as 2 * n + 1"
+        ) from None
+
+
+def size_text(e: Expr) -> int | str:
+    """An extent as metadata hold it: a number, or an expression as text."""
+    return e.value if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
+
+
+def workspace_of(general: Body, variants: Sequence[Body]) -> Expr:
+    """The bytes of workspace that a call needs, in the general sizes."""
+    by_name = {v.name: v for v in general.plan.symbols}
+    total = general.memory.total
+    for b in reversed(variants):
+        own: dict[Var, Expr] = {v: by_name[v.name] for v in b.plan.symbols}
+        fits = all_of([equal(by_name[n], v) for n, v in b.when.items()])
+        total = select(fits, substitute(b.memory.total, own), total)
+    return total

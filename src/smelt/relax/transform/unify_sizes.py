@@ -1,0 +1,132 @@
+"""Sizes that operators need to be equal become one, so that the check at entry tells who is wrong.
+
+    y = R.add(x, b)        x: R.Tensor((n, 4), "float32"), b: R.Tensor((m, 4), "float32")
+
+m becomes n: at entry, every extent that is called n has to have one value. An extent that meets a
+number becomes that number. What cannot be solved for a size, 2 * a and 3 * b, is left to an
+equation that is checked at entry too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smelt.arith import Analyzer
+from smelt.ir.build import value_of
+from smelt.ir.errors import CompileError
+from smelt.ir.expr import INDEX, Expr, Var, const, convert
+from smelt.ir.module import IRModule
+from smelt.ir.types import TensorType
+from smelt.ir.walk import free_vars
+from smelt.relax.match_cast import specialized
+from smelt.relax.nodes import Call, Function, values
+from smelt.relax.shapes import sizes_in
+from smelt.te.broadcast import show
+from smelt.tir.printer import script
+from smelt.topi.registry import Op
+
+__all__ = ["EQUATIONS", "NOTES", "unify_sizes"]
+
+EQUATIONS = "size_equations"
+"""The attribute of "main" with extents (as text) that have to be equal, and the call that says."""
+NOTES = "size_notes"
+"""The attribute of "main" with a sentence a size that was replaced, for messages."""
+
+
+def unify_sizes(mod: IRModule) -> IRModule:
+    """A module whose "main" knows which of its sizes are equal.
+
+    Raises a CompileError where two extents that have to be equal cannot be.
+    """
+    main = mod.functions.get("main")
+    if not isinstance(main, Function):
+        return mod
+    notes: list[str] = list(main.attrs.get(NOTES, ()))
+    while True:
+        found = _Solver(main)
+        if not found.replaced:
+            break
+        notes += found.notes
+        main = specialized(main, found.replaced)
+    attrs: dict[str, Any] = {NOTES: tuple(notes), EQUATIONS: tuple(found.left)}
+    added = {k: v for k, v in attrs.items() if v and main.attrs.get(k) != v}
+    if main is mod["main"] and not added:
+        return mod
+    return mod.with_functions({"main": main.replace(attrs={**main.attrs, **added})})
+
+
+class _Solver:
+    """What the calls of a function say of its sizes.
+
+    replaced  at most one size, and what it is
+    left      equations that are not solved for one
+    """
+
+    def __init__(self, main: Function) -> None:
+        self.order = list(dict.fromkeys([v for p in main.params for v in sizes_in(p.type)]))
+        self.analyzer = Analyzer()
+        for v in self.order:
+            self.analyzer.assume_positive(v)
+        self.replaced: dict[Var, Expr] = {}
+        self.notes: list[str] = []
+        self.left: dict[tuple[str, str, str], None] = {}
+        if self.order:
+            for node in values(main.body):
+                if isinstance(node, Call) and isinstance(node.op, Op) and not self.replaced:
+                    self.call(node)
+
+    def call(self, v: Call) -> None:
+        """The extents that one call takes to be equal."""
+        assert isinstance(v.op, Op)
+        types = [None if a is None else a.type for a in v.args]
+        if not all(isinstance(t, TensorType | None) for t in types):
+            return
+        who = f"{v.name} ({v.op.name})" if v.name else v.op.name
+        for a, b in v.op.instance(types, v.attrs).equal:  # type: ignore[arg-type]
+            if not self.replaced and free_vars(a) | free_vars(b) <= set(self.order):
+                self.pair(a, b, who)
+
+    def pair(self, a: Expr, b: Expr, who: str) -> None:
+        """Two extents that have to be equal."""
+        apart = self.analyzer.simplify(a - b)
+        known = value_of(apart)
+        if known == 0:
+            return
+        if known is not None:
+            raise CompileError(
+                f"{who} needs {show(a)} and {show(b)} to be equal, and they never are\n"
+                "  give the sizes numbers or other names: smelt.compile(..., shapes={...})"
+            )
+        solved = self.number(apart) or self.name(a, b)
+        if solved is None:
+            self.left[_text(a), _text(b), who] = None
+            return
+        size, value = solved
+        self.replaced = {size: value}
+        self.notes.append(f"{size.name} is {show(value)}: {who} needs it")
+
+    def number(self, apart: Expr) -> tuple[Var, Expr] | None:
+        """The only size of an equation apart == 0, where it is a number."""
+        sizes = free_vars(apart)
+        linear = self.analyzer.linear(apart, list(sizes)) if len(sizes) == 1 else None
+        if linear is None:
+            return None
+        ((size, factor),) = linear[0].items()
+        a, b = value_of(factor), value_of(linear[1])
+        if not isinstance(a, int) or not isinstance(b, int) or not a or b % a or -b // a < 1:
+            return None
+        return size, const(-b // a, INDEX)
+
+    def name(self, a: Expr, b: Expr) -> tuple[Var, Expr] | None:
+        """A size that stands alone on one side, and the other side; of two, the later one."""
+        sides = [(a, b), (b, a)]
+        found = [(v, e) for v, e in sides if isinstance(v, Var) and v not in free_vars(e)]
+        found = [(v, e) for v, e in found if v in self.order]
+        if not found:
+            return None
+        size, value = max(found, key=lambda s: self.order.index(s[0]))
+        return size, convert(value, INDEX)
+
+
+def _text(e: Expr) -> str:
+    return script(e).replace("T.", "").strip()
