@@ -95,7 +95,7 @@ def test_short_transforms() -> None:
 
 def test_mel_weights() -> None:
     known = {n: np.array(v) for n, v in zip("abc", (8, 64, 8000), strict=True)}
-    known |= {"d": np.float32(100), "e": np.float32(3500)}
+    known |= {"d": np.array(100, np.float32), "e": np.array(3500, np.float32)}
     check(model([node("MelWeightMatrix", list("abcde"))], {}, constants=known, opset=17), {})
 
 
@@ -174,7 +174,7 @@ def trained(op: str, *tensors: np.ndarray, count: int, **attrs: Any) -> list[np.
     domain = "ai.onnx.preview.training"
     n = helper.make_node(op, ["r", "t", *names], ys, domain=domain, **attrs)
     given = {n: (x.shape, x.dtype) for n, x in zip(names, tensors, strict=True)}
-    m = model([n], given, ys, {"r": np.float32(0.1), "t": np.int64(count)})
+    m = model([n], given, ys, {"r": np.array(0.1, np.float32), "t": np.array(count)})
     m.opset_import.append(helper.make_opsetid(domain, 1))
     return interpret(from_onnx(m)["main"], *tensors)
 

@@ -64,7 +64,8 @@ def test_runs_of_integers() -> None:
     check_all([
         *[Case("count_runs", x, *tables, skips=s, width=7) for s in (0, 1, 5)],
         Case("count_runs", x, *tables, skips=1, width=9, symbolic={0: {0: "n", 1: "m"}}),
-        Case("count_runs", x.astype(np.int32), pool.astype(np.int32), *tables[1:], skips=0, width=7),
+        Case("count_runs", x.astype(np.int32), pool.astype(np.int32), *tables[1:], skips=0,
+             width=7),
     ])  # fmt: skip
 
 
