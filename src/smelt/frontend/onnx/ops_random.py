@@ -16,7 +16,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 
 from .build import Build
-from .ops_math import as_type
+from .ops_cast import as_type
 from .registry import Ints, onnx_op
 from .values import Value, static
 
