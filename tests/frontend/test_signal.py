@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import smelt
 from smelt.frontend.onnx import from_onnx
 from smelt.ir.errors import ImportFailure
 from smelt.relax.interpret import interpret
 
-from .models import check, model, node, random
+from .models import check, model, node, random, reference
 
 WAVE = random(2, 12, 1)
 COMPLEX = random(2, 12, 2, seed=1)
@@ -204,3 +205,14 @@ def test_adam() -> None:
     np.testing.assert_allclose(first[0], x - 0.1 * np.sign(gradient), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(first[1], 0.1 * gradient, rtol=1e-5)
     np.testing.assert_allclose(first[2], 0.001 * gradient**2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("sorted_", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_distinct_slices(axis: int | None, sorted_: int) -> None:
+    x = np.array([[1, 0, 1, 1], [2, 3, 2, 2], [1, 0, 1, 1]], np.float32)
+    names = ["y", "first", "inverse", "counts"]
+    attrs: dict[str, Any] = {"sorted": sorted_} | ({} if axis is None else {"axis": axis})
+    made = model([node("Unique", ["x"], names, **attrs)], {"x": (x.shape, x.dtype)}, names)
+    for got, want in zip(smelt.compile(made)(x), reference(made, {"x": x}), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want)
