@@ -1,4 +1,4 @@
-"""Matrices: the determinant."""
+"""Matrices: the determinant, and the probabilities that pairs of classes agree on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .common import agree, describe, float_only, require, stored, wide
 from .program import Cell, let, loop, product, program, seq, sharing, store, turns, when
 from .registry import op
 
-__all__ = ["det"]
+__all__ = ["det", "pairwise_coupling"]
 
 
 @op
@@ -87,3 +87,81 @@ def det(x: Tensor) -> Tensor:
         return turns(outer, [pivot, total], (ins, outs), one, kind, "matrix")
 
     return stored(program([outer, x.shape], [to, to], [x], body, "det")[0], x.dtype)
+
+
+SWEEPS = 100
+"""Of the iteration over the classes; it gains several digits with each ten."""
+
+
+@op
+def pairwise_coupling(x: Tensor) -> Tensor:
+    """Probabilities of classes from those of each one against each other one.
+
+    Shapes  x [rows, classes, classes], of which x[r, i, j] says how likely class i is where it is
+            i or j, above 0 for i != j; result [rows, classes]
+    Source  T.-F. Wu, C.-J. Lin and R. C. Weng, "Probability estimates for multi-class
+            classification by pairwise coupling", 2004, algorithm 2
+
+    p is what makes the sum over all pairs of (x[j, i] p[i] - x[i, j] p[j])^2 smallest.
+    """
+    float_only(x)
+    require(len(x.shape) == 3, f"x {describe(x.shape)} has to be [rows, classes, classes]")
+    k = agree(x.shape[1], x.shape[2], f"x {describe(x.shape)} has to hold square matrices")
+    to, rows = wide(x.dtype), x.shape[0]
+    whole, move, part = Cell(to, "whole"), Cell(to, "move"), Cell(to, "part")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x,), (p, q, qp) = ins, outs
+
+        def one(at: tuple[Expr, ...]) -> Stmt:
+            (r,) = at
+
+            def filled(i: Expr, j: Expr) -> Stmt:
+                own, other = cast(to, x[r, j, i]), cast(to, x[r, i, j])
+                apart = seq(
+                    store(q, (r, i, j), convert(0, to) - own * other),
+                    part.set(part.value + own * own),
+                )
+                return when(not_equal(i, j), apart)
+
+            def row(i: Expr) -> Stmt:
+                return seq(
+                    part.set(0), loop(k, lambda j: filled(i, j), "j"),
+                    store(q, (r, i, i), part.value), store(p, (r, i), 1 / cast(to, k)),
+                )  # fmt: skip
+
+            def product_with(i: Expr) -> Stmt:
+                add = loop(k, lambda j: part.set(part.value + q[r, i, j] * p[r, j]), "j")
+                return seq(
+                    part.set(0), add, store(qp, (r, i), part.value),
+                    whole.set(whole.value + p[r, i] * part.value),
+                )  # fmt: skip
+
+            def moved(t: Expr) -> Stmt:
+                scale = 1 + move.value
+                grown = move.value * (move.value * q[r, t, t] + 2 * qp[r, t])
+
+                def others(j: Expr) -> Stmt:
+                    return seq(
+                        store(qp, (r, j), (qp[r, j] + move.value * q[r, t, j]) / scale),
+                        store(p, (r, j), p[r, j] / scale),
+                    )
+
+                return seq(
+                    move.set((whole.value - qp[r, t]) / q[r, t, t]),
+                    whole.set((whole.value + grown) / (scale * scale)),
+                    store(p, (r, t), p[r, t] + move.value), loop(k, others, "j"),
+                )  # fmt: skip
+
+            def sweep(_: Expr) -> Stmt:
+                return seq(
+                    whole.set(0), loop(k, product_with, "i"), loop(k, moved, "t"),
+                )  # fmt: skip
+
+            return seq(loop(k, row, "i"), loop(SWEEPS, sweep, "sweep"))
+
+        kind = sharing(rows * k * k * SWEEPS)
+        return turns([rows], [whole, move, part], (ins, outs), one, kind, "row")
+
+    shapes = [(rows, k), x.shape, (rows, k)]
+    return stored(program(shapes, [to] * 3, [x], body, "pairwise_coupling")[0], x.dtype)
