@@ -204,6 +204,15 @@ def test_support_vectors(kernel: str) -> None:
            **more)  # fmt: skip
 
 
+def test_probabilities_of_three_classes() -> None:
+    # onnxruntime stops its iteration early, as libsvm does
+    agrees("SVMClassifier", X, kinds=CLASSIFIED, classlabels_ints=[3, 5, 9], kernel_type="RBF",
+           kernel_params=[0.4, 0.0, 0.0], vectors_per_class=[2, 3, 1],
+           support_vectors=random(24, seed=1).tolist(), coefficients=random(12, seed=2).tolist(),
+           rho=[0.3, -0.1, 0.2], prob_a=[-1.5, -1.0, -2.0], prob_b=[0.2, 0.0, -0.1],
+           tolerance=2e-2)  # fmt: skip
+
+
 def test_two_classes_of_support_vectors() -> None:
     more: dict[str, Any] = {
         "kinds": CLASSIFIED, "classlabels_ints": [3, 5], "vectors_per_class": [2, 3],

@@ -379,8 +379,9 @@ def gemm(
 
 
 @onnx_op("Range", since=11)
-def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
-    """start, start + delta, ... below the limit."""
+def range_(g: Build, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Value:
+    """start, start + delta, ... below the limit; of narrow floats computed in float32 or wider."""
+    g.one_of("stash_type", stash_type, (1,))
     if any(v.known is None for v in (start, limit, delta)):
         return dynamic.arange(g, start, limit, delta)
     first, last, step = [
