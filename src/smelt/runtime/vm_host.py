@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError
+from smelt.runtime.images import decode
 
 __all__ = ["HOST_OPS", "host_op"]
 
@@ -188,6 +189,9 @@ def sizes(values: Array, *wanted: Array, where: str) -> tuple[Array, ...]:
             raise InputError(f"{where} is {v}; it has to be 0 or more")
         made.append(np.empty(int(v), np.uint8))
     return tuple(made)
+
+
+host_op("decode_image")(decode)
 
 
 @host_op("list")
