@@ -58,7 +58,7 @@ REFERENCE_ERRS = {
 """Types that onnxruntime lacks here, and for which the onnx package's evaluator errs."""
 
 
-class Skip(Exception):  # noqa: N818
+class Skip(Exception):
     """What was drawn is not valid here; something else is drawn."""
 
 
@@ -335,7 +335,7 @@ class Draw:
         """Random elements of a leaf in one of the runs."""
         shape = [s[run] for s in value.shape]
         if value.step:
-            n = int(round((value.hi - value.lo) / value.step))
+            n = round((value.hi - value.lo) / value.step)
             drawn = value.lo + value.step * self.numbers.integers(0, n + 1, shape)
         else:
             drawn = self.numbers.uniform(value.lo, value.hi, shape)

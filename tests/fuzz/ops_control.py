@@ -68,7 +68,6 @@ def fitted(d: Draw, like: Value) -> Value:
     return d.leaf(like.dtype, like.shape)
 
 
-
 @draws("If", weight=1.2)
 def _if(d: Draw, op: str) -> None:
     """Both branches give the same types and shapes; the condition is known to the run only."""
@@ -156,7 +155,9 @@ def _loop(d: Draw, op: str) -> None:
     if len(set(names)) < len(names):
         raise Skip
     body.graph.results = names
-    outs = [Out(s.dtype, s.shape, s.lo, s.hi, s.err, s.step if not s.is_float else 0) for s, _ in states]
+    outs = [
+        Out(s.dtype, s.shape, s.lo, s.hi, s.err, s.step if not s.is_float else 0) for s, _ in states
+    ]
     outs += [Out(v.dtype, (d.const(turns), *v.shape), v.lo, v.hi, v.err, v.step) for v in scanned]
     start = d.scalar(1, "bool") if d.chance(0.5) else None
     d.emit(op, [limit, start, *inits], {"body": body.graph}, outs)
@@ -186,6 +187,8 @@ def _scan(d: Draw, op: str) -> None:
         attrs["scan_input_directions"] = [1]
     if d.chance(0.2):
         attrs["scan_output_directions"] = [1]
-    outs = [Out(s.dtype, s.shape, s.lo, s.hi, s.err, s.step if not s.is_float else 0) for s, _ in states]
+    outs = [
+        Out(s.dtype, s.shape, s.lo, s.hi, s.err, s.step if not s.is_float else 0) for s, _ in states
+    ]
     outs += [Out(v.dtype, (x.shape[0], *v.shape), v.lo, v.hi, v.err, v.step) for v in scanned]
     d.emit(op, [*inits, x], attrs, outs)

@@ -399,7 +399,7 @@ def _clip(d: Draw, op: str) -> None:
     lo = x.lo if a is None else max(x.lo, a.lo)
     hi = x.hi if b is None else min(x.hi, b.hi)
     lo, hi = min(lo, hi), max(lo, hi)
-    step = x.step if x.step and x.step <= 0.25 or x.dtype in INTS else 0.0
+    step = x.step if (x.step and x.step <= 0.25) or x.dtype in INTS else 0.0
     d.emit(op, [x, *ends], {}, [Out(x.dtype, x.shape, lo, hi, x.err, step)])
 
 

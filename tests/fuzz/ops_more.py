@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from .draw import EPSILON, Draw, Out, Size, Skip, Value, count, fixed
-from .ops_move import moved, regrouped, with_zero
+from .ops_move import an_axis, moved, regrouped, with_zero
 from .ops_nn import Windows, image
-from .ops_move import an_axis
 from .table import draws
 
 __all__: list[str] = []
@@ -48,7 +47,7 @@ def _recurrent(d: Draw, op: str) -> None:
         attrs["linear_before_reset"] = 1
     steps = max(length)
     err = 4 * steps * (0.5 * n * x.err + 200 * EPSILON["float32"])
-    top = 1.0 if op != "LSTM" else 1.0
+    top = 1.0
     state = (d.const(directions), batch, d.const(hidden))
     outs = [Out(x.dtype, (length, *state), -top, top, err), Out(x.dtype, state, -top, top, err)]
     if op == "LSTM":
@@ -159,7 +158,7 @@ def _compress(d: Draw, op: str) -> None:
         axis = an_axis(d, x.rank)
         n, attrs = x.shape[axis], {"axis": axis}
     else:
-        n, attrs = d.const(min(min(count([s]) for s in x.shape), 5)), {}
+        n, attrs = d.const(min(5, *[min(s) for s in x.shape])), {}
     c = d.pick("bool", where=lambda v: v.shape == (n,), shape=lambda: (n,))
     _last(d, op, [x, c], attrs, moved(x, ()))
 
@@ -201,7 +200,7 @@ def extent_of(d: Draw, shape: Value, axis: int) -> Value:
 @draws("Reshape by a computed shape", weight=1.0)
 def _computed_reshape(d: Draw, op: str) -> None:
     """As exporters write it: extents of Shape, joined with numbers by Concat."""
-    x = d.pick(d.types("Reshape"), where=lambda v: 0 < v.rank)
+    x = d.pick(d.types("Reshape"), where=lambda v: v.rank > 0)
     sizes = regrouped(d, x.shape)
     if not sizes:
         raise Skip

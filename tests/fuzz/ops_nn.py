@@ -345,10 +345,7 @@ def _resize(d: Draw, op: str) -> None:
 def _quantize(d: Draw, op: str) -> None:
     """Scales are powers of two, so that quotients are exact; halves are rounded to even."""
     q = d.one("uint8", "int8")
-    if op == "DequantizeLinear":
-        x = d.pick(q)
-    else:
-        x = d.pick("float32", where=lambda v: v.exact)
+    x = d.pick(q) if op == "DequantizeLinear" else d.pick("float32", where=lambda v: v.exact)
     per_axis = d.opset >= 13 and x.rank > 0 and d.chance(0.4)
     axis = an_axis(d, x.rank) if per_axis else 0
     shape = (x.shape[axis],) if per_axis else ()

@@ -122,8 +122,7 @@ class _Judge:
     def values(self, case: Case, names: list[str]) -> list[dict[str, np.ndarray]]:
         results = replace(case, graph=replace(case.graph, results=names))
         return [
-            dict(zip(names, run, strict=True))
-            for run in by_onnxruntime(results.model(), results)
+            dict(zip(names, run, strict=True)) for run in by_onnxruntime(results.model(), results)
         ]
 
 
