@@ -355,10 +355,15 @@ class Draw:
         shape: Callable[[], Sequence[Size]] | None = None,
         lo: float | None = None,
         hi: float | None = None,
+        empty: bool = False,
     ) -> Value:
-        """A value that fulfils a condition: one that is there, or a new leaf (of `shape()`)."""
+        """A value that fulfils a condition: one that is there, or a new leaf (of `shape()`).
+
+        empty  whether it may have no elements
+        """
         kinds = (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
-        fitting = [v for v in self.values if v.dtype in kinds and where(v) and count(v.shape)]
+        fitting = [v for v in self.values if v.dtype in kinds and where(v)]
+        fitting = [v for v in fitting if empty or all(e for s in v.shape for e in s)]
         if fitting and self.chance(0.88):
             found = fitting[-1] if self.chance(0.5) else self.rng.choice(fitting)
         else:

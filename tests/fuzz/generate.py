@@ -63,4 +63,6 @@ def choose_results(d: Draw) -> list[str]:
     others = [n for n in made if n in used]
     if others and d.chance(0.2):
         results.append(d.rng.choice(others))
+    if results and d.leaves and d.chance(0.04):
+        results.append(d.rng.choice(list(d.leaves)))
     return results or made[-1:] or [d.leaf("float32").name]

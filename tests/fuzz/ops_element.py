@@ -99,7 +99,7 @@ def through(x: Value, fn: Function, ulps: float = 8) -> Out:
 @draws(*SMOOTH, weight=0.5)
 def _smooth(d: Draw, op: str) -> None:
     low, high, fn = SMOOTH[op]
-    x = d.pick(d.types(op) & set(FLOATS), lo=low, hi=high)
+    x = d.pick(d.types(op) & set(FLOATS), lo=low, hi=high, empty=True)
     attrs: dict[str, Any] = {}
     if op in ATTRIBUTES and d.chance(0.7):
         attrs = {name: d.int(1, 12) / 8 for name in ATTRIBUTES[op]}
@@ -114,7 +114,7 @@ def _smooth(d: Draw, op: str) -> None:
 
 @draws("Abs", "Neg", "Relu")
 def _exact(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     lo, hi = x.lo, x.hi
     if op == "Neg":
         lo, hi = -hi, -lo
@@ -186,6 +186,7 @@ def partner(d: Draw, x: Value, kinds: Any, exact: bool = False, **bounds: Any) -
         kinds,
         where=lambda v: fits(x, v) and (v.exact or not exact),
         shape=lambda: partner_shape(d, x.shape),
+        empty=True,
         **bounds,
     )
 
@@ -201,7 +202,7 @@ def _swapped(d: Draw, a: Value, b: Value) -> tuple[Value, Value]:
 
 @draws("Add", "Sub", "Mul", weight=4)
 def _arithmetic(d: Draw, op: str) -> None:
-    a = d.pick(d.types(op))
+    a = d.pick(d.types(op), empty=True)
     a, b = _swapped(d, a, partner(d, a, (a.dtype,)))
     shape = broadcast(a.shape, b.shape)
     if op == "Mul":
@@ -289,7 +290,7 @@ def _logic(d: Draw, op: str) -> None:
 
 @draws("Not", weight=0.6)
 def _not(d: Draw, op: str) -> None:
-    x = d.pick("bool")
+    x = d.pick("bool", empty=True)
     d.emit(op, [x], {}, [Out("bool", x.shape, 0, 1)])
 
 
@@ -427,7 +428,7 @@ def _castable(d: Draw, x: Value, to: str) -> Out:
 
 @draws("Cast", "CastLike", weight=1.5)
 def _cast(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     kinds = ["float32", "float32", "float64", "float16", "int64", "int32", "bool", *INTS]
     to = d.rng.choice([*kinds, "bfloat16"] if d.opset >= 13 and d.chance(0.2) else kinds)
     out = _castable(d, x, to)

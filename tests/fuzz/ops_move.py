@@ -44,13 +44,13 @@ def an_axis(d: Draw, rank: int, since: int = 11) -> int:
 
 @draws("Identity", "Dropout", weight=0.4)
 def _same(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     d.emit(op, [x], {}, [moved(x, x.shape)])
 
 
 @draws("Transpose", weight=2.5)
 def _transpose(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     perm = d.rng.sample(range(x.rank), x.rank)
     if d.chance(0.2):
         d.emit(op, [x], {}, [moved(x, x.shape[::-1])])
@@ -114,7 +114,7 @@ def _flatten(d: Draw, op: str) -> None:
 
 @draws("Squeeze", "Unsqueeze", weight=1.2)
 def _ones(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     if op == "Squeeze":
         ones = [k for k, s in enumerate(x.shape) if s.one]
         axes = d.rng.sample(ones, d.int(0, len(ones)))
@@ -170,7 +170,7 @@ def _concat(d: Draw, op: str) -> None:
         extent = d.const(d.int(1, 6))
         return [extent if k == place else s for k, s in enumerate(first.shape)]
 
-    xs = [first] + [d.pick(first.dtype, joins, shape) for _ in range(d.int(0, 3))]
+    xs = [first] + [d.pick(first.dtype, joins, shape, empty=True) for _ in range(d.int(0, 3))]
     d.rng.shuffle(xs)
     total = xs[0].shape[place]
     for v in xs[1:]:
@@ -208,13 +208,17 @@ def _split(d: Draw, op: str) -> None:
 @draws("Slice", weight=3)
 def _slice(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank > 0)
+    empty = d.chance(0.03)
     axes = d.rng.sample(range(x.rank), d.int(1, x.rank))
     shape, starts, ends, steps = list(x.shape), [], [], []
     for a in axes:
         extent = shape[a]
         least = min(extent)
         step = 1 if d.opset < 10 or d.chance(0.5) else d.one(2, 3, -1, -2, -1)
-        if step > 0:
+        if empty:
+            step, start = 1, d.int(0, least)
+            length, end, empty = d.const(0), start, False
+        elif step > 0:
             start = d.int(0, least - 1)
             cut = d.int(0, least - 1 - start)
             length = extent - start - cut
