@@ -422,6 +422,11 @@ class Draw:
         self.used |= set(names)
         return values
 
+    def raw(self, op: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]) -> None:
+        """Add a node between values by name, those of other types than tensors too."""
+        schema_of(op, self.opset)
+        self.graph.nodes.append(Node(op, inputs, outputs, attrs))
+
     def checked(self, o: Out) -> Value:
         """The value that a result becomes."""
         top = max(abs(o.lo), abs(o.hi))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import random
 
-from . import ops_control, ops_element, ops_index, ops_more, ops_move, ops_nn, ops_reduce  # noqa: F401
+from . import (  # noqa: F401
+    ops_control,
+    ops_element,
+    ops_index,
+    ops_more,
+    ops_move,
+    ops_nn,
+    ops_quant,
+    ops_reduce,
+)
 from .case import Case, pruned
 from .draw import Draw, Skip
 from .table import TABLE, WEIGHTS
@@ -58,6 +67,7 @@ def choose_results(d: Draw) -> list[str]:
     """Every value that nothing uses, up to six; sometimes one that is used, or an input."""
     used = {n for node in d.graph.nodes for n in node.reads()}
     made = [o for node in d.graph.nodes for o in node.outputs if node.op != "Constant"]
+    made = [o for o in made if o in d.all]
     results = [n for n in made if n and n not in used]
     results = d.rng.sample(results, min(len(results), 6))
     others = [n for n in made if n in used]
