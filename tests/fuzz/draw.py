@@ -42,7 +42,35 @@ MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 EPSILON = {t: 2.0**-m for t, m in MANTISSA.items()}
 LARGEST = {"float16": 1e3, "bfloat16": 1e3, "float32": 1e5, "float64": 1e5}
 ELEMENTS = 12_000
-EXTENTS = (1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 19, 31, 32, 33, 64)
+EXTENTS = (
+    1,
+    1,
+    1,
+    2,
+    2,
+    3,
+    3,
+    4,
+    4,
+    5,
+    5,
+    6,
+    7,
+    8,
+    9,
+    11,
+    13,
+    15,
+    16,
+    17,
+    19,
+    31,
+    32,
+    33,
+    64,
+    100,
+    129,
+)
 USUAL = (
     ("float32",) * 12 + ("float64", "float16", "int64", "int64", "int32", "int32", "bool") + INTS
 )

@@ -28,8 +28,8 @@ def generate(seed: int) -> Case:
     """A valid graph with numbers for its inputs; the same for the same seed."""
     chance = random.Random(seed)
     opset = chance.choice(OPSETS if chance.random() < 0.4 else NEW)
-    runs = 3 if chance.random() < 0.25 else 1
-    size = 12_000 if chance.random() < 0.15 else 1500
+    runs = 3 if chance.random() < 0.35 else 1
+    size = chance.choices((1500, 12_000, 120_000), (60, 30, 10))[0]
     d = Draw(seed, opset, runs, size=size)
     draw_nodes(d, chance.choice((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15)))
     results = choose_results(d)

@@ -150,6 +150,11 @@ def product_of(a: Value, b: Value, n: int, ulps: float = 2) -> Any:
     return rounded(a.dtype, lo, top, err, a.step * b.step, n + ulps)
 
 
+def columns_of(d: Draw) -> Size:
+    """How wide a product is: often narrow, sometimes several tiles."""
+    return d.shape(1)[0] if d.chance(0.3) else d.const(d.int(1, 17))
+
+
 @draws("MatMul", weight=2.5)
 def _matmul(d: Draw, op: str) -> None:
     a = d.pick(d.types(op), where=lambda v: v.rank > 0, shape=lambda: d.shape(d.int(1, 4)))
@@ -169,7 +174,7 @@ def _matmul(d: Draw, op: str) -> None:
         return True
 
     def shape() -> list[Size]:
-        return [inner] if rank == 1 else [*front, inner, d.const(d.int(1, 17))]
+        return [inner] if rank == 1 else [*front, inner, columns_of(d)]
 
     b = d.pick(a.dtype, fits, shape)
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
@@ -182,7 +187,7 @@ def _gemm(d: Draw, op: str) -> None:
     a = d.pick(d.types(op), where=lambda v: v.rank == 2, shape=lambda: d.shape(2))
     ta, tb = d.int(0, 1), d.int(0, 1)
     rows, inner = a.shape[::-1] if ta else a.shape
-    columns = d.const(d.int(1, 17))
+    columns = columns_of(d)
     b = d.leaf(a.dtype, (columns, inner) if tb else (inner, columns))
     attrs: dict[str, Any] = {n: 1 for n, on in (("transA", ta), ("transB", tb)) if on}
     lo, hi, err, step = product_of(a, b, max(inner))

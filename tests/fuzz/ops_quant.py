@@ -131,5 +131,3 @@ def _constructed(d: Draw, op: str) -> None:
     at = d.int(-len(xs), len(xs) - 1)
     out = d.checked(moved(xs[at], xs[at].shape))
     d.raw("SequenceAt", [name, d.scalar(at, "int64").name], [d.add(out).name], {})
-
-
