@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -242,10 +242,10 @@ class Draw:
         self, seed: int, opset: int, runs: int, outer: Draw | None = None, size: int = ELEMENTS
     ) -> None:
         """A new graph; with `outer`, a graph inside another one, which sees its values."""
-        self.rng = outer.rng if outer else random.Random(seed)
-        self.numbers = outer.numbers if outer else np.random.default_rng(seed)
+        self.rng: random.Random = outer.rng if outer else random.Random(seed)
+        self.numbers: np.random.Generator = outer.numbers if outer else np.random.default_rng(seed)
         self.opset, self.runs, self.outer, self.size = opset, runs, outer, size
-        self.counter = outer.counter if outer else itertools.count()
+        self.counter: Iterator[int] = outer.counter if outer else itertools.count()
         self.symbols: dict[Size, str] = outer.symbols if outer else {}
         self.all: dict[str, Value] = outer.all if outer else {}
         self.values: list[Value] = list(outer.values) if outer else []
@@ -264,7 +264,7 @@ class Draw:
     def one(self, *of: Any) -> Any:
         return self.rng.choice(of)
 
-    def int(self, low: int, high: int) -> int:
+    def between(self, low: int, high: int) -> int:
         return self.rng.randint(low, high)
 
     def const(self, n: int) -> Size:
@@ -351,9 +351,10 @@ class Draw:
         if dtype == "bool":
             return 0.0, 1.0, 1.0
         if dtype in INTS:
-            low = 0 if dtype.startswith("u") else -12
-            low, high = low if lo is None else math.ceil(lo), 12 if hi is None else math.floor(hi)
-            return float(low), float(max(high, low)), 1.0
+            least = 0 if dtype.startswith("u") else -12
+            first = least if lo is None else math.ceil(lo)
+            last = 12 if hi is None else math.floor(hi)
+            return float(first), float(max(last, first)), 1.0
         low, high = -2.0 if lo is None else lo, 2.0 if hi is None else hi
         grid = self.chance(0.3) if grid is None else grid
         step = 0.25 if grid and high - low >= 1 and low % 0.25 == 0 else 0.0
@@ -378,7 +379,7 @@ class Draw:
 
     def pick(
         self,
-        dtypes: Sequence[str] | frozenset[str] | str,
+        dtypes: Collection[str],
         where: Callable[[Value], bool] = lambda v: True,
         shape: Callable[[], Sequence[Size]] | None = None,
         lo: float | None = None,

@@ -102,7 +102,7 @@ def _smooth(d: Draw, op: str) -> None:
     x = d.pick(d.types(op) & set(FLOATS), lo=low, hi=high, empty=True)
     attrs: dict[str, Any] = {}
     if op in ATTRIBUTES and d.chance(0.7):
-        attrs = {name: d.int(1, 12) / 8 for name in ATTRIBUTES[op]}
+        attrs = {name: d.between(1, 12) / 8 for name in ATTRIBUTES[op]}
         fn = _with_attributes(op, {"gamma": 1.0, **attrs})
     if op == "Gelu" and d.chance(0.5):
         attrs = {"approximate": "tanh"}
@@ -133,10 +133,13 @@ def _steps(d: Draw, op: str) -> None:
     if op == "Sign":
         lo, hi = -1, 1
     elif op == "ThresholdedRelu":
-        attrs, lo, step = {"alpha": d.int(0, 8) / 8 + 1 / 16}, min(lo, 0), x.step
+        attrs, lo, step = {"alpha": d.between(0, 8) / 8 + 1 / 16}, min(lo, 0), x.step
         hi = max(hi, 0)
     elif op == "Shrink":
-        attrs, step = {"lambd": d.int(0, 8) / 8 + 1 / 16, "bias": float(d.int(0, 1))}, x.step
+        attrs, step = (
+            {"lambd": d.between(0, 8) / 8 + 1 / 16, "bias": float(d.between(0, 1))},
+            x.step,
+        )
         if not x.step and attrs["bias"]:
             raise Skip
         lo, hi = min(lo - 1, 0), max(hi + 1, 0)
@@ -163,11 +166,11 @@ def broadcast(*shapes: Sequence[Size]) -> Shape:
 
 def partner_shape(d: Draw, shape: Shape) -> Shape:
     """A shape that broadcasts with another one."""
-    cut = d.int(0, len(shape)) if d.chance(0.4) else 0
+    cut = d.between(0, len(shape)) if d.chance(0.4) else 0
     one = d.const(1)
     kept = [one if d.chance(0.25) else s for s in shape[cut:]]
     if not cut and len(shape) < 4 and d.chance(0.1):
-        kept.insert(0, d.const(d.int(1, 4)))
+        kept.insert(0, d.const(d.between(1, 4)))
     return tuple(kept)
 
 
@@ -377,8 +380,8 @@ def _prelu(d: Draw, op: str) -> None:
 @draws("Clip", weight=1.5)
 def _clip(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.hi - v.lo >= 2)
-    low = math.ceil(x.lo + (x.hi - x.lo) * d.int(0, 4) / 10)
-    high = math.ceil(low + (x.hi - low) * d.int(3, 10) / 10)
+    low = math.ceil(x.lo + (x.hi - x.lo) * d.between(0, 4) / 10)
+    high = math.ceil(low + (x.hi - low) * d.between(3, 10) / 10)
     if low > high:
         raise Skip
     if d.opset < 11:
@@ -386,7 +389,7 @@ def _clip(d: Draw, op: str) -> None:
         return
     ends: list[Value | None] = []
     for bound, far in ((low, x.lo), (high, x.hi)):
-        kind = d.int(0, 4)
+        kind = d.between(0, 4)
         del far
         if kind == 0:
             ends.append(None)

@@ -16,19 +16,19 @@ __all__: list[str] = []
 
 def _scale(d: Draw) -> Value:
     """A power of two."""
-    return d.constant(np.array(2.0 ** d.int(-6, -1), np.float32))
+    return d.constant(np.array(2.0 ** d.between(-6, -1), np.float32))
 
 
 def _zero(d: Draw, kind: str) -> Value:
-    return d.scalar(d.int(0, 9), kind)
+    return d.scalar(d.between(0, 9), kind)
 
 
 @draws("QLinearMatMul", weight=0.3)
 def _qlinear_matmul(d: Draw, op: str) -> None:
     """Scales are powers of two: halves are rounded to even by both."""
-    kind, inner = d.one("uint8", "int8"), d.const(d.int(1, 9))
-    a = d.leaf(kind, (*d.shape(d.int(1, 2), 60), inner), 0, 60)
-    b = d.leaf(kind, (inner, d.const(d.int(1, 9))), 0, 60)
+    kind, inner = d.one("uint8", "int8"), d.const(d.between(1, 9))
+    a = d.leaf(kind, (*d.shape(d.between(1, 2), 60), inner), 0, 60)
+    b = d.leaf(kind, (inner, d.const(d.between(1, 9))), 0, 60)
     operands: list[Value | None] = [a, _scale(d), _zero(d, kind), b, _scale(d), _zero(d, kind)]
     operands += [_scale(d), _zero(d, kind)]
     info = np.iinfo(kind)
@@ -38,11 +38,11 @@ def _qlinear_matmul(d: Draw, op: str) -> None:
 @draws("ConvInteger", "QLinearConv", weight=0.3)
 def _integer_conv(d: Draw, op: str) -> None:
     kind = "uint8"
-    channels = d.int(1, 4)
-    batch = d.rng.choice(list(d.symbols)) if d.symbols else d.const(d.int(1, 2))
-    x = d.leaf(kind, (batch, *d.sizes(channels, d.int(2, 9), d.int(2, 9))), 0, 60)
+    channels = d.between(1, 4)
+    batch = d.rng.choice(list(d.symbols)) if d.symbols else d.const(d.between(1, 2))
+    x = d.leaf(kind, (batch, *d.sizes(channels, d.between(2, 9), d.between(2, 9))), 0, 60)
     w = Windows(d, x)
-    out = d.int(1, 5)
+    out = d.between(1, 5)
     f = d.leaf(d.one("uint8", "int8") if op == "QLinearConv" else "uint8",
                d.sizes(out, channels, *w.kernel), 0, 60)  # fmt: skip
     shape = (batch, d.const(out), *w.space)
@@ -63,7 +63,7 @@ def _integer_conv(d: Draw, op: str) -> None:
 def _attention(d: Draw, op: str) -> None:
     if d.opset < 23:
         raise Skip
-    batch, heads = d.shape(1, 4)[0], d.const(d.int(1, 3))
+    batch, heads = d.shape(1, 4)[0], d.const(d.between(1, 3))
     queries, keys = d.shape(1, 9)[0], d.shape(1, 9)[0]
     width, wide = d.const(d.one(2, 4, 8)), d.const(d.one(2, 4, 8))
     q = d.leaf("float32", (batch, heads, queries, width))
@@ -86,8 +86,8 @@ def _attention(d: Draw, op: str) -> None:
 def _rotary(d: Draw, op: str) -> None:
     if d.opset < 23:
         raise Skip
-    batch, heads, length = d.shape(1, 4)[0], d.const(d.int(1, 3)), d.const(d.int(1, 7))
-    half = d.int(1, 4)
+    batch, heads, length = d.shape(1, 4)[0], d.const(d.between(1, 3)), d.const(d.between(1, 7))
+    half = d.between(1, 4)
     x = d.leaf("float32", (batch, heads, length, d.const(2 * half)))
     table = (batch, length, d.const(half))
     operands: list[Value | None] = [x, d.leaf("float32", table, -1.0, 1.0)]
@@ -105,7 +105,7 @@ def _sequences(d: Draw, op: str) -> None:
     x = d.pick(("float32", "int64", "int32"), where=lambda v: v.rank > 0)
     axis = an_axis(d, x.rank)
     extent: Size = x.shape[axis]
-    part = d.int(1, 3)
+    part = d.between(1, 3)
     name = d.fresh("q")
     d.raw("SplitToSequence", [x.name, d.scalar(part, "int64").name], [name], {"axis": axis})
     if d.chance(0.5):
@@ -125,9 +125,9 @@ def _constructed(d: Draw, op: str) -> None:
     """SequenceConstruct of values of one type; one of them is taken, at a known place."""
     if d.opset < 11:
         raise Skip
-    xs = [d.pick("float32") for _ in range(d.int(1, 4))]
+    xs = [d.pick("float32") for _ in range(d.between(1, 4))]
     name = d.fresh("q")
     d.raw("SequenceConstruct", [v.name for v in xs], [name], {})
-    at = d.int(-len(xs), len(xs) - 1)
+    at = d.between(-len(xs), len(xs) - 1)
     out = d.checked(moved(xs[at], xs[at].shape))
     d.raw("SequenceAt", [name, d.scalar(at, "int64").name], [d.add(out).name], {})
