@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import smelt
+
 from .many import check_all, one
-from .models import random
+from .models import model, node, random
 
 IMAGES = {1: random(2, 3, 13), 2: random(2, 3, 9, 10), 3: random(1, 2, 6, 7, 5)}
 WINDOWS: list[dict[str, Any]] = [
@@ -105,10 +107,6 @@ UNPOOLED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("attrs", UNPOOLED, ids=str)
 def test_unpooling_puts_elements_back(attrs: dict[str, Any]) -> None:
-    import smelt
-
-    from .models import model, node
-
     x = random(2, 3, 7, 8) if "pads" in attrs else random(2, 3, 6, 8)
     pooled = node("MaxPool", ["x"], ["p", "i"], **attrs)
     back = node("MaxUnpool", ["p", "i"], ["y"], **attrs)

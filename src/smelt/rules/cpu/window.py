@@ -40,6 +40,8 @@ _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
 _EDGES = 3
 """So few tiles of columns are written out: each has edges of its own."""
+_WRITTEN_OUT = 64
+"""Turns of a loop after the reduction that are written out at most."""
 _FEWEST = 4
 """Lanes below which whole groups cost more than gathering them."""
 _PORTS = 2
@@ -134,7 +136,8 @@ def accumulate(
         and isinstance(roles.tap.extent, IntImm)
     ):
         sch.unroll(roles.tap.loop)
-    if len(outer) > 1 and guess(sch.state.loop(at).extent) <= _EDGES:
+    edges = sch.state.loop(at).extent
+    if len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= _EDGES:
         sch.unroll(outer.pop())
     share_out(sch, outer, _work(nest), hardware)
     return True
@@ -378,7 +381,9 @@ def _epilogue(sch: Schedule, name: str, depth: int, lanes: int) -> None:
         wide, vector = sch.split(vector, [None, lanes])
         others.append(wide)
     for x in others:
-        sch.unroll(x)
+        extent = sch.state.loop(x).extent
+        if isinstance(extent, IntImm) and extent.value <= _WRITTEN_OUT:
+            sch.unroll(x)  # the others run over a result that is wider than the tile
     sch.vectorize(vector)
 
 
