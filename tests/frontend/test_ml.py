@@ -192,7 +192,12 @@ def test_mistakes_in_trees() -> None:
 
 # ----------------------------------------------------------------------------- support vectors
 
-KERNELS = {"LINEAR": [0.0, 0, 0], "RBF": [0.4, 0, 0], "POLY": [0.3, 0.5, 3], "SIGMOID": [0.2, 0.1, 0]}
+KERNELS = {
+    "LINEAR": [0.0, 0, 0],
+    "RBF": [0.4, 0, 0],
+    "POLY": [0.3, 0.5, 3],
+    "SIGMOID": [0.2, 0.1, 0],
+}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

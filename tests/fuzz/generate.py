@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from . import ops_element, ops_index, ops_move, ops_nn, ops_reduce  # noqa: F401
+from . import ops_control, ops_element, ops_index, ops_more, ops_move, ops_nn, ops_reduce  # noqa: F401
 from .case import Case, pruned
 from .draw import Draw, Skip
 from .table import TABLE, WEIGHTS

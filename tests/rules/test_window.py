@@ -74,17 +74,26 @@ def test_weights_given_at_run_time(hardware: Hardware) -> None:
     close(run(func, p, q, hardware=hardware)[0], depthwise(p, q, 1, 1))
 
 
-def test_groups_of_channels() -> None:
-    x, w = te.placeholder((1, 8, 9, 9), name="x"), te.placeholder((12, 2, 3, 3), name="w")
-    y = get_op("conv2d")(x, w, strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=4)
-    p, q = data(1, 8, 9, 9), data(12, 2, 3, 3)
-    expected = np.zeros((1, 12, 9, 9), "float32")
-    for o in range(12):
-        for i in range(2):
-            g = o // 3 * 2 + i
-            expected[:, o : o + 1] += depthwise(p[:, g : g + 1], q[o : o + 1, i : i + 1], 1, 1)
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("groups", "inputs", "outputs"),
+    [(4, 2, 3), (8, 4, 4), (6, 8, 8), (5, 4, 8), (8, 1, 2), (4, 16, 16), (3, 4, 24), (4, 3, 6)],
+)
+def test_groups_of_channels(groups: int, inputs: int, outputs: int, stride: int) -> None:
+    c, o = groups * inputs, groups * outputs
+    x, w = te.placeholder((1, c, 9, 9), name="x"), te.placeholder((o, inputs, 3, 3), name="w")
+    y = get_op("conv2d")(x, w, strides=(stride,) * 2, pads=(1,) * 4, groups=groups)
+    p, q = data(1, c, 9, 9), data(o, inputs, 3, 3)
+    parts = []
+    for g in range(groups):
+        own = p[:, g * inputs : (g + 1) * inputs]
+        for f in q[g * outputs : (g + 1) * outputs]:
+            parts.append(depthwise(own, f[:, None], stride, 1).sum(1))
+    expected = np.stack(parts, 1)
     for order in (NCHW, NHWC):
-        close(run(laid_out(made(x, w, y), {"x": order, "conv": order}), p, q)[0], expected)
+        func = laid_out(made(x, w, y), {"x": order, "conv": order}, order)
+        for hardware in (ONE, TWO):
+            close(run(func, p, q, hardware=hardware)[0], expected)
 
 
 def pooled(x: Array, k: int, stride: int, pad: int, largest: bool, everything: bool) -> Array:
