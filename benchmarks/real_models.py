@@ -38,6 +38,8 @@ FEEDS: dict[str, Callable[[], Feeds]] = {
     "audio": lambda: floats("x", 1, 1, 16000),
     "r3d": lambda: floats("x", 1, 3, 8, 112, 112),
     "whisper": lambda: floats("mel", 1, 80, 3000),
+    "lstm": lambda: words("input_ids", 10000, 1, 64),
+    "gru": lambda: words("input_ids", 10000, 1, 64),
     "t5": lambda: merged(
         words("input_ids", 32128, 1, 64), words("decoder_input_ids", 32128, 1, 32)
     ),

@@ -45,6 +45,8 @@ MODELS: dict[str, tuple[Build, Callable[[int], Feeds]]] = {
     "audio": (signal_nets.audio, lambda n: floats("x", n, 1, 1000)),
     "r3d": (signal_nets.r3d, lambda n: floats("x", n, 3, 4, 20, 20)),
     "whisper": (signal_nets.whisper, lambda n: floats("mel", n, 10, 24)),
+    "lstm": (language_nets.lstm, ids),
+    "gru": (language_nets.gru, ids),
     "t5": (language_nets.t5, pairs),
     "clip": (language_nets.clip, captions),
 }
@@ -70,6 +72,8 @@ def test_a_symbolic_batch_is_compiled_once(name: str, cache: str) -> None:
 
 SEQUENCES: dict[str, tuple[onnx.ModelProto, Callable[[int, int], Feeds]]] = {
     "wavenet": (signal_nets.wavenet("n", "samples"), lambda n, t: floats("x", n, 1, t)),
+    "lstm": (language_nets.lstm("n", "tokens"), ids),
+    "gru": (language_nets.gru("n", "tokens"), ids),
     "t5": (language_nets.t5("n", "tokens", "target"), lambda n, t: pairs(n, t, 1 + t // 2)),
 }
 

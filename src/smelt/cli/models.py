@@ -11,7 +11,14 @@ from rich.table import Table
 
 import smelt
 from smelt.cli.console import UsageError, megabytes, out, say, say_json
-from smelt.cli.inputs import check_output_name, load, read_inputs, read_shapes, write_outputs
+from smelt.cli.inputs import (
+    Sizes,
+    check_output_name,
+    load,
+    read_inputs,
+    read_numbers,
+    write_outputs,
+)
 from smelt.cli.peer import Peer
 from smelt.cli.results import Array, arrays, largest_error, memory_bytes
 from smelt.cli.timing import cores, interleave, summary
@@ -37,7 +44,22 @@ Target = Annotated[
 ]
 Shape = Annotated[
     list[str] | None,
-    typer.Option("--shape", help="The shape of an input: NAME=1,3,224,224; once for each input."),
+    typer.Option(
+        "--shape",
+        help="The shape of an input: NAME=1,3,224,224 or NAME=n,3,224,224; once for each input.",
+    ),
+]
+Range = Annotated[
+    list[str] | None,
+    typer.Option("--range", help="The values a symbolic size may have: n=1..16, n=0.. or n=..512."),
+]
+Likely = Annotated[
+    list[str] | None,
+    typer.Option("--likely", help="Values of a symbolic size that get code of their own: n=1,8."),
+]
+At = Annotated[
+    list[str] | None,
+    typer.Option("--at", help="A symbolic size of the random inputs: n=4."),
 ]
 Input = Annotated[
     str | None, typer.Option("--input", help="A .npy or .npz file; random inputs without one.")
@@ -50,6 +72,8 @@ def compile_model(
     model: Model,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write a shared library here.")
     ] = None,
@@ -59,7 +83,7 @@ def compile_model(
     """Compile a model, and write it as a shared library."""
     _needs_source(model)
     start = time.perf_counter()
-    exe = load(model, target, shape or (), threads)
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
     if output is not None:
         exe.export_library(output)
     seconds, memory = time.perf_counter() - start, exe.memory
@@ -89,14 +113,17 @@ def run(
     ] = None,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
     threads: Threads = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Run a model once."""
     if output is not None:
         check_output_name(output)
-    exe = load(model, target, shape or (), threads)
-    values = arrays(exe(*read_inputs(input_file, exe.inputs)))
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    values = arrays(exe(*read_inputs(input_file, exe.inputs, _sizes(exe, at))))
     if output is not None:
         write_outputs(output, exe.outputs, values)
     rows = [
@@ -121,14 +148,17 @@ def check(
     ] = 1e-4,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
     threads: Threads = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Compare a model's results with onnxruntime's; exit code 1 where they differ."""
     _needs_source(model)
-    exe = load(model, target, shape or (), threads)
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
     peer = Peer(model, threads or cores())
-    inputs = read_inputs(input_file, exe.inputs)
+    inputs = read_inputs(input_file, exe.inputs, _sizes(exe, at))
     error = largest_error(arrays(exe(*inputs)), peer(_feeds(exe, inputs)))
     passed = error <= tolerance
     if json:
@@ -150,6 +180,9 @@ def bench(
     input_file: Input = None,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Time a model."""
@@ -157,8 +190,8 @@ def bench(
         raise UsageError(f"--against {against}: only onnxruntime can be timed beside smelt")
     if against:
         _needs_source(model)
-    exe = load(model, target, shape or (), threads)
-    inputs = read_inputs(input_file, exe.inputs)
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    inputs = read_inputs(input_file, exe.inputs, _sizes(exe, at))
     calls = {"smelt": lambda: exe(*inputs)}
     if against:
         peer, feeds = Peer(model, threads or cores()), _feeds(exe, inputs)
@@ -186,11 +219,14 @@ def profile(
     input_file: Input = None,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
-    exe = load(model, target, shape or (), threads)
-    report = exe.profile(*read_inputs(input_file, exe.inputs))
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    report = exe.profile(*read_inputs(input_file, exe.inputs, _sizes(exe, at)))
     limits = smelt.machine_limits(threads)
     if json:
         say_json(_json.loads(report.json(limits)))
@@ -215,10 +251,21 @@ def show(
 ) -> None:
     """Print a model as it stands at some stage of the compiler."""
     _needs_source(model)
-    shapes = read_shapes(shape or ()) or None
+    shapes = Sizes(shape or ()).shapes() or None
     smelt.show(model, stage.value, kernel=kernel, target=target, shapes=shapes, html=html)
     if html is not None:
         say(f"wrote {html}")
+
+
+def _sizes(exe: Executable, at: list[str] | None) -> dict[str, int]:
+    """The symbolic sizes of random inputs: as given, or the first that are likely."""
+    likely = getattr(exe, "metadata", {}).get("variants", [{}])[0]
+    given = read_numbers("--at", at or ())
+    for name, values in given.items():
+        if name not in exe.signature.symbols or len(values) != 1:
+            known = ", ".join(exe.signature.symbols) or "none"
+            raise UsageError(f"--at {name}={values[0]}: one value for one of the sizes: {known}")
+    return {**likely, **{name: values[0] for name, values in given.items()}}
 
 
 def _needs_source(model: str) -> None:

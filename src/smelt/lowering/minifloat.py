@@ -1,10 +1,10 @@
 """Bit patterns of narrow element types: from and to a type that processors compute with.
 
 bfloat16: 1 sign, 8 exponent, 7 fraction bits: the upper half of a float32.
-float8_e5m2: 1, 5, 2, with infinities as in float16. float8_e4m3fn: 1, 4, 3; no infinity, its largest
-value is 448 and only two patterns are NaN. The two `fnuz`: a bias larger by one, no infinity, no
-minus zero, whose pattern is the only NaN. float8_e8m0fnu: powers of two, and one NaN.
-float4_e2m1fn: 1, 2, 1; neither infinity nor NaN. Integers of 4 and 2 bits are the low bits of a byte.
+float8_e5m2: 1, 5, 2, with infinities as in float16. float8_e4m3fn: 1, 4, 3; no infinity, its
+largest value is 448 and only two patterns are NaN. The two `fnuz`: a bias larger by one, no
+infinity, no minus zero, whose pattern is the only NaN. float8_e8m0fnu: powers of two, and one NaN.
+float4_e2m1fn: 1, 2, 1; neither infinity nor NaN. Integers of 4 and 2 bits: low bits of a byte.
 Sources: Micikevicius et al., FP8 Formats for Deep Learning (2022); Noune et al., 8-bit Numerical
 Formats for Deep Neural Networks (2022); OCP Microscaling Formats (MX) Specification 1.0 (2023).
 """
@@ -17,13 +17,13 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import call, select
 from smelt.ir.expr import Call, Expr, Min, binary, cast, const
 
-__all__ = ["decoded", "encoded", "odd_single"]
+__all__ = ["decoded", "encoded"]
 
 _NAN, _INFINITY = 0x7FC00000, 0x7F800000
 
 
 class _Format(NamedTuple):
-    """fraction: bits; last: the pattern of the largest value; beyond, nan: patterns without sign."""
+    """fraction: bits; last: pattern of the largest value; beyond, nan: patterns without sign."""
 
     fraction: int
     bias: int
@@ -86,20 +86,6 @@ def encoded(e: Expr, kind: str) -> Expr:
     if kind == "float8_e8m0fnu":
         return _power_of_two(bits)
     return _rounded(bits, kind)
-
-
-def odd_single(e: Expr) -> Expr:
-    """A float64 cut to float32, the last bit set where something is lost: rounded again to a type of
-    few digits, it gives what rounding once would."""
-    near = cast("float32", e)
-    back = cast("float64", near)
-    lossy = back != e
-    size, own = [Call(e.dtype, "abs", (v,)) for v in (back, e)]
-    beyond = call("bitwise_and", size > own, lossy)
-    bits = _as(near, "uint32") - cast("uint32", beyond)
-    # a NaN differs from itself: its bits stay
-    number = call("bitwise_and", lossy, e == e)
-    return _as(call("bitwise_or", bits, cast("uint32", number)), "float32")
 
 
 def _small_integer(bits: Expr, kind: str) -> Expr:

@@ -306,7 +306,8 @@ def cast(x: Tensor, *, dtype: str) -> Tensor:
 
     What an integer type of 8 bits and more cannot hold becomes its nearest value, a NaN 0; of
     narrower ones the low bits stay. Floats are rounded to nearest, ties to even (those of
-    float8_e8m0fnu: ties up); beyond the largest value comes an infinity, else NaN, else the largest.
+    float8_e8m0fnu: ties up); what is beyond the largest value becomes an infinity, where there is
+    none NaN, where there is none the largest.
     """
     require(
         dtype in dt.DTYPES, f"dtype={dtype!r} is no element type; legal: {', '.join(dt.DTYPES)}"

@@ -197,6 +197,9 @@ def _reciprocal(g: Build, operands: Operands, attrs: Attrs) -> Value:
     return _elementwise(lambda a: _divide(1.0, a, x.dtype), (x,), x.dtype)
 
 
+_BYTES = ("bool", "int8", "uint8")
+
+
 @evaluates("Cast", "CastLike")
 def _cast(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
     x = _given(operands)[0]
@@ -205,6 +208,8 @@ def _cast(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
         if g.step.op == "CastLike" and operands[1] is not None
         else g.dtype(attrs["to"])
     )
+    if any(dt.bits(d) == 8 and d not in _BYTES for d in (x.dtype, dtype)):
+        return None  # the rules of narrow types are the converter's
     if x.is_array and dt.is_float(x.dtype) and not dt.is_float(dtype) and dtype != "bool":
         return _elementwise(int, (x,), dtype)
     if x.is_array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from smelt.ir import dtype as dt
 
 from .build import Build
-from .ops_math import as_type
+from .ops_cast import as_type
 from .ops_nn import per_channel
 from .registry import Ints, onnx_op
 from .values import Value

@@ -12,6 +12,7 @@ from smelt.ir.expr import Expr
 
 from . import dynamic, moves
 from .build import Build
+from .ops_cast import as_type
 from .registry import Ints, onnx_op
 from .values import Value
 
@@ -131,9 +132,7 @@ def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     total = first
     for x in rest:
         total = g.call("add", total, x)
-    return (
-        g.call("multiply", total, g.constant(1 / (1 + len(rest)), total.dtype)) if rest else total
-    )
+    return g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
 
 
 @onnx_op("Div", since=7)
@@ -173,38 +172,6 @@ def is_inf(g: Build, x: Value, *, detect_negative: int = 1, detect_positive: int
     return g.call(
         "isinf", x, detect_negative=bool(detect_negative), detect_positive=bool(detect_positive)
     )
-
-
-# ------------------------------------------------------------------------------------------- types
-
-
-def as_type(g: Build, x: Value, dtype: str) -> Value:
-    """The value converted, at once where it is a constant."""
-    if x.dtype == dtype:
-        return x
-    if x.is_array and x.small:
-        assert x.known is not None
-        return Value.of_array(x.known.astype(dt.to_numpy(dtype)))
-    return g.call("cast", x, dtype=dtype)
-
-
-@onnx_op("Cast", since=6)
-def cast(g: Build, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    """Another element type."""
-    dtype = g.dtype(to)
-    if dtype.startswith("float8"):
-        g.unsupported(
-            f"to={to} ({dtype})", ", ".join([d for d in dt.DTYPES if not d.startswith("float8")])
-        )
-    return x if dtype == x.dtype else g.call("cast", x, dtype=dtype)
-
-
-@onnx_op("CastLike", since=15)
-def cast_like(
-    g: Build, x: Value, target: Value, *, saturate: int = 1, round_mode: str = "up"
-) -> Value:
-    """The element type of another value."""
-    return as_type(g, x, target.dtype)
 
 
 # --------------------------------------------------------------------------------- activations
@@ -308,12 +275,15 @@ _SAME_OF_ONE = ("sum", "mean", "max", "min", "prod", "reduce_log_sum_exp")
 
 
 def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
-    if not axes and noop:
-        return x
+    """Over no axes, what a reduction does besides (a square, a logarithm) still happens."""
     places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
+    if noop and not axes:
+        places = ()
     if not places and target in _SAME_OF_ONE:
         return x
-    return g.call(target, x, axes=places, keepdims=bool(keepdims))
+    exact = target == "reduce_log_sum_exp" and not dt.is_float(x.dtype)
+    data = as_type(g, x, "float64") if exact else x
+    return as_type(g, g.call(target, data, axes=places, keepdims=bool(keepdims)), x.dtype)
 
 
 def _reduction(target: str) -> Callable[..., Value]:
@@ -409,8 +379,9 @@ def gemm(
 
 
 @onnx_op("Range", since=11)
-def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
-    """start, start + delta, ... below the limit."""
+def range_(g: Build, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Value:
+    """start, start + delta, ... below the limit; of narrow floats computed in float32 or wider."""
+    g.one_of("stash_type", stash_type, (1,))
     if any(v.known is None for v in (start, limit, delta)):
         return dynamic.arange(g, start, limit, delta)
     first, last, step = [

@@ -8,7 +8,7 @@ from smelt.ir import dtype as dt
 
 from . import moves
 from .build import Build
-from .ops_math import as_type
+from .ops_cast import as_type
 from .registry import Ints, onnx_op
 from .values import Value, static
 

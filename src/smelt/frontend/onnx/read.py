@@ -255,8 +255,9 @@ def dtype_of(element: int) -> str | None:
 
 def dtype_named(text: str) -> str | None:
     """Our name of an element type given as a text ("FLOAT"), or None where there is none."""
-    kinds = onnx.TensorProto.DataType
-    return dtype_of(kinds.Value(text.upper())) if text.upper() in kinds else None
+    numbers = dict(onnx.TensorProto.DataType.items())
+    number = numbers.get(text.upper())
+    return None if number is None else dtype_of(number)
 
 
 class _Reader:
@@ -410,17 +411,24 @@ class _Reader:
         dtype = self.dtype(proto.data_type, f"tensor {name!r}")
         element = dt.to_numpy(dtype)
         shape = tuple(proto.dims)
+        if dtype == "string":
+            texts = [s.decode("utf-8", "replace") for s in proto.string_data]
+            if len(texts) != int(np.prod(shape, dtype=np.int64)):
+                raise ImportFailure(
+                    f"{self.name}: tensor {name!r} holds {len(texts)} texts, its shape is {shape}"
+                )
+            return np.array(texts, np.str_).reshape(shape)
         count = int(np.prod(shape, dtype=np.int64))
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(proto, name, dtype, shape)
-        if proto.HasField("raw_data") and dtype not in ("int4", "uint4"):
-            raw = proto.raw_data
-            if len(raw) != count * element.itemsize:
+        if proto.HasField("raw_data"):
+            raw, need = proto.raw_data, _stored(count, dtype)
+            if len(raw) != need:
                 raise ImportFailure(
                     f"{self.name}: tensor {name!r} holds {len(raw)} bytes, its shape {shape} "
-                    f"of {dtype} needs {count * element.itemsize}"
+                    f"of {dtype} needs {need}"
                 )
-            return np.frombuffer(raw, element).reshape(shape)
+            return _elements(np.frombuffer(raw, np.uint8), dtype, shape)
         try:
             array = numpy_helper.to_array(proto)
         except Exception:
@@ -441,11 +449,8 @@ class _Reader:
         parts = PurePosixPath(location).parts
         if not parts or ".." in parts or PurePosixPath(location).is_absolute() or "\\" in location:
             raise ImportFailure(f"{what}, which is not below the model's folder")
-        if dtype in ("int4", "uint4"):
-            raise Unsupported(f"{what} as {dtype}\n  supported: elements of whole bytes")
         path, offset = self.folder / location, int(where.get("offset", 0))
-        element = dt.to_numpy(dtype)
-        need = int(np.prod(shape, dtype=np.int64)) * element.itemsize
+        need = _stored(int(np.prod(shape, dtype=np.int64)), dtype)
         try:
             size = path.stat().st_size
         except OSError:
@@ -456,13 +461,23 @@ class _Reader:
                 f"bytes {offset} to {offset + need} needed"
             )
         if need == 0:
-            return np.zeros(shape, element)
-        return (
-            np.memmap(path, np.uint8, "r", offset, (need,))
-            .view(element)
-            .reshape(shape)
-            .view(np.ndarray)
-        )
+            return np.zeros(shape, dt.to_numpy(dtype))
+        return _elements(np.memmap(path, np.uint8, "r", offset, (need,)), dtype, shape)
+
+
+def _stored(count: int, dtype: str) -> int:
+    """Bytes of so many elements in a file: those of fewer than 8 bits are packed."""
+    return -(-count * dt.width(dtype) // 8) if dtype != "bool" else count
+
+
+def _elements(raw: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A file's bytes as an array; packed elements, the first ones lowest, get a byte each."""
+    width = dt.width(dtype)
+    if width < 8 and dtype != "bool":
+        places = np.arange(0, 8, width, dtype=np.uint8)
+        count = int(np.prod(shape, dtype=np.int64))
+        raw = ((raw[:, None] >> places) & ((1 << width) - 1)).reshape(-1)[:count]
+    return raw.view(dt.to_numpy(dtype)).reshape(shape).view(np.ndarray)
 
 
 def _domain(domain: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 import numpy as np
 
@@ -27,8 +26,8 @@ from smelt.relax.compose.common import (
     scalar,
     shape_of,
 )
+from smelt.relax.compose.integer import centred, computed, is_zero, known
 from smelt.relax.nodes import Constant, RelaxExpr, call
-from smelt.relax.transform.expand_ops import folded
 
 __all__ = ["QUANTIZED", "along_axis", "centred", "computed", "config", "integers", "is_zero",
            "known", "limits", "one_number", "requantize_config", "requantized", "rescaled",
@@ -65,29 +64,10 @@ def requantize_config(rounding: str = "UPWARD", compute_dtype: str = "int64") ->
 # ------------------------------------------------------------------------------------- operands
 
 
-def computed(x: RelaxExpr) -> RelaxExpr:
-    """A value, as a constant where it follows from constants alone."""
-    with np.errstate(all="ignore"):  # a table has entries that are no numbers: log(-1)
-        made = folded(x)
-    assert made is not None
-    return made
-
-
-def known(x: RelaxExpr) -> np.ndarray[Any, Any] | None:
-    """The array of an operand that follows from constants alone."""
-    return array_of(folded(x))
-
-
 def integers(name: str, x: RelaxExpr, *types: str) -> None:
     """The rule that an operand is quantized."""
     t = dtype_of(x)
     legal(t in (types or QUANTIZED), f"{name} is {t}; legal: {', '.join(types or QUANTIZED)}")
-
-
-def is_zero(zero_point: RelaxExpr) -> bool:
-    """Whether a zero point is known to be 0."""
-    data = known(zero_point)
-    return data is not None and not np.any(data)
 
 
 def parameter(name: str, x: RelaxExpr, count: int | None) -> RelaxExpr:
@@ -137,12 +117,6 @@ def wide_type(x: RelaxExpr, zero_point: RelaxExpr) -> str:
     data = known(zero_point)
     small = data is not None and np.all(np.abs(data.astype(np.int64)) < 1 << 14)
     return "int16" if small and dt.bits(dtype_of(x)) == 8 else "int32"
-
-
-def centred(x: RelaxExpr, zero_point: RelaxExpr, dtype: str = "int32") -> RelaxExpr:
-    """x without its zero point, which broadcasts against it."""
-    wide = cast_to(x, dtype)
-    return wide if is_zero(zero_point) else call("subtract", wide, cast_to(zero_point, dtype))
 
 
 def limits(dtype: str) -> tuple[int, int]:

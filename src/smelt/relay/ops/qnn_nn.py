@@ -1,11 +1,4 @@
-"""Convolutions, products of matrices and pooling of quantized numbers, summed in int32.
-
-A product of differences is four sums,
-
-    sum (a - za) (w - zw)  =  sum a w  -  zw sum a  -  za sum w  +  n za zw,
-
-of which those with a zero point that is 0 vanish; the third is a constant where the weight is.
-"""
+"""Convolutions, products of matrices and pooling of quantized numbers, summed in int32."""
 
 from __future__ import annotations
 
@@ -25,24 +18,28 @@ from smelt.relax.compose.common import (
     scalar,
     shape_of,
 )
+from smelt.relax.compose.integer import (
+    centred,
+    computed,
+    conv_sums,
+    is_zero,
+    product_sums,
+    window_sums,
+)
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import relay_op
 from .qnn_affine import (
-    centred,
-    computed,
     integers,
-    is_zero,
-    known,
     one_number,
     parameter,
     requantized,
     wide_type,
 )
 
-__all__ = ["window_sums"]
+__all__: list[str] = []
 
 FACTORS = ("int8", "uint8", "int16", "uint16")
 """Element types of the operands of products."""
@@ -66,30 +63,6 @@ def _by_channel(name: str, x: RelaxExpr, channels: int | None, rest: int) -> Rel
 
 
 # --------------------------------------------------------------------------------- convolution
-
-
-def window_sums(x: RelaxExpr, kernel: tuple[int, ...], groups: int, a: dict[str, Any]) -> RelaxExpr:
-    """The sum of all elements that each window of each group of channels covers, in int32.
-
-    Shapes  x [n, c, h, w]; result [n, groups, oh, ow]
-    """
-    wide = cast_to(x, "int32")
-    n, c, h, w = shape_of(x)
-    if extents(x)[1] != groups:
-        wide = call("sum", reshaped(wide, (n, groups, c // groups, h, w)), axes=(2,),
-                    keepdims=False)  # fmt: skip
-    ones = constant(np.ones((groups, 1, *kernel), "int32"))
-    return call("conv2d", wide, ones, groups=groups, out_dtype="int32", **a)
-
-
-def _to_channels(sums: RelaxExpr, groups: int, channels: int) -> RelaxExpr:
-    """Sums of the groups, repeated for each output channel of a group."""
-    if groups in (1, channels):
-        return sums
-    n, g, h, w = shape_of(sums)
-    each = channels // groups
-    wide = call("broadcast_to", reshaped(sums, (n, g, 1, h, w)), shape=(n, g, each, h, w))
-    return reshaped(wide, (n, channels, h, w))
 
 
 @relay_op("qnn.conv2d", prepare=window(2, "strides", "dilation", "kernel_size"))
@@ -128,36 +101,8 @@ def conv2d(
     zw = _by_channel("kernel_zero_point", kernel_zero_point, outputs, 2)
     _by_channel("kernel_scale", kernel_scale, outputs, 2)
     a = {"strides": strides, "pads": padding, "dilations": dilation}
-    y = _conv_sums(x, w, za, zw, groups, a)
+    y = conv_sums(x, w, za, zw, groups, a)
     return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
-
-
-def _conv_sums(
-    x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, groups: int, a: dict[str, Any]
-) -> RelaxExpr:
-    """The four sums of a convolution; x [n, c, h, w], w [o, c / groups, kh, kw]."""
-    offset, size = known(za), extents(w)
-    if offset is None or known(zw) is None or None in size:
-        wide = centred(w, reshaped(zw, (shape_of(zw)[0], 1, 1, 1)) if rank_of(zw) else zw)
-        return call("conv2d", centred(x, za), wide, groups=groups, out_dtype="int32", **a)
-    number = int(offset.reshape(-1)[0])
-    if number and any(a["pads"]):
-        top, left, bottom, right = a["pads"]
-        x = call("pad", x, pads=(0, 0, top, left, 0, 0, bottom, right), value=number)
-        a = {**a, "pads": (0, 0, 0, 0)}
-    y = call("conv2d", x, w, groups=groups, out_dtype="int32", **a)
-    outputs, depth, kh, kw = (e or 0 for e in size)
-    if not is_zero(zw):
-        sums = _to_channels(window_sums(x, (kh, kw), groups, a), groups, outputs)
-        y = call("subtract", y, call("multiply", sums, cast_to(zw, "int32")))
-    if number:
-        sums = call("sum", cast_to(w, "int32"), axes=(1, 2, 3), keepdims=False)
-        fixed: RelaxExpr = reshaped(sums, (outputs, 1, 1))
-        if not is_zero(zw):
-            count = scalar(depth * kh * kw, "int32")
-            fixed = call("subtract", fixed, call("multiply", cast_to(zw, "int32"), count))
-        y = call("subtract", y, computed(call("multiply", fixed, scalar(number, "int32"))))
-    return y
 
 
 @relay_op(
@@ -242,7 +187,7 @@ def dense(
     za = one_number("input_zero_point", input_zero_point)
     zw = _by_channel("kernel_zero_point", kernel_zero_point, rows, 0)
     _by_channel("kernel_scale", kernel_scale, rows, 0)
-    return cast_to(_product(data, weight, za, zw, False, True), out_dtype)
+    return cast_to(product_sums(data, weight, za, zw, False, True), out_dtype)
 
 
 @relay_op("qnn.batch_matmul")
@@ -267,40 +212,7 @@ def batch_matmul(
         legal(rank_of(v) >= 3, f"{name} has {rank_of(v)} dimensions; at least 3 are needed")
     one_number("y_scale", y_scale)
     za, zb = one_number("x_zero_point", x_zero_point), one_number("y_zero_point", y_zero_point)
-    return cast_to(_product(x, y, za, zb, transpose_a, transpose_b), out_dtype)
-
-
-def _product(
-    a: RelaxExpr, b: RelaxExpr, za: RelaxExpr, zb: RelaxExpr, turn_a: bool, turn_b: bool
-) -> RelaxExpr:
-    """The four sums of a product of matrices; zb: a scalar, or a vector of the result's columns."""
-
-    def times(x: RelaxExpr, y: RelaxExpr) -> RelaxExpr:
-        return call("matmul", x, y, transpose_a=turn_a, transpose_b=turn_b, out_dtype="int32")
-
-    axis_a, axis_b = -2 if turn_a else -1, -1 if turn_b else -2
-    depth = extents(a)[axis_a]
-    if depth is None or known(za) is None or known(zb) is None:
-        rows = reshaped(zb, (shape_of(zb)[0], 1)) if rank_of(zb) and turn_b else zb
-        return times(centred(a, za), centred(b, rows))
-    y = times(a, b)
-    if not is_zero(zb):
-        sums = _sums(a, axis_a)
-        column = call("expand_dims", sums, axes=(-1,))
-        y = call("subtract", y, call("multiply", column, cast_to(zb, "int32")))
-    if not is_zero(za):
-        row = _sums(b, axis_b)
-        row = call("expand_dims", row, axes=(-2,)) if rank_of(b) > 2 else row
-        if not is_zero(zb):
-            count = scalar(depth, "int32")
-            row = call("subtract", row, call("multiply", cast_to(zb, "int32"), count))
-        y = call("subtract", y, computed(call("multiply", row, cast_to(za, "int32"))))
-    return y
-
-
-def _sums(x: RelaxExpr, axis: int) -> RelaxExpr:
-    at = normal_axis(axis, rank_of(x))
-    return call("sum", cast_to(x, "int32"), axes=(at,), keepdims=False)
+    return cast_to(product_sums(x, y, za, zb, transpose_a, transpose_b), out_dtype)
 
 
 # ------------------------------------------------------------------------------------- pooling

@@ -1,0 +1,326 @@
+"""Converters of the operators that onnxruntime's quantizer writes into models (com.microsoft)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+
+from . import moves
+from .build import Build
+from .ops_cast import as_type
+from .ops_quant import MICROSOFT
+from .quantized import dequantized, matmul_integers, one, ratio, stored
+from .registry import Ints, converter_of, onnx_op
+from .values import Value
+
+__all__: list[str] = []
+
+
+def _number(g: Build, x: Value, scale: Value, zero: Value | None) -> Value:
+    """What a quantized tensor stands for, in float32."""
+    zero = None if zero is None else one(g, zero, "a zero point")
+    return dequantized(g, x, one(g, scale, "a scale"), zero, "float32")
+
+
+def _quantized(g: Build, y: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
+    """A float32 as a quantized number."""
+    zero = None if zero is None else one(g, zero, "a zero point")
+    return stored(g, g.call("divide", y, one(g, scale, "a scale")), zero, dtype)
+
+
+def _binary(op: str) -> Any:
+    def convert(
+        g: Build,
+        a: Value,
+        a_scale: Value,
+        a_zero: Value | None,
+        b: Value,
+        b_scale: Value,
+        b_zero: Value | None,
+        y_scale: Value,
+        y_zero: Value | None = None,
+    ) -> Value:
+        y = g.call(op, _number(g, a, a_scale, a_zero), _number(g, b, b_scale, b_zero))
+        return _quantized(g, y, y_scale, y_zero, a.dtype)
+
+    return convert
+
+
+onnx_op("QLinearAdd", domain=MICROSOFT)(_binary("add"))
+onnx_op("QLinearMul", domain=MICROSOFT)(_binary("multiply"))
+
+
+@onnx_op("QLinearSigmoid", domain=MICROSOFT)
+def qlinear_sigmoid(
+    g: Build,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value | None,
+    y_scale: Value,
+    y_zero: Value | None = None,
+) -> Value:
+    """The logistic function."""
+    y = g.call("sigmoid", _number(g, x, x_scale, x_zero))
+    return _quantized(g, y, y_scale, y_zero, x.dtype)
+
+
+@onnx_op("QLinearLeakyRelu", domain=MICROSOFT)
+def qlinear_leaky_relu(
+    g: Build,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value | None,
+    y_scale: Value,
+    y_zero: Value | None = None,
+    *,
+    alpha: float = 0.01,
+) -> Value:
+    """x or alpha x."""
+    y = g.call("leaky_relu", _number(g, x, x_scale, x_zero), alpha=alpha)
+    return _quantized(g, y, y_scale, y_zero, x.dtype)
+
+
+@onnx_op("QLinearSoftmax", domain=MICROSOFT)
+def qlinear_softmax(
+    g: Build,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value | None,
+    y_scale: Value,
+    y_zero: Value | None = None,
+    *,
+    axis: int = -1,
+    opset: int,
+) -> Value:
+    """Softmax as operator set `opset` defines it."""
+    softmax = converter_of("", "Softmax", opset)
+    assert softmax is not None
+    y = softmax.fn(g, _number(g, x, x_scale, x_zero), axis=axis)
+    return _quantized(g, y, y_scale, y_zero, x.dtype)
+
+
+@onnx_op("QLinearConcat", domain=MICROSOFT)
+def qlinear_concat(g: Build, y_scale: Value, y_zero: Value, *parts: Value, axis: int) -> Value:
+    """Tensors one behind the other; each comes with its scale and zero point."""
+    if not parts or len(parts) % 3:
+        g.malformed(f"{len(parts)} operands behind the first two; a multiple of 3 is needed")
+    found = [_number(g, *parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    return _quantized(g, moves.concat(g, found, axis), y_scale, y_zero, y_zero.dtype)
+
+
+# ------------------------------------------------------------------------------------- pooling
+
+
+@onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT)
+def qlinear_global_average_pool(
+    g: Build,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    y_scale: Value,
+    y_zero: Value,
+    *,
+    channels_last: int = 0,
+) -> Value:
+    """The mean over all pixels, of images [n, c, ...] or, with channels_last, [n, ..., c]."""
+    axes = tuple(range(1, x.rank - 1) if channels_last else range(2, x.rank))
+    y = g.call("mean", _number(g, x, x_scale, x_zero), axes=axes, keepdims=True)
+    return _quantized(g, y, y_scale, y_zero, x.dtype)
+
+
+@onnx_op("QLinearAveragePool", domain=MICROSOFT)
+def qlinear_average_pool(
+    g: Build,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value | None,
+    y_scale: Value,
+    y_zero: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    kernel_shape: Ints,
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """The mean of each window."""
+    pool = converter_of("", "AveragePool", 11)
+    assert pool is not None
+    y, last = _number(g, x, x_scale, x_zero), x.rank - 1
+    if channels_last:
+        y = moves.transpose(g, y, (0, last, *range(1, last)))
+    y = pool.fn(
+        g, y, auto_pad=auto_pad, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
+        kernel_shape=kernel_shape, pads=pads, strides=strides,
+    )  # fmt: skip
+    if channels_last:
+        y = moves.transpose(g, y, (0, *range(2, last + 1), 1))
+    return _quantized(g, y, y_scale, y_zero, x.dtype)
+
+
+# ------------------------------------------------------------------------------------ products
+
+
+@onnx_op("QLinearConv", domain=MICROSOFT)
+def qlinear_conv(
+    g: Build,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero: Value,
+    y_scale: Value,
+    y_zero: Value,
+    b: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+    dilations: Ints = (),
+    group: int = 1,
+    kernel_shape: Ints = (),
+    pads: Ints = (),
+    strides: Ints = (),
+) -> Value:
+    """QLinearConv of images [n, c, ...] or, with channels_last, [n, ..., c]."""
+    plain = converter_of("", "QLinearConv", 10)
+    assert plain is not None
+    last = x.rank - 1
+    if channels_last:
+        x = moves.transpose(g, x, (0, last, *range(1, last)))
+    y: Value = plain.fn(
+        g, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b, auto_pad=auto_pad,
+        dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads, strides=strides,
+    )  # fmt: skip
+    return moves.transpose(g, y, (0, *range(2, last + 1), 1)) if channels_last else y
+
+
+@onnx_op("QGemm", domain=MICROSOFT)
+def qgemm(
+    g: Build,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value,
+    c: Value | None = None,
+    y_scale: Value | None = None,
+    y_zero: Value | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    """alpha A B + C, C in int32; float32 where the result has no scale."""
+    y = matmul_integers(g, a, b, a_zero, b_zero, (bool(transA), bool(transB)))
+    if c is not None:
+        y = g.call("add", y, c)
+    y = as_type(g, y, "float32")
+    scales = [moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)]
+    factor = g.call("multiply", *scales)
+    if alpha != 1:
+        factor = g.call("multiply", factor, g.constant(alpha, "float32"))
+    if y_scale is None:
+        return g.call("multiply", y, factor)
+    factor = ratio(g, factor, None, one(g, y_scale, "the result's scale"))
+    zero = None if y_zero is None else one(g, y_zero, "the result's zero point")
+    return stored(g, g.call("multiply", y, factor), zero, a.dtype if zero is None else zero.dtype)
+
+
+@onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(
+    g: Build,
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_zero: Value | None = None,
+    b_zero: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """A product of quantized matrices, as floats."""
+    y = as_type(g, matmul_integers(g, a, b, a_zero, b_zero), a_scale.dtype)
+    scales = [moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)]
+    y = g.call("multiply", y, g.call("multiply", *scales))
+    return y if bias is None else g.call("add", y, bias)
+
+
+@onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(
+    g: Build,
+    a: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """A float matrix, quantized to uint8 by its own range, times a quantized one."""
+    low, high = [
+        g.call(both, g.call(end, a, axes=None, keepdims=False), g.constant(0.0, a.dtype))
+        for both, end in (("minimum", "min"), ("maximum", "max"))
+    ]
+    scale = g.call("divide", g.call("subtract", high, low), g.constant(255.0, a.dtype))
+    # all zeros: any scale does
+    none = g.call("equal", scale, g.constant(0.0, a.dtype))
+    scale = g.call("where", none, g.constant(1.0, a.dtype), scale)
+    zero = stored(g, g.call("divide", g.call("negative", low), scale), None, "uint8")
+    whole = stored(g, g.call("divide", a, scale), zero, "uint8")
+    return matmul_integer_to_float(g, whole, b, scale, b_scale, zero, b_zero, bias)
+
+
+@onnx_op("MatMulNBits", domain=MICROSOFT)
+def matmul_nbits(
+    g: Build,
+    a: Value,
+    b: Value,
+    scales: Value,
+    zero_points: Value | None = None,
+    g_idx: Value | None = None,
+    bias: Value | None = None,
+    *,
+    K: int,
+    N: int,
+    bits: int = 4,
+    block_size: int,
+    accuracy_level: int = 0,
+) -> Value:
+    """A [..., K] times a matrix of N columns, whose blocks of numbers of a few bits are packed.
+
+    Shapes  b [N, blocks, block_size bits / 8], scales N blocks, zero_points N blocks (floats) or
+            [N, the bytes that hold a number for each block]
+    """
+    g.one_of("bits", bits, (2, 4, 8))
+    if g_idx is not None:
+        g.unsupported("the operand 'g_idx'", "blocks in order")
+    if not b.is_array or (zero_points is not None and not zero_points.is_array):
+        g.unsupported("packed weights that are computed at run time", "constants")
+    assert b.known is not None
+    blocks = -(-K // block_size)
+    packed = b.known.reshape(N, -1)
+    numbers = _unpacked(packed, bits).astype(np.float32)[:, : blocks * block_size]
+    zero: Any = np.float32(1 << (bits - 1))
+    if zero_points is not None:
+        assert zero_points.known is not None
+        zero = zero_points.known.reshape(N, -1)
+        zero = _unpacked(zero, bits)[:, :blocks] if zero.dtype == np.uint8 else zero
+        zero = zero.astype(np.float32)[:, :, None]
+    centred = g.constant(numbers.reshape(N, blocks, block_size) - zero)
+    scale = as_type(g, moves.reshape(g, scales, (N, blocks, 1)), "float32")
+    w = moves.reshape(g, g.call("multiply", centred, scale), (N, blocks * block_size))
+    if blocks * block_size != K:
+        w = moves.slice_(g, w, (1,), (0,), (K,), (1,))
+    y = g.call("matmul", a, as_type(g, w, a.dtype), transpose_b=True)
+    return y if bias is None else g.call("add", y, bias)
+
+
+def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+    """The numbers of each row of bytes, the lowest bits first."""
+    places = np.arange(0, 8, bits, dtype=np.uint8)
+    mask = dt.limits("uint8")[1] >> (8 - bits)
+    return ((packed[:, :, None] >> places) & mask).reshape(packed.shape[0], -1)

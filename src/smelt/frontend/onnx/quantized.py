@@ -1,0 +1,235 @@
+"""What converters of quantized operators share: a number q stands for scale * (q - zero point)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from smelt.ir import dtype as dt
+from smelt.ir.errors import SmeltError
+from smelt.relax.compose.integer import conv_sums, product_sums
+from smelt.relax.nodes import RelaxExpr
+
+from . import moves
+from .build import Build
+from .ops_cast import as_type, saturated
+from .registry import Ints
+from .values import Value, static
+from .windows import window
+
+__all__ = [
+    "INTEGERS",
+    "QUANTIZED",
+    "aligned",
+    "conv_integers",
+    "dequantized",
+    "matmul_integers",
+    "one",
+    "ratio",
+    "stored",
+]
+
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
+_FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
+QUANTIZED = (*INTEGERS, *_FLOATS)
+"""Element types of quantized tensors."""
+
+
+def _is_zero(zero: Value | None) -> bool:
+    """Whether a zero point is left out or known to be 0."""
+    return zero is None or (zero.is_array and zero.known is not None and not np.any(zero.known))
+
+
+def _moving(g: Build, zero: Value | None) -> Value | None:
+    """A zero point that has to be computed with; that of a float8 is 0 by definition."""
+    if _is_zero(zero) or zero is None:
+        return None
+    if not zero.dtype.startswith("float8"):
+        return zero
+    if zero.is_array:
+        g.malformed(f"a zero point of {zero.dtype} other than 0")
+    return None
+
+
+def one(g: Build, v: Value, what: str) -> Value:
+    """A scale or zero point of a whole tensor, as a scalar."""
+    if v.rank > 1 or v.shape not in ((), (1,)):
+        g.unsupported(f"{what} of the shape {v.shape}", "one number")
+    return moves.reshape(g, v, ())
+
+
+# ------------------------------------------------------------------------------ along an axis
+
+
+def _along(g: Build, v: Value, x: Value, axis: int, block: int) -> Value:
+    """A scale or zero point as it broadcasts against `x`."""
+    if v.rank == 0 or v.shape == (1,):
+        return moves.reshape(g, v, ())
+    axis = g.axis(axis, x.rank)
+    if not block:
+        if v.rank != 1:
+            g.malformed(
+                f"a scale or zero point of the shape {v.shape} without block_size; legal: one "
+                f"number, or one for each index of axis {axis}"
+            )
+        return moves.reshape(g, v, (v.shape[0], *([1] * (x.rank - 1 - axis))))
+    extent, count = x.shape[axis], v.shape[axis] if v.rank == x.rank else None
+    if v.rank != x.rank or (static((extent, count)) and count != -(-extent // block)):
+        g.malformed(
+            f"a scale or zero point of the shape {v.shape} for operands of {x.shape} in blocks of "
+            f"{block} along axis {axis}"
+        )
+    if not isinstance(extent, int):
+        g.unsupported(f"block_size={block} along an axis of symbolic size", "constant sizes")
+    return moves.take(g, v, g.constant(np.arange(extent) // block), axis)
+
+
+def aligned(
+    g: Build, x: Value, axis: int, block: int, *parameters: Value | None
+) -> tuple[Value, list[Value | None]]:
+    """An operand and its scale and zero point in shapes that broadcast.
+
+    Blocks of an axis become a dimension of its own; the result is reshaped back by the caller.
+    """
+    if block < 0:
+        g.malformed(f"block_size={block}; legal: 0 and more")
+    place = g.axis(axis, x.rank) if block else 0
+    extent = x.shape[place] if block else 0
+    if not block or not isinstance(extent, int) or extent % block:
+        return x, [None if v is None else _along(g, v, x, axis, block) for v in parameters]
+    found: list[Value | None] = []
+    for v in parameters:
+        if v is None or v.rank == 0 or v.shape == (1,):
+            found.append(None if v is None else moves.reshape(g, v, ()))
+            continue
+        _along(g, v, x, axis, block)  # checks the shape
+        found.append(moves.expand_dims(g, v, (place + 1,)))
+    apart = (*x.shape[:place], extent // block, block, *x.shape[place + 1 :])
+    return moves.reshape(g, x, apart), found
+
+
+# ------------------------------------------------------------------------------------- values
+
+
+def dequantized(g: Build, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
+    """scale * (x - zero); computed in float32 for results of 16 bits."""
+    wide = "float64" if dtype == "float64" else "float32"
+    y = as_type(g, x, wide)
+    zero = _moving(g, zero)
+    if zero is not None:
+        y = g.call("subtract", y, as_type(g, zero, wide))
+    return as_type(g, g.call("multiply", y, as_type(g, scale, wide)), dtype)
+
+
+def stored(g: Build, y: Value, zero: Value | None, dtype: str, saturate: bool = True) -> Value:
+    """A number divided by its scale, as a quantized one: rounded to even, moved, saturated."""
+    if dtype not in QUANTIZED:
+        g.unsupported(f"a result of {dtype}", ", ".join(QUANTIZED))
+    if dt.width(y.dtype) < 32:
+        y = as_type(g, y, "float32")
+    if dtype in INTEGERS:
+        y = g.call("round", y)
+    zero = _moving(g, zero)
+    if zero is not None:
+        y = g.call("add", y, as_type(g, zero, y.dtype))
+    if dtype.startswith("float8") and saturate:
+        return saturated(g, y, dtype)
+    if dtype in INTEGERS:
+        low, high = dt.limits(dtype)
+        y = g.call("clip", y, min=float(low), max=float(high))
+    return as_type(g, y, dtype)
+
+
+def ratio(g: Build, a: Value, b: Value | None, y: Value) -> Value:
+    """The number that brings a sum of products to the result's scale: a b / y in float32."""
+    made = as_type(g, a, "float32")
+    if b is not None:
+        made = g.call("multiply", made, as_type(g, b, "float32"))
+    return g.call("divide", made, as_type(g, y, "float32"))
+
+
+# ------------------------------------------------------------------------------------ products
+
+
+def _composed(g: Build, fn: Callable[..., RelaxExpr], *operands: Any) -> Value:
+    """A composed operator; its errors name the node."""
+    try:
+        made = fn(*[v.expr if isinstance(v, Value) else v for v in operands])
+    except SmeltError as e:
+        raise type(e)(f"{g.where}: {e}") from e
+    return Value(made.type, made)  # type: ignore[arg-type]
+
+
+def matmul_integers(
+    g: Build,
+    a: Value,
+    b: Value,
+    za: Value | None,
+    zb: Value | None,
+    turn: tuple[bool, bool] = (False, False),
+) -> Value:
+    """numpy's matmul of differences from zero points, in int32.
+
+    za    one number, or one for each row: [m], or [..., m, 1]
+    zb    one number, or one for each column: [n], or [..., 1, n]
+    turn  whether an operand is transposed first
+    """
+    if a.rank == 0 or b.rank == 0:
+        g.malformed("an operand is a scalar")
+    row, column = a.rank == 1, b.rank == 1
+    a = moves.expand_dims(g, a, (0,)) if row else a
+    b = moves.expand_dims(g, b, (1,)) if column else b
+    za = g.constant(0, a.dtype) if za is None else za
+    zb = g.constant(0, b.dtype) if zb is None else zb
+    za, zb = [moves.reshape(g, z, ()) if z.shape == (1,) else z for z in (za, zb)]
+    if za.rank or zb.rank > 1:  # numbers of rows: differences are formed first
+        if any(turn):
+            g.unsupported("zero points of rows of transposed operands", "one number")
+        za = moves.expand_dims(g, za, (1,)) if za.rank == 1 else za
+        a, b = _difference(g, a, za), _difference(g, b, zb)
+        za, zb = g.constant(0, "int32"), g.constant(0, "int32")
+    y = _composed(g, product_sums, a, b, za, zb, *turn)
+    gone = tuple([p for p, single in ((y.rank - 2, row), (y.rank - 1, column)) if single])
+    return g.call("squeeze", y, axes=gone) if gone else y
+
+
+def _difference(g: Build, x: Value, zero: Value) -> Value:
+    return g.call("subtract", as_type(g, x, "int32"), as_type(g, zero, "int32"))
+
+
+def conv_integers(
+    g: Build,
+    x: Value,
+    w: Value,
+    zx: Value | None,
+    zw: Value | None,
+    *,
+    auto_pad: str,
+    dilations: Ints,
+    group: int,
+    kernel_shape: Ints,
+    pads: Ints,
+    strides: Ints,
+) -> Value:
+    """A convolution of differences from zero points, in int32; the border stands for 0.
+
+    zw  one number, or one for each output channel
+    """
+    if x.rank not in (3, 4, 5):
+        g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
+    if w.rank != x.rank or (kernel_shape and static(w.shape) and kernel_shape != w.shape[2:]):
+        g.malformed(f"weights of {w.shape}, an image of {x.shape}, kernel_shape={kernel_shape}")
+    win = window(
+        g, x, w.shape[2:], auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
+    )
+    if any(p < 0 for p in win.pads):
+        g.unsupported(f"pads={win.pads}", "padding from 0 on")
+    zx = g.constant(0, x.dtype) if zx is None else one(g, zx, "the image's zero point")
+    zw = g.constant(0, w.dtype) if zw is None else zw
+    zw = moves.reshape(
+        g, zw, (w.shape[0], *(1,) * (x.rank - 2)) if zw.shape not in ((), (1,)) else ()
+    )
+    a = {"strides": win.strides, "pads": win.pads, "dilations": win.dilations}
+    return _composed(g, conv_sums, x, w, zx, zw, group, a)

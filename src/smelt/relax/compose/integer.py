@@ -1,0 +1,168 @@
+"""Products and convolutions of integers that stand for their distance from a zero point.
+
+A product of differences is four sums,
+
+    sum (a - za) (w - zw)  =  sum a w  -  zw sum a  -  za sum w  +  n za zw,
+
+of which those with a zero point that is 0 vanish; the third is a constant where the weight is.
+All are formed in int32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from smelt.relax.nodes import RelaxExpr, call, constant
+from smelt.relax.transform.expand_ops import folded
+
+from .common import (
+    array_of,
+    cast_to,
+    extents,
+    normal_axis,
+    rank_of,
+    reshaped,
+    scalar,
+    shape_of,
+)
+
+__all__ = ["centred", "computed", "conv_sums", "is_zero", "known", "product_sums", "window_sums"]
+
+
+def computed(x: RelaxExpr) -> RelaxExpr:
+    """A value, as a constant where it follows from constants alone."""
+    with np.errstate(all="ignore"):  # a table has entries that are no numbers: log(-1)
+        made = folded(x)
+    assert made is not None
+    return made
+
+
+def known(x: RelaxExpr) -> np.ndarray[Any, Any] | None:
+    """The array of an operand that follows from constants alone."""
+    return array_of(folded(x))
+
+
+def is_zero(zero_point: RelaxExpr) -> bool:
+    """Whether a zero point is known to be 0."""
+    data = known(zero_point)
+    return data is not None and not np.any(data)
+
+
+def centred(x: RelaxExpr, zero_point: RelaxExpr, dtype: str = "int32") -> RelaxExpr:
+    """x without its zero point, which broadcasts against it."""
+    wide = cast_to(x, dtype)
+    return wide if is_zero(zero_point) else call("subtract", wide, cast_to(zero_point, dtype))
+
+
+# --------------------------------------------------------------------------------- convolution
+
+
+def _convolution(x: RelaxExpr, w: RelaxExpr, groups: int, a: dict[str, Any]) -> RelaxExpr:
+    return call(f"conv{rank_of(x) - 2}d", x, w, groups=groups, out_dtype="int32", **a)
+
+
+def window_sums(x: RelaxExpr, kernel: tuple[int, ...], groups: int, a: dict[str, Any]) -> RelaxExpr:
+    """The sum of all elements that each window of each group of channels covers, in int32.
+
+    a       strides, pads and dilations of the window
+    Shapes  x [n, c, ...]; result [n, groups, ...]
+    """
+    wide = cast_to(x, "int32")
+    n, c, *image = shape_of(x)
+    if extents(x)[1] != groups:
+        wide = call("sum", reshaped(wide, (n, groups, c // groups, *image)), axes=(2,),
+                    keepdims=False)  # fmt: skip
+    ones = constant(np.ones((groups, 1, *kernel), "int32"))
+    return _convolution(wide, ones, groups, a)
+
+
+def _to_channels(sums: RelaxExpr, groups: int, channels: int) -> RelaxExpr:
+    """Sums of the groups, repeated for each output channel of a group."""
+    if groups in (1, channels):
+        return sums
+    n, g, *image = shape_of(sums)
+    each = channels // groups
+    wide = call("broadcast_to", reshaped(sums, (n, g, 1, *image)), shape=(n, g, each, *image))
+    return reshaped(wide, (n, channels, *image))
+
+
+def conv_sums(
+    x: RelaxExpr, w: RelaxExpr, za: RelaxExpr, zw: RelaxExpr, groups: int, a: dict[str, Any]
+) -> RelaxExpr:
+    """A convolution of differences; the border stands for 0.
+
+    a       strides, pads and dilations of the window
+    Shapes  x [n, c, ...]; w [o, c / groups, ...]; za a scalar; zw a scalar or [o, 1, ...], as it
+            broadcasts against the result
+    """
+    offset, size = known(za), extents(w)
+    if offset is None or known(zw) is None or None in size:
+        wide = centred(w, reshaped(zw, (shape_of(zw)[0],) + (1,) * (rank_of(w) - 1))
+                       if rank_of(zw) else zw)  # fmt: skip
+        return _convolution(centred(x, za), wide, groups, a)
+    number, spatial = int(offset.reshape(-1)[0]), rank_of(x) - 2
+    if number and any(a["pads"]):
+        pads = a["pads"]
+        x = call("pad", x, pads=(0, 0, *pads[:spatial], 0, 0, *pads[spatial:]), value=number)
+        a = {**a, "pads": (0,) * (2 * spatial)}
+    y = _convolution(x, w, groups, a)
+    outputs, depth, *kernel = (e or 0 for e in size)
+    if not is_zero(zw):
+        sums = _to_channels(window_sums(x, tuple(kernel), groups, a), groups, outputs)
+        y = call("subtract", y, call("multiply", sums, cast_to(zw, "int32")))
+    if number:
+        axes = tuple(range(1, rank_of(w)))
+        sums = call("sum", cast_to(w, "int32"), axes=axes, keepdims=False)
+        fixed: RelaxExpr = reshaped(sums, (outputs, *(1,) * spatial))
+        if not is_zero(zw):
+            count = scalar(depth * int(np.prod(kernel)), "int32")
+            fixed = call("subtract", fixed, call("multiply", cast_to(zw, "int32"), count))
+        y = call("subtract", y, computed(call("multiply", fixed, scalar(number, "int32"))))
+    return y
+
+
+# ------------------------------------------------------------------------------------ matrices
+
+
+def product_sums(
+    a: RelaxExpr,
+    b: RelaxExpr,
+    za: RelaxExpr,
+    zb: RelaxExpr,
+    turn_a: bool = False,
+    turn_b: bool = False,
+) -> RelaxExpr:
+    """A product of matrices of differences.
+
+    turn_a, turn_b  whether an operand is transposed first
+    Shapes          za a scalar; zb a scalar, or a vector of the result's columns
+    """
+
+    def times(x: RelaxExpr, y: RelaxExpr) -> RelaxExpr:
+        return call("matmul", x, y, transpose_a=turn_a, transpose_b=turn_b, out_dtype="int32")
+
+    axis_a, axis_b = -2 if turn_a else -1, -1 if turn_b else -2
+    depth = extents(a)[axis_a]
+    if depth is None:
+        rows = reshaped(zb, (shape_of(zb)[0], 1)) if rank_of(zb) and turn_b else zb
+        return times(centred(a, za), centred(b, rows))
+    y = times(a, b)
+    if not is_zero(zb):
+        sums = _sums(a, axis_a)
+        column = call("expand_dims", sums, axes=(-1,))
+        y = call("subtract", y, call("multiply", column, cast_to(zb, "int32")))
+    if not is_zero(za):
+        row = _sums(b, axis_b)
+        row = call("expand_dims", row, axes=(-2,)) if rank_of(b) > 2 else row
+        if not is_zero(zb):
+            count = scalar(depth, "int32")
+            row = call("subtract", row, call("multiply", cast_to(zb, "int32"), count))
+        y = call("subtract", y, computed(call("multiply", row, cast_to(za, "int32"))))
+    return y
+
+
+def _sums(x: RelaxExpr, axis: int) -> RelaxExpr:
+    at = normal_axis(axis, rank_of(x))
+    return call("sum", cast_to(x, "int32"), axes=(at,), keepdims=False)
