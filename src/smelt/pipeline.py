@@ -31,7 +31,7 @@ from smelt.model import Model, ModelInput
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.printer import script as graph_script
-from smelt.relax.transform import recognize_attention, simplify_graph
+from smelt.relax.transform import recognize_attention, simplify_graph, split_transposed
 from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.name_sizes import name_sizes
@@ -73,6 +73,7 @@ GRAPH: tuple[tuple[int, GraphPass], ...] = (
     (0, expand_ops),  # the operators of a face become the core's
     (0, unify_sizes),  # sizes that have to be equal become one, others' equations are checked
     (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
+    (2, split_transposed),  # transposed convolutions: plain ones, interleaved
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator
     (0, fuse_ops),  # an anchor and the elementwise work after it become one kernel (level 0: alone)
 )
@@ -172,7 +173,9 @@ def _compile_onnx(
         if isinstance(main, Function) and not main.attrs.get("output_groups"):
             return whole(found)
     inputs = [
-        ModelInput(i.name, i.kind, i.dtype) for i in loaded.graph.inputs if i.name not in values
+        ModelInput(i.name, i.kind, i.dtype, (shapes or {}).get(i.name, i.shape))
+        for i in loaded.graph.inputs
+        if i.name not in values
     ]
     return Model(loaded.name, inputs, loaded.graph.outputs, again, compiled, found)
 

@@ -79,7 +79,8 @@ def test_gathers_and_scatters(index: str) -> None:
 @pytest.mark.parametrize(
     "index",
     [
-        "n + i // 4 * 4 + 3", "n + i // 8 * 4", "n - i // 2 + 9", "i % 4 - (0 - n) + 2", "i // 16 + n",
+        "n + i // 4 * 4 + 3", "n + i // 8 * 4", "n - i // 2 + 9", "i // 16 + n",
+        "i % 4 - (0 - n) + 2",
         "n * 2 + i // 3", "i // 4 * 9 + n", "(i + n) // 4 * 4", "3 - i + n * 9", "i * 2 + n",
     ],
 )  # fmt: skip
