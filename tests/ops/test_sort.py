@@ -183,7 +183,7 @@ def test_the_best_of_many() -> None:
 
 
 def test_the_best_whatever_their_order() -> None:
-    """Equal elements and NaN keep theirs; lists that are filled, sorted ones, those turned round."""
+    """Equal elements and NaN keep theirs; rows that rise, fall, repeat."""
     up = np.arange(300, dtype=np.float32)
     rows = np.stack([up, -up, up % 7, np.where(up % 5 == 0, np.nan, up), np.full(300, np.nan)])
     for k in (1, 2, 100, 128, 129, 300):
