@@ -20,7 +20,7 @@ from .models import model, node
 @smelt.op
 def soft_threshold(x: te.Tensor, *, limit: float = 0.5) -> te.Tensor:
     """x without what is within the limit."""
-    return te.compute(
+    made: te.Tensor = te.compute(
         x.shape,
         lambda *i: te.maximum(x[i] - limit, 0.0) - te.maximum(-x[i] - limit, 0.0),
         name="soft_threshold",
