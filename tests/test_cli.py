@@ -1,4 +1,4 @@
-"""The command line: what it reads, what it prints, how it ends. Models are not compiled here."""
+"""The command line: what it reads, what it prints, how it ends. Hardly any model is compiled here."""
 
 import json
 import sys
@@ -257,3 +257,41 @@ def test_the_resnet_keeps_the_scale_of_its_activations() -> None:
     (y,) = Peer(model.SerializeToString(), 1)({"input": x})
     assert y.shape == (3, 50)
     assert 0.1 < y.std() < 10
+
+
+def places() -> onnx.ModelProto:
+    return onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 20]>
+        agraph (float[n, 3] x, int64[1] axes) => (int64[2, m] places, float[k] sums)
+        { places = NonZero (x)  sums = ReduceSum <keepdims = 0> (x, axes) }""")
+
+
+def test_a_model_that_decides_while_it_runs(
+    cli: Smelt, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, inputs, results = (str(tmp_path / n) for n in ("m.onnx", "i.npz", "o.npz"))
+    onnx.save(places(), path)
+    np.savez(inputs, x=np.array([[0, 2, 0], [1, 0, 0]], "float32"), axes=np.array([1]))
+    assert cli("run", path, "--input", inputs, "--output", results) == 0
+    with np.load(results) as found:
+        assert found["places"].tolist() == [[0, 1], [1, 0]]
+        assert found["sums"].tolist() == [2, 1]
+    assert cli("check", path, "--operators") == 0
+    assert "NonZero-13" in capsys.readouterr().out
+    assert cli("profile", path, "--input", inputs) == 2
+    assert "this command takes" in capsys.readouterr().err
+
+
+def test_check_lists_what_does_not_work(
+    cli: Smelt, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = places()
+    model.graph.node[0].op_type = "Wander"
+    path = str(tmp_path / "m.onnx")
+    onnx.save(model, path)
+    assert cli("check", path) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Wander (not in ai.onnx 20) (places): no such operator here" in said
+    assert cli("check", path, "--json") == 1
+    made = json.loads(capsys.readouterr().out)
+    assert not made["works"]
+    assert [o["state"] for o in made["operators"]] == ["needs values", "not supported"]

@@ -13,6 +13,7 @@ from smelt.cli.console import UsageError, progress
 from smelt.cli.results import Array
 from smelt.ir.dtype import to_numpy
 from smelt.ir.sizes import Size
+from smelt.model import Model
 from smelt.runtime import Executable, TensorInfo
 from smelt.runtime.errors import LoadError
 from smelt.runtime.expression import evaluate
@@ -112,7 +113,20 @@ def read_shapes(texts: Sequence[str]) -> Shapes:
 def load(
     model: str, target: str | None, sizes: Sizes | None = None, threads: int | None = None
 ) -> Executable:
-    """A compiled model: a library is loaded, anything else is compiled."""
+    """A compiled model of one form: a library is loaded, anything else is compiled."""
+    made = load_any(model, target, sizes, threads)
+    if isinstance(made, Model):
+        raise UsageError(
+            f"{model} decides while it runs, or its form depends on its inputs: this command takes "
+            "models that are one executable; run, check and bench take it"
+        )
+    return made
+
+
+def load_any(
+    model: str, target: str | None, sizes: Sizes | None = None, threads: int | None = None
+) -> Executable | Model:
+    """A compiled model, or one that decides while it runs."""
     sizes = sizes or Sizes()
     if model.endswith(".so"):
         if target is not None or sizes.given or threads is not None:
@@ -126,15 +140,31 @@ def load(
         return loaded
     options = smelt.Options() if threads is None else smelt.Options(threads=threads)
     with progress() as report:
-        made = smelt.compile(
+        made: Executable | Model = smelt.compile(
             model, target, shapes=sizes.shapes() or None, options=options, progress=report
         )
-    if not isinstance(made, Executable):
-        raise UsageError(
-            f"{model} decides while it runs, or its form depends on its inputs; the command line "
-            "runs models of one form so far: use smelt.compile in Python"
-        )
     return made
+
+
+def input_infos(model: str, exe: Executable | Model) -> Sequence[TensorInfo]:
+    """The inputs, which have to be tensors of a known rank."""
+    if not isinstance(exe, Model):
+        return exe.inputs
+    made = []
+    for i in exe.inputs:
+        if i.kind != "tensor" or i.dtype == "string" or i.shape is None:
+            raise UsageError(
+                f"{model}: the input {i.name!r} is a {i.kind} of {i.dtype or 'unknown type'}; the "
+                "command line gives tensors of numbers only: use smelt.compile in Python"
+            )
+        shape = tuple([f"{i.name}_{n}" if e is None else e for n, e in enumerate(i.shape)])
+        made.append(TensorInfo(i.name, i.dtype, shape))
+    return made
+
+
+def output_names(exe: Executable | Model) -> list[str]:
+    """The names of the results."""
+    return list(exe.outputs) if isinstance(exe, Model) else [o.name for o in exe.outputs]
 
 
 def random_inputs(
@@ -205,14 +235,14 @@ def check_output_name(path: str, *, outputs: int = 1) -> None:
         raise UsageError(f"--output {path}: the model has {outputs} outputs, which need a .npz")
 
 
-def write_outputs(path: str, tensors: Sequence[TensorInfo], values: Sequence[Array]) -> None:
+def write_outputs(path: str, names: Sequence[str], values: Sequence[Array]) -> None:
     """Write one output as .npy, several as .npz; nothing is left half written."""
     check_output_name(path, outputs=len(values))
     partial = f"{path}.{os.getpid()}.partial"
     try:
         with open(partial, "wb") as file:
             if path.endswith(".npz"):
-                named = {t.name: value for t, value in zip(tensors, values, strict=True)}
+                named = dict(zip(names, values, strict=True))
                 np.savez(file, allow_pickle=False, **named)
             else:
                 np.save(file, values[0])

@@ -3,6 +3,7 @@
 import dataclasses
 import json as _json
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,10 @@ from smelt.cli.console import UsageError, megabytes, out, say, say_json
 from smelt.cli.inputs import (
     Sizes,
     check_output_name,
+    input_infos,
     load,
+    load_any,
+    output_names,
     read_inputs,
     read_numbers,
     write_outputs,
@@ -25,7 +29,8 @@ from smelt.cli.results import Array, arrays, largest_error, memory_bytes
 from smelt.cli.timing import cores, interleave, summary
 from smelt.frontend.onnx import Survey, survey
 from smelt.ir.sizes import plain_shapes
-from smelt.runtime import Executable
+from smelt.model import Model as Loaded
+from smelt.runtime import Executable, TensorInfo
 
 
 class Stage(StrEnum):
@@ -125,13 +130,14 @@ def run(
     """Run a model once."""
     if output is not None:
         check_output_name(output)
-    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
-    values = arrays(exe(*read_inputs(input_file, exe.inputs, _sizes(exe, at))))
+    exe = load_any(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    infos, names = input_infos(model, exe), output_names(exe)
+    values = arrays(exe(*read_inputs(input_file, infos, _sizes(exe, infos, at))))
     if output is not None:
-        write_outputs(output, exe.outputs, values)
+        write_outputs(output, names, values)
     rows = [
-        (tensor.name, str(value.dtype), list(value.shape), *_extremes(value))
-        for tensor, value in zip(exe.outputs, values, strict=True)
+        (name, str(value.dtype), list(value.shape), *_extremes(value))
+        for name, value in zip(names, values, strict=True)
     ]
     columns = ("name", "dtype", "shape", "min", "mean", "max")
     if json:
@@ -173,10 +179,11 @@ def check(
         if json:
             say_json(_survey_json(found))
         raise typer.Exit(0 if found.works else 1)
-    exe = load(model, target, sizes, threads)
+    exe = load_any(model, target, sizes, threads)
     peer = Peer(model, threads or cores())
-    inputs = read_inputs(input_file, exe.inputs, _sizes(exe, at))
-    error = largest_error(arrays(exe(*inputs)), peer(_feeds(exe, inputs)))
+    infos = input_infos(model, exe)
+    inputs = read_inputs(input_file, infos, _sizes(exe, infos, at))
+    error = largest_error(arrays(exe(*inputs)), peer(_feeds(infos, inputs)))
     passed = error <= tolerance
     if json:
         say_json({"model": model, "error": error, "tolerance": tolerance, "passed": passed})
@@ -230,11 +237,12 @@ def bench(
         raise UsageError(f"--against {against}: only onnxruntime can be timed beside smelt")
     if against:
         _needs_source(model)
-    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
-    inputs = read_inputs(input_file, exe.inputs, _sizes(exe, at))
+    exe = load_any(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    infos = input_infos(model, exe)
+    inputs = read_inputs(input_file, infos, _sizes(exe, infos, at))
     calls = {"smelt": lambda: exe(*inputs)}
     if against:
-        peer, feeds = Peer(model, threads or cores()), _feeds(exe, inputs)
+        peer, feeds = Peer(model, threads or cores()), _feeds(infos, inputs)
         calls["onnxruntime"] = lambda: peer(feeds)
     samples = interleave(list(calls.values()), seconds)
     figures = {name: summary(taken) for name, taken in zip(calls, samples, strict=True)}
@@ -266,7 +274,7 @@ def profile(
 ) -> None:
     """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
     exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
-    report = exe.profile(*read_inputs(input_file, exe.inputs, _sizes(exe, at)))
+    report = exe.profile(*read_inputs(input_file, exe.inputs, _sizes(exe, exe.inputs, at)))
     limits = smelt.machine_limits(threads)
     if json:
         say_json(_json.loads(report.json(limits)))
@@ -297,13 +305,16 @@ def show(
         say(f"wrote {html}")
 
 
-def _sizes(exe: Executable, at: list[str] | None) -> dict[str, int]:
+def _sizes(
+    exe: Executable | Loaded, infos: Sequence[TensorInfo], at: list[str] | None
+) -> dict[str, int]:
     """The symbolic sizes of random inputs: as given, or the first that are likely."""
     likely = getattr(exe, "metadata", {}).get("variants", [{}])[0]
     given = read_numbers("--at", at or ())
+    symbols = dict.fromkeys([e for i in infos for e in i.shape if isinstance(e, str)])
     for name, values in given.items():
-        if name not in exe.signature.symbols or len(values) != 1:
-            known = ", ".join(exe.signature.symbols) or "none"
+        if name not in symbols or len(values) != 1:
+            known = ", ".join(symbols) or "none"
             raise UsageError(f"--at {name}={values[0]}: one value for one of the sizes: {known}")
     return {**likely, **{name: values[0] for name, values in given.items()}}
 
@@ -313,8 +324,8 @@ def _needs_source(model: str) -> None:
         raise UsageError(f"{model} is a compiled library: this command needs the model itself")
 
 
-def _feeds(exe: Executable, inputs: list[Array]) -> dict[str, Array]:
-    return {tensor.name: value for tensor, value in zip(exe.inputs, inputs, strict=True)}
+def _feeds(infos: Sequence[TensorInfo], inputs: list[Array]) -> dict[str, Array]:
+    return {tensor.name: value for tensor, value in zip(infos, inputs, strict=True)}
 
 
 def _extremes(value: Array) -> tuple[float, float, float]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smelt.cli.console import UsageError
 from smelt.runtime import MemoryInfo
 
 Array = npt.NDArray[Any]
@@ -14,7 +15,9 @@ Array = npt.NDArray[Any]
 def arrays(result: Any) -> list[Array]:
     """The outputs of a call as numpy arrays."""
     many = result if isinstance(result, tuple) else (result,)
-    return [np.asarray(one.numpy()) for one in many]
+    if any(isinstance(one, list | None) for one in many):
+        raise UsageError("a result is a sequence or an absent value: use smelt.compile in Python")
+    return [np.asarray(one.numpy() if hasattr(one, "numpy") else one) for one in many]
 
 
 def largest_error(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
