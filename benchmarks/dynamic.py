@@ -17,7 +17,7 @@ from benchmarks import models
 from benchmarks.processes import Foreign, give_back, worker
 from benchmarks.report import Results, table, write
 from benchmarks.zoo import NOISY
-from smelt.cli.results import arrays, largest_error
+from smelt.cli.results import Array, arrays, largest_error
 from smelt.cli.timing import interleave, summary
 
 THREADS = 2
@@ -29,6 +29,12 @@ SIZES = {
 }
 LIMITS = {True: 1.05, False: 1.25}
 """What the time at likely sizes, and at others, may be of the static build's."""
+
+
+def resized(value: Array, axis: int, size: int) -> Array:
+    """An input with another extent, its values repeated."""
+    made: Array = np.take(value, np.arange(size) % value.shape[axis], axis)
+    return made
 
 
 def time_model(path: Path, axis: int, likely: Sequence[int], others: Sequence[int]) -> Results:
@@ -50,7 +56,7 @@ def time_model(path: Path, axis: int, likely: Sequence[int], others: Sequence[in
     rows = []
     for n in sorted({*likely, *others}):
         static = smelt.compile(str(path), shapes=shapes(n), options=options)
-        inputs = [np.resize(feeds[t.name], shapes(n)[t.name]) for t in exe.inputs]
+        inputs = [resized(feeds[t.name], axis, n) for t in exe.inputs]
         error = largest_error(arrays(exe(*inputs)), arrays(static(*inputs)))
         both = exe.bind(inputs), static.bind(inputs)
         foreign = Foreign()
@@ -114,7 +120,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
         give_back(time_model(Path(sys.argv[2]), *SIZES[Path(sys.argv[2]).stem]))
     else:
-        given = [Path(a) for a in sys.argv[1:2]]
-        made = measure(*given) if given else measure(models.zoo(names=models.DYNAMIC))
+        made = measure(Path(sys.argv[1]) if sys.argv[1:] else models.zoo(names=models.DYNAMIC))
         write("dynamic", made)
         print(section(made))

@@ -41,4 +41,4 @@ def zoo(folder: Path = ROOT / "build" / "zoo", names: Sequence[str] = NAMES) -> 
 
 
 if __name__ == "__main__":
-    print(zoo(*(Path(argument) for argument in sys.argv[1:2])))
+    print(zoo(Path(sys.argv[1])) if sys.argv[1:] else zoo())

@@ -21,7 +21,7 @@ from tests.models import detector, image_nets, language_nets, signal_nets
 from tests.models.net import Feeds, floats, merged, words
 
 THREADS = 2
-SECONDS = 8.0  # for both together
+SECONDS = 5.0  # for both together
 
 IMAGE = floats("x", 1, 3, 224, 224)
 ROOMS = (image_nets, detector, signal_nets, language_nets)
@@ -38,6 +38,8 @@ FEEDS: dict[str, Callable[[], Feeds]] = {
     "audio": lambda: floats("x", 1, 1, 16000),
     "r3d": lambda: floats("x", 1, 3, 8, 112, 112),
     "whisper": lambda: floats("mel", 1, 80, 3000),
+    "lstm": lambda: words("input_ids", 10000, 1, 64),
+    "gru": lambda: words("input_ids", 10000, 1, 64),
     "t5": lambda: merged(
         words("input_ids", 32128, 1, 64), words("decoder_input_ids", 32128, 1, 32)
     ),

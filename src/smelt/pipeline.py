@@ -16,7 +16,7 @@ from smelt.ir.errors import CompileError, InternalError, SmeltError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
-from smelt.ir.sizes import Extent, plain_shapes
+from smelt.ir.sizes import Extent, Size, plain_shapes
 from smelt.ir.transform import PassContext
 from smelt.lowering.graph import plan_graph
 from smelt.lowering.kernel import KernelSpec, hardware_for, plain_program, scheduled
@@ -31,7 +31,7 @@ from smelt.model import Model, ModelInput
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.printer import script as graph_script
-from smelt.relax.transform import recognize_attention, simplify_graph
+from smelt.relax.transform import recognize_attention, simplify_graph, split_transposed
 from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.name_sizes import name_sizes
@@ -73,6 +73,7 @@ GRAPH: tuple[tuple[int, GraphPass], ...] = (
     (0, expand_ops),  # the operators of a face become the core's
     (0, unify_sizes),  # sizes that have to be equal become one, others' equations are checked
     (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
+    (2, split_transposed),  # transposed convolutions: plain ones, interleaved
     (3, recognize_attention),  # softmax(q k^T) v becomes one operator
     (0, fuse_ops),  # an anchor and the elementwise work after it become one kernel (level 0: alone)
 )
@@ -93,6 +94,7 @@ def compile(
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
     values: Mapping[str, Any] | None = None,
+    operators: Mapping[str, Any] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> Any:
@@ -104,6 +106,7 @@ def compile(
               expressions over them as text ("past + seq"), or smelt.Size: a name with a range, and
               likely values, for which specialised code is chosen at run time
     values    arrays for inputs that are known now; they are no inputs of the executable
+    operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
     options   see `Options`
     progress  called with (stage, done, total) while kernels are compiled
 
@@ -119,46 +122,74 @@ def compile(
 
     plain, sizes = plain_shapes(shapes)
 
-    def straight(imported: IRModule) -> Executable:
+    def segment(imported: IRModule) -> Executable:
+        if sizes:
+            raise CompileError(
+                f"shapes declares {', '.join(map(repr, sizes.values()))}, and the model decides "
+                "while it runs: only models that run straight through have ranges and variants; "
+                "give the sizes' names instead"
+            )
+        return whole(imported, None)
+
+    def whole(imported: IRModule, sizes: Mapping[str, Size] | None = sizes) -> Executable:
         mod = optimize(imported, options, progress)
         externals = compile_externals(mod, resolved, options)
-        declared = declare(unify_sizes(imported) if sizes else mod, sizes)
-        declared = declared.optimized(lambda m: optimize(m, options, progress))
+        declared = None
+        if sizes is not None:
+            declared = declare(unify_sizes(imported) if sizes else mod, sizes)
+            declared = declared.optimized(lambda m: optimize(m, options, progress))
         return build_model(mod, resolved, options, progress, externals, declared=declared)
 
     if isinstance(model, IRModule | RelaxExpr):
-        return straight(import_model(model, plain))
-    return _compile_onnx(load(model), plain, values or {}, straight)
+        return whole(import_model(model, plain))
+
+    def read(forms: Mapping[str, Any]) -> tuple[IRModule | None, Sequence[str]]:
+        try:
+            return from_onnx(loaded, plain, values={**known, **forms}, operators=operators), ()
+        except NeedsValues as e:
+            return None, e.inputs
+
+    loaded, known = load(model), values or {}
+    return _compile_onnx(read, lambda *made: _model(loaded, plain, known, *made), whole, segment)
+
+
+def _model(
+    loaded: Any, shapes: Mapping[str, Sequence[Any]] | None, known: Mapping[str, Any], *made: Any
+) -> Model:
+    """A Model with the inputs and outputs of a file."""
+    inputs = [
+        ModelInput(i.name, i.kind, i.dtype, (shapes or {}).get(i.name, i.shape))
+        for i in loaded.graph.inputs
+        if i.name not in known
+    ]
+    return Model(loaded.name, inputs, loaded.graph.outputs, *made)
 
 
 def _compile_onnx(
-    loaded: Any,
-    shapes: Mapping[str, Sequence[Any]] | None,
-    values: Mapping[str, Any],
+    read: Callable[[Mapping[str, Any]], tuple[IRModule | None, Sequence[str]]],
+    model: Callable[..., Model],
     straight: Callable[[IRModule], Executable],
+    segment: Callable[[IRModule], Executable],
 ) -> Executable | Model:
-    """A model that was read as one executable; a Model where that does not do."""
+    """An ONNX model as one executable; a Model where that does not do.
+
+    read      imports it, some inputs being known; or names the inputs that have to be
+    model     makes a Model of `read`, what compiles a module, and a module
+    straight  compiles a module without control flow
+    segment   compiles a part of a program for the virtual machine: its sizes may be 0
+    """
 
     def compiled(mod: IRModule) -> Executable | VMExecutable:
         if vm_construct(mod) is None:
             return straight(mod)
-        return VMExecutable(compile_vm(mod, straight), save_program, str(mod.attrs.get("name")))
+        return VMExecutable(compile_vm(mod, segment), save_program, str(mod.attrs.get("name")))
 
-    def again(forms: Mapping[str, Any]) -> tuple[IRModule | None, Sequence[str]]:
-        try:
-            return from_onnx(loaded, shapes, values={**values, **forms}), ()
-        except NeedsValues as e:
-            return None, e.inputs
-
-    found, _ = again({})
+    found, _ = read({})
     if found is not None and not found.attrs.get("typed"):
         main = found["main"]
         if isinstance(main, Function) and not main.attrs.get("output_groups"):
             return straight(found)
-    inputs = [
-        ModelInput(i.name, i.kind, i.dtype) for i in loaded.graph.inputs if i.name not in values
-    ]
-    return Model(loaded.name, inputs, loaded.graph.outputs, again, compiled, found)
+    return model(read, compiled, found)
 
 
 def lower(

@@ -75,6 +75,41 @@ def test_gathers_and_scatters(index: str) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int8", "bool"])
+@pytest.mark.parametrize(
+    "index",
+    [
+        "n + i // 4 * 4 + 3", "n + i // 8 * 4", "n - i // 2 + 9", "i // 16 + n",
+        "i % 4 - (0 - n) + 2",
+        "n * 2 + i // 3", "i // 4 * 9 + n", "(i + n) // 4 * 4", "3 - i + n * 9", "i * 2 + n",
+    ],
+)  # fmt: skip
+def test_lanes_that_stand_close_together(index: str, dtype: str) -> None:
+    agree(
+        f'def f(A: T.Buffer((40,), "{dtype}"), B: T.Buffer((16,), "{dtype}"), n: T.int64):\n'
+        f"    for i in T.vectorized(16):\n        B[i] = A[{index}]\n",
+        ints(40, dtype),
+        ints(16, dtype, 1),
+        3,
+    )
+
+
+@FEW
+@given(st.integers(0, 31))
+def test_lanes_close_together_under_guards(n: int) -> None:
+    """What a guard forbids to read may not be there."""
+    agree(
+        'def f(A: T.Buffer((n,), "float32"), B: T.Buffer((16,), "float32"), n: T.int64):\n'
+        "    for i in T.vectorized(16):\n"
+        "        B[i] = T.if_then_else(i // 4 * 4 + 2 < n, A[i // 4 * 4 + 2], 1.5)\n"
+        "    for i in T.vectorized(16):\n"
+        "        B[i] = B[i] + T.if_then_else(n > 30, A[i // 4 * 4 + 18], 1.5)\n",
+        ints(n),
+        ints(16, seed=1),
+        n,
+    )
+
+
 @FEW
 @given(st.lists(st.integers(0, 11), min_size=2, max_size=9))
 def test_shuffles(order: list[int]) -> None:

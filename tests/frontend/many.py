@@ -27,9 +27,7 @@ class Node(NamedTuple):
     attrs: dict[str, Any]
 
 
-def one(
-    op: str, *inputs: Any, known: Sequence[Any] = (), outputs: int = 1, **attrs: Any
-) -> Node:
+def one(op: str, *inputs: Any, known: Sequence[Any] = (), outputs: int = 1, **attrs: Any) -> Node:
     return Node(op, inputs, tuple(known), outputs, attrs)
 
 
@@ -59,22 +57,32 @@ def joined(nodes: Sequence[Node], opset: int) -> tuple[onnx.ModelProto, dict[str
 
 
 def check_all(
-    nodes: Sequence[Node], opset: int, tolerance: float = 2e-6, oracle: str = "onnxruntime"
+    nodes: Sequence[Node],
+    opset: int,
+    tolerance: float = 2e-6,
+    oracle: str = "onnxruntime",
+    compiled: bool = True,
 ) -> None:
-    """The results of all nodes; tolerance is relative to the largest number of a result."""
+    """The results of all nodes; tolerance is relative to the largest number of a result.
+
+    compiled  or by the interpreter only
+    """
     m, inputs = joined(nodes, opset)
     if oracle == "onnxruntime":
         want = reference(m, inputs)
     else:
-        want = ReferenceEvaluator(m).run(None, inputs)
+        want = list(ReferenceEvaluator(m).run(None, inputs))
     mod = from_onnx(m)
     verify(mod)
     f = mod["main"]
     given = [inputs[p.name] for p in f.params]
-    exe = smelt.compile(mod, options=smelt.Options(threads=1, workers=0))
-    found = exe(*given)
-    compiled = [np.asarray(x.numpy()) for x in (found if isinstance(found, tuple) else (found,))]
-    for results in (interpret(f, *given), compiled):
+    several = [interpret(f, *given)]
+    if compiled:
+        exe = smelt.compile(mod, options=smelt.Options(threads=1, workers=0))
+        found = exe(*given)
+        made = found if isinstance(found, tuple) else (found,)
+        several.append([np.asarray(x.numpy()) for x in made])
+    for results in several:
         assert len(results) == len(want)
         rest = iter(zip(results, want, strict=True))
         for n in nodes:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import smelt
+
 from .many import check_all, one
-from .models import random
+from .models import model, node, random
 
 IMAGES = {1: random(2, 3, 13), 2: random(2, 3, 9, 10), 3: random(1, 2, 6, 7, 5)}
 WINDOWS: list[dict[str, Any]] = [
@@ -36,7 +38,9 @@ def spread(attrs: dict[str, Any], rank: int) -> dict[str, Any]:
 
 
 CEILED = [
-    dict(w, ceil_mode=c) for w, c in itertools.product(WINDOWS, (0, 1)) if not (c and "auto_pad" in w)
+    dict(w, ceil_mode=c)
+    for w, c in itertools.product(WINDOWS, (0, 1))
+    if not (c and "auto_pad" in w)
 ]
 DILATED = [
     *CEILED,
@@ -82,8 +86,7 @@ def test_means_of_windows(rank: int) -> None:
 def test_norms_of_windows(rank: int) -> None:
     x = IMAGES[rank]
     nodes = [
-        one("LpPool", x, p=p, **spread(w, rank))
-        for w, p in itertools.product(WINDOWS, (1, 2, 3))
+        one("LpPool", x, p=p, **spread(w, rank)) for w, p in itertools.product(WINDOWS, (1, 2, 3))
     ]
     check_all(nodes, 11, 1e-5)
     check_all([one("LpPool", x, **spread(w, rank)) for w in DILATED], 18, 1e-5)
@@ -104,10 +107,6 @@ UNPOOLED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("attrs", UNPOOLED, ids=str)
 def test_unpooling_puts_elements_back(attrs: dict[str, Any]) -> None:
-    import smelt
-
-    from .models import model, node
-
     x = random(2, 3, 7, 8) if "pads" in attrs else random(2, 3, 6, 8)
     pooled = node("MaxPool", ["x"], ["p", "i"], **attrs)
     back = node("MaxUnpool", ["p", "i"], ["y"], **attrs)

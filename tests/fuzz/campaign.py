@@ -87,7 +87,8 @@ class Campaign:
                 case = generate(seed)
                 ops = [n.op for n in case.graph.nodes]
                 small = minimise(case, verdict, worker, self.seconds)
-                verdict = replace(worker.judge("case", small)[0])
+                again = worker.judge("case", small)[0]
+                verdict = again if again.kind == verdict.kind else verdict
             self._put(number, (verdict, ops, small))
         worker.stop()
 

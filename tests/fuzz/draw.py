@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
 from .case import Array, Graph, Node, numpy_type
 
@@ -41,13 +42,51 @@ MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 EPSILON = {t: 2.0**-m for t, m in MANTISSA.items()}
 LARGEST = {"float16": 1e3, "bfloat16": 1e3, "float32": 1e5, "float64": 1e5}
 ELEMENTS = 12_000
-EXTENTS = (1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 19, 31, 32, 33, 64)
+EXTENTS = (
+    1,
+    1,
+    1,
+    2,
+    2,
+    3,
+    3,
+    4,
+    4,
+    5,
+    5,
+    6,
+    7,
+    8,
+    9,
+    11,
+    13,
+    15,
+    16,
+    17,
+    19,
+    31,
+    32,
+    33,
+    64,
+    100,
+    129,
+)
 USUAL = (
     ("float32",) * 12 + ("float64", "float16", "int64", "int64", "int32", "int32", "bool") + INTS
 )
 
 
-class Skip(Exception):  # noqa: N818
+REFERENCE_ERRS = {
+    op: frozenset({"float64", "float16", "bfloat16"})
+    for op in (
+        "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Erf", "GlobalAveragePool",
+        "GlobalMaxPool", "GroupNormalization", "InstanceNormalization", "LRN", "MaxPool", "Resize",
+    )
+}  # fmt: skip
+"""Types that onnxruntime lacks here, and for which the onnx package's evaluator errs."""
+
+
+class Skip(Exception):
     """What was drawn is not valid here; something else is drawn."""
 
 
@@ -170,7 +209,30 @@ def types_of(op: str, opset: int, place: int) -> frozenset[str]:
     formal = schema.inputs[min(place, len(schema.inputs) - 1)]
     kinds = [t.removeprefix("tensor(").removesuffix(")") for t in formal.types if "tensor(" in t]
     names = {_NAMES.get(t, t) for t in kinds if "(" not in t}
-    return frozenset(names & {*FLOATS, *INTS, "bool"})
+    found = frozenset(names & {*FLOATS, *INTS, "bool"})
+    return found - REFERENCE_ERRS.get(op, frozenset())
+
+
+@cache
+def kernels() -> dict[str, list[tuple[int, int, dict[str, list[str]]]]]:
+    """The kernels of onnxruntime: operator -> (first opset, last opset, types by name)."""
+    found: dict[str, list[tuple[int, int, dict[str, list[str]]]]] = {}
+    for k in get_all_opkernel_def():
+        if k.domain in ("", "ai.onnx") and k.provider == "CPUExecutionProvider":
+            found.setdefault(k.op_name, []).append((*k.version_range, dict(k.type_constraints)))
+    return found
+
+
+@cache
+def native_types(op: str, opset: int, place: int) -> frozenset[str]:
+    """The types that onnxruntime has a kernel for; all of `types_of` where it has none at all."""
+    schema = schema_of(op, opset)
+    name = schema.inputs[min(place, len(schema.inputs) - 1)].type_str
+    fitting = [t for first, last, t in kernels().get(op, ()) if first <= opset <= last]
+    if not fitting or any(name not in t for t in fitting):
+        return types_of(op, opset, place)
+    names = {t.removeprefix("tensor(").removesuffix(")") for f in fitting for t in f[name]}
+    return types_of(op, opset, place) & {_NAMES.get(n, n) for n in names}
 
 
 class Draw:
@@ -180,10 +242,10 @@ class Draw:
         self, seed: int, opset: int, runs: int, outer: Draw | None = None, size: int = ELEMENTS
     ) -> None:
         """A new graph; with `outer`, a graph inside another one, which sees its values."""
-        self.rng = outer.rng if outer else random.Random(seed)
-        self.numbers = outer.numbers if outer else np.random.default_rng(seed)
+        self.rng: random.Random = outer.rng if outer else random.Random(seed)
+        self.numbers: np.random.Generator = outer.numbers if outer else np.random.default_rng(seed)
         self.opset, self.runs, self.outer, self.size = opset, runs, outer, size
-        self.counter = outer.counter if outer else itertools.count()
+        self.counter: Iterator[int] = outer.counter if outer else itertools.count()
         self.symbols: dict[Size, str] = outer.symbols if outer else {}
         self.all: dict[str, Value] = outer.all if outer else {}
         self.values: list[Value] = list(outer.values) if outer else []
@@ -202,7 +264,7 @@ class Draw:
     def one(self, *of: Any) -> Any:
         return self.rng.choice(of)
 
-    def int(self, low: int, high: int) -> int:
+    def between(self, low: int, high: int) -> int:
         return self.rng.randint(low, high)
 
     def const(self, n: int) -> Size:
@@ -289,9 +351,10 @@ class Draw:
         if dtype == "bool":
             return 0.0, 1.0, 1.0
         if dtype in INTS:
-            low = 0 if dtype.startswith("u") else -12
-            low, high = low if lo is None else math.ceil(lo), 12 if hi is None else math.floor(hi)
-            return float(low), float(max(high, low)), 1.0
+            least = 0 if dtype.startswith("u") else -12
+            first = least if lo is None else math.ceil(lo)
+            last = 12 if hi is None else math.floor(hi)
+            return float(first), float(max(last, first)), 1.0
         low, high = -2.0 if lo is None else lo, 2.0 if hi is None else hi
         grid = self.chance(0.3) if grid is None else grid
         step = 0.25 if grid and high - low >= 1 and low % 0.25 == 0 else 0.0
@@ -301,7 +364,7 @@ class Draw:
         """Random elements of a leaf in one of the runs."""
         shape = [s[run] for s in value.shape]
         if value.step:
-            n = int(round((value.hi - value.lo) / value.step))
+            n = round((value.hi - value.lo) / value.step)
             drawn = value.lo + value.step * self.numbers.integers(0, n + 1, shape)
         else:
             drawn = self.numbers.uniform(value.lo, value.hi, shape)
@@ -316,15 +379,20 @@ class Draw:
 
     def pick(
         self,
-        dtypes: Sequence[str] | frozenset[str] | str,
+        dtypes: Collection[str],
         where: Callable[[Value], bool] = lambda v: True,
         shape: Callable[[], Sequence[Size]] | None = None,
         lo: float | None = None,
         hi: float | None = None,
+        empty: bool = False,
     ) -> Value:
-        """A value that fulfils a condition: one that is there, or a new leaf (of `shape()`)."""
+        """A value that fulfils a condition: one that is there, or a new leaf (of `shape()`).
+
+        empty  whether it may have no elements
+        """
         kinds = (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
-        fitting = [v for v in self.values if v.dtype in kinds and where(v) and count(v.shape)]
+        fitting = [v for v in self.values if v.dtype in kinds and where(v)]
+        fitting = [v for v in fitting if empty or all(e for s in v.shape for e in s)]
         if fitting and self.chance(0.88):
             found = fitting[-1] if self.chance(0.5) else self.rng.choice(fitting)
         else:
@@ -353,7 +421,12 @@ class Draw:
         return self.emit("Clip", [x], {"min": float(low), "max": float(high)}, [out])[0]
 
     def types(self, op: str, place: int = 0) -> frozenset[str]:
-        return types_of(op, self.opset, place)
+        """The element types to draw an operand of: mostly those that onnxruntime can run."""
+        wide = self.chance(0.03)
+        found = types_of(op, self.opset, place) if wide else native_types(op, self.opset, place)
+        if not found:
+            raise Skip
+        return found
 
     def emit(
         self, op: str, inputs: Sequence[Value | None], attrs: dict[str, Any], outs: Sequence[Out]
@@ -377,6 +450,11 @@ class Draw:
         self.graph.nodes.append(Node(op, names, [v.name for v in values], attrs))
         self.used |= set(names)
         return values
+
+    def raw(self, op: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]) -> None:
+        """Add a node between values by name, those of other types than tensors too."""
+        schema_of(op, self.opset)
+        self.graph.nodes.append(Node(op, inputs, outputs, attrs))
 
     def checked(self, o: Out) -> Value:
         """The value that a result becomes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx
 import pytest
 
@@ -45,6 +46,8 @@ MODELS: dict[str, tuple[Build, Callable[[int], Feeds]]] = {
     "audio": (signal_nets.audio, lambda n: floats("x", n, 1, 1000)),
     "r3d": (signal_nets.r3d, lambda n: floats("x", n, 3, 4, 20, 20)),
     "whisper": (signal_nets.whisper, lambda n: floats("mel", n, 10, 24)),
+    "lstm": (language_nets.lstm, ids),
+    "gru": (language_nets.gru, ids),
     "t5": (language_nets.t5, pairs),
     "clip": (language_nets.clip, captions),
 }
@@ -68,8 +71,23 @@ def test_a_symbolic_batch_is_compiled_once(name: str, cache: str) -> None:
         check(exe, model, feeds(n))
 
 
+@pytest.mark.parametrize("least", [0.3, 0.9])
+def test_a_detector_gives_the_boxes_that_are_left(least: float, cache: str) -> None:
+    """As many as the run finds, at the higher bound none."""
+    model = detector.yolo("n", suppresses=True, least=least)
+    exe = compiled(model, cache)
+    for n in (1, 3):
+        feeds = image(64, "images")(n)
+        (kept, boxes), theirs = run(exe, feeds), reference(model, feeds)
+        assert np.array_equal(kept, theirs[0])
+        assert (len(kept) > 9) == (least < 0.5)
+        np.testing.assert_allclose(boxes, theirs[1], rtol=1e-4, atol=1e-3)
+
+
 SEQUENCES: dict[str, tuple[onnx.ModelProto, Callable[[int, int], Feeds]]] = {
     "wavenet": (signal_nets.wavenet("n", "samples"), lambda n, t: floats("x", n, 1, t)),
+    "lstm": (language_nets.lstm("n", "tokens"), ids),
+    "gru": (language_nets.gru("n", "tokens"), ids),
     "t5": (language_nets.t5("n", "tokens", "target"), lambda n, t: pairs(n, t, 1 + t // 2)),
 }
 

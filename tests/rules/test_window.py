@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from smelt import te
+from smelt.rules.cpu import schedule
 from smelt.rules.cpu.window import window_tile
 from smelt.target import Hardware
 from smelt.te import Tensor
+from smelt.tir.printer import script
 from smelt.topi.registry import get_op
 
 from .build import NARROW, NHWC, ONE, TWO, Array, Order, close, data, laid_out, made, run
@@ -72,17 +74,26 @@ def test_weights_given_at_run_time(hardware: Hardware) -> None:
     close(run(func, p, q, hardware=hardware)[0], depthwise(p, q, 1, 1))
 
 
-def test_groups_of_channels() -> None:
-    x, w = te.placeholder((1, 8, 9, 9), name="x"), te.placeholder((12, 2, 3, 3), name="w")
-    y = get_op("conv2d")(x, w, strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=4)
-    p, q = data(1, 8, 9, 9), data(12, 2, 3, 3)
-    expected = np.zeros((1, 12, 9, 9), "float32")
-    for o in range(12):
-        for i in range(2):
-            g = o // 3 * 2 + i
-            expected[:, o : o + 1] += depthwise(p[:, g : g + 1], q[o : o + 1, i : i + 1], 1, 1)
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("groups", "inputs", "outputs"),
+    [(4, 2, 3), (8, 4, 4), (6, 8, 8), (5, 4, 8), (8, 1, 2), (4, 16, 16), (3, 4, 24), (4, 3, 6)],
+)
+def test_groups_of_channels(groups: int, inputs: int, outputs: int, stride: int) -> None:
+    c, o = groups * inputs, groups * outputs
+    x, w = te.placeholder((1, c, 9, 9), name="x"), te.placeholder((o, inputs, 3, 3), name="w")
+    y = get_op("conv2d")(x, w, strides=(stride,) * 2, pads=(1,) * 4, groups=groups)
+    p, q = data(1, c, 9, 9), data(o, inputs, 3, 3)
+    parts = []
+    for g in range(groups):
+        own = p[:, g * inputs : (g + 1) * inputs]
+        for f in q[g * outputs : (g + 1) * outputs]:
+            parts.append(depthwise(own, f[:, None], stride, 1).sum(1))
+    expected = np.stack(parts, 1)
     for order in (NCHW, NHWC):
-        close(run(laid_out(made(x, w, y), {"x": order, "conv": order}), p, q)[0], expected)
+        func = laid_out(made(x, w, y), {"x": order, "conv": order}, order)
+        for hardware in (ONE, TWO):
+            close(run(func, p, q, hardware=hardware)[0], expected)
 
 
 def pooled(x: Array, k: int, stride: int, pad: int, largest: bool, everything: bool) -> Array:
@@ -117,6 +128,20 @@ def test_pooling(kind: str, c: int, h: int, k: int, stride: int, pad: int, order
     a = data(1, c, h, h)
     expected = pooled(a, k, stride, pad, kind == "max", bool(extra))
     close(run(func, a)[0], expected)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_symbolic_batch_is_pooled_in_registers(n: int) -> None:
+    """The parallel loop has tasks enough for one image, and more with more of them."""
+    size = te.size_var("n")
+    x = te.placeholder((size, 64, 56, 56), name="x")
+    y = get_op("max_pool")(x, kernel=(3, 3), strides=(2, 2), pads=(1,) * 4)
+    func = laid_out(made(x, y), {"x": NHWC, y.name: NHWC}, NHWC)
+    text = script(schedule(func, TWO).func)
+    assert "T.parallel(n * 8)" in text
+    assert 'scope="local"' in text
+    a = data(n, 64, 56, 56)
+    close(run(func, a, sizes={"n": n})[0], pooled(a, 3, 2, 1, True, False))
 
 
 def test_integer_and_double_pooling() -> None:

@@ -1,8 +1,10 @@
 """Reads what the command line is given: shapes, models, input files."""
 
 import os
+import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,36 +12,113 @@ import smelt
 from smelt.cli.console import UsageError, progress
 from smelt.cli.results import Array
 from smelt.ir.dtype import to_numpy
+from smelt.ir.sizes import Size
 from smelt.runtime import Executable, TensorInfo
+from smelt.runtime.errors import LoadError
+from smelt.runtime.expression import evaluate
 
-Shapes = dict[str, tuple[int, ...]]
+Shapes = dict[str, tuple[int | str | Size, ...]]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the command line says of sizes.
+
+    shape   NAME=SIZE,SIZE,…: numbers, names of symbolic sizes, expressions over them
+    range   NAME=FROM..TO: the values that a symbolic size may have
+    likely  NAME=VALUE,VALUE,…: values that get code of their own
+    """
+
+    shape: Sequence[str] = ()
+    range: Sequence[str] = ()
+    likely: Sequence[str] = ()
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is said."""
+        return bool(self.shape or self.range or self.likely)
+
+    def shapes(self) -> Shapes:
+        """The shapes for `smelt.compile`."""
+        shapes = read_shapes(self.shape)
+        sizes = self._declared()
+        used = {e for shape in shapes.values() for e in shape}
+        for name in sizes:
+            if name not in used:
+                raise UsageError(
+                    f"--range and --likely name the size {name!r}, which is no extent in --shape; "
+                    f"an example: --shape input={name},3,224,224"
+                )
+        return {
+            k: tuple([sizes.get(e, e) if isinstance(e, str) else e for e in shape])
+            for k, shape in shapes.items()
+        }
+
+    def _declared(self) -> dict[str, Size]:
+        ranges = dict(_range(text) for text in self.range)
+        likely = read_numbers("--likely", self.likely)
+        sizes = {}
+        for name in {**ranges, **likely}:
+            low, high = ranges.get(name, (1, None))
+            sizes[name] = Size(name, low, high, likely.get(name, ()))
+        return sizes
+
+
+_EXTENT = re.compile(r"\d+|(\d+ *\*)?[ (]*[A-Za-z_][\w +*/%()-]*", re.ASCII)
+"""A number, or what may be an expression over names."""
+
+
+def _range(text: str) -> tuple[str, tuple[int, int | None]]:
+    """`"n=1..16"` as ("n", (1, 16)); an end may be left out."""
+    found = re.fullmatch(r"(\w+)=(\d*)\.\.(\d*)", text.replace(" ", ""))
+    if found is None:
+        raise UsageError(f"--range {text!r} is not of the form NAME=FROM..TO, such as n=1..16")
+    name, low, high = found.groups()
+    return name, (int(low or 1), int(high) if high else None)
+
+
+def read_numbers(option: str, texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """`["n=1,8"]` as `{"n": (1, 8)}`."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, equals, values = text.rpartition("=")
+        parts = [part.strip() for part in values.split(",")]
+        if not equals or not name or not all(part.isdecimal() for part in parts):
+            raise UsageError(
+                f"{option} {text!r} is not of the form NAME=NUMBER,NUMBER,…; "
+                f"an example: {option} n=8"
+            )
+        found[name.strip()] = tuple(int(part) for part in parts)
+    return found
 
 
 def read_shapes(texts: Sequence[str]) -> Shapes:
-    """`["x=1,3,224,224"]` as `{"x": (1, 3, 224, 224)}`."""
+    """`["x=n,3,224,224"]` as `{"x": ("n", 3, 224, 224)}`."""
     shapes: Shapes = {}
     for text in texts:
         name, equals, sizes = text.rpartition("=")
         parts = [part.strip() for part in sizes.split(",")] if sizes.strip() else []
-        if not equals or not name or not all(part.isdecimal() for part in parts):
+        if not equals or not name or not all(_EXTENT.fullmatch(part) for part in parts):
             raise UsageError(
                 f"--shape {text!r} is not of the form NAME=SIZE,SIZE,…; "
                 "an example: --shape input=1,3,224,224"
             )
         if name in shapes:
             raise UsageError(f"--shape gives input {name!r} twice")
-        shapes[name] = tuple(int(part) for part in parts)
+        shapes[name] = tuple(int(part) if part.isdecimal() else part for part in parts)
     return shapes
 
 
 def load(
-    model: str, target: str | None, shapes: Sequence[str] = (), threads: int | None = None
+    model: str, target: str | None, sizes: Sizes | None = None, threads: int | None = None
 ) -> Executable:
     """A compiled model: a library is loaded, anything else is compiled."""
+    sizes = sizes or Sizes()
     if model.endswith(".so"):
-        if target is not None or shapes or threads is not None:
+        if target is not None or sizes.given or threads is not None:
             raise UsageError(
-                f"{model} is compiled already: --target, --shape and --threads cannot change it"
+                f"{model} is compiled already: --target, --shape, --range, --likely and --threads "
+                "cannot change it"
             )
         loaded = smelt.runtime.load_module(model)
         if not isinstance(loaded, Executable):
@@ -48,7 +127,7 @@ def load(
     options = smelt.Options() if threads is None else smelt.Options(threads=threads)
     with progress() as report:
         made = smelt.compile(
-            model, target, shapes=read_shapes(shapes) or None, options=options, progress=report
+            model, target, shapes=sizes.shapes() or None, options=options, progress=report
         )
     if not isinstance(made, Executable):
         raise UsageError(
@@ -58,18 +137,25 @@ def load(
     return made
 
 
-def random_inputs(tensors: Sequence[TensorInfo], seed: int = 0) -> list[Array]:
-    """Reproducible inputs: normal floats; 0 or 1 as integers, which masks and tables allow."""
+def random_inputs(
+    tensors: Sequence[TensorInfo], sizes: Mapping[str, int] | None = None, seed: int = 0
+) -> list[Array]:
+    """Reproducible inputs: normal floats; 0 or 1 as integers, which masks and tables allow.
+
+    sizes  values of symbolic sizes
+    """
     random = np.random.default_rng(seed)
     made = []
     for tensor in tensors:
-        shape = [size for size in tensor.shape if isinstance(size, int)]
-        if len(shape) != len(tensor.shape):
-            sizes = ", ".join(str(size) for size in tensor.shape)
+        try:
+            shape = [evaluate(size, sizes or {}) for size in tensor.shape]
+        except LoadError:
+            open_ = ", ".join(str(size) for size in tensor.shape)
             raise UsageError(
-                f"input {tensor.name!r} has the shape ({sizes}), which leaves sizes open: "
-                f"give them with --shape {tensor.name}=… or give the input with --input"
-            )
+                f"input {tensor.name!r} has the shape ({open_}), which leaves sizes open: "
+                f"give them with --shape {tensor.name}=…, for this run with --at NAME=NUMBER, "
+                "or give the input with --input"
+            ) from None
         dtype = to_numpy(tensor.dtype)
         if dtype.kind in "iub":
             made.append(random.integers(0, 2, shape).astype(dtype))
@@ -78,10 +164,15 @@ def random_inputs(tensors: Sequence[TensorInfo], seed: int = 0) -> list[Array]:
     return made
 
 
-def read_inputs(path: str | None, tensors: Sequence[TensorInfo]) -> list[Array]:
-    """The inputs out of a .npy or .npz file, in the model's order; random without a file."""
+def read_inputs(
+    path: str | None, tensors: Sequence[TensorInfo], sizes: Mapping[str, int] | None = None
+) -> list[Array]:
+    """The inputs out of a .npy or .npz file, in the model's order; random without a file.
+
+    sizes  values of symbolic sizes for random inputs
+    """
     if path is None:
-        return random_inputs(tensors)
+        return random_inputs(tensors, sizes)
     names = [tensor.name for tensor in tensors]
     try:
         content = np.load(path, allow_pickle=False)

@@ -1,5 +1,6 @@
 """The commands on a model: compile, run, check, bench, profile, show."""
 
+import dataclasses
 import json as _json
 import time
 from enum import StrEnum
@@ -11,10 +12,19 @@ from rich.table import Table
 
 import smelt
 from smelt.cli.console import UsageError, megabytes, out, say, say_json
-from smelt.cli.inputs import check_output_name, load, read_inputs, read_shapes, write_outputs
+from smelt.cli.inputs import (
+    Sizes,
+    check_output_name,
+    load,
+    read_inputs,
+    read_numbers,
+    write_outputs,
+)
 from smelt.cli.peer import Peer
 from smelt.cli.results import Array, arrays, largest_error, memory_bytes
 from smelt.cli.timing import cores, interleave, summary
+from smelt.frontend.onnx import Survey, survey
+from smelt.ir.sizes import plain_shapes
 from smelt.runtime import Executable
 
 
@@ -37,7 +47,22 @@ Target = Annotated[
 ]
 Shape = Annotated[
     list[str] | None,
-    typer.Option("--shape", help="The shape of an input: NAME=1,3,224,224; once for each input."),
+    typer.Option(
+        "--shape",
+        help="The shape of an input: NAME=1,3,224,224 or NAME=n,3,224,224; once for each input.",
+    ),
+]
+Range = Annotated[
+    list[str] | None,
+    typer.Option("--range", help="The values a symbolic size may have: n=1..16, n=0.. or n=..512."),
+]
+Likely = Annotated[
+    list[str] | None,
+    typer.Option("--likely", help="Values of a symbolic size that get code of their own: n=1,8."),
+]
+At = Annotated[
+    list[str] | None,
+    typer.Option("--at", help="A symbolic size of the random inputs: n=4."),
 ]
 Input = Annotated[
     str | None, typer.Option("--input", help="A .npy or .npz file; random inputs without one.")
@@ -50,6 +75,8 @@ def compile_model(
     model: Model,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write a shared library here.")
     ] = None,
@@ -59,7 +86,7 @@ def compile_model(
     """Compile a model, and write it as a shared library."""
     _needs_source(model)
     start = time.perf_counter()
-    exe = load(model, target, shape or (), threads)
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
     if output is not None:
         exe.export_library(output)
     seconds, memory = time.perf_counter() - start, exe.memory
@@ -89,14 +116,17 @@ def run(
     ] = None,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
     threads: Threads = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Run a model once."""
     if output is not None:
         check_output_name(output)
-    exe = load(model, target, shape or (), threads)
-    values = arrays(exe(*read_inputs(input_file, exe.inputs)))
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    values = arrays(exe(*read_inputs(input_file, exe.inputs, _sizes(exe, at))))
     if output is not None:
         write_outputs(output, exe.outputs, values)
     rows = [
@@ -121,14 +151,31 @@ def check(
     ] = 1e-4,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
     threads: Threads = None,
+    at: At = None,
+    operators: Annotated[
+        bool, typer.Option("--operators", help="Only say what works; compile and compare nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Compare a model's results with onnxruntime's; exit code 1 where they differ."""
+    """Say what of a model works, operator by operator, and compare its results with onnxruntime's.
+
+    Exit code 1 where something is not supported, or where the results differ.
+    """
     _needs_source(model)
-    exe = load(model, target, shape or (), threads)
+    sizes = Sizes(shape or (), range_ or (), likely or ())
+    found = survey(model, plain_shapes(sizes.shapes() or None)[0])
+    if not json:
+        _print_survey(found)
+    if not found.works or operators:
+        if json:
+            say_json(_survey_json(found))
+        raise typer.Exit(0 if found.works else 1)
+    exe = load(model, target, sizes, threads)
     peer = Peer(model, threads or cores())
-    inputs = read_inputs(input_file, exe.inputs)
+    inputs = read_inputs(input_file, exe.inputs, _sizes(exe, at))
     error = largest_error(arrays(exe(*inputs)), peer(_feeds(exe, inputs)))
     passed = error <= tolerance
     if json:
@@ -138,6 +185,29 @@ def check(
         say(f"{model}: largest error {error:.2e}, {relation} the tolerance of {tolerance:g}")
     if not passed:
         raise typer.Exit(1)
+
+
+def _print_survey(found: Survey) -> None:
+    """A line for each operator and state; reasons below."""
+    table = Table("operator", "nodes", "state", title=found.model)
+    for o in found.operators:
+        table.add_row(o.operator, str(len(o.nodes)), o.state)
+    out.print(table)
+    for o in found.operators:
+        if o.reason:
+            more = ", ..." if len(o.nodes) > 5 else ""
+            say(f"{o.operator} ({', '.join(o.nodes[:5])}{more}): {o.reason}")
+    if found.run_time:
+        say("the program decides while it runs: the virtual machine will run it")
+
+
+def _survey_json(found: Survey) -> dict[str, object]:
+    return {
+        "model": found.model,
+        "works": found.works,
+        "run_time": found.run_time,
+        "operators": [dataclasses.asdict(o) for o in found.operators],
+    }
 
 
 def bench(
@@ -150,6 +220,9 @@ def bench(
     input_file: Input = None,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Time a model."""
@@ -157,8 +230,8 @@ def bench(
         raise UsageError(f"--against {against}: only onnxruntime can be timed beside smelt")
     if against:
         _needs_source(model)
-    exe = load(model, target, shape or (), threads)
-    inputs = read_inputs(input_file, exe.inputs)
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    inputs = read_inputs(input_file, exe.inputs, _sizes(exe, at))
     calls = {"smelt": lambda: exe(*inputs)}
     if against:
         peer, feeds = Peer(model, threads or cores()), _feeds(exe, inputs)
@@ -186,11 +259,14 @@ def profile(
     input_file: Input = None,
     target: Target = None,
     shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
+    at: At = None,
     json: Json = False,
 ) -> None:
     """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
-    exe = load(model, target, shape or (), threads)
-    report = exe.profile(*read_inputs(input_file, exe.inputs))
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    report = exe.profile(*read_inputs(input_file, exe.inputs, _sizes(exe, at)))
     limits = smelt.machine_limits(threads)
     if json:
         say_json(_json.loads(report.json(limits)))
@@ -215,10 +291,21 @@ def show(
 ) -> None:
     """Print a model as it stands at some stage of the compiler."""
     _needs_source(model)
-    shapes = read_shapes(shape or ()) or None
+    shapes = Sizes(shape or ()).shapes() or None
     smelt.show(model, stage.value, kernel=kernel, target=target, shapes=shapes, html=html)
     if html is not None:
         say(f"wrote {html}")
+
+
+def _sizes(exe: Executable, at: list[str] | None) -> dict[str, int]:
+    """The symbolic sizes of random inputs: as given, or the first that are likely."""
+    likely = getattr(exe, "metadata", {}).get("variants", [{}])[0]
+    given = read_numbers("--at", at or ())
+    for name, values in given.items():
+        if name not in exe.signature.symbols or len(values) != 1:
+            known = ", ".join(exe.signature.symbols) or "none"
+            raise UsageError(f"--at {name}={values[0]}: one value for one of the sizes: {known}")
+    return {**likely, **{name: values[0] for name, values in given.items()}}
 
 
 def _needs_source(model: str) -> None:

@@ -13,6 +13,7 @@ from smelt.ir.expr import Expr, Var
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.options import Options
+from smelt.ir.sizes import Extent
 from smelt.pipeline import CODE, STAGES, stage_module, stage_text
 from smelt.relax.nodes import Function
 from smelt.relax.printer import script as graph_script
@@ -79,7 +80,7 @@ class Request:
     kernel: str | None = None
     args: Sequence[te.Tensor | Var] | None = None
     target: str | Target | None = None
-    shapes: Mapping[str, Sequence[int | str]] | None = None
+    shapes: Mapping[str, Sequence[Extent]] | None = None
     options: Options | None = None
     mark: Mapping[Any, str] | None = None
 

@@ -10,6 +10,7 @@ from typing import Any
 from smelt import te
 from smelt.ir.expr import Var
 from smelt.ir.options import Options
+from smelt.ir.sizes import Extent
 from smelt.target import Target
 
 from .amounts import caches_of
@@ -27,7 +28,7 @@ def show(
     kernel: str | None = None,
     args: Sequence[te.Tensor | Var] | None = None,
     target: str | Target | None = None,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
     options: Options | None = None,
     mark: Mapping[Any, str] | None = None,
     html: str | os.PathLike[str] | None = None,
@@ -62,7 +63,7 @@ def html(
     kernel: str | None = None,
     args: Sequence[te.Tensor | Var] | None = None,
     target: str | Target | None = None,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
     options: Options | None = None,
     mark: Mapping[Any, str] | None = None,
 ) -> str:

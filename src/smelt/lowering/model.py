@@ -45,7 +45,7 @@ from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import Artifact, KernelSpec, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
-from .variants import Declared, workspace_of
+from .variants import Declared, size_text, workspace_of
 from .watch import check_wanted, dump_folder, write_text
 
 __all__ = ["Model", "build_model", "cache_of", "kernel_specs", "needed_features", "size_text"]
@@ -441,11 +441,6 @@ def _write(s: Storage, out: np.ndarray) -> None:
         target[...] = data.reshape(-1)
     else:
         pack_array(data, pack, target)
-
-
-def size_text(e: Expr) -> int | str:
-    """An extent as metadata hold it: a number, or an expression as text."""
-    return e.value if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
 
 
 def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from smelt.ir.build import all_of, equal, select
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import GE, INDEX, LE, Expr, Var, binary, const
+from smelt.ir.expr import GE, INDEX, LE, Expr, IntImm, Var, binary, const
 from smelt.ir.module import IRModule
 from smelt.ir.sizes import Size, parse_extent
 from smelt.ir.walk import substitute
@@ -23,10 +23,13 @@ from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_in
 from smelt.relax.transform.unify_sizes import EQUATIONS, NOTES
+from smelt.runtime.errors import LoadError
+from smelt.runtime.sizes import Sizes
+from smelt.tir.printer import script
 
 from .host import Body
 
-__all__ = ["Declared", "Variant", "declare", "workspace_of"]
+__all__ = ["Declared", "Variant", "declare", "size_text", "workspace_of"]
 
 _MOST = 16
 """Variants of one model."""
@@ -86,6 +89,7 @@ def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
     """
     main = mod["main"]
     own = {v.name: v for p in main.params for v in sizes_in(p.type)}
+    _check_told(mod, list(own))
     for name in sizes:
         if name not in own:
             notes = [n for n in main.attrs.get(NOTES, ()) if n.startswith(f"{name} is ")]
@@ -111,6 +115,29 @@ def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
         attrs = {k: v for k, v in made.attrs.items() if k not in (NOTES, EQUATIONS)}
         variants.append(Variant(chosen, mod.with_functions({"main": made.replace(attrs=attrs)})))
     return Declared(ranges, variants)
+
+
+def _check_told(mod: IRModule, names: Sequence[str]) -> None:
+    """Raise a CompileError where no call could tell a size from the extents of the inputs."""
+    main = mod["main"]
+    shapes = [[size_text(e) for e in p.type.shape] for p in main.params]
+    name = str(mod.attrs.get("name", "model"))
+    try:
+        Sizes(name, {"symbols": names}, shapes)
+    except LoadError as e:
+        inputs = "; ".join(
+            f"{p.name} ({', '.join(map(str, s))})" for p, s in zip(main.params, shapes, strict=True)
+        )
+        raise CompileError(
+            f"{str(e).partition(',')[0]}, and cannot be solved for\n"
+            f"  inputs: {inputs}\n"
+            "  legal: sizes that stand alone in some extent, or in sums such as 2 * n + 1"
+        ) from None
+
+
+def size_text(e: Expr) -> int | str:
+    """An extent as metadata hold it: a number, or an expression as text."""
+    return e.value if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
 
 
 def workspace_of(general: Body, variants: Sequence[Body]) -> Expr:

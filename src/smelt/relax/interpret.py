@@ -38,6 +38,7 @@ from . import (
     numpy_ops_nn,
     numpy_ops_number,
     numpy_ops_random,
+    numpy_ops_recurrent,
     numpy_ops_sort,
     numpy_ops_sparse,
     numpy_ops_window,
@@ -73,7 +74,7 @@ __all__ = ["evaluate_op", "interpret"]
 
 ROOMS = (
     numpy_ops_detection, numpy_ops_learn, numpy_ops_move, numpy_ops_nn, numpy_ops_number,
-    numpy_ops_random, numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,
+    numpy_ops_random, numpy_ops_recurrent, numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,
 )  # fmt: skip
 """Imported for the operators that they enter into NUMPY_OPS."""
 

@@ -203,10 +203,13 @@ def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str) -> A
 
 @numpy_op
 def topk(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
-    """The first k of a stable sort."""
+    """The first k of a stable sort, in which NaN is the largest."""
     key = widened(x)
-    wide = key.astype(np.int64) if key.dtype.kind in "iu" else key
-    order = np.argsort(-wide if largest else wide, axis=axis, kind="stable")
+    if largest:
+        back = np.argsort(np.flip(key, axis), axis=axis, kind="stable")
+        order = x.shape[axis] - 1 - np.flip(back, axis)
+    else:
+        order = np.argsort(key, axis=axis, kind="stable")
     at = np.take(order, np.arange(k), axis).astype(np.int64)
     return np.take_along_axis(x, at, axis), at
 

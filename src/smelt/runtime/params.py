@@ -72,7 +72,7 @@ def load_param_dict(data: bytes | bytearray) -> dict[str, NDArray]:
 
 def digest(value: Any) -> str:
     """A text that arrays of equal dtype, shape and elements share: "float32[2, 3] 0f3c..."."""
-    data = np.ascontiguousarray(value)
+    data = np.asarray(value)
     return f"{data.dtype}{list(data.shape)} {hashlib.sha256(data.tobytes()).hexdigest()[:32]}"
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError
+from smelt.runtime.images import decode
 
 __all__ = ["HOST_OPS", "host_op"]
 
@@ -109,7 +110,7 @@ def ones(shape: Array, *, dtype: str) -> Array:
 @host_op("dyn.tile")
 def tile(x: Array, reps: Array) -> Array:
     """x repeated a number of times along each dimension."""
-    return np.ascontiguousarray(np.tile(x, _shape(reps, "dyn.tile")))
+    return np.array(np.tile(x, _shape(reps, "dyn.tile")), order="C")
 
 
 @host_op("dyn.strided_slice")
@@ -129,7 +130,7 @@ def strided_slice(x: Array, begin: Array, end: Array, strides: Array, *, slice_m
         if step == 0:
             raise InputError("dyn.strided_slice: a step is 0; it has to be another number")
         cut.append(slice(first, last, step))
-    return np.ascontiguousarray(x[tuple(cut)])
+    return np.array(x[tuple(cut)], order="C")
 
 
 @host_op("dyn.one_hot")
@@ -188,6 +189,9 @@ def sizes(values: Array, *wanted: Array, where: str) -> tuple[Array, ...]:
             raise InputError(f"{where} is {v}; it has to be 0 or more")
         made.append(np.empty(int(v), np.uint8))
     return tuple(made)
+
+
+host_op("decode_image")(decode)
 
 
 @host_op("list")

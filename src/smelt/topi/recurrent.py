@@ -194,7 +194,8 @@ def rnn(
         return seq(layer.first([(h, h0)], "first"),
                    steps(layer.length, [inner], (ins, outs), step))  # fmt: skip
 
-    return _results(layer, [x, r, h0, lengths], 1, body, "rnn")
+    y, h = _results(layer, [x, r, h0, lengths], 1, body, "rnn")
+    return y, h
 
 
 @op
@@ -262,7 +263,8 @@ def gru(
         own = [gates] if candidate is None else [gates, kept, last]
         return seq(layer.first([(h, h0)], "first"), steps(layer.length, own, (ins, outs), step))
 
-    return _results(layer, [x, r, candidate, bias, h0, lengths], 1, body, "gru")
+    y, h = _results(layer, [x, r, candidate, bias, h0, lengths], 1, body, "gru")
+    return y, h
 
 
 @op
@@ -319,7 +321,8 @@ def lstm(
         return seq(layer.first([(h, h0), (c, c0)], "first"),
                    steps(layer.length, [gates], (ins, outs), step))  # fmt: skip
 
-    return _results(layer, [x, r, h0, c0, peephole, lengths], 2, body, "lstm")
+    y, h, c = _results(layer, [x, r, h0, c0, peephole, lengths], 2, body, "lstm")
+    return y, h, c
 
 
 def _results(

@@ -2,11 +2,13 @@
 
 from . import (
     evaluate,
+    ops_attention,
     ops_batchnorm,
     ops_cast,
     ops_control,
     ops_data,
     ops_einsum,
+    ops_fused,
     ops_index,
     ops_math,
     ops_microsoft,
@@ -22,19 +24,23 @@ from . import (
     ops_resize,
     ops_rnn,
     ops_sequence,
+    ops_sets,
     ops_shape,
     ops_signal,
+    ops_string,
     ops_train,
     ops_vision,
 )
 
 __all__ = [
     "evaluate",
+    "ops_attention",
     "ops_batchnorm",
     "ops_cast",
     "ops_control",
     "ops_data",
     "ops_einsum",
+    "ops_fused",
     "ops_index",
     "ops_math",
     "ops_microsoft",
@@ -50,8 +56,10 @@ __all__ = [
     "ops_resize",
     "ops_rnn",
     "ops_sequence",
+    "ops_sets",
     "ops_shape",
     "ops_signal",
+    "ops_string",
     "ops_train",
     "ops_vision",
 ]

@@ -69,7 +69,7 @@ def transpose(g: Build, x: Value, axes: Sequence[int]) -> Value:
         g.malformed(f"perm={tuple(axes)} is no permutation of {x.rank} dimensions")
     if x.small:
         assert x.known is not None
-        return _array(x, np.ascontiguousarray(x.known.transpose(axes)))
+        return _array(x, x.known.transpose(axes).copy())
     return g.call("transpose", x, axes=tuple(axes))
 
 

@@ -103,9 +103,3 @@ def topk(
         largest=bool(largest),
         sorted=bool(sorted),
     )
-
-
-@onnx_op("NonZero", since=9)
-def non_zero(g: Build, x: Value) -> Value:
-    """Known elements only: the result's size depends on them."""
-    g.unsupported("the size of the result depends on the values of the inputs", "constants")

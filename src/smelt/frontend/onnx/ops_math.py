@@ -132,9 +132,7 @@ def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     total = first
     for x in rest:
         total = g.call("add", total, x)
-    return (
-        g.call("multiply", total, g.constant(1 / (1 + len(rest)), total.dtype)) if rest else total
-    )
+    return g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
 
 
 @onnx_op("Div", since=7)
@@ -277,12 +275,15 @@ _SAME_OF_ONE = ("sum", "mean", "max", "min", "prod", "reduce_log_sum_exp")
 
 
 def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
-    if not axes and noop:
-        return x
+    """Over no axes, what a reduction does besides (a square, a logarithm) still happens."""
     places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
+    if noop and not axes:
+        places = ()
     if not places and target in _SAME_OF_ONE:
         return x
-    return g.call(target, x, axes=places, keepdims=bool(keepdims))
+    exact = target == "reduce_log_sum_exp" and not dt.is_float(x.dtype)
+    data = as_type(g, x, "float64") if exact else x
+    return as_type(g, g.call(target, data, axes=places, keepdims=bool(keepdims)), x.dtype)
 
 
 def _reduction(target: str) -> Callable[..., Value]:
@@ -378,8 +379,9 @@ def gemm(
 
 
 @onnx_op("Range", since=11)
-def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
-    """start, start + delta, ... below the limit."""
+def range_(g: Build, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Value:
+    """start, start + delta, ... below the limit; of narrow floats computed in float32 or wider."""
+    g.one_of("stash_type", stash_type, (1,))
     if any(v.known is None for v in (start, limit, delta)):
         return dynamic.arange(g, start, limit, delta)
     first, last, step = [

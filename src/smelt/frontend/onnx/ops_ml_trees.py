@@ -50,12 +50,10 @@ class _Forest:
 
     def add(self, feature: int, mode: int, value: float, then: int, other: int, nan: int) -> int:
         """A node's number."""
-        for column, v in zip(
-            (self.features, self.modes, self.values, self.then, self.other, self.missing),
-            (feature, mode, value, then, other, nan),
-            strict=True,
-        ):
+        columns = (self.features, self.modes, self.then, self.other, self.missing)
+        for column, v in zip(columns, (feature, mode, then, other, nan), strict=True):
             column.append(v)
+        self.values.append(value)
         return len(self.features) - 1
 
     def depth(self, g: Build) -> int:
@@ -71,7 +69,7 @@ class _Forest:
     def leaves(self, g: Build, rows: Value) -> Value:
         """The leaf that each row reaches in each tree."""
         depth = self.depth(g)
-        if depth and max(self.features) >= int(rows.shape[1]):  # type: ignore[arg-type]
+        if depth and max(self.features) >= int(rows.shape[1]):
             g.malformed(f"a node asks for feature {max(self.features)} of {rows.shape[1]}")
         if not self.features:
             self.add(0, 0, 0.0, -1, -1, 0)
@@ -98,7 +96,7 @@ def _gathered(
     op = {"AVERAGE": "sum", "SUM": "sum", "MIN": "min", "MAX": "max"}[how]
     y = g.call(op, each, axes=(1,), keepdims=False)
     if how == "AVERAGE":
-        return g.call("divide", y, g.constant(float(leaves.shape[1]), dtype))  # type: ignore[arg-type]
+        return g.call("divide", y, g.constant(float(leaves.shape[1]), dtype))
     if how in ("MIN", "MAX") and not present.all():
         y = g.call("where", g.call("isinf", y), g.constant(0, dtype), y)
     return y

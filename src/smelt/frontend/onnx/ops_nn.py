@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from smelt.ir.build import maximum
+from smelt.ir.expr import convert
+
 from . import moves
 from .build import Build
 from .registry import Ints, onnx_op
-from .values import Value, product, static
-from .windows import window
+from .values import Value, at_least, product, simplify, static
+from .windows import fitted, window
 
 __all__: list[str] = []
 
@@ -36,8 +41,8 @@ def conv(
     if x.rank not in (3, 4, 5):
         g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
     _check_kernel(g, x, w, kernel_shape)
-    win = window(
-        g, x, w.shape[2:], auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
+    x, win = fitted(
+        g, x, w.shape[2:], 0.0, auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
     )
     w, cut = _cropped(g, x, w, win.pads)
     y = g.call(
@@ -93,26 +98,23 @@ def conv_transpose(
     )
     g.one_of("auto_pad", auto_pad, ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     extra = output_padding or (0,) * rank
-    begins, ends = list(win.pads[:rank]), list(win.pads[rank:])
+    for name, given in (("output_padding", extra), ("output_shape", output_shape[-rank:])):
+        if given and len(given) != rank:
+            g.malformed(f"{len(given)} numbers in {name} for {rank} spatial dimensions")
+    cuts = [(win.pads[d], win.pads[rank + d]) for d in range(rank)]
+    if auto_pad == "VALID":
+        cuts = [(0, 0)] * rank
+    whole = [
+        simplify((x.shape[2 + d] - 1) * win.strides[d] + (extra[d] + win.reach(d)))
+        for d in range(rank)
+    ]
     if output_shape or auto_pad.startswith("SAME"):
-        for d in range(rank):
-            extent = x.shape[2 + d]
-            if not isinstance(extent, int):
-                if output_shape:
-                    g.unsupported("output_shape with a symbolic size", "constant sizes")
-                total = win.reach(d) - win.strides[d] + extra[d]
-            else:
-                wanted = output_shape[-rank:][d] if output_shape else extent * win.strides[d]
-                total = win.strides[d] * (extent - 1) + extra[d] + win.reach(d) - wanted
-            half = abs(total) // 2 * (1 if total >= 0 else -1)
-            begins[d], ends[d] = (
-                (half, total - half) if auto_pad == "SAME_UPPER" else (total - half, half)
-            )
-    if any(p < 0 for p in (*begins, *ends)):
-        if any(p < 0 for p in begins):
-            g.unsupported("padding below 0 at the beginning", "padding from 0 on")
-        extra = tuple([e - min(p, 0) for e, p in zip(extra, ends, strict=True)])
-        ends = [max(p, 0) for p in ends]
+        wanted = output_shape[-rank:] or [
+            simplify(e * s) for e, s in zip(x.shape[2:], win.strides, strict=True)
+        ]
+        cuts = [_cut(n, want, auto_pad) for n, want in zip(whole, wanted, strict=True)]
+    own = [c if static(c) and c[0] >= 0 else (0, 0) for c in cuts]
+    more = [e - min(c[1], 0) for e, c in zip(extra, own, strict=True)]
     y = g.call(
         "conv_transpose",
         x,
@@ -120,10 +122,25 @@ def conv_transpose(
         strides=win.strides,
         dilations=win.dilations,
         groups=group,
-        pads=(*begins, *ends),
-        output_padding=extra,
+        pads=(*[c[0] for c in own], *[max(c[1], 0) for c in own]),
+        output_padding=tuple(more),
     )
+    rest = [(0, 0) if c is o else c for c, o in zip(cuts, own, strict=True)]
+    if any(c != (0, 0) for c in rest):
+        ends = [[simplify(0 - c[k]) for c in rest] for k in (0, 1)]
+        y = g.call("pad", y, pads=(0, 0, *ends[0], 0, 0, *ends[1]), mode="constant", value=0.0)
     return y if b is None else g.call("add", y, per_channel(g, b, y.rank))
+
+
+def _cut(whole: Any, wanted: Any, auto_pad: str) -> tuple[Any, Any]:
+    """What is cut off a dimension at its two ends so that `wanted` elements remain; where there
+    are too few, zeros are added at the end: a number below 0."""
+    total = simplify(convert(whole) - wanted)
+    if not at_least(total, 0):
+        total = simplify(maximum(convert(total), 0))
+    half = simplify(convert(total) // 2)
+    begin = half if auto_pad == "SAME_UPPER" else simplify(convert(total) - half)
+    return begin, simplify(convert(whole) - wanted - begin)
 
 
 # ------------------------------------------------------------------------------------- softmax

@@ -19,8 +19,6 @@ from .ops_cast import as_type
 from .ops_index import topk_10
 from .ops_nn import per_channel
 from .ops_norm import instance_norm
-from .ops_pool import average_pool
-from .ops_resize import upsample_7
 from .ops_shape import _even, _pad
 from .read import dtype_named
 from .registry import Ints, onnx_op
@@ -60,7 +58,6 @@ for _name, _fn in (
     ("LeakyRelu", ops_math.leaky_relu),
 ):
     onnx_op(_name)(_consuming(_fn))
-onnx_op("AveragePool")(average_pool)
 
 
 @onnx_op("Selu")
@@ -143,7 +140,8 @@ def gemm(
     transB: int = 0,
 ) -> Value:
     """alpha A B + beta C; `broadcast` allows a C that is smaller."""
-    return ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    made: Value = ops_math.gemm(g, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return made
 
 
 onnx_op("Gemm")(gemm)
@@ -202,13 +200,3 @@ def tile(g: Build, x: Value, tiles: Value, axis: Value) -> Value:
 def topk(g: Build, x: Value, *, axis: int = -1, k: int) -> tuple[Value, ...]:
     """The largest elements and where they are."""
     return topk_10(g, x, g.constant(k, "int64"), axis=axis)  # type: ignore[no-any-return]
-
-
-@onnx_op("Upsample")
-def upsample(
-    g: Build, x: Value, *, height_scale: float, width_scale: float, mode: str = "nearest"
-) -> Value:
-    """Scales of the pixels' two dimensions; `bilinear` is today's linear."""
-    mode = "linear" if mode == "bilinear" else mode
-    scales = (1.0,) * (x.rank - 2) + (height_scale, width_scale)
-    return upsample_7(g, x, mode=mode, scales=scales)  # type: ignore[no-any-return]

@@ -143,7 +143,9 @@ def multinomial(
 def _everything(g: Build, x: Value, dtype: str) -> Value:
     """The mask of a Dropout that drops nothing."""
     if static(x.shape):
-        return Value.of_array(np.broadcast_to(np.ones((), dt.to_numpy(dtype)), x.shape))
+        return Value.of_array(
+            np.broadcast_to(np.ones((), dt.to_numpy(dtype)), [int(d) for d in x.shape])
+        )
     return g.call("full", shape=x.shape, value=1, dtype=dtype)
 
 

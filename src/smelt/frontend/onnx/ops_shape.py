@@ -160,18 +160,6 @@ def space_to_depth(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> 
     return g.call("space_to_depth", x, block=blocksize, mode=mode)
 
 
-@onnx_op("SpaceToDepth", since=28)
-def space_to_depth_28(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    """Blocks in front of the channels (DCR), or behind each channel (CRD)."""
-    g.one_of("mode", mode, ("DCR", "CRD"))
-    y = g.call("space_to_depth", x, block=blocksize)
-    if mode == "DCR":
-        return y
-    n, c = x.shape[:2]
-    cells = moves.reshape(g, y, (n, blocksize**2, c, *y.shape[2:]))
-    return moves.reshape(g, moves.transpose(g, cells, (0, 2, 1, 3, 4)), y.shape)
-
-
 @onnx_op("Trilu", since=14)
 def trilu(g: Build, x: Value, k: Value | None = None, *, upper: int = 1) -> Value:
     """One side of a diagonal."""

@@ -26,7 +26,7 @@ def _parts(g: Build, x: Value) -> tuple[Value, Value | None]:
         g.malformed(f"a signal of the shape {x.shape}; its last dimension has to be 1 or 2")
     items = [
         moves.squeeze(g, moves.slice_(g, x, (last,), (k,), (k + 1,), (1,)), (last,))
-        for k in range(int(x.shape[last]))  # type: ignore[call-overload]
+        for k in range(int(x.shape[last]))
     ]
     return items[0], items[1] if len(items) == 2 else None
 

@@ -201,6 +201,19 @@ def deform_conv(
 # ----------------------------------------------------------------------------- boxes and patches
 
 
+@onnx_op("ImageDecoder", since=20)
+def image_decoder(g: Build, data: Value, *, pixel_format: str = "RGB") -> Value:
+    """The pixels of an encoded picture, whose size the picture tells."""
+    g.one_of("pixel_format", pixel_format, ("RGB", "BGR", "Grayscale"))
+    if data.rank != 1 or data.dtype != "uint8":
+        g.malformed(
+            f"an encoded picture is a vector of uint8, not {data.dtype} of rank {data.rank}"
+        )
+    channels = 1 if pixel_format == "Grayscale" else 3
+    extents = (None, None, channels)
+    return g.host("decode_image", (data,), "uint8", extents, pixel_format=pixel_format)
+
+
 @onnx_op("NonMaxSuppression", since=10)
 def non_max_suppression(
     g: Build,

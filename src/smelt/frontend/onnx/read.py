@@ -255,8 +255,9 @@ def dtype_of(element: int) -> str | None:
 
 def dtype_named(text: str) -> str | None:
     """Our name of an element type given as a text ("FLOAT"), or None where there is none."""
-    kinds = onnx.TensorProto.DataType
-    return dtype_of(kinds.Value(text.upper())) if text.upper() in kinds else None
+    numbers = dict(onnx.TensorProto.DataType.items())
+    number = numbers.get(text.upper())
+    return None if number is None else dtype_of(number)
 
 
 class _Reader:
@@ -410,6 +411,13 @@ class _Reader:
         dtype = self.dtype(proto.data_type, f"tensor {name!r}")
         element = dt.to_numpy(dtype)
         shape = tuple(proto.dims)
+        if dtype == "string":
+            texts = [s.decode("utf-8", "replace") for s in proto.string_data]
+            if len(texts) != int(np.prod(shape, dtype=np.int64)):
+                raise ImportFailure(
+                    f"{self.name}: tensor {name!r} holds {len(texts)} texts, its shape is {shape}"
+                )
+            return np.array(texts, np.str_).reshape(shape)
         count = int(np.prod(shape, dtype=np.int64))
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(proto, name, dtype, shape)

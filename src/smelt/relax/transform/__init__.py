@@ -70,6 +70,7 @@ from .partition_graph import partition_graph
 from .patterns import recognize_patterns
 from .recognize_attention import recognize_attention
 from .simplify import simplify
+from .split_transposed import split_transposed
 
 __all__ = [
     "ABSENT", "AdjustMatmulOrder", "AlterOpImpl", "AnnotateTIROpPattern", "AttachGlobalSymbol",
@@ -88,7 +89,7 @@ __all__ = [
     "eliminate_dead_code", "fold_constants", "fuse_ops_by_pattern", "merge_compiler_regions",
     "merge_composite", "merge_composite_functions", "module_pass", "partition_graph",
     "recognize_attention", "recognize_patterns", "register_op_predicate", "simplify",
-    "simplify_graph",
+    "simplify_graph", "split_transposed",
 ]  # fmt: skip
 
 _NO_PASSES = ("ABSENT", "FusionPattern", "NoSuchPass", "Pass", "PassContext", "PassInfo")

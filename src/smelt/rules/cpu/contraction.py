@@ -41,6 +41,8 @@ _PACK_STEPS = 16
 """Rows of B that one task packs."""
 _MANY_ROWS, _MANY_ROWS_UNALIGNED = 256, 48
 """Rows from which panels pay in any case: B's rows start at cache lines, or do not."""
+_DOT_ROWS = 4
+"""Rows from which columns of B that lie apart are better gathered than summed one by one."""
 _LINE = 64
 _UNKNOWN = 64
 """The extent assumed where it is symbolic."""
@@ -107,6 +109,8 @@ def schedule_contraction(
     variables = [i.var for i in info.block.iter_vars]
     loops: dict[Var, str] = dict(zip(variables, sch.get_loops(name), strict=True))
     row_loop, rows = _row_loop(sch, roles, loops, info)
+    if _is_dot(roles, rows, constants):
+        return False
     mr, nv = _tile(roles, rows, hardware)
     lanes = hardware.lanes(4)
     _pack(sch, name, roles, nv * lanes, constants, rows, hardware)
@@ -138,6 +142,21 @@ def schedule_contraction(
     _unroll_taps(sch, roles, loops)
     _parallel(sch, outer, hardware, roles)
     return True
+
+
+def _is_dot(roles: Roles, rows: int, constants: frozenset[str]) -> bool:
+    """Whether results are sums along memory: B's columns lie apart, nobody lays them out anew, and
+    neighbours in the reduction are neighbours in both operands."""
+    if not roles.reduce or rows >= _DOT_ROWS or roles.b.buffer.name in constants:
+        return False
+    last = roles.reduce[-1]
+    if _extent(last.dom.extent) < _LINE:
+        return False
+    steps = [stride_of(x, last.var, roles.analyzer) for x in (roles.a, roles.b)]
+    apart = stride_of(roles.b, roles.vector.var, roles.analyzer)
+    return all(isinstance(s, IntImm) and s.value == 1 for s in steps) and not (
+        isinstance(apart, IntImm) and apart.value == 1
+    )
 
 
 def _write_out(sch: Schedule, tile: Sequence[str]) -> None:

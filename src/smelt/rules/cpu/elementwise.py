@@ -515,7 +515,7 @@ def share_out(sch: Schedule, loops: Sequence[str], cost: float, hardware: Hardwa
         first = sch.fuse(first, real[used])
         count *= certain(extents[used])
         used += 1
-    if all([isinstance(e, IntImm) for e in extents[:used]]):
+    if all(isinstance(e, IntImm) for e in extents[:used]):
         if count > want:
             first, _ = sch.split(first, [want, None])
     elif count >= want:

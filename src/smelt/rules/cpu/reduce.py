@@ -296,8 +296,9 @@ def constant_loop(sch: Schedule, loop: str) -> bool:
 
 
 def _vectors(sch: Schedule, loop: str, lanes: int) -> None:
-    extent = guess(sch.state.loop(loop).extent)
-    if extent > lanes:
+    extent = sch.state.loop(loop).extent
+    if not isinstance(extent, IntImm) or extent.value > lanes:
         several, loop = sch.split(loop, [None, lanes])
-        sch.unroll(several)
+        if isinstance(extent, IntImm):
+            sch.unroll(several)
     sch.vectorize(loop)

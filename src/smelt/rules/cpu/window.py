@@ -17,7 +17,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, FloorDiv, IntImm, Var
 from smelt.ir.walk import free_vars
 from smelt.target import Hardware
-from smelt.tir.nodes import BufferLoad
+from smelt.tir.nodes import BufferLoad, BufferStore
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
@@ -40,6 +40,10 @@ _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
 _EDGES = 3
 """So few tiles of columns are written out: each has edges of its own."""
+_WRITTEN_OUT = 64
+"""Turns of a loop after the reduction that are written out at most."""
+_FEWEST = 4
+"""Lanes below which whole groups cost more than gathering them."""
 _PORTS = 2
 _LATENCY = 4
 _MOST = _PORTS * _LATENCY
@@ -132,7 +136,8 @@ def accumulate(
         and isinstance(roles.tap.extent, IntImm)
     ):
         sch.unroll(roles.tap.loop)
-    if len(outer) > 1 and guess(sch.state.loop(at).extent) <= _EDGES:
+    edges = sch.state.loop(at).extent
+    if len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= _EDGES:
         sch.unroll(outer.pop())
     share_out(sch, outer, _work(nest), hardware)
     return True
@@ -201,7 +206,7 @@ def _tile(
 ) -> tuple[list[str], list[str], str]:
     """Cut columns and vectors; returns the outer loops, the tile's loops and the tile's place."""
     lanes = hardware.lanes(dt.bytes_of(nest.accesses[0].buffer.type))
-    lanes = min(lanes, 1 << max(0, roles.vector.size - 1).bit_length())
+    lanes = min(lanes, 1 << max(0, roles.vector.size - 1).bit_length(), _whole(nest, roles, lanes))
     columns = roles.columns.size if roles.columns is not None else 1
     taps = roles.tap.size if roles.tap is not None else 1
     step = _stride(nest, roles)
@@ -270,23 +275,37 @@ def _jumps(nest: Nest, roles: Roles) -> bool:
         window = k == 0 or any(
             not is_zero(a.steps[k]) for a in nest.spatial if a is not roles.vector
         )
-        if window and not (is_zero(step) or is_one(step) or in_groups(nest, roles.vector, k)):
+        if not window or is_zero(step) or is_one(step):
+            continue
+        access = nest.accesses[k]
+        # the lanes of neighbouring groups stand close together: one load and a shuffle
+        if _group(access, roles.vector.var) is None:
             return True
     return False
 
 
-def in_groups(nest: Nest, axis: Axis, k: int) -> bool:
-    """Whether access k is read at neighbouring groups of elements along an axis.
+def _whole(nest: Nest, roles: Roles, lanes: int) -> int:
+    """As many lanes as never stand in parts of groups: one group, or some whole ones."""
+    for x in nest.accesses[1:]:
+        size = _group(x, roles.vector.var)
+        if size is not None and size % lanes and lanes % size:
+            return max(size & -size, _FEWEST)
+    return lanes
 
-    A vector's lanes then stand close together: one load and a shuffle.
-    """
-    found = [
-        e
-        for index in nest.accesses[k].indices
-        for e in expr_nodes(index)
-        if isinstance(e, FloorDiv) and e.a is axis.var and isinstance(e.b, IntImm)
-    ]
-    return bool(found)
+
+def _group(x: BufferLoad | BufferStore, v: Var) -> int | None:
+    """The divisor c where an access mentions a variable only as v // c."""
+    found: set[int] = set()
+    for index in x.indices:
+        if index is v:
+            return None
+        for e in expr_nodes(index):
+            if v not in e.children():
+                continue
+            if not (isinstance(e, FloorDiv) and isinstance(e.b, IntImm)):
+                return None
+            found.add(e.b.value)
+    return found.pop() if len(found) == 1 else None
 
 
 def _outer_axes(nest: Nest, roles: Roles) -> list[Axis]:
@@ -362,7 +381,9 @@ def _epilogue(sch: Schedule, name: str, depth: int, lanes: int) -> None:
         wide, vector = sch.split(vector, [None, lanes])
         others.append(wide)
     for x in others:
-        sch.unroll(x)
+        extent = sch.state.loop(x).extent
+        if isinstance(extent, IntImm) and extent.value <= _WRITTEN_OUT:
+            sch.unroll(x)  # the others run over a result that is wider than the tile
     sch.vectorize(vector)
 
 

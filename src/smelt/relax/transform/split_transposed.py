@@ -1,0 +1,136 @@
+"""Transposed convolutions as plain ones, one per group of phases.
+
+Along one dimension result y = q * s + r of stride s, in phase r, sums
+
+    x[q + e] * w[r + begin - e * s]        for those e at which w has an element,
+
+which is a plain convolution. Neighbouring phases with the same e share one, with a result channel
+for each of their rows and columns; their results are then interleaved.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from smelt.arith import Analyzer
+from smelt.ir.build import value_of
+from smelt.ir.module import IRModule
+from smelt.relax.nodes import Call, Constant, RelaxExpr
+
+from .engine import Graph, RuleSet, apply_rules
+from .match import Array, dtype_of, is_float, tensor_type_of
+
+__all__ = ["SPLIT_RULES", "split_transposed"]
+
+SPLIT_RULES = RuleSet()
+rule = SPLIT_RULES.rule
+
+_MOST = 16
+"""Convolutions that one may become."""
+
+
+class _Axis(NamedTuple):
+    """One dimension of a transposed convolution: taps, stride, pixels cut off in front."""
+
+    taps: int
+    stride: int
+    begin: int
+
+    def reach(self, phase: int) -> tuple[int, int] | None:
+        """The first and the last e of a phase; None where it has no taps."""
+        last = (phase + self.begin) // self.stride
+        first = -((self.taps - 1 - phase - self.begin) // self.stride)
+        return (first, last) if first <= last else None
+
+    def shares(self, parts: int) -> bool:
+        """Whether `parts` equal runs of phases have one reach each."""
+        run = self.stride // parts
+        reach = [self.reach(r) for r in range(self.stride)]
+        return None not in reach and all(reach[r] == reach[r - r % run] for r in range(len(reach)))
+
+
+@rule("conv_transpose")
+def by_phases(g: Graph, n: Call) -> RelaxExpr | None:
+    """conv_transpose(x, w)  =  depth_to_space(concat(conv(x, w1), conv(x, w2), ...))"""
+    x, w = n.args
+    if not isinstance(w, Constant) or not is_float(n) or dtype_of(n) != dtype_of(w):
+        return None
+    axes, more = _axes(n, w), _more(n)
+    if axes is None or more is None:
+        return None
+    stride = axes[0].stride
+    counts = [p for p in range(1, stride + 1) if stride % p == 0]
+    parts = next((p for p in counts if all(a.shares(p) for a in axes)), None)
+    if parts is None or parts * parts > _MOST:
+        return None
+    wide = g.exact(w)
+    convs = []
+    for part in itertools.product(range(parts), repeat=2):
+        reach = [a.reach(p * (stride // parts)) for a, p in zip(axes, part, strict=True)]
+        found = [r for r in reach if r is not None]
+        before = [-first for first, _ in found]
+        after = [rows + last for rows, (_, last) in zip(more, found, strict=True)]
+        pads = (*before, *after)
+        if min(pads) < 0:
+            return None
+        filters = _filters(wide, axes, part, parts, found)
+        convs.append(g.call("conv2d", x, g.constant(filters, dtype_of(w)), pads=pads))
+    y = convs[0] if len(convs) == 1 else g.call("concat", *convs, axis=1)
+    for block in (parts, stride // parts):
+        y = g.call("depth_to_space", y, block=block) if block > 1 else y
+    return _cut(g, n, y)
+
+
+def _axes(n: Call, w: Constant) -> list[_Axis] | None:
+    """The two dimensions of images; None for what stays as it is."""
+    kernel = w.data.shape[2:]
+    strides, pads = n.attrs["strides"] or (1, 1), n.attrs["pads"] or (0,) * 4
+    dilated = any(d != 1 for d in n.attrs["dilations"] or ())
+    if len(kernel) != 2 or len(set(strides)) != 1 or n.attrs["groups"] != 1 or dilated:
+        return None
+    return [_Axis(k, strides[0], b) for k, b in zip(kernel, pads, strict=False)]
+
+
+def _more(n: Call) -> list[int] | None:
+    """How many more rows, and columns, a phase has than the image; None where sizes decide."""
+    analyzer, stride = Analyzer(), (n.attrs["strides"] or (1, 1))[0]
+    found = []
+    shapes = tensor_type_of(n.args[0]).shape[2:], tensor_type_of(n).shape[2:]
+    for h, out in zip(*shapes, strict=True):
+        more = value_of(analyzer.simplify(out - h * stride))
+        if more is None:
+            return None
+        found.append(-(-more // stride))
+    return found
+
+
+def _filters(
+    w: Array, axes: list[_Axis], part: tuple[int, ...], parts: int, reach: list[tuple[int, int]]
+) -> Array:
+    """[phases * o, c, rows, columns]: the elements of w that the phases of a part use."""
+    run = axes[0].stride // parts
+    size = [last - first + 1 for first, last in reach]
+    made = np.empty((run, run, w.shape[1], w.shape[0], *size), w.dtype)
+    for rows in itertools.product(range(run), repeat=2):
+        for place in itertools.product(*map(range, size)):
+            t = [
+                p * run + r + a.begin - (first + m) * a.stride
+                for p, r, a, (first, _), m in zip(part, rows, axes, reach, place, strict=True)
+            ]
+            made[(*rows, slice(None), slice(None), *place)] = w[:, :, t[0], t[1]].T
+    return made.reshape(-1, *made.shape[3:])
+
+
+def _cut(g: Graph, n: Call, y: RelaxExpr) -> RelaxExpr:
+    """The result without what the last rows and columns have too much."""
+    if tensor_type_of(y) is tensor_type_of(n):
+        return y
+    return g.call("strided_slice", y, axes=(2, 3), begin=(0, 0), end=tensor_type_of(n).shape[2:])
+
+
+def split_transposed(mod: IRModule) -> IRModule:
+    """Make plain convolutions of transposed ones with constant weights; needs simplified graphs."""
+    return apply_rules(mod, SPLIT_RULES, share=True)

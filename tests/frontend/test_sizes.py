@@ -1,0 +1,250 @@
+"""Symbolic sizes: what `shapes` and files say of them, and what is refused at entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import smelt
+from smelt import Size
+from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
+from smelt.runtime.errors import InputError
+
+from .models import model, node, random
+
+F32 = np.float32
+
+
+def add(*shapes: Any) -> Any:
+    """z = x + y with these shapes in the file."""
+    inputs = {n: (s, F32) for n, s in zip("xy", shapes, strict=True)}
+    return model([node("Add", ["x", "y"], ["z"])], inputs, ["z"])
+
+
+def cache(mask: str) -> Any:
+    """A mask over what was seen before and what is new: Concat and Add."""
+    nodes = [node("Concat", ["past", "x"], ["k"], axis=1), node("Add", ["k", "mask"])]
+    shapes = {
+        "x": ["b", "seq", 4],
+        "past": ["b", "past_len", 4],
+        "mask": ["b", mask, 1],
+    }
+    return model(nodes, {n: (s, F32) for n, s in shapes.items()})
+
+
+def compiled(m: Any, **options: Any) -> Any:
+    return smelt.compile(m, options=smelt.Options(threads=1), **options)
+
+
+def ones(*shape: int) -> Any:
+    return np.ones(shape, F32)
+
+
+def refused(kind: type[SmeltError], text: str, do: Any) -> None:
+    with pytest.raises(kind) as caught:
+        do()
+    assert str(caught.value) == text
+
+
+# ---------------------------------------------------------------------------------- expressions
+
+
+@pytest.mark.parametrize("mask", ["past_len + seq", "total"])
+def test_an_extent_that_is_a_sum_of_sizes(mask: str) -> None:
+    exe = compiled(cache(mask))
+    assert exe.inputs[2].shape == ("b", "past_len + seq", 1)
+    x, past, m = random(2, 3, 4), random(2, 5, 4), random(2, 8, 1)
+    np.testing.assert_array_equal(exe(x, past, m).numpy(), np.concatenate([past, x], 1) + m)
+    note = "\n  total is (past_len + seq): add_y (add) needs it" if mask == "total" else ""
+    refused(
+        InputError,
+        "test: input 'mask': shape [2, 7, 1]: dimension 1 is 7, past_len + seq = 8 needed "
+        "(b = 2, seq = 3, past_len = 5)\n  expected: mask float32[b, past_len + seq, 1]" + note,
+        lambda: exe(x, past, m[:, :7]),
+    )
+
+
+def test_a_size_that_stands_in_an_expression_only_is_solved_for() -> None:
+    exe = compiled(add([None], [None]), shapes={"x": ("2 * n + 1",), "y": ("2 * n + 1",)})
+    assert exe.inputs[0].shape == ("n * 2 + 1",)
+    assert exe(ones(7), ones(7)).shape == (7,)
+    expected = "\n  expected: x float32[n * 2 + 1]"
+    refused(
+        InputError,
+        "test: input 'x': shape [6]: dimension 0 is 6, no n makes n * 2 + 1 so" + expected,
+        lambda: exe(ones(6), ones(6)),
+    )
+    refused(
+        InputError,
+        "test: input 'x': shape [1]: dimension 0 is 1, so n is 0, which is out of range: "
+        "1 or more needed; smelt.Size('n', min=0) allows 0" + expected,
+        lambda: exe(ones(1), ones(1)),
+    )
+
+
+def test_a_name_of_the_file_that_looks_like_an_expression() -> None:
+    exe = compiled(model([node("Relu", ["x"])], {"x": (["batch.size", "seq-len"], F32)}))
+    assert exe.inputs[0].shape == ("batch_size", "seq_len")
+
+
+def test_an_expression_of_the_file_follows_the_shapes_that_are_given() -> None:
+    exe = compiled(cache("past_len + seq"), shapes={"x": ("b", 1, 4)})
+    assert exe.inputs[2].shape == ("b", "past_len + 1", 1)
+
+
+@pytest.mark.parametrize("extent", ["2 ** n", "n +", "f(n)", "1.5", "a.b"])
+def test_extents_that_are_none(extent: str) -> None:
+    refused(
+        TypeMismatch,
+        f"test: shapes gives the input 'x' the extent {extent!r}, which is no expression\n"
+        "  legal: names, integers, + - * // %, min, max, ceildiv and parentheses",
+        lambda: compiled(add([None], [4]), shapes={"x": (extent,)}),
+    )
+
+
+def test_a_size_that_no_extent_tells() -> None:
+    with pytest.raises(CompileError, match="symbol 'n' is no dimension of an input, and cannot"):
+        compiled(add([None], [None]), shapes={"x": ("n // 2",), "y": ("n // 2",)})
+
+
+# ---------------------------------------------------------------------- sizes that have to be equal
+
+
+def test_two_sizes_that_meet_become_one() -> None:
+    exe = compiled(add(["n", 4], ["m", 4]))
+    assert [i.shape for i in exe.inputs] == [("n", 4), ("n", 4)]
+    assert exe(ones(3, 4), ones(3, 4)).shape == (3, 4)
+    for x, y in ((3, 4), (4, 3), (3, 1), (1, 3)):
+        refused(
+            InputError,
+            f"test: input 'y': shape [{y}, 4]: dimension 0 is {y}, but n is {x} by input 'x'\n"
+            "  expected: y float32[n, 4]\n  m is n: add_z (add) needs it",
+            lambda x=x, y=y: exe(ones(x, 4), ones(y, 4)),
+        )
+
+
+def test_a_size_that_meets_a_number_is_that_number() -> None:
+    exe = compiled(add(["n"], [4]))
+    assert exe(ones(4), ones(4)).shape == (4,)
+    refused(
+        InputError,
+        "test: input 'x': shape [1]: dimension 0 is 1, 4 needed\n"
+        "  expected: x float32[4]\n  n is 4: add_z (add) needs it",
+        lambda: exe(ones(1), ones(4)),
+    )
+
+
+def test_an_equation_that_is_solved_for_no_size_is_checked() -> None:
+    exe = compiled(add([None], [None]), shapes={"x": ("2 * a",), "y": ("3 * b",)})
+    assert exe(ones(6), ones(6)).shape == (6,)
+    refused(
+        InputError,
+        "test: sizes that do not fit: add_z (add) needs a * 2 = b * 3, but these are 6 and 9\n"
+        "  sizes: a = 3, b = 3; inputs: x float32[a * 2]; y float32[b * 3]",
+        lambda: exe(ones(6), ones(9)),
+    )
+
+
+def test_a_reshape_checks_the_number_of_elements() -> None:
+    m = model([node("Reshape", ["x", "s"])], {"x": (["n", "m"], F32)},
+              constants={"s": np.array([-1, 6])})  # fmt: skip
+    exe = compiled(m)
+    assert exe(ones(3, 4)).shape == (2, 6)
+    with pytest.raises(InputError, match=r"reshape_y .reshape. needs .* but these are 15 and 12"):
+        exe(ones(3, 5))
+
+
+def test_a_reshape_to_numbers_fixes_a_size() -> None:
+    m = model([node("Reshape", ["x", "s"])], {"x": (["n", 8], F32)},
+              constants={"s": np.array([1, 8])})  # fmt: skip
+    with pytest.raises(InputError, match="dimension 0 is 2, 1 needed"):
+        compiled(m)(ones(2, 8))
+    refused(
+        CompileError,
+        "test: the size n that shapes declares is no size of its own\n"
+        "  n is 1: reshape_y (reshape) needs it\n  sizes: none",
+        lambda: compiled(m, shapes={"x": (Size("n", likely=(1, 4)), 8)}),
+    )
+
+
+def test_extents_that_never_are_equal() -> None:
+    with pytest.raises(CompileError, match=r"add_z .add. needs n and .n . 1. to be equal"):
+        compiled(add([None], [None]), shapes={"x": ("n",), "y": ("n + 1",)})
+
+
+# -------------------------------------------------------------------------------------- ranges
+
+
+def test_a_size_outside_of_its_range_is_refused() -> None:
+    exe = compiled(add([None, 4], [1, 4]), shapes={"x": (Size("n", 2, 16), 4)})
+    assert exe(ones(2, 4), ones(1, 4)).shape == (2, 4)
+    for n in (0, 1, 17):
+        refused(
+            InputError,
+            f"test: input 'x': shape [{n}, 4]: dimension 0 is {n}, n is out of range: "
+            "2 to 16 needed\n  expected: x float32[n, 4]",
+            lambda n=n: exe(ones(n, 4), ones(1, 4)),
+        )
+
+
+def test_a_size_is_at_least_1_where_nothing_else_is_said() -> None:
+    exe = compiled(add(["n", 4], [1, 4]))
+    refused(
+        InputError,
+        "test: input 'x': shape [0, 4]: dimension 0 is 0, n is out of range: 1 or more needed; "
+        "smelt.Size('n', min=0) allows 0\n  expected: x float32[n, 4]",
+        lambda: exe(ones(0, 4), ones(1, 4)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"name": "1n"}, "Size: the name is '1n'; legal: an identifier such as 'n' or 'batch'"),
+        ({"min": -1}, "Size n: min is -1; legal: integers from 0"),
+        ({"max": 2.5}, "Size n: max is 2.5; legal: integers from 0"),
+        ({"likely": (True,)}, "Size n: likely is True; legal: integers from 0"),
+        ({"min": 4, "max": 3}, "Size n: max=3 is below min=4"),
+        (
+            {"max": 3, "likely": (4,)},
+            "Size n: the likely value 4 is outside of its range, 1 to 3",
+        ),
+        (
+            {"likely": range(1, 20)},
+            "Size n: 19 likely values are given; each is code of its own, 16 are possible",
+        ),
+    ],
+)
+def test_sizes_that_make_no_sense(given: dict[str, Any], text: str) -> None:
+    refused(CompileError, text, lambda: Size(**{"name": "n", **given}))
+
+
+def test_declarations_that_do_not_fit_each_other() -> None:
+    two = add([None, None], [None, None])
+    a, b = Size("a", likely=(1, 2, 3, 4, 5)), Size("b", likely=(1, 2, 3, 4))
+    refused(
+        CompileError,
+        "test: likely sizes make 20 variants (5 of a times 4 of b); 16 are possible: a variant is "
+        "code of its own",
+        lambda: compiled(two, shapes={"x": (a, b), "y": ("a", "b")}),
+    )
+    with pytest.raises(CompileError, match="shapes declares the size a twice"):
+        compiled(two, shapes={"x": (Size("a", max=5), 4), "y": (Size("a", max=6), 4)})
+
+
+def test_a_program_that_decides_has_no_ranges() -> None:
+    branches = [
+        helper.make_graph(
+            [node(op, ["x"], ["r"])], op, [], [helper.make_empty_tensor_value_info("r")]
+        )
+        for op in ("Relu", "Neg")
+    ]
+    m = model(
+        [node("If", ["c"], then_branch=branches[0], else_branch=branches[1])],
+        {"c": ([], np.bool_), "x": (["n"], F32)},
+    )
+    with pytest.raises(CompileError, match=r"declares Size.name='n', .*, and the model decides"):
+        compiled(m, shapes={"x": (Size("n", max=4),)})

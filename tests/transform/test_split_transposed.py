@@ -1,0 +1,98 @@
+"""Transposed convolutions become plain ones, interleaved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smelt.ir.expr import INDEX, Var
+from smelt.relax.interpret import interpret
+from smelt.relax.transform import split_transposed
+
+from .graphs import assert_same, call, const, module, num, ops_of, var
+
+
+def transposed(
+    kernel: tuple[int, int], stride: int, pads: tuple[int, ...] = (0,) * 4, extra: int = 0,
+    **attrs: Any,
+) -> Any:  # fmt: skip
+    x = var("x", 2, 3, 5, 6)
+    w = const(3, 4, *kernel)
+    how = {"strides": (stride,) * 2, "pads": pads, "output_padding": (extra,) * 2} | attrs
+    return module([x], call("conv_transpose", x, w, **how))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pads", "extra", "convs"),
+    [
+        ((2, 2), 2, (0, 0, 0, 0), 0, 1),
+        ((4, 4), 4, (0, 0, 0, 0), 0, 1),
+        ((4, 4), 2, (1, 1, 1, 1), 0, 4),
+        ((3, 3), 2, (1, 1, 1, 1), 1, 4),
+        ((3, 3), 2, (1, 1, 1, 1), 0, 4),
+        ((3, 3), 2, (0, 0, 0, 0), 0, 4),
+        ((5, 4), 2, (2, 1, 2, 1), 1, 4),
+        ((5, 2), 2, (2, 0, 1, 1), 0, 4),
+        ((8, 8), 4, (2, 2, 2, 2), 0, 4),
+        ((16, 16), 8, (4, 4, 4, 4), 0, 4),
+        ((3, 3), 3, (0, 0, 0, 0), 0, 1),
+        ((4, 5), 3, (1, 1, 0, 1), 0, 9),
+        ((3, 3), 1, (1, 1, 1, 1), 0, 1),
+        ((3, 4), 1, (0, 0, 0, 0), 0, 1),
+        ((4, 4), 2, (0, 1, 2, 0), 0, 4),
+    ],
+)
+def test_phases(
+    kernel: tuple[int, int], stride: int, pads: tuple[int, ...], extra: int, convs: int
+) -> None:
+    before = transposed(kernel, stride, pads, extra)
+    after = split_transposed(before)
+    found = ops_of(after)
+    assert found["conv2d"] == convs
+    assert "conv_transpose" not in found
+    assert_same(before, after)
+
+
+def test_sizes_known_at_run_time() -> None:
+    x = var("x", *[Var(n, INDEX) if isinstance(n, str) else n for n in ("n", 3, "h", "w")])
+    y = call("conv_transpose", x, const(3, 4, 3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    before = module([x], y)
+    after = split_transposed(before)
+    assert ops_of(after)["conv2d"] == 4
+    assert after["main"].body.type is before["main"].body.type
+    assert_same(before, after)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        transposed((2, 2), 3),  # phases without a term
+        transposed((5, 5), 5, (3, 3, 3, 3)),  # 25 convolutions
+        transposed((3, 3), 1, (3, 3, 0, 0)),  # cut by more than a border
+        transposed((4, 4), 2, (0, 3, 2, 0)),
+        transposed((3, 3), 2, dilations=(2, 2)),
+        transposed((4, 4), 2, strides=(2, 1)),
+    ],
+)
+def test_what_stays(before: Any) -> None:
+    assert split_transposed(before) is before
+
+
+def test_infinities_stay_where_they_are() -> None:
+    before = transposed((4, 4), 2, (1, 1, 1, 1))
+    x = np.zeros((2, 3, 5, 6), np.float32)
+    x[0, 1, 2, 3] = np.inf
+    a, b = (interpret(m["main"], x) for m in (before, split_transposed(before)))
+    assert np.array_equal(np.isfinite(a), np.isfinite(b))
+
+
+def test_weights_given_at_run_time_and_integers_stay() -> None:
+    x, w = var("x", 1, 3, 4, 4), var("w", 3, 2, 2, 2)
+    assert ops_of(split_transposed(module([x, w], call("conv_transpose", x, w, strides=(2, 2)))))[
+        "conv_transpose"
+    ]
+    i = var("i", 1, 3, 4, 4, dtype="int32")
+    y = call("conv_transpose", i, num(2, 3, 2, 2, 2, dtype="int32"), strides=(2, 2))
+    assert ops_of(split_transposed(module([i], y)))["conv_transpose"]
