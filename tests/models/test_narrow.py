@@ -109,7 +109,8 @@ def test_casts(cache: str) -> None:
         half = single.astype(np.float16)
     given: dict[str, Array] = {"f": single, "h": half, "i": np.arange(-9, 16, dtype=np.int32)}
     given |= {f"x_{d}": values(d, 1 << dt.width(d)) for d in NARROW}
-    nodes, want = [], []
+    nodes: list[onnx.NodeProto] = []
+    want: list[tuple[str, Array]] = []
 
     def ask(x: str, to: str, saturate: int = 1, op: str = "Cast") -> None:
         attrs = {"to": element(to)} if op == "Cast" else {}

@@ -141,7 +141,9 @@ def test_binds(make: Make, inputs: Any, outputs: Any, text: str) -> None:
         (
             {"outputs": [{"name": "z", "dtype": "float31", "shape": []}]},
             "unknown dtype 'float31'\n  known: bool, int8, int16, int32, int64, uint8, uint16, "
-            "uint32, uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e5m2, "
+            "uint32, uint64, float16, float32, float64, bfloat16, float8_e4m3fn, "
+            "float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn, int4, "
+            "uint4, int2, uint2, "
             "complex64, complex128",
         ),
     ],

@@ -271,7 +271,8 @@ def dynamic_quantize_matmul(
     scale = g.call("where", none, g.constant(1.0, a.dtype), scale)
     zero = stored(g, g.call("divide", g.call("negative", low), scale), None, "uint8")
     whole = stored(g, g.call("divide", a, scale), zero, "uint8")
-    return matmul_integer_to_float(g, whole, b, scale, b_scale, zero, b_zero, bias)
+    made: Value = matmul_integer_to_float(g, whole, b, scale, b_scale, zero, b_zero, bias)
+    return made
 
 
 @onnx_op("MatMulNBits", domain=MICROSOFT)

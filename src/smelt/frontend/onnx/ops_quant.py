@@ -108,8 +108,10 @@ def qlinear_matmul(
     if a_scale.rank == 1 and a_scale.shape != (1,):  # one for each row
         a_scale = moves.expand_dims(g, a_scale, (1,))
     y_zero = one(g, y_zero, "the result's zero point")
-    scales = [moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)]
-    factor = ratio(g, *scales, one(g, y_scale, "the result's scale"))
+    a_scale, b_scale = (
+        moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)
+    )
+    factor = ratio(g, a_scale, b_scale, one(g, y_scale, "the result's scale"))
     return stored(g, g.call("multiply", y, factor), y_zero, y_zero.dtype)
 
 
