@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 
 import smelt
 from smelt.frontend.onnx import from_onnx
-from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.ir.errors import ImportFailure
 
-from .models import check, model, random
+from .models import check, model, random, reference
 
 F32, I64 = np.float32, np.int64
 X = random(7, 4)
@@ -178,9 +178,19 @@ def test_mistakes_in_trees() -> None:
     forest["nodes_truenodeids"][0] = 99
     with pytest.raises(ImportFailure, match="node 99 of tree 0 is named, and does not exist"):
         from_onnx(learned("TreeEnsembleRegressor", X, **forest))
-    labels = {"classlabels_strings": ["a", "b", "c"], **LINEAR}
-    with pytest.raises(Unsupported, match="class labels that are texts"):
-        from_onnx(learned("LinearClassifier", X, kinds=(8, 1), **labels))
+
+
+def test_labels_that_are_texts() -> None:
+    made = learned(
+        "LinearClassifier", X, kinds=(8, 1), classlabels_strings=["a", "b", "c"], **LINEAR
+    )
+    for got, want in zip(smelt.compile(made)(X), reference(made, {"x0": X}), strict=True):
+        found = got.numpy() if hasattr(got, "numpy") else got
+        assert found.shape == want.shape
+        if want.dtype == np.float32:
+            np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+        else:
+            assert found.tolist() == want.tolist()
 
 
 # ----------------------------------------------------------------------------- support vectors

@@ -34,7 +34,7 @@ def model(
 
 
 STRING = TensorProto.STRING
-WORDS = {"x": (STRING, ["n"])}
+WORDS: dict[str, tuple[int, list[Any]]] = {"x": (STRING, ["n"])}
 
 
 def test_concat_and_moves() -> None:
