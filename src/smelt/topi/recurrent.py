@@ -198,6 +198,21 @@ def rnn(
     return y, h
 
 
+def _check_reset(layer: _Layer, r: Tensor, candidate: Tensor | None, bias: Tensor | None) -> None:
+    """The operands of gru's candidate for the next state."""
+    if candidate is not None:
+        same_dtype(r=r, candidate=candidate)
+        require(bias is None, "bias is for layers without candidate; add it to x")
+        for extent in candidate.shape:
+            agree(
+                layer.hidden, extent,
+                f"candidate {describe(candidate.shape)} has to be square, as h",
+            )  # fmt: skip
+    if bias is not None:
+        same_dtype(r=r, bias=bias)
+        agree(layer.hidden, bias.shape[-1], f"bias {describe(bias.shape)} needs one per unit")
+
+
 @op
 def gru(
     x: Tensor, r: Tensor, candidate: Tensor | None = None, bias: Tensor | None = None,
@@ -215,14 +230,7 @@ def gru(
     layer = _Layer(x, r, {"h0": h0}, lengths, 3 if candidate is None else 2, reverse, clip)
     layer.wide(x, 3)
     hidden = layer.hidden
-    if candidate is not None:
-        same_dtype(r=r, candidate=candidate)
-        require(bias is None, "bias is for layers without candidate; add it to x")
-        for extent in candidate.shape:
-            agree(hidden, extent, f"candidate {describe(candidate.shape)} has to be square, as h")
-    if bias is not None:
-        same_dtype(r=r, bias=bias)
-        agree(hidden, bias.shape[-1], f"bias {describe(bias.shape)} needs one number per unit")
+    _check_reset(layer, r, candidate, bias)
     f, g = _functions(activations, alpha, beta, 2)
     gates = scratch([layer.batch, layer.columns], layer.dtype, "gates")
     kept = scratch(layer.states, layer.dtype, "kept")
