@@ -26,9 +26,11 @@ FUNCTION_LINES = 60
 LONGER: dict[str, str] = {}
 # Third-party packages that a function may import where it needs them; each is optional, or so
 # heavy that a process which never uses it should not pay for it.
-LATE = {"llvmlite", "onnx", "onnxruntime", "onnxscript", "torch", "transformers", "ziglang"}
+LATE = {
+    "PIL", "llvmlite", "onnx", "onnxruntime", "onnxscript", "torch", "transformers", "ziglang",
+}  # fmt: skip
 # Optional packages that one file only may import.
-ONE_FILE = {"llvmlite", "onnxruntime", "torch", "ziglang"}
+ONE_FILE = {"PIL", "llvmlite", "onnxruntime", "torch", "ziglang"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -71,16 +71,16 @@ def check_all(
     if oracle == "onnxruntime":
         want = reference(m, inputs)
     else:
-        want = list(ReferenceEvaluator(m).run(None, inputs))
+        found = ReferenceEvaluator(m).run(None, inputs)
+        want = [np.asarray(v) for v in found]
     mod = from_onnx(m)
     verify(mod)
     f = mod["main"]
     given = [inputs[p.name] for p in f.params]
     several = [interpret(f, *given)]
     if compiled:
-        exe = smelt.compile(mod, options=smelt.Options(threads=1, workers=0))
-        found = exe(*given)
-        made = found if isinstance(found, tuple) else (found,)
+        made = smelt.compile(mod, options=smelt.Options(threads=1, workers=0))(*given)
+        made = made if isinstance(made, tuple) else (made,)
         several.append([np.asarray(x.numpy()) for x in made])
     for results in several:
         assert len(results) == len(want)

@@ -234,6 +234,20 @@ def _along(
     return tensor(shape, body, "resize")
 
 
+def _check(x: Tensor, modes: tuple[str, str, str], counts: tuple[int, int, int]) -> None:
+    """The modes exist, and there are as many sizes, scales and ends of the roi as x needs."""
+    names = ("mode", "coordinate_mode", "nearest_mode")
+    for name, value, legal in zip(names, modes, (MODES, COORDINATES, NEAREST), strict=True):
+        require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
+    rank = len(x.shape)
+    needed = (rank, rank, 2 * rank)
+    for name, count, need in zip(("sizes", "scales", "roi"), counts, needed, strict=True):
+        require(
+            count == need or (count == 0 and name != "sizes"),
+            f"{name} has {count} numbers; x {describe(x.shape)} needs {need}",
+        )
+
+
 @op
 def resize(
     x: Tensor, *, sizes: tuple[int, ...], scales: tuple[float, ...] = (), mode: str = "nearest",
@@ -251,20 +265,8 @@ def resize(
     Types      integers are mixed in float32, rounded toward zero and held in their range
     Source     ONNX Resize-19
     """
-    rank = len(x.shape)
-    new = extents(sizes)
-    for name, value, legal in (
-        ("mode", mode, MODES), ("coordinate_mode", coordinate_mode, COORDINATES),
-        ("nearest_mode", nearest_mode, NEAREST),
-    ):  # fmt: skip
-        require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
-    for name, count, need in (
-        ("sizes", len(new), rank), ("scales", len(scales), rank), ("roi", len(roi), 2 * rank)
-    ):  # fmt: skip
-        require(
-            count == need or (count == 0 and name != "sizes"),
-            f"{name} has {count} numbers; x {describe(x.shape)} needs {need}",
-        )
+    rank, new = len(x.shape), extents(sizes)
+    _check(x, (mode, coordinate_mode, nearest_mode), (len(new), len(scales), len(roi)))
     crop = coordinate_mode == "tf_crop_and_resize"
     narrow = mode != "nearest" and x.dtype not in ("float32", "float64")
     moved = stored(x, FLOAT, "widen") if narrow else x
