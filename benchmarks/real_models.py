@@ -21,7 +21,7 @@ from tests.models import detector, image_nets, language_nets, signal_nets
 from tests.models.net import Feeds, floats, merged, words
 
 THREADS = 2
-SECONDS = 8.0  # for both together
+SECONDS = 5.0  # for both together
 
 IMAGE = floats("x", 1, 3, 224, 224)
 ROOMS = (image_nets, detector, signal_nets, language_nets)

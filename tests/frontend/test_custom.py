@@ -60,7 +60,7 @@ def test_mistakes() -> None:
         smelt.compile(acme())
     with pytest.raises(Unsupported, match=r"attribute size=2\n  supported: limit"):
         smelt.compile(acme(size=2), operators={"com.acme.Shrink": soft_threshold})
-    with pytest.raises(TypeMismatch, match="operators maps 'com.acme.Shrink' to a int"):
+    with pytest.raises(TypeMismatch, match=r"operators maps 'com.acme.Shrink' to a int"):
         smelt.compile(acme(), operators={"com.acme.Shrink": 5})
 
 

@@ -48,11 +48,13 @@ def yolo(
     depths: tuple[int, ...] = (1, 1, 1, 1),
     classes: int = 3,
     suppresses: bool = False,
+    least: float = 0.3,
 ) -> onnx.ModelProto:
     """Boxes (centre, size, in pixels) and class scores [n, 4 + classes, places].
 
     suppresses  the results are instead (image, class, place) of the boxes that are kept, and
                 these boxes
+    least       the score below which none is kept
     """
     net = Net(30)
     x, c = net.input("images", [batch, 3, image, image]), width
@@ -76,7 +78,7 @@ def yolo(
         levels[index] = (x, c)
     boxes, scores = _decoded(net, levels, image, classes)
     if suppresses:
-        return _suppressed(net, boxes, scores)
+        return _suppressed(net, boxes, scores, least)
     return net.model(net.op("Concat", boxes, scores, axis=1))
 
 
@@ -118,9 +120,9 @@ def _places(image: int, levels: int) -> tuple[Array, Array]:
     return np.concatenate(places, 1)[None], np.concatenate(strides)[None, None]
 
 
-def _suppressed(net: Net, boxes: str, scores: str) -> onnx.ModelProto:
+def _suppressed(net: Net, boxes: str, scores: str, least: float) -> onnx.ModelProto:
     rows = net.permute(boxes, 0, 2, 1)
-    limits = [net.ints(100), net.const([0.5]), net.const([0.6])]
+    limits = [net.ints(100), net.const([0.5]), net.const([least])]
     kept = net.op("NonMaxSuppression", rows, scores, *limits, center_point_box=1)
     both = net.op("Gather", kept, net.ints(0, 2), axis=1)
     return net.model(kept, net.op("GatherND", rows, both))

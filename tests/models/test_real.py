@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx
 import pytest
 
@@ -68,6 +69,19 @@ def test_a_symbolic_batch_is_compiled_once(name: str, cache: str) -> None:
     exe = compiled(model, cache)
     for n in (1, 3, 5):
         check(exe, model, feeds(n))
+
+
+@pytest.mark.parametrize("least", [0.3, 0.9])
+def test_a_detector_gives_the_boxes_that_are_left(least: float, cache: str) -> None:
+    """As many as the run finds, at the higher bound none."""
+    model = detector.yolo("n", suppresses=True, least=least)
+    exe = compiled(model, cache)
+    for n in (1, 3):
+        feeds = image(64, "images")(n)
+        (kept, boxes), theirs = run(exe, feeds), reference(model, feeds)
+        assert np.array_equal(kept, theirs[0])
+        assert (len(kept) > 9) == (least < 0.5)
+        np.testing.assert_allclose(boxes, theirs[1], rtol=1e-4, atol=1e-3)
 
 
 SEQUENCES: dict[str, tuple[onnx.ModelProto, Callable[[int, int], Feeds]]] = {

@@ -182,6 +182,14 @@ def test_the_best_of_many() -> None:
     check_compiled([Case("topk", x, k=1, axis=0, symbolic={0: {1: "n"}})])
 
 
+def test_the_best_whatever_their_order() -> None:
+    """Equal elements and NaN keep theirs; rows that rise, fall, repeat."""
+    up = np.arange(300, dtype=np.float32)
+    rows = np.stack([up, -up, up % 7, np.where(up % 5 == 0, np.nan, up), np.full(300, np.nan)])
+    for k in (1, 2, 100, 128, 129, 300):
+        check_compiled([Case("topk", rows, k=k, largest=b) for b in (True, False)])
+
+
 TEXTS: list[tuple[Case, str]] = [
     (Case("sort", data((3,), "bool")),
      "sort: x is bool; the operator is defined for numbers, cast it"),

@@ -11,6 +11,7 @@ from smelt.ir.build import (
     any_of,
     call,
     equal,
+    if_then_else,
     logical_not,
     minimum,
     select,
@@ -24,7 +25,7 @@ from .common import agree, axis_of, describe, require, same_dtype, tensor
 from .program import Cell, Lanes, let, loop, product, program, seq, sharing, store, turns, when
 from .registry import op
 
-__all__ = ["argsort", "order_of", "searchsorted", "sort"]
+__all__ = ["argsort", "first_of", "order_of", "searchsorted", "sort"]
 
 
 def _sortable(x: Tensor, name: str = "x") -> None:
@@ -101,6 +102,63 @@ def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
 
     shapes = [x.shape, (lanes.count, const(2, INDEX), n)]
     return program(shapes, [INDEX, INDEX], [x], body, "order")[0]
+
+
+def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tensor:
+    """The first `count` (at least 1) along `axis` of what `order_of` gives.
+
+    Each element that belongs to the best so far is put into their list: for few of many, most
+    elements are only compared with the last one there.
+    """
+    lanes = Lanes(x, axis)
+    n, k = lanes.size, const(count, INDEX)
+    held, low, high = Cell(name="held"), Cell(name="low"), Cell(name="high")
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        (x,), (result,) = ins, outs
+
+        def listed(lane: Expr, place: Expr) -> Expr:
+            return x[lanes.at(lane, result[lanes.at(lane, place)])]
+
+        def halved(lane: Expr, value: Expr) -> Stmt:
+            def closer(m: Expr) -> Stmt:
+                earlier = before(value, listed(lane, m), descending)
+                return when(earlier, high.set(m), low.set(m + 1))
+
+            return when(low.value < high.value, let((low.value + high.value) // 2, closer, "m"))
+
+        def inserted(lane: Expr, j: Expr, value: Expr) -> Stmt:
+            def moved(last: Expr) -> Stmt:
+                return loop(last - low.value, lambda s: one_down(lane, last - s), "s")
+
+            return seq(
+                low.set(0),
+                high.set(held.value),
+                loop(count.bit_length(), lambda _: halved(lane, value), "turn"),
+                let(minimum(held.value, k - 1), moved, "last"),
+                store(result, lanes.at(lane, low.value), j),
+                held.set(minimum(held.value + 1, k)),
+            )
+
+        def one_down(lane: Expr, place: Expr) -> Stmt:
+            return store(result, lanes.at(lane, place), result[lanes.at(lane, place - 1)])
+
+        def considered(lane: Expr, j: Expr) -> Stmt:
+            def seen(value: Expr) -> Stmt:
+                better = before(value, listed(lane, k - 1), descending)
+                # a list that is not full has no last one to look at
+                belongs = if_then_else(held.value < k, const(True), better)
+                return when(belongs, inserted(lane, j, value))
+
+            return let(x[lanes.at(lane, j)], seen, "value")
+
+        def one(lane: Expr) -> Stmt:
+            return seq(held.set(0), loop(n, lambda j: considered(lane, j), "j"))
+
+        return lanes.each([held, low, high], (ins, outs), one, 16)
+
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    return program([shape], [INDEX], [x], body, "first")[0]
 
 
 @op

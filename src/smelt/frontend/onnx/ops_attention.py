@@ -20,12 +20,12 @@ __all__: list[str] = []
 MICROSOFT = "com.microsoft"
 
 
-def split_heads(g: Build, x: Value, heads: int) -> Value:
+def split_heads(g: Build, x: Value, heads: Any) -> Value:
     """[batch, length, heads * size] as [batch, heads, length, size]."""
     batch, length, width = x.shape
-    if isinstance(width, int) and width % heads:
+    if isinstance(width, int) and isinstance(heads, int) and width % heads:
         g.malformed(f"num_heads={heads} of {width} columns")
-    size = simplify(width // heads)
+    size: Any = simplify(width // heads)
     return moves.transpose(g, moves.reshape(g, x, (batch, length, heads, size)), (0, 2, 1, 3))
 
 

@@ -112,8 +112,8 @@ def custom_converter(name: str, given: Any) -> Converter:
         return OperatorConverter(given)
     if not callable(given):
         raise TypeMismatch(
-            f"operators maps {name!r} to a {type(given).__name__}; legal: an operator of @smelt.op, "
-            "or a function (g, *operands, **attributes) of a converter's form"
+            f"operators maps {name!r} to a {type(given).__name__}; legal: an operator of "
+            "@smelt.op, or a function (g, *operands, **attributes) of a converter's form"
         )
     return Converter(given, name, 1, folds=False)
 

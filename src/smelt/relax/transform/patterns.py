@@ -145,10 +145,10 @@ def root_mean_square(g: Graph, n: Call) -> RelaxExpr | None:
     for d, v in _over_root(n):
         known = _variance(v)
         if known and type_is(d, n) and _centred(d, known[1]) is known[0]:
-            x, axes, epsilon = known
-            ones = _ones(g, d, axes[0])
-            if ones is not None and g.only_inside(n, x):
-                return g.call("layer_norm", x, ones, None, axis=axes[0], epsilon=epsilon)
+            place = known[1][0]
+            ones = _ones(g, d, place)
+            if ones is not None and g.only_inside(n, known[0]):
+                return g.call("layer_norm", known[0], ones, None, axis=place, epsilon=known[2])
         found = _mean_square(v)
         if not found or found[0] is not d or not type_is(d, n):
             continue
