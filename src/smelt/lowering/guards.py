@@ -157,7 +157,7 @@ class _DropSafe(RangeRewriter):
             for i, n in zip(e.indices, e.buffer.shape, strict=True):
                 if not (prove(i >= 0) and prove(i < n)):
                     return False
-        return all([self._in_bounds(c) for c in e.children() if isinstance(c, Expr)])
+        return all(self._in_bounds(c) for c in e.children() if isinstance(c, Expr))
 
 
 def _chain(s: Stmt) -> tuple[list[Expr], BufferStore | None]:
