@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h)
 
-.PHONY: help demo test check format bench clean setup-edge
+.PHONY: help demo test check format bench fuzz clean setup-edge
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,6 +31,9 @@ format: $(VENV)/.test        ## Format the source, and mend what the linter can 
 
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/.test          ## Compare 10,000 random models with onnxruntime; can be stopped, goes on
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 setup-edge: $(VENV)/.test    ## Install emulators and zig, for the tests of other processors
 	scripts/setup-edge.sh $(BIN)/python

@@ -13,12 +13,13 @@ import pytest
 import smelt
 from smelt.cli import main as command_line
 from smelt.cli.console import UsageError
-from smelt.cli.inputs import read_inputs, read_shapes, write_outputs
+from smelt.cli.inputs import Sizes, read_inputs, read_shapes, write_outputs
 from smelt.cli.peer import Peer
 from smelt.cli.resnet import resnet18
 from smelt.cli.results import largest_error
 from smelt.cli.timing import interleave, summary
 from smelt.ir.errors import InternalError
+from smelt.ir.sizes import Size
 from smelt.runtime import MemoryInfo, TensorInfo
 from smelt.runtime.errors import SmeltError
 
@@ -172,6 +173,26 @@ def test_shapes() -> None:
         read_shapes(["a=1", "a=2"])
     with pytest.raises(UsageError, match="not of the form"):
         read_shapes(["a=1,-2"])
+
+
+def test_symbolic_sizes() -> None:
+    sizes = Sizes(["x=n,3", "y=n + 1,2 * n"], ["n=..16"], ["n=1,8"])
+    n = Size("n", max=16, likely=(1, 8))
+    assert sizes.shapes() == {"x": (n, 3), "y": ("n + 1", "2 * n")}
+    assert Sizes(["x=m,3"], ["m=0..4"]).shapes() == {"x": (Size("m", 0, 4), 3)}
+    for wrong, text in (
+        (Sizes(["x=1,3"], ["n=1..2"]), "name the size 'n', which is no extent in --shape"),
+        (Sizes(["x=n"], ["n=1-2"]), "not of the form NAME=FROM..TO"),
+        (Sizes(["x=n"], [], ["n=x"]), "--likely 'n=x' is not of the form"),
+    ):
+        with pytest.raises(UsageError, match=text):
+            wrong.shapes()
+
+
+def test_random_inputs_of_symbolic_sizes() -> None:
+    tensors = (TensorInfo("x", "float32", ("n", 3)), TensorInfo("m", "int64", ("n + 1",)))
+    x, m = read_inputs(None, tensors, {"n": 4})
+    assert (x.shape, m.shape) == ((4, 3), (5,))
 
 
 def test_inputs_have_to_fit_the_model(tmp_path: Path) -> None:

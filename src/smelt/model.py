@@ -36,11 +36,15 @@ MOST_VARIANTS = 64
 
 @dataclass(frozen=True)
 class ModelInput:
-    """An input: its name, what it is ("tensor", "sequence", "optional", ...) and element type."""
+    """An input: its name, what it is ("tensor", "sequence", "optional", ...) and element type.
+
+    shape  numbers where the model fixes an extent, names or None elsewhere; None: of any rank
+    """
 
     name: str
     kind: str
     dtype: str
+    shape: tuple[int | str | None, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -218,8 +222,27 @@ def _entering(value: Any, model: str, i: ModelInput) -> Any:
             raise InputError(f"{model}: the input {i.name!r} is None; a {i.kind} is expected")
         return None
     if isinstance(value, list | tuple) and "sequence" in i.kind:
-        return [_array(v) for v in value]
-    return _array(value)
+        return [_checked(_array(v), model, i) for v in value]
+    return _checked(_array(value), model, i)
+
+
+def _checked(value: np.ndarray, model: str, i: ModelInput) -> np.ndarray:
+    """An array of the input's element type and shape."""
+    kind = dt.from_numpy(value.dtype)
+    if i.dtype and kind != i.dtype:
+        raise InputError(f"{model}: the input {i.name!r} is {kind}; {i.dtype} is expected")
+    want = i.shape
+    if want is not None and i.kind == "tensor":
+        fits = len(want) == value.ndim and all(
+            not isinstance(w, int) or w == n for w, n in zip(want, value.shape, strict=True)
+        )
+        if not fits:
+            shown = ", ".join(["?" if w is None else str(w) for w in want])
+            raise InputError(
+                f"{model}: the input {i.name!r} has the shape {list(value.shape)}; "
+                f"[{shown}] is expected"
+            )
+    return value
 
 
 def _array(value: Any) -> Any:

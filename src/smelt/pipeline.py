@@ -94,6 +94,7 @@ def compile(
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
     values: Mapping[str, Any] | None = None,
+    operators: Mapping[str, Any] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> Any:
@@ -105,6 +106,7 @@ def compile(
               expressions over them as text ("past + seq"), or smelt.Size: a name with a range, and
               likely values, for which specialised code is chosen at run time
     values    arrays for inputs that are known now; they are no inputs of the executable
+    operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
     options   see `Options`
     progress  called with (stage, done, total) while kernels are compiled
 
@@ -140,42 +142,54 @@ def compile(
 
     if isinstance(model, IRModule | RelaxExpr):
         return whole(import_model(model, plain))
-    return _compile_onnx(load(model), plain, values or {}, whole, segment)
+
+    def read(forms: Mapping[str, Any]) -> tuple[IRModule | None, Sequence[str]]:
+        try:
+            return from_onnx(loaded, plain, values={**known, **forms}, operators=operators), ()
+        except NeedsValues as e:
+            return None, e.inputs
+
+    loaded, known = load(model), values or {}
+    return _compile_onnx(read, lambda *made: _model(loaded, plain, known, *made), whole, segment)
+
+
+def _model(
+    loaded: Any, shapes: Mapping[str, Sequence[Any]] | None, known: Mapping[str, Any], *made: Any
+) -> Model:
+    """A Model with the inputs and outputs of a file."""
+    inputs = [
+        ModelInput(i.name, i.kind, i.dtype, (shapes or {}).get(i.name, i.shape))
+        for i in loaded.graph.inputs
+        if i.name not in known
+    ]
+    return Model(loaded.name, inputs, loaded.graph.outputs, *made)
 
 
 def _compile_onnx(
-    loaded: Any,
-    shapes: Mapping[str, Sequence[Any]] | None,
-    values: Mapping[str, Any],
-    whole: Callable[[IRModule], Executable],
+    read: Callable[[Mapping[str, Any]], tuple[IRModule | None, Sequence[str]]],
+    model: Callable[..., Model],
+    straight: Callable[[IRModule], Executable],
     segment: Callable[[IRModule], Executable],
 ) -> Executable | Model:
-    """A model that was read as one executable; a Model where that does not do.
+    """An ONNX model as one executable; a Model where that does not do.
 
-    whole    compiles a module with what the user says of its sizes
-    segment  compiles a part of a program, whose sizes may be anything
+    read      imports it, some inputs being known; or names the inputs that have to be
+    model     makes a Model of `read`, what compiles a module, and a module
+    straight  compiles a module without control flow
+    segment   compiles a part of a program for the virtual machine: its sizes may be 0
     """
 
     def compiled(mod: IRModule) -> Executable | VMExecutable:
         if vm_construct(mod) is None:
-            return whole(mod)
+            return straight(mod)
         return VMExecutable(compile_vm(mod, segment), save_program, str(mod.attrs.get("name")))
 
-    def again(forms: Mapping[str, Any]) -> tuple[IRModule | None, Sequence[str]]:
-        try:
-            return from_onnx(loaded, shapes, values={**values, **forms}), ()
-        except NeedsValues as e:
-            return None, e.inputs
-
-    found, _ = again({})
+    found, _ = read({})
     if found is not None and not found.attrs.get("typed"):
         main = found["main"]
         if isinstance(main, Function) and not main.attrs.get("output_groups"):
-            return whole(found)
-    inputs = [
-        ModelInput(i.name, i.kind, i.dtype) for i in loaded.graph.inputs if i.name not in values
-    ]
-    return Model(loaded.name, inputs, loaded.graph.outputs, again, compiled, found)
+            return straight(found)
+    return model(read, compiled, found)
 
 
 def lower(

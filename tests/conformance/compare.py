@@ -60,18 +60,22 @@ def check_array(
     try:
         np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
     except AssertionError:
-        raise Mismatch(f"{where}: {difference(got, want)}") from None
+        raise Mismatch(f"{where}: {difference(got, want, rtol, atol)}") from None
 
 
-def difference(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> str:
-    """The first element that differs most, in words."""
+def difference(
+    got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], rtol: float, atol: float
+) -> str:
+    """How many elements differ by more than the tolerances, and the one that does so most."""
     a, b = got.astype(np.complex128), want.astype(np.complex128)
     with np.errstate(all="ignore"):
-        gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b))
-    at = np.unravel_index(int(np.argmax(np.nan_to_num(gap, nan=np.inf))), gap.shape)
-    count = np.count_nonzero(gap)
+        over = np.where(
+            (a == b) | (np.isnan(a) & np.isnan(b)), -1, np.abs(a - b) - atol - rtol * np.abs(b)
+        )
+    at = np.unravel_index(int(np.argmax(np.nan_to_num(over, nan=np.inf))), over.shape)
+    count = np.count_nonzero(~(over <= 0))
     place = tuple(int(i) for i in at)
-    return f"{count} of {gap.size} elements differ; at {place}: {got[at]}, wanted {want[at]}"
+    return f"{count} of {over.size} elements differ; at {place}: {got[at]}, wanted {want[at]}"
 
 
 def array(value: Any) -> np.ndarray[Any, Any]:

@@ -168,6 +168,10 @@ BY_HAND: dict[str, tuple[Any, ...]] = {
         )
         for version in (10, 13)
     },
+    "GridSample-16": (
+        [ramp(1, 1, 3, 4), ramp(1, 2, 3, 2)],
+        {"mode": "bilinear", "align_corners": 1},
+    ),
     "Pad-2": ([ramp(2, 3)], {"pads": [0, 1, 2, -1], "value": 0.5}),
     "Resize-10": ([ramp(1, 1, 2, 3), np.array([1, 1, 2, 3], np.float32)], {"mode": "linear"}),
     "RoiAlign-10": (

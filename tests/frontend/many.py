@@ -71,7 +71,7 @@ def check_all(
     if oracle == "onnxruntime":
         want = reference(m, inputs)
     else:
-        want = ReferenceEvaluator(m).run(None, inputs)
+        want = list(ReferenceEvaluator(m).run(None, inputs))
     mod = from_onnx(m)
     verify(mod)
     f = mod["main"]

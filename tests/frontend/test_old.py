@@ -61,7 +61,7 @@ def test_an_axis_counts_for_known_operands_too() -> None:
 
 
 def test_comparisons_and_logic() -> None:
-    gives(X > V[:, None, None], "Greater", X, V, axis=1, broadcast=1)
+    gives(V[:, None, None] < X, "Greater", X, V, axis=1, broadcast=1)
     gives(X < C, "Less", X, C, broadcast=1)
     gives((X > 0) ^ (C > 0), "Xor", X > 0, C > 0, broadcast=1)
     gives(np.abs(X) ** C, "Pow", np.abs(X), C, broadcast=1)
@@ -118,7 +118,7 @@ STATISTICS = [np.abs(random(3, seed=k)) + 0.5 for k in range(4)]
 def normal(x: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     scale, bias = [v[:, None, None] for v in STATISTICS[:2]]
     centred = (x - mean[:, None, None]) / np.sqrt(var[:, None, None] + 1e-5)
-    return (centred * scale + bias).astype(np.float32)
+    return np.asarray(centred * scale + bias, np.float32)
 
 
 def test_batch_normalisation() -> None:

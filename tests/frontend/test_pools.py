@@ -60,7 +60,8 @@ def test_largest_of_windows(rank: int) -> None:
 def test_places_of_the_largest(rank: int, order: int) -> None:
     x = np.round(IMAGES[rank] * 2)  # many are equal: the first counts
     cases = [spread(w, rank) for w in DILATED]
-    check_all([one("MaxPool", x, outputs=2, storage_order=order, **w) for w in cases], 12)
+    nodes = [one("MaxPool", x, outputs=2, storage_order=order, **w) for w in cases]
+    check_all(nodes, 12, compiled=rank < 3)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.float64, np.float16])
@@ -88,8 +89,8 @@ def test_norms_of_windows(rank: int) -> None:
     nodes = [
         one("LpPool", x, p=p, **spread(w, rank)) for w, p in itertools.product(WINDOWS, (1, 2, 3))
     ]
-    check_all(nodes, 11, 1e-5)
-    check_all([one("LpPool", x, **spread(w, rank)) for w in DILATED], 18, 1e-5)
+    check_all(nodes, 11, 1e-5, compiled=rank < 3)
+    check_all([one("LpPool", x, **spread(w, rank)) for w in DILATED], 18, 1e-5, compiled=rank < 3)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

@@ -158,6 +158,7 @@ def test_integers_are_rounded_toward_zero_and_held() -> None:
 @pytest.mark.parametrize("opset", [7, 9, 10])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_before_operator_set_11(mode: str, opset: int) -> None:
+    scales: list[tuple[float, ...]]
     scales = [(1, 1, 2, 2), (1, 1, 3, 1)] if mode == "nearest" else [(1, 1, 2, 2)]
     if opset == 10:
         scales += [(1, 1, 0.5, 0.6), (1, 1, 0.4, 2.5)]

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import smelt
 from smelt.frontend.onnx import from_onnx
 from smelt.ir.errors import ImportFailure
 from smelt.relax.interpret import interpret
 
-from .models import check, model, node, random
+from .models import check, model, node, random, reference
 
 WAVE = random(2, 12, 1)
 COMPLEX = random(2, 12, 2, seed=1)
@@ -95,7 +96,7 @@ def test_short_transforms() -> None:
 
 def test_mel_weights() -> None:
     known = {n: np.array(v) for n, v in zip("abc", (8, 64, 8000), strict=True)}
-    known |= {"d": np.float32(100), "e": np.float32(3500)}
+    known |= {"d": np.array(100, np.float32), "e": np.array(3500, np.float32)}
     check(model([node("MelWeightMatrix", list("abcde"))], {}, constants=known, opset=17), {})
 
 
@@ -174,7 +175,7 @@ def trained(op: str, *tensors: np.ndarray, count: int, **attrs: Any) -> list[np.
     domain = "ai.onnx.preview.training"
     n = helper.make_node(op, ["r", "t", *names], ys, domain=domain, **attrs)
     given = {n: (x.shape, x.dtype) for n, x in zip(names, tensors, strict=True)}
-    m = model([n], given, ys, {"r": np.float32(0.1), "t": np.int64(count)})
+    m = model([n], given, ys, {"r": np.array(0.1, np.float32), "t": np.array(count)})
     m.opset_import.append(helper.make_opsetid(domain, 1))
     return interpret(from_onnx(m)["main"], *tensors)
 
@@ -204,3 +205,14 @@ def test_adam() -> None:
     np.testing.assert_allclose(first[0], x - 0.1 * np.sign(gradient), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(first[1], 0.1 * gradient, rtol=1e-5)
     np.testing.assert_allclose(first[2], 0.001 * gradient**2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("sorted_", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_distinct_slices(axis: int | None, sorted_: int) -> None:
+    x = np.array([[1, 0, 1, 1], [2, 3, 2, 2], [1, 0, 1, 1]], np.float32)
+    names = ["y", "first", "inverse", "counts"]
+    attrs: dict[str, Any] = {"sorted": sorted_} | ({} if axis is None else {"axis": axis})
+    made = model([node("Unique", ["x"], names, **attrs)], {"x": (x.shape, x.dtype)}, names)
+    for got, want in zip(smelt.compile(made)(x), reference(made, {"x": x}), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want)

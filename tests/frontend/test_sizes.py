@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import smelt
 from smelt import Size
@@ -235,8 +236,15 @@ def test_declarations_that_do_not_fit_each_other() -> None:
 
 
 def test_a_program_that_decides_has_no_ranges() -> None:
+    branches = [
+        helper.make_graph(
+            [node(op, ["x"], ["r"])], op, [], [helper.make_empty_tensor_value_info("r")]
+        )
+        for op in ("Relu", "Neg")
+    ]
     m = model(
-        [node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["y"], to=1)], {"x": (["n"], F32)}
+        [node("If", ["c"], then_branch=branches[0], else_branch=branches[1])],
+        {"c": ([], np.bool_), "x": (["n"], F32)},
     )
-    with pytest.raises(CompileError, match="declares Size.name='n', .*, and the model decides"):
+    with pytest.raises(CompileError, match=r"declares Size.name='n', .*, and the model decides"):
         compiled(m, shapes={"x": (Size("n", max=4),)})

@@ -177,8 +177,8 @@ def _node_proto(node: Node, number: int, dtypes: dict[str, str]) -> onnx.NodePro
         attrs[name] = value
     made = helper.make_node(node.op, node.inputs, node.outputs, name=f"{node.op}_{number}")
     for name, value in attrs.items():
-        empty = {"attr_type": onnx.AttributeProto.INTS} if value == [] else {}
-        made.attribute.append(helper.make_attribute(name, value, **empty))
+        kind = onnx.AttributeProto.INTS if isinstance(value, list) and not value else None
+        made.attribute.append(helper.make_attribute(name, value, attr_type=kind))
     return made
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -42,7 +42,35 @@ MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 EPSILON = {t: 2.0**-m for t, m in MANTISSA.items()}
 LARGEST = {"float16": 1e3, "bfloat16": 1e3, "float32": 1e5, "float64": 1e5}
 ELEMENTS = 12_000
-EXTENTS = (1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 19, 31, 32, 33, 64)
+EXTENTS = (
+    1,
+    1,
+    1,
+    2,
+    2,
+    3,
+    3,
+    4,
+    4,
+    5,
+    5,
+    6,
+    7,
+    8,
+    9,
+    11,
+    13,
+    15,
+    16,
+    17,
+    19,
+    31,
+    32,
+    33,
+    64,
+    100,
+    129,
+)
 USUAL = (
     ("float32",) * 12 + ("float64", "float16", "int64", "int64", "int32", "int32", "bool") + INTS
 )
@@ -58,7 +86,7 @@ REFERENCE_ERRS = {
 """Types that onnxruntime lacks here, and for which the onnx package's evaluator errs."""
 
 
-class Skip(Exception):  # noqa: N818
+class Skip(Exception):
     """What was drawn is not valid here; something else is drawn."""
 
 
@@ -214,10 +242,10 @@ class Draw:
         self, seed: int, opset: int, runs: int, outer: Draw | None = None, size: int = ELEMENTS
     ) -> None:
         """A new graph; with `outer`, a graph inside another one, which sees its values."""
-        self.rng = outer.rng if outer else random.Random(seed)
-        self.numbers = outer.numbers if outer else np.random.default_rng(seed)
+        self.rng: random.Random = outer.rng if outer else random.Random(seed)
+        self.numbers: np.random.Generator = outer.numbers if outer else np.random.default_rng(seed)
         self.opset, self.runs, self.outer, self.size = opset, runs, outer, size
-        self.counter = outer.counter if outer else itertools.count()
+        self.counter: Iterator[int] = outer.counter if outer else itertools.count()
         self.symbols: dict[Size, str] = outer.symbols if outer else {}
         self.all: dict[str, Value] = outer.all if outer else {}
         self.values: list[Value] = list(outer.values) if outer else []
@@ -236,7 +264,7 @@ class Draw:
     def one(self, *of: Any) -> Any:
         return self.rng.choice(of)
 
-    def int(self, low: int, high: int) -> int:
+    def between(self, low: int, high: int) -> int:
         return self.rng.randint(low, high)
 
     def const(self, n: int) -> Size:
@@ -323,9 +351,10 @@ class Draw:
         if dtype == "bool":
             return 0.0, 1.0, 1.0
         if dtype in INTS:
-            low = 0 if dtype.startswith("u") else -12
-            low, high = low if lo is None else math.ceil(lo), 12 if hi is None else math.floor(hi)
-            return float(low), float(max(high, low)), 1.0
+            least = 0 if dtype.startswith("u") else -12
+            first = least if lo is None else math.ceil(lo)
+            last = 12 if hi is None else math.floor(hi)
+            return float(first), float(max(last, first)), 1.0
         low, high = -2.0 if lo is None else lo, 2.0 if hi is None else hi
         grid = self.chance(0.3) if grid is None else grid
         step = 0.25 if grid and high - low >= 1 and low % 0.25 == 0 else 0.0
@@ -335,7 +364,7 @@ class Draw:
         """Random elements of a leaf in one of the runs."""
         shape = [s[run] for s in value.shape]
         if value.step:
-            n = int(round((value.hi - value.lo) / value.step))
+            n = round((value.hi - value.lo) / value.step)
             drawn = value.lo + value.step * self.numbers.integers(0, n + 1, shape)
         else:
             drawn = self.numbers.uniform(value.lo, value.hi, shape)
@@ -350,15 +379,20 @@ class Draw:
 
     def pick(
         self,
-        dtypes: Sequence[str] | frozenset[str] | str,
+        dtypes: Collection[str],
         where: Callable[[Value], bool] = lambda v: True,
         shape: Callable[[], Sequence[Size]] | None = None,
         lo: float | None = None,
         hi: float | None = None,
+        empty: bool = False,
     ) -> Value:
-        """A value that fulfils a condition: one that is there, or a new leaf (of `shape()`)."""
+        """A value that fulfils a condition: one that is there, or a new leaf (of `shape()`).
+
+        empty  whether it may have no elements
+        """
         kinds = (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
-        fitting = [v for v in self.values if v.dtype in kinds and where(v) and count(v.shape)]
+        fitting = [v for v in self.values if v.dtype in kinds and where(v)]
+        fitting = [v for v in fitting if empty or all(e for s in v.shape for e in s)]
         if fitting and self.chance(0.88):
             found = fitting[-1] if self.chance(0.5) else self.rng.choice(fitting)
         else:
@@ -416,6 +450,11 @@ class Draw:
         self.graph.nodes.append(Node(op, names, [v.name for v in values], attrs))
         self.used |= set(names)
         return values
+
+    def raw(self, op: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]) -> None:
+        """Add a node between values by name, those of other types than tensors too."""
+        schema_of(op, self.opset)
+        self.graph.nodes.append(Node(op, inputs, outputs, attrs))
 
     def checked(self, o: Out) -> Value:
         """The value that a result becomes."""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import random
 
-from . import ops_control, ops_element, ops_index, ops_more, ops_move, ops_nn, ops_reduce  # noqa: F401
+from . import (  # noqa: F401
+    ops_control,
+    ops_element,
+    ops_index,
+    ops_more,
+    ops_move,
+    ops_nn,
+    ops_quant,
+    ops_reduce,
+)
 from .case import Case, pruned
 from .draw import Draw, Skip
 from .table import TABLE, WEIGHTS
@@ -19,8 +28,8 @@ def generate(seed: int) -> Case:
     """A valid graph with numbers for its inputs; the same for the same seed."""
     chance = random.Random(seed)
     opset = chance.choice(OPSETS if chance.random() < 0.4 else NEW)
-    runs = 3 if chance.random() < 0.25 else 1
-    size = 12_000 if chance.random() < 0.15 else 1500
+    runs = 3 if chance.random() < 0.35 else 1
+    size = chance.choices((1500, 12_000, 120_000), (60, 30, 10))[0]
     d = Draw(seed, opset, runs, size=size)
     draw_nodes(d, chance.choice((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15)))
     results = choose_results(d)
@@ -58,9 +67,12 @@ def choose_results(d: Draw) -> list[str]:
     """Every value that nothing uses, up to six; sometimes one that is used, or an input."""
     used = {n for node in d.graph.nodes for n in node.reads()}
     made = [o for node in d.graph.nodes for o in node.outputs if node.op != "Constant"]
+    made = [o for o in made if o in d.all]
     results = [n for n in made if n and n not in used]
     results = d.rng.sample(results, min(len(results), 6))
     others = [n for n in made if n in used]
     if others and d.chance(0.2):
         results.append(d.rng.choice(others))
+    if results and d.leaves and d.chance(0.04):
+        results.append(d.rng.choice(list(d.leaves)))
     return results or made[-1:] or [d.leaf("float32").name]

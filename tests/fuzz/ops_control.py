@@ -68,18 +68,17 @@ def fitted(d: Draw, like: Value) -> Value:
     return d.leaf(like.dtype, like.shape)
 
 
-
 @draws("If", weight=1.2)
 def _if(d: Draw, op: str) -> None:
     """Both branches give the same types and shapes; the condition is known to the run only."""
     condition = d.pick("bool", where=lambda v: not v.shape, shape=lambda: ())
     one, other = inner(d), inner(d)
-    nodes_inside(one, d.int(1, 3))
+    nodes_inside(one, d.between(1, 3))
     results = own(one)
     if not results:
         raise Skip
-    chosen = d.rng.sample(results, min(len(results), d.int(1, 2)))
-    nodes_inside(other, d.int(0, 3))
+    chosen = d.rng.sample(results, min(len(results), d.between(1, 2)))
+    nodes_inside(other, d.between(0, 3))
     matching = [fitted(other, v) for v in chosen]
     if len({v.name for v in matching}) < len(matching):
         raise Skip
@@ -135,7 +134,7 @@ def _name(d: Draw, s: Size) -> int | str:
 @draws("Loop", weight=0.8)
 def _loop(d: Draw, op: str) -> None:
     """A known or computed number of turns; states, and sometimes a result for every turn."""
-    turns = d.int(1, 4)
+    turns = d.between(1, 4)
     limit = d.leaf("int64", (), turns, turns) if d.chance(0.5) else d.scalar(turns, "int64")
     body = inner(d)
     number = Value(body.fresh("i"), "int64", (), 0, turns, 0, 1)
@@ -145,18 +144,20 @@ def _loop(d: Draw, op: str) -> None:
         body.all[v.name] = v
     body.add(number)
     kinds = ("float32", "float32", "int64", "bool", "int32", "float64")
-    inits = [d.pick(d.rng.choice(kinds)) for _ in range(d.int(1, 2))]
+    inits = [d.pick(d.rng.choice(kinds)) for _ in range(d.between(1, 2))]
     states = [_carried(d, body, v) for v in inits]
-    nodes_inside(body, d.int(1, 4))
+    nodes_inside(body, d.between(1, 4))
     again = body.emit("Identity", [going], {}, [Out("bool", (), 0, 1)])[0]
     following = [make() for _, make in states]
     scanned = [v for v in own(body) if v.name != again.name and v not in following]
-    scanned = d.rng.sample(scanned, min(len(scanned), d.int(0, 1)))
+    scanned = d.rng.sample(scanned, min(len(scanned), d.between(0, 1)))
     names = [v.name for v in (again, *following, *scanned)]
     if len(set(names)) < len(names):
         raise Skip
     body.graph.results = names
-    outs = [Out(s.dtype, s.shape, s.lo, s.hi, s.err, s.step if not s.is_float else 0) for s, _ in states]
+    outs = [
+        Out(s.dtype, s.shape, s.lo, s.hi, s.err, s.step if not s.is_float else 0) for s, _ in states
+    ]
     outs += [Out(v.dtype, (d.const(turns), *v.shape), v.lo, v.hi, v.err, v.step) for v in scanned]
     start = d.scalar(1, "bool") if d.chance(0.5) else None
     d.emit(op, [limit, start, *inits], {"body": body.graph}, outs)
@@ -169,12 +170,12 @@ def _scan(d: Draw, op: str) -> None:
         raise Skip
     x = d.pick(("float32", "int64", "float64"), where=lambda v: v.rank > 0)
     body = inner(d)
-    inits = [d.pick(d.one("float32", "int64")) for _ in range(d.int(0, 1))]
+    inits = [d.pick(d.one("float32", "int64")) for _ in range(d.between(0, 1))]
     states = [_carried(d, body, v) for v in inits]
     piece = Value(body.fresh("p"), x.dtype, x.shape[1:], x.lo, x.hi, x.err, x.step)
     body.graph.inputs[piece.name] = (x.dtype, [_name(d, s) for s in x.shape[1:]])
     body.add(piece)
-    nodes_inside(body, d.int(1, 3))
+    nodes_inside(body, d.between(1, 3))
     following = [make() for _, make in states]
     scanned = [v for v in own(body) if v not in following]
     if not scanned:
@@ -186,6 +187,8 @@ def _scan(d: Draw, op: str) -> None:
         attrs["scan_input_directions"] = [1]
     if d.chance(0.2):
         attrs["scan_output_directions"] = [1]
-    outs = [Out(s.dtype, s.shape, s.lo, s.hi, s.err, s.step if not s.is_float else 0) for s, _ in states]
+    outs = [
+        Out(s.dtype, s.shape, s.lo, s.hi, s.err, s.step if not s.is_float else 0) for s, _ in states
+    ]
     outs += [Out(v.dtype, (x.shape[0], *v.shape), v.lo, v.hi, v.err, v.step) for v in scanned]
     d.emit(op, [*inits, x], attrs, outs)

@@ -99,10 +99,10 @@ def through(x: Value, fn: Function, ulps: float = 8) -> Out:
 @draws(*SMOOTH, weight=0.5)
 def _smooth(d: Draw, op: str) -> None:
     low, high, fn = SMOOTH[op]
-    x = d.pick(d.types(op) & set(FLOATS), lo=low, hi=high)
+    x = d.pick(d.types(op) & set(FLOATS), lo=low, hi=high, empty=True)
     attrs: dict[str, Any] = {}
     if op in ATTRIBUTES and d.chance(0.7):
-        attrs = {name: d.int(1, 12) / 8 for name in ATTRIBUTES[op]}
+        attrs = {name: d.between(1, 12) / 8 for name in ATTRIBUTES[op]}
         fn = _with_attributes(op, {"gamma": 1.0, **attrs})
     if op == "Gelu" and d.chance(0.5):
         attrs = {"approximate": "tanh"}
@@ -114,7 +114,7 @@ def _smooth(d: Draw, op: str) -> None:
 
 @draws("Abs", "Neg", "Relu")
 def _exact(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     lo, hi = x.lo, x.hi
     if op == "Neg":
         lo, hi = -hi, -lo
@@ -133,10 +133,13 @@ def _steps(d: Draw, op: str) -> None:
     if op == "Sign":
         lo, hi = -1, 1
     elif op == "ThresholdedRelu":
-        attrs, lo, step = {"alpha": d.int(0, 8) / 8 + 1 / 16}, min(lo, 0), x.step
+        attrs, lo, step = {"alpha": d.between(0, 8) / 8 + 1 / 16}, min(lo, 0), x.step
         hi = max(hi, 0)
     elif op == "Shrink":
-        attrs, step = {"lambd": d.int(0, 8) / 8 + 1 / 16, "bias": float(d.int(0, 1))}, x.step
+        attrs, step = (
+            {"lambd": d.between(0, 8) / 8 + 1 / 16, "bias": float(d.between(0, 1))},
+            x.step,
+        )
         if not x.step and attrs["bias"]:
             raise Skip
         lo, hi = min(lo - 1, 0), max(hi + 1, 0)
@@ -163,11 +166,11 @@ def broadcast(*shapes: Sequence[Size]) -> Shape:
 
 def partner_shape(d: Draw, shape: Shape) -> Shape:
     """A shape that broadcasts with another one."""
-    cut = d.int(0, len(shape)) if d.chance(0.4) else 0
+    cut = d.between(0, len(shape)) if d.chance(0.4) else 0
     one = d.const(1)
     kept = [one if d.chance(0.25) else s for s in shape[cut:]]
     if not cut and len(shape) < 4 and d.chance(0.1):
-        kept.insert(0, d.const(d.int(1, 4)))
+        kept.insert(0, d.const(d.between(1, 4)))
     return tuple(kept)
 
 
@@ -186,6 +189,7 @@ def partner(d: Draw, x: Value, kinds: Any, exact: bool = False, **bounds: Any) -
         kinds,
         where=lambda v: fits(x, v) and (v.exact or not exact),
         shape=lambda: partner_shape(d, x.shape),
+        empty=True,
         **bounds,
     )
 
@@ -201,7 +205,7 @@ def _swapped(d: Draw, a: Value, b: Value) -> tuple[Value, Value]:
 
 @draws("Add", "Sub", "Mul", weight=4)
 def _arithmetic(d: Draw, op: str) -> None:
-    a = d.pick(d.types(op))
+    a = d.pick(d.types(op), empty=True)
     a, b = _swapped(d, a, partner(d, a, (a.dtype,)))
     shape = broadcast(a.shape, b.shape)
     if op == "Mul":
@@ -289,7 +293,7 @@ def _logic(d: Draw, op: str) -> None:
 
 @draws("Not", weight=0.6)
 def _not(d: Draw, op: str) -> None:
-    x = d.pick("bool")
+    x = d.pick("bool", empty=True)
     d.emit(op, [x], {}, [Out("bool", x.shape, 0, 1)])
 
 
@@ -376,8 +380,8 @@ def _prelu(d: Draw, op: str) -> None:
 @draws("Clip", weight=1.5)
 def _clip(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.hi - v.lo >= 2)
-    low = math.ceil(x.lo + (x.hi - x.lo) * d.int(0, 4) / 10)
-    high = math.ceil(low + (x.hi - low) * d.int(3, 10) / 10)
+    low = math.ceil(x.lo + (x.hi - x.lo) * d.between(0, 4) / 10)
+    high = math.ceil(low + (x.hi - low) * d.between(3, 10) / 10)
     if low > high:
         raise Skip
     if d.opset < 11:
@@ -385,7 +389,7 @@ def _clip(d: Draw, op: str) -> None:
         return
     ends: list[Value | None] = []
     for bound, far in ((low, x.lo), (high, x.hi)):
-        kind = d.int(0, 4)
+        kind = d.between(0, 4)
         del far
         if kind == 0:
             ends.append(None)
@@ -399,7 +403,7 @@ def _clip(d: Draw, op: str) -> None:
     lo = x.lo if a is None else max(x.lo, a.lo)
     hi = x.hi if b is None else min(x.hi, b.hi)
     lo, hi = min(lo, hi), max(lo, hi)
-    step = x.step if x.step and x.step <= 0.25 or x.dtype in INTS else 0.0
+    step = x.step if (x.step and x.step <= 0.25) or x.dtype in INTS else 0.0
     d.emit(op, [x, *ends], {}, [Out(x.dtype, x.shape, lo, hi, x.err, step)])
 
 
@@ -427,7 +431,7 @@ def _castable(d: Draw, x: Value, to: str) -> Out:
 
 @draws("Cast", "CastLike", weight=1.5)
 def _cast(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     kinds = ["float32", "float32", "float64", "float16", "int64", "int32", "bool", *INTS]
     to = d.rng.choice([*kinds, "bfloat16"] if d.opset >= 13 and d.chance(0.2) else kinds)
     out = _castable(d, x, to)

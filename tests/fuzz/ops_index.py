@@ -38,7 +38,7 @@ def _gather(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank > 0)
     axis = an_axis(d, x.rank)
     place = axis % x.rank
-    at = _indices(d, x.shape[place], [d.const(d.int(1, 5)) for _ in range(d.int(0, 2))])
+    at = _indices(d, x.shape[place], [d.const(d.between(1, 5)) for _ in range(d.between(0, 2))])
     d.emit(
         op,
         [x, at],
@@ -53,9 +53,9 @@ def _gather_elements(d: Draw, op: str) -> None:
     axis = an_axis(d, x.rank)
     place = axis % x.rank
     shape = [
-        d.const(d.int(1, 6))
+        d.const(d.between(1, 6))
         if k == place
-        else d.const(d.int(1, e))
+        else d.const(d.between(1, e))
         if d.chance(0.3)
         else d.const(e)
         for k, e in enumerate(x.extents)
@@ -67,9 +67,9 @@ def _gather_elements(d: Draw, op: str) -> None:
 @draws("GatherND", weight=0.6)
 def _gather_nd(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank > 0 and v.static)
-    batch = d.int(0, x.rank - 1) if d.opset >= 12 and d.chance(0.3) else 0
-    depth = d.int(1, x.rank - batch)
-    front = [*x.extents[:batch], *[d.int(1, 5) for _ in range(d.int(0 if batch else 1, 2))]]
+    batch = d.between(0, x.rank - 1) if d.opset >= 12 and d.chance(0.3) else 0
+    depth = d.between(1, x.rank - batch)
+    front = [*x.extents[:batch], *[d.between(1, 5) for _ in range(d.between(0 if batch else 1, 2))]]
     columns = [d.numbers.integers(0, x.extents[batch + k], front) for k in range(depth)]
     at = d.constant(np.stack(columns, -1).astype("int64"))
     shape = [*d.sizes(*front), *x.shape[batch + depth :]]
@@ -85,7 +85,7 @@ def _scatter_elements(d: Draw, op: str) -> None:
     axis = an_axis(d, x.rank)
     place = axis % x.rank
     reduction = d.one("none", "add", "mul", "max", "min") if d.opset >= 18 else "none"
-    extents = [d.int(1, e) if d.chance(0.5) else e for e in x.extents]
+    extents = [d.between(1, e) if d.chance(0.5) else e for e in x.extents]
     at = _indices(d, x.shape[place], d.sizes(*extents), place if reduction != "add" else None)
     shape = at.shape
     u = d.pick(x.dtype, where=lambda v: v.shape == shape, shape=lambda: shape)
@@ -112,9 +112,9 @@ def _scattered(x: Value, u: Value, reduction: str, n: int) -> Out:
 @draws("ScatterND", weight=0.6)
 def _scatter_nd(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank > 0 and v.static)
-    depth = d.int(1, x.rank)
+    depth = d.between(1, x.rank)
     places = math.prod(x.extents[:depth])
-    n = d.int(1, min(places, 6))
+    n = d.between(1, min(places, 6))
     reduction = "none"
     if d.opset >= 16 and d.chance(0.6):
         reduction = d.one("add", "mul", *(("max", "min") if d.opset >= 18 else ()))
@@ -128,12 +128,17 @@ def _scatter_nd(d: Draw, op: str) -> None:
 
 @draws("OneHot", weight=0.4)
 def _one_hot(d: Draw, op: str) -> None:
-    depth = d.int(1, 7)
-    x = d.pick(d.types(op) & {"int64", "int32"}, lo=0 if d.opset < 11 else -depth, hi=depth - 1)
-    axis = d.int(-1, x.rank)
+    depth = d.between(1, 7)
+    x = d.pick(
+        d.types(op) & {"int64", "int32"},
+        where=lambda v: v.rank > 0,
+        lo=0 if d.opset < 11 else -depth,
+        hi=depth - 1,
+    )
+    axis = d.between(-1, x.rank)
     place = x.rank if axis == -1 else axis
     kind = d.one("float32", "int64", "float32")
-    values = d.constant(np.array([d.int(-2, 2), d.int(-2, 2)], kind))
+    values = d.constant(np.array([d.between(-2, 2), d.between(-2, 2)], kind))
     shape = [*x.shape[:place], d.const(depth), *x.shape[place:]]
     size = d.scalar(depth, d.one("int64", x.dtype))
     d.emit(op, [x, size, values], {"axis": axis}, [Out(kind, shape, values.lo, values.hi, 0, 1)])
@@ -150,9 +155,14 @@ def product_of(a: Value, b: Value, n: int, ulps: float = 2) -> Any:
     return rounded(a.dtype, lo, top, err, a.step * b.step, n + ulps)
 
 
+def columns_of(d: Draw) -> Size:
+    """How wide a product is: often narrow, sometimes several tiles."""
+    return d.shape(1)[0] if d.chance(0.3) else d.const(d.between(1, 17))
+
+
 @draws("MatMul", weight=2.5)
 def _matmul(d: Draw, op: str) -> None:
-    a = d.pick(d.types(op), where=lambda v: v.rank > 0, shape=lambda: d.shape(d.int(1, 4)))
+    a = d.pick(d.types(op), where=lambda v: v.rank > 0, shape=lambda: d.shape(d.between(1, 4)))
     inner = a.shape[-1]
     rank = d.rng.choice((1, 2, 2, 2, 3, 4))
     front = [s if d.chance(0.7) else d.const(1) for s in a.shape[:-2]][-(rank - 2) :]
@@ -169,7 +179,7 @@ def _matmul(d: Draw, op: str) -> None:
         return True
 
     def shape() -> list[Size]:
-        return [inner] if rank == 1 else [*front, inner, d.const(d.int(1, 17))]
+        return [inner] if rank == 1 else [*front, inner, columns_of(d)]
 
     b = d.pick(a.dtype, fits, shape)
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
@@ -180,15 +190,15 @@ def _matmul(d: Draw, op: str) -> None:
 @draws("Gemm", weight=1.2)
 def _gemm(d: Draw, op: str) -> None:
     a = d.pick(d.types(op), where=lambda v: v.rank == 2, shape=lambda: d.shape(2))
-    ta, tb = d.int(0, 1), d.int(0, 1)
+    ta, tb = d.between(0, 1), d.between(0, 1)
     rows, inner = a.shape[::-1] if ta else a.shape
-    columns = d.const(d.int(1, 17))
+    columns = columns_of(d)
     b = d.leaf(a.dtype, (columns, inner) if tb else (inner, columns))
     attrs: dict[str, Any] = {n: 1 for n, on in (("transA", ta), ("transB", tb)) if on}
     lo, hi, err, step = product_of(a, b, max(inner))
     alpha = beta = 1.0
     if d.chance(0.4) and a.is_float:
-        alpha = attrs["alpha"] = d.int(1, 8) / 4
+        alpha = attrs["alpha"] = d.between(1, 8) / 4
     operands: list[Value | None] = [a, b]
     lo, hi, err, step = lo * alpha, hi * alpha, err * alpha, step / 4
     if d.opset < 11 or d.chance(0.6):
@@ -200,7 +210,7 @@ def _gemm(d: Draw, op: str) -> None:
         )
         operands.append(c)
         if d.chance(0.4) and a.is_float:
-            beta = attrs["beta"] = d.int(1, 8) / 4
+            beta = attrs["beta"] = d.between(1, 8) / 4
         lo, hi, err = lo + beta * min(c.lo, 0), hi + beta * max(c.hi, 0), err + beta * c.err
         step = min(step, c.step / 4)
     out = rounded(a.dtype, lo, hi, err, step, 4 * (err > 0 or not step))
@@ -219,9 +229,9 @@ def _einsum(d: Draw, op: str) -> None:
     operands = [a]
     if d.chance(0.8):
         shared = [c for c in left if d.chance(0.5)]
-        new = letters[a.rank : a.rank + d.int(0, 2)]
+        new = letters[a.rank : a.rank + d.between(0, 2)]
         for c in new:
-            size[c] = d.const(d.int(1, 6))
+            size[c] = d.const(d.between(1, 6))
         right = d.rng.sample([*shared, *new], len(shared) + len(new))
         operands.append(d.leaf(a.dtype, [size[c] for c in right]))
     every = list(dict.fromkeys([*left, *right]))
@@ -240,10 +250,10 @@ def _einsum(d: Draw, op: str) -> None:
 @draws("MatMulInteger", weight=0.4)
 def _matmul_integer(d: Draw, op: str) -> None:
     kinds = ("uint8", "int8")
-    a = d.leaf(d.rng.choice(kinds), d.shape(d.int(2, 3)), 0, 100)
-    b = d.leaf(d.rng.choice(kinds), (a.shape[-1], d.const(d.int(1, 9))), 0, 100)
+    a = d.leaf(d.rng.choice(kinds), d.shape(d.between(2, 3)), 0, 100)
+    b = d.leaf(d.rng.choice(kinds), (a.shape[-1], d.const(d.between(1, 9))), 0, 100)
     operands: list[Value | None] = [a, b]
     if d.chance(0.6):
-        operands += [d.scalar(d.int(0, 9), a.dtype), d.scalar(d.int(0, 9), b.dtype)]
+        operands += [d.scalar(d.between(0, 9), a.dtype), d.scalar(d.between(0, 9), b.dtype)]
     top = max(a.shape[-1]) * 120.0 * 120.0
     d.emit(op, operands, {}, [Out("int32", (*a.shape[:-1], b.shape[-1]), -top, top, 0, 1)])

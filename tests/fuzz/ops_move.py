@@ -29,7 +29,7 @@ def some_axes(d: Draw, rank: int, least: int = 1, negative: bool = True) -> list
     """Different axes, some of them counted from the end."""
     if rank < least:
         raise Skip
-    axes = d.rng.sample(range(rank), d.int(least, rank))
+    axes = d.rng.sample(range(rank), d.between(least, rank))
     if not (negative and d.opset >= 11):
         return sorted(axes)
     return [a - rank if d.chance(0.4) else a for a in sorted(axes)]
@@ -38,19 +38,19 @@ def some_axes(d: Draw, rank: int, least: int = 1, negative: bool = True) -> list
 def an_axis(d: Draw, rank: int, since: int = 11) -> int:
     if not rank:
         raise Skip
-    axis = d.int(0, rank - 1)
+    axis = d.between(0, rank - 1)
     return axis - rank if d.opset >= since and d.chance(0.4) else axis
 
 
 @draws("Identity", "Dropout", weight=0.4)
 def _same(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     d.emit(op, [x], {}, [moved(x, x.shape)])
 
 
 @draws("Transpose", weight=2.5)
 def _transpose(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     perm = d.rng.sample(range(x.rank), x.rank)
     if d.chance(0.2):
         d.emit(op, [x], {}, [moved(x, x.shape[::-1])])
@@ -63,15 +63,15 @@ def _transpose(d: Draw, op: str) -> None:
 def regrouped(d: Draw, shape: Shape) -> list[Size]:
     """Another shape with as many elements: neighbours joined, numbers taken apart."""
     sizes = list(shape)
-    for _ in range(d.int(1, 3)):
-        kind = d.int(0, 3)
+    for _ in range(d.between(1, 3)):
+        kind = d.between(0, 3)
         if kind == 0 and len(sizes) > 1:
-            k = d.int(0, len(sizes) - 2)
+            k = d.between(0, len(sizes) - 2)
             sizes[k : k + 2] = [sizes[k] * sizes[k + 1]]
         elif kind == 1 and len(sizes) < 5:
-            sizes.insert(d.int(0, len(sizes)), d.const(1))
+            sizes.insert(d.between(0, len(sizes)), d.const(1))
         elif kind == 2 and len(sizes) < 5 and sizes:
-            k = d.int(0, len(sizes) - 1)
+            k = d.between(0, len(sizes) - 1)
             factors = [f for f in (2, 3, 4, 5, 7, 8) if all(s % f == 0 for s in sizes[k])]
             if factors:
                 f = d.rng.choice(factors)
@@ -98,14 +98,14 @@ def _reshape(d: Draw, op: str) -> None:
     if wild:
         numbers[wild[0]] = -1
     elif sizes and d.chance(0.4):
-        numbers[d.int(0, len(sizes) - 1)] = -1
+        numbers[d.between(0, len(sizes) - 1)] = -1
     d.emit(op, [x, d.ints(numbers)], {}, [moved(x, sizes)])
 
 
 @draws("Flatten", weight=0.6)
 def _flatten(d: Draw, op: str) -> None:
     x = d.pick(d.types(op))
-    axis = d.int(-x.rank if d.opset >= 11 else 0, x.rank)
+    axis = d.between(-x.rank if d.opset >= 11 else 0, x.rank)
     place = axis + x.rank if axis < 0 else axis
     one = d.const(1)
     sizes = [math.prod(part, start=one) for part in (x.shape[:place], x.shape[place:])]
@@ -114,17 +114,17 @@ def _flatten(d: Draw, op: str) -> None:
 
 @draws("Squeeze", "Unsqueeze", weight=1.2)
 def _ones(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op))
+    x = d.pick(d.types(op), empty=True)
     if op == "Squeeze":
         ones = [k for k, s in enumerate(x.shape) if s.one]
-        axes = d.rng.sample(ones, d.int(0, len(ones)))
+        axes = d.rng.sample(ones, d.between(0, len(ones)))
         if not axes and not x.static:
             raise Skip
         gone = sorted(axes) if axes else ones
         shape = [s for k, s in enumerate(x.shape) if k not in gone]
         rank = x.rank
     else:
-        rank = x.rank + d.int(1, 2)
+        rank = x.rank + d.between(1, 2)
         axes = d.rng.sample(range(rank), rank - x.rank)
         rest = iter(x.shape)
         shape = [d.const(1) if k in axes else next(rest) for k in range(rank)]
@@ -146,19 +146,19 @@ def _repeat(d: Draw, op: str) -> None:
         d.emit(op, [x, d.ints(times)], {}, [moved(x, shape)])
         return
     wanted = [
-        d.const(d.int(1, 6)) if s.one else d.const(1) if d.chance(0.3) or not s.fixed else s
+        d.const(d.between(1, 6)) if s.one else d.const(1) if d.chance(0.3) or not s.fixed else s
         for s in x.shape
     ]
     shape = [w if s.one else s for s, w in zip(x.shape, wanted, strict=True)]
     if len(wanted) < 4 and d.chance(0.3):
-        wanted.insert(0, d.const(d.int(1, 4)))
+        wanted.insert(0, d.const(d.between(1, 4)))
         shape.insert(0, wanted[0])
     d.emit(op, [x, d.ints([fixed(w) for w in wanted])], {}, [moved(x, shape)])
 
 
 @draws("Concat", weight=2.5)
 def _concat(d: Draw, op: str) -> None:
-    first = d.pick(d.types(op), where=lambda v: v.rank > 0, shape=lambda: d.shape(d.int(1, 4)))
+    first = d.pick(d.types(op), where=lambda v: v.rank > 0, shape=lambda: d.shape(d.between(1, 4)))
     axis = an_axis(d, first.rank)
     place = axis % first.rank
 
@@ -167,10 +167,10 @@ def _concat(d: Draw, op: str) -> None:
         return v.rank == first.rank and all(a == b for k, (a, b) in enumerate(pairs) if k != place)
 
     def shape() -> list[Size]:
-        extent = d.const(d.int(1, 6))
+        extent = d.const(d.between(1, 6))
         return [extent if k == place else s for k, s in enumerate(first.shape)]
 
-    xs = [first] + [d.pick(first.dtype, joins, shape) for _ in range(d.int(0, 3))]
+    xs = [first] + [d.pick(first.dtype, joins, shape, empty=True) for _ in range(d.between(0, 3))]
     d.rng.shuffle(xs)
     total = xs[0].shape[place]
     for v in xs[1:]:
@@ -187,7 +187,7 @@ def _split(d: Draw, op: str) -> None:
     axis = an_axis(d, x.rank)
     place = axis % x.rank
     extent = fixed(x.shape[place])
-    parts = d.int(1, min(extent, 4))
+    parts = d.between(1, min(extent, 4))
     attrs: dict[str, Any] = {"axis": axis}
     operands: list[Value | None] = [x]
     if extent % parts or d.chance(0.6):
@@ -208,28 +208,34 @@ def _split(d: Draw, op: str) -> None:
 @draws("Slice", weight=3)
 def _slice(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank > 0)
-    axes = d.rng.sample(range(x.rank), d.int(1, x.rank))
+    empty = d.chance(0.03)
+    axes = d.rng.sample(range(x.rank), d.between(1, x.rank))
     shape, starts, ends, steps = list(x.shape), [], [], []
     for a in axes:
         extent = shape[a]
         least = min(extent)
         step = 1 if d.opset < 10 or d.chance(0.5) else d.one(2, 3, -1, -2, -1)
-        if step > 0:
-            start = d.int(0, least - 1)
-            cut = d.int(0, least - 1 - start)
+        if empty:
+            step, start = 1, d.between(0, least)
+            length, end, empty = d.const(0), start, False
+        elif step > 0:
+            start = d.between(0, least - 1)
+            cut = d.between(0, least - 1 - start)
             length = extent - start - cut
             end = d.one(extent[0] - cut, *((-cut,) * 2 if cut else (2**31 - 1, 2**62)))
             if not extent.fixed:
                 end = -cut if cut else 2**31 - 1
             start = start - extent[0] if extent.fixed and d.chance(0.3) else start
         else:
-            last = d.int(0, least - 1)
+            last = d.between(0, least - 1)
             length = extent - last
             start = -1 - last if last or d.chance(0.5) else 2**31 - 1
             end = -(2**31) if d.chance(0.5) else -(2**62)
         count_of = (length + (abs(step) - 1)) // abs(step)
         shape[a] = count_of
-        starts.append(start), ends.append(end), steps.append(step)
+        starts.append(start)
+        ends.append(end)
+        steps.append(step)
     axes = [a - x.rank if d.opset >= 10 and d.chance(0.3) else a for a in axes]
     out = moved(x, shape)
     if d.opset < 10:
@@ -253,12 +259,12 @@ def _pad(d: Draw, op: str) -> None:
     before, after = [], []
     for s in x.shape:
         most = min(s) - 1 if mode in ("reflect", "wrap") else 3
-        before.append(d.int(0, min(most, 3)) if d.chance(0.5) else 0)
-        after.append(d.int(0, min(most, 3)) if d.chance(0.5) else 0)
+        before.append(d.between(0, min(most, 3)) if d.chance(0.5) else 0)
+        after.append(d.between(0, min(most, 3)) if d.chance(0.5) else 0)
         if mode == "constant" and min(s) > 2 and d.chance(0.1):
             before[-1] = -1
     shape = [s + b + a for s, b, a in zip(x.shape, before, after, strict=True)]
-    fill = float(d.int(0, 3)) if d.chance(0.5) else 0.0
+    fill = float(d.between(0, 3)) if d.chance(0.5) else 0.0
     out = with_zero(x, shape, fill) if mode == "constant" else moved(x, shape)
     if d.opset < 11:
         attrs = {"pads": [*before, *after], "mode": mode}
@@ -272,7 +278,7 @@ def _pad(d: Draw, op: str) -> None:
 
 @draws("DepthToSpace", "SpaceToDepth", weight=0.5)
 def _blocks(d: Draw, op: str) -> None:
-    b = d.int(2, 3)
+    b = d.between(2, 3)
 
     def fits(v: Value) -> bool:
         if v.rank != 4:
@@ -283,8 +289,10 @@ def _blocks(d: Draw, op: str) -> None:
 
     def shape() -> Shape:
         if op == "DepthToSpace":
-            return d.sizes(d.int(1, 2), d.int(1, 3) * b * b, d.int(1, 5), d.int(1, 5))
-        return d.sizes(d.int(1, 2), d.int(1, 4), d.int(1, 4) * b, d.int(1, 4) * b)
+            return d.sizes(
+                d.between(1, 2), d.between(1, 3) * b * b, d.between(1, 5), d.between(1, 5)
+            )
+        return d.sizes(d.between(1, 2), d.between(1, 4), d.between(1, 4) * b, d.between(1, 4) * b)
 
     x = d.pick(d.types(op), fits, shape)
     n, c, h, w = x.shape
@@ -301,8 +309,8 @@ def _blocks(d: Draw, op: str) -> None:
 @draws("Trilu", weight=0.5)
 def _trilu(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank >= 2)
-    k = [d.scalar(d.int(-3, 3), "int64")] if d.chance(0.6) else []
-    attrs = {"upper": d.int(0, 1)} if d.chance(0.7) else {}
+    k = [d.scalar(d.between(-3, 3), "int64")] if d.chance(0.6) else []
+    attrs = {"upper": d.between(0, 1)} if d.chance(0.7) else {}
     d.emit(op, [x, *k], attrs, [with_zero(x, x.shape)])
 
 
@@ -314,7 +322,7 @@ def _shape(d: Draw, op: str) -> None:
         return
     attrs, sizes = {}, list(x.shape)
     if d.opset >= 15 and d.chance(0.4) and x.rank:
-        start, end = d.int(-x.rank, x.rank - 1), d.int(-x.rank, x.rank)
+        start, end = d.between(-x.rank, x.rank - 1), d.between(-x.rank, x.rank)
         attrs, sizes = {"start": start, "end": end}, sizes[slice(start, end)]
     top = max([e for s in sizes for e in s], default=1)
     if not sizes:
@@ -325,7 +333,7 @@ def _shape(d: Draw, op: str) -> None:
 @draws("ConstantOfShape", weight=0.4)
 def _filled(d: Draw, op: str) -> None:
     kind = d.rng.choice(("float32", "int64", "int32", "bool", "float16", "float64"))
-    fill = d.int(0, 1) if kind == "bool" else d.int(-3, 3)
+    fill = d.between(0, 1) if kind == "bool" else d.between(-3, 3)
     attrs = {"value": np.array([fill], numpy_type(kind))} if d.chance(0.8) else {}
     kind, fill = (kind, fill) if attrs else ("float32", 0)
     found = [v for v in d.values if v.rank and count(v.shape)]
@@ -334,7 +342,7 @@ def _filled(d: Draw, op: str) -> None:
         out = Out("int64", d.sizes(x.rank), 0, count(x.shape), 0, 1)
         size, shape = d.emit("Shape", [x], {}, [out])[0], x.shape
     else:
-        shape = tuple([d.const(d.int(1, 5)) for _ in range(d.int(1, 4))])
+        shape = tuple([d.const(d.between(1, 5)) for _ in range(d.between(1, 4))])
         size = d.ints([fixed(s) for s in shape])
     d.emit(op, [size], attrs, [Out(kind, shape, fill, fill, 0, 1)])
 
@@ -342,7 +350,7 @@ def _filled(d: Draw, op: str) -> None:
 @draws("EyeLike", weight=0.3)
 def _eye(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank == 2 and v.static, shape=lambda: d.shape(2))
-    attrs = {"k": d.int(-2, 2)} if d.chance(0.6) else {}
+    attrs = {"k": d.between(-2, 2)} if d.chance(0.6) else {}
     if d.chance(0.5):
         attrs["dtype"] = d.one(1, 6, 7, 11)
     kind = {1: "float32", 6: "int32", 7: "int64", 11: "float64"}.get(attrs.get("dtype", 0), x.dtype)
@@ -351,7 +359,7 @@ def _eye(d: Draw, op: str) -> None:
 
 @draws("Range", weight=0.3)
 def _range(d: Draw, op: str) -> None:
-    start, step, n = d.int(-5, 5), d.one(1, 2, 3, -1, -2), d.int(1, 12)
+    start, step, n = d.between(-5, 5), d.one(1, 2, 3, -1, -2), d.between(1, 12)
     kind = d.rng.choice(sorted(d.types(op)))
     ends = [d.scalar(v, kind) for v in (start, start + step * n, step)]
     last = start + step * (n - 1)

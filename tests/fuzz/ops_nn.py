@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .draw import EPSILON, FLOATS, Draw, Out, Shape, Size, Skip, Value, count, rounded
+from .draw import EPSILON, FLOATS, Draw, Out, Shape, Size, Skip, Value, count, fixed, rounded
 from .ops_index import product_of
 from .ops_move import an_axis, moved, with_zero
 from .table import draws
@@ -23,14 +23,18 @@ def image(d: Draw, op: str, ranks: tuple[int, ...] = (1, 2, 2, 2, 3), kinds: Any
 
     def shape() -> Shape:
         batch = (
-            d.rng.choice(list(d.symbols)) if d.symbols and d.chance(0.6) else d.const(d.int(1, 3))
+            d.rng.choice(list(d.symbols))
+            if d.symbols and d.chance(0.6)
+            else d.const(d.between(1, 3))
         )
         channels = d.const(d.one(1, 2, 3, 4, 6, 8))
         space = []
         for _ in range(rank):
             free = d.symbols and d.chance(0.25)
             space.append(
-                d.rng.choice(list(d.symbols)) if free else d.const(d.int(1, 12 if rank < 3 else 6))
+                d.rng.choice(list(d.symbols))
+                if free
+                else d.const(d.between(1, 12 if rank < 3 else 6))
             )
         return (batch, channels, *space)
 
@@ -54,10 +58,11 @@ class Windows:
         if auto.startswith("SAME"):
             dilations = [1] * rank
         for k, s in enumerate(x.shape[2:]):
-            kernel = d.int(1, min(3 if rank > 1 else 5, max(1, (min(s) + 1) // dilations[k])))
+            kernel = d.between(1, min(3 if rank > 1 else 5, max(1, (min(s) + 1) // dilations[k])))
             span = (kernel - 1) * dilations[k] + 1
-            pads = [d.int(0, kernel - 1) if not auto and d.chance(0.5) else 0 for _ in range(2)]
-            before.append(pads[0]), after.append(pads[1])
+            pads = [d.between(0, kernel - 1) if not auto and d.chance(0.5) else 0 for _ in range(2)]
+            before.append(pads[0])
+            after.append(pads[1])
             self.kernel.append(kernel)
             if auto.startswith("SAME"):
                 if strides[k] > kernel:
@@ -96,7 +101,7 @@ def _conv(d: Draw, op: str) -> None:
     channels = x.shape[1][0]
     w = Windows(d, x)
     groups = d.rng.choice([g for g in (1, 1, 1, 2, 3, channels) if channels % g == 0])
-    out = groups * d.int(1, 5)
+    out = groups * d.between(1, 5)
     f = d.leaf(x.dtype, d.sizes(out, channels // groups, *w.kernel), -1.0, 1.0)
     attrs = {**w.attrs, **({"group": groups} if groups > 1 else {})}
     if d.chance(0.5):
@@ -117,19 +122,19 @@ def _conv(d: Draw, op: str) -> None:
 def _conv_transpose(d: Draw, op: str) -> None:
     x = image(d, op, (1, 2, 2))
     channels, rank = x.shape[1][0], x.rank - 2
-    kernel = [d.int(1, 3) for _ in range(rank)]
+    kernel = [d.between(1, 3) for _ in range(rank)]
     strides = [d.one(1, 2, 3) for _ in range(rank)]
     dilations = [d.one(1, 1, 2) for _ in range(rank)]
     groups = d.rng.choice([g for g in (1, 1, 2, channels) if channels % g == 0])
-    out = d.int(1, 4)
+    out = d.between(1, 4)
     attrs: dict[str, Any] = {"strides": strides, "dilations": dilations}
     extra = [
-        d.int(0, max(s, t) - 1) if d.chance(0.3) else 0
+        d.between(0, max(s, t) - 1) if d.chance(0.3) else 0
         for s, t in zip(strides, dilations, strict=True)
     ]
     pads = [
         [
-            d.int(0, (k - 1) * t) if d.chance(0.4) else 0
+            d.between(0, (k - 1) * t) if d.chance(0.4) else 0
             for k, t in zip(kernel, dilations, strict=True)
         ]
         for _ in range(2)
@@ -174,7 +179,7 @@ def _pool(d: Draw, op: str) -> None:
         d.emit(op, [x], attrs, [moved(x, shape)])
         return
     if d.chance(0.5):
-        attrs["count_include_pad"] = d.int(0, 1)
+        attrs["count_include_pad"] = d.between(0, 1)
     if ceil and (attrs.get("count_include_pad") or any(w.after)):
         raise Skip
     err = x.err + (w.taps + 2) * EPSILON[x.dtype] * x.top
@@ -257,7 +262,7 @@ def _batch_norm(d: Draw, op: str) -> None:
 @draws("LRN", weight=0.3)
 def _lrn(d: Draw, op: str) -> None:
     x = image(d, op, (2,))
-    attrs = {"size": d.one(1, 3, 5), "alpha": 0.125, "beta": 0.75, "bias": float(d.int(1, 2))}
+    attrs = {"size": d.one(1, 3, 5), "alpha": 0.125, "beta": 0.75, "bias": float(d.between(1, 2))}
     err = x.err * (1 + 2 * x.top) + 40 * EPSILON[x.dtype] * x.top
     d.emit(op, [x], attrs, [Out(x.dtype, x.shape, x.lo, x.hi, err)])
 
@@ -265,7 +270,7 @@ def _lrn(d: Draw, op: str) -> None:
 @draws("LpNormalization", weight=0.3)
 def _lp_norm(d: Draw, op: str) -> None:
     x = d.pick(d.types(op) & REAL, where=lambda v: v.rank > 0, lo=0.5)
-    axis, p = an_axis(d, x.rank), d.int(1, 2)
+    axis, p = an_axis(d, x.rank), d.between(1, 2)
     n = max(x.shape[axis])
     err = 2 * x.err / x.lo + (n + 8) * EPSILON[x.dtype]
     d.emit(op, [x], {"axis": axis, "p": p}, [Out(x.dtype, x.shape, 0, 1, err)])
@@ -275,7 +280,12 @@ def _lp_norm(d: Draw, op: str) -> None:
 def _mean_variance(d: Draw, op: str) -> None:
     """Of fresh values only, which do differ."""
     x = d.leaf(
-        "float32", d.sizes(d.int(2, 3), d.int(1, 3), d.int(4, 7), d.int(4, 7)), -2, 2, False, False
+        "float32",
+        d.sizes(d.between(2, 3), d.between(1, 3), d.between(4, 7), d.between(4, 7)),
+        -2,
+        2,
+        False,
+        False,
     )
     d.emit(op, [x], {}, [Out(x.dtype, x.shape, -12, 12, 1e-4)])
 
@@ -345,21 +355,15 @@ def _resize(d: Draw, op: str) -> None:
 def _quantize(d: Draw, op: str) -> None:
     """Scales are powers of two, so that quotients are exact; halves are rounded to even."""
     q = d.one("uint8", "int8")
-    if op == "DequantizeLinear":
-        x = d.pick(q)
-    else:
-        x = d.pick("float32", where=lambda v: v.exact)
+    x = d.pick(q) if op == "DequantizeLinear" else d.pick("float32", where=lambda v: v.exact)
     per_axis = d.opset >= 13 and x.rank > 0 and d.chance(0.4)
     axis = an_axis(d, x.rank) if per_axis else 0
-    shape = (x.shape[axis],) if per_axis else ()
-    if per_axis and not shape[0].fixed:
-        raise Skip
-    n = shape[0][0] if per_axis else 1
-    numbers = np.array([2.0 ** d.int(-3, 2) for _ in range(n)], np.float32).reshape(
+    n = fixed(x.shape[axis]) if per_axis else 1
+    numbers = np.array([2.0 ** d.between(-3, 2) for _ in range(n)], np.float32).reshape(
         [n] if per_axis else []
     )
     scale = d.constant(numbers)
-    zeros = np.array([d.int(0, 9) for _ in range(n)]).astype(q).reshape(numbers.shape)
+    zeros = np.array([d.between(0, 9) for _ in range(n)]).astype(q).reshape(numbers.shape)
     operands: list[Value | None] = [x, scale]
     if q == "int8" or d.chance(0.6):
         operands.append(d.constant(zeros))

@@ -94,9 +94,9 @@ def _arg(d: Draw, op: str) -> None:
             raise Skip
         d.emit(op, [x], {"axis": axis}, [Out(x.dtype, x.shape, 0, 1, 0, 1)])
         return
-    attrs: dict[str, Any] = {"axis": axis, "keepdims": d.int(0, 1)}
+    attrs: dict[str, Any] = {"axis": axis, "keepdims": d.between(0, 1)}
     if d.opset >= 12 and d.chance(0.4):
-        attrs["select_last_index"] = d.int(0, 1)
+        attrs["select_last_index"] = d.between(0, 1)
     shape = reduced(x.shape, [axis], bool(attrs["keepdims"]), d.const(1))
     d.emit(op, [x], attrs, [Out("int64", shape, 0, max(x.shape[axis]) - 1, 0, 1)])
 
@@ -116,10 +116,10 @@ def _topk(d: Draw, op: str) -> None:
     """Of exact values; equal ones keep their order."""
     x = d.pick(d.types(op), where=lambda v: v.exact and v.rank > 0)
     axis = an_axis(d, x.rank)
-    k = d.int(1, min(x.shape[axis]))
+    k = d.between(1, min(x.shape[axis]))
     attrs: dict[str, Any] = {"axis": axis}
     if d.opset >= 11 and d.chance(0.5):
-        attrs["largest"] = d.int(0, 1)
+        attrs["largest"] = d.between(0, 1)
     shape = [d.const(k) if a == axis % x.rank else s for a, s in enumerate(x.shape)]
     operands: list[Value | None] = [x]
     if d.opset >= 10:

@@ -1,4 +1,4 @@
-"""What a case's results ought to be: by onnxruntime, or else by the reference of the onnx package."""
+"""What a case's results ought to be: by onnxruntime, or else by the onnx package's evaluator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .case import Array, Case, numpy_type
 __all__ = ["NoOracle", "expected"]
 
 
-class NoOracle(Exception):  # noqa: N818
+class NoOracle(Exception):
     """Neither can run the graph."""
 
 

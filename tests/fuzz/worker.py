@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -28,6 +29,8 @@ CASES = 400
 
 def _serve(connection: Connection) -> None:
     warnings.simplefilter("ignore")
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)  # a compilation makes many nodes, of which few are cycles
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what LLVM says when it dies is in the verdict
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     try:

@@ -24,6 +24,16 @@ def test_determinants() -> None:
     ])  # fmt: skip
 
 
+def test_probabilities_from_pairs() -> None:
+    x = np.random.default_rng(3).uniform(0.02, 0.98, (5, 4, 4)).astype(np.float32)
+    for i in range(4):
+        x[:, i, :i] = 1 - x[:, :i, i]
+    check_all([
+        Case("pairwise_coupling", x, symbolic={0: {0: "n"}}),
+        Case("pairwise_coupling", x.astype(np.float64)),
+    ])  # fmt: skip
+
+
 def test_runs_written_into_sequences() -> None:
     x, new, begins = data((3, 2, 6, 2)), data((3, 2, 4, 2)), np.array([0, 2, 5])
     check_all([
@@ -64,7 +74,8 @@ def test_runs_of_integers() -> None:
     check_all([
         *[Case("count_runs", x, *tables, skips=s, width=7) for s in (0, 1, 5)],
         Case("count_runs", x, *tables, skips=1, width=9, symbolic={0: {0: "n", 1: "m"}}),
-        Case("count_runs", x.astype(np.int32), pool.astype(np.int32), *tables[1:], skips=0, width=7),
+        Case("count_runs", x.astype(np.int32), pool.astype(np.int32), *tables[1:], skips=0,
+             width=7),
     ])  # fmt: skip
 
 

@@ -20,9 +20,10 @@ ALIGNED: list[dict[str, Any]] = [
     for s in (0, 2)
     for h in (False, True)
 ]
+PIXELS: list[dict[str, Any]] = [dict(a, mode="max_pixel") for a in ALIGNED if a["mode"] == "max"]
 
 
-@pytest.mark.parametrize("attrs", ALIGNED, ids=label)
+@pytest.mark.parametrize("attrs", [*ALIGNED, *PIXELS[1:3]], ids=label)
 def test_roi_align(attrs: dict[str, Any]) -> None:
     Case("roi_align", X, ROIS, size=(3, 2), scale=0.6, **attrs).check(1e-4)
     Case("roi_align", X, ROIS, size=(1, 4), scale=0.6, **attrs).check_native(1e-4)
@@ -49,10 +50,11 @@ def onnx_roi_align(attrs: dict[str, Any], **more: Any) -> Array:
     return found[0]
 
 
-@pytest.mark.parametrize("attrs", [a for a in ALIGNED if a["mode"] == "avg"], ids=label)
+@pytest.mark.parametrize("attrs", [*[a for a in ALIGNED if a["mode"] == "avg"], *PIXELS], ids=label)
 def test_roi_align_agrees_with_onnxruntime(attrs: dict[str, Any]) -> None:
     case = Case("roi_align", X, ROIS[:4], size=(3, 2), scale=0.6, **attrs)
-    want = onnx_roi_align(attrs, output_height=3, output_width=2, spatial_scale=0.6)
+    onnx = {**attrs, "mode": "avg" if attrs["mode"] == "avg" else "max"}
+    want = onnx_roi_align(onnx, output_height=3, output_width=2, spatial_scale=0.6)
     close(case.numpy()[0], want[:4], 1e-4)
 
 

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from smelt.ir.errors import TypeMismatch
+
 from .cases import Array, Case, close, data, label
 from .test_oracle import onnx_run
 
@@ -163,3 +165,33 @@ def test_resize_by_every_coordinate(x: Array, sizes: tuple[int, ...], how: str) 
         want = onnx_run("Resize", inputs, coordinate_transformation_mode=how, **attrs)[0]
         close(case.numpy()[0], want, 1e-4)
         case.check(1e-4)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias_reaches_over_all_elements(mode: str) -> None:
+    x = data((1, 2, 9, 7))
+    attrs: dict[str, Any] = {"mode": mode, "antialias": True}
+    several = [
+        Case("resize", x, sizes=(1, 2, 4, 3), **attrs),
+        Case("resize", x, sizes=(1, 2, 2, 11), exclude_outside=True, **attrs),
+        Case("resize", x, sizes=(1, 2, 3, 4), scales=(1, 1, 0.4, 0.6), **attrs),
+        Case("resize", x, sizes=(1, 2, 4, 3), coordinate_mode="tf_crop_and_resize",
+             roi=(0, 0, -0.1, 0.2, 1, 1, 1.2, 0.9), extrapolation_value=5.0, **attrs),
+        Case("resize", data((1, 1, 8, 8), "uint8", 0, 255), sizes=(1, 1, 4, 4), **attrs),
+    ]  # fmt: skip
+    for case in several:
+        case.check(1e-4)
+        case.check_native(1e-4)
+    torch = pytest.importorskip("torch")
+    want = torch.nn.functional.interpolate(
+        torch.from_numpy(x), (4, 3), mode="bi" + mode, antialias=True
+    )
+    inside = Case("resize", x, sizes=(1, 2, 4, 3), exclude_outside=True, cubic_coeff=-0.5, **attrs)
+    close(inside.numpy()[0], want.numpy(), 1e-4)
+
+
+def test_antialias_needs_a_known_scale() -> None:
+    case = Case("resize", data((1, 2, 9, 7)), sizes=(1, 2, 4, 3), mode="linear", antialias=True,
+                symbolic={0: {2: "n"}})  # fmt: skip
+    with pytest.raises(TypeMismatch, match="dimension 2 of n elements becomes 4; the scale has to"):
+        case.numpy()

@@ -1,13 +1,15 @@
-"""Elements moved apart, windows, parts replaced."""
+"""Elements moved apart, windows taken apart and put together, parts replaced."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
 from smelt.ir.errors import TypeMismatch
 
-from .cases import Case, data
+from .cases import Case, close, data
 from .compiled import check_all
 
 X = data((2, 5, 6))
@@ -41,6 +43,35 @@ def test_parts_replaced() -> None:
     ])  # fmt: skip
 
 
+FOLDED: list[tuple[Any, dict[str, Any]]] = [
+    (data((2, 18, 16)), {"size": (5, 6), "kernel": (2, 3)}),
+    (data((2, 12, 9)), {"size": (5, 7), "kernel": (3, 2), "pads": (1, 0, 2, 1), "strides": (2, 3)}),
+    (data((1, 6, 30)),
+     {"size": (7, 7), "kernel": (3, 2), "pads": (1, 1, 1, 1), "dilations": (2, 3)}),
+    (data((2, 3, 4)), {"size": (9,), "kernel": (3,), "strides": (2,)}),
+]  # fmt: skip
+
+
+def test_columns_put_together() -> None:
+    check_all([Case("col2im", x, **attrs) for x, attrs in FOLDED], 1e-4)
+    Case("col2im", data((2, 8, 12), "float16"), size=(5, 4), kernel=(2, 2)).check()
+    Case("col2im", data((2, 8, 12), "int32"), size=(5, 4), kernel=(2, 2)).check()
+    Case("col2im", *[x for x, _ in FOLDED[:1]], symbolic={0: {0: "n"}}, **FOLDED[0][1]).check(1e-4)
+
+
+def test_columns_are_those_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    for x, attrs in FOLDED[:3]:
+        pads = attrs.get("pads", (0,) * 4)
+        if pads[:2] != pads[2:]:
+            continue
+        want = torch.nn.functional.fold(
+            torch.from_numpy(x), attrs["size"], attrs["kernel"], attrs.get("dilations", 1),
+            pads[:2], attrs.get("strides", 1),
+        )  # fmt: skip
+        close(Case("col2im", x, **attrs).numpy()[0], want.numpy(), 1e-5)
+
+
 def test_texts_of_mistakes() -> None:
     texts = [
         (Case("dilate", X, strides=(1, 2)),
@@ -50,6 +81,10 @@ def test_texts_of_mistakes() -> None:
         (Case("strided_set", X, data((2, 3, 6)), axes=(1,), begin=(1,), end=(3,)),
          "strided_set: v [2, 3, 6] has to be of the shape of the slice, [2, 2, 6]: dimension 1; "
          "got 3 and 2"),
+        (Case("col2im", data((1, 7, 4)), size=(3, 3), kernel=(2, 2)),
+         "col2im: x [1, 7, 4]: 7 rows are no multiple of the kernel's 4 elements"),
+        (Case("col2im", data((1, 4, 5)), size=(3, 3), kernel=(2, 2)),
+         "col2im: x [1, 4, 5]: a kernel of (2, 2) has as many places on [3, 3]; got 5 and 4"),
     ]  # fmt: skip
     for case, text in texts:
         with pytest.raises(TypeMismatch) as caught:

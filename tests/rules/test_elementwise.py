@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from smelt import te
 from smelt.ir.build import call
 from smelt.ir.expr import cast
+from smelt.rules.cpu import schedule
 from smelt.target import Hardware
+from smelt.tir.printer import script
 from smelt.topi.registry import get_op
 
 from .build import NARROW, NHWC, ONE, TWO, close, data, laid_out, made, run
@@ -60,6 +62,13 @@ def test_symbolic_sizes(n: int) -> None:
     y = te.placeholder((37, size), name="y")
     z = te.compute(y.shape, lambda i, j: y[i, j] * 2.0 + 1.0, name="z")
     close(run(made(y, z), a.T, sizes={"n": n})[0], a.T * 2 + 1)
+
+
+def test_tasks_of_a_symbolic_size() -> None:
+    """As many for each row as a row alone needs: there may be only one."""
+    size = te.size_var("n")
+    x, b = te.placeholder((size, 1 << 18), name="x"), te.placeholder((1 << 18,), name="b")
+    assert "T.parallel(n * 8)" in script(schedule(made(x, b, get_op("add")(x, b)), TWO).func)
 
 
 def test_an_expensive_value_is_computed_once_a_row() -> None:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from smelt import te
+from smelt.rules.cpu import schedule
 from smelt.rules.cpu.window import window_tile
 from smelt.target import Hardware
 from smelt.te import Tensor
+from smelt.tir.printer import script
 from smelt.topi.registry import get_op
 
 from .build import NARROW, NHWC, ONE, TWO, Array, Order, close, data, laid_out, made, run
@@ -126,6 +128,20 @@ def test_pooling(kind: str, c: int, h: int, k: int, stride: int, pad: int, order
     a = data(1, c, h, h)
     expected = pooled(a, k, stride, pad, kind == "max", bool(extra))
     close(run(func, a)[0], expected)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_symbolic_batch_is_pooled_in_registers(n: int) -> None:
+    """The parallel loop has tasks enough for one image, and more with more of them."""
+    size = te.size_var("n")
+    x = te.placeholder((size, 64, 56, 56), name="x")
+    y = get_op("max_pool")(x, kernel=(3, 3), strides=(2, 2), pads=(1,) * 4)
+    func = laid_out(made(x, y), {"x": NHWC, y.name: NHWC}, NHWC)
+    text = script(schedule(func, TWO).func)
+    assert "T.parallel(n * 8)" in text
+    assert 'scope="local"' in text
+    a = data(n, 64, 56, 56)
+    close(run(func, a, sizes={"n": n})[0], pooled(a, 3, 2, 1, True, False))
 
 
 def test_integer_and_double_pooling() -> None:

@@ -1,5 +1,6 @@
 """The commands on a model: compile, run, check, bench, profile, show."""
 
+import dataclasses
 import json as _json
 import time
 from enum import StrEnum
@@ -22,6 +23,8 @@ from smelt.cli.inputs import (
 from smelt.cli.peer import Peer
 from smelt.cli.results import Array, arrays, largest_error, memory_bytes
 from smelt.cli.timing import cores, interleave, summary
+from smelt.frontend.onnx import Survey, survey
+from smelt.ir.sizes import plain_shapes
 from smelt.runtime import Executable
 
 
@@ -152,11 +155,25 @@ def check(
     likely: Likely = None,
     threads: Threads = None,
     at: At = None,
+    operators: Annotated[
+        bool, typer.Option("--operators", help="Only say what works; compile and compare nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Compare a model's results with onnxruntime's; exit code 1 where they differ."""
+    """Say what of a model works, operator by operator, and compare its results with onnxruntime's.
+
+    Exit code 1 where something is not supported, or where the results differ.
+    """
     _needs_source(model)
-    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    sizes = Sizes(shape or (), range_ or (), likely or ())
+    found = survey(model, plain_shapes(sizes.shapes() or None)[0])
+    if not json:
+        _print_survey(found)
+    if not found.works or operators:
+        if json:
+            say_json(_survey_json(found))
+        raise typer.Exit(0 if found.works else 1)
+    exe = load(model, target, sizes, threads)
     peer = Peer(model, threads or cores())
     inputs = read_inputs(input_file, exe.inputs, _sizes(exe, at))
     error = largest_error(arrays(exe(*inputs)), peer(_feeds(exe, inputs)))
@@ -168,6 +185,29 @@ def check(
         say(f"{model}: largest error {error:.2e}, {relation} the tolerance of {tolerance:g}")
     if not passed:
         raise typer.Exit(1)
+
+
+def _print_survey(found: Survey) -> None:
+    """A line for each operator and state; reasons below."""
+    table = Table("operator", "nodes", "state", title=found.model)
+    for o in found.operators:
+        table.add_row(o.operator, str(len(o.nodes)), o.state)
+    out.print(table)
+    for o in found.operators:
+        if o.reason:
+            more = ", ..." if len(o.nodes) > 5 else ""
+            say(f"{o.operator} ({', '.join(o.nodes[:5])}{more}): {o.reason}")
+    if found.run_time:
+        say("the program decides while it runs: the virtual machine will run it")
+
+
+def _survey_json(found: Survey) -> dict[str, object]:
+    return {
+        "model": found.model,
+        "works": found.works,
+        "run_time": found.run_time,
+        "operators": [dataclasses.asdict(o) for o in found.operators],
+    }
 
 
 def bench(

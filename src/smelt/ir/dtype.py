@@ -16,6 +16,7 @@ __all__ = [
     "DTYPES",
     "bits",
     "bytes_of",
+    "converted",
     "from_numpy",
     "is_float",
     "is_int",
@@ -54,11 +55,13 @@ _BITS = {
     "int2": 8,
     "uint2": 8,
     "handle": 64,
+    "string": 64,
 }
 
 _WIDTH = {"bool": 1, "float4_e2m1fn": 4, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 
-DTYPES = tuple(d for d in _BITS if d != "handle")
+DTYPES = tuple(d for d in _BITS if d not in ("handle", "string"))
+"""Types of numbers. Texts ("string") exist in graphs for the virtual machine only."""
 
 
 @cache
@@ -113,9 +116,9 @@ def bytes_of(dtype: str) -> int:
 
 @cache
 def kind(dtype: str) -> str:
-    """One of "float", "int", "uint", "bool", "handle"."""
+    """One of "float", "int", "uint", "bool", "handle", "string"."""
     base = scalar(dtype)
-    for name in ("uint", "int", "bool", "handle"):
+    for name in ("uint", "int", "bool", "handle", "string"):
         if base.startswith(name):
             return name
     return "float"
@@ -140,11 +143,20 @@ def is_signed(dtype: str) -> bool:
 def to_numpy(dtype: str) -> np.dtype[Any]:
     """The numpy type of one element."""
     base = scalar(dtype)
-    return np.dtype(getattr(ml_dtypes, base, base))
+    return np.dtype(np.str_ if base == "string" else getattr(ml_dtypes, base, base))
+
+
+def converted(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """An array's elements as another type, by the rules of numpy and of ml_dtypes."""
+    if width(from_numpy(array.dtype)) <= 8 and array.dtype.kind not in "biu":
+        # ml_dtypes knows no way between two of its integer types
+        array = array.astype(np.int8 if is_int(from_numpy(array.dtype)) else np.float32)
+    return array.astype(to_numpy(dtype))
 
 
 def from_numpy(dtype: np.dtype[Any]) -> str:
     """Our name of a numpy element type."""
-    name = np.dtype(dtype).name
+    found = np.dtype(dtype)
+    name = "string" if found.kind in "UO" else found.name
     _split(name)
     return name

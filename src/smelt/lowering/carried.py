@@ -51,7 +51,8 @@ def carries(s: For, buffer: Buffer, analyzer: Analyzer) -> bool:
     found: list[tuple[bool, _Access]] = []
     _collect(s.body, buffer, _Access((), {}, ()), found)
     stores = [a for is_store, a in found if is_store]
-    if not any(s.var in free_vars(i) for a in stores for i in a.indices):
+    own = buffer.scope == "local"  # a turn may have registers to itself, wherever it writes
+    if not own and not any(s.var in free_vars(i) for a in stores for i in a.indices):
         return True
     before: list[_Access] = []
     for is_store, a in found:

@@ -45,9 +45,14 @@ _WIDE = 24
 def keeps_channels_last(group: Function) -> bool:
     """Whether a kernel is one that runs over channels: convolution, pooling and their like."""
     return any(
-        isinstance(v, Call) and isinstance(v.op, Op) and v.op.name in _SPATIAL
+        isinstance(v, Call) and isinstance(v.op, Op) and v.op.name in _SPATIAL and not _repeats(v)
         for v in values(group.body)
     )
+
+
+def _repeats(v: Call) -> bool:
+    """Whether pixels are only repeated: as fast in any order, so that of the operand stays."""
+    return v.callee == "resize" and v.attrs["mode"] == "nearest"
 
 
 def may_write_rows(group: Function) -> bool:

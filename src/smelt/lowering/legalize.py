@@ -38,7 +38,7 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter
 from smelt.tir.script_ops import INTRINSICS
 
-from .minifloat import decoded, encoded, odd_single
+from .minifloat import decoded, encoded
 
 __all__ = ["BFLOAT16", "FLOAT8", "legalize_compute", "legalize_narrow", "legalize_storage"]
 
@@ -195,7 +195,7 @@ class _Storage(Rewriter):
             return cast(target, e)
         if dt.is_int(target):
             return encoded(cast("int32", e) if dt.is_float(e.dtype) else e, target)
-        e = odd_single(e) if dt.scalar(e.dtype) == "float64" else cast("float32", e)
+        e = cast("float32", e)
         if self.lets is not None and not isinstance(e, Var):
             name = Var("rounded", e.dtype)
             self.lets.append((name, e))

@@ -17,7 +17,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import call, select
 from smelt.ir.expr import Call, Expr, Min, binary, cast, const
 
-__all__ = ["decoded", "encoded", "odd_single"]
+__all__ = ["decoded", "encoded"]
 
 _NAN, _INFINITY = 0x7FC00000, 0x7F800000
 
@@ -86,22 +86,6 @@ def encoded(e: Expr, kind: str) -> Expr:
     if kind == "float8_e8m0fnu":
         return _power_of_two(bits)
     return _rounded(bits, kind)
-
-
-def odd_single(e: Expr) -> Expr:
-    """A float64 cut to float32, the last bit set where something is lost.
-
-    Rounded again to a type of few digits, it gives what rounding once would.
-    """
-    near = cast("float32", e)
-    back = cast("float64", near)
-    lossy = back != e
-    size, own = [Call(e.dtype, "abs", (v,)) for v in (back, e)]
-    beyond = call("bitwise_and", size > own, lossy)
-    bits = _as(near, "uint32") - cast("uint32", beyond)
-    # a NaN differs from itself: its bits stay
-    number = call("bitwise_and", lossy, e == e)
-    return _as(call("bitwise_or", bits, cast("uint32", number)), "float32")
 
 
 def _small_integer(bits: Expr, kind: str) -> Expr:

@@ -10,14 +10,14 @@ the operator is one of known sizes; else the virtual machine runs it in numpy (r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm, convert
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.types import TensorType, TupleType, Type, tensor_type
+from smelt.ir.types import IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars
 
 from .graph_op import Dialect, GraphOp
@@ -36,6 +36,14 @@ class HostOp(GraphOp):
     def __init__(self, name: str) -> None:
         """Name an entry of runtime/vm_host."""
         super().__init__(VM, name, _operands)
+
+    def normalize(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes as the call says them."""
+        return dict(attrs)
+
+    def result_type(self, types: Sequence[Type | None], attrs: Mapping[str, Any]) -> Type:
+        """Operands do not tell it: calls do."""
+        return IncompleteType()
 
 
 def _operands(*operands: RelaxExpr) -> RelaxExpr:

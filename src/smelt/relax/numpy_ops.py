@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.dtype import from_numpy, is_int, to_numpy
+from smelt.ir.dtype import converted, from_numpy, is_int, to_numpy
 
 __all__ = ["NUMPY_OPS", "Array", "Index", "numpy_op", "summed", "widened"]
 
@@ -165,7 +165,7 @@ NUMPY_OPS.update(TESTS)
 @numpy_op
 def cast(x: Array, *, dtype: str) -> Array:
     """Conversion; bool by comparison with 0."""
-    return x != 0 if dtype == "bool" else x.astype(to_numpy(dtype))
+    return x != 0 if dtype == "bool" else converted(np.asarray(x), dtype)
 
 
 # ------------------------------------------------------------------------------------ reductions
@@ -216,7 +216,8 @@ def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Arra
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": lambda x, **k: np.sum(x, dtype=x.dtype, **k),
     "prod": lambda x, **k: np.prod(x, dtype=x.dtype, **k),
-    "mean": _mean, "max": _extreme(np.max, "max"), "min": _extreme(np.min, "min"), "all": np.all, "any": np.any,
+    "mean": _mean, "max": _extreme(np.max, "max"), "min": _extreme(np.min, "min"),
+    "all": np.all, "any": np.any,
     "reduce_l1": lambda x, **k: np.sum(np.abs(x), dtype=x.dtype, **k),
     "reduce_l2": lambda x, **k: np.sqrt(np.sum(x * x, dtype=x.dtype, **k)),
     "reduce_sum_square": lambda x, **k: np.sum(x * x, dtype=x.dtype, **k),

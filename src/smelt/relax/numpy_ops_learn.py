@@ -9,13 +9,26 @@ import numpy as np
 
 from .numpy_ops import Array, numpy_op, widened
 
-__all__ = ["count_runs", "det", "tree_leaves"]
+__all__ = ["count_runs", "det", "pairwise_coupling", "tree_leaves"]
 
 
 @numpy_op
 def det(x: Array) -> Array:
     """numpy's, in float64."""
     return np.asarray(np.linalg.det(widened(x).astype(np.float64))).astype(x.dtype)
+
+
+@numpy_op
+def pairwise_coupling(x: Array) -> Array:
+    """The solution of the equations that a smallest sum of squares fulfils."""
+    out = np.zeros(x.shape[:2], np.float64)
+    for r, m in enumerate(x.astype(np.float64)):
+        off = m - np.diag(np.diag(m))
+        q = np.diag((off**2).sum(0)) - off * off.T
+        ones = np.ones((len(m), 1))
+        system = np.block([[q, ones], [ones.T, np.zeros((1, 1))]])
+        out[r] = np.linalg.solve(system, np.append(np.zeros(len(m)), 1.0))[:-1]
+    return out.astype(x.dtype)
 
 
 _COMPARISONS = (operator.le, operator.lt, operator.ge, operator.gt, operator.eq, operator.ne)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.runtime import vm_strings  # noqa: F401  (enters its operators)
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, not_picklable
@@ -331,12 +332,13 @@ def _array(value: Any) -> Any:
 
 
 def _leaving(value: Any) -> Any:
-    """A result: arrays as NDArrays, tuples and data as ADTs."""
-    return _converted(
-        value,
-        lambda v: v if isinstance(v, NDArray | Closure) else array(v),
-        lambda fields: ADT(0, fields),
-    )
+    """A result: arrays as NDArrays, those of texts as they are, tuples and data as ADTs."""
+    return _converted(value, _result, lambda fields: ADT(0, fields))
+
+
+def _result(value: Any) -> Any:
+    texts = isinstance(value, np.ndarray) and value.dtype.kind in "OU"
+    return value if texts or isinstance(value, NDArray | Closure) else array(value)
 
 
 # ------------------------------------------------------------------------------------ the machine

@@ -98,7 +98,7 @@ from .elementwise import round_ as round
 from .fixed_point import fixed_point_multiply, fixed_point_multiply_per_axis
 from .gather import gather, gather_elements, gather_nd, one_hot, scatter_elements, scatter_nd, topk
 from .image import correlation, dilation2d
-from .linalg import det
+from .linalg import det, pairwise_coupling
 from .nn import matmul
 from .norm import batch_norm, group_norm, instance_norm, layer_norm, lp_norm, lrn, rms_norm
 from .pool import (
@@ -312,6 +312,7 @@ __all__ = [
     "op",
     "ops",
     "pad",
+    "pairwise_coupling",
     "power",
     "prelu",
     "prod",

@@ -1,6 +1,8 @@
-"""Matrices: the determinant."""
+"""Matrices: the determinant, and the probabilities that pairs of classes agree on."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from smelt.ir.build import call, not_equal
 from smelt.ir.expr import INDEX, Expr, cast, convert
@@ -11,7 +13,69 @@ from .common import agree, describe, float_only, require, stored, wide
 from .program import Cell, let, loop, product, program, seq, sharing, store, turns, when
 from .registry import op
 
-__all__ = ["det"]
+__all__ = ["det", "pairwise_coupling"]
+
+
+class _Elimination:
+    """Gauss's elimination of one matrix, whose elements it overwrites.
+
+    pivot, total  cells: the row with the largest element of a column, the product of these
+    """
+
+    def __init__(self, work: Tensor, batch: Sequence[Expr], pivot: Cell, total: Cell) -> None:
+        self.work, self.batch, self.n = work, tuple(batch), work.shape[-1]
+        self.pivot, self.total = pivot, total
+
+    def at(self, i: Expr, j: Expr) -> Expr:
+        """An element as it is now."""
+        return self.work[(*self.batch, i, j)]
+
+    def put(self, i: Expr, j: Expr, value: Expr) -> Stmt:
+        """Another value for an element."""
+        return store(self.work, (*self.batch, i, j), value)
+
+    def exchanged(self, k: Expr) -> Stmt:
+        """Row k and the pivot's row in each other's place."""
+
+        def swapped(j: Expr) -> Stmt:
+            def both(kept: Expr) -> Stmt:
+                up = self.put(k, j, self.at(self.pivot.value, j))
+                return seq(up, self.put(self.pivot.value, j, kept))
+
+            return let(self.at(k, j), both)
+
+        negative = convert(0, self.work.dtype) - self.total.value
+        return seq(loop(self.n, swapped, "j"), self.total.set(negative))
+
+    def cleared(self, k: Expr, row: Expr) -> Stmt:
+        """A row minus what makes its element in column k 0."""
+
+        def minus(factor: Expr) -> Stmt:
+            def one(j: Expr) -> Stmt:
+                column = k + 1 + j
+                return self.put(row, column, self.at(row, column) - factor * self.at(k, column))
+
+            return loop(self.n - 1 - k, one, "j")
+
+        return let(self.at(row, k) / self.at(k, k), minus, "factor")
+
+    def step(self, k: Expr) -> Stmt:
+        """The pivot of column k, and 0 below it."""
+        below = self.n - 1 - k
+
+        def search(i: Expr) -> Stmt:
+            row = k + 1 + i
+            size, best = call("abs", self.at(row, k)), call("abs", self.at(self.pivot.value, k))
+            return when(size > best, self.pivot.set(row))
+
+        regular = not_equal(self.at(k, k), convert(0, self.work.dtype))
+        return seq(
+            self.pivot.set(k),
+            loop(below, search, "i"),
+            when(not_equal(self.pivot.value, k), self.exchanged(k)),
+            self.total.set(self.total.value * self.at(k, k)),
+            when(regular, loop(below, lambda i: self.cleared(k, k + 1 + i), "i")),
+        )
 
 
 @op
@@ -33,57 +97,127 @@ def det(x: Tensor) -> Tensor:
         (x,), (result, work) = ins, outs
 
         def one(b: tuple[Expr, ...]) -> Stmt:
-            def at(i: Expr, j: Expr) -> Expr:
-                return work[(*b, i, j)]
+            matrix = _Elimination(work, b, pivot, total)
 
-            def swapped(k: Expr, j: Expr) -> Stmt:
-                return let(
-                    at(k, j),
-                    lambda kept: seq(
-                        store(work, (*b, k, j), at(pivot.value, j)),
-                        store(work, (*b, pivot.value, j), kept),
-                    ),
-                )
+            def copied(i: Expr) -> Stmt:
+                return loop(n, lambda j: matrix.put(i, j, cast(to, x[(*b, i, j)])), "j")
 
-            def search(k: Expr, i: Expr) -> Stmt:
-                larger = call("abs", at(k + 1 + i, k)) > call("abs", at(pivot.value, k))
-                return when(larger, pivot.set(k + 1 + i))
-
-            def eliminated(k: Expr, i: Expr) -> Stmt:
-                row = k + 1 + i
-
-                def minus(factor: Expr) -> Stmt:
-                    return loop(
-                        n - 1 - k,
-                        lambda j: store(
-                            work, (*b, row, k + 1 + j),
-                            at(row, k + 1 + j) - factor * at(k, k + 1 + j),
-                        ),
-                        "j",
-                    )  # fmt: skip
-
-                return let(at(row, k) / at(k, k), minus, "factor")
-
-            def step(k: Expr) -> Stmt:
-                exchange = seq(
-                    loop(n, lambda j: swapped(k, j), "j"), total.set(convert(0, to) - total.value)
-                )
-                return seq(
-                    pivot.set(k),
-                    loop(n - 1 - k, lambda i: search(k, i), "i"),
-                    when(not_equal(pivot.value, k), exchange),
-                    total.set(total.value * at(k, k)),
-                    when(not_equal(at(k, k), convert(0, to)),
-                         loop(n - 1 - k, lambda i: eliminated(k, i), "i")),
-                )  # fmt: skip
-
-            copy = loop(
-                n, lambda i: loop(n, lambda j: store(work, (*b, i, j), cast(to, x[(*b, i, j)])),
-                                  "j"), "i",
-            )  # fmt: skip
-            return seq(copy, total.set(1), loop(n, step, "k"), store(result, b, total.value))
+            return seq(
+                loop(n, copied, "i"),
+                total.set(1),
+                loop(n, matrix.step, "k"),
+                store(result, b, total.value),
+            )
 
         kind = sharing(product(outer) * n * n * n)
         return turns(outer, [pivot, total], (ins, outs), one, kind, "matrix")
 
     return stored(program([outer, x.shape], [to, to], [x], body, "det")[0], x.dtype)
+
+
+SWEEPS = 100
+"""Of the iteration over the classes; it gains several digits with each ten."""
+
+
+class _Coupling:
+    """The iteration for one row: p' q p shall become smallest, where the p have the sum 1.
+
+    qp                 q times p
+    whole, move, part  cells: p' q p, how much an element moves, a sum
+    """
+
+    def __init__(
+        self, row: Expr, tensors: Sequence[Tensor], cells: tuple[Cell, Cell, Cell]
+    ) -> None:
+        self.row, (self.x, self.p, self.q, self.qp) = row, tensors
+        self.whole, self.move, self.part = cells
+        self.k, self.to = self.p.shape[1], self.p.dtype
+
+    def begun(self, i: Expr) -> Stmt:
+        """Row i of q, and equal shares."""
+        r = self.row
+
+        def pair(j: Expr) -> Stmt:
+            own, other = cast(self.to, self.x[r, j, i]), cast(self.to, self.x[r, i, j])
+            negative = convert(0, self.to) - own * other
+            both = seq(
+                store(self.q, (r, i, j), negative), self.part.set(self.part.value + own * own)
+            )
+            return when(not_equal(i, j), both)
+
+        return seq(
+            self.part.set(0),
+            loop(self.k, pair, "j"),
+            store(self.q, (r, i, i), self.part.value),
+            store(self.p, (r, i), 1 / cast(self.to, self.k)),
+        )
+
+    def multiplied(self, i: Expr) -> Stmt:
+        """Element i of q p, and what it adds to p' q p."""
+        r = self.row
+
+        def add(j: Expr) -> Stmt:
+            return self.part.set(self.part.value + self.q[r, i, j] * self.p[r, j])
+
+        return seq(
+            self.part.set(0),
+            loop(self.k, add, "j"),
+            store(self.qp, (r, i), self.part.value),
+            self.whole.set(self.whole.value + self.p[r, i] * self.part.value),
+        )
+
+    def moved(self, t: Expr) -> Stmt:
+        """The best place of element t, and all divided by the new sum."""
+        r, step = self.row, self.move.value
+        scale, own = 1 + step, self.q[r, t, t]
+
+        def others(j: Expr) -> Stmt:
+            return seq(
+                store(self.qp, (r, j), (self.qp[r, j] + step * self.q[r, t, j]) / scale),
+                store(self.p, (r, j), self.p[r, j] / scale),
+            )
+
+        grown = self.whole.value + step * (step * own + 2 * self.qp[r, t])
+        return seq(
+            self.move.set((self.whole.value - self.qp[r, t]) / own),
+            self.whole.set(grown / (scale * scale)),
+            store(self.p, (r, t), self.p[r, t] + step),
+            loop(self.k, others, "j"),
+        )
+
+    def run(self) -> Stmt:
+        """All sweeps."""
+
+        def sweep(_: Expr) -> Stmt:
+            fresh = seq(self.whole.set(0), loop(self.k, self.multiplied, "i"))
+            return seq(fresh, loop(self.k, self.moved, "t"))
+
+        return seq(loop(self.k, self.begun, "i"), loop(SWEEPS, sweep, "sweep"))
+
+
+@op
+def pairwise_coupling(x: Tensor) -> Tensor:
+    """Probabilities of classes from those of each one against each other one.
+
+    Shapes  x [rows, classes, classes], of which x[r, i, j] says how likely class i is where it is
+            i or j, above 0 for i != j; result [rows, classes]
+    Source  T.-F. Wu, C.-J. Lin and R. C. Weng, "Probability estimates for multi-class
+            classification by pairwise coupling", 2004, algorithm 2
+
+    p is what makes the sum over all pairs of (x[j, i] p[i] - x[i, j] p[j])^2 smallest.
+    """
+    float_only(x)
+    require(len(x.shape) == 3, f"x {describe(x.shape)} has to be [rows, classes, classes]")
+    k = agree(x.shape[1], x.shape[2], f"x {describe(x.shape)} has to hold square matrices")
+    to, rows = wide(x.dtype), x.shape[0]
+    cells = (Cell(to, "whole"), Cell(to, "move"), Cell(to, "part"))
+
+    def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
+        def one(at: tuple[Expr, ...]) -> Stmt:
+            return _Coupling(at[0], (*ins, *outs), cells).run()
+
+        kind = sharing(rows * k * k * SWEEPS)
+        return turns([rows], cells, (ins, outs), one, kind, "row")
+
+    shapes = [(rows, k), x.shape, (rows, k)]
+    return stored(program(shapes, [to] * 3, [x], body, "pairwise_coupling")[0], x.dtype)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, any_of, call, maximum, minimum, select, value_of
+from smelt.ir.build import all_of, any_of, call, equal, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, max_value, min_value, reduce_axis
 
@@ -46,7 +46,8 @@ class _Axis:
         if scale:
             whole = float(scale) * h if h is not None else None
             self.length = self.ratio * cast(FLOAT, extent) if whole is None else const(whole, FLOAT)
-        self.single = value_of(self.length) == 1 or (value_of(size) == 1 and not scale)
+        known = value_of(self.length) if scale else s
+        self.single: Expr | bool = equal(size, 1) if known is None else known == 1
         self.factor = s // h if s is not None and h and s % h == 0 else 0
         if scale and scale != self.factor:
             self.factor = 0
@@ -58,20 +59,25 @@ class _Axis:
         if self.mode == "asymmetric":
             return x / self.ratio
         if self.mode == "align_corners":
-            return const(0.0, FLOAT) if self.single else x * last_in / maximum(last_out, 1.0)
+            return self.unless_single(x * last_in / maximum(last_out, 1.0), const(0.0, FLOAT))
         if self.mode == "tf_crop_and_resize":
             a, b = self.roi
-            if self.single:
-                return 0.5 * (a + b) * last_in
-            return a * last_in + x * (b - a) * last_in / maximum(last_out, 1.0)
+            along = a * last_in + x * (b - a) * last_in / maximum(last_out, 1.0)
+            return self.unless_single(along, 0.5 * (a + b) * last_in)
         half = (x + 0.5) / self.ratio - 0.5
         if self.mode == "pytorch_half_pixel":
-            return half if value_of(self.size) != 1 else const(0.0, FLOAT)
+            return self.unless_single(half, const(0.0, FLOAT))
         if self.mode == "half_pixel_symmetric":
             wide = cast(FLOAT, self.extent)
             adjustment = cast(FLOAT, self.size) / self.length
             return half + wide * 0.5 * (1.0 - adjustment)
         return half
+
+    def unless_single(self, place: Expr, middle: Expr) -> Expr:
+        """`place`; `middle` where the result has one element only."""
+        if isinstance(self.single, bool):
+            return middle if self.single else place
+        return select(self.single, middle, place)
 
     def inside(self, at: Expr) -> Expr:
         """An index cut to the dimension."""

@@ -99,6 +99,7 @@ def write_sequence(
     return tensor(x.shape, body, "write_sequence")
 
 
+@op
 def diagonal(x: Tensor, *, axes: tuple[int, int]) -> Tensor:
     """The elements whose indices along two dimensions are equal.
 

@@ -95,6 +95,88 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, T
     return values, indices, inverse, counts, count
 
 
+class _DistinctRows:
+    """The search for one matrix: a row gets a number when it is first seen.
+
+    firsts, often  where the row with a number came first, and how often it came
+    ranked         the numbers in the order of the rows
+    """
+
+    def __init__(self, ins: Sequence[Tensor], outs: Sequence[Tensor], cells: list[Cell]) -> None:
+        (self.x,), self.outs = ins, outs
+        self.firsts, self.often, self.ranked = outs[5:8]
+        self.inverse = outs[2]
+        self.made, self.low, self.high, self.sign = cells
+
+    def compared(self, i: Expr, j: Expr) -> Stmt:
+        """sign = -1, 0 or 1 where row i comes before row j, is equal, or comes behind."""
+
+        def at(k: Expr) -> Stmt:
+            a, b = self.x[i, k], self.x[j, k]
+            found = when(before(a, b), self.sign.set(-1), when(before(b, a), self.sign.set(1)))
+            return when(equal(self.sign.value, 0), found)
+
+        return seq(self.sign.set(0), loop(self.x.shape[1], at, "k"))
+
+    def halved(self, i: Expr) -> Stmt:
+        """One step of the search for row i; high = -1 where it was found at `low`."""
+
+        def at(middle: Expr) -> Stmt:
+            found = seq(self.low.set(middle), self.high.set(-1))
+            missed = when(self.sign.value > 0, self.low.set(middle + 1), self.high.set(middle))
+            same = when(equal(self.sign.value, 0), found, missed)
+            return seq(self.compared(i, self.firsts[self.ranked[middle]]), same)
+
+        middle = (self.low.value + self.high.value) // 2
+        return when(self.low.value < self.high.value, let(middle, at, "middle"))
+
+    def fresh(self, i: Expr) -> Stmt:
+        """A new number, put in at `low`."""
+        number = self.made.value
+
+        def moved(k: Expr) -> Stmt:
+            return store(self.ranked, (number - k,), self.ranked[number - k - 1])
+
+        return seq(
+            loop(number - self.low.value, moved, "k"),
+            store(self.ranked, (self.low.value,), number), store(self.firsts, (number,), i),
+            store(self.often, (number,), 1), store(self.inverse, (i,), number),
+            self.made.set(number + 1),
+        )  # fmt: skip
+
+    def member(self, i: Expr) -> Stmt:
+        """Row i: seen before or not."""
+        slot = self.ranked[self.low.value]
+        more = store(self.often, (slot,), self.often[slot] + 1)
+        again = seq(store(self.inverse, (i,), slot), more)
+        return seq(
+            self.low.set(0), self.high.set(self.made.value), loop(64, lambda _: self.halved(i)),
+            when(self.high.value < 0, again, self.fresh(i)),
+        )  # fmt: skip
+
+    def written(self, sorted: bool) -> Stmt:
+        """The results, in the order of the rows or in that of their numbers."""
+        values, indices, inverse, counts, count = self.outs[:5]
+        place = self.outs[8]
+
+        def one(k: Expr) -> Stmt:
+            slot = self.ranked[k] if sorted else k
+
+            def copied(j: Expr) -> Stmt:
+                return store(values, (k, j), self.x[self.firsts[slot], j])
+
+            return seq(
+                loop(self.x.shape[1], copied, "j"), store(indices, (k,), self.firsts[slot]),
+                store(counts, (k,), self.often[slot]), store(place, (slot,), k),
+            )  # fmt: skip
+
+        return seq(
+            loop(self.made.value, one, "k"),
+            loop(self.x.shape[0], lambda i: store(inverse, (i,), place[inverse[i]]), "i"),
+            store(count, (), self.made.value),
+        )
+
+
 @op
 def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The distinct rows of a matrix: (values, indices, inverse, counts, count).
@@ -106,68 +188,18 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tens
     """
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     require(len(x.shape) == 2, f"x {describe(x.shape)} has to have two dimensions; reshape it")
-    n, m = x.shape
-    made, low, high, sign = [Cell(name=name) for name in ("made", "low", "high", "sign")]
+    n = x.shape[0]
+    cells = [Cell(name=name) for name in ("made", "low", "high", "sign")]
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
-        # a row gets a number when it is first seen; `firsts` and `often` go by these numbers,
-        # `ranked` lists them in the order of the rows, `place` says where each stands in it
-        (x,), (values, indices, inverse, counts, count, firsts, often, ranked, place) = ins, outs
-
-        def compared(i: Expr, j: Expr, k: Expr) -> Stmt:
-            smaller, larger = before(x[i, k], x[j, k]), before(x[j, k], x[i, k])
-            found = when(smaller, sign.set(-1), when(larger, sign.set(1)))
-            return when(equal(sign.value, 0), found)
-
-        def halved(i: Expr, middle: Expr) -> Stmt:
-            j = firsts[ranked[middle]]
-            return seq(
-                sign.set(0), loop(m, lambda k: compared(i, j, k), "k"),
-                when(equal(sign.value, 0), seq(low.set(middle), high.set(-1)),
-                     when(sign.value > 0, low.set(middle + 1), high.set(middle))),
-            )  # fmt: skip
-
-        def fresh(i: Expr) -> Stmt:
-            def moved(k: Expr) -> Stmt:
-                at = made.value - k
-                return store(ranked, (at,), ranked[at - 1])
-
-            return seq(
-                loop(made.value - low.value, moved, "k"),
-                store(ranked, (low.value,), made.value), store(firsts, (made.value,), i),
-                store(often, (made.value,), 1), store(inverse, (i,), made.value),
-                made.set(made.value + 1),
-            )  # fmt: skip
-
-        def member(i: Expr) -> Stmt:
-            slot = ranked[low.value]
-            again = seq(store(inverse, (i,), slot), store(often, (slot,), often[slot] + 1))
-            search = when(
-                low.value < high.value,
-                let((low.value + high.value) // 2, lambda mid: halved(i, mid), "middle"),
-            )
-            return seq(
-                low.set(0), high.set(made.value), loop(64, lambda _: search, "turn"),
-                when(high.value < 0, again, fresh(i)),
-            )  # fmt: skip
-
-        def written(k: Expr) -> Stmt:
-            slot = ranked[k] if sorted else k
-            row = loop(m, lambda j: store(values, (k, j), x[firsts[slot], j]), "j")
-            return seq(
-                row, store(indices, (k,), firsts[slot]), store(counts, (k,), often[slot]),
-                store(place, (slot,), k),
-            )  # fmt: skip
+        rows = _DistinctRows(ins, outs, cells)
 
         def whole(_: tuple[Expr, ...]) -> Stmt:
-            return seq(
-                *_cleared(values, indices, counts, firsts, often, ranked, place), made.set(0),
-                loop(n, member, "i"), loop(made.value, written, "k"),
-                loop(n, lambda i: store(inverse, (i,), place[inverse[i]]), "i"),
-                store(count, (), made.value),
-            )  # fmt: skip
+            clear = _cleared(*[t for t in outs if t.shape])
+            search = seq(rows.made.set(0), loop(n, rows.member, "i"))
+            return seq(*clear, search, rows.written(sorted))
 
-        return turns([], [made, low, high, sign], (ins, outs), whole)
+        return turns([], cells, (ins, outs), whole)
 
     shapes: list[Sequence[ExprLike]] = [x.shape, *[(n,)] * 3, (), *[(n,)] * 4]
     found = program(shapes, [x.dtype, *[INDEX] * 8], [x], body, "unique_rows")

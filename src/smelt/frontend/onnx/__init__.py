@@ -6,5 +6,6 @@ mod = from_onnx("resnet18.onnx", {"x": ("batch", 3, 224, 224)})
 from .build import NeedsValues
 from .importer import from_onnx
 from .read import load
+from .survey import Survey, survey
 
-__all__ = ["NeedsValues", "from_onnx", "load"]
+__all__ = ["NeedsValues", "Survey", "from_onnx", "load", "survey"]

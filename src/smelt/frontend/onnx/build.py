@@ -17,6 +17,10 @@ from smelt.relax.host_ops import host_call, run_size, tied, told_by
 from .read import Graph, Step, dtype_of, version_of
 from .values import Operand, Value, product
 
+TEXT_MOVES = ("broadcast_to", "concat", "expand_dims", "flip", "gather", "reshape", "squeeze",
+              "strided_slice", "tile", "transpose", "where")  # fmt: skip
+"""What may be done with texts besides the operators for them (runtime/vm_strings.MOVES)."""
+
 __all__ = ["Build", "NeedsValues", "Walk"]
 
 
@@ -66,11 +70,43 @@ class Build:
     def _made(
         self, op: str, operands: Sequence[Value | None], attrs: Mapping[str, Any]
     ) -> relax.Call:
+        if any(v is not None and v.dtype == "string" for v in operands):
+            return self._texts(op, operands, attrs)
         exprs = [None if v is None else v.expr for v in operands]
         try:
             return tied(op, *exprs, name=self.step.label, **attrs)
         except SmeltError as e:
             raise type(e)(f"{self.where}: {e}") from e
+
+    def shaped(self, v: Value) -> Value:
+        """A stand-in for texts, where only the shape is of interest."""
+        return Value(t := TensorType(v.type.shape, "int64"), relax.Var("shape", t))
+
+    def _texts(
+        self, op: str, operands: Sequence[Value | None], attrs: Mapping[str, Any]
+    ) -> relax.Call:
+        """An operator that moves texts; the shapes are those of moving numbers."""
+        if op not in TEXT_MOVES and op != "equal":
+            self.unsupported(f"{op} of texts", ", ".join(["equal", *TEXT_MOVES]))
+        given = [v for v in operands if v is not None]
+        shapes = [self.shaped(v).expr if v.dtype == "string" else v.expr for v in given]
+        t = tied(op, *shapes, **attrs).type
+        assert isinstance(t, TensorType)
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
+        if any(
+            isinstance(e, Expr) for v in plain.values() for e in (v if isinstance(v, list) else [v])
+        ):
+            self.unsupported(f"{op} of texts with symbolic sizes", "numbers")
+        exprs = [v.expr for v in given]
+        self.walk.decide()
+        name = self.step.label
+        if op == "equal":
+            made = host_call("strings.equal", *exprs, type=TensorType(t.shape, "bool"), name=name)
+        else:
+            moved = TensorType(t.shape, "string")
+            made = host_call("strings.move", *exprs, type=moved, name=name, move=op, attrs=plain)
+        told_by(made)
+        return made
 
     def constant(self, array: np.ndarray | float, dtype: str | None = None) -> Value:
         """A value from numbers."""

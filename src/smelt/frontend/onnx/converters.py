@@ -2,11 +2,13 @@
 
 from . import (
     evaluate,
+    ops_attention,
     ops_batchnorm,
     ops_cast,
     ops_control,
     ops_data,
     ops_einsum,
+    ops_fused,
     ops_index,
     ops_math,
     ops_microsoft,
@@ -25,17 +27,20 @@ from . import (
     ops_sets,
     ops_shape,
     ops_signal,
+    ops_string,
     ops_train,
     ops_vision,
 )
 
 __all__ = [
     "evaluate",
+    "ops_attention",
     "ops_batchnorm",
     "ops_cast",
     "ops_control",
     "ops_data",
     "ops_einsum",
+    "ops_fused",
     "ops_index",
     "ops_math",
     "ops_microsoft",
@@ -54,6 +59,7 @@ __all__ = [
     "ops_sets",
     "ops_shape",
     "ops_signal",
+    "ops_string",
     "ops_train",
     "ops_vision",
 ]

@@ -18,7 +18,14 @@ from .inputs import Given, Inputs, Shapes
 from .order import in_order, with_branches
 from .problems import Lost, Problems
 from .read import Body, Graph, Model, Reference, Step, function_of, has_body, load, version_of
-from .registry import Converter, Evaluator, converter_of, evaluator_of, rename
+from .registry import (
+    Converter,
+    Evaluator,
+    converter_of,
+    custom_converter,
+    evaluator_of,
+    rename,
+)
 from .values import Operand, SequenceValue, Value
 
 __all__ = ["Importer", "from_onnx"]
@@ -29,6 +36,7 @@ def from_onnx(
     shapes: Shapes | None = None,
     *,
     values: Mapping[str, Given] | None = None,
+    operators: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> IRModule:
     """A module whose function "main" is the model.
@@ -37,13 +45,15 @@ def from_onnx(
     shapes  input name -> extents that replace those of the file: numbers, names of symbolic sizes,
             or expressions over them
     values  input name -> an array: its value, known from now on; the function has no such parameter
+    operators  "domain.Operator" -> an operator of `@smelt.op`, or a converter: a function of a
+            `Build`, the operands (`Value`) and the attributes, that gives values
     name    what messages call the model; the file's name otherwise
 
     Raises NeedsValues where the graph's structure depends on the values of inputs, Unsupported with
     all that is not supported, ImportFailure for a broken model.
     """
     loaded = load(model, name)
-    importer = Importer(loaded, shapes or {}, values or {})
+    importer = Importer(loaded, shapes or {}, values or {}, operators or {})
     main = importer.function()
     attrs: dict[str, Any] = {"name": _own_name(loaded)}
     if importer.decides:
@@ -62,15 +72,24 @@ class Importer:
 
     decides   whether the program decides while it runs
     problems  what is not supported, by node
+    steps     the nodes that the results need
     """
 
-    def __init__(self, model: Model, shapes: Shapes, values: Mapping[str, Given]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        shapes: Shapes,
+        values: Mapping[str, Given],
+        operators: Mapping[str, Any],
+    ) -> None:
         """Take a model that was read."""
         self.model = model
+        self.custom = {n: custom_converter(n, given) for n, given in operators.items()}
         self.inputs = Inputs(model.name, model.graph.inputs, shapes, values)
         self.decides = False
         self.problems = Problems(model.name)
         self.steps: list[Step] = []
+        self.passed_over: set[int] = set()
 
     def function(self) -> relax.Function:
         """The model's graph as a function."""
@@ -125,7 +144,7 @@ class Importer:
 
     def known(self, step: Step) -> bool:
         """Whether a converter or a function body exists."""
-        if (step.domain, step.op) in self.model.functions:
+        if (step.domain, step.op) in self.model.functions or _full_name(step) in self.custom:
             return True
         opset = self.model.opsets.get(step.domain)
         if opset is None:
@@ -155,6 +174,7 @@ class Importer:
             opset = opsets.get(step.domain, 0)
             operands = [scope[n] if n else None for n in step.inputs]
             if collect and (self.problems.has(step) or any(isinstance(v, Lost) for v in operands)):
+                self.passed_over.add(id(step))
                 scope.update({n: Lost() for n in step.outputs if n})
                 continue
             try:
@@ -189,10 +209,11 @@ class Importer:
         for v in operands:
             if isinstance(v, _Missing):
                 raise Unsupported(v.name)
+        converter = self.custom.get(_full_name(step))
         body = self.model.functions.get((step.domain, step.op))
-        if body is not None:
+        if body is not None and converter is None:
             return self.inline(step, body, operands)
-        converter = converter_of(step.domain, step.op, opset)
+        converter = converter or converter_of(step.domain, step.op, opset)
         if converter is None:
             types = [_noted(v) for v in operands]
             body = function_of(step, opset, types)
@@ -274,6 +295,11 @@ def _evaluated(
     except (ArithmeticError, ValueError):
         return None
     return found
+
+
+def _full_name(step: Step) -> str:
+    """Domain and name of a node's operator, as users write them."""
+    return f"{step.domain or 'ai.onnx'}.{step.op}"
 
 
 def _noted(v: Operand | None) -> tuple[str, Sequence[Any] | None] | None:

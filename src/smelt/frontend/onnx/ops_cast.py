@@ -13,6 +13,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 
 from .build import Build
+from .ops_string import text_cast
 from .registry import onnx_op
 from .values import Value
 
@@ -28,7 +29,7 @@ def as_type(g: Build, x: Value, dtype: str) -> Value:
         return x
     if x.is_array and x.small:
         assert x.known is not None
-        return Value.of_array(x.known.astype(dt.to_numpy(dtype)))
+        return Value.of_array(dt.converted(x.known, dtype))
     return g.call("cast", x, dtype=dtype)
 
 
@@ -65,6 +66,8 @@ def _scale(g: Build, x: Value, saturate: bool, round_mode: str) -> Value:
 def _cast(g: Build, x: Value, dtype: str, saturate: int, round_mode: str) -> Value:
     if x.dtype == dtype:
         return x
+    if "string" in (x.dtype, dtype):
+        return text_cast(g, x, dtype)
     if dtype == "float8_e8m0fnu":
         g.one_of("round_mode", round_mode, ("up", "down", "nearest"))
         return _scale(g, x, bool(saturate), round_mode)

@@ -192,8 +192,10 @@ def _recursive(
     held = [
         host_call("append", lists[n], r.expr, type=IncompleteType()) for n, r in enumerate(results)
     ]
-    loop = relax.Var("loop", FuncType((), IncompleteType()))
     result = TupleType((*[_fresh(g, t, open_) for t in types], *[IncompleteType()] * width))
+    scalars = (tensor_type((), "int64"), tensor_type((), "bool"))
+    taken = (*scalars, *types, *[IncompleteType()] * width)
+    loop = relax.Var("loop", FuncType(taken, result))
     again = _called(
         loop,
         [following, _continues(g, following, limit, more), *after],  # type: ignore[list-item]

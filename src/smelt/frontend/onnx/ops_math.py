@@ -132,9 +132,7 @@ def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     total = first
     for x in rest:
         total = g.call("add", total, x)
-    return (
-        g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
-    )
+    return g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
 
 
 @onnx_op("Div", since=7)
@@ -381,8 +379,9 @@ def gemm(
 
 
 @onnx_op("Range", since=11)
-def range_(g: Build, start: Value, limit: Value, delta: Value) -> Value:
-    """start, start + delta, ... below the limit."""
+def range_(g: Build, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Value:
+    """start, start + delta, ... below the limit; of narrow floats computed in float32 or wider."""
+    g.one_of("stash_type", stash_type, (1,))
     if any(v.known is None for v in (start, limit, delta)):
         return dynamic.arange(g, start, limit, delta)
     first, last, step = [

@@ -16,10 +16,11 @@ from smelt.ir import dtype as dt
 from . import moves
 from .build import Build
 from .ops_cast import as_type
+from .ops_string import text_lookup
 from .registry import Array, Floats, Ints, Strs, onnx_op
 from .values import Value
 
-__all__ = ["DOMAIN", "as_scores", "float_features", "labels_at", "look_up", "post_transformed"]
+__all__ = ["DOMAIN", "as_scores", "float_features", "labels_at", "post_transformed"]
 
 DOMAIN = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -45,9 +46,8 @@ def as_scores(g: Build, x: Value) -> Value:
 def labels_at(g: Build, which: Value, ints: Ints, strings: Strs) -> Value:
     """The class labels with these numbers."""
     if strings and not ints:
-        if g.step.outputs and g.step.outputs[0]:
-            g.unsupported("class labels that are texts", "integers")
-        return which
+        numbers: list[object] = list(range(len(strings)))
+        return text_lookup(g, which, numbers, list(strings), "", "string")
     return g.call("gather", g.constant(np.array(ints), "int64"), which, axis=0)
 
 
@@ -219,19 +219,6 @@ def scaler(g: Build, x: Value, *, offset: Floats = (), scale: Floats = ()) -> Va
 # ----------------------------------------------------------------------------------------- labels
 
 
-def look_up(x: np.ndarray, keys: Sequence[Any], values: Sequence[Any], default: Any) -> np.ndarray:
-    """The value of each element's key, for elements of any kind; NaN is found too.
-
-    The last of several equal keys counts.
-    """
-    table = {_Nan if k != k else k: v for k, v in zip(keys, values, strict=True)}
-    found = [table.get(_Nan if e != e else e, default) for e in x.ravel().tolist()]
-    kind = np.asarray(list(values) or [default]).dtype
-    out = np.empty(len(found), object if kind.kind in "OSU" else kind)
-    out[:] = found
-    return out.reshape(x.shape)
-
-
 class _Nan:
     """Stands for NaN in a table."""
 
@@ -259,6 +246,18 @@ def _mapped(g: Build, x: Value, keys: np.ndarray, values: np.ndarray, default: A
     return moves.reshape(g, y, x.shape)
 
 
+def _text_labels(
+    g: Build, x: Value, keys: Sequence[Any], values: Sequence[Any], defaults: Sequence[Any],
+    dtype: str,
+) -> Value:  # fmt: skip
+    """Labels where keys or values are texts. defaults: for texts, floats, integers."""
+    if len(keys) != len(values) or not keys:
+        g.malformed(f"{len(keys)} keys and {len(values)} values")
+    kind = 0 if isinstance(values[0], str) else 1 if isinstance(values[0], float) else 2
+    made = dtype or ("string", "float32", "int64")[kind]
+    return text_lookup(g, x, list(keys), list(values), defaults[kind], made)
+
+
 @onnx_op("LabelEncoder", since=2, domain=DOMAIN)
 def label_encoder(
     g: Build,
@@ -278,8 +277,22 @@ def label_encoder(
     values_tensor: Array | None = None,
 ) -> Value:
     """Numbers for numbers."""
-    if keys_strings or values_strings:
-        g.unsupported("keys or values that are texts", "numbers")
+    texts = (
+        keys_strings
+        or values_strings
+        or (values_tensor is not None and values_tensor.dtype.kind == "U")
+    )
+    if texts or (keys_tensor is not None and keys_tensor.dtype.kind == "U"):
+        return _text_labels(
+            g, x,
+            keys_strings or keys_floats or keys_int64s if keys_tensor is None
+            else keys_tensor.ravel().tolist(),
+            values_strings or values_floats or values_int64s if values_tensor is None
+            else values_tensor.ravel().tolist(),
+            (default_string, default_float, default_int64) if default_tensor is None
+            else default_tensor.ravel().tolist() * 3,
+            "" if values_tensor is None else dt.from_numpy(values_tensor.dtype),
+        )  # fmt: skip
     keys = np.array(keys_floats or keys_int64s) if keys_tensor is None else keys_tensor
     default: Any = default_float if values_floats else default_int64
     values = np.array(values_floats or values_int64s, np.float32 if values_floats else np.int64)

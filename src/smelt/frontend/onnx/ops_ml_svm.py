@@ -146,27 +146,35 @@ def svm_classifier(
     vectors = _table(g, support_vectors, sum(vectors_per_class), "support_vectors", rows.dtype)
     near = _kernel(g, rows, vectors, kernel_type, kernel_params)
     duels = _duels(g, near, coefficients, rho, vectors_per_class)
+    which = g.call("argmax", _votes(g, duels, classes), axis=1, keepdims=False)
     if prob_a:
         shares = [
             (i, j, _share(g, d, a, b))
             for (i, j, d), a, b in zip(duels, prob_a, prob_b, strict=True)
         ]
-        scores = _coupled(g, shares, classes)
-        which = g.call("argmax", scores, axis=1, keepdims=False)
-        scores = post_transformed(g, scores, post_transform)
+        scores = post_transformed(g, _coupled(g, shares, classes), post_transform)
+    elif classes == 2:
+        scores = two_classes(g, duels[0][2], post_transform, share=False)
     else:
-        which = g.call("argmax", _votes(g, duels, classes), axis=1, keepdims=False)
-        scores = (
-            two_classes(g, duels[0][2], post_transform, share=False)
-            if classes == 2
-            else post_transformed(g, moves.concat(g, [d for _, _, d in duels], 1), post_transform)
-        )
+        scores = moves.concat(g, [d for _, _, d in duels], 1)
+        scores = post_transformed(g, scores, post_transform)
     return labels_at(g, which, classlabels_ints, classlabels_strings), as_scores(g, scores)
 
 
 def _coupled(g: Build, shares: list[tuple[int, int, Value]], classes: int) -> Value:
     """Probabilities [rows, classes] from those of each pair."""
-    if classes > 2:
-        g.unsupported(f"prob_a with {classes} classes", "2 classes, or no prob_a")
     first = shares[0][2]
-    return moves.concat(g, (first, g.call("subtract", g.constant(1, first.dtype), first)), 1)
+
+    def rest(p: Value) -> Value:
+        return g.call("subtract", g.constant(1, p.dtype), p)
+
+    if classes == 2:
+        return moves.concat(g, (first, rest(first)), 1)
+    known: dict[tuple[int, int], Value] = {}
+    for i, j, p in shares:
+        known[i, j] = g.call("clip", p, min=1e-7, max=1 - 1e-7)
+        known[j, i] = rest(known[i, j])
+    none = g.call("multiply", first, g.constant(0, first.dtype))
+    cells = [known.get((i, j), none) for i in range(classes) for j in range(classes)]
+    table = moves.reshape(g, moves.concat(g, cells, 1), (first.shape[0], classes, classes))
+    return g.call("pairwise_coupling", table)

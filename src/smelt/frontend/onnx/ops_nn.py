@@ -11,7 +11,7 @@ from . import moves
 from .build import Build
 from .registry import Ints, onnx_op
 from .values import Value, at_least, product, simplify, static
-from .windows import window
+from .windows import fitted, window
 
 __all__: list[str] = []
 
@@ -41,8 +41,8 @@ def conv(
     if x.rank not in (3, 4, 5):
         g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
     _check_kernel(g, x, w, kernel_shape)
-    win = window(
-        g, x, w.shape[2:], auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
+    x, win = fitted(
+        g, x, w.shape[2:], 0.0, auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
     )
     w, cut = _cropped(g, x, w, win.pads)
     y = g.call(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from smelt.ir import dtype as dt
 from smelt.ir.expr import convert
 
 from . import moves
 from .build import Build
 from .registry import Ints, onnx_op
 from .values import Value, product, simplify, static
-from .windows import Window, window
+from .windows import Window, fitted, window
 
 __all__: list[str] = []
 
@@ -29,21 +32,20 @@ def max_pool(
     strides: Ints = (),
 ) -> tuple[Value, ...]:
     """The largest of each window, where padding never wins, and where it stands."""
-    win = window(
-        g,
-        x,
-        kernel_shape,
-        auto_pad=auto_pad,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
-        ceil_mode=ceil_mode,
-    )
     g.one_of("storage_order", storage_order, (0, 1))
-    attrs = win.attrs()
+    attrs: dict[str, Any] = {
+        "auto_pad": auto_pad,
+        "strides": strides,
+        "pads": pads,
+        "dilations": dilations,
+        "ceil_mode": ceil_mode,
+    }
     if not any(g.step.outputs[1:]):
-        return (g.call("max_pool", x, **attrs),)
-    return g.calls("max_pool_with_indices", x, column_major=bool(storage_order), **attrs)
+        lowest = -np.inf if dt.is_float(x.dtype) else int(np.iinfo(dt.to_numpy(x.dtype)).min)
+        image, win = fitted(g, x, kernel_shape, lowest, **attrs)
+        return (g.call("max_pool", image, **win.attrs()),)
+    win = window(g, x, kernel_shape, **attrs)
+    return g.calls("max_pool_with_indices", x, column_major=bool(storage_order), **win.attrs())
 
 
 @onnx_op("MaxUnpool", since=9)
@@ -81,7 +83,7 @@ def max_unpool(
 
 
 def _lp_pool(g: Build, x: Value, kernel: Ints, p: float, **attrs: Any) -> Value:
-    win = window(g, x, kernel, **attrs)
+    x, win = fitted(g, x, kernel, 0.0, **attrs)
     return g.call("lp_pool", x, p=float(p), **win.attrs())
 
 
@@ -142,21 +144,23 @@ def average_pool(
     strides: Ints = (),
 ) -> Value:
     """The mean of each window. What ceil_mode adds never counts, the model's own padding may."""
-    win = window(
-        g,
-        x,
-        kernel_shape,
-        auto_pad=auto_pad,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
-        ceil_mode=ceil_mode,
-    )
+    attrs: dict[str, Any] = {
+        "auto_pad": auto_pad,
+        "strides": strides,
+        "pads": pads,
+        "dilations": dilations,
+    }
+    image, win = fitted(g, x, kernel_shape, 0.0, ceil_mode=ceil_mode, **attrs)
     count = bool(count_include_pad)
+    if image is not x:
+        y = g.call("avg_pool", image, count_include_pad=True, **win.attrs())
+        if count:
+            return y
+        ones = g.call("full", shape=(1, 1, *x.shape[2:]), value=1.0, dtype=x.dtype)
+        full, _ = fitted(g, ones, kernel_shape, 0.0, ceil_mode=ceil_mode, **attrs)
+        return g.call("divide", y, g.call("avg_pool", full, count_include_pad=True, **win.attrs()))
     if ceil_mode and count:
-        own = window(
-            g, x, kernel_shape, auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
-        )
+        own = window(g, x, kernel_shape, **attrs)
         if own != win:
             x, win, count = _padded(g, x, own, win), _rest(own, win), False
     return g.call("avg_pool", x, count_include_pad=count, **win.attrs())

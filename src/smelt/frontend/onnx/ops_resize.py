@@ -120,7 +120,9 @@ def resize(
     g.one_of("mode", mode, ("nearest", "linear", "cubic"))
     g.one_of("keep_aspect_ratio_policy", keep_aspect_ratio_policy, _POLICIES)
     factors = () if scales is None else g.dims(scales, "scales")
-    extents = () if sizes is None else g.dims(sizes, "sizes")
+    # with these, what is computed hangs on the numbers themselves
+    exact = bool(antialias) or keep_aspect_ratio_policy != "stretch"
+    extents = () if sizes is None else (g.ints if exact else g.dims)(sizes, "sizes")
     if bool(factors) == bool(extents):
         g.malformed("scales or sizes have to be given, not both")
     where = g.axes(axes, x.rank) if axes else tuple(range(x.rank))

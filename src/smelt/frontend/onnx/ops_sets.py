@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import moves
 from .build import Build
-from .ops_math import as_type
+from .ops_cast import as_type
 from .registry import onnx_op
 from .values import Value, product
 

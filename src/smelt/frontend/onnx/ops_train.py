@@ -1,11 +1,15 @@
-"""Converters of the steps of optimisers, and of losses' companions in training graphs."""
+"""Converters of derivatives and of the steps of optimisers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from smelt.ir.errors import Unsupported
+from smelt.relax.derivative import derivatives, with_values
+
 from .build import Build
-from .registry import onnx_op
+from .read import Graph
+from .registry import Strs, onnx_op
 from .values import Value
 
 __all__: list[str] = []
@@ -53,7 +57,7 @@ def adagrad(
     count: Value,
     *tensors: Value,
     decay_factor: float = 0.0,
-    epsilon: float = 0.0,
+    epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
 ) -> tuple[Value, ...]:
     """Steps divided by the root of the sum of squares of all gradients so far."""
@@ -77,7 +81,7 @@ def adam(
     *tensors: Value,
     alpha: float = 0.9,
     beta: float = 0.999,
-    epsilon: float = 0.0,
+    epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
 ) -> tuple[Value, ...]:
@@ -131,3 +135,25 @@ def momentum(
         along = speed if mode == "standard" else s.add(regular, s.multiply(speed, alpha))
         results.append((s.subtract(x, s.multiply(rate, along)), speed))
     return _by_kind(results)
+
+
+@onnx_op("Gradient", domain=DOMAIN)
+def gradient(
+    g: Build, first: Value, *rest: Value, xs: Strs, y: str, zs: Strs = ()
+) -> tuple[Value, ...]:
+    """The derivatives of a tensor of the graph by others, where these have the operands' values."""
+    given = (first, *rest)
+    if len(given) != len(xs) + len(zs):
+        g.malformed(f"{len(given)} operands for xs={xs} and zs={zs}")
+    named = g.walk.branch(Graph(g.step.label, [], {}, [], [y, *xs, *zs]))
+    values = [v for v in named if isinstance(v, Value)]
+    if len(values) != len(named):
+        g.unsupported("a sequence in xs, zs or y", "tensors")
+    result, *places = values
+    where = {old.expr: new.expr for old, new in zip(places, given, strict=True)}
+    try:
+        whole = with_values(result.expr, where)
+        made = derivatives(whole, [v.expr for v in given[: len(xs)]])
+    except Unsupported as e:
+        raise Unsupported(f"{g.where}: {e}") from e
+    return tuple([Value(v.type, d) for v, d in zip(given, made, strict=False)])

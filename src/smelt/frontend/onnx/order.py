@@ -99,6 +99,8 @@ def _makers(model: str, graph: Graph) -> dict[str, int]:
 def uses(step: Step) -> list[str]:
     """The values a node reads, those that its branches take from around included."""
     used = [n for n in step.inputs if n]
+    if step.op == "Gradient":  # it names values of the graph in attributes
+        used += [n for k in ("xs", "zs") for n in step.attrs.get(k, ())] + [step.attrs.get("y", "")]
     for g in subgraphs(step):
         own = {*g.arrays, *[i.name for i in g.inputs], *[o for s in g.steps for o in s.outputs]}
         used += [n for s in g.steps for n in uses(s) if n not in own]

@@ -9,7 +9,7 @@ from .build import NeedsValues
 from .read import Step
 from .values import Value
 
-__all__ = ["Lost", "Problems"]
+__all__ = ["Lost", "Problems", "reason_of"]
 
 
 class Lost(Value):
@@ -66,7 +66,7 @@ class Problems:
         """The nodes by operator and what is wrong."""
         found: dict[tuple[str, str], list[Step]] = {}
         for step, label, e in self.raised:
-            found.setdefault((label, _reason(e)), []).append(step)
+            found.setdefault((label, reason_of(e)), []).append(step)
         return found
 
     def lines(self) -> list[str]:
@@ -78,7 +78,7 @@ class Problems:
         return lines
 
 
-def _reason(e: Unsupported) -> str:
+def reason_of(e: Unsupported) -> str:
     """An error's text without the node at its head."""
     head, found, rest = str(e).partition("): ")
     return rest if found and "node " in head else str(e)

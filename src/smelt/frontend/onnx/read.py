@@ -411,6 +411,13 @@ class _Reader:
         dtype = self.dtype(proto.data_type, f"tensor {name!r}")
         element = dt.to_numpy(dtype)
         shape = tuple(proto.dims)
+        if dtype == "string":
+            texts = [s.decode("utf-8", "replace") for s in proto.string_data]
+            if len(texts) != int(np.prod(shape, dtype=np.int64)):
+                raise ImportFailure(
+                    f"{self.name}: tensor {name!r} holds {len(texts)} texts, its shape is {shape}"
+                )
+            return np.array(texts, np.str_).reshape(shape)
         count = int(np.prod(shape, dtype=np.int64))
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(proto, name, dtype, shape)

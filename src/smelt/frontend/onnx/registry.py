@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from smelt.ir.errors import TypeMismatch
+from smelt.topi.registry import Op
+
 from .read import Graph, Input
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "Ints",
     "Strs",
     "converter_of",
+    "custom_converter",
     "evaluates",
     "evaluator_of",
     "onnx_op",
@@ -79,7 +83,39 @@ class Converter:
 
     def is_of_kind(self, attribute: str, value: Any) -> bool:
         """Whether a value has the type that the attribute is declared with."""
-        return isinstance(value, _KINDS[self.attributes[attribute][0]])
+        kind = self.attributes[attribute][0]
+        return kind not in _KINDS or isinstance(value, _KINDS[kind])
+
+
+class OperatorConverter(Converter):
+    """An operator of the user's own, `@smelt.op`, for nodes of a domain of the user's own."""
+
+    def __init__(self, op: Op) -> None:
+        """Operands come in order, attributes by name."""
+
+        def convert(g: Any, *operands: Any, **attrs: Any) -> Any:
+            return g.call(op, *operands, **attrs)
+
+        super().__init__(convert, op.name, 1, folds=False)
+        self.operands = list(op.operands)
+        self.required = len([n for n in op.operands if n not in op.optional])
+        self.variadic = op.variadic
+        self.attributes = {n: ("Any", p.default) for n, p in op.attributes.items()}
+
+
+def custom_converter(name: str, given: Any) -> Converter:
+    """What a user maps nodes to, as a converter: an operator, or a function like a converter's.
+
+    Raises TypeMismatch for anything else.
+    """
+    if isinstance(given, Op):
+        return OperatorConverter(given)
+    if not callable(given):
+        raise TypeMismatch(
+            f"operators maps {name!r} to a {type(given).__name__}; legal: an operator of "
+            "@smelt.op, or a function (g, *operands, **attributes) of a converter's form"
+        )
+    return Converter(given, name, 1, folds=False)
 
 
 Evaluator = Callable[..., Any]

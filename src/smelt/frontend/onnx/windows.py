@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smelt.ir.build import ceildiv
+from smelt.ir.build import ceildiv, maximum
 from smelt.ir.expr import convert
 
 from .build import Build
 from .registry import Ints
 from .values import Value, simplify, static
 
-__all__ = ["Window", "window"]
+__all__ = ["Window", "fitted", "window"]
 
 _MODES = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -71,7 +71,12 @@ def window(
             g.malformed(f"{found} {what} for {rank} spatial dimensions, {need} needed")
     w = Window(tuple(kernel), strides, explicit, dilations)
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        totals = [_same(g, w, d, x.shape[2 + d]) for d in range(rank)]
+        totals = [_same(w, d, x.shape[2 + d]) for d in range(rank)]
+        if not static(totals):
+            g.unsupported(
+                f"auto_pad of a symbolic size with strides {strides}",
+                "constant sizes, or stride 1, or explicit pads",
+            )
         small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
         w = Window(
             w.kernel,
@@ -84,20 +89,33 @@ def window(
     return _rounded_up(g, w, x) if ceil_mode else w
 
 
-def _same(g: Build, w: Window, d: int, extent: Any) -> int:
+def fitted(
+    g: Build, x: Value, kernel: Sequence[Any], blank: float, **attrs: Any
+) -> tuple[Value, Window]:
+    """The window of a node, and the image that it slides over: with a border of its own, of
+    `blank`, where only the run tells how wide auto_pad makes it."""
+    how, strides, dilations = [attrs[name] for name in ("auto_pad", "strides", "dilations")]
+    if not how.startswith("SAME") or static(x.shape[2:]):
+        return x, window(g, x, kernel, **attrs)
+    w = window(g, x, kernel, auto_pad="VALID", strides=strides, pads=(), dilations=dilations)
+    totals = [_same(w, d, e) for d, e in enumerate(x.shape[2:])]
+    if static(totals):
+        return x, window(g, x, kernel, **attrs)
+    small = [simplify(convert(t) // 2) for t in totals]
+    large = [simplify(convert(t) - s) for t, s in zip(totals, small, strict=True)]
+    begin, end = (small, large) if how == "SAME_UPPER" else (large, small)
+    pads = (0, 0, *begin, 0, 0, *end)
+    return g.call("pad", x, pads=pads, mode="constant", value=blank), w
+
+
+def _same(w: Window, d: int, extent: Any) -> Any:
     """The padding that gives ceil(extent / stride) results."""
     stride = w.strides[d]
-    if isinstance(extent, int):
-        return max((-(-extent // stride) - 1) * stride + w.reach(d) - extent, 0)
-    if stride == 1:
+    if not isinstance(extent, int) and stride == 1:
         return w.reach(d) - 1
-    total = simplify((ceildiv(convert(extent), stride) - 1) * stride + w.reach(d) - extent)
-    if isinstance(total, int):
-        return max(total, 0)
-    return g.unsupported(
-        f"auto_pad of a symbolic size with stride {stride}",
-        "constant sizes, or stride 1, or explicit pads",
-    )
+    count = -(-extent // stride) if isinstance(extent, int) else ceildiv(convert(extent), stride)
+    total = simplify((count - 1) * stride + w.reach(d) - extent)
+    return max(total, 0) if isinstance(total, int) else simplify(maximum(total, 0))
 
 
 def _rounded_up(g: Build, w: Window, x: Value) -> Window:

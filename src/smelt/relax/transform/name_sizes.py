@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from typing import Any
 
 from smelt.ir.expr import Expr
@@ -16,13 +17,17 @@ from .rewriting import transform
 
 __all__ = ["name_sizes"]
 
+_TAKEN = frozenset({"T", "float", "range", *keyword.kwlist})
+"""Words of the text form, in which metadata keep extents."""
+
 
 def name_sizes(mod: IRModule) -> IRModule:
-    """Of sizes of "main" that share a name, all but the first get new ones: any, any_1, ..."""
+    """Of sizes of "main" that share a name, all but the first get new ones: any, any_1, ...;
+    a size that is called as a word of the text form, T, gets one too."""
     main = mod.functions.get("main")
     if not isinstance(main, Function):
         return mod
-    taken: set[str] = set()
+    taken = set(_TAKEN)
     renamed: dict[SizeVar, Expr] = {}
     for size in _sizes(main):
         name = fresh_name(size.name, taken)

@@ -115,6 +115,19 @@ def _mean_square(v: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...], float] | Non
     return (d, mean[1], found[1]) if mean[1] == tuple(range(mean[1][0], rank)) else None
 
 
+def _variance(v: RelaxExpr) -> tuple[RelaxExpr, tuple[int, ...], float] | None:
+    """(x, axes, epsilon) of v = mean(x * x) - mean(x) * mean(x) + epsilon."""
+    found = other_scalar(v) if is_op(v, "add") else (v, 0.0)
+    if found is None or found[1] < 0 or not is_op(found[0], "subtract"):
+        return None
+    square, shift = mean_of(found[0].args[0]), _is_square(found[0].args[1])
+    x, mean = (_is_square(square[0]) if square else None), mean_of(shift)
+    if square is None or x is None or mean is None or mean[0] is not x or mean[1] != square[1]:
+        return None
+    rank = tensor_type_of(x).rank
+    return (x, mean[1], found[1]) if mean[1] == tuple(range(mean[1][0], rank)) else None
+
+
 def _ones(g: Graph, x: RelaxExpr, axis: int) -> Constant | None:
     """A scale of ones over the dimensions of x from `axis` on."""
     sizes = dims(x)[axis:]
@@ -127,8 +140,15 @@ def _ones(g: Graph, x: RelaxExpr, axis: int) -> Constant | None:
 @rule("multiply", "divide")
 def root_mean_square(g: Graph, n: Call) -> RelaxExpr | None:
     """x / sqrt(mean(x * x) + epsilon)  =  rms_norm(x, 1)
-    (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon)  =  layer_norm(x, 1)"""
+    (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon)  =  layer_norm(x, 1)
+    and with mean(x * x) - mean(x) ** 2 for mean((x - mean(x)) ** 2)"""
     for d, v in _over_root(n):
+        known = _variance(v)
+        if known and type_is(d, n) and _centred(d, known[1]) is known[0]:
+            place = known[1][0]
+            ones = _ones(g, d, place)
+            if ones is not None and g.only_inside(n, known[0]):
+                return g.call("layer_norm", known[0], ones, None, axis=place, epsilon=known[2])
         found = _mean_square(v)
         if not found or found[0] is not d or not type_is(d, n):
             continue
@@ -232,6 +252,59 @@ def bias_of_norm(g: Graph, n: Call) -> RelaxExpr | None:
             return g.again(y, x, s, c)
         if isinstance(b, Constant) and isinstance(c, Constant):
             return g.again(y, x, s, g.constant(g.exact(b) + g.exact(c), dtype_of(x)))
+    return None
+
+
+def _normed_groups(x: RelaxExpr | None) -> tuple[RelaxExpr, int, float] | None:
+    """(y, groups, epsilon) of a norm without scale and bias over the groups of y's channels.
+
+    The norm is that of layers over [n, groups, rest], or that of instances.
+    """
+    inner = x.args[0] if is_op(x, "reshape") else None
+    if not is_op(inner, "layer_norm", "instance_norm") or not is_op(inner.args[0], "reshape"):
+        return None
+    of, (scale, bias) = inner.args[0], (*inner.args[1:], None)[:2]
+    shape, y = dims(of), of.args[0]
+    plain = isinstance(scale, Constant) and bool(np.all(scale.data == 1)) and (
+        bias is None or (isinstance(bias, Constant) and not np.any(bias.data))
+    )  # fmt: skip
+    if is_op(inner, "layer_norm") and (len(shape) != 3 or inner.attrs["axis"] % 3 != 2):
+        return None
+    if not plain or y is None or len(shape) < 3 or shape[1] is None or tensor_type_of(y).rank < 3:
+        return None
+    same = shape_of(y)[:2] == shape_of(x)[:2] and shape_of(y)[0] == shape_of(of)[0]
+    return (y, shape[1], inner.attrs["epsilon"]) if same else None
+
+
+def _of_channels(g: Graph, v: RelaxExpr | None, x: RelaxExpr) -> RelaxExpr | None:
+    """A value that lies along dimension 1 of x, as a vector."""
+    if v is None or dtype_of(v) != dtype_of(x):
+        return None
+    rank, channels = tensor_type_of(x).rank, dims(x)[1]
+    place = len(dims(v)) - (rank - 1)
+    if channels is None or place not in (0, 1):
+        return None
+    fits = all(e == (channels if d == place else 1) for d, e in enumerate(dims(v)))
+    return g.call("reshape", v, shape=(channels,)) if fits else None
+
+
+@rule("add")
+def group_norm_of_parts(g: Graph, n: Call) -> RelaxExpr | None:
+    """norm(x by groups) * scale + bias  =  group_norm(x, scale, bias)   for a scale and a bias per
+    channel"""
+    for product, bias in (n.args, n.args[::-1]):
+        if not is_op(product, "multiply"):
+            continue
+        for y, scale in (product.args, product.args[::-1]):
+            found = _normed_groups(y)
+            if not found or y is None or not type_is(y, n):
+                continue
+            x, groups, epsilon = found
+            vectors = [_of_channels(g, v, y) for v in (scale, bias)]
+            if None in vectors or not g.only_inside(n, x, scale, bias):
+                continue
+            made = g.call("group_norm", x, *vectors, groups=groups, epsilon=epsilon)
+            return made if type_is(made, n) else g.call("reshape", made, shape=shape_of(n))
     return None
 
 
