@@ -120,7 +120,7 @@ def _filters(
                 p * run + r + a.begin - (first + m) * a.stride
                 for p, r, a, (first, _), m in zip(part, rows, axes, reach, place, strict=True)
             ]
-            made[(*rows, slice(None), slice(None), *place)] = w[:, :, t[0], t[1]].T
+            made[rows[0], rows[1], :, :, place[0], place[1]] = w[:, :, t[0], t[1]].T
     return made.reshape(-1, *made.shape[3:])
 
 
