@@ -13,6 +13,7 @@ from smelt.cli.console import UsageError, progress
 from smelt.cli.results import Array
 from smelt.ir.dtype import to_numpy
 from smelt.ir.sizes import Size
+from smelt.model import Model
 from smelt.runtime import Executable, TensorInfo
 from smelt.runtime.errors import LoadError
 from smelt.runtime.expression import evaluate
@@ -126,10 +127,10 @@ def load(
         return loaded
     options = smelt.Options() if threads is None else smelt.Options(threads=threads)
     with progress() as report:
-        made = smelt.compile(
+        made: Executable | Model = smelt.compile(
             model, target, shapes=sizes.shapes() or None, options=options, progress=report
         )
-    if not isinstance(made, Executable):
+    if isinstance(made, Model):
         raise UsageError(
             f"{model} decides while it runs, or its form depends on its inputs; the command line "
             "runs models of one form so far: use smelt.compile in Python"
