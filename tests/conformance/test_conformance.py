@@ -95,8 +95,8 @@ def test_equal_results_pass(got: object, want: object) -> None:
     [
         (
             f32([1, 2]),
-            f32([1, 2.01]),
-            "result 0: 1 of 2 elements differ; at (1,): 2.0, wanted 2.01",
+            f32([1, 2.5]),
+            "result 0: 1 of 2 elements differ; at (1,): 2.0, wanted 2.5",
         ),
         (f32([1]), np.array([1.0]), "dtype float32, wanted float64"),
         (f32([1]), f32([[1]]), "shape (1,), wanted (1, 1)"),
