@@ -1,4 +1,4 @@
-"""The command line: what it reads, what it prints, how it ends. Hardly any model is compiled here."""
+"""The command line: what it reads, what it prints, how it ends. Models are seldom compiled."""
 
 import json
 import sys
@@ -212,7 +212,7 @@ def test_inputs_have_to_fit_the_model(tmp_path: Path) -> None:
 
 def test_nothing_is_left_half_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="2 outputs"):
-        write_outputs(str(tmp_path / "y.npy"), Doubler.outputs, [np.zeros(1), np.zeros(1)])
+        write_outputs(str(tmp_path / "y.npy"), ["a", "b"], [np.zeros(1), np.zeros(1)])
     assert not list(tmp_path.iterdir())
 
 

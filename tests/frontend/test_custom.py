@@ -25,6 +25,7 @@ def soft_threshold(x: te.Tensor, *, limit: float = 0.5) -> te.Tensor:
         lambda *i: te.maximum(x[i] - limit, 0.0) - te.maximum(-x[i] - limit, 0.0),
         name="soft_threshold",
     )
+    return made
 
 
 def acme(**attrs: Any) -> onnx.ModelProto:
