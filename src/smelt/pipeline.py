@@ -113,13 +113,7 @@ def compile(
     Gives an Executable; a `Model` where one executable does not serve (see there).
     """
     options = options or Options()
-    resolved = resolve(as_target(target))
-    if not is_native(resolved):
-        raise CompileError(
-            f"code for {resolved.mtriple} cannot run on this machine; "
-            'smelt.show(..., "asm") prints it'
-        )
-
+    resolved = _of_this_machine(target)
     plain, sizes = plain_shapes(shapes)
 
     def segment(imported: IRModule) -> Executable:
@@ -151,6 +145,17 @@ def compile(
 
     loaded, known = load(model), values or {}
     return _compile_onnx(read, lambda *made: _model(loaded, plain, known, *made), whole, segment)
+
+
+def _of_this_machine(target: str | Target | None) -> Target:
+    """The target to compile for, whose code can run here."""
+    resolved = resolve(as_target(target))
+    if not is_native(resolved):
+        raise CompileError(
+            f"code for {resolved.mtriple} cannot run on this machine; "
+            'smelt.show(..., "asm") prints it'
+        )
+    return resolved
 
 
 def _model(
@@ -235,13 +240,11 @@ def build(
     """
     context = PassContext.current()
     options = options or context.options
-    resolved = resolve(as_target(target if target is not None else Target.current()))
+    resolved = _of_this_machine(target if target is not None else Target.current())
     if target_host is not None and resolve(as_target(target_host)) != resolved:
         raise CompileError(
             f"target_host is {target_host}, but host and target are one machine here"
         )
-    if not is_native(resolved):
-        raise CompileError(f"code for {resolved.mtriple} cannot run on this machine")
     functions = tensor_functions(inputs, args, name)
     return build_program(functions, resolved, options, _steps(context, LOWER))
 

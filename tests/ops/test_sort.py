@@ -63,7 +63,9 @@ def test_distinct_elements() -> None:
     given = [data((40,), "int32", -5, 5), data((40,), "uint8", 0, 3), STRANGE,
              data((7,), "float32"), np.ones(5, np.float16), np.zeros(0, np.int64)]  # fmt: skip
     flags = (True, False)
-    check_all([Case("unique", x, sorted=s, symbolic={0: {0: "n"}}) for x in given for s in flags])
+    for x in given:
+        sizes = {0: {0: "n"}} if x.size else {}
+        check_all([Case("unique", x, sorted=s, symbolic=sizes) for s in flags])
 
 
 def test_where_something_stands() -> None:

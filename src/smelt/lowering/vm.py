@@ -53,7 +53,6 @@ from .vm_segments import Build, Segments, segment_function
 
 __all__ = ["compile_vm", "refuse_control", "vm_construct"]
 
-
 _DEEPEST = 100
 """Regions inside each other: the compiler recurs into them."""
 
@@ -222,9 +221,8 @@ class _Emitter:
     def write(self) -> None:
         """Write the function into the program."""
         self.region(self.f.body, None)
-        code, registers = assigned(
-            self.code, [*self.captured.values()], [*self.params.values()]
-        )  # fmt: skip
+        captured, params = [*self.captured.values()], [*self.params.values()]
+        code, registers = assigned(self.code, captured, params)
         names = [p.name for p in self.f.params]
         self.module.made[self.index] = VMFunction(
             self.name, names, len(self.captured), registers, code

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from smelt.relax.folding import folded
 from smelt.relax.nodes import RelaxExpr, call, constant
-from smelt.relax.transform.expand_ops import folded
 
 from .common import (
     array_of,

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
-
-import numpy as np
 
 from smelt.ir.module import IRModule
+from smelt.relax.folding import folded
 from smelt.relax.graph_op import GraphOp
-from smelt.relax.interpret import evaluate_op
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -17,13 +14,10 @@ from smelt.relax.nodes import (
     RelaxExpr,
     Tuple,
     TupleGetItem,
-    constant,
     rewrite,
-    values,
 )
-from smelt.topi.registry import Op
 
-__all__ = ["expand_ops", "folded", "to_static"]
+__all__ = ["expand_ops", "to_static"]
 
 
 def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
@@ -73,18 +67,3 @@ def to_static(node: Call) -> RelaxExpr | None:
         if not isinstance(args[i], Constant):
             return None
     return op.expand(node.replace(args=tuple(args)))
-
-
-def folded(value: RelaxExpr | None) -> RelaxExpr | None:
-    """A value of the core's operators as one constant, where it follows from constants alone."""
-    if value is None or any(not isinstance(n, Call | Constant) for n in values(value)):
-        return value
-    known: dict[RelaxExpr, Any] = {}
-    for n in values(value):
-        if isinstance(n, Constant):
-            known[n] = n.data
-        elif isinstance(n, Call) and isinstance(n.op, Op) and not isinstance(n.op, GraphOp):
-            known[n] = evaluate_op(n.op, [None if a is None else known[a] for a in n.args], n.attrs)
-        else:
-            return value
-    return value if isinstance(value, Constant) else constant(np.asarray(known[value]))
