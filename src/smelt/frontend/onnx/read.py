@@ -17,6 +17,8 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
 
+from .wire import without_weights
+
 try:
     import onnx
     from onnx import defs, helper, numpy_helper
@@ -122,14 +124,15 @@ def load(model: object, name: str | None = None) -> Model:
     if onnx is None:
         raise ImportFailure("reading ONNX models needs the onnx package: pip install onnx")
     folder: Path | None = None
+    weights: Mapping[int, memoryview] = {}
     if isinstance(model, str | os.PathLike):
         path = Path(model)
         name = name or path.name
         folder = path.parent
-        proto = _parse(_file(path), name)
+        proto, weights = _parse(_file(path), name)
     elif isinstance(model, bytes | bytearray | memoryview):
         name = name or "<bytes>"
-        proto = _parse(bytes(model), name)
+        proto, weights = _parse(bytes(model), name)
     elif isinstance(model, onnx.ModelProto):
         name = name or model.graph.name or "<model>"
         proto = model
@@ -137,7 +140,7 @@ def load(model: object, name: str | None = None) -> Model:
         raise ImportFailure(
             f"an ONNX model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}"
         )
-    return _Reader(name, folder).model(proto)
+    return _Reader(name, folder, weights).model(proto)
 
 
 def _file(path: Path) -> bytes:
@@ -151,18 +154,20 @@ def _file(path: Path) -> bytes:
         raise ImportFailure(f"{path}: cannot be read: {e.strerror}") from None
 
 
-def _parse(data: bytes, name: str) -> onnx.ModelProto:
+def _parse(data: bytes, name: str) -> tuple[onnx.ModelProto, Mapping[int, memoryview]]:
+    """A model without its large weights, and these by the initializer's position."""
     if not data:
         raise ImportFailure(f"{name}: the file is empty")
     proto = onnx.ModelProto()
+    rest, weights = without_weights(data)
     try:
-        proto.ParseFromString(data)
+        proto.ParseFromString(rest)
     except Exception:
         raise ImportFailure(
             f"{name}: not an ONNX model, or a truncated one ({len(data)} bytes "
             "that do not parse as ModelProto)"
         ) from None
-    return proto
+    return proto, weights
 
 
 def last_opset() -> int:
@@ -260,11 +265,16 @@ def dtype_named(text: str) -> str | None:
     return None if number is None else dtype_of(number)
 
 
-class _Reader:
-    """Turns messages into plain data; knows where the file lies."""
+_NONE: Mapping[int, memoryview] = {}
 
-    def __init__(self, name: str, folder: Path | None) -> None:
-        self.name, self.folder = name, folder
+
+class _Reader:
+    """Turns messages into plain data; knows where the file lies, and what was taken out of it."""
+
+    def __init__(
+        self, name: str, folder: Path | None, weights: Mapping[int, memoryview] = _NONE
+    ) -> None:
+        self.name, self.folder, self.weights = name, folder, weights
 
     def model(self, proto: onnx.ModelProto) -> Model:
         """The whole model, after the checks that need no graph."""
@@ -273,7 +283,7 @@ class _Reader:
             raise ImportFailure(f"{self.name}: not an ONNX model (it has no {lack})")
         opsets = self._opsets(proto.opset_import)
         functions = {(_domain(f.domain), f.name): self.function(f, opsets) for f in proto.functions}
-        return Model(self.name, opsets, self.graph(proto.graph), functions)
+        return Model(self.name, opsets, self.graph(proto.graph, self.weights), functions)
 
     def _opsets(self, imports: Any) -> dict[str, int]:
         opsets = {_domain(o.domain): int(o.version) for o in imports}
@@ -284,18 +294,21 @@ class _Reader:
             )
         return opsets
 
-    def graph(self, proto: onnx.GraphProto) -> Graph:
-        """A graph or a branch."""
+    def graph(self, proto: onnx.GraphProto, weights: Mapping[int, memoryview] = _NONE) -> Graph:
+        """A graph or a branch.
+
+        weights  content of initializers that the message lacks, by position
+        """
         if proto.sparse_initializer:
             name = proto.sparse_initializer[0].values.name
             raise Unsupported(
                 f"{self.name}: initializer {name!r} is sparse\n  supported: dense tensors"
             )
         arrays: dict[str, np.ndarray] = {}
-        for t in proto.initializer:
+        for n, t in enumerate(proto.initializer):
             if t.name in arrays:
                 raise ImportFailure(f"{self.name}: the initializer {t.name!r} is defined twice")
-            arrays[t.name] = self.array(t, t.name)
+            arrays[t.name] = self.array(t, t.name, weights.get(n))
         inputs = [self.input(i) for i in proto.input if i.name not in arrays]
         return Graph(
             proto.name,
@@ -406,8 +419,13 @@ class _Reader:
             "  supported: numbers, texts, tensors, graphs"
         )
 
-    def array(self, proto: onnx.TensorProto, name: str) -> np.ndarray:
-        """A tensor, where possible a view of the message's bytes or of the mapped data file."""
+    def array(
+        self, proto: onnx.TensorProto, name: str, content: memoryview | None = None
+    ) -> np.ndarray:
+        """A tensor, where possible a view of the file's bytes or of the mapped data file.
+
+        content  its raw_data, where the message lacks it
+        """
         dtype = self.dtype(proto.data_type, f"tensor {name!r}")
         element = dt.to_numpy(dtype)
         shape = tuple(proto.dims)
@@ -421,8 +439,9 @@ class _Reader:
         count = int(np.prod(shape, dtype=np.int64))
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(proto, name, dtype, shape)
-        if proto.HasField("raw_data"):
-            raw, need = proto.raw_data, _stored(count, dtype)
+        if content is not None or proto.HasField("raw_data"):
+            raw = proto.raw_data if content is None else content
+            need = _stored(count, dtype)
             if len(raw) != need:
                 raise ImportFailure(
                     f"{self.name}: tensor {name!r} holds {len(raw)} bytes, its shape {shape} "
