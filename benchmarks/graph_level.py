@@ -16,6 +16,9 @@ import smelt
 from benchmarks import models
 from benchmarks.report import Results, table, write
 from smelt import relay
+from smelt.frontend.onnx import from_onnx
+from smelt.relax.transform.infer_module import infer_types
+from smelt.relax.verify import verify
 from smelt.relay import dataflow_pattern as dfp
 from smelt.relay import testing, transform
 from smelt.transform import PassContext, Sequential
@@ -150,6 +153,9 @@ def measure(folder: Path) -> Results:
 
     return {
         "seconds": {
+            "import, types and verification of BERT-base's file": seconds(
+                lambda: verify(infer_types(from_onnx(folder / "bert_base.onnx")))
+            ),
             "InferType, BERT-base": seconds(lambda: infer(bert)),
             "the classic build passes at opt_level 3, ResNet-50": seconds(pipeline),
             "the compiler's own graph passes at opt_level 3, ResNet-50": seconds(
