@@ -69,7 +69,10 @@ ARGUMENTS: dict[str, tuple[list[str], str]] = {
         "good.onnx: shapes names 'z', which is no input\n  inputs: a, x",
     ),
     "rank": (["--shape", "x=1"], "good.onnx: shapes gives the input 'x' 1 dimensions, the file 2"),
-    "extent": (["--shape", "x=0,3"], "good.onnx: shapes gives the input 'x' the extent 0; legal:"),
+    "extent": (
+        ["--shape", "x=1.5,3"],
+        "good.onnx: shapes gives the input 'x' the extent '1.5', which",
+    ),
     "form": (["--shape", "x"], "--shape 'x' is not of the form NAME=SIZE,SIZE,…; an example: "),
 }
 

@@ -250,7 +250,7 @@ def test_distinct_elements_are_counted_not_the_box() -> None:
     found = agree(parse(STRIDED))
     a, _, c = found.total.touches
     assert ([value_of(e) for e in a.box], value_of(a.elements), a.exact) == ([58], 16, True)
-    assert value_of(c.bytes) == 2  # three elements of four bits
+    assert value_of(c.bytes) == 3  # elements of four bits take a byte each
 
 
 def test_an_instruction_counts_what_it_means() -> None:

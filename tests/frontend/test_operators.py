@@ -321,6 +321,7 @@ IMAGES = [
         for m in ("nearest", "linear", "cubic")
         for c in ("half_pixel", "asymmetric", "align_corners")
         for s in ((2, 1.5), (0.6, 2))
+        if s != (0.6, 2) or c != "align_corners"  # ONNX and onnxruntime differ where 0.6 * 7 is cut
     ],
     case("Resize", IMAGE, known=[None, None, ints(2, 4, 10, 5)], mode="linear"),
     case(

@@ -198,9 +198,9 @@ def test_sequences_and_optional_values() -> None:
         np.testing.assert_array_equal(joined.numpy(), np.concatenate(xs))
         assert [len(x.numpy()) for x in more] == [2, 3, 3]
     with pytest.raises(InputError, match="the input 'xs' is None; a sequence is expected"):
-        exe(numbers(0), None, None)
+        exe(np.int64(0), None, None)
     with pytest.raises(InputError, match="'xs' is missing"):
-        exe(numbers(0))
+        exe(np.int64(0))
 
 
 # ------------------------------------------------------------------------------------ control flow

@@ -156,7 +156,7 @@ TEXTS: list[tuple[Case, str]] = [
     ),
     (
         Case("roi_align", IMAGE, data((5, 5)), size=(2, 2), mode="sum"),
-        "roi_align: mode='sum'; legal: avg, max",
+        "roi_align: mode='sum'; legal: avg, max, max_pixel",
     ),
     (
         Case("deformable_conv2d", IMAGE, data((1, 9, 6, 6)), FILTERS),

@@ -250,12 +250,13 @@ class _Comparison:
         return _together(path, ours, theirs, free)
 
     def same(self, x: Any, y: Any) -> bool:
-        """Whether plain data agree: of one type, floats by their bits, arrays by value."""
+        """Whether plain data agree: of one type, floats by their bits (any NaN is another), arrays
+        by value."""
         x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
         if type(x) is not type(y):
             return False
         if isinstance(x, float):
-            return float_key(x) == float_key(y)
+            return float_key(x) == float_key(y) or (x != x and y != y)
         if isinstance(x, np.ndarray):
             if x.shape != y.shape or x.dtype != y.dtype:
                 return False

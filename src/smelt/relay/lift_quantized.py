@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
@@ -93,10 +92,8 @@ def _parameters(
 ) -> tuple[Constant, Constant, int] | None:
     """The scale, the zero point and the axis that they vary along; None: they are none."""
     if zero is not None:
-        if not _is(zero, "cast"):
-            return None
-        zero = zero.args[0]  # type: ignore[attr-defined]
-        if not isinstance(zero, Constant) or not dt.is_int(zero.type.dtype):
+        zero = zero.args[0] if _is(zero, "cast") else zero  # type: ignore[attr-defined]
+        if not isinstance(zero, Constant) or not _whole(zero.data):
             return None
     if not isinstance(scale, Constant) or scale.type.dtype != "float32":
         return None
@@ -109,6 +106,11 @@ def _parameters(
     vectors = [constant(_vector(np.asarray(v))) for v in (scale.data, z)]
     axis: Any = next(iter(axes), -1)
     return vectors[0], vectors[1], axis
+
+
+def _whole(v: np.ndarray[Any, Any]) -> bool:
+    """Whether all elements are integers, of whatever type."""
+    return v.dtype.kind in "iu" or bool(np.all(np.rint(v) == v))
 
 
 def _vector(v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

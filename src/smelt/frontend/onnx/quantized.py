@@ -116,7 +116,7 @@ def aligned(
 def dequantized(g: Build, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
     """scale * (x - zero); computed in float32 for results of 16 bits."""
     wide = "float64" if dtype == "float64" else "float32"
-    y = as_type(g, x, wide)
+    y = g.call("cast", x, dtype=wide)  # of constants too: passes look for it
     zero = _moving(g, zero)
     if zero is not None:
         y = g.call("subtract", y, as_type(g, zero, wide))
