@@ -70,8 +70,8 @@ ARGUMENTS: dict[str, tuple[list[str], str]] = {
     ),
     "rank": (["--shape", "x=1"], "good.onnx: shapes gives the input 'x' 1 dimensions, the file 2"),
     "extent": (
-        ["--shape", "x=1.5,3"],
-        "good.onnx: shapes gives the input 'x' the extent '1.5', which",
+        ["--shape", "x=5,3"],
+        "good.onnx: node 'add_y' (Add-14): add: a [2, 3] and b [5, 3]",
     ),
     "form": (["--shape", "x"], "--shape 'x' is not of the form NAME=SIZE,SIZE,…; an example: "),
 }

@@ -65,6 +65,6 @@ _NATIVE = {
 
 DOUBTED = {
     "AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "LRN", "MaxPool",
-    "Resize", "Upsample", "LogSoftmax", "Softmax", "Erf",
+    "Resize", "Upsample", "GridSample", "LogSoftmax", "Softmax", "Erf",
 }  # fmt: skip
 """Operators in which the onnx package's evaluator was found to be wrong, or inexact."""
