@@ -28,7 +28,7 @@ from smelt.runtime.ndarray import NDArray
 from smelt.runtime.report import BenchmarkResult
 from smelt.runtime.vm import VirtualMachine, VMExecutable
 
-__all__ = ["Model", "ModelInput", "Variant"]
+__all__ = ["Model", "ModelInput", "Needs", "Variant"]
 
 MOST_VARIANTS = 64
 """Compiled forms that are kept; the one that was made first goes when there are more."""
@@ -60,8 +60,16 @@ class Variant:
     groups: tuple[int, ...]
 
 
-Importer = Callable[[Mapping[str, Any]], "tuple[IRModule | None, Sequence[str]]"]
-"""The module with these inputs given; or the names of further inputs that it needs."""
+@dataclass(frozen=True)
+class Needs:
+    """What an import needs: inputs whose values, and inputs whose shapes it has to know."""
+
+    inputs: tuple[str, ...]
+    shapes: tuple[str, ...] = ()
+
+
+Importer = Callable[[Mapping[str, Any]], "IRModule | Needs"]
+"""The module with these inputs given; or what it needs besides."""
 
 
 class Model:
@@ -87,6 +95,7 @@ class Model:
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self._import, self._compile = importer, compile_module
         self._needed: set[str] = set()
+        self._shapes: set[str] = set()
         self._variants: dict[Any, Variant] = {}
         self._lock = threading.RLock()
         if module is not None:
@@ -104,7 +113,7 @@ class Model:
     @property
     def needed(self) -> tuple[str, ...]:
         """The inputs whose values or structure are compiled in, as far as they are known."""
-        return tuple([i.name for i in self.inputs if i.name in self._needed])
+        return tuple([i.name for i in self.inputs if i.name in self._needed | self._shapes])
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run the model: values in the order of the inputs or by name.
@@ -143,22 +152,24 @@ class Model:
         with self._lock:
             while True:
                 forms = {
-                    i.name: _form(i, v)
+                    i.name: _form(i, v, i.name not in self._needed)
                     for i, v in zip(self.inputs, given, strict=True)
-                    if i.name in self._needed
+                    if i.name in self._needed | self._shapes
                 }
                 key = tuple([_key(n, f) for n, f in forms.items()])
                 if key in self._variants:
                     return self._variants[key]
-                module, further = self._import(forms)
-                if module is not None:
+                found = self._import(forms)
+                if isinstance(found, IRModule):
                     if len(self._variants) >= MOST_VARIANTS:
                         self._variants.pop(next(iter(self._variants)))
-                    self._variants[key] = self._variant(module, forms)
+                    self._variants[key] = self._variant(found, forms)
                     return self._variants[key]
-                if not set(further) - self._needed:
-                    raise CompileError(f"{self.name}: the inputs {', '.join(further)} do not do")
-                self._needed |= set(further)
+                before = len(self._needed) + len(self._shapes)
+                self._needed |= set(found.inputs)
+                self._shapes |= set(found.shapes) - self._needed
+                if len(self._needed) + len(self._shapes) == before:
+                    raise CompileError(f"{self.name}: its structure depends on more than inputs")
 
     def _variant(self, module: IRModule, forms: Mapping[str, Any]) -> Variant:
         main = module["main"]
@@ -209,7 +220,7 @@ class Model:
         if single is None or any(g != -1 for g in single.groups):
             raise CompileError(
                 f"{self.name}: its form depends on "
-                + (f"the inputs {', '.join(self.needed)}" if self._needed else "its inputs")
+                + (f"the inputs {', '.join(self.needed)}" if self.needed else "its inputs")
                 + "; give their values to smelt.compile(values={...}) to write it as a file"
             )
         single.code.export_library(path, **options)
@@ -249,13 +260,13 @@ def _array(value: Any) -> Any:
     return value.numpy() if isinstance(value, NDArray) else np.asarray(value)
 
 
-def _form(i: ModelInput, value: Any) -> Any:
+def _form(i: ModelInput, value: Any, structure: bool) -> Any:
     """What an input gives to the import: its value, or its structure."""
     if value is None:
         return None
     if isinstance(value, list):
         return [_type(v) for v in value]
-    return _type(value) if i.kind != "tensor" else value
+    return _type(value) if structure or i.kind != "tensor" else value
 
 
 def _type(value: np.ndarray) -> TensorType:

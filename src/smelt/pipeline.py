@@ -27,7 +27,7 @@ from smelt.lowering.program import build_program
 from smelt.lowering.variants import declare
 from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.watch import dump_folder, write_text
-from smelt.model import Model, ModelInput
+from smelt.model import Model, ModelInput, Needs
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.printer import script as graph_script
@@ -137,11 +137,11 @@ def compile(
     if isinstance(model, IRModule | RelaxExpr):
         return whole(import_model(model, plain))
 
-    def read(forms: Mapping[str, Any]) -> tuple[IRModule | None, Sequence[str]]:
+    def read(forms: Mapping[str, Any]) -> IRModule | Needs:
         try:
-            return from_onnx(loaded, plain, values={**known, **forms}, operators=operators), ()
+            return from_onnx(loaded, plain, values={**known, **forms}, operators=operators)
         except NeedsValues as e:
-            return None, e.inputs
+            return Needs(e.inputs, e.shapes)
 
     loaded, known = load(model), values or {}
     return _compile_onnx(read, lambda *made: _model(loaded, plain, known, *made), whole, segment)
@@ -171,7 +171,7 @@ def _model(
 
 
 def _compile_onnx(
-    read: Callable[[Mapping[str, Any]], tuple[IRModule | None, Sequence[str]]],
+    read: Callable[[Mapping[str, Any]], IRModule | Needs],
     model: Callable[..., Model],
     straight: Callable[[IRModule], Executable],
     segment: Callable[[IRModule], Executable],
@@ -189,12 +189,12 @@ def _compile_onnx(
             return straight(mod)
         return VMExecutable(compile_vm(mod, segment), save_program, str(mod.attrs.get("name")))
 
-    found, _ = read({})
-    if found is not None and not found.attrs.get("typed"):
+    found = read({})
+    if isinstance(found, IRModule) and not found.attrs.get("typed"):
         main = found["main"]
         if isinstance(main, Function) and not main.attrs.get("output_groups"):
             return straight(found)
-    return model(read, compiled, found)
+    return model(read, compiled, found if isinstance(found, IRModule) else None)
 
 
 def lower(

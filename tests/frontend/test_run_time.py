@@ -203,6 +203,28 @@ def test_sequences_and_optional_values() -> None:
         exe(np.int64(0))
 
 
+def test_an_input_without_a_shape() -> None:
+    exe = smelt.compile(model([node("Neg", ["x"])], {"x": (None, FLOAT)}))
+    for shape in ((2, 3), (4,), (2, 3)):
+        np.testing.assert_array_equal(exe(x := random(*shape)).numpy(), -x)
+    assert len(exe.variants) == 2
+
+
+def test_as_many_parts_as_a_size() -> None:
+    nodes = [
+        node("SplitToSequence", ["x"], ["s"], axis=0),
+        node("SequenceLength", ["s"], ["n"]),
+        node("ConcatFromSequence", ["s"], ["y"], axis=1),
+    ]
+    exe = smelt.compile(model(nodes, {"x": (("n", 3), FLOAT)}, ["n", "y"]))
+    for n in (2, 4, 2):
+        count, y = exe(x := random(n, 3))
+        assert count.numpy() == n
+        np.testing.assert_array_equal(y.numpy(), x.reshape(1, -1))
+    assert exe.needed == ("x",)
+    assert len(exe.variants) == 2
+
+
 # ------------------------------------------------------------------------------------ control flow
 
 

@@ -25,12 +25,16 @@ __all__ = ["Build", "NeedsValues", "Walk"]
 
 
 class NeedsValues(Unsupported):
-    """The graph's structure depends on values of inputs: it can be imported with these given."""
+    """The graph's structure depends on values of inputs: it can be imported with these given.
 
-    def __init__(self, message: str, inputs: Sequence[str]) -> None:
+    inputs  their names
+    shapes  inputs of which the shape is enough
+    """
+
+    def __init__(self, message: str, inputs: Sequence[str], shapes: Sequence[str] = ()) -> None:
         """Name the inputs."""
         super().__init__(message)
-        self.inputs = tuple(inputs)
+        self.inputs, self.shapes = tuple(inputs), tuple(shapes)
 
 
 class Walk(Protocol):
@@ -171,6 +175,17 @@ class Build:
         if inputs:
             raise NeedsValues(f"{text}; or values={{{inputs[0]!r}: ...}}", inputs)
         raise Unsupported(text)
+
+    def extent(self, x: Value, axis: int, what: str) -> int:
+        """An extent that has to be a number: it tells how many values there are."""
+        found = x.shape[axis]
+        if isinstance(found, int):
+            return found
+        text = f"{self.where}: {what} along dimension {axis} of symbolic size {found}"
+        inputs = self.walk.sources(x.expr)
+        if inputs:
+            raise NeedsValues(f"{text}\n  supported: known sizes", (), inputs)
+        raise Unsupported(f"{text}\n  supported: known sizes")
 
     def dims(self, value: Value, what: str) -> tuple[Any, ...]:
         """The elements of an operand: numbers or expressions of sizes.

@@ -91,6 +91,7 @@ class Inputs:
             raise NeedsValues(
                 f"{self.model}: the input {i.name!r} has no shape in the file; "
                 f"give one: shapes={{{i.name!r}: (...)}}",
+                (),
                 [i.name],
             )
         return self.extents.of_input(i)

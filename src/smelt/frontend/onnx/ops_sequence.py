@@ -96,9 +96,7 @@ def split_to_sequence(
 ) -> SequenceValue:
     """Parts of a tensor."""
     axis = g.axis(axis, x.rank)
-    extent = x.shape[axis]
-    if not isinstance(extent, int):
-        g.unsupported("an axis with a symbolic extent", "known extents")
+    extent = g.extent(x, axis, "parts")
     if split is None:
         sizes: tuple[Any, ...] = (1,) * extent
     elif split.rank == 0:

@@ -54,7 +54,8 @@ class Problems:
         needed = [e for _, _, e in self.raised if isinstance(e, NeedsValues)]
         if len(needed) == len(self.raised) and not self.missing:
             inputs = dict.fromkeys([i for e in needed for i in e.inputs])
-            raise NeedsValues(str(needed[0]), list(inputs))
+            shapes = dict.fromkeys([i for e in needed for i in e.shapes])
+            raise NeedsValues(str(needed[0]), list(inputs), list(shapes))
         count = len(self.missing) + len(self.by_reason())
         what = "operator" if not self.raised else "thing"
         raise Unsupported(
