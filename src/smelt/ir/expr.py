@@ -104,10 +104,16 @@ ExprLike = Expr | int | float | bool
 
 
 class Var(Expr, interned=False):
-    """A named unknown: a loop variable, a symbolic size, a scalar parameter. Has identity."""
+    """A named unknown: a loop variable, a symbolic size, a scalar parameter. Has identity.
+
+    `teller` is no field: of a size that only the run tells it is the graph value whose type has it
+    (relax/host_ops). A table beside would keep graphs alive, since values hold sizes.
+    """
 
     name: str
     type: str = INDEX
+
+    __extra_slots__ = ("teller",)
 
     @property
     def dtype(self) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm, convert
@@ -74,27 +73,19 @@ def _tied_full(*tellers: RelaxExpr, shape: Any, value: Any, dtype: str) -> Relax
     return call("full", shape=shape, value=value, dtype=dtype)
 
 
-_TELLERS: WeakKeyDictionary[SizeVar, RelaxExpr] = WeakKeyDictionary()
-"""Which value tells a size. A side table: where a size comes from is no part of it."""
-
-
-def run_size(name: str, teller: RelaxExpr | None = None) -> SizeVar:
-    """A size that a value tells while the program runs: it is an extent of the value's type.
-
-    teller  may be set later, by `told_by`
-    """
+def run_size(name: str) -> SizeVar:
+    """A size that a value will tell while the program runs: see `told_by`."""
     size = SizeVar(name, INDEX)
-    if teller is not None:
-        _TELLERS[size] = teller
+    size.teller = None  # type: ignore[attr-defined]
     return size
 
 
 def told_by(teller: RelaxExpr) -> RelaxExpr:
-    """Note that a tensor tells the sizes of its type that nothing tells yet."""
+    """Note that a tensor tells the sizes of the run in its type that nothing tells yet."""
     t = teller.type
     for e in t.shape if isinstance(t, TensorType) else ():
-        if isinstance(e, SizeVar):
-            _TELLERS.setdefault(e, teller)
+        if isinstance(e, SizeVar) and getattr(e, "teller", e) is None:
+            e.teller = teller  # type: ignore[attr-defined]
     return teller
 
 
@@ -104,8 +95,8 @@ def tied(op: str, *args: RelaxExpr | None, name: str = "", **attrs: Any) -> Call
         e for a in args if a is not None and isinstance(a.type, TensorType) for e in a.type.shape
     }
     used = {v for a in attrs.values() for v in _sizes_of(a)} - shown
-    tellers = list(dict.fromkeys([_TELLERS[v] for v in sorted(used, key=lambda v: v.name)
-                                  if v in _TELLERS]))  # fmt: skip
+    found = [getattr(v, "teller", None) for v in sorted(used, key=lambda v: v.name)]
+    tellers = list(dict.fromkeys([t for t in found if t is not None]))
     given = next((i for i, a in enumerate(args) if a is not None), None)
     if not tellers:
         return call(op, *args, name=name, **attrs)

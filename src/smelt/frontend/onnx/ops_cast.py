@@ -73,6 +73,8 @@ def _cast(g: Build, x: Value, dtype: str, saturate: int, round_mode: str) -> Val
         return _scale(g, x, bool(saturate), round_mode)
     if dtype in _SATURATE and saturate:
         return saturated(g, x, dtype)
+    if dt.is_float(dtype) and dt.width(dtype) > 8:  # constants stay known: they may be attributes
+        return as_type(g, x, dtype)
     return g.call("cast", x, dtype=dtype)
 
 
