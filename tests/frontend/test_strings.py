@@ -22,6 +22,7 @@ def model(
     inputs: dict[str, tuple[int, list[Any]]],
     outputs: list[str],
     constants: dict[str, np.ndarray] | None = None,
+    ml: int = 4,
 ) -> Any:
     graph = helper.make_graph(
         nodes, "texts",
@@ -29,7 +30,7 @@ def model(
         [helper.make_empty_tensor_value_info(o) for o in outputs],
         [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()],
     )  # fmt: skip
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 4)]
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", ml)]
     return smelt.compile(helper.make_model(graph, opset_imports=opsets))
 
 
@@ -101,6 +102,20 @@ def test_labels() -> None:
     )  # fmt: skip
     exe = model([back], {"x": (TensorProto.FLOAT, ["n"])}, ["y"])
     assert exe(np.array([np.nan, 1, 2], np.float32)).tolist() == ["none", "one", "_Unused"]
+
+
+@pytest.mark.parametrize("op", ["CategoryMapper", "LabelEncoder"])
+def test_categories(op: str) -> None:
+    names = ["a", "b", "c"]
+    attrs: dict[str, Any] = {"cats_strings": names, "cats_int64s": [0, 1, 2]}
+    if op == "LabelEncoder":
+        attrs = {"classes_strings": names}
+    there = helper.make_node(op, ["x"], ["y"], domain="ai.onnx.ml", **attrs)
+    back = helper.make_node(op, ["y"], ["z"], domain="ai.onnx.ml", **attrs)
+    exe = model([there, back], WORDS, ["y", "z"], ml=1)
+    y, z = exe(texts("b", "?", "a"))
+    assert y.numpy().tolist() == [1, -1, 0]
+    assert z.tolist() == ["b", "_Unused", "a"]
 
 
 def test_what_cannot_be() -> None:

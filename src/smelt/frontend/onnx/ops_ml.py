@@ -258,6 +258,40 @@ def _text_labels(
     return text_lookup(g, x, list(keys), list(values), defaults[kind], made)
 
 
+@onnx_op("CategoryMapper", domain=DOMAIN)
+def category_mapper(
+    g: Build,
+    x: Value,
+    *,
+    cats_int64s: Ints = (),
+    cats_strings: Strs = (),
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Value:
+    """Numbers for texts, or texts for numbers."""
+    keys: Sequence[Any] = cats_strings if x.dtype == "string" else cats_int64s
+    values: Sequence[Any] = cats_int64s if x.dtype == "string" else cats_strings
+    return _text_labels(g, x, keys, values, (default_string, 0.0, default_int64), "")
+
+
+@onnx_op("LabelEncoder", domain=DOMAIN)
+def label_encoder_1(
+    g: Build,
+    x: Value,
+    *,
+    classes_strings: Strs = (),
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Value:
+    """The place of a text in a list, or the text at a place."""
+    places = tuple(range(len(classes_strings)))
+    made: Value = category_mapper(
+        g, x, cats_int64s=places, cats_strings=classes_strings, default_int64=default_int64,
+        default_string=default_string,
+    )  # fmt: skip
+    return made
+
+
 @onnx_op("LabelEncoder", since=2, domain=DOMAIN)
 def label_encoder(
     g: Build,
