@@ -91,24 +91,23 @@ def compile_model(
     """Compile a model, and write it as a shared library."""
     _needs_source(model)
     start = time.perf_counter()
-    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    exe = load_any(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
     if output is not None:
         exe.export_library(output)
-    seconds, memory = time.perf_counter() - start, exe.memory
+    seconds = time.perf_counter() - start
+    memory = None if isinstance(exe, Loaded) else exe.memory
     if json:
-        say_json(
-            {
-                "model": model,
-                "seconds": seconds,
-                **memory_bytes(memory),
-                "output": output,
-            }
-        )
+        bytes_ = {} if memory is None else memory_bytes(memory)
+        say_json({"model": model, "seconds": seconds, **bytes_, "output": output})
         return
     say(
-        f"{model}: compiled in {seconds:.2f} s; weights {megabytes(memory.weights)}, "
-        f"workspace {megabytes(memory.workspace)} "
-        f"(at least {megabytes(memory.live)} is alive at once)"
+        f"{model}: compiled in {seconds:.2f} s; "
+        + (
+            "it decides while it runs, or its form depends on its inputs"
+            if memory is None
+            else f"weights {megabytes(memory.weights)}, workspace {megabytes(memory.workspace)} "
+            f"(at least {megabytes(memory.live)} is alive at once)"
+        )
     )
     say(f"written to {output}" if output else "nothing written: -o FILE.so writes a library")
 
