@@ -64,7 +64,7 @@ _NATIVE = {
 }  # fmt: skip
 
 DOUBTED = {
-    "AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "LRN", "MaxPool",
+    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "LRN", "MaxPool",
     "Resize", "Upsample", "GridSample", "LogSoftmax", "Softmax", "Erf",
 }  # fmt: skip
 """Operators in which the onnx package's evaluator was found to be wrong, or inexact."""
