@@ -64,7 +64,7 @@ _NATIVE = {
 }  # fmt: skip
 
 DOUBTED = {
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "LRN", "MaxPool",
-    "Resize", "Upsample", "GridSample", "LogSoftmax", "Softmax", "Erf",
+    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Erf", "GlobalAveragePool",
+    "GlobalMaxPool", "GridSample", "LRN", "LogSoftmax", "MaxPool", "Resize", "Softmax", "Upsample",
 }  # fmt: skip
 """Operators in which the onnx package's evaluator was found to be wrong, or inexact."""
