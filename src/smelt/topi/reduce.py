@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import call, equal, select
+from smelt.ir.build import call, equal, not_equal, select
 from smelt.ir.expr import INDEX, And, Expr, Or, cast, const
 from smelt.te.tensor import (
     Tensor,
@@ -218,12 +218,19 @@ def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -
 # ------------------------------------------------------------------------------- where it stands
 
 
-def _pick(better: Callable[[Expr, Expr], Expr], last: bool) -> Callable[..., Any]:
-    """A reduction of (index, value) pairs to the better value; among equals by position."""
+def _pick(better: Callable[[Expr, Expr], Expr], last: bool, start: Expr) -> Callable[..., Any]:
+    """A reduction of (index, value) pairs to the better value; among equals by position.
+
+    start  the index of no element
+    """
 
     def combine(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr]:
         nearer = a[0] > b[0] if last else a[0] < b[0]
         keep = Or(better(a[1], b[1]), And(equal(a[1], b[1]), nearer))
+        if dt.is_int(
+            a[1].dtype
+        ):  # sums in a comparison may be moved, and then pass the worst value
+            keep = And(not_equal(a[0], start), keep)
         return select(keep, a[0], b[0]), select(keep, a[1], b[1])
 
     return combine
@@ -235,7 +242,7 @@ def _picker(name: str, better: Callable[[Expr, Expr], Expr], worst: Any, last: b
     def identity(_: str, dtype: str) -> tuple[Expr, Expr]:
         return start, worst(dtype)
 
-    return comm_reducer(_pick(better, last), identity, name)
+    return comm_reducer(_pick(better, last, start), identity, name)
 
 
 _ARGMAX = {
