@@ -226,7 +226,7 @@ def _pick(better: Callable[[Expr, Expr], Expr], last: bool, start: Expr) -> Call
 
     def combine(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr]:
         nearer = a[0] > b[0] if last else a[0] < b[0]
-        keep = Or(better(a[1], b[1]), And(equal(a[1], b[1]), nearer))
+        keep: Expr = Or(better(a[1], b[1]), And(equal(a[1], b[1]), nearer))
         if dt.is_int(
             a[1].dtype
         ):  # sums in a comparison may be moved, and then pass the worst value
