@@ -86,11 +86,11 @@ class Model:
         outputs: Sequence[str],
         importer: Importer,
         compile_module: Callable[[IRModule], Any],
-        module: IRModule | None = None,
+        found: IRModule | Needs,
     ) -> None:
         """For smelt.compile.
 
-        module  the imported model, where it can be imported without any input given
+        found  the imported model, or what its import needs
         """
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self._import, self._compile = importer, compile_module
@@ -98,8 +98,10 @@ class Model:
         self._shapes: set[str] = set()
         self._variants: dict[Any, Variant] = {}
         self._lock = threading.RLock()
-        if module is not None:
-            self._variants[()] = self._variant(module, {})
+        if isinstance(found, IRModule):
+            self._variants[()] = self._variant(found, {})
+        else:
+            self._note(found)
 
     def __repr__(self) -> str:
         shown = ", ".join([f"{i.name}: {i.kind} of {i.dtype or '?'}" for i in self.inputs])
@@ -166,10 +168,14 @@ class Model:
                     self._variants[key] = self._variant(found, forms)
                     return self._variants[key]
                 before = len(self._needed) + len(self._shapes)
-                self._needed |= set(found.inputs)
-                self._shapes |= set(found.shapes) - self._needed
+                self._note(found)
                 if len(self._needed) + len(self._shapes) == before:
                     raise CompileError(f"{self.name}: its structure depends on more than inputs")
+
+    def _note(self, needs: Needs) -> None:
+        """Remember which inputs an import has to know."""
+        self._needed |= set(needs.inputs)
+        self._shapes = (self._shapes | set(needs.shapes)) - self._needed
 
     def _variant(self, module: IRModule, forms: Mapping[str, Any]) -> Variant:
         main = module["main"]

@@ -194,7 +194,7 @@ def _compile_onnx(
         main = found["main"]
         if isinstance(main, Function) and not main.attrs.get("output_groups"):
             return straight(found)
-    return model(read, compiled, found if isinstance(found, IRModule) else None)
+    return model(read, compiled, found)
 
 
 def lower(

@@ -18,7 +18,7 @@ from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.equal import structural_equal
-from smelt.relax.host_ops import needs_values
+from smelt.relax.host_ops import needs_values, sizes_of
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -205,16 +205,9 @@ def _sizes_used(inputs: Mapping[RelaxExpr, Type], results: Sequence[RelaxExpr]) 
             continue
         seen.add(node)
         if isinstance(node, Call):
-            for e in _expressions(tuple(node.attrs.values())):
-                found |= {v for v in free_vars(e) if isinstance(v, SizeVar)}
+            found |= sizes_of(tuple(node.attrs.values()))
         nodes += [c for c in node.children() if isinstance(c, RelaxExpr)]
     return found
-
-
-def _expressions(value: Any) -> list[Expr]:
-    if isinstance(value, Expr):
-        return [value]
-    return [e for v in value for e in _expressions(v)] if isinstance(value, tuple) else []
 
 
 def _rebuilt(root: RelaxExpr, made: dict[Node, RelaxExpr], renamed: _Renamed) -> RelaxExpr:

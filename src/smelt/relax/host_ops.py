@@ -23,7 +23,7 @@ from .graph_op import Dialect, GraphOp
 from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call
 
 __all__ = ["VM", "HostOp", "call_type", "host_call", "is_host_call", "needs_values", "run_size",
-           "tied", "told_by"]  # fmt: skip
+           "sizes_of", "tied", "told_by"]  # fmt: skip
 
 VM = Dialect("vm")
 """Operators of programs whose sizes the data tell."""
@@ -94,7 +94,7 @@ def tied(op: str, *args: RelaxExpr | None, name: str = "", **attrs: Any) -> Call
     shown = {
         e for a in args if a is not None and isinstance(a.type, TensorType) for e in a.type.shape
     }
-    used = {v for a in attrs.values() for v in _sizes_of(a)} - shown
+    used = {v for a in attrs.values() for v in sizes_of(a)} - shown
     found = [getattr(v, "teller", None) for v in sorted(used, key=lambda v: v.name)]
     tellers = list(dict.fromkeys([t for t in found if t is not None]))
     given = next((i for i, a in enumerate(args) if a is not None), None)
@@ -106,10 +106,11 @@ def tied(op: str, *args: RelaxExpr | None, name: str = "", **attrs: Any) -> Call
     return call(op, *args[:given], held, *args[given + 1 :], name=name, **attrs)
 
 
-def _sizes_of(value: Any) -> set[SizeVar]:
+def sizes_of(value: Any) -> set[SizeVar]:
+    """The sizes in an attribute: an expression, or expressions within tuples and lists."""
     if isinstance(value, Expr):
         return {v for v in free_vars(value) if isinstance(v, SizeVar)}
-    return {v for e in value for v in _sizes_of(e)} if isinstance(value, tuple | list) else set()
+    return {v for e in value for v in sizes_of(e)} if isinstance(value, tuple | list) else set()
 
 
 Size = Callable[[int], Expr]
