@@ -26,7 +26,7 @@ from smelt.arith import (
 )
 from smelt.ir.build import all_of, ceildiv, equal, maximum, minimum
 from smelt.ir.expr import Add, Expr, FloorDiv, Var, const
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.rules.cpu import schedule
 from smelt.target import Hardware
 from smelt.te import create_prim_func

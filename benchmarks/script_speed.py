@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from smelt import te
 from smelt.ir import structural_equal
-from smelt.lowering.lower import LOWER
+from smelt.pipeline import LOWER
 from smelt.rules.cpu import schedule
 from smelt.target import Hardware
 from smelt.tir.nodes import PrimFunc
@@ -53,7 +53,7 @@ def stages() -> dict[str, PrimFunc]:
     found = {"naive": func}
     func = found["scheduled"] = schedule(func, MACHINE, frozenset()).func
     for step in LOWER:
-        func = found[step.__name__] = step(func)
+        func = found[step.file] = step.fn(func)
     return found
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from benchmarks.report import Results, table, write
 from smelt import te
-from smelt.lowering.lower import lower
 from smelt.pipeline import default_schedule
+from smelt.pipeline import lower_program as lower
 from smelt.practice import schedules
 from smelt.practice.comparison import compare
 from smelt.tir.nodes import PrimFunc

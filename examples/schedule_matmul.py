@@ -6,7 +6,7 @@ python examples/schedule_matmul.py
 import numpy as np
 
 from smelt import te
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.tir.interpret import interpret
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule

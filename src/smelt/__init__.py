@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smelt import arith, byoc, display, ir, relax, runtime, target, te, tir, topi
+    from smelt.codegen.peak import machine_limits
     from smelt.display import show
     from smelt.ir.errors import SmeltError
     from smelt.ir.module import IRModule
     from smelt.ir.options import Options
     from smelt.ir.sizes import Size
-    from smelt.pipeline import build, compile, lower, machine_limits, optimize, stage_text
+    from smelt.pipeline import build, compile, compile_artifact, lower, optimize
     from smelt.runtime import NDArray, cpu
+    from smelt.stages import stage_text
     from smelt.target import Target
     from smelt.topi.registry import op
 
@@ -29,13 +31,14 @@ __version__ = "0.1.0"
 _NAMES = {
     # the main job
     "compile": "smelt.pipeline",
+    "compile_artifact": "smelt.pipeline",
     "build": "smelt.pipeline",
     "lower": "smelt.pipeline",
     "default_schedule": "smelt.pipeline",
     "optimize": "smelt.pipeline",
     "show": "smelt.display",
-    "stage_text": "smelt.pipeline",
-    "machine_limits": "smelt.pipeline",
+    "stage_text": "smelt.stages",
+    "machine_limits": "smelt.codegen.peak",
     "Options": "smelt.ir.options",
     "Size": "smelt.ir.sizes",
     "Target": "smelt.target",
@@ -69,6 +72,7 @@ _ROOMS = (
     "model",
     "byoc",
     "pipeline",
+    "stages",
     "display",
     "relay",
     "contrib",
@@ -98,6 +102,7 @@ __all__ = [
     "build",
     "byoc",
     "compile",
+    "compile_artifact",
     "cpu",
     "display",
     "ir",

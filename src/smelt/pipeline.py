@@ -1,4 +1,12 @@
-"""The compiler's table of contents: the pipelines, and the public functions that run them."""
+"""The compiler's table of contents: all lists of passes, and the public functions that run them.
+
+    imported graph ── GRAPH ──▶ calls of kernels, with layouts ── compile_fused ──▶ Artifact ── load
+
+GRAPH ends in groups of operators that are a kernel each, and in the orders of their results in
+memory. `compile_fused` plans memory, makes every kernel (tensor program, schedule, LOWER, machine
+code), the host program that calls them, and the blob of constants. `load` links all that into the
+process.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +16,46 @@ from typing import Any
 
 from smelt import te
 from smelt.byoc import compile_externals
-from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process, resolve
-from smelt.codegen.llvm_text import emit_module
-from smelt.codegen.peak import Peak, Registers
-from smelt.frontend.onnx import NeedsValues, from_onnx, load
-from smelt.ir.errors import CompileError, InternalError, SmeltError
+from smelt.codegen.llvm import resolve
+from smelt.frontend.onnx import NeedsValues, from_onnx
+from smelt.frontend.onnx import load as load_model
+from smelt.ir.errors import CompileError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent, Size, plain_shapes
+from smelt.ir.steps import Step, check_names, check_order, run_steps
 from smelt.ir.transform import PassContext
-from smelt.lowering.graph import plan_graph
-from smelt.lowering.kernel import KernelSpec, hardware_for, plain_program, scheduled
-from smelt.lowering.lower import LOWER, LowerPass
-from smelt.lowering.lower import lower as lower_program
-from smelt.lowering.model import Progress, build_model, kernel_specs
+from smelt.lowering.blocks import lower_blocks
+from smelt.lowering.collapse import collapse_parallel
+from smelt.lowering.exchange import exchange_gathers
+from smelt.lowering.finish import finish
+from smelt.lowering.flatten import flatten_buffers
+from smelt.lowering.guards import drop_safe_guards, guard_reductions, hoist_guards, tighten_loops
+from smelt.lowering.kernel import hardware_for
+from smelt.lowering.legalize import legalize_narrow
+from smelt.lowering.lower import lower as lower_function
+from smelt.lowering.lower import lowering_steps
+from smelt.lowering.model import Artifact, Progress, check_native, compile_fused, load
+from smelt.lowering.partition import partition_loops
 from smelt.lowering.program import build_program
+from smelt.lowering.promote import promote_accumulators
+from smelt.lowering.simplify import simplify
+from smelt.lowering.unroll import unroll_loops
 from smelt.lowering.variants import declare
+from smelt.lowering.vectorize import vectorize_loops
 from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.watch import dump_folder, write_text
+from smelt.lowering.workspace import lift_workspaces
 from smelt.model import Model, ModelInput, Needs
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph, split_transposed
+from smelt.relax.transform.canonicalize import SIMPLIFICATIONS
 from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
+from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.transform.unify_sizes import unify_sizes
@@ -41,51 +63,220 @@ from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
 from smelt.runtime.program import Module
-from smelt.runtime.report import MachineLimits
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_file import save_program
-from smelt.target import Target, hardware_of
+from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
-from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
-from smelt.tir.transform.steps import lowering_steps
 
 __all__ = [
     "GRAPH",
     "LOWER",
-    "STAGES",
+    "VM",
     "build",
     "compile",
+    "compile_artifact",
     "lower",
-    "machine_limits",
     "optimize",
-    "stage_module",
-    "stage_text",
 ]
 
-GraphPass = Callable[..., IRModule]
-
-GRAPH: tuple[tuple[int, GraphPass], ...] = (
-    # (lowest opt_level, pass)
-    (0, resolve_match_cast),  # sizes that values introduce become expressions over known ones
-    (0, inline_functions),  # names, and functions called in place, are dissolved
-    (0, name_sizes),  # symbolic sizes get names of their own
-    (0, expand_ops),  # the operators of a face become the core's
-    (0, unify_sizes),  # sizes that have to be equal become one, others' equations are checked
-    (2, simplify_graph),  # constants folded, BatchNorm into weights, composed operators recognised
-    (2, split_transposed),  # transposed convolutions: plain ones, interleaved
-    (3, recognize_attention),  # softmax(q k^T) v becomes one operator
-    (0, fuse_ops),  # an anchor and the elementwise work after it become one kernel (level 0: alone)
+GRAPH: tuple[Step, ...] = (
+    Step(
+        resolve_match_cast,
+        "ResolveMatchCast",
+        "sizes that values introduce become expressions over known ones",
+        gives=("no casts",),
+        must="programs know the sizes of inputs only",
+        also=("InferType",),
+    ),
+    Step(
+        inline_functions,
+        "InlineFunctions",
+        "names, and functions called in place, are dissolved; groups made by hand stay",
+        gives=("graph form",),
+        must="what follows works on graphs without names",
+        also=("ToGraphNormalForm",),
+    ),
+    Step(
+        name_sizes,
+        "NameSizes",
+        "symbolic sizes get names of their own",
+        gives=("named sizes",),
+        must="the host program knows sizes by name",
+    ),
+    Step(
+        expand_ops,
+        "ExpandOps",
+        "the operators of a face become the core's",
+        needs=("graph form",),
+        gives=("core operators",),
+        must="kernels are made of the core's operators",
+        also=("CanonicalizeOps",),
+    ),
+    Step(
+        unify_sizes,
+        "UnifySizes",
+        "sizes that have to be equal become one, others' equations are checked",
+        needs=("no casts", "graph form", "named sizes", "core operators"),
+        gives=("checked sizes",),
+        must="unequal sizes would be read out of bounds",
+    ),
+    Step(
+        simplify_graph,
+        "SimplifyGraph",
+        "constants folded, BatchNorm into weights, composed operators recognised",
+        level=2,
+        needs=("graph form", "core operators"),
+        parts=dict.fromkeys(SIMPLIFICATIONS, 2),
+    ),
+    Step(
+        split_transposed,
+        "SplitTransposed",
+        "transposed convolutions: plain ones, interleaved",
+        level=2,
+        needs=("graph form", "core operators"),
+    ),
+    Step(
+        recognize_attention,
+        "RecognizeAttention",
+        "softmax(q k^T) v becomes one operator",
+        level=3,
+        needs=("graph form", "core operators"),
+        asks=True,
+    ),
+    Step(
+        fuse_ops,
+        "MakeKernels",
+        "an anchor and the elementwise work after it become one kernel (level 0: alone)",
+        needs=("checked sizes", "core operators"),
+        gives=("kernels",),
+        ends=("core operators",),
+        must="code is made of groups of operators",
+        parts={"FuseOps": 1},
+    ),
 )
+"""From an imported graph to calls of kernels."""
+
+VM: tuple[Step, ...] = (
+    GRAPH[0],
+    GRAPH[1],
+    Step(
+        infer_types,
+        "InferType",
+        "the types of closures, data and branches",
+        gives=("types",),
+        must="the virtual machine's segments have typed inputs",
+    ),
+)
+"""Before a program that decides while it runs is cut into segments, each of which goes by GRAPH."""
+
+_FLAT = "code is made from buffers of one dimension"
+
+LOWER: tuple[Step, ...] = (
+    Step(
+        lower_blocks,
+        "LowerOpaqueBlock",
+        "block variables become loop expressions; buffers shrink to what a tile touches",
+        gives=("loops",),
+        must="code is made from loops, not from blocks",
+        also=(
+            "LowerInitBlock",
+            "PlanAndUpdateBufferAllocationLocation",
+            "ConvertBlocksToOpaque",
+            "CompactBufferAllocation",
+        ),
+    ),
+    Step(simplify, "Simplify", "decided branches and loops of one turn go"),
+    Step(
+        drop_safe_guards,
+        "ReduceBranchingThroughOvercompute",
+        "what only protects unused register elements goes",
+        needs=("loops",),
+    ),
+    Step(
+        guard_reductions,
+        "GuardReductions",
+        "a guarded operand of a sum becomes a guard of the update",
+        needs=("loops",),
+    ),
+    Step(simplify, "Simplify", "what the guards left behind"),
+    Step(
+        hoist_guards,
+        "HoistIfThenElse",
+        "conditions leave the loops that they do not mention",
+        needs=("loops",),
+    ),
+    Step(
+        tighten_loops,
+        "TightenLoops",
+        "a condition on a loop's own variable becomes its bounds",
+        needs=("loops",),
+    ),
+    Step(
+        partition_loops,
+        "LoopPartition",
+        "the middle of a tiled loop runs without the conditions of its edges",
+        needs=("loops",),
+    ),
+    Step(
+        flatten_buffers,
+        "FlattenBuffer",
+        "a[i, j] -> a[i * 64 + j]",
+        needs=("loops",),
+        gives=("flat buffers",),
+        must=_FLAT,
+    ),
+    Step(
+        lift_workspaces,
+        "LiftWorkspaces",
+        "large intermediate buffers are handed in by the caller",
+        needs=("flat buffers",),
+        must="large buffers do not fit on a thread's stack",
+    ),
+    Step(
+        vectorize_loops,
+        "VectorizeLoop",
+        "before unrolling, so that it is done once",
+        needs=("flat buffers",),
+    ),
+    Step(
+        unroll_loops,
+        "UnrollLoop",
+        "constant indices into local buffers are registers from here on",
+        needs=("flat buffers",),
+    ),
+    Step(
+        promote_accumulators,
+        "PromoteAccumulators",
+        "what a loop updates again and again stays in a register meanwhile",
+        needs=("flat buffers",),
+    ),
+    Step(
+        collapse_parallel,
+        "CollapseParallel",
+        "nested parallel loops are shared out together",
+        needs=("flat buffers",),
+    ),
+    Step(
+        exchange_gathers,
+        "ExchangeGathers",
+        "strided copies of neighbouring columns: loads of rows, shuffles",
+        needs=("flat buffers",),
+    ),
+    Step(
+        legalize_narrow,
+        "LegalizeNarrow",
+        "floats and integers of a few bits become bytes and arithmetic on them",
+    ),
+    Step(finish, "LowerIntrin", "fused multiply-adds, cheap divisions"),
+)
+"""From a scheduled program to flat loops."""
 
 READABLE = LOWER[:2]
 """As far as a person wants to read: loops, branches, buffers with their shapes."""
 
-STAGES = ("graph", "fused", "tir", "scheduled", "lowered", "llvm", "asm")
-"""What `stage_text` knows, from the imported graph to machine code."""
-
-CODE = ("llvm", "asm")
-"""The stages that are text and nothing else."""
+for _list in (GRAPH, LOWER):
+    check_order(_list)
 
 
 def compile(
@@ -107,14 +298,18 @@ def compile(
               likely values, for which specialised code is chosen at run time
     values    arrays for inputs that are known now; they are no inputs of the executable
     operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
-    options   see `Options`
+    options   see `Options`; None: those of the PassContext around the call
     progress  called with (stage, done, total) while kernels are compiled
 
     Gives an Executable; a `Model` where one executable does not serve (see there).
     """
-    options = options or Options()
-    resolved = _of_this_machine(target)
+    resolved = resolve(as_target(target))
+    check_native(resolved)
+    context = checked_context("smelt.compile", options)
     plain, sizes = plain_shapes(shapes)
+
+    def straight(imported: IRModule) -> Executable:
+        return load(_whole(imported, resolved, context, progress, sizes))
 
     def segment(imported: IRModule) -> Executable:
         if sizes:
@@ -123,19 +318,10 @@ def compile(
                 "while it runs: only models that run straight through have ranges and variants; "
                 "give the sizes' names instead"
             )
-        return whole(imported, None)
-
-    def whole(imported: IRModule, sizes: Mapping[str, Size] | None = sizes) -> Executable:
-        mod = optimize(imported, options, progress)
-        externals = compile_externals(mod, resolved, options)
-        declared = None
-        if sizes is not None:
-            declared = declare(unify_sizes(imported) if sizes else mod, sizes)
-            declared = declared.optimized(lambda m: optimize(m, options, progress))
-        return build_model(mod, resolved, options, progress, externals, declared=declared)
+        return load(_whole(imported, resolved, context, progress, None))
 
     if isinstance(model, IRModule | RelaxExpr):
-        return whole(import_model(model, plain))
+        return straight(import_model(model, plain))
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
         try:
@@ -143,19 +329,80 @@ def compile(
         except NeedsValues as e:
             return Needs(e.inputs, e.shapes)
 
-    loaded, known = load(model), values or {}
-    return _compile_onnx(read, lambda *made: _model(loaded, plain, known, *made), whole, segment)
+    loaded, known = load_model(model), values or {}
+
+    def program(imported: IRModule) -> VMExecutable:
+        return compile_program(imported, resolved, context, segment=segment)
+
+    return _compile_onnx(read, lambda *made: _model(loaded, plain, known, *made), straight, program)
 
 
-def _of_this_machine(target: str | Target | None) -> Target:
-    """The target to compile for, whose code can run here."""
-    resolved = resolve(as_target(target))
-    if not is_native(resolved):
-        raise CompileError(
-            f"code for {resolved.mtriple} cannot run on this machine; "
-            'smelt.show(..., "asm") prints it'
-        )
-    return resolved
+def compile_artifact(
+    model: Any,
+    target: str | Target | None = None,
+    *,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Artifact:
+    """A trained model as machine code, constants and a description; nothing of it is loaded.
+
+    The target may be another machine than this one: `artifact.write("model.o")`. The arguments are
+    those of `compile`. Raises CompileError for a model that decides while it runs.
+    """
+    plain, sizes = plain_shapes(shapes)
+    context = checked_context("smelt.compile_artifact", options)
+    return _whole(import_model(model, plain), resolve(as_target(target)), context, progress, sizes)
+
+
+def _whole(
+    imported: IRModule,
+    target: Target,
+    context: PassContext,
+    progress: Progress | None,
+    sizes: Mapping[str, Size] | None,
+) -> Artifact:
+    """The artifact of an imported module without control flow.
+
+    sizes  what its user declared of its sizes; None: nothing may be, they may be 0
+    """
+    mod = run_graph(imported, context, progress)
+    declared = None
+    if sizes is not None:
+        declared = declare(unify_sizes(imported) if sizes else mod, sizes)
+        declared = declared.optimized(lambda m: run_graph(m, context, progress))
+    return assemble(mod, target, context, progress, declared=declared)
+
+
+def assemble(
+    fused: IRModule, target: Target, context: PassContext, progress: Progress | None = None,
+    **options: Any,
+) -> Artifact:  # fmt: skip
+    """The artifact of a graph after GRAPH; options are those of `compile_fused`."""
+    externals = compile_externals(fused, target, context.options)
+    return compile_fused(fused, target, context, LOWER, progress, externals, **options)
+
+
+def compile_program(
+    mod: IRModule,
+    target: Target,
+    context: PassContext,
+    entries: Sequence[str] = ("main",),
+    segment: Callable[[IRModule], Executable] | None = None,
+) -> VMExecutable:
+    """Some functions of a module, and what they call, as a program for the virtual machine.
+
+    segment  compiles a straight part; None: as any module
+    """
+    check_native(target)
+
+    def straight(one: IRModule) -> Executable:
+        return load(assemble(run_graph(one, context), target, context))
+
+    if not mod.attrs.get("typed"):  # importers may say all types themselves
+        mod = run_steps(VM, mod, context)
+    program = compile_vm(mod, segment or straight, entries)
+    return VMExecutable(program, save_program, str(mod.attrs.get("name", "main")))
 
 
 def _model(
@@ -174,20 +421,18 @@ def _compile_onnx(
     read: Callable[[Mapping[str, Any]], IRModule | Needs],
     model: Callable[..., Model],
     straight: Callable[[IRModule], Executable],
-    segment: Callable[[IRModule], Executable],
+    program: Callable[[IRModule], VMExecutable],
 ) -> Executable | Model:
     """An ONNX model as one executable; a Model where that does not do.
 
     read      imports it, some inputs being known; or names the inputs that have to be
     model     makes a Model of `read`, what compiles a module, and a module
     straight  compiles a module without control flow
-    segment   compiles a part of a program for the virtual machine: its sizes may be 0
+    program   compiles one with control flow, for the virtual machine
     """
 
     def compiled(mod: IRModule) -> Executable | VMExecutable:
-        if vm_construct(mod) is None:
-            return straight(mod)
-        return VMExecutable(compile_vm(mod, segment), save_program, str(mod.attrs.get("name")))
+        return straight(mod) if vm_construct(mod) is None else program(mod)
 
     found = read({})
     if isinstance(found, IRModule) and not found.attrs.get("typed"):
@@ -211,16 +456,17 @@ def lower(
     name         the function's name, where `inputs` has none of its own
     simple_mode  stop where loops are explicit but buffers keep their shapes, for reading
     """
-    steps = _steps(PassContext.current(), READABLE if simple_mode else LOWER)
+    context = checked_context("smelt.lower")
+    steps = lowering_steps(context, READABLE if simple_mode else LOWER)
     functions = tensor_functions(inputs, args, name)
-    return IRModule({n: lower_program(f, steps=steps) for n, f in functions.items()})
+    return IRModule({n: lower_function(f, steps, None, context) for n, f in functions.items()})
 
 
-def _steps(context: PassContext, steps: Sequence[LowerPass]) -> Sequence[LowerPass]:
-    """The lowering passes that a context asks for."""
-    if context.plain and not context.config:
-        return steps
-    return [step.fn for step in lowering_steps(context, steps)]
+def lower_program(
+    func: PrimFunc, observe: Callable[[str, PrimFunc], None] | None = None
+) -> PrimFunc:
+    """A scheduled program as flat loops; observe: called with each pass's name and result."""
+    return lower_function(func, LOWER, observe)
 
 
 def build(
@@ -238,15 +484,15 @@ def build(
     target_host         the same as `target`, or None: the host is the target
     options             None: those of the PassContext around the call
     """
-    context = PassContext.current()
-    options = options or context.options
-    resolved = _of_this_machine(target if target is not None else Target.current())
+    context = checked_context("smelt.build", options)
+    resolved = resolve(as_target(target if target is not None else Target.current()))
+    check_native(resolved)
     if target_host is not None and resolve(as_target(target_host)) != resolved:
         raise CompileError(
             f"target_host is {target_host}, but host and target are one machine here"
         )
     functions = tensor_functions(inputs, args, name)
-    return build_program(functions, resolved, options, _steps(context, LOWER))
+    return build_program(functions, resolved, lowering_steps(context, LOWER), context)
 
 
 def default_schedule(
@@ -292,7 +538,7 @@ def tensor_functions(
 
 
 def as_target(target: str | Target | None) -> Target:
-    """The target to compile for; only CPUs through LLVM can run here."""
+    """The target to compile for; today only CPUs through LLVM."""
     made = Target("llvm -mcpu=native" if target is None else target)
     if made.kind.name != "llvm":
         raise CompileError(f"target kind {made.kind.name!r} cannot be compiled yet; today: llvm")
@@ -310,132 +556,68 @@ def import_model(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = Non
     return from_onnx(model, plain_shapes(shapes)[0])
 
 
+def checked_context(
+    who: str,
+    options: Options | None = None,
+    others: Collection[str] = (),
+    follows: Sequence[str] = (),
+) -> PassContext:
+    """The PassContext around a call, read once. Its names have to be those of passes.
+
+    options  of the call; None: the context's
+    others   further names that it may use; follows: further config keys that the call follows
+    """
+    context = PassContext.with_options(options)
+    check_names(context, (GRAPH, VM, LOWER), who, others)
+    context.refuse("tir.usmp", who, follows)
+    return context
+
+
 def optimize(
     mod: IRModule, options: Options | None = None, progress: Progress | None = None
 ) -> IRModule:
-    """The graph passes that the optimisation level asks for."""
-    options = options or Options()
-    dump = Dump(options)
-    dump.graph("imported", mod)
+    """A graph after the passes that the optimisation level asks for: what is compiled."""
+    return run_graph(mod, checked_context("smelt.optimize", options), progress)
+
+
+def run_graph(
+    mod: IRModule,
+    context: PassContext,
+    progress: Progress | None = None,
+    steps: Sequence[Step] = GRAPH,
+) -> IRModule:
+    """A graph after the passes of a list: GRAPH, or another order that keeps what passes need."""
+    if steps is not GRAPH:
+        check_order(steps)
+    options = context.options
+    dump = _Dump(options)
+    dump("imported", mod)
     if options.verify:
         verify_graph(mod)
     refuse_control(mod, "the graph executor")
-    steps = [p for level, p in GRAPH if options.opt_level >= level]
-    for n, step in enumerate(steps):
-        if progress is not None:
-            progress("graph", n, len(steps))
-        name = step.__name__
-        try:
-            mod = fuse_ops(mod, options.opt_level) if step is fuse_ops else step(mod)
-            if options.verify > 1:
-                verify_graph(mod)
-        except SmeltError:
-            raise
-        except Exception as e:
-            raise InternalError(f"the graph pass {name} failed: {type(e).__name__}: {e}") from e
-        dump.graph(name, mod)
-    return mod
+
+    def observe(name: str, made: IRModule) -> None:
+        if options.verify > 1:
+            verify_graph(made)
+        dump(name, made)
+
+    report = None if progress is None else lambda n, total: progress("graph", n, total)
+    found: IRModule = run_steps(steps, mod, context, observe, report)
+    return found
 
 
-def machine_limits(threads: int | None = None) -> MachineLimits:
-    """This machine's multiply-add and memory limits on some threads (None: all), measured now."""
-    target = resolve(as_target(None))
-    hardware = hardware_of(target, cpu_features(target))
-    compiler = ObjectCompiler(target)
-    alive: list[Any] = []
-
-    def load(text: str, symbol: str) -> int:
-        addresses, keep = link_in_process([compiler.object(text, symbol)], [symbol])
-        alive.append(keep)
-        return addresses[symbol]
-
-    registers = Registers(hardware.vector_bytes * 8, hardware.vector_registers)
-    peak = Peak(threads or Options().cores, load, registers)
-    return MachineLimits(peak.gflops(), peak.gigabytes())
-
-
-class Dump:
+class _Dump:
     """Writes each stage that changed something as a numbered text file, where a folder is given."""
 
     def __init__(self, options: Options) -> None:
-        """Options.dump_dir, or SMELT_DUMP."""
         folder = dump_folder(options)
         self.folder = Path(folder) if folder else None
         self.count, self.last = 0, ""
 
-    def graph(self, name: str, mod: IRModule) -> None:
-        """Write a module of graph functions, where it is another one than before."""
+    def __call__(self, name: str, mod: IRModule) -> None:
         if self.folder is None:
             return
         text = graph_script(mod)
         if text != self.last:
             write_text(self.folder / f"{self.count:03d}_{name}.txt", text)
             self.count, self.last = self.count + 1, text
-
-
-def stage_text(
-    model: Any,
-    stage: str = "graph",
-    kernel: str | None = None,
-    target: str | Target | None = None,
-    shapes: Mapping[str, Sequence[Extent]] | None = None,
-    options: Options | None = None,
-) -> str:
-    """The text of a stage of a model's compilation.
-
-    stage   one of STAGES
-    kernel  the name of one kernel; None: all
-    """
-    if stage in CODE:
-        resolved = resolve(as_target(target))
-        functions = stage_module(model, "lowered", kernel, target, shapes, options).functions
-        return "\n\n".join([_code(f, stage, resolved) for f in functions.values()])
-    mod = stage_module(model, stage, kernel, target, shapes, options)
-    if stage in ("graph", "fused"):
-        return graph_script(mod)
-    return "\n\n".join([script(f) for f in mod.functions.values() if isinstance(f, PrimFunc)])
-
-
-def stage_module(
-    model: Any,
-    stage: str = "graph",
-    kernel: str | None = None,
-    target: str | Target | None = None,
-    shapes: Mapping[str, Sequence[Extent]] | None = None,
-    options: Options | None = None,
-) -> IRModule:
-    """The functions of a stage of a model's compilation: the graph, or one program a kernel.
-
-    stage   one of STAGES but those of CODE, whose results are texts
-    kernel  the name of one kernel; None: all
-    """
-    if stage not in STAGES or stage in CODE:
-        legal = [s for s in STAGES if stage not in STAGES or s not in CODE]
-        what = "unknown stage" if stage not in STAGES else "no functions, but text, at stage"
-        raise CompileError(f"{what} {stage!r}; stages: {', '.join(legal)}")
-    options = options or Options()
-    mod = import_model(model, shapes)
-    if stage == "graph":
-        return mod
-    mod = optimize(mod, options)
-    if stage == "fused":
-        return mod
-    resolved = resolve(as_target(target))
-    specs = {s.symbol: s for s in kernel_specs(plan_graph(mod), resolved, options)}
-    named = {str(s.group.attrs.get("name", s.symbol)): s for s in specs.values()}
-    if kernel is not None and kernel not in named:
-        raise CompileError(f"the model has no kernel {kernel!r}; kernels: {', '.join(named)}")
-    wanted = named if kernel is None else {kernel: named[kernel]}
-    return IRModule({n: _program(s, stage, n) for n, s in wanted.items()})
-
-
-def _program(spec: KernelSpec, stage: str, name: str) -> PrimFunc:
-    if stage == "tir":
-        return plain_program(spec, name)
-    func = scheduled(spec).func.with_attrs(name=name)
-    return func if stage == "scheduled" else lower_program(func)
-
-
-def _code(flat: Any, stage: str, target: Target) -> str:
-    ir = emit_module([flat])
-    return ir if stage == "llvm" else ObjectCompiler(target).assembly(ir)

@@ -14,14 +14,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from smelt.byoc import compile_externals, registered_codegens
-from smelt.codegen.llvm import is_native, resolve
+from smelt.byoc import registered_codegens
+from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
-from smelt.ir.transform import Pass, PassContext
-from smelt.lowering.model import build_model
-from smelt.lowering.vm import compile_vm
-from smelt.pipeline import as_target, optimize
+from smelt.ir.transform import Pass
+from smelt.pipeline import as_target, checked_context, compile_program
 from smelt.relax.nodes import Function
 from smelt.relax.pipeline import get_pipeline
 from smelt.relax.transform.classic import BindParams, nearest
@@ -31,7 +29,6 @@ from smelt.runtime.errors import InputError
 from smelt.runtime.report import ProfileReport, TimeEvaluation
 from smelt.runtime.vm import VirtualMachine as Machine
 from smelt.runtime.vm import VMExecutable
-from smelt.runtime.vm_file import save_program
 from smelt.target import Target
 
 __all__ = ["RunCodegen", "VirtualMachine", "build", "compile_program"]
@@ -78,7 +75,9 @@ def build(
     steps = pipeline if relax_pipeline is None else relax_pipeline
     if steps is not None:
         mod = (get_pipeline(steps) if isinstance(steps, str) else steps)(mod)
-    return compile_program(mod, target, public_functions(mod))
+    resolved = resolve(as_target(Target.current() if target is None else target))
+    context = checked_context("relax.build")
+    return compile_program(mod, resolved, context, public_functions(mod))
 
 
 def public_functions(mod: IRModule) -> list[str]:
@@ -91,22 +90,6 @@ def public_functions(mod: IRModule) -> list[str]:
             f"relax.build: the module has no function to call; it has: {', '.join(mod) or 'none'}"
         )
     return found
-
-
-def compile_program(mod: IRModule, target: Any, entries: Sequence[str]) -> VMExecutable:
-    """Some functions of a module, and what they call, as a program for the virtual machine."""
-    context = PassContext.current()
-    resolved = resolve(as_target(Target.current() if target is None else target))
-    if not is_native(resolved):
-        raise CompileError(f"code for {resolved.mtriple} cannot run on this machine")
-
-    def segment(one: IRModule) -> Any:
-        fused = optimize(one, context.options)
-        externals = compile_externals(fused, resolved, context.options)
-        return build_model(fused, resolved, context.options, None, externals)
-
-    program = compile_vm(mod, segment, entries)
-    return VMExecutable(program, save_program, str(mod.attrs.get("name", "main")))
 
 
 class VirtualMachine(Machine):

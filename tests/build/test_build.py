@@ -15,7 +15,9 @@ import pytest
 import smelt
 from smelt import te
 from smelt.ir.errors import CompileError, InternalError, VerifyError
+from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
+from smelt.pipeline import LOWER
 from smelt.runtime import ExportError, InputError, Module, load_module
 from smelt.tir.nodes import Allocate, Block, For, PrimFunc, walk
 from smelt.tir.parser import parse
@@ -190,8 +192,6 @@ def test_stages_are_dumped(tmp_path: Path) -> None:
 
 
 def test_smelt_check_names_the_pass_that_breaks_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    lowering = sys.modules["smelt.lowering.lower"]
-
     def drop_statements(func: PrimFunc) -> PrimFunc:
         return func.replace(body=next(s.body for s in walk(func.body) if isinstance(s, For)))
 
@@ -202,7 +202,7 @@ def test_smelt_check_names_the_pass_that_breaks_a_program(monkeypatch: pytest.Mo
     assert drop_statements is not halve
     monkeypatch.setenv("SMELT_CHECK", "1")
     smelt.build(affine())
-    steps = (*lowering.LOWER[:2], halve)
+    steps = (*LOWER[:2], Step(halve, "Halve", "wrong"))
     monkeypatch.setattr(sys.modules["smelt.pipeline"], "LOWER", steps)
     with pytest.raises(InternalError, match="the pass halve changed what C holds"):
         smelt.build(affine())

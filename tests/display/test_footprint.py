@@ -14,7 +14,7 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars, substitute
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.tir.analysis import Footprint, footprint
 from smelt.tir.analysis.table import byte_text, count_text
 from smelt.tir.nodes import PrimFunc

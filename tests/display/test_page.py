@@ -22,7 +22,7 @@ from smelt.display.tokens import tokens
 from smelt.ir.build import value_of
 from smelt.ir.expr import const
 from smelt.ir.module import IRModule
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.relax.printer import script as graph_script
 from smelt.tir.analysis import footprint
 from smelt.tir.nodes import AssertStmt, Evaluate, For, PrimFunc, walk
@@ -168,7 +168,7 @@ def test_functions_of_a_module_have_a_table_of_contents_and_links() -> None:
     assert [a.attributes["href"] for a in contents] == ["#" + s.attributes["id"] for s in sections]
     calls = [a for a in sections[0].find("a") if a.text == "fused_relu_add"]
     assert calls[0].attributes["href"] == "#" + sections[1].attributes["id"]
-    module = smelt.pipeline.stage_module(model(), "fused")
+    module = smelt.stages.stage_module(model(), "fused")
     assert text_of(sections[0]) == graph_script(IRModule({"main": module["main"]}))
 
 

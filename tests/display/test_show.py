@@ -93,7 +93,7 @@ def test_a_module(shown: Read) -> None:
     assert "def second(" in text
 
 
-@pytest.mark.parametrize("stage", smelt.pipeline.STAGES)
+@pytest.mark.parametrize("stage", smelt.stages.STAGES)
 def test_a_model_at_every_stage(shown: Read, stage: str) -> None:
     assert shown(model(), stage).rstrip() == smelt.stage_text(model(), stage).rstrip()
 
@@ -232,7 +232,7 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_code_stages_have_no_functions() -> None:
     with pytest.raises(CompileError) as caught:
-        smelt.pipeline.stage_module(model(), "llvm")
+        smelt.stages.stage_module(model(), "llvm")
     assert str(caught.value) == (
         "no functions, but text, at stage 'llvm'; stages: graph, fused, tir, scheduled, lowered"
     )

@@ -10,7 +10,7 @@ from smelt.codegen.llvm import ObjectCompiler, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.errors import CompileError, Unsupported
 from smelt.ir.expr import Call, Ramp, StringImm, const
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.target import Target
 from smelt.tir.interpret import InterpretError
 from smelt.tir.intrin import Instruction, TensorIntrin

@@ -14,7 +14,7 @@ import pytest
 from smelt.codegen.c import c_source
 from smelt.codegen.llvm import ObjectCompiler, resolve
 from smelt.codegen.llvm_text import emit_module
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.target import Target
 from smelt.tir.intrin import Instruction, TensorIntrin
 from smelt.tir.nodes import PrimFunc

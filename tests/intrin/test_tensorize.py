@@ -13,7 +13,7 @@ from smelt import te
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.errors import ScheduleError, TypeMismatch
 from smelt.ir.expr import Broadcast, Ramp, const
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.tir.equal import structural_equal
 from smelt.tir.intrin import Instruction, TensorIntrin
 from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, seq

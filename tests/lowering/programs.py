@@ -12,7 +12,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import call, select, value_of
 from smelt.ir.expr import IntImm, Var, const
 from smelt.ir.walk import substitute
-from smelt.lowering.lower import LOWER
+from smelt.pipeline import LOWER
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.printer import script
@@ -143,9 +143,9 @@ def every_pass_keeps_the_result(
     expected = result(original, given)
     close(result(func, given), expected, "schedule\n" + script(func))
     for step in LOWER:
-        new = step(func)
+        new = step.fn(func)
         if new is not func:
-            text = f"{step.__name__}\n{script(func)}\n->\n{script(new)}"
+            text = f"{step.file}\n{script(func)}\n->\n{script(new)}"
             close(result(new, given), expected, text)
         func = new
     return func

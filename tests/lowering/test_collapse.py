@@ -6,7 +6,7 @@ import numpy as np
 
 from smelt import te
 from smelt.lowering.collapse import collapse_parallel
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.tir.interpret import interpret
 from smelt.tir.nodes import For, walk
 from smelt.tir.parser import parse

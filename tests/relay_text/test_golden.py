@@ -52,7 +52,7 @@ def test_values_alone() -> None:
 
 
 def test_kernels_of_the_module_are_read_back() -> None:
-    mod = fuse_ops(resnet_block(), 3)
+    mod = fuse_ops(resnet_block())
     read = relay.parse(mod.astext())
     assert structural_equal(read, mod)
     assert [f.attrs.get("primitive") for f in read.functions.values()].count(True) >= 2

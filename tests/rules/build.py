@@ -13,7 +13,7 @@ from smelt.codegen.llvm_text import emit_module
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
 from smelt.ir.walk import free_vars, substitute
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.rules.cpu import schedule
 from smelt.target import Hardware
 from smelt.te import Tensor, create_prim_func

@@ -8,7 +8,7 @@ import pytest
 
 from smelt import te
 from smelt.codegen.llvm_text import emit_module
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.rules.cpu import schedule
 from smelt.target import Hardware
 from smelt.tir.nodes import PrimFunc

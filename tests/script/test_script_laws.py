@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import smelt
 from smelt.ir.errors import ParseError
 from smelt.ir.expr import LT, Add, Expr, Max, Mul, Select, Var, const
-from smelt.lowering.lower import LOWER
+from smelt.pipeline import LOWER
 from smelt.relax.parser import parse as parse_module
 from smelt.rules.cpu import schedule
 from smelt.target import Hardware
@@ -57,7 +57,7 @@ def test_kernels_and_every_stage_of_lowering(name: str) -> None:
     func = schedule(func, MACHINE, frozenset()).func
     comes_back(func)
     for step in LOWER:
-        new = step(func)
+        new = step.fn(func)
         if new is not func:
             comes_back(new)
         func = new
@@ -68,7 +68,7 @@ def test_sizes_known_at_run_time() -> None:
     func = schedule(BUILDERS["softmax"](4, n), MACHINE, frozenset()).func
     for step in LOWER:
         comes_back(func)
-        func = step(func)
+        func = step.fn(func)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -76,7 +76,7 @@ def test_sizes_known_at_run_time() -> None:
 def test_generated_programs_at_every_stage(func: PrimFunc) -> None:
     for step in LOWER:
         comes_back(func)
-        func = step(func)
+        func = step.fn(func)
 
 
 GRAPH = """

@@ -8,7 +8,7 @@ from typing import Any
 from smelt import te
 from smelt.ir.build import select
 from smelt.ir.expr import Var, const
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule

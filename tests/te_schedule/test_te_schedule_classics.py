@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from smelt import te
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.tir.interpret import interpret
 from tests.codegen_llvm.build import run_llvm
 

@@ -8,7 +8,7 @@ from smelt import te
 from smelt.ir.build import value_of
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import INDEX, Var, const
-from smelt.lowering.lower import lower
+from smelt.pipeline import lower_program as lower
 from smelt.tir.nodes import BufferStore, For, IterVar, Stmt
 
 from .classics import row_sums

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 import smelt
-from smelt import te
+from smelt import pipeline, te
 from smelt.ir.build import is_const
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import LT, Add, Expr, IntImm, Mul, Ramp, Sub, const
 from smelt.ir.module import IRModule
+from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext, Sequential
-from smelt.lowering import program
 from smelt.lowering.check_passes import CheckInstrument
-from smelt.lowering.lower import LOWER, lower
+from smelt.lowering.lower import lower
 from smelt.lowering.watch import Check
+from smelt.pipeline import LOWER
 from smelt.tir.nodes import (
     Allocate,
     Block,
@@ -38,7 +39,7 @@ from smelt.tir.rewrite import Rewriter, substitute_stmt
 from smelt.tir.schedule import Schedule
 from tests.schedule.support import matmul
 
-Step = Callable[[PrimFunc], PrimFunc]
+Wrong = Callable[[PrimFunc], PrimFunc]
 
 
 class _Once(Rewriter):
@@ -226,18 +227,18 @@ def _pipeline(name: str, wrong: type[_Once], after: str) -> tuple[Step, ...]:
         return wrong()(func)
 
     step.__name__ = name
-    names = [s.__name__ for s in LOWER]
+    names = [s.file for s in LOWER]
     at = names.index(after) + 1 if after else 0
-    return (*LOWER[:at], step, *LOWER[at:])
+    return (*LOWER[:at], Step(step, name, "wrong"), *LOWER[at:])
 
 
 @pytest.mark.parametrize("case", list(WRONG))
 def test_the_wrong_pass_is_named(case: str) -> None:
     make, wrong, after = WRONG[case]
     func = make()
-    lower(func, Check(func))  # without it nothing is said
+    lower(func, LOWER, Check(func))  # without it nothing is said
     with pytest.raises(InternalError, match=rf"the pass {case} (changed|made)"):
-        lower(func, Check(func), _pipeline(case, wrong, after))
+        lower(func, _pipeline(case, wrong, after), Check(func))
 
 
 @pytest.mark.parametrize("case", ["swapped", "parallel_reduction", "dropped_init"])
@@ -245,7 +246,7 @@ def test_the_message(case: str, golden: Callable[[str], None]) -> None:
     make, wrong, after = WRONG[case]
     func = make()
     with pytest.raises(InternalError) as caught:
-        lower(func, Check(func), _pipeline(case, wrong, after))
+        lower(func, _pipeline(case, wrong, after), Check(func))
     golden(str(caught.value))
 
 
@@ -258,10 +259,7 @@ def test_a_program_that_is_built_is_checked(monkeypatch: pytest.MonkeyPatch) -> 
     smelt.build(_difference(), target="llvm -mcpu=native", options=options)["main"](a, out)
     np.testing.assert_allclose(out, (a - a.sum(1, keepdims=True)) * 2)
 
-    def broken(func: PrimFunc, observe: Any = None, steps: Any = None) -> PrimFunc:
-        return lower(func, observe, _pipeline("swapped", _Swapped, "flatten_buffers"))
-
-    monkeypatch.setattr(program, "lower", broken)
+    monkeypatch.setattr(pipeline, "LOWER", _pipeline("swapped", _Swapped, "flatten_buffers"))
     with pytest.raises(InternalError, match="the pass swapped changed what C holds"):
         smelt.build(_difference(), target="llvm -mcpu=native", options=options)
 
@@ -269,7 +267,7 @@ def test_a_program_that_is_built_is_checked(monkeypatch: pytest.MonkeyPatch) -> 
 # ------------------------------------------------------------------------------- user's passes
 
 
-def _user_pass(name: str, step: Step) -> Callable[[Any], Any]:
+def _user_pass(name: str, step: Wrong) -> Callable[[Any], Any]:
     def run(mod: IRModule, context: PassContext) -> IRModule:
         funcs = {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
         return mod.with_functions({n: step(f) for n, f in funcs.items()})

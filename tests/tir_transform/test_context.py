@@ -16,12 +16,12 @@ from smelt.ir.config import CONFIG, OPTIONS
 from smelt.ir.errors import CompileError, InternalError, SmeltError, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
-from smelt.lowering.lower import LOWER, lower
+from smelt.lowering.lower import lower
+from smelt.pipeline import LOWER
 from smelt.rules.cpu import schedule
 from smelt.tir import transform as t
 from smelt.tir.nodes import AssertStmt, BlockRealize, PrimFunc, walk
 from smelt.tir.printer import script
-from smelt.tir.transform.steps import STEP_NAMES
 from smelt.tir.verify import verify
 from smelt.transform import (
     DumpIR,
@@ -368,7 +368,7 @@ def test_who_does_not_follow_a_config_says_so() -> None:
 
 def run(func: PrimFunc, context: PassContext) -> PrimFunc:
     """The flat program that a context makes."""
-    return lower(func, steps=[s.fn for s in t.lowering_steps(context)])
+    return lower(func, t.lowering_steps(context), None, context)
 
 
 KERNELS = ["matmul", "conv", "softmax", "concat", "transposed"]
@@ -377,16 +377,14 @@ KERNELS = ["matmul", "conv", "softmax", "concat", "transposed"]
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_plain_context_changes_nothing(name: str) -> None:
     func = schedule(kernels.BUILDERS[name](*SIZES[name]), HARDWARE).func
-    assert script(run(func, PassContext())) == script(lower(func))
+    assert script(run(func, PassContext())) == script(lower(func, LOWER))
 
 
 def test_every_step_has_a_name_that_a_context_knows() -> None:
-    steps = t.lowering_steps(PassContext())
-    assert len(steps) == len(LOWER)
-    for step, fn in zip(steps, LOWER, strict=True):
-        assert step.name == STEP_NAMES.get(fn.__name__, step.name)
+    assert t.lowering_steps(PassContext()) == LOWER
+    for step in LOWER:
         assert step.name[0].isupper()
-        assert step.fn.__name__ == step.name
+        assert step.why
 
 
 REQUIRED = {

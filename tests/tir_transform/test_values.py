@@ -32,8 +32,8 @@ from smelt.tir.nodes import (
     walk,
 )
 from smelt.tir.printer import script
-from smelt.tir.transform.function_pass import built_in
 from smelt.tir.verify import verify
+from smelt.transform.tir.function_pass import built_in
 
 from .support import arguments, expressions, has, kinds, program, result, same
 

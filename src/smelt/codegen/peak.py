@@ -10,8 +10,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from smelt.ir.options import Options
+from smelt.runtime.report import MachineLimits
+from smelt.target import Target, hardware_of
+
+from .llvm import ObjectCompiler, cpu_features, link_in_process, resolve
 
 Load = Callable[[str, str], int]
 
@@ -182,3 +189,20 @@ class Peak:
         for worker in workers:
             worker.join()
         return max(end for _, end in spans) - min(start for start, _ in spans)
+
+
+def machine_limits(threads: int | None = None) -> MachineLimits:
+    """This machine's multiply-add and memory limits on some threads (None: all), measured now."""
+    target = resolve(Target("llvm -mcpu=native"))
+    hardware = hardware_of(target, cpu_features(target))
+    compiler = ObjectCompiler(target)
+    alive: list[Any] = []
+
+    def load(text: str, symbol: str) -> int:
+        addresses, keep = link_in_process([compiler.object(text, symbol)], [symbol])
+        alive.append(keep)
+        return addresses[symbol]
+
+    registers = Registers(hardware.vector_bytes * 8, hardware.vector_registers)
+    peak = Peak(threads or Options().cores, load, registers)
+    return MachineLimits(peak.gflops(), peak.gigabytes())

@@ -14,9 +14,9 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
-from smelt.pipeline import CODE, STAGES, stage_module, stage_text
 from smelt.relax.nodes import Function
 from smelt.relax.printer import script as graph_script
+from smelt.stages import CODE, STAGES, stage_module, stage_text
 from smelt.target import Target
 from smelt.tir.nodes import BlockRealize, For, PrimFunc, Stmt, walk
 from smelt.tir.printer import listing, script

@@ -37,7 +37,7 @@ def show(
     """Print a program: in colours on a terminal, as plain text elsewhere and with NO_COLOR.
 
     program  a PrimFunc, statement, expression, IRModule, Schedule, te.Schedule, Trace; or a model
-    stage    of a model's compilation, one of smelt.pipeline.STAGES
+    stage    of a model's compilation, one of smelt.stages.STAGES
     kernel   one kernel of a model; None: all
     args     the parameters of a te.Schedule; None: its placeholders, then its results
     target   what a model is compiled for; whose caches footprints on pages are compared with

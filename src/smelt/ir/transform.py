@@ -8,6 +8,7 @@ The context is read once, where a public function starts; the compiler itself ta
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,10 +72,15 @@ class PassContext:
         """The innermost context, or smelt's defaults (opt_level 3) where there is none."""
         return _CURRENT.get() or PassContext(opt_level=Options().opt_level)
 
-    @property
-    def plain(self) -> bool:
-        """Whether nothing but Options was asked for."""
-        return not (self.required_pass or self.disabled_pass or self.instruments)
+    @staticmethod
+    def with_options(options: Options | None) -> PassContext:
+        """The context around a call, with the options that the call was given, if any."""
+        context = PassContext.current()
+        if options is None:
+            return context
+        made = copy.copy(context)
+        made.options, made.opt_level = options, options.opt_level
+        return made
 
     def setting(self, key: str) -> Any:
         """The value of a config key; its default where none is given."""

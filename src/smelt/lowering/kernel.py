@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smelt.codegen.llvm import cpu_features, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.dtype import bytes_of
 from smelt.ir.expr import Expr, Var, const
+from smelt.ir.steps import Step
+from smelt.ir.transform import PassContext
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.relax.nodes import Function
 from smelt.relax.views import View
@@ -19,7 +22,7 @@ from smelt.tir.schedule import Schedule
 
 from .custom import Prepared, packs_of
 from .group import group_to_prim_func
-from .lower import lower
+from .lower import PLAIN, lower
 from .packing import Pack
 from .watch import Check, Observer, StageWriter
 
@@ -97,9 +100,16 @@ def scheduled(spec: KernelSpec) -> Schedule:
     return schedule(func, hardware, names)
 
 
-def build_kernel(spec: KernelSpec, dump: str = "", check: bool = False) -> Artifact:
+def build_kernel(
+    spec: KernelSpec,
+    steps: Sequence[Step],
+    dump: str = "",
+    check: bool = False,
+    context: PassContext = PLAIN,
+) -> Artifact:
     """Schedule, lower and compile a fused group.
 
+    steps  the passes to flat loops
     dump   folder for the stages' texts, or ""
     check  whether the interpreter judges every lowering pass
     """
@@ -121,7 +131,7 @@ def build_kernel(spec: KernelSpec, dump: str = "", check: bool = False) -> Artif
         for watcher in watchers:
             watcher(name, func)
 
-    flat = lower(sch.func, observe if watchers else None)
+    flat = lower(sch.func, steps, observe if watchers else None, context)
     ir = emit_module([flat])
     if dump:
         writer.text("llvm", ir)

@@ -7,13 +7,14 @@ import io
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smelt.codegen.cache import ObjectCache, cache_key
-from smelt.codegen.llvm import ObjectCompiler, cpu_features, link_in_process
+from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
@@ -21,6 +22,8 @@ from smelt.ir.errors import CompileError, InternalError
 from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
+from smelt.ir.steps import Step
+from smelt.ir.transform import PassContext
 from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.nodes import Call, Constant, Function, memory_key, values
@@ -42,13 +45,25 @@ from .external import (
 )
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph, with_flat_results
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
-from .kernel import Artifact, KernelSpec, hardware_for
+from .kernel import Artifact as CompiledKernel
+from .kernel import KernelSpec, build_kernel, hardware_for
+from .lower import lowering_steps
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .variants import Declared, size_text, workspace_of
 from .watch import check_wanted, dump_folder, write_text
 
-__all__ = ["Model", "build_model", "cache_of", "kernel_specs", "needed_features", "size_text"]
+__all__ = [
+    "Artifact",
+    "Model",
+    "cache_of",
+    "check_native",
+    "compile_fused",
+    "kernel_specs",
+    "load",
+    "needed_features",
+    "size_text",
+]
 
 Progress = Callable[[str, int, int], None]
 BUILD = "smelt.lowering.kernel:build_kernel"
@@ -64,7 +79,7 @@ class Model:
     plan: GraphPlan
     calls: list[KernelCall]
     memory: MemoryPlan
-    artifacts: dict[str, Artifact]
+    artifacts: dict[str, CompiledKernel]
     externals: dict[str, tuple[External, list[Storage]]]
 
 
@@ -139,27 +154,73 @@ def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[Kern
     return [spec_of(x, target, options, made) for x in plan.launches if not x.external]
 
 
-def build_model(
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model that is not loaded: what a file of it consists of.
+
+    target    what it is compiled for, which may be another machine than this one
+    metadata  inputs, outputs, sizes, needed CPU features, kernels: see docs/runtime
+    objects   object code: the host program, the kernels, what back ends made
+    weights   the blob of constants
+    threads   how many processors a run may use; None: all
+    """
+
+    target: Target
+    metadata: dict[str, Any]
+    objects: tuple[bytes, ...]
+    weights: np.ndarray
+    threads: int | None = None
+
+
+def check_native(target: Target) -> None:
+    """Raise a CompileError where code for a (resolved) target cannot run here."""
+    if not is_native(target):
+        raise CompileError(
+            f"code for {target.mtriple} cannot run on this machine; "
+            'smelt.show(..., "asm") prints it, and smelt.compile_artifact(...).write("model.o") '
+            "writes it"
+        )
+
+
+def load(artifact: Artifact) -> Executable:
+    """An artifact linked into this process. Raises CompileError for another machine's code."""
+    check_native(artifact.target)
+    addresses, alive = link_in_process(artifact.objects, [ENTRY, PLAN])
+    return Executable(
+        addresses[ENTRY],
+        addresses[PLAN],
+        artifact.metadata,
+        artifact.weights,
+        alive,
+        artifact.threads,
+        artifact.objects,
+    )
+
+
+def compile_fused(
     mod: IRModule,
     target: Target,
-    options: Options,
+    context: PassContext,
+    lowering: Sequence[Step],
     progress: Progress | None = None,
     externals: Externals | None = None,
     *,
     keep: bool = False,
     declared: Declared | None = None,
-) -> Executable:
-    """Compile a fused graph for a (resolved) target and load it into this process.
+) -> Artifact:
+    """Compile a fused graph for a (resolved) target, which need not be this machine.
 
+    lowering   the passes from a scheduled program to flat loops
     externals  what back ends made of the external functions, by symbol
     keep       give every result memory of its own, so that it can be read after a run
     declared   ranges of sizes, and fused graphs for sizes that are likely
     """
+    options = context.options
     mod, declared = with_flat_results(mod), declared or Declared()
-    model = compile_graph(mod, target, options, progress, externals, keep=keep)
+    kernels = partial(build_kernels, context=context, lowering=lowering, progress=progress)
+    model = compile_graph(mod, target, options, kernels, externals, keep=keep)
     others = [
-        compile_graph(with_flat_results(v.mod), target, options, progress)
-        for v in declared.variants
+        compile_graph(with_flat_results(v.mod), target, options, kernels) for v in declared.variants
     ]
     weights, places = _weights([model, *others])
     general = Body(model.plan, model.calls, model.memory, places)
@@ -175,10 +236,9 @@ def build_model(
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
     texts = [emit_module([entry, plan]), "\n".join(_wrappers(model))]
     objects = [_host_object(ir, target, cache_of(options)) for ir in texts if ir]
-    kernels = {s: a.object for m in [model, *others] for s, a in m.artifacts.items()}
-    objects += kernels.values()
+    code = {s: a.object for m in [model, *others] for s, a in m.artifacts.items()}
+    objects += code.values()
     objects += [made.object for made, _ in model.externals.values() if made.object]
-    addresses, alive = link_in_process(objects, [ENTRY, PLAN])
     metadata = _metadata(mod, model, target, weights.nbytes)
     metadata.update(declared.metadata(model.plan.symbols, mod["main"]))
     for m, v in zip(others, declared.variants, strict=True):
@@ -188,28 +248,26 @@ def build_model(
         metadata["externals"] = listed
     if keep:
         metadata["intermediates"] = [_results(x, model.memory) for x in model.plan.launches]
-    return Executable(
-        addresses[ENTRY], addresses[PLAN], metadata, weights, alive, options.threads, objects
-    )
+    return Artifact(target, metadata, tuple(objects), weights, options.threads)
 
 
 def compile_graph(
     mod: IRModule,
     target: Target,
     options: Options,
-    progress: Progress | None = None,
+    kernels: Callable[[Sequence[KernelSpec]], dict[str, CompiledKernel]],
     externals: Externals | None = None,
     *,
     keep: bool = False,
 ) -> Model:
-    """All kernels of a fused graph compiled, memory planned; `keep` as of `build_model`."""
+    """All kernels of a fused graph compiled, memory planned; `keep` as of `compile_fused`."""
     plan = plan_graph(mod)
     symbols = {v.name: v for v in plan.symbols}
     outside = _externals(plan, externals or {}, symbols)
     specs = iter(kernel_specs(plan, target, options))
     own = [None if x.external else next(specs) for x in plan.launches]
     unique = {s.symbol: s for s in own if s is not None}
-    artifacts = build_kernels(list(unique.values()), options, progress)
+    artifacts = kernels(list(unique.values()))
     calls = [
         external_call(launch, *outside[launch.name])
         if s is None
@@ -315,22 +373,32 @@ _ARTIFACT_ROOMS = (
 )
 
 
-def _read_artifact(data: bytes) -> Artifact | None:
+def _read_artifact(data: bytes) -> CompiledKernel | None:
     """A cached kernel, or None where the entry is something else: it is then compiled anew."""
     try:
         found = _ArtifactReader(io.BytesIO(data)).load()
     except (pickle.UnpicklingError, AttributeError, EOFError, ImportError, TypeError, ValueError):
         return None
-    return found if isinstance(found, Artifact) else None
+    return found if isinstance(found, CompiledKernel) else None
 
 
 def build_kernels(
-    specs: Sequence[KernelSpec], options: Options, progress: Progress | None
-) -> dict[str, Artifact]:
-    """Artifacts by symbol: from the cache, or compiled by the workers; all, where one watches."""
+    specs: Sequence[KernelSpec],
+    context: PassContext,
+    lowering: Sequence[Step],
+    progress: Progress | None,
+) -> dict[str, CompiledKernel]:
+    """Compiled kernels by symbol: from the cache, or by the workers; all, where one watches.
+
+    A context that changes or watches the lowering has them compiled here, and none is kept.
+    """
+    options = context.options
     dump, check = dump_folder(options), check_wanted()
+    steps = lowering_steps(context, lowering)
+    if steps != tuple(lowering) or context.instruments:
+        return {s.symbol: build_kernel(s, steps, dump, check, context) for s in specs}
     cache = cache_of(options)
-    done: dict[str, Artifact] = {}
+    done: dict[str, CompiledKernel] = {}
     missing: list[KernelSpec] = []
     for s in specs:
         data = None if cache is None else cache.get(cache_key("kernel", s.symbol))
@@ -347,7 +415,7 @@ def build_kernels(
     pool = default_pool(options.worker_count)
     built = pool.map(
         BUILD,
-        [(s, dump, check) for s in missing],
+        [(s, steps, dump, check) for s in missing],
         [str(s.group.attrs.get("name", s.symbol)) for s in missing],
         report,
     )
@@ -359,7 +427,7 @@ def build_kernels(
 
 
 def _call(
-    launch: Launch, artifact: Artifact, symbol: str, n: int, symbols: Mapping[str, Var]
+    launch: Launch, artifact: CompiledKernel, symbol: str, n: int, symbols: Mapping[str, Var]
 ) -> KernelCall:
     """A launch of a compiled kernel; its sizes are variables of its own, connected by name."""
     places = []

@@ -15,6 +15,8 @@ from smelt.ir.build import ceildiv
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, const
 from smelt.ir.options import Options
+from smelt.ir.steps import Step
+from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars
 from smelt.runtime.executable import Executable
 from smelt.runtime.native import ABI_VERSION
@@ -36,7 +38,7 @@ from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
 from .host import ENTRY, PLAN, address_of, array_of, plan_program, with_sizes
-from .lower import LOWER, LowerPass, lower
+from .lower import lower
 from .memory import ALIGNMENT
 from .model import cache_of, needed_features, size_text
 from .watch import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
@@ -50,19 +52,20 @@ KERNEL = "smelt_kernel"
 def build_program(
     funcs: Mapping[str, PrimFunc],
     target: Target,
-    options: Options,
-    steps: Sequence[LowerPass] = LOWER,
+    steps: Sequence[Step],
+    context: PassContext,
 ) -> Module:
     """Compile scheduled tensor programs for a (resolved) target and load them.
 
     steps  the passes to flat loops
     """
-    return Module([_build(f.with_attrs(name=n), target, options, steps) for n, f in funcs.items()])
+    return Module([_build(f.with_attrs(name=n), target, steps, context) for n, f in funcs.items()])
 
 
 def _build(
-    func: PrimFunc, target: Target, options: Options, steps: Sequence[LowerPass]
+    func: PrimFunc, target: Target, steps: Sequence[Step], context: PassContext
 ) -> TensorFunction:
+    options = context.options
     if options.verify:
         verify(func)
         check_races(func)
@@ -76,7 +79,8 @@ def _build(
         for watcher in watchers:
             watcher(name, stage)
 
-    flat = _scalars_in_memory(lower(func, observe if watchers else None, steps), scalars)
+    flat = lower(func, steps, observe if watchers else None, context)
+    flat = _scalars_in_memory(flat, scalars)
     workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
     entry, total = _entry(flat, symbols, workspaces)
     host = emit_module([entry, plan_program(symbols, total, ())])

@@ -27,7 +27,6 @@ from smelt.relax.adt import (
     constructor_tag,
 )
 from smelt.relax.host_ops import is_host_call
-from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -42,7 +41,7 @@ from smelt.relax.nodes import (
     values,
 )
 from smelt.relax.transform.expand_ops import to_static
-from smelt.relax.transform.infer_module import infer_types, short_text
+from smelt.relax.transform.infer_module import short_text
 from smelt.relax.transform.normal_form import KEPT, inline_functions
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
 from smelt.tir.nodes import PrimFunc
@@ -58,15 +57,12 @@ _DEEPEST = 100
 
 
 def compile_vm(mod: IRModule, build: Build, entries: Sequence[str] = ("main",)) -> Program:
-    """A module's graph functions as a program.
+    """A typed module's graph functions as a program.
 
     build    compiles a module of one straight graph function, for a segment
     entries  the functions that can be called from outside; what these call is there too
     """
-    typed = mod
-    if not mod.attrs.get("typed"):  # importers may say all types themselves
-        typed = infer_types(inline_functions(resolve_match_cast(mod)))
-    return _Module(typed, build, entries).program()
+    return _Module(mod, build, entries).program()
 
 
 def refuse_control(mod: IRModule, what: str) -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smelt.pipeline import build, machine_limits
+from smelt.codegen.peak import machine_limits
+from smelt.pipeline import build
 from smelt.runtime import num_threads
 
 from . import schedules

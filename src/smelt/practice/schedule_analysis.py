@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.pipeline import machine_limits
+from smelt.codegen.peak import machine_limits
 from smelt.runtime import num_threads
 
 from . import schedules

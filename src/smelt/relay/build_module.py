@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from smelt.byoc import compile_externals
-from smelt.codegen.llvm import is_native, resolve
-from smelt.ir.errors import CompileError, TypeMismatch
+from smelt.codegen.llvm import resolve
+from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
-from smelt.lowering.model import build_model
+from smelt.lowering.model import check_native, load
 from smelt.lowering.vm import refuse_control
-from smelt.pipeline import as_target
-from smelt.pipeline import optimize as run_passes
+from smelt.pipeline import GRAPH, LOWER, as_target, assemble, checked_context, run_graph
 from smelt.relax import nodes as relax
 from smelt.runtime.dtypes import numpy_dtype
+from smelt.runtime.executable import Executable
 from smelt.target import Target
-from smelt.transform import PassContext
+from smelt.transform import Pass, PassContext
 
+from . import transform
 from .backend import Executor, Runtime, check_forms
 from .factory import AOTExecutorFactoryModule, GraphExecutorFactoryModule
 from .printer import type_text
-from .transform import build_steps
+from .transform.passes import LEVELS
 
 __all__ = ["bind_params", "bind_params_by_name", "build", "optimize"]
 
@@ -55,21 +55,22 @@ def build(
     `with smelt.transform.PassContext(...)` around the call says how; without it smelt's own
     defaults hold.
     """
-    context = PassContext.current()
     form = _forms(executor, runtime, workspace_memory_pools, constant_memory_pools)
-    _check_config(context, form)
-    made = _target(target, target_host)
+    context = _context("relay.build", form)
+    made = target_of(target, target_host)
     ir_mod = _module("relay.build", ir_mod)
     plain = IRModule(ir_mod.functions, ir_mod.attrs)
     if mod_name != "default":
         plain.attrs["name"] = mod_name
     plain = bind_params(plain, params or {})
     refuse_control(plain, f"the {form.name} executor")
-    fused = _optimized(plain, context)
     resolved = resolve(made)
-    _check_machine(resolved)
-    externals = compile_externals(fused, resolved, context.options)
-    compiled = partial(build_model, fused, resolved, context.options, externals=externals)
+    check_native(resolved)
+    fused = _optimized(plain, context)
+
+    def compiled(**options: Any) -> Executable:
+        return load(assemble(fused, resolved, context, **options))
+
     lib = compiled()
     lib.debug_variant = partial(compiled, keep=True)
     if form.name == "aot":
@@ -84,8 +85,8 @@ def optimize(
 
     The arguments are those of `build`; the result prints, and can be built.
     """
-    context = PassContext.current()
-    _target(target, None)
+    context = _context("relay.optimize")
+    target_of(target, None)
     made = _module("relay.optimize", mod)
     plain = bind_params(IRModule(made.functions, made.attrs), params or {})
     return _optimized(plain, context), {}
@@ -107,11 +108,31 @@ def _module(who: str, given: Any) -> IRModule:
 
 
 def _optimized(mod: IRModule, context: PassContext) -> IRModule:
-    if context.plain:
-        return run_passes(mod, context.options)
-    for step in build_steps(context):
-        mod = step(mod)
-    return mod
+    """The graph that is compiled; Relay's own passes that the context requires come first."""
+    own = {n for s in (*GRAPH, *LOWER) for n in (*s.names, *s.also)}
+    first = [_on_demand(n) for n in context.required_pass if n not in own]
+    for step in (transform.InferType(), *first) if first else ():
+        mod = step.run(mod, context)
+    return run_graph(mod, context)
+
+
+def _on_demand(name: str) -> Pass:
+    """A pass that is run first where required_pass names it: one that has to be given nothing."""
+    try:
+        made: Pass = getattr(transform, name)()
+    except TypeError:
+        raise Unsupported(
+            f"PassContext: relay.build does not run {name} by itself, as it has to be told how; "
+            f"apply relay.transform.{name}(...) before"
+        ) from None
+    return made
+
+
+def _context(who: str, form: Executor | None = None) -> PassContext:
+    """The context around a call, with names and keys that the call follows."""
+    context = checked_context(who, others=LEVELS, follows=_MEMORY)
+    _check_config(context, form or Executor("graph"))
+    return context
 
 
 _MEMORY = ("tir.usmp.enable", "tir.usmp.algorithm")
@@ -133,20 +154,6 @@ def _check_config(context: PassContext, form: Executor) -> None:
             f"relay.build: config 'tir.usmp.algorithm' is {algorithm!r}, which is not there yet; "
             f"legal today: {_PLACING!r}"
         )
-    context.refuse("tir.", "relay.build", follows=_MEMORY)
-
-
-def _check_machine(target: Target) -> None:
-    """Code for another kind of machine can be read, but not be linked yet."""
-    if is_native(target):
-        return
-    machine = target.mtriple.split("-")[0]
-    raise CompileError(
-        f"relay.build: code for {target.mtriple} cannot run on this machine, and a library for it "
-        f"cannot be linked yet: that needs a C compiler for {machine} "
-        f"({machine}-linux-gnu-gcc) and the runtime compiled with it\n"
-        '  smelt.show(mod, "asm", target=...) prints the code; to deploy, build on the machine'
-    )
 
 
 def _forms(executor: Any, runtime: Any, *pools: object) -> Executor:
@@ -162,7 +169,7 @@ def _forms(executor: Any, runtime: Any, *pools: object) -> Executor:
     return form
 
 
-def _target(target: Any, host: Any) -> Target:
+def target_of(target: Any, host: Any) -> Target:
     """One target, from whatever the classic signature allows."""
     if isinstance(target, Mapping) and "kind" not in target:
         target = list(target.values())

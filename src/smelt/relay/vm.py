@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from smelt.codegen.llvm import resolve
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
-from smelt.lowering.vm import compile_vm
+from smelt.pipeline import checked_context, compile_program
 from smelt.relax.nodes import Function
 from smelt.runtime.vm import VirtualMachine, VMExecutable
-from smelt.runtime.vm_file import save_program
 
-from .build_module import bind_params, build
+from .build_module import bind_params, target_of
+from .transform.passes import LEVELS
 
 __all__ = ["Executable", "VMCompiler", "VirtualMachine", "compile"]
 
@@ -39,11 +40,8 @@ def compile(
         raise TypeMismatch(f"relay.vm.compile: mod is a {type(mod).__name__}; give an IRModule")
     plain = bind_params(mod, params) if params else mod
 
-    def segment(one: IRModule) -> Any:
-        return build(one, target, target_host).lib
-
-    name = str(mod.attrs.get("name", "main"))
-    return VMExecutable(compile_vm(plain, segment), save_program, name)
+    made = resolve(target_of(target, target_host))
+    return compile_program(plain, made, checked_context("relay.vm.compile", others=LEVELS))
 
 
 class VMCompiler:

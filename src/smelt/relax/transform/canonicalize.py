@@ -3,24 +3,71 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
+from functools import cache
 
 from smelt.ir.module import IRModule
 
 from .eliminate_dead_code import eliminate_dead_code
-from .engine import apply_rules
+from .engine import Rule, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
+from .fold_scale import FOLD_SCALE_RULES
 from .patterns import PATTERN_RULES
 from .simplify import SIMPLIFY_RULES
 
-__all__ = ["simplify_graph"]
+__all__ = ["SIMPLIFICATIONS", "rules_of", "simplify_graph"]
 
 RULES = FOLD_RULES + PATTERN_RULES + SIMPLIFY_RULES
 """Patterns before simplification: what a pattern is made of is not taken apart first."""
 
+_SETS = {
+    "FoldConstant": FOLD_RULES,
+    "RecognizePatterns": PATTERN_RULES,
+    "FoldScaleAxis": FOLD_SCALE_RULES,
+    "SimplifyInference": RuleSet({"batch_norm": SIMPLIFY_RULES.table.get("batch_norm", ())}),
+    "SimplifyExpr": SIMPLIFY_RULES,
+}
+"""The passes behind the rules. A rule of several belongs to the one that stands first."""
 
-def simplify_graph(mod: IRModule, *, fired: Counter[str] | None = None) -> IRModule:
+_SHARE, _CLEAN = "EliminateCommonSubexpr", "RemoveUnusedFunctions"
+SIMPLIFICATIONS = (*_SETS, _SHARE, _CLEAN)
+"""What `simplify_graph` does in one go, by the names that a PassContext uses."""
+
+
+def rules_of(rules: RuleSet, on: Collection[str]) -> RuleSet:
+    """Those of some rules whose passes are on."""
+    if all(name in on for name in _SETS):
+        return rules
+    return _without(rules, frozenset([n for n in _SETS if n not in on]))
+
+
+def _without(rules: RuleSet, off: frozenset[str]) -> RuleSet:
+    gone = {rule for rule, name in _home().items() if name in off}
+    kept = {op: tuple([f for f in fns if f not in gone]) for op, fns in rules.table.items()}
+    return RuleSet({op: fns for op, fns in kept.items() if fns})
+
+
+@cache
+def _home() -> dict[Rule, str]:
+    """The pass that each rule belongs to."""
+    return {
+        rule: name
+        for name, rules in reversed(_SETS.items())
+        for fns in rules.table.values()
+        for rule in fns
+    }
+
+
+def simplify_graph(
+    mod: IRModule,
+    on: Collection[str] = SIMPLIFICATIONS,
+    *,
+    fired: Counter[str] | None = None,
+) -> IRModule:
     """Fold constants, recognise patterns, simplify, share equal calls: until nothing changes.
 
+    on     which of SIMPLIFICATIONS to do
     fired  counts the applications of each rule, for a report
     """
-    return eliminate_dead_code(apply_rules(mod, RULES, share=True, fired=fired))
+    made = apply_rules(mod, rules_of(RULES, on), share=_SHARE in on, fired=fired)
+    return eliminate_dead_code(made) if _CLEAN in on else made

@@ -2,12 +2,13 @@
 
 Each group becomes a function of the module (attrs: primitive), called from "main" by name; groups
 of the same form share one. Operators that may be views (reshape, transpose, ...) stay in "main":
-whether they cost anything is decided when memory is planned.
+whether they cost anything is decided with the layouts. Groups that a user made by hand, functions
+called in place with "Primitive" or "Composite", are kernels as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
@@ -37,12 +38,17 @@ _INLINE_BYTES = 8
 """Constants up to this size are written into the kernel."""
 
 
+UNITS = ("Compiler", "Composite", "Primitive")
+"""Attributes of functions that are one piece: somebody else's, or a kernel by a user's hand."""
+
+
 class Groups:
     """Which operators go together. Each group ends in one operator, whose result leaves it."""
 
-    def __init__(self, main: Function, opt_level: int, views: bool = True) -> None:
-        """views: operators that may be views of their operand keep out of all groups."""
-        self.order = [v for v in values(main.body) if isinstance(v, Call)]
+    def __init__(self, main: Function, join: bool, views: bool = True) -> None:
+        """join: whether groups may be of several; views: what may be a view keeps out of them."""
+        held = held_values(main)
+        self.order = [v for v in values(main.body) if isinstance(v, Call) and v not in held]
         self.users: dict[int, list[RelaxExpr]] = {}
         for v in values(main.body):
             for c in v.children():
@@ -54,7 +60,7 @@ class Groups:
         self.leader: dict[int, int] = {id(c): id(c) for c in self.order}
         self.size: dict[int, int] = {id(c): 1 for c in self.order}
         self.anchored: dict[int, str] = dict(self.kind)
-        if opt_level > 0:
+        if join:
             for c in self.order:
                 self.join(c)
 
@@ -136,10 +142,16 @@ def _kind(c: Call, views: bool) -> str:
     return kind_of(c)
 
 
-def fuse_ops(mod: IRModule, opt_level: int = 3) -> IRModule:
-    """Group the operators of "main". opt_level 0 puts each into a kernel of its own."""
+def held_values(f: Function) -> set[RelaxExpr]:
+    """What stands in functions called in place that are units already."""
+    kept = [v for v in values(f) if isinstance(v, Function) and any(v.attrs.get(k) for k in UNITS)]
+    return {v for k in kept for v in values(k)}
+
+
+def fuse_ops(mod: IRModule, on: Collection[str] = ("FuseOps",)) -> IRModule:
+    """Group the operators of "main"; without "FuseOps" each gets a kernel of its own."""
     main = mod["main"]
-    groups = Groups(main, opt_level)
+    groups = Groups(main, "FuseOps" in on)
     members: dict[int, list[Call]] = {}
     for c in groups.order:
         if groups.kind[id(c)] not in ("view", "none"):
@@ -159,8 +171,13 @@ class _Builder:
         self.by_form: dict[str, str] = {}
 
     def build(self) -> IRModule:
+        held = held_values(self.main)
         for v in values(self.main.body):
-            if isinstance(v, Call) and self.groups.kind[id(v)] not in ("view", "none"):
+            if v in held:
+                continue
+            if isinstance(v, Call) and isinstance(v.op, Function):
+                self.new[id(v)] = self.outlined(v, v.op)
+            elif isinstance(v, Call) and self.groups.kind[id(v)] not in ("view", "none"):
                 group = self.members[self.groups.find(id(v))]
                 if group[-1] is v:
                     self.new[id(v)] = self.group(group, v)
@@ -169,6 +186,13 @@ class _Builder:
         body = self.new[id(self.main.body)]
         functions = {**self.functions, "main": self.main.replace(body=body)}
         return self.mod.with_functions(functions)
+
+    def outlined(self, v: Call, f: Function) -> RelaxExpr:
+        """A call of a group that was made by hand: its function becomes one of the module."""
+        calls = [c for c in values(f.body) if isinstance(c, Call)]
+        name = self.name_of(calls, f"{id(f)}", f.params, f.body)
+        args = tuple([None if a is None else self.new.get(id(a), a) for a in v.args])
+        return Call(GlobalVar(name), args, {}, v.type, v.name)
 
     def group(self, group: Sequence[Call], result: Call) -> RelaxExpr:
         """A call of the function that a group becomes."""

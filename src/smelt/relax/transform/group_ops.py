@@ -9,7 +9,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, Var, call_function, values
 
-from .fuse_ops import Groups
+from .fuse_ops import Groups, held_values
 from .normal_form import dissolved
 from .rewriting import map_functions
 
@@ -18,12 +18,12 @@ __all__ = ["group_ops", "ungroup_ops"]
 PRIMITIVE = {"Primitive": 1}
 
 
-def group_ops(mod: IRModule, opt_level: int = 3) -> IRModule:
-    """Put operators into functions that are called where they stand; 0: one operator in each.
+def group_ops(mod: IRModule, join: bool = True) -> IRModule:
+    """Put operators into functions called where they stand; join: of several, where that is good.
 
     Functions for other compilers, and groups that are there already, stay as they are.
     """
-    return map_functions(mod, lambda f: _grouped(f, opt_level))
+    return map_functions(mod, lambda f: _grouped(f, join))
 
 
 def ungroup_ops(mod: IRModule) -> IRModule:
@@ -31,15 +31,15 @@ def ungroup_ops(mod: IRModule) -> IRModule:
     return map_functions(mod, lambda f: dissolved(f, lambda g: bool(g.attrs.get("Primitive"))))
 
 
-def _grouped(f: Function, opt_level: int) -> Function:
+def _grouped(f: Function, join: bool) -> Function:
     if any(f.attrs.get(k) for k in ("Compiler", "Primitive", "primitive")):
         return f
-    groups = Groups(f, opt_level, views=False)
+    groups = Groups(f, join, views=False)
     members: dict[int, list[Call]] = {}
     for c in groups.order:
         if groups.kind[id(c)] != "none":
             members.setdefault(groups.find(id(c)), []).append(c)
-    inside = _held(f)
+    inside = held_values(f)
     variable = next((type(v) for v in values(f) if isinstance(v, Var)), Var)
     done: dict[Node, RelaxExpr] = {}
     for v in values(f):
@@ -50,17 +50,6 @@ def _grouped(f: Function, opt_level: int) -> Function:
         if group[-1] is v:
             done[v] = _group(group, v, done, variable)
     return done[f]  # type: ignore[return-value]
-
-
-def _held(f: Function) -> set[Node]:
-    """What stands in functions that are units already."""
-    kept = [
-        v
-        for v in values(f)
-        if isinstance(v, Function)
-        and any(v.attrs.get(k) for k in ("Compiler", "Composite", "Primitive"))
-    ]
-    return {v for k in kept for v in values(k)}
 
 
 def _group(

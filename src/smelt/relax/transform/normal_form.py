@@ -18,7 +18,7 @@ from .rewriting import instantiated, map_functions, transform
 __all__ = ["dissolved", "inline_functions", "is_recursive", "to_graph_normal_form",
            "without_lets"]  # fmt: skip
 
-KEPT = ("Compiler", "primitive")
+KEPT = ("Compiler", "primitive", "Primitive", "Composite")
 """Attributes of functions that are units of their own, and are not dissolved."""
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 
+from .canonicalize import SIMPLIFICATIONS, rules_of
 from .engine import Graph, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
 from .match import dtype_of, is_float, is_op, shape_of, strip_scale, tensor_type_of, type_is
@@ -127,6 +129,10 @@ def _call(
     return g.call("attention", q, k, v, mask, scale=scale)
 
 
-def recognize_attention(mod: IRModule) -> IRModule:
-    """Make one operator of every attention that is spelled out; needs simplified graphs."""
-    return apply_rules(mod, FOLD_RULES + ATTENTION_RULES + SIMPLIFY_RULES, share=True)
+def recognize_attention(mod: IRModule, on: Collection[str] = SIMPLIFICATIONS) -> IRModule:
+    """Make one operator of every attention that is spelled out; needs simplified graphs.
+
+    on  the simplifications that go on meanwhile
+    """
+    rules = FOLD_RULES + ATTENTION_RULES + SIMPLIFY_RULES
+    return apply_rules(mod, rules_of(rules, on), share="EliminateCommonSubexpr" in on)

@@ -12,7 +12,6 @@ from smelt.transform import Pass, PassContext, PassInfo, Sequential, module_pass
 
 from . import precision as mixed_precision
 from .absent import ABSENT, NoSuchPass
-from .build_steps import BUILD_LEVELS, build_steps
 from .canonicalize import CanonicalizeCast, CanonicalizeOps, FastMath, SplitArgs
 from .fake_quantization_to_integer import FakeQuantizationToInteger
 from .gradient import FirstOrderGradient, gradient
@@ -57,7 +56,6 @@ from .windows import FlattenAtrousConv, FoldExplicitPadding, SimplifyFCTranspose
 
 __all__ = [
     "ABSENT",
-    "BUILD_LEVELS",
     "LEVELS",
     "AlterOpLayout",
     "AnnotateTarget",
@@ -113,7 +111,6 @@ __all__ = [
     "ToBasicBlockNormalForm",
     "ToGraphNormalForm",
     "ToMixedPrecision",
-    "build_steps",
     "function_pass",
     "gradient",
     "mixed_precision",
@@ -125,9 +122,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    known = [
-        n for n in __all__ if n[:1].isupper() and n not in ("ABSENT", "BUILD_LEVELS", "LEVELS")
-    ]
+    known = [n for n in __all__ if n[:1].isupper() and n not in ("ABSENT", "LEVELS")]
     if name in ABSENT:
         raise NoSuchPass(f"relay.transform.{name} has no place here: {ABSENT[name]}")
     if name.startswith("_") or not name[:1].isupper():

@@ -72,7 +72,7 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
     """
     level = PassContext.current().opt_level if fuse_opt_level == -1 else fuse_opt_level
     Options(opt_level=min(level, 3) if isinstance(level, int) else level)
-    return graph_pass("FuseOps", lambda mod: group_ops(mod, level))
+    return graph_pass("FuseOps", lambda mod: group_ops(mod, level > 0))
 
 
 def DefuseOps() -> Pass:

@@ -121,8 +121,8 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:
 
     Calls of programs (LegalizeOps) stay apart: fuse first.
     """
-    level = 3 if fuse_opt_level < 0 else fuse_opt_level
-    return named("FuseOps", lambda mod: fuse_ops(expand_ops(inline_functions(mod)), level))
+    on = ("FuseOps",) if fuse_opt_level else ()
+    return named("FuseOps", lambda mod: fuse_ops(expand_ops(inline_functions(mod)), on))
 
 
 def FuseTIR() -> Pass:

@@ -9,7 +9,8 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.transform import PassContext, PassInfo
 from smelt.lowering.guards import drop_safe_guards
 from smelt.lowering.hoist import hoist
-from smelt.lowering.kinds import mark_unrolled, serialize
+from smelt.lowering.kinds import serialize
+from smelt.lowering.lower import unroll_as_asked
 from smelt.lowering.overlap import double_buffers, software_pipeline
 from smelt.lowering.partition import partition_loops
 from smelt.lowering.safe import require_flat, require_one_dimension
@@ -18,7 +19,6 @@ from smelt.lowering.threads import (
     lift_thread_bindings,
     unify_thread_bindings,
 )
-from smelt.lowering.unroll import unroll_loops
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.tir.nodes import PrimFunc
 
@@ -104,10 +104,7 @@ def UnrollLoop() -> PrimFuncPass:
 
     def unroll(func: PrimFunc, mod: object, context: PassContext) -> PrimFunc:
         require_flat(func, "UnrollLoop")
-        config = context.setting("tir.UnrollLoop")
-        limits = [config[f"auto_max_{name}"] for name in ("step", "depth", "extent")]
-        func = mark_unrolled(func, *limits)
-        return unroll_loops(func) if config["explicit_unroll"] else func
+        return unroll_as_asked(func, context)
 
     return BuiltIn(unroll, PassInfo("UnrollLoop"))
 

@@ -12,6 +12,11 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from smelt.ir.steps import Step, check_names
+from smelt.ir.transform import PassContext
+from smelt.lowering.lower import lowering_steps as all_steps
+from smelt.pipeline import GRAPH, LOWER, VM
+
 from .absent import ABSENT, absent
 from .blocks import (
     ApplyLayoutTransforms,
@@ -48,7 +53,6 @@ from .loops import (
     UnrollLoop,
     VectorizeLoop,
 )
-from .steps import Step, lowering_steps
 from .values import (
     BF16ComputeLegalize,
     BF16StorageLegalize,
@@ -127,6 +131,12 @@ __all__ = [
     "lowering_steps",
     "prim_func_pass",
 ]
+
+
+def lowering_steps(context: PassContext) -> tuple[Step, ...]:
+    """The passes of smelt.lower under a context, in order."""
+    check_names(context, (GRAPH, VM, LOWER), "smelt.lower")
+    return all_steps(context, LOWER)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,108 @@
+"""The stages of a model's compilation, to look at: graphs, programs, loops, machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from smelt.codegen.llvm import ObjectCompiler, resolve
+from smelt.codegen.llvm_text import emit_module
+from smelt.ir.errors import CompileError
+from smelt.ir.module import IRModule
+from smelt.ir.options import Options
+from smelt.ir.sizes import Extent
+from smelt.lowering.graph import plan_graph
+from smelt.lowering.kernel import KernelSpec, plain_program, scheduled
+from smelt.lowering.model import kernel_specs
+from smelt.pipeline import (
+    GRAPH,
+    as_target,
+    checked_context,
+    import_model,
+    lower_program,
+    run_graph,
+)
+from smelt.relax.printer import script as graph_script
+from smelt.target import Target
+from smelt.tir.nodes import PrimFunc
+from smelt.tir.printer import script
+
+__all__ = ["CODE", "STAGES", "stage_module", "stage_text"]
+
+STAGES = ("graph", "fused", "layout", "tir", "scheduled", "lowered", "llvm", "asm")
+"""What `stage_text` knows, from the imported graph to machine code."""
+
+CODE = ("llvm", "asm")
+"""The stages that are text and nothing else."""
+
+_GRAPHS = ("graph", "fused", "layout")
+
+
+def stage_text(
+    model: Any,
+    stage: str = "graph",
+    kernel: str | None = None,
+    target: str | Target | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
+    options: Options | None = None,
+) -> str:
+    """The text of a stage of a model's compilation.
+
+    stage   one of STAGES
+    kernel  the name of one kernel; None: all
+    """
+    if stage in CODE:
+        resolved = resolve(as_target(target))
+        functions = stage_module(model, "lowered", kernel, target, shapes, options).functions
+        return "\n\n".join([_code(f, stage, resolved) for f in functions.values()])
+    mod = stage_module(model, stage, kernel, target, shapes, options)
+    if stage in _GRAPHS:
+        return graph_script(mod)
+    return "\n\n".join([script(f) for f in mod.functions.values() if isinstance(f, PrimFunc)])
+
+
+def stage_module(
+    model: Any,
+    stage: str = "graph",
+    kernel: str | None = None,
+    target: str | Target | None = None,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
+    options: Options | None = None,
+) -> IRModule:
+    """The functions of a stage of a model's compilation: the graph, or one program a kernel.
+
+    stage   one of STAGES but those of CODE, whose results are texts
+    kernel  the name of one kernel; None: all
+    """
+    if stage not in STAGES or stage in CODE:
+        legal = [s for s in STAGES if stage not in STAGES or s not in CODE]
+        what = "unknown stage" if stage not in STAGES else "no functions, but text, at stage"
+        raise CompileError(f"{what} {stage!r}; stages: {', '.join(legal)}")
+    mod = import_model(model, shapes)
+    if stage == "graph":
+        return mod
+    context = checked_context("smelt.show", options)
+    if stage == "fused":
+        return run_graph(mod, context, steps=GRAPH[:-1])
+    mod = run_graph(mod, context)
+    if stage == "layout":
+        return mod
+    resolved = resolve(as_target(target))
+    specs = {s.symbol: s for s in kernel_specs(plan_graph(mod), resolved, context.options)}
+    named = {str(s.group.attrs.get("name", s.symbol)): s for s in specs.values()}
+    if kernel is not None and kernel not in named:
+        raise CompileError(f"the model has no kernel {kernel!r}; kernels: {', '.join(named)}")
+    wanted = named if kernel is None else {kernel: named[kernel]}
+    return IRModule({n: _program(s, stage, n) for n, s in wanted.items()})
+
+
+def _program(spec: KernelSpec, stage: str, name: str) -> PrimFunc:
+    if stage == "tir":
+        return plain_program(spec, name)
+    func = scheduled(spec).func.with_attrs(name=name)
+    return func if stage == "scheduled" else lower_program(func)
+
+
+def _code(flat: Any, stage: str, target: Target) -> str:
+    ir = emit_module([flat])
+    return ir if stage == "llvm" else ObjectCompiler(target).assembly(ir)
