@@ -53,6 +53,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph, split_transposed
 from smelt.relax.transform.canonicalize import SIMPLIFICATIONS
+from smelt.relax.transform.choose_layouts import choose_layouts
 from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.infer_module import infer_types
@@ -153,6 +154,14 @@ GRAPH: tuple[Step, ...] = (
         ends=("core operators",),
         must="code is made of groups of operators",
         parts={"FuseOps": 1},
+    ),
+    Step(
+        choose_layouts,
+        "ChooseLayouts",
+        "the order in memory of every result, by its price; copies where orders do not meet",
+        needs=("kernels",),
+        gives=("layouts",),
+        must="kernels are compiled for the strides of their buffers",
     ),
 )
 """From an imported graph to calls of kernels."""

@@ -81,7 +81,7 @@ def test_another_name_is_an_error_with_the_nearest() -> None:
         "import smelt.tir.transform",
         "import smelt; smelt.tir.transform.Simplify()",
         "import smelt.instrument, smelt.transform; from smelt.tir import transform",
-        "from smelt.lowering.lower import LOWER; import smelt.tir.transform",
+        "from smelt.pipeline import LOWER; import smelt.tir.transform",
     ],
 )
 def test_it_can_be_imported_first(program: str) -> None:

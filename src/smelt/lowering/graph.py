@@ -1,4 +1,4 @@
-"""From a fused graph to a list of kernel launches on storages: views, layouts, lifetimes."""
+"""From a graph of kernels to a list of launches on storages: views and lifetimes."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from smelt.arith import Analyzer
-from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import Expr, IntImm, Var, const
+from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars
-from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, TupleGetItem, values
-from smelt.relax.nodes import Tuple as GraphTuple
-from smelt.relax.nodes import Var as GraphVar
-from smelt.relax.nodes import call as graph_call
-from smelt.relax.views import (
-    VIEW_NAMES,
-    View,
-    dense,
-    dense_in_order,
-    is_dense,
-    transpose_axes,
-    view_of,
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    RelaxExpr,
+    TupleGetItem,
+    tensor_type_of,
+    values,
 )
+from smelt.relax.nodes import Tuple as GraphTuple
+from smelt.relax.transform.choose_layouts import layout_of
+from smelt.relax.views import View, dense, dense_in_order, view_of
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from .called import program_for, stand_in
-from .layout import channel_operands, keeps_channels_last, kernel_order, may_write_rows
 
 __all__ = [
     "GraphPlan",
@@ -39,7 +37,6 @@ __all__ = [
     "Storage",
     "plan_graph",
     "symbol_of",
-    "with_flat_results",
 ]
 
 
@@ -105,45 +102,32 @@ class GraphPlan:
     symbols: list[Var] = field(default_factory=list)
 
 
-class _Conflict(Exception):
-    """A view that needs its source in another memory order."""
-
-    def __init__(self, source: int, order: tuple[int, ...]) -> None:
-        super().__init__()
-        self.source, self.order = source, order
-
-
 class _Planner:
-    """One pass over the graph with given memory orders; raises _Conflict to ask for others."""
+    """One pass over a graph whose layouts are chosen."""
 
-    def __init__(
-        self, mod: IRModule, main: Function, orders: dict[int, tuple[int, ...]], refused: set[int]
-    ) -> None:
-        self.mod, self.main, self.orders, self.refused = mod, main, orders, refused
+    def __init__(self, mod: IRModule) -> None:
+        self.mod, self.main = mod, mod["main"]
         self.analyzer = Analyzer()
-        self.symbols = _symbols(main)
+        self.symbols = _symbols(self.main)
         for v in self.symbols:
             self.analyzer.assume_positive(v)
-        self.places: dict[int, Place | tuple[Place, ...]] = {}
-        self.origin: dict[int, tuple[int, tuple[int, ...]]] = {}
-        self.made_by: dict[Storage, int] = {}
+        self.places: dict[RelaxExpr, Place | tuple[Place, ...]] = {}
         self.launches: list[Launch] = []
-        self.turned: dict[Place, Place] = {}
-        self.straight: dict[Place, Place] = {}
 
     def plan(self) -> GraphPlan:
         """Walk the graph, operands first."""
         inputs = []
         for i, p in enumerate(self.main.params):
-            t = p.type
-            assert isinstance(t, TensorType)
+            t = tensor_type_of(p)
             s = Storage("input", t.dtype, t.bytes(), i, name=p.name)
             inputs.append(s)
-            self.places[id(p)] = Place(s, dense(t.shape))
+            self.places[p] = Place(s, dense(t.shape))
         for v in values(self.main.body):
-            if id(v) not in self.places:
-                self.value(v)
-        outputs = self.results()
+            if v not in self.places:
+                self.places[v] = self.made(v)
+        outputs = [self.place(r).storage for r in self.main.results()]
+        for i, s in enumerate(outputs):
+            s.kind, s.index = "output", i
         for n, launch in enumerate(self.launches):
             for place in (*launch.inputs, *launch.outputs):
                 s = place.storage
@@ -151,227 +135,55 @@ class _Planner:
                 s.last = n
         return GraphPlan(inputs, outputs, self.launches, self.symbols)
 
-    def value(self, v: RelaxExpr) -> None:
-        """Find or make the place of one value."""
-        if isinstance(v, Constant):
-            s = Storage("constant", v.type.dtype, v.type.bytes(), data=v.data, name=v.name)
-            self.places[id(v)] = Place(s, dense(v.type.shape))
-        elif isinstance(v, GraphTuple):
-            self.places[id(v)] = tuple([self.place(i) for i in v.items])
-        elif isinstance(v, TupleGetItem):
-            whole = self.places[id(v.value)]
-            assert isinstance(whole, tuple)
-            self.places[id(v)] = whole[v.index]
-        elif isinstance(v, Call):
-            self.call(v)
-        else:
-            raise InternalError(f"no plan for a {type(v).__name__} in a graph")
+    def made(self, v: RelaxExpr) -> Place | tuple[Place, ...]:
+        """The place of a value: new memory, or a view of its operand's."""
+        match v:
+            case Constant():
+                s = Storage("constant", v.type.dtype, v.type.bytes(), data=v.data, name=v.name)
+                return Place(s, dense(v.type.shape))
+            case GraphTuple(items):
+                return tuple([self.place(i) for i in items])
+            case TupleGetItem(value, index):
+                whole = self.places[value]
+                assert isinstance(whole, tuple)
+                return whole[index]
+            case Call(GlobalVar(name)):
+                return self.launch(v, name)
+            case Call(Op(), (RelaxExpr() as source, *_)):
+                at, t = self.place(source), tensor_type_of(v)
+                view = view_of(v.callee, v.attrs, at.view, t.shape, self.analyzer)
+                if view is not None:
+                    return Place(at.storage, view)
+        raise InternalError(f"no plan for {getattr(v, 'callee', type(v).__name__)} in a graph")
 
     def place(self, v: RelaxExpr) -> Place:
         """The place of a single value."""
-        found = self.places[id(v)]
+        found = self.places[v]
         assert isinstance(found, Place)
         return found
 
-    def call(self, v: Call) -> None:
-        """A kernel, or a view."""
-        if isinstance(v.op, GlobalVar):
-            group = self.mod[v.op.name]
-            if isinstance(group, PrimFunc):
-                self.external(v, stand_in(v), v.op.name, program_for(group, v))
-            elif "Compiler" in group.attrs:
-                self.external(v, group, symbol_of(group, v.op.name))
-            else:
-                self.launch(v, group, [self.place(a) for a in v.args if a is not None])
-            return
-        if v.callee in VIEW_NAMES:
-            source = v.args[0]
-            assert source is not None
-            assert isinstance(v.type, TensorType)
-            at = self.place(source)
-            made = view_of(v.callee, v.attrs, at.view, v.type.shape, self.analyzer)
-            if made is not None and _views_allowed(made):
-                self.places[id(v)] = Place(at.storage, made)
-                self.follow(v, source)
-                return
-            self.ask(v, source)
-        self.copy(v)
-
-    def follow(self, v: Call, source: RelaxExpr) -> None:
-        """Remember from which kernel result a transposed value comes, and how dimensions moved."""
-        rank = len(self.place(source).view.shape)
-        origin = (
-            self.origin.get(id(source))
-            if not _is_kernel(source)
-            else (id(source), tuple(range(rank)))
-        )
-        if origin is not None and isinstance(v.op, Op) and v.op.name == "transpose":
-            self.origin[id(v)] = (
-                origin[0],
-                tuple([origin[1][a] for a in transpose_axes(v.attrs, len(origin[1]))]),
-            )
-
-    def ask(self, v: Call, source: RelaxExpr) -> None:
-        """Restart with the source in the order that makes this value a view, where possible."""
-        rank = len(self.place(source).view.shape)
-        origin = (
-            self.origin.get(id(source))
-            if not _is_kernel(source)
-            else (id(source), tuple(range(rank)))
-        )
-        if (
-            origin is None
-            or isinstance(v.op, GlobalVar)
-            or v.callee not in ("reshape", "squeeze", "expand_dims")
-        ):
-            return
-        if origin[0] in self.refused or origin[0] in self.orders:
-            return
-        raise _Conflict(*origin)
-
-    def copy(self, v: Call) -> None:
-        """An operator that could not be a view, as a kernel of its own."""
-        params = [GraphVar(f"p{i}", a.type) for i, a in enumerate(v.args) if a is not None]
-        found = iter(params)
-        body = v.replace(args=tuple([None if a is None else next(found) for a in v.args]))
-        assert isinstance(v.op, Op)
-        group = Function(tuple(params), body, {"primitive": True, "name": v.op.name})
-        self.launch(v, group, [self.place(a) for a in v.args if a is not None])
-
-    def launch(self, v: Call, group: Function, inputs: list[Place]) -> None:
-        """A kernel with fresh storages for its results."""
-        types = _types(v.type)
-        for i in channel_operands(group):
-            inputs[i] = self.channels_last(inputs[i])
+    def launch(self, v: Call, name: str) -> Place | tuple[Place, ...]:
+        """A kernel, an external function or a program, with fresh storages for its results."""
+        group: Function | PrimFunc = self.mod[name]
+        program = None
+        if isinstance(group, PrimFunc):
+            group, program = stand_in(v), program_for(group, v)
+        elif "Compiler" in group.attrs:
+            name = symbol_of(group, name)
+        else:
+            name = str(group.attrs.get("name", "kernel"))
         made = []
-        for t in types:
-            order = self.orders.get(id(v)) or kernel_order(
-                group, [p.view for p in inputs], [p.type for p in group.params], t, self.analyzer
-            )
+        for i, t in enumerate(_types(v.type)):
             s = Storage("temporary", t.dtype, t.bytes(), name=v.name)
-            self.made_by[s] = id(v)
-            made.append(Place(s, dense_in_order(t.shape, order)))
-        self.launches.append(
-            Launch(group, tuple(inputs), tuple(made), str(group.attrs.get("name", "kernel")))
-        )
-        self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
-
-    def external(
-        self, v: Call, group: Function, symbol: str, program: PrimFunc | None = None
-    ) -> None:
-        """A call of an external function or a program: everything dense and row-major."""
-        self.refused.add(id(v))
-        inputs = [self.row_major(a) for a in v.args if a is not None]
-        made = [
-            Place(Storage("temporary", t.dtype, t.bytes(), name=v.name), dense(t.shape))
-            for t in _types(v.type)
-        ]
-        self.launches.append(Launch(group, tuple(inputs), tuple(made), symbol, program))
-        self.places[id(v)] = made[0] if isinstance(v.type, TensorType) else tuple(made)
-
-    def row_major(self, v: RelaxExpr) -> Place:
-        """A value row-major in memory without gaps, copied where it is not."""
-        at = self.place(v)
-        if is_dense(at.view, self.analyzer):
-            return at
-        if at.storage.kind == "temporary" and self.may_reorder(v, at.storage):
-            raise _Conflict(id(v), tuple(range(len(at.view.shape))))
-        found = self.straight.get(at)
-        if found is None:
-            t = TensorType(at.view.shape, at.storage.dtype)
-            found = self.straight[at] = Place(Storage("temporary", t.dtype, t.bytes()),
-                                              dense(t.shape))  # fmt: skip
-            self.launches.append(Launch(_copy_group(t), (at,), (found,), "copy"))
-        return found
-
-    def channels_last(self, at: Place) -> Place:
-        """A value with its channels next to each other in memory, copied where they are not."""
-        shape, strides = at.view.shape, at.view.strides
-        if len(shape) < 3 or shape[1] is const(1) or self.analyzer.simplify(strides[1]) is const(1):
-            return at
-        found = self.turned.get(at)
-        if found is None:
-            view = dense_in_order(shape, (0, *range(2, len(shape)), 1))
-            s = Storage("temporary", at.storage.dtype, _bytes(view, at.storage.dtype))
-            found = self.turned[at] = Place(s, view)
-            t = TensorType(shape, at.storage.dtype)
-            self.launches.append(Launch(_copy_group(t), (at,), (found,), "copy"))
-        return found
-
-    def results(self) -> list[Storage]:
-        """Make each result of the model stand alone in memory, row-major."""
-        outputs = []
-        taken: set[Storage] = set()
-        for i, r in enumerate(self.main.results()):
-            at = self.place(r)
-            s = at.storage
-            good = (
-                s.kind == "temporary"
-                and s not in taken
-                and is_dense(at.view, self.analyzer)
-                and self.analyzer.simplify(at.view.offset) is const(0)
-                and self.analyzer.can_prove_equal(s.bytes, _bytes(at.view, s.dtype))
-            )
-            if not good and s.kind == "temporary" and s not in taken and self.may_reorder(r, s):
-                raise _Conflict(id(r), tuple(range(len(at.view.shape))))
-            if not good:
-                s = self.copied(r, at)
-            taken.add(s)
-            s.kind, s.index = "output", i
-            outputs.append(s)
-        return outputs
-
-    def may_reorder(self, r: RelaxExpr, s: Storage) -> bool:
-        """Whether the kernel behind a result should write it row-major itself.
-
-        Cheap ones do; most convolutions and their like would lose more than a copy costs.
-        """
-        made = self.made_by.get(s)
-        if made != id(r) or made in self.orders or made in self.refused:
-            return False
-        if not isinstance(r, Call) or not isinstance(r.op, GlobalVar):
-            return False
-        group = self.mod[r.op.name]
-        return not keeps_channels_last(group) or may_write_rows(group)
-
-    def copied(self, r: RelaxExpr, at: Place) -> Storage:
-        """A result copied into memory of its own."""
-        t = r.type
-        assert isinstance(t, TensorType)
-        s = Storage("temporary", t.dtype, t.bytes())
-        self.launches.append(Launch(_copy_group(t), (at,), (Place(s, dense(t.shape)),), "copy"))
-        return s
+            made.append(Place(s, dense_in_order(t.shape, layout_of(v, i, t.rank))))
+        inputs = tuple([self.place(a) for a in v.args if a is not None])
+        self.launches.append(Launch(group, inputs, tuple(made), name, program))
+        return made[0] if isinstance(v.type, TensorType) else tuple(made)
 
 
 def symbol_of(func: Function, name: str) -> str:
     """The name of an external function's code."""
     return str(func.attrs.get("global_symbol", name))
-
-
-def _copy_group(t: TensorType) -> Function:
-    """A kernel that only moves a value to other memory."""
-    param = GraphVar("p0", t)
-    body = graph_call("reshape", param, shape=t.shape)
-    return Function((param,), body, {"primitive": True, "name": "copy"})
-
-
-def _views_allowed(view: View) -> bool:
-    """Views that repeat elements are left to kernels, which broadcast by themselves."""
-    return all(
-        s is not const(0) or getattr(e, "value", None) == 1
-        for e, s in zip(view.shape, view.strides, strict=True)
-    )
-
-
-def _is_kernel(v: RelaxExpr) -> bool:
-    return isinstance(v, Call) and isinstance(v.op, GlobalVar)
-
-
-def _bytes(view: View, dtype: str) -> Expr:
-    total: Expr = const(dt.bytes_of(dtype))
-    for e in view.shape:
-        total = total * e
-    return total
 
 
 def _types(t: Type) -> list[TensorType]:
@@ -391,34 +203,6 @@ def _symbols(main: Function) -> list[Var]:
     return list(found)
 
 
-def with_flat_results(mod: IRModule) -> IRModule:
-    """A module whose "main" gives tensors, or a tuple of them, and no tuples inside."""
-    main = mod["main"]
-    items: list[RelaxExpr] = []
-    todo: list[RelaxExpr] = [main.body]
-    while todo:
-        v = todo.pop()
-        if isinstance(v, GraphTuple):
-            todo += reversed(v.items)
-        elif isinstance(v.type, TupleType):
-            todo += [TupleGetItem(v, i) for i in reversed(range(len(v.type.items)))]
-        else:
-            items.append(v)
-    before = main.results()
-    if len(items) == len(before) and all(a is b for a, b in zip(items, before, strict=True)):
-        return mod
-    return mod.with_functions({"main": main.replace(body=GraphTuple(tuple(items)))})
-
-
 def plan_graph(mod: IRModule) -> GraphPlan:
-    """The launches of "main", with memory orders settled."""
-    mod = with_flat_results(mod)
-    main = mod["main"]
-    orders: dict[int, tuple[int, ...]] = {}
-    refused: set[int] = set()
-    for _ in range(1000):
-        try:
-            return _Planner(mod, main, orders, refused).plan()
-        except _Conflict as c:
-            orders[c.source] = c.order
-    raise InternalError("the memory orders of the graph do not settle")
+    """The launches of "main", on storages."""
+    return _Planner(mod).plan()

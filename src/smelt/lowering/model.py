@@ -43,7 +43,7 @@ from .external import (
     operators_of,
     wrapper,
 )
-from .graph import GraphPlan, Launch, Place, Storage, plan_graph, with_flat_results
+from .graph import GraphPlan, Launch, Place, Storage, plan_graph
 from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
 from .kernel import Artifact as CompiledKernel
 from .kernel import KernelSpec, build_kernel, hardware_for
@@ -216,12 +216,10 @@ def compile_fused(
     declared   ranges of sizes, and fused graphs for sizes that are likely
     """
     options = context.options
-    mod, declared = with_flat_results(mod), declared or Declared()
+    declared = declared or Declared()
     kernels = partial(build_kernels, context=context, lowering=lowering, progress=progress)
     model = compile_graph(mod, target, options, kernels, externals, keep=keep)
-    others = [
-        compile_graph(with_flat_results(v.mod), target, options, kernels) for v in declared.variants
-    ]
+    others = [compile_graph(v.mod, target, options, kernels) for v in declared.variants]
     weights, places = _weights([model, *others])
     general = Body(model.plan, model.calls, model.memory, places)
     variants = [

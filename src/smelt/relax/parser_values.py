@@ -312,8 +312,10 @@ class ValueReader(TypeReader):
         return [found.get(n) for n in names]
 
     def special_call_tir(self, node: ast.Call) -> RelaxExpr:
-        """R.call_tir(cls.f, (operands), out_sinfo=R.Tensor(...))."""
-        func, given, result = self.named_arguments(node, "func", "args", "out_sinfo")
+        """R.call_tir(cls.f, (operands), out_sinfo=R.Tensor(...), layout=((0, 2, 3, 1),))."""
+        func, given, result, layout = self.named_arguments(
+            node, "func", "args", "out_sinfo", "layout"
+        )
         target: str | None = None
         match func:
             case ast.Name(name):
@@ -328,7 +330,8 @@ class ValueReader(TypeReader):
             t: Type = TupleType(tuple([self.type(r, opens=False) for r in result.elts]))
         else:
             t = self.type(result, opens=False)
-        return call_tir(GlobalVar(target), [self.value(e) for e in several], t)
+        made = call_tir(GlobalVar(target), [self.value(e) for e in several], t)
+        return made if layout is None else made.replace(attrs={"layout": self.data(layout)})
 
     def special_match_cast(self, node: ast.Call) -> RelaxExpr:
         """R.match_cast(x, R.Tensor((n, m), "float32")); names that are new are sizes."""

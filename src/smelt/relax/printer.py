@@ -322,12 +322,13 @@ class _Printer:
                 if isinstance(op, Op):
                     name = PRINTED_AS.get(op.name, op.name)
                     return f"R.{name}({', '.join([*given, *self.attributes(op, node.attrs)])})"
+                if isinstance(op, GlobalVar) and not isinstance(node.attrs, CallAttrs):
+                    operands = f"({', '.join(given)}{',' * (len(given) == 1)})"
+                    parts = [self.globals.get(op.name, op.name), operands, self.type(node.type)]
+                    parts += [f"{k}={self.data(v)}" for k, v in node.attrs.items()]
+                    return f"R.call_tir({', '.join(parts)})"
                 if node.attrs:
                     raise Unsupported("attributes of a call of a function have no text form")
-                if isinstance(op, GlobalVar) and not isinstance(node.attrs, CallAttrs):
-                    tuple_text = f"({', '.join(given)}{',' * (len(given) == 1)})"
-                    target = self.globals.get(op.name, op.name)
-                    return f"R.call_tir({target}, {tuple_text}, {self.type(node.type)})"
                 return f"{self.name(op)}({', '.join(given)})"
             case Tuple():
                 return f"({self.items(node)})"

@@ -19,6 +19,8 @@ from smelt.relax.nodes import (
     Function,
     GlobalVar,
     RelaxExpr,
+    Tuple,
+    TupleGetItem,
     Var,
     incomplete,
     values,
@@ -176,7 +178,9 @@ class _Builder:
             if v in held:
                 continue
             if isinstance(v, Call) and isinstance(v.op, Function):
-                self.new[id(v)] = self.outlined(v, v.op)
+                self.new[id(v)] = self.outlined(v, v.op, v.op.body)
+            elif isinstance(v, TupleGetItem) and isinstance(self.new[id(v.value)], Tuple):
+                self.new[id(v)] = self.new[id(v.value)].items[v.index]  # type: ignore[attr-defined]
             elif isinstance(v, Call) and self.groups.kind[id(v)] not in ("view", "none"):
                 group = self.members[self.groups.find(id(v))]
                 if group[-1] is v:
@@ -187,12 +191,22 @@ class _Builder:
         functions = {**self.functions, "main": self.main.replace(body=body)}
         return self.mod.with_functions(functions)
 
-    def outlined(self, v: Call, f: Function) -> RelaxExpr:
-        """A call of a group that was made by hand: its function becomes one of the module."""
-        calls = [c for c in values(f.body) if isinstance(c, Call)]
-        name = self.name_of(calls, f"{id(f)}", f.params, f.body)
-        args = tuple([None if a is None else self.new.get(id(a), a) for a in v.args])
-        return Call(GlobalVar(name), args, {}, v.type, v.name)
+    def outlined(self, v: Call, f: Function, body: RelaxExpr) -> RelaxExpr:
+        """A value of a group that was made by hand: its function becomes one of the module.
+
+        A group that gives a tuple becomes one for each item.
+        """
+        if isinstance(body, Tuple):
+            return Tuple(tuple([self.outlined(v, f, i) for i in body.items]))
+        given = {p: a for p, a in zip(f.params, v.args, strict=True) if a is not None}
+        if isinstance(body, Var):
+            return self.new.get(id(given[body]), given[body])
+        inside = list(values(body))
+        params = tuple([p for p in f.params if p in inside])
+        calls = [c for c in inside if isinstance(c, Call)]
+        name = self.name_of(calls, f"{id(body)}", params, body)
+        args = tuple([self.new.get(id(given[p]), given[p]) for p in params])
+        return Call(GlobalVar(name), args, {}, body.type, v.name)
 
     def group(self, group: Sequence[Call], result: Call) -> RelaxExpr:
         """A call of the function that a group becomes."""

@@ -1,0 +1,467 @@
+"""Physical layouts: the order in memory of every kernel's result, chosen over the whole graph.
+
+Images are kept channels-last, so that convolutions read pixels as rows of a matrix and vectors run
+over channels, whatever their number. Elementwise work keeps its operand's order. Another order, or
+a copy, is taken where a view, an external function or a result of the model wants it: `price` says
+which costs less.
+
+After the pass a call of a kernel says the order of its results (attribute layout, outermost
+dimension first; none: row-major), every reshape, transposition or slice that is left in "main" is a
+view that costs nothing, and every result of "main" stands alone in memory, row-major.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from smelt.arith import Analyzer
+from smelt.ir.build import value_of
+from smelt.ir.expr import Expr, const
+from smelt.ir.module import IRModule
+from smelt.ir.text import fresh_name
+from smelt.ir.types import TensorType, TupleType
+from smelt.relax.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    RelaxExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    call,
+    tensor_type_of,
+    values,
+)
+from smelt.relax.shapes import sizes_in
+from smelt.relax.views import (
+    VIEW_NAMES,
+    View,
+    dense,
+    dense_in_order,
+    is_dense,
+    transpose_axes,
+    view_of,
+)
+from smelt.tir.nodes import PrimFunc
+from smelt.topi.registry import Op
+
+__all__ = ["LAYOUT", "choose_layouts", "layout_of", "price"]
+
+LAYOUT = "layout"
+"""The attribute of a call: per result the dimensions in memory, outermost first."""
+
+Order = tuple[int, ...]
+
+_SPATIAL = frozenset(
+    {
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose",
+        "max_pool",
+        "avg_pool",
+        "batch_norm",
+        "instance_norm",
+        "lrn",
+        "resize",
+        "depth_to_space",
+        "space_to_depth",
+    }
+)
+
+_WIDE = 24
+"""Pixels of a row that fill vectors well enough."""
+
+
+# ------------------------------------------------------------------------------------- prices
+
+
+def price(group: Function, natural: Order, order: Order) -> float:
+    """What it costs that a kernel writes its result in an order, in copies of that result.
+
+    natural  the order that it writes without effort
+
+    Measured: pooling, and convolutions over wide rows whose window moves by one pixel, take about
+    what a copy does (0.6 to 1.2), as neighbouring pixels fill a vector. With larger steps or narrow
+    rows these lie apart (up to 6 times), and groups share no load (10 times). Elementwise work and
+    reductions write anywhere.
+    """
+    if order == natural:
+        return 0.0
+    if not keeps_channels_last(group):
+        return 0.5
+    return max(_window_price(v) for v in _calls(group) if v.callee in _SPATIAL)
+
+
+def _window_price(v: Call) -> float:
+    """The same for one operator over channels."""
+    if v.callee in ("max_pool", "avg_pool"):
+        return 0.9
+    if v.callee != "conv2d":
+        return 6.0
+    if v.attrs["groups"] != 1:
+        return 10.0
+    return 0.9 if _moves_by_one(v) else 6.0
+
+
+COPY = 1.0
+"""The price of a copy."""
+
+
+def _moves_by_one(v: Call) -> bool:
+    """Whether a convolution's window moves by one pixel along rows that fill vectors."""
+    width = value_of(tensor_type_of(v).shape[-1])
+    return set(v.attrs["strides"] or (1,)) == {1} and isinstance(width, int) and width >= _WIDE
+
+
+def keeps_channels_last(group: Function) -> bool:
+    """Whether a kernel is one that runs over channels: convolution, pooling and their like."""
+    return any(v.callee in _SPATIAL and not _repeats(v) for v in _calls(group))
+
+
+def _repeats(v: Call) -> bool:
+    """Whether pixels are only repeated: as fast in any order, so that of the operand stays."""
+    return v.callee == "resize" and v.attrs["mode"] == "nearest"
+
+
+def _calls(group: Function) -> list[Call]:
+    return [v for v in values(group.body) if isinstance(v, Call) and isinstance(v.op, Op)]
+
+
+def _channel_operands(group: Function) -> list[int]:
+    """Parameters that a kernel reads along channels, a vector at a time.
+
+    Windows that slide over each channel alone: pooling and depthwise convolution.
+    """
+    found = []
+    for v in _calls(group):
+        pool = v.callee in ("max_pool", "avg_pool")
+        if (pool or v.attrs.get("groups", 1) != 1) and v.args[0] in group.params:
+            found += [i for i, p in enumerate(group.params) if p is v.args[0]]
+    return found
+
+
+def _natural_order(
+    group: Function, inputs: Sequence[View], out: TensorType, analyzer: Analyzer
+) -> Order:
+    """The order in which a kernel writes its result without effort."""
+    rank = out.rank
+    if rank >= 3 and keeps_channels_last(group):
+        return _channels_last(rank)
+    for view, p in zip(inputs, group.params, strict=True):
+        t = p.type
+        if isinstance(t, TensorType) and t.rank == rank and rank >= 3:
+            order = memory_order(view, analyzer)
+            if order is not None and (t.shape == out.shape or order != tuple(range(rank))):
+                return order
+    return tuple(range(rank))
+
+
+def _channels_last(rank: int) -> Order:
+    return (0, *range(2, rank), 1)
+
+
+def memory_order(view: View, analyzer: Analyzer) -> Order | None:
+    """The order of a view's dimensions in memory, where it has no gaps.
+
+    Dimensions of one element have no place of their own: they stay where they are if the others do.
+    """
+    rest = [d for d in range(len(view.shape)) if value_of(view.shape[d]) != 1]
+    order: list[int] = []
+    at: Expr = const(1)
+    while rest:
+        fits = [d for d in reversed(rest) if analyzer.simplify(view.strides[d] - at) is const(0)]
+        if not fits:
+            return None
+        rest.remove(fits[0])
+        order.insert(0, fits[0])
+        at = analyzer.simplify(view.strides[fits[0]] * view.shape[fits[0]])
+    if order == sorted(order):
+        return tuple(range(len(view.shape)))
+    units = [d for d in range(len(view.shape)) if d not in order]
+    return (*units, *order)
+
+
+# --------------------------------------------------------------------------------- the pass
+
+
+def layout_of(v: Call, result: int, rank: int) -> Order:
+    """The order in memory of a result of a kernel's call."""
+    found = v.attrs.get(LAYOUT)
+    return tuple(range(rank)) if found is None or not found[result] else tuple(found[result])
+
+
+def with_flat_results(mod: IRModule) -> IRModule:
+    """A module whose "main" gives tensors, or a tuple of them, and no tuples inside."""
+    main = mod["main"]
+    items: list[RelaxExpr] = []
+    todo: list[RelaxExpr] = [main.body]
+    while todo:
+        v = todo.pop()
+        if isinstance(v, Tuple):
+            todo += reversed(v.items)
+        elif isinstance(v.type, TupleType):
+            todo += [TupleGetItem(v, i) for i in reversed(range(len(v.type.items)))]
+        else:
+            items.append(v)
+    before = main.results()
+    if len(items) == len(before) and all(a is b for a, b in zip(items, before, strict=True)):
+        return mod
+    return mod.with_functions({"main": main.replace(body=Tuple(tuple(items)))})
+
+
+def choose_layouts(mod: IRModule) -> IRModule:
+    """A module whose "main" says where its values stand in memory."""
+    mod = with_flat_results(mod)
+    return _Chooser(mod).run()
+
+
+class _Place(NamedTuple):
+    """Where a value stands.
+
+    value   the new graph's node for it
+    owner   the old call whose kernel writes the memory; None: an input's, a constant's or a copy
+    order   how the dimensions of the owner's result became this value's; None: not only moved
+    """
+
+    value: RelaxExpr
+    view: View
+    owner: Call | None
+    whole: bool
+    order: Order | None
+
+
+class _Wish(NamedTuple):
+    """A value that has to be written in another order than its kernel would."""
+
+    call: Call
+    order: Order
+
+
+class _Chooser:
+    """One walk over the graph; where a wish is granted, it goes on from the kernel concerned."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self.mod, self.main = mod, mod["main"]
+        self.analyzer = Analyzer()
+        for p in self.main.params:
+            for size in sizes_in(p.type):
+                self.analyzer.assume_positive(size)
+        self.granted: dict[Call, Order] = {}
+        self.places: dict[RelaxExpr, tuple[_Place, ...]] = {}
+        self.copies: dict[tuple[RelaxExpr, Order], _Place] = {}
+        self.functions: dict[str, Function] = {}
+        self.symbols: dict[Any, str] = {}
+        self.names = {*mod.functions}
+
+    def run(self) -> IRModule:
+        """Visit all values, then the results."""
+        for p in self.main.params:
+            self.places[p] = (_Place(p, dense(tensor_type_of(p).shape), None, False, None),)
+        nodes = [v for v in values(self.main.body) if v not in self.places]
+        nodes = nodes[: -1 if isinstance(self.main.body, Tuple) else None]
+        at = {v: n for n, v in enumerate(nodes)}
+        n = 0
+        results: list[RelaxExpr] = []
+        while n <= len(nodes):
+            wish = self.visit(nodes[n]) if n < len(nodes) else self.results(results)
+            if wish is not None:
+                self.granted[wish.call] = wish.order
+            n = n + 1 if wish is None else at[wish.call]
+        body = Tuple(tuple(results)) if isinstance(self.main.body, Tuple) else results[0]
+        main = self.main.replace(body=body)
+        return self.mod.with_functions({**self.functions, "main": main})
+
+    def visit(self, v: RelaxExpr) -> _Wish | None:
+        """Decide where a value stands; or say which other one has to be decided anew."""
+        match v:
+            case Constant():
+                self.places[v] = (_Place(v, dense(v.type.shape), None, False, None),)
+            case Tuple(items):
+                self.places[v] = tuple([self.place(i) for i in items])
+            case TupleGetItem(value, index):
+                self.places[v] = (self.places[value][index],)
+            case Call(GlobalVar() as op):
+                group = self.mod[op.name]
+                if isinstance(group, PrimFunc) or "Compiler" in group.attrs:
+                    return self.external(v)
+                self.kernel(v, group, op)
+            case Call(Op(), (RelaxExpr() as source, *_)) if v.callee in VIEW_NAMES:
+                return self.view(v, source)
+            case Call():
+                self.alone(v)
+        return None
+
+    def place(self, v: RelaxExpr) -> _Place:
+        """The place of a single value."""
+        (found,) = self.places[v]
+        return found
+
+    def view(self, v: Call, source: RelaxExpr) -> _Wish | None:
+        """A view where it can be one; else its source may be written differently, or is copied."""
+        at = self.place(source)
+        made = view_of(v.callee, v.attrs, at.view, tensor_type_of(v).shape, self.analyzer)
+        if made is not None and not _repeats_elements(made):
+            rank = len(at.view.shape)
+            order = at.order
+            if order is not None:
+                moved = v.callee == "transpose"
+                order = tuple([order[a] for a in transpose_axes(v.attrs, rank)]) if moved else None
+            whole = at.whole and v.callee != "strided_slice"
+            self.places[v] = (_Place(self.on(v, [at]), made, at.owner, whole, order),)
+            return None
+        if v.callee in ("reshape", "squeeze", "expand_dims") and at.order is not None:
+            wish = self.wish(at.owner, at.order)
+            if wish is not None:
+                return wish
+        self.alone(v)
+        return None
+
+    def wish(self, owner: Call | None, order: Order) -> _Wish | None:
+        """That a kernel writes its result in an order, where that costs less than a copy."""
+        if owner is None or owner in self.granted or not isinstance(owner.op, GlobalVar):
+            return None
+        group = self.mod[owner.op.name]
+        if isinstance(group, PrimFunc) or "Compiler" in group.attrs:
+            return None
+        inputs = [self.place(a).view for a in owner.args if a is not None]
+        natural = _natural_order(group, inputs, tensor_type_of(owner), self.analyzer)
+        return _Wish(owner, order) if price(group, natural, order) < COPY else None
+
+    def kernel(self, v: Call, group: Function, op: GlobalVar) -> None:
+        """A kernel, its operands copied where it needs channels next to each other."""
+        inputs = [self.place(a) for a in v.args if a is not None]
+        for i in _channel_operands(group):
+            inputs[i] = self.channels_last(inputs[i])
+        views = [p.view for p in inputs]
+        types = _types(v)
+        orders = [
+            self.granted.get(v) or _natural_order(group, views, t, self.analyzer) for t in types
+        ]
+        new = self.on(v, inputs).replace(op=op, attrs=_attrs(orders))
+        several = isinstance(v.type, TupleType)
+        self.places[v] = tuple(
+            [
+                _Place(
+                    TupleGetItem(new, i) if several else new,
+                    dense_in_order(t.shape, o),
+                    None if several else v,
+                    True,
+                    None if several else tuple(range(t.rank)),
+                )
+                for i, (t, o) in enumerate(zip(types, orders, strict=True))
+            ]
+        )
+
+    def alone(self, v: Call) -> None:
+        """An operator that is no view, as a kernel of its own."""
+        params = [Var(f"p{i}", a.type) for i, a in enumerate(v.args) if a is not None]
+        found = iter(params)
+        body = v.replace(args=tuple([None if a is None else next(found) for a in v.args]))
+        op = self.function(v.callee, Function(tuple(params), body))
+        self.kernel(v, self.functions[op.name], op)
+
+    def external(self, v: Call) -> _Wish | None:
+        """A call of an external function or a program: everything dense and row-major."""
+        inputs = []
+        for a in v.args:
+            if a is None:
+                continue
+            at = self.place(a)
+            if not is_dense(at.view, self.analyzer):
+                order = tuple(range(len(at.view.shape)))
+                wish = self.wish(at.owner, order) if at.owner is a else None
+                if wish is not None:
+                    return wish
+                at = self.copied(at, order)
+            inputs.append(at)
+        new = self.on(v, inputs)
+        several = isinstance(v.type, TupleType)
+        self.places[v] = tuple(
+            [
+                _Place(TupleGetItem(new, i) if several else new, dense(t.shape), None, True, None)
+                for i, t in enumerate(_types(v))
+            ]
+        )
+        return None
+
+    def results(self, out: list[RelaxExpr]) -> _Wish | None:
+        """Each result of the model alone in memory, row-major; they are put into `out`."""
+        out.clear()
+        taken: set[int] = set()
+        for r in self.main.results():
+            at = self.place(r)
+            root = _memory(at.value)
+            fits = at.whole and id(root) not in taken and is_dense(at.view, self.analyzer)
+            if not fits:
+                order = tuple(range(len(at.view.shape)))
+                if at.owner is r and id(root) not in taken:
+                    wish = self.wish(r, order)
+                    if wish is not None:
+                        return wish
+                at = self.copied(at, order, again=True)
+            taken.add(id(_memory(at.value)))
+            out.append(at.value)
+        return None
+
+    def channels_last(self, at: _Place) -> _Place:
+        """A value with its channels next to each other in memory, copied where they are not."""
+        shape, strides = at.view.shape, at.view.strides
+        if len(shape) < 3 or shape[1] is const(1) or self.analyzer.simplify(strides[1]) is const(1):
+            return at
+        return self.copied(at, _channels_last(len(shape)))
+
+    def copied(self, at: _Place, order: Order, again: bool = False) -> _Place:
+        """A value copied into memory of its own; again: even where there is such a copy."""
+        found = self.copies.get((at.value, order))
+        if found is not None and not again:
+            return found
+        t = at.value.type
+        assert isinstance(t, TensorType)
+        p = Var("p0", t)
+        op = self.function("copy", Function((p,), call("reshape", p, shape=t.shape)))
+        made = Call(op, (at.value,), _attrs([order]), t)
+        place = _Place(made, dense_in_order(t.shape, order), None, True, None)
+        self.copies[at.value, order] = place
+        return place
+
+    def on(self, v: Call, inputs: Sequence[_Place]) -> Call:
+        """A call on the new operands."""
+        found = iter([p.value for p in inputs])
+        return v.replace(args=tuple([None if a is None else next(found) for a in v.args]))
+
+    def function(self, name: str, f: Function) -> GlobalVar:
+        """A kernel as a function of the module; equal ones share one."""
+        assert isinstance(f.body, Call)
+        key = (f.body.op, repr(dict(f.body.attrs)), tuple([p.type for p in f.params]))
+        if key not in self.symbols:
+            self.symbols[key] = symbol = fresh_name(name, self.names)
+            self.functions[symbol] = f.replace(attrs={"primitive": True, "name": name})
+        return GlobalVar(self.symbols[key])
+
+
+def _memory(v: RelaxExpr) -> RelaxExpr:
+    """The value whose memory a view of the new graph looks at."""
+    while isinstance(v, Call) and isinstance(v.op, Op) and isinstance(v.args[0], RelaxExpr):
+        v = v.args[0]
+    return v
+
+
+def _attrs(orders: Sequence[Order]) -> dict[str, tuple[Order, ...]]:
+    """The attribute of a call; none where all results are row-major."""
+    written = tuple([() if o == tuple(range(len(o))) else o for o in orders])
+    return {LAYOUT: written} if any(written) else {}
+
+
+def _repeats_elements(view: View) -> bool:
+    """Views that repeat elements are left to kernels, which broadcast by themselves."""
+    return any(
+        s is const(0) and value_of(e) != 1 for e, s in zip(view.shape, view.strides, strict=True)
+    )
+
+
+def _types(v: Call) -> list[TensorType]:
+    items = v.type.items if isinstance(v.type, TupleType) else (v.type,)
+    return [t for t in items if isinstance(t, TensorType)]
