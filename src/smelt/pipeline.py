@@ -36,7 +36,14 @@ from smelt.lowering.kernel import hardware_for
 from smelt.lowering.legalize import legalize_narrow
 from smelt.lowering.lower import lower as lower_function
 from smelt.lowering.lower import lowering_steps
-from smelt.lowering.model import Artifact, Progress, check_native, compile_fused, load
+from smelt.lowering.model import (
+    ELSEWHERE,
+    Artifact,
+    Progress,
+    check_native,
+    compile_fused,
+    load,
+)
 from smelt.lowering.partition import partition_loops
 from smelt.lowering.program import build_program
 from smelt.lowering.promote import promote_accumulators
@@ -313,7 +320,7 @@ def compile(
     Gives an Executable; a `Model` where one executable does not serve (see there).
     """
     resolved = resolve(as_target(target))
-    check_native(resolved)
+    check_native(resolved, ELSEWHERE)
     context = checked_context("smelt.compile", options)
     plain, sizes = plain_shapes(shapes)
 
@@ -403,7 +410,7 @@ def compile_program(
 
     segment  compiles a straight part; None: as any module
     """
-    check_native(target)
+    check_native(target, ELSEWHERE)
 
     def straight(one: IRModule) -> Executable:
         return load(assemble(run_graph(one, context), target, context))

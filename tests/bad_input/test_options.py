@@ -58,7 +58,8 @@ def test_unknown_options_of_a_target() -> None:
 def test_targets_of_other_machines() -> None:
     arm = "llvm -mtriple=aarch64-linux-gnu"
     assert message(CompileError, lambda: compile_for(arm)) == (
-        'code for aarch64-linux-gnu cannot run on this machine; smelt.show(..., "asm") prints it'
+        "code for aarch64-linux-gnu cannot run on this machine; "
+        'smelt.compile_artifact(...).write("model.o") writes it, smelt.show(..., "asm") prints it'
     )
     assert "fadd" in smelt.stage_text(tiny(), "asm", target=arm)
     assert message(TargetError, lambda: compile_for(f"{arm} -mcpu=native")) == (
@@ -158,7 +159,7 @@ def test_a_dump_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_unknown_stages_and_kernels() -> None:
     assert message(CompileError, lambda: smelt.stage_text(tiny(), "machine")) == (
-        "unknown stage 'machine'; stages: graph, fused, tir, scheduled, lowered, llvm, asm"
+        "unknown stage 'machine'; stages: graph, fused, layout, tir, scheduled, lowered, llvm, asm"
     )
     text = message(CompileError, lambda: smelt.stage_text(tiny(), "tir", kernel="conv"))
     assert text == "the model has no kernel 'conv'; kernels: fused_relu_add"

@@ -18,6 +18,7 @@ from smelt.ir.errors import (
     TypeMismatch,
     Unsupported,
 )
+from smelt.pipeline import GRAPH, LOWER, VM
 from smelt.relax.interpret import interpret
 from smelt.runtime import cpu
 from smelt.target import Target
@@ -115,7 +116,10 @@ def test_instruments_see_the_passes() -> None:
     watch = Watch()
     with PassContext(opt_level=3, instruments=[watch]):
         made = run(relay.build(small()))
-    assert watch.seen == ["enter", "InferType", "SimplifyExpr", "FuseOps", "exit"]
+    graph = [s.name for s in GRAPH]
+    assert watch.seen[: len(graph) + 1] == ["enter", *graph]
+    assert set(watch.seen[len(graph) + 1 : -1]) == {s.name for s in LOWER}, "those of kernels too"
+    assert watch.seen[-1] == "exit"
     close(made, run(relay.build(small())))
 
 
@@ -153,7 +157,8 @@ def test_required_passes_run_at_any_level() -> None:
     close(run(lib), run(relay.build(small())))
 
 
-LEVELS = ", ".join(relay.transform.LEVELS)
+ROWS = [n for s in (*GRAPH, *VM, *LOWER) for n in (*s.names, *s.also)]
+PASSES = ", ".join(dict.fromkeys([*ROWS, *relay.transform.LEVELS]))
 
 
 def build_disabled() -> Any:
@@ -229,7 +234,8 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         build_disabled,
         Unsupported,
-        f"PassContext: no pass 'FuseOp'; nearest: FuseOps, DefuseOps; passes: {LEVELS}",
+        "PassContext: relay.build has no pass 'FuseOp'; nearest: FuseOps, DefuseOps; "
+        f"passes: {PASSES}",
     ),
     (
         lambda: PassContext(opt_level=4),

@@ -10,8 +10,8 @@ import pytest
 
 import smelt
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch, Unsupported
-from smelt.relax.interpret import interpret
 from smelt.pipeline import GRAPH, LOWER
+from smelt.relax.interpret import interpret
 from smelt.relax.nodes import Function
 from smelt.transform import PassContext, PassTimingInstrument, Sequential, pass_instrument
 
@@ -237,7 +237,7 @@ def test_names_in_the_context_are_checked() -> None:
     mod = smelt.IRModule.from_expr(small())
     with (
         PassContext(disabled_pass=["FuseOp"]),
-        pytest.raises(Unsupported, match="relay.build has no pass 'FuseOp'; nearest: FuseOps"),
+        pytest.raises(Unsupported, match=r"relay\.build has no pass 'FuseOp'; nearest: FuseOps"),
     ):
         relay.build(mod)
     with (

@@ -497,8 +497,8 @@ def refused(**options: Any) -> Any:
 LOWER_ERRORS = [
     (refused(disabled_pass=["VectoriseLoop"]), Unsupported,
      "PassContext: smelt.lower has no pass 'VectoriseLoop'; nearest: VectorizeLoop; passes: "),
-    (refused(required_pass=["FuseOps"]), Unsupported,
-     "PassContext: smelt.lower has no pass 'FuseOps'; "),
+    (refused(required_pass=["FuseOp"]), Unsupported,
+     "PassContext: smelt.lower has no pass 'FuseOp'; nearest: FuseOps"),
     *[(refused(disabled_pass=[n]), Unsupported,
        f"PassContext: smelt.lower cannot leave out {n}: {why}") for n, why in REQUIRED.items()],
     (refused(disabled_pass=["CompactBufferAllocation"]), Unsupported,

@@ -172,19 +172,24 @@ class Artifact:
     threads: int | None = None
 
 
-def check_native(target: Target) -> None:
-    """Raise a CompileError where code for a (resolved) target cannot run here."""
+def check_native(target: Target, instead: str = "") -> None:
+    """Raise a CompileError where code for a (resolved) target cannot run here.
+
+    instead  what can be done, for the message
+    """
     if not is_native(target):
-        raise CompileError(
-            f"code for {target.mtriple} cannot run on this machine; "
-            'smelt.show(..., "asm") prints it, and smelt.compile_artifact(...).write("model.o") '
-            "writes it"
-        )
+        raise CompileError(f"code for {target.mtriple} cannot run on this machine{instead}")
+
+
+ELSEWHERE = (
+    '; smelt.compile_artifact(...).write("model.o") writes it, smelt.show(..., "asm") prints it'
+)
+"""What to do with a model for another machine."""
 
 
 def load(artifact: Artifact) -> Executable:
     """An artifact linked into this process. Raises CompileError for another machine's code."""
-    check_native(artifact.target)
+    check_native(artifact.target, ELSEWHERE)
     addresses, alive = link_in_process(artifact.objects, [ENTRY, PLAN])
     return Executable(
         addresses[ENTRY],

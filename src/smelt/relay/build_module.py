@@ -14,7 +14,7 @@ from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
-from smelt.lowering.model import check_native, load
+from smelt.lowering.model import ELSEWHERE, check_native, load
 from smelt.lowering.vm import refuse_control
 from smelt.pipeline import GRAPH, LOWER, as_target, assemble, checked_context, run_graph
 from smelt.relax import nodes as relax
@@ -65,7 +65,12 @@ def build(
     plain = bind_params(plain, params or {})
     refuse_control(plain, f"the {form.name} executor")
     resolved = resolve(made)
-    check_native(resolved)
+    machine = resolved.mtriple.split("-")[0]
+    check_native(
+        resolved,
+        f"{ELSEWHERE}\n  a library of it needs a C compiler for {machine} "
+        f"({machine}-linux-gnu-gcc) and the runtime compiled with it",
+    )
     fused = _optimized(plain, context)
 
     def compiled(**options: Any) -> Executable:
