@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from smelt.ir.errors import InternalError, SmeltError
+from smelt.target import Target
+from smelt.target.processor import lacks
 from smelt.tir.nodes import PrimFunc
 
 from .blocks import lower_blocks
@@ -21,7 +23,7 @@ from .unroll import unroll_loops
 from .vectorize import vectorize_loops
 from .workspace import lift_workspaces
 
-__all__ = ["LOWER", "LowerPass", "lower"]
+__all__ = ["LOWER", "LowerPass", "for_target", "lower"]
 
 LowerPass = Callable[[PrimFunc], PrimFunc]
 
@@ -44,6 +46,12 @@ LOWER: tuple[LowerPass, ...] = (
     legalize_narrow,  # floats and integers of a few bits become bytes and arithmetic on them
     finish,  # fused multiply-adds, cheap divisions
 )
+
+
+def for_target(func: PrimFunc, target: Target) -> PrimFunc:
+    """A program that notes what its target lacks: passes write that as something else."""
+    lacking = lacks(target)
+    return func.with_attrs(lacks=lacking) if lacking else func
 
 
 def lower(
