@@ -104,5 +104,5 @@ def _program(spec: KernelSpec, stage: str, name: str) -> PrimFunc:
 
 
 def _code(flat: Any, stage: str, target: Target) -> str:
-    ir = emit_module([flat])
+    ir = emit_module([flat], target)
     return ir if stage == "llvm" else ObjectCompiler(target).assembly(ir)

@@ -12,8 +12,16 @@ import llvmlite.binding as llvm
 
 from smelt.ir.errors import CompileError, InternalError, TargetError
 from smelt.target import Target
+from smelt.target.processor import (
+    INSTRUCTIONS,
+    LEVELS,
+    architecture,
+    features_of,
+    implied,
+    known_cpus,
+)
 
-from .features import LEVELS, V3, V4, check_needs, features_of, unknown_calls
+from .features import check_needs, unknown_calls
 
 __all__ = [
     "ObjectCompiler",
@@ -54,38 +62,44 @@ def resolve(target: Target) -> Target:
     if target.kind.name != "llvm":
         return target
     triple = target.mtriple or llvm.get_process_triple()
-    _check_features(target.mattr, triple)
+    full = target.with_attrs(mtriple=triple)
+    _check_features(full)
     if target.mcpu == "native":
-        if not is_native(target.with_attrs(mtriple=triple)):
+        if not is_native(full):
             raise TargetError(
                 f"-mcpu=native is this machine's CPU, which is none of {triple}; name another"
             )
-        name, features = host_cpu()
-        own = tuple([f"+{f}" for f in features])
+        name, on = host_cpu()
+        off = [f for f in implied(full.with_attrs(mcpu=name)) if f not in on]
+        own = (*[f"+{f}" for f in on], *[f"-{f}" for f in off])
         return target.with_attrs(mcpu=name, mattr=(*own, *target.mattr), mtriple=triple)
     cpu = target.mcpu or ("x86-64" if triple.startswith("x86_64") else "generic")
-    _check_cpu(cpu, triple)
+    _check_cpu(cpu, full)
     return target.with_attrs(mcpu=cpu, mtriple=triple)
 
 
-def _check_cpu(cpu: str, triple: str) -> None:
-    """LLVM falls back silently on names that it does not know; we do not."""
-    known_cpus = {*LEVELS, *V3, *V4, *_OTHERS, "generic", llvm.get_host_cpu_name()}
-    if triple.split("-")[0] == "x86_64" and cpu not in known_cpus:
-        known = ", ".join(["native", *LEVELS, *sorted(V3 | V4)])
-        raise TargetError(f"unknown CPU {cpu!r} for {triple}; known: {known}")
+def _check_cpu(cpu: str, target: Target) -> None:
+    """LLVM falls back silently on names that it does not know; we do not, where they are listed."""
+    names = known_cpus(architecture(target))
+    if names and cpu not in (*names, llvm.get_host_cpu_name()):
+        listed = ", ".join(["native", *LEVELS, *sorted({*names} - {*LEVELS})])
+        legal = listed if architecture(target) == "x86" else ", ".join(sorted(names))
+        raise TargetError(f"unknown CPU {cpu!r} for {target.mtriple}; known: {legal}")
 
 
-def _check_features(features: Iterable[str], triple: str) -> None:
-    """LLVM ignores features that it does not know; we do not, where it lists them."""
-    if _machine_of(triple) != "x86_64" or _machine_of(llvm.get_process_triple()) != "x86_64":
+def _check_features(target: Target) -> None:
+    """LLVM ignores features that it does not know; we do not, where they are listed."""
+    family = architecture(target)
+    if family not in INSTRUCTIONS:
         return
-    known = {*llvm.get_host_cpu_features(), *_TUNING}
-    for f in features:
+    known = {*INSTRUCTIONS[family], *_OTHERS.get(family, ())}
+    if is_native(target):
+        known.update(llvm.get_host_cpu_features())
+    for f in target.mattr:
         if f.lstrip("+-") not in known:
             near = difflib.get_close_matches(f.lstrip("+-"), sorted(known), 3)
             nearest = f"; nearest: {', '.join(near)}" if near else ""
-            raise TargetError(f"unknown CPU feature {f!r} for {triple}{nearest}")
+            raise TargetError(f"unknown CPU feature {f!r} for {target.mtriple}{nearest}")
 
 
 def is_native(target: Target) -> bool:
@@ -97,27 +111,15 @@ def _machine_of(triple: str) -> str:
     return triple.split("-")[0].replace("arm64", "aarch64")
 
 
-_TUNING = ("prefer-128-bit", "prefer-256-bit", "fast-gather", "soft-float", "x87")
 _OTHERS = {
-    "nehalem",
-    "westmere",
-    "sandybridge",
-    "ivybridge",
-    "goldmont",
-    "tremont",
-    "gracemont",
-    "bdver4",
-    "btver2",
-    "corei7",
-    "corei7-avx",
-    "core2",
-    "penryn",
-    "atom",
-    "silvermont",
-    "lunarlake",
-    "arrowlake",
-    "meteorlake",
-}
+    "x86": ("prefer-128-bit", "prefer-256-bit", "fast-gather", "soft-float", "x87", "sse", "sse2"),
+    "aarch64": ("strict-align", "outline-atomics"),
+    "arm": ("dsp", "d32", "strict-align", "thumb-mode", "thumb2", "vfp2", "vfp4d16sp"),
+    "riscv": ("relax", "zve32x", "zve32f", "zve64d", "zvl128b", "zvl256b", "zicsr", "zifencei"),
+    "wasm": ("simd128", "relaxed-simd", "bulk-memory", "nontrapping-fptoint", "sign-ext",
+             "atomics", "fp16", "multivalue", "mutable-globals", "tail-call"),
+}  # fmt: skip
+"""Features that a loader need not ask the CPU for: how to use it, and what no kernel holds."""
 
 
 class ObjectCompiler:
@@ -145,7 +147,7 @@ class ObjectCompiler:
                 cpu=self._cpu,
                 features=self._features,
                 opt=2,
-                reloc="pic",
+                reloc="static" if architecture(self._target) == "wasm" else "pic",
                 codemodel="default",
                 abiname=str(self._target.attrs.get("mabi", "")),
             )

@@ -390,9 +390,10 @@ class ScalarOps(InstructionOps):
         if op == "abs" and not dt.is_float(e.dtype):
             return self._integer_abs(e, depth)
         if op in _FLOAT_INTRINSICS:
-            return self.intrinsic(
-                _FLOAT_INTRINSICS[op], e.dtype, [self.value(a) for a in e.args], depth
-            )
+            name = _FLOAT_INTRINSICS[op]
+            if name == "roundeven" and name in self.module.lacks:
+                name = "rint"  # the same where nobody sets the mode; older libraries have it, too
+            return self.intrinsic(name, e.dtype, [self.value(a) for a in e.args], depth)
         if op in _COUNTS:
             return self._count(e, depth)
         if op in _BIT_OPS or op.startswith("shift_") or op == "bitwise_not":

@@ -23,6 +23,9 @@ from smelt.ir.expr import (
     Var,
     cast,
 )
+from smelt.runtime.abi import HOST, Status
+from smelt.target import Target
+from smelt.target.processor import lacks, pointer_bytes
 from smelt.tir.named_calls import NAMED_CALLS
 from smelt.tir.nodes import (
     Allocate,
@@ -46,9 +49,6 @@ from .llvm_types import float_literal, llvm_type, mem_type
 
 __all__ = ["ModuleText", "emit_module"]
 
-STATUS_ASSERT = 3
-"""The status of a failed assertion (smelt.h: SMELT_BAD_SHAPE; programs assert shapes)."""
-
 _CHAIN = 40
 """Operations on operations on ... that are emitted by one recursion."""
 
@@ -60,8 +60,10 @@ REUSE = 64
 class ModuleText:
     """A module under construction: functions, and the intrinsics they declare."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target | None) -> None:
         """An empty module."""
+        self.pointer_bytes = 8 if target is None else pointer_bytes(target)
+        self.lacks = () if target is None else lacks(target)
         self.functions: list[str] = []
         self.declared: dict[str, str] = {}
         self.needs: dict[str, None] = {}  # comments about the processor, see features.py
@@ -79,9 +81,12 @@ class ModuleText:
         return head + zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
 
 
-def emit_module(funcs: Iterable[PrimFunc]) -> str:
-    """The IR text of a module holding some flat programs, one exported function each."""
-    module = ModuleText()
+def emit_module(funcs: Iterable[PrimFunc], target: Target | None = None) -> str:
+    """The IR text of a module holding some flat programs, one exported function each.
+
+    target  whose pointers and instructions to count on; None: a 64-bit machine that lacks none
+    """
+    module = ModuleText(target)
     for f in funcs:
         FunctionText(module, f.name, f.params, exported=True).finish(
             f.body, plain=bool(f.attrs.get("plain"))
@@ -267,8 +272,8 @@ class FunctionText(MemoryOps):
             case _:
                 raise InternalError(f"{self.name}: no code for the statement {type(s).__name__}")
 
-    def check(self, condition: str, status: str = str(STATUS_ASSERT)) -> None:
-        """Leave the function with a status where the condition is false."""
+    def check(self, condition: str, status: str = f"{Status.BAD_SHAPE:d}") -> None:
+        """Leave the function with a status where the condition is false; programs assert shapes."""
         good, bad = self.fresh("L")[1:], self.fresh("L")[1:]
         for text in (
             f"br i1 {condition}, label %{good}, label %{bad}",
@@ -425,9 +430,7 @@ class FunctionText(MemoryOps):
         for i, (field, v) in enumerate(zip(fields, held, strict=True)):
             slot = self.assign(f"getelementptr inbounds {kind}, ptr {closure}, i32 0, i32 {i}")
             self.line(f"store {field} {v}, ptr {slot}")
-        pool = self.assign("load ptr, ptr %host")
-        entry = self.assign("getelementptr inbounds i8, ptr %host, i64 8")
-        run = self.assign(f"load ptr, ptr {entry}")
+        pool, run = self.from_host("pool"), self.from_host("parallel_for")
         count = self.value(cast(index.type, s.extent))
         status = self.assign(
             f'call i32 {run}(ptr {pool}, ptr @"{name}", ptr {closure}, i64 {count})'
@@ -452,6 +455,13 @@ class FunctionText(MemoryOps):
         else:
             raise InternalError(f"{self.name}: no code for the intrinsic {e.op}")
 
+    def from_host(self, field: str) -> str:
+        """A field of the host services."""
+        at, offset = "%host", HOST.offset(field, self.module.pointer_bytes)
+        if offset:
+            at = self.assign(f"getelementptr inbounds i8, ptr %host, i64 {offset}")
+        return self.assign(f"load ptr, ptr {at}")
+
     def call_kernel(self, e: Call) -> None:
         """Call another program of the module; a nonzero status ends this one."""
         name, *args = e.args
@@ -469,14 +479,12 @@ class FunctionText(MemoryOps):
     def probe(self, e: Call) -> None:
         """Tell a profiler that kernel number e.args[0] begins or ends, if one listens."""
         kernel, end = (self.value(a) for a in e.args)
-        slot = self.assign("getelementptr inbounds i8, ptr %host, i64 24")
-        hook = self.assign(f"load ptr, ptr {slot}")
+        hook = self.from_host("probe")
         listens = self.assign(f"icmp ne ptr {hook}, null")
         yes, done = self.fresh("L")[1:], self.fresh("L")[1:]
         self.line(f"br i1 {listens}, label %{yes}, label %{done}")
         self.line(f"{yes}:")
-        place = self.assign("getelementptr inbounds i8, ptr %host, i64 16")
-        sink = self.assign(f"load ptr, ptr {place}")
+        sink = self.from_host("probe_sink")
         self.line(f"call void {hook}(ptr {sink}, i64 {kernel}, i32 {end})")
         self.line(f"br label %{done}")
         self.line(f"{done}:")

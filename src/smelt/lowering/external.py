@@ -23,6 +23,9 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.relax.nodes import Call, Function, GlobalVar
 from smelt.relax.transform.engine import order
 from smelt.relax.views import dense
+from smelt.runtime.abi import HOST, Status
+from smelt.target import Target
+from smelt.target.processor import pointer_bytes
 
 from .graph import Launch, Place, Storage
 from .host import KernelCall
@@ -38,9 +41,6 @@ __all__ = [
     "sizes_of",
     "wrapper",
 ]
-
-_EXTERNALS_FIELD = 32  # offset of smelt_host.externals
-_UNSUPPORTED = 10  # SMELT_UNSUPPORTED
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,9 @@ def check_types(launch: Launch, made: External, symbols: Mapping[str, Var]) -> N
             )
 
 
-def wrapper(made: External, call: KernelCall, number: int, symbols: Mapping[str, Var]) -> str:
+def wrapper(
+    made: External, call: KernelCall, number: int, symbols: Mapping[str, Var], target: Target
+) -> str:
     """LLVM text of the function that the host program calls: (host, tensors ..., sizes ...).
 
     number  the function's place in the host's table
@@ -138,20 +140,22 @@ def wrapper(made: External, call: KernelCall, number: int, symbols: Mapping[str,
     for t, s in zip(types, sizes, strict=True):
         lines += [] if t == "i64" else [f"{s}w = sext {t} {s} to i64"]
         wide.append(s if t == "i64" else f"{s}w")
-    body = _direct if made.object else _through_table
-    lines += body(made, pointers, wide, number)
-    if made.object:
+    if not made.object:
+        field = HOST.offset("externals", pointer_bytes(target))
+        lines += _through_table(pointers, wide, field, number)
+    else:
+        lines += _direct(made, pointers, wide)
         kinds = ["ptr"] * len(pointers) + ["i64"] * len(wide)
         lines.insert(0, f'declare i32 @"{made.symbol}"({", ".join(kinds)})')
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _direct(made: External, pointers: list[str], sizes: list[str], number: int) -> list[str]:
+def _direct(made: External, pointers: list[str], sizes: list[str]) -> list[str]:
     args = ", ".join([f"ptr {p}" for p in pointers] + [f"i64 {s}" for s in sizes])
     return [f'%r = call i32 @"{made.symbol}"({args})', "ret i32 %r"]
 
 
-def _through_table(made: External, pointers: list[str], sizes: list[str], number: int) -> list[str]:
+def _through_table(pointers: list[str], sizes: list[str], field: int, number: int) -> list[str]:
     lines = []
     for name, kind, given in (("tensors", "ptr", pointers), ("sizes", "i64", sizes)):
         lines.append(f"%{name} = alloca [{max(1, len(given))} x {kind}], align 16")
@@ -162,7 +166,7 @@ def _through_table(made: External, pointers: list[str], sizes: list[str], number
             ]
     return [
         *lines,
-        f"%field = getelementptr inbounds i8, ptr %host, i64 {_EXTERNALS_FIELD}",
+        f"%field = getelementptr inbounds i8, ptr %host, i64 {field}",
         "%table = load ptr, ptr %field",
         "%none = icmp eq ptr %table, null",
         "br i1 %none, label %absent, label %there",
@@ -172,7 +176,7 @@ def _through_table(made: External, pointers: list[str], sizes: list[str], number
         "%r = call i32 %function(ptr %tensors, ptr %sizes)",
         "ret i32 %r",
         "absent:",
-        f"ret i32 {_UNSUPPORTED}",
+        f"ret i32 {Status.UNSUPPORTED:d}",
     ]
 
 

@@ -22,9 +22,11 @@ __all__ = ["finish"]
 
 
 class _Finish(RangeRewriter):
+    fuses = True
+
     def visit_expr(self, e: Expr) -> Expr:
         e = super().visit_expr(e)
-        if isinstance(e, Add) and dt.scalar(e.dtype) in ("float32", "float64"):
+        if self.fuses and isinstance(e, Add) and dt.scalar(e.dtype) in ("float32", "float64"):
             return _fused(e)
         if isinstance(e, FloorDiv | FloorMod) and dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1:
             low = self.analyzer.bounds(e.a)[0]
@@ -48,5 +50,8 @@ def _fused(e: Add) -> Expr:
 
 
 def finish(func: PrimFunc) -> PrimFunc:
-    """a * b + c as fma; floor divisions of what is never negative as the processor's own."""
-    return func.replace(body=_Finish(sizes_of(func)).stmt(func.body))
+    """a * b + c as fma, where the target has one; floor divisions of what is never negative as the
+    processor's own."""
+    last = _Finish(sizes_of(func))
+    last.fuses = "fma" not in func.attrs.get("lacks", ())
+    return func.replace(body=last.stmt(func.body))

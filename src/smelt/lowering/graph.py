@@ -164,14 +164,13 @@ class _Planner:
 
     def launch(self, v: Call, name: str) -> Place | tuple[Place, ...]:
         """A kernel, an external function or a program, with fresh storages for its results."""
-        group: Function | PrimFunc = self.mod[name]
-        program = None
-        if isinstance(group, PrimFunc):
-            group, program = stand_in(v), program_for(group, v)
-        elif "Compiler" in group.attrs:
-            name = symbol_of(group, name)
-        else:
-            name = str(group.attrs.get("name", "kernel"))
+        callee = self.mod.functions[name]
+        group = stand_in(v) if isinstance(callee, PrimFunc) else callee
+        program = program_for(callee, v) if isinstance(callee, PrimFunc) else None
+        assert isinstance(group, Function)
+        if program is None:
+            own = str(group.attrs.get("name", "kernel"))
+            name = symbol_of(group, name) if "Compiler" in group.attrs else own
         made = []
         for i, t in enumerate(_types(v.type)):
             s = Storage("temporary", t.dtype, t.bytes(), name=v.name)

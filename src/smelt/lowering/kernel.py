@@ -22,7 +22,7 @@ from smelt.tir.schedule import Schedule
 
 from .custom import Prepared, packs_of
 from .group import group_to_prim_func
-from .lower import PLAIN, lower
+from .lower import PLAIN, for_target, lower
 from .packing import Pack
 from .watch import Check, Observer, StageWriter
 
@@ -89,8 +89,9 @@ UNTILED = 4
 def scheduled(spec: KernelSpec) -> Schedule:
     """The kernel's program with its default schedule, or that of its operators' own rules."""
     if spec.prepared is not None and spec.prepared.scheduled is not None:
-        return Schedule(spec.prepared.scheduled.with_attrs(name=spec.symbol))
-    func = plain_program(spec)
+        own = spec.prepared.scheduled.with_attrs(name=spec.symbol)
+        return Schedule(for_target(own, spec.target))
+    func = for_target(plain_program(spec), spec.target)
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
     hardware = hardware_for(spec.target, spec.cores)
     if spec.opt_level == 0:
@@ -132,7 +133,7 @@ def build_kernel(
             watcher(name, func)
 
     flat = lower(sch.func, steps, observe if watchers else None, context)
-    ir = emit_module([flat])
+    ir = emit_module([flat], spec.target)
     if dump:
         writer.text("llvm", ir)
     code = object_code(spec.target, ir, spec.symbol)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter
 from smelt.tir.script_ops import INTRINSICS
 
-from .minifloat import decoded, encoded
+from .minifloat import decoded, encoded, odd_single
 
 __all__ = ["BFLOAT16", "FLOAT8", "legalize_compute", "legalize_narrow", "legalize_storage"]
 
@@ -195,7 +195,8 @@ class _Storage(Rewriter):
             return cast(target, e)
         if dt.is_int(target):
             return encoded(cast("int32", e) if dt.is_float(e.dtype) else e, target)
-        e = cast("float32", e)
+        exact = target == "float16" and dt.scalar(e.dtype) == "float64"
+        e = odd_single(e) if exact else cast("float32", e)
         if self.lets is not None and not isinstance(e, Var):
             name = Var("rounded", e.dtype)
             self.lets.append((name, e))
@@ -253,19 +254,22 @@ def legalize_storage(func: PrimFunc, narrow: tuple[str, ...], who: str) -> PrimF
 class _Search(Rewriter):
     """Whether an expression of one of the types stands anywhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: Collection[str]) -> None:
         super().__init__()
-        self.found = False
+        self.types, self.found = types, False
 
     def visit_expr(self, e: Expr) -> Expr:
-        self.found = self.found or dt.scalar(e.dtype) in _WIDE
+        self.found = self.found or dt.scalar(e.dtype) in self.types
         return e if self.found else super().visit_expr(e)
 
 
 def legalize_narrow(func: PrimFunc) -> PrimFunc:
-    """Types of at most 8 bits that code generators do not know, as bytes of their bits."""
-    search = _Search()
+    """Types that code generators do not know, as integers of their bits: those of at most 8 bits,
+    and float16 where the target lacks conversions."""
+    lacking = [t for t in func.attrs.get("lacks", ()) if t == "float16"]
+    wide = {**_WIDE, **dict.fromkeys(lacking, "float32")}
+    search = _Search(wide)
     search.stmt(func.body)
     if not search.found:
         return func
-    return legalize_storage(legalize_compute(func, _WIDE), tuple(_WIDE), "legalize_narrow")
+    return legalize_storage(legalize_compute(func, wide), tuple(wide), "legalize_narrow")

@@ -10,6 +10,8 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.steps import Step, run_steps
 from smelt.ir.transform import Pass, PassContext
+from smelt.target import Target
+from smelt.target.processor import lacks
 from smelt.tir.nodes import PrimFunc
 
 from .check_bounds import check_bounds
@@ -18,12 +20,18 @@ from .kinds import mark_unrolled, serialize
 from .remove import skip_asserts
 from .unroll import unroll_loops
 
-__all__ = ["lower", "lowering_steps", "unroll_as_asked"]
+__all__ = ["for_target", "lower", "lowering_steps", "unroll_as_asked"]
 
 PLAIN = PassContext(opt_level=3)
 """What asks for nothing."""
 
 _SERIAL = "vectorized loops that stay have to be serial ones"
+
+
+def for_target(func: PrimFunc, target: Target) -> PrimFunc:
+    """A program that notes what its target lacks: passes write that as something else."""
+    lacking = lacks(target)
+    return func.with_attrs(lacks=lacking) if lacking else func
 
 
 def lower(

@@ -1,6 +1,6 @@
 """Bit patterns of narrow element types: from and to a type that processors compute with.
 
-bfloat16: 1 sign, 8 exponent, 7 fraction bits: the upper half of a float32.
+bfloat16: 1 sign, 8 exponent, 7 fraction bits: the upper half of a float32. float16: 1, 5, 10.
 float8_e5m2: 1, 5, 2, with infinities as in float16. float8_e4m3fn: 1, 4, 3; no infinity, its
 largest value is 448 and only two patterns are NaN. The two `fnuz`: a bias larger by one, no
 infinity, no minus zero, whose pattern is the only NaN. float8_e8m0fnu: powers of two, and one NaN.
@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import call, select
-from smelt.ir.expr import Call, Expr, Min, binary, cast, const
+from smelt.ir.expr import GT, LT, Call, Expr, Min, Or, binary, cast, const
 
-__all__ = ["decoded", "encoded"]
+__all__ = ["decoded", "encoded", "odd_single"]
 
 _NAN, _INFINITY = 0x7FC00000, 0x7F800000
 
@@ -37,6 +37,7 @@ _FORMATS = {
     "float8_e4m3fnuz": _Format(3, 8, 0x7F, 0x80, 0x80),
     "float8_e5m2": _Format(2, 15, 0x7B, 0x7C, 0x7E),
     "float8_e5m2fnuz": _Format(2, 16, 0x7F, 0x80, 0x80),
+    "float16": _Format(10, 15, 0x7BFF, 0x7C00, 0x7E00),
     "float4_e2m1fn": _Format(1, 1, 0x07, 0x07, 0x08),
 }
 
@@ -52,20 +53,20 @@ def decoded(bits: Expr, kind: str) -> Expr:
         power = _where(word == _many(0, word), 0x00400000, _shifted(word, 23, left=True))
         return _as(_where(word == _many(0xFF, word), _NAN, power), "float32")
     f = _FORMATS[kind]
-    sign_bit = 0x08 if kind == "float4_e2m1fn" else 0x80
+    sign_bit = 1 << (dt.width(kind) - 1)
     rest = _masked(word, sign_bit - 1)
     number = _shifted(rest, 23 - f.fraction, left=True) + _many((127 - f.bias) << 23, word)
     least = const(2.0 ** (1 - f.bias - f.fraction), dt.vector("float32", dt.lanes(bits.dtype)))
     small = _as(cast("float32", rest) * least, "uint32")
     value = select(rest < _many(1 << f.fraction, word), small, number)
-    if kind == "float8_e5m2":
+    if kind in ("float8_e5m2", "float16"):
         special = call(
             "bitwise_or", _shifted(rest, 23 - f.fraction, left=True), _many(_INFINITY, word)
         )
         value = select(rest > _many(f.last, word), special, value)
     if kind == "float8_e4m3fn":
         value = _where(rest == _many(f.nan, word), _NAN, value)
-    sign = _shifted(_masked(word, sign_bit), 28 if sign_bit == 0x08 else 24, left=True)
+    sign = _shifted(_masked(word, sign_bit), 32 - dt.width(kind), left=True)
     value = call("bitwise_or", value, sign)
     if kind.endswith("fnuz"):
         value = _where(word == _many(f.nan, word), _NAN, value)
@@ -130,8 +131,21 @@ def _rounded(bits: Expr, kind: str) -> Expr:
         low = select(nan, _shifted(_many(1, sign) - sign, 3, left=True), low)
     else:
         low = _where(nan, f.nan, binary(Min, rest, _many(f.beyond, rest)))
-        low = call("bitwise_or", low, _shifted(sign, 7, left=True))
-    return cast("uint8", low)
+        low = call("bitwise_or", low, _shifted(sign, dt.width(kind) - 1, left=True))
+    return cast("uint16" if kind == "float16" else "uint8", low)
+
+
+def odd_single(e: Expr) -> Expr:
+    """A float64 cut to float32, the last bit set where something is lost.
+
+    Rounded again to a type of at most 22 bits, it gives what rounding once would.
+    """
+    near = cast("float32", e)
+    back, bits = cast("float64", near), _as(near, "uint32")
+    below, above = binary(LT, back, e), binary(GT, back, e)
+    away = select(binary(LT, e, const(0.0, e.dtype)), below, above)
+    bits = bits - cast("uint32", away)
+    return _as(call("bitwise_or", bits, cast("uint32", binary(Or, below, above))), "float32")
 
 
 # ----------------------------------------------------------------------------- small expressions

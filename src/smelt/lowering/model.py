@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from smelt.codegen.cache import ObjectCache, cache_key
-from smelt.codegen.llvm import ObjectCompiler, cpu_features, is_native, link_in_process
+from smelt.codegen.llvm import ObjectCompiler, is_native, link_in_process
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
@@ -28,9 +28,10 @@ from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.nodes import Call, Constant, Function, memory_key, values
 from smelt.relax.views import dense
+from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.executable import Executable
-from smelt.runtime.native import ABI_VERSION
 from smelt.target import Target
+from smelt.target.processor import needed_features
 from smelt.tir.printer import script
 
 from .custom import Prepared, custom_ops, prepare, prepared_program
@@ -61,7 +62,6 @@ __all__ = [
     "compile_fused",
     "kernel_specs",
     "load",
-    "needed_features",
     "size_text",
 ]
 
@@ -237,7 +237,7 @@ def compile_fused(
     plan = plan_program(model.plan.symbols, workspace_of(general, variants), outputs, checks)
     if folder := dump_folder(options):
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
-    texts = [emit_module([entry, plan]), "\n".join(_wrappers(model))]
+    texts = [emit_module([entry, plan], target), "\n".join(_wrappers(model, target))]
     objects = [_host_object(ir, target, cache_of(options)) for ir in texts if ir]
     code = {s: a.object for m in [model, *others] for s, a in m.artifacts.items()}
     objects += code.values()
@@ -317,13 +317,13 @@ def _externals(
     return found
 
 
-def _wrappers(model: Model) -> list[str]:
+def _wrappers(model: Model, target: Target) -> list[str]:
     """LLVM text between the host program and the external functions."""
     symbols = {v.name: v for v in model.plan.symbols}
     table = [s for s, (made, _) in model.externals.items() if not made.object]
     first = {c.launch.name: c for c in model.calls if c.launch.external}
     return [
-        wrapper(made, first[s], table.index(s) if s in table else -1, symbols)
+        wrapper(made, first[s], table.index(s) if s in table else -1, symbols, target)
         for s, (made, _) in model.externals.items()
     ]
 
@@ -582,20 +582,3 @@ def _size(p: Place) -> Expr:
     for e in p.view.shape:
         total = total * e
     return total
-
-
-_INSTRUCTIONS: tuple[str, ...] = (
-    "sse3", "ssse3", "sse4.1", "sse4.2", "sse4a", "popcnt", "lzcnt", "movbe", "bmi", "bmi2", "tbm",
-    "f16c", "fma", "fma4", "xop", "avx", "avx2", "avxvnni", "avxvnniint8", "avxvnniint16",
-    "avxifma", "avxneconvert", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl",
-    "avx512vnni", "avx512bf16", "avx512fp16", "avx512vbmi", "avx512vbmi2", "avx512ifma",
-    "avx512bitalg", "avx512vpopcntdq", "gfni", "vaes", "vpclmulqdq", "amx-tile", "amx-int8",
-    "amx-bf16", "amx-fp16", "neon", "dotprod",
-)  # fmt: skip
-"""Features whose instructions code for a target that has them may hold."""
-
-
-def needed_features(target: Target) -> list[str]:
-    """The CPU features without which the code must not run."""
-    on = set(cpu_features(target))
-    return [f for f in _INSTRUCTIONS if f in on]

@@ -18,10 +18,11 @@ from smelt.ir.options import Options
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars
+from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.executable import Executable
-from smelt.runtime.native import ABI_VERSION
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
+from smelt.target.processor import needed_features
 from smelt.tir.analysis.parallel import check_races
 from smelt.tir.nodes import (
     Buffer,
@@ -38,9 +39,9 @@ from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
 from .host import ENTRY, PLAN, address_of, array_of, plan_program, with_sizes
-from .lower import lower
+from .lower import for_target, lower
 from .memory import ALIGNMENT
-from .model import cache_of, needed_features, size_text
+from .model import cache_of, size_text
 from .watch import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
 
 __all__ = ["build_program"]
@@ -79,12 +80,13 @@ def _build(
         for watcher in watchers:
             watcher(name, stage)
 
-    flat = lower(func, steps, observe if watchers else None, context)
+    marked = for_target(func, target)
+    flat = lower(marked, steps, observe if watchers else None, context)
     flat = _scalars_in_memory(flat, scalars)
     workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
     entry, total = _entry(flat, symbols, workspaces)
-    host = emit_module([entry, plan_program(symbols, total, ())])
-    ir = emit_module([flat.with_attrs(name=KERNEL)])
+    host = emit_module([entry, plan_program(symbols, total, ())], target)
+    ir = emit_module([flat.with_attrs(name=KERNEL)], target)
     if folder:
         write_text(Path(folder, func.name, "llvm.txt"), ir)
     objects = _objects({f"the host program of {func.name}": host, func.name: ir}, target, options)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.archive import export_archive
 from smelt.runtime.bound import BoundCall, Frame, Plan
 from smelt.runtime.device import Device, cpu
@@ -25,7 +26,6 @@ from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
 from smelt.runtime.linking import Linker, export_library, header_text, write_header
 from smelt.runtime.native import (
-    ABI_VERSION,
     Host,
     View,
     check_environment,

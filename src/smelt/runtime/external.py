@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime.abi import Status
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError, LoadError
 from smelt.runtime.expression import evaluate
@@ -33,7 +34,6 @@ AnyArray = npt.NDArray[Any]
 Run = Callable[..., None]
 Loader = Callable[[str, Mapping[str, AnyArray]], Run]
 
-_FAILED = 1  # SMELT_FAILED
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _loaders: dict[str, Loader] = {}
 
@@ -161,7 +161,7 @@ class _Call:
                 f"raised by the external function {self.symbol} of the back end {self.compiler!r}"
             )
             self.local.error = error
-            return _FAILED
+            return Status.FAILED
         return 0
 
     def arrays(self, tensors: int, sizes: int) -> list[AnyArray]:

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.archive import unpack_archive
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import Executable
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG
-from smelt.runtime.native import ABI_VERSION, ModelInfo, missing_features
+from smelt.runtime.native import ModelInfo, missing_features
 from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.vm_file import is_archive, load_program
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
+from smelt.runtime import abi
 from smelt.runtime.errors import InputError, LoadError, RuntimeFailure
 
 __all__ = [
-    "ABI_VERSION",
     "Bound",
     "Host",
     "ModelInfo",
@@ -26,7 +26,6 @@ __all__ = [
     "status_text",
 ]
 
-ABI_VERSION = 2
 _HERE = Path(__file__).resolve().parent
 _LIBRARY = _HERE / "libsmelt_runtime.so"
 
@@ -35,55 +34,31 @@ class Host(ctypes.Structure):
     """smelt_host of smelt.h; `keep` holds what its pointers refer to."""
 
     keep: object
-    _fields_ = (
-        ("pool", c_void_p),
-        ("parallel_for", c_void_p),
-        ("probe_sink", c_void_p),
-        ("probe", c_void_p),
-        ("externals", c_void_p),
-    )
+    _fields_ = abi.HOST.ctypes()
 
 
 class View(ctypes.Structure):
     """smelt_pool_view of smelt.h."""
 
-    _fields_ = (("pool", c_void_p), ("max_threads", c_int32))
+    _fields_ = abi.VIEW.ctypes()
 
 
 class Bound(ctypes.Structure):
     """smelt_bound of smelt.h."""
 
-    _fields_ = (
-        ("host", c_void_p),
-        ("entry", c_void_p),
-        ("tensors", c_void_p),
-        ("sizes", c_void_p),
-        ("weights", c_void_p),
-        ("workspace", c_void_p),
-    )
+    _fields_ = abi.BOUND.ctypes()
 
 
 class Profile(ctypes.Structure):
     """smelt_profile of smelt.h."""
 
-    _fields_ = (
-        ("kernel_count", c_int64),
-        ("start", c_void_p),
-        ("nanoseconds", c_void_p),
-        ("calls", c_void_p),
-    )
+    _fields_ = abi.PROFILE.ctypes()
 
 
 class ModelInfo(ctypes.Structure):
-    """The first fields of smelt_model_info of smelt.h."""
+    """smelt_model_info of smelt.h."""
 
-    _fields_ = (
-        ("abi_version", c_int32),
-        ("reserved", c_int32),
-        ("id", c_uint64),
-        ("entry", c_void_p),
-        ("plan", c_void_p),
-    )
+    _fields_ = abi.MODEL_INFO.ctypes()
 
 
 @cache

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.dtypes import C_DTYPES, numpy_dtype
 from smelt.runtime.errors import LoadError
-from smelt.runtime.native import ABI_VERSION
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_program import Program, as_json, check, of_json
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from smelt.ir.node import Node
 
+from .processor import architecture, lacks
 from .target import Target
 
 __all__ = ["Hardware", "hardware_of"]
@@ -39,6 +40,8 @@ class Hardware(Node, interned=True):
 
 
 _AVX512 = {"avx512f", "avx512vl", "avx512bw", "avx512dq"}
+_VECTORS = {"arm": {"neon", "mve"}, "riscv": {"v"}, "wasm": {"simd128"}}
+"""Where vectors are optional: what brings them."""
 
 
 def hardware_of(target: Target, features: Iterable[str]) -> Hardware:
@@ -46,18 +49,23 @@ def hardware_of(target: Target, features: Iterable[str]) -> Hardware:
 
     features  LLVM feature names that are on, e.g. of the host for -mcpu=native
     """
-    on = set(features)
+    on, family = set(features), architecture(target)
     triple = target.mtriple
     here = not triple or triple.split("-")[0] == platform.machine()
-    l1, l2, l3 = _caches() if here else (32 << 10, 512 << 10, 4 << 20)
+    caches = _caches() if here else (32 << 10, 512 << 10, 4 << 20)
     cores = int(target.attrs.get("num-cores", 0)) or len(os.sched_getaffinity(0))
-    if triple.startswith(("aarch64", "arm64")) or "neon" in on:
-        return Hardware(16, 32, True, l1, l2, l3, cores)
-    if on.issuperset(_AVX512):
-        return Hardware(64, 32, True, l1, l2, l3, cores)
-    if "avx2" in on or "avx" in on:
-        return Hardware(32, 16, "fma" in on, l1, l2, l3, cores)
-    return Hardware(16, 16, "fma" in on, l1, l2, l3, cores)
+    width, registers = 16, 16
+    if family == "aarch64" or "v" in on:
+        registers = 32
+    elif on.issuperset(_AVX512):
+        width, registers = 64, 32
+    elif "avx2" in on or "avx" in on:
+        width = 32
+    elif "mve" in on:
+        registers = 8
+    elif family in _VECTORS and not on & _VECTORS[family]:
+        width, registers = 4, 32 if family == "riscv" else 16  # scalars
+    return Hardware(width, registers, "fma" not in lacks(target), *caches, cores)
 
 
 @cache

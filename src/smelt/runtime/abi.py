@@ -1,0 +1,125 @@
+"""The structs that native code reads, each described once: names and kinds of fields, in order.
+
+`native/smelt.h` declares the same for C; a test compares the two. Every field stands at a multiple
+of its size: so do int64s in all ABIs that smelt compiles for (but not on 32-bit x86).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+__all__ = [
+    "ABI_VERSION", "BOUND", "FOOTER", "HOST", "MODEL_INFO", "PROFILE", "STRUCTS", "TENSOR_INFO",
+    "VIEW", "Status", "Struct",
+]  # fmt: skip
+
+ABI_VERSION = 2
+
+
+class Status(IntEnum):
+    """What generated code itself returns: values of enum smelt_status."""
+
+    FAILED = 1
+    BAD_SHAPE = 3
+    UNSUPPORTED = 10
+
+
+# kind: its type in ctypes, its letters in the module struct
+_KINDS: dict[str, tuple[type[Any], str]] = {
+    "pointer": (ctypes.c_void_p, "P"),
+    "int32": (ctypes.c_int32, "i"),
+    "uint32": (ctypes.c_uint32, "I"),
+    "int64": (ctypes.c_int64, "q"),
+    "uint64": (ctypes.c_uint64, "Q"),
+    "char[8]": (ctypes.c_char * 8, "8s"),
+}
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct by its C name, and the kind of every field; `pointer_bytes` are the target's."""
+
+    name: str
+    fields: Mapping[str, str]
+
+    def offset(self, field: str, pointer_bytes: int) -> int:
+        """Where a field starts, in bytes."""
+        return self._places(pointer_bytes)[list(self.fields).index(field)]
+
+    def size(self, pointer_bytes: int) -> int:
+        """The bytes of the struct, a multiple of its widest field."""
+        return self._places(pointer_bytes)[-1]
+
+    def _places(self, pointer_bytes: int) -> list[int]:
+        places, end, widest = [], 0, 1
+        for kind in self.fields.values():
+            size = pointer_bytes if kind == "pointer" else ctypes.sizeof(_KINDS[kind][0])
+            places.append(-(-end // size) * size)
+            end, widest = places[-1] + size, max(widest, size)
+        return [*places, -(-end // widest) * widest]
+
+    def ctypes(self) -> list[tuple[str, type[Any]]]:
+        """The fields for a ctypes.Structure."""
+        return [(name, _KINDS[kind][0]) for name, kind in self.fields.items()]
+
+    def packed(self) -> struct.Struct:
+        """The struct in a file: little-endian, without gaps."""
+        return struct.Struct("<" + "".join([_KINDS[kind][1] for kind in self.fields.values()]))
+
+    def initializer(self, **values: object) -> str:
+        """A value of the struct in C: the text of every field, by name."""
+        assert [*values] == [*self.fields], f"{self.name} has the fields {', '.join(self.fields)}"
+        return "{" + ", ".join([f".{name} = {text}" for name, text in values.items()]) + "}"
+
+
+HOST = Struct(
+    "smelt_host",
+    dict.fromkeys(("pool", "parallel_for", "probe_sink", "probe", "externals"), "pointer"),
+)
+VIEW = Struct("smelt_pool_view", {"pool": "pointer", "max_threads": "int32"})
+BOUND = Struct(
+    "smelt_bound",
+    dict.fromkeys(("host", "entry", "tensors", "sizes", "weights", "workspace"), "pointer"),
+)
+PROFILE = Struct(
+    "smelt_profile",
+    {"kernel_count": "int64", **dict.fromkeys(("start", "nanoseconds", "calls"), "pointer")},
+)
+TENSOR_INFO = Struct(
+    "smelt_tensor_info",
+    {"name": "pointer", "dtype": "int32", "rank": "int32", "shape": "pointer"},
+)
+MODEL_INFO = Struct(
+    "smelt_model_info",
+    {
+        "abi_version": "int32",
+        "reserved": "int32",
+        "id": "uint64",
+        **dict.fromkeys(("entry", "plan", "name", "features"), "pointer"),
+        "input_count": "int64",
+        "inputs": "pointer",
+        "output_count": "int64",
+        "outputs": "pointer",
+        "symbol_count": "int64",
+        "symbols": "pointer",
+        "weights_bytes": "int64",
+        "workspace_bytes": "int64",
+    },
+)
+FOOTER = Struct(
+    "footer",
+    {
+        "magic": "char[8]",
+        "abi_version": "uint32",
+        "flags": "uint32",
+        **dict.fromkeys(("weights_offset", "weights_bytes"), "uint64"),
+        **dict.fromkeys(("metadata_offset", "metadata_bytes", "id", "file_bytes"), "uint64"),
+    },
+)
+"""The end of a library's file (native/blob.c)."""
+STRUCTS = (HOST, VIEW, BOUND, PROFILE, TENSOR_INFO, MODEL_INFO, FOOTER)
