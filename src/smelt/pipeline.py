@@ -26,6 +26,7 @@ from smelt.ir.options import Options
 from smelt.ir.sizes import Extent, Size, plain_shapes
 from smelt.ir.steps import Step, check_names, check_order, run_steps
 from smelt.ir.transform import PassContext
+from smelt.lowering.artifact import ELSEWHERE, Artifact, check_native, load
 from smelt.lowering.blocks import lower_blocks
 from smelt.lowering.collapse import collapse_parallel
 from smelt.lowering.exchange import exchange_gathers
@@ -36,14 +37,7 @@ from smelt.lowering.kernel import hardware_for
 from smelt.lowering.legalize import legalize_narrow
 from smelt.lowering.lower import lower as lower_function
 from smelt.lowering.lower import lowering_steps
-from smelt.lowering.model import (
-    ELSEWHERE,
-    Artifact,
-    Progress,
-    check_native,
-    compile_fused,
-    load,
-)
+from smelt.lowering.model import Progress, compile_fused
 from smelt.lowering.partition import partition_loops
 from smelt.lowering.program import build_program
 from smelt.lowering.promote import promote_accumulators
@@ -368,7 +362,8 @@ def compile_artifact(
     """
     plain, sizes = plain_shapes(shapes)
     context = checked_context("smelt.compile_artifact", options)
-    return _whole(import_model(model, plain), resolve(as_target(target)), context, progress, sizes)
+    resolved = resolve(as_target(target))
+    return _whole(import_model(model, plain), resolved, context, progress, sizes, text=True)
 
 
 def _whole(
@@ -377,17 +372,19 @@ def _whole(
     context: PassContext,
     progress: Progress | None,
     sizes: Mapping[str, Size] | None,
+    text: bool = False,
 ) -> Artifact:
     """The artifact of an imported module without control flow.
 
     sizes  what its user declared of its sizes; None: nothing may be, they may be 0
+    text   whether to stop at LLVM text
     """
     mod = run_graph(imported, context, progress)
     declared = None
     if sizes is not None:
         declared = declare(unify_sizes(imported) if sizes else mod, sizes)
         declared = declared.optimized(lambda m: run_graph(m, context, progress))
-    return assemble(mod, target, context, progress, declared=declared)
+    return assemble(mod, target, context, progress, declared=declared, text=text)
 
 
 def assemble(

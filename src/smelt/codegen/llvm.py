@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -30,6 +30,7 @@ __all__ = [
     "is_native",
     "link_in_process",
     "object_code",
+    "one_object",
     "resolve",
 ]
 
@@ -162,6 +163,17 @@ class ObjectCompiler:
             raise CompileError(f"{name}: LLVM knows no intrinsic {unknown}")
         return data
 
+    def joined(self, texts: Sequence[str], kept: Collection[str]) -> bytes:
+        """Object code of several modules as one; names that are not kept are its own."""
+        first, *others = [self._module(ir, f"part {n}") for n, ir in enumerate(texts)]
+        for module in others:
+            first.link_in(module)
+        for value in (*first.functions, *first.global_variables):
+            if not value.is_declaration and value.name not in kept:
+                value.linkage = "internal"
+        data: bytes = self._machine.emit_object(first)
+        return data
+
     def assembly(self, ir: str) -> str:
         """Assembly text of a module, for people."""
         text: str = self._machine.emit_assembly(self._module(ir, "show"))
@@ -202,6 +214,11 @@ def object_code(target: Target, ir: str, name: str) -> bytes:
     if key not in _compilers:
         _compilers[key] = ObjectCompiler(target)
     return _compilers[key].object(ir, name)
+
+
+def one_object(target: Target, texts: Sequence[str], kept: Sequence[str]) -> bytes:
+    """One object of several IR texts, in which nothing but the names kept can be seen."""
+    return ObjectCompiler(target).joined(texts, kept)
 
 
 def link_in_process(

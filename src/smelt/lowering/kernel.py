@@ -60,6 +60,7 @@ class Artifact:
     packs       per parameter: None, or how the constant is laid out (see `packing`)
     flops       arithmetic operations of one run
     trace       the schedule, replayable
+    text        its LLVM text, where there is no object
     """
 
     object: bytes
@@ -68,6 +69,7 @@ class Artifact:
     packs: tuple[Pack | None, ...]
     flops: Expr
     trace: str
+    text: str = ""
 
 
 def hardware_for(spec_target: Target, cores: int) -> Hardware:
@@ -106,6 +108,7 @@ def build_kernel(
     steps: Sequence[Step],
     dump: str = "",
     check: bool = False,
+    text: bool = False,
     context: PassContext = PLAIN,
 ) -> Artifact:
     """Schedule, lower and compile a fused group.
@@ -113,6 +116,7 @@ def build_kernel(
     steps  the passes to flat loops
     dump   folder for the stages' texts, or ""
     check  whether the interpreter judges every lowering pass
+    text   whether to stop at LLVM text
     """
     sch = scheduled(spec)
     own = spec.prepared if spec.prepared is not None and spec.prepared.scheduled else None
@@ -136,7 +140,7 @@ def build_kernel(
     ir = emit_module([flat], spec.target)
     if dump:
         writer.text("llvm", ir)
-    code = object_code(spec.target, ir, spec.symbol)
+    code = b"" if text else object_code(spec.target, ir, spec.symbol)
     scratch = int(flat.attrs.get("workspaces", 0))
     workspaces = tuple(
         [
@@ -146,7 +150,8 @@ def build_kernel(
         ]
     )
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
-    return Artifact(code, scalars, workspaces, packs, _flops(sch.func, spec), trace)
+    flops = _flops(sch.func, spec)
+    return Artifact(code, scalars, workspaces, packs, flops, trace, ir if text else "")
 
 
 def _bytes(b: Buffer) -> int:

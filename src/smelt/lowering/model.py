@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.codegen.cache import ObjectCache, cache_key
-from smelt.codegen.llvm import ObjectCompiler, is_native, link_in_process
+from smelt.codegen.cache import cache_key
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
@@ -29,11 +28,11 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.relax.nodes import Call, Constant, Function, memory_key, values
 from smelt.relax.views import dense
 from smelt.runtime.abi import ABI_VERSION
-from smelt.runtime.executable import Executable
 from smelt.target import Target
 from smelt.target.processor import needed_features
 from smelt.tir.printer import script
 
+from .artifact import Artifact, cache_of, objects_of
 from .custom import Prepared, custom_ops, prepare, prepared_program
 from .external import (
     External,
@@ -45,7 +44,7 @@ from .external import (
     wrapper,
 )
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph
-from .host import ENTRY, PLAN, Body, KernelCall, entry_program, plan_program
+from .host import Body, KernelCall, entry_program, plan_program
 from .kernel import Artifact as CompiledKernel
 from .kernel import KernelSpec, build_kernel, hardware_for
 from .lower import lowering_steps
@@ -54,16 +53,7 @@ from .packing import Pack, pack_array
 from .variants import Declared, size_text, workspace_of
 from .watch import check_wanted, dump_folder, write_text
 
-__all__ = [
-    "Artifact",
-    "Model",
-    "cache_of",
-    "check_native",
-    "compile_fused",
-    "kernel_specs",
-    "load",
-    "size_text",
-]
+__all__ = ["Model", "compile_fused", "kernel_specs", "size_text"]
 
 Progress = Callable[[str, int, int], None]
 BUILD = "smelt.lowering.kernel:build_kernel"
@@ -154,54 +144,6 @@ def kernel_specs(plan: GraphPlan, target: Target, options: Options) -> list[Kern
     return [spec_of(x, target, options, made) for x in plan.launches if not x.external]
 
 
-@dataclass(frozen=True)
-class Artifact:
-    """A compiled model that is not loaded: what a file of it consists of.
-
-    target    what it is compiled for, which may be another machine than this one
-    metadata  inputs, outputs, sizes, needed CPU features, kernels: see docs/runtime
-    objects   object code: the host program, the kernels, what back ends made
-    weights   the blob of constants
-    threads   how many processors a run may use; None: all
-    """
-
-    target: Target
-    metadata: dict[str, Any]
-    objects: tuple[bytes, ...]
-    weights: np.ndarray
-    threads: int | None = None
-
-
-def check_native(target: Target, instead: str = "") -> None:
-    """Raise a CompileError where code for a (resolved) target cannot run here.
-
-    instead  what can be done, for the message
-    """
-    if not is_native(target):
-        raise CompileError(f"code for {target.mtriple} cannot run on this machine{instead}")
-
-
-ELSEWHERE = (
-    '; smelt.compile_artifact(...).write("model.o") writes it, smelt.show(..., "asm") prints it'
-)
-"""What to do with a model for another machine."""
-
-
-def load(artifact: Artifact) -> Executable:
-    """An artifact linked into this process. Raises CompileError for another machine's code."""
-    check_native(artifact.target, ELSEWHERE)
-    addresses, alive = link_in_process(artifact.objects, [ENTRY, PLAN])
-    return Executable(
-        addresses[ENTRY],
-        addresses[PLAN],
-        artifact.metadata,
-        artifact.weights,
-        alive,
-        artifact.threads,
-        artifact.objects,
-    )
-
-
 def compile_fused(
     mod: IRModule,
     target: Target,
@@ -211,6 +153,7 @@ def compile_fused(
     externals: Externals | None = None,
     *,
     keep: bool = False,
+    text: bool = False,
     declared: Declared | None = None,
 ) -> Artifact:
     """Compile a fused graph for a (resolved) target, which need not be this machine.
@@ -218,11 +161,14 @@ def compile_fused(
     lowering   the passes from a scheduled program to flat loops
     externals  what back ends made of the external functions, by symbol
     keep       give every result memory of its own, so that it can be read after a run
+    text       stop at LLVM text; without it, objects are made
     declared   ranges of sizes, and fused graphs for sizes that are likely
     """
     options = context.options
     declared = declared or Declared()
-    kernels = partial(build_kernels, context=context, lowering=lowering, progress=progress)
+    kernels = partial(
+        build_kernels, context=context, lowering=lowering, text=text, progress=progress
+    )
     model = compile_graph(mod, target, options, kernels, externals, keep=keep)
     others = [compile_graph(v.mod, target, options, kernels) for v in declared.variants]
     weights, places = _weights([model, *others])
@@ -237,10 +183,14 @@ def compile_fused(
     plan = plan_program(model.plan.symbols, workspace_of(general, variants), outputs, checks)
     if folder := dump_folder(options):
         write_text(Path(folder, "host.txt"), f"{script(entry)}\n\n{script(plan)}\n")
-    texts = [emit_module([entry, plan], target), "\n".join(_wrappers(model, target))]
-    objects = [_host_object(ir, target, cache_of(options)) for ir in texts if ir]
-    code = {s: a.object for m in [model, *others] for s, a in m.artifacts.items()}
-    objects += code.values()
+    texts = {"host": emit_module([entry, plan], target)}
+    if model.externals:
+        texts["externals"] = "\n".join(_wrappers(model, target))
+    made = {s: k for m in [model, *others] for s, k in m.artifacts.items()}
+    if text:
+        texts |= {s: k.text for s, k in made.items()}
+    objects = [] if text else objects_of(texts, target, options)
+    objects += [k.object for k in made.values() if k.object]
     objects += [made.object for made, _ in model.externals.values() if made.object]
     metadata = _metadata(mod, model, target, weights.nbytes)
     metadata.update(declared.metadata(model.plan.symbols, mod["main"]))
@@ -251,7 +201,7 @@ def compile_fused(
         metadata["externals"] = listed
     if keep:
         metadata["intermediates"] = [_results(x, model.memory) for x in model.plan.launches]
-    return Artifact(target, metadata, tuple(objects), weights, options.threads)
+    return Artifact(target, metadata, weights, options, tuple(objects), texts if text else {})
 
 
 def compile_graph(
@@ -338,25 +288,6 @@ def _external_entries(model: Model, places: Mapping[Storage, int]) -> list[dict[
     ]
 
 
-def cache_of(options: Options) -> ObjectCache | None:
-    """The cache of compiled code; none where it is switched off, or somebody watches the passes."""
-    if options.cache_dir == "" or dump_folder(options) or check_wanted():
-        return None
-    return ObjectCache(options.cache_dir)
-
-
-def _host_object(ir: str, target: Target, cache: ObjectCache | None) -> bytes:
-    """The host program's object code: every model has its own, so its text is the key."""
-    key = cache_key("host", ir, str(target))
-    found = None if cache is None else cache.get(key)
-    if found is not None:
-        return found
-    code = ObjectCompiler(target).object(ir, "host")
-    if cache is not None:
-        cache.put(key, code)
-    return code
-
-
 class _ArtifactReader(pickle.Unpickler):
     """Reads what the cache holds; makes nothing but smelt's own data."""
 
@@ -389,22 +320,25 @@ def build_kernels(
     specs: Sequence[KernelSpec],
     context: PassContext,
     lowering: Sequence[Step],
+    text: bool,
     progress: Progress | None,
 ) -> dict[str, CompiledKernel]:
     """Compiled kernels by symbol: from the cache, or by the workers; all, where one watches.
 
     A context that changes or watches the lowering has them compiled here, and none is kept.
+    text: as LLVM text, not as objects.
     """
     options = context.options
     dump, check = dump_folder(options), check_wanted()
     steps = lowering_steps(context, lowering)
     if steps != tuple(lowering) or context.instruments:
-        return {s.symbol: build_kernel(s, steps, dump, check, context) for s in specs}
+        return {s.symbol: build_kernel(s, steps, dump, check, text, context) for s in specs}
     cache = cache_of(options)
     done: dict[str, CompiledKernel] = {}
     missing: list[KernelSpec] = []
+    kind = "text" if text else "kernel"
     for s in specs:
-        data = None if cache is None else cache.get(cache_key("kernel", s.symbol))
+        data = None if cache is None else cache.get(cache_key(kind, s.symbol))
         artifact = None if data is None else _read_artifact(data)
         if artifact is None:
             missing.append(s)
@@ -418,14 +352,14 @@ def build_kernels(
     pool = default_pool(options.worker_count)
     built = pool.map(
         BUILD,
-        [(s, steps, dump, check) for s in missing],
+        [(s, steps, dump, check, text) for s in missing],
         [str(s.group.attrs.get("name", s.symbol)) for s in missing],
         report,
     )
     for s, artifact in zip(missing, built, strict=True):
         done[s.symbol] = artifact
         if cache is not None:
-            cache.put(cache_key("kernel", s.symbol), pickle.dumps(artifact))
+            cache.put(cache_key(kind, s.symbol), pickle.dumps(artifact))
     return done
 
 

@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from smelt.codegen.cache import cache_key
 from smelt.codegen.llvm import ObjectCompiler, link_in_process
 from smelt.codegen.llvm_text import emit_module
-from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, const
-from smelt.ir.options import Options
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars
@@ -38,15 +35,15 @@ from smelt.tir.nodes import (
 from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
+from .artifact import objects_of
 from .host import ENTRY, PLAN, address_of, array_of, plan_program, with_sizes
 from .lower import for_target, lower
 from .memory import ALIGNMENT
-from .model import cache_of, size_text
+from .model import size_text
 from .watch import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
 
 __all__ = ["build_program"]
 
-OBJECT = "smelt.codegen.llvm:object_code"
 KERNEL = "smelt_kernel"
 
 
@@ -89,7 +86,7 @@ def _build(
     ir = emit_module([flat.with_attrs(name=KERNEL)], target)
     if folder:
         write_text(Path(folder, func.name, "llvm.txt"), ir)
-    objects = _objects({f"the host program of {func.name}": host, func.name: ir}, target, options)
+    objects = objects_of({f"the host program of {func.name}": host, func.name: ir}, target, options)
     addresses, keep = link_in_process(objects, [ENTRY, PLAN])
     metadata = {
         "abi": ABI_VERSION,
@@ -181,19 +178,3 @@ def _entry(
 def _tensor(p: Buffer | Var) -> dict[str, Any]:
     shape = [size_text(e) for e in p.shape] if isinstance(p, Buffer) else []
     return {"name": p.name, "dtype": p.dtype, "shape": shape}
-
-
-def _objects(texts: Mapping[str, str], target: Target, options: Options) -> list[bytes]:
-    """Object code by the workers, or from the cache: the texts are the keys."""
-    cache = cache_of(options)
-    keys = {name: cache_key("program", ir, str(target)) for name, ir in texts.items()}
-    found = {name: None if cache is None else cache.get(key) for name, key in keys.items()}
-    missing = [name for name, code in found.items() if code is None]
-    if missing:
-        pool = default_pool(options.worker_count)
-        made = pool.map(OBJECT, [(target, texts[n], n) for n in missing], missing)
-        for name, code in zip(missing, made, strict=True):
-            found[name] = code
-            if cache is not None:
-                cache.put(keys[name], code)
-    return [code for code in found.values() if code is not None]

@@ -14,7 +14,7 @@ from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
-from smelt.lowering.model import ELSEWHERE, check_native, load
+from smelt.lowering.artifact import ELSEWHERE, check_native, load
 from smelt.lowering.vm import refuse_control
 from smelt.pipeline import GRAPH, LOWER, as_target, assemble, checked_context, run_graph
 from smelt.relax import nodes as relax

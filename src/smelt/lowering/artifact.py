@@ -1,0 +1,242 @@
+"""A compiled model that is not loaded: made for any machine, then loaded here or written.
+
+artifact = smelt.compile_artifact("resnet18.onnx", "llvm -mtriple=aarch64-linux-gnu")
+artifact.write("resnet18.o")
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smelt.codegen.cache import ObjectCache, cache_key
+from smelt.codegen.llvm import is_native, link_in_process
+from smelt.codegen.workers import default_pool
+from smelt.ir.errors import CompileError
+from smelt.ir.options import Options
+from smelt.runtime.executable import Executable
+from smelt.runtime.linking import c_name
+from smelt.target import Target
+
+from .host import ENTRY, PLAN
+from .watch import check_wanted, dump_folder
+
+__all__ = ["ELSEWHERE", "Artifact", "cache_of", "check_native", "load", "objects_of"]
+
+_OBJECT = "smelt.codegen.llvm:object_code"
+_ONE_OBJECT = "smelt.codegen.llvm:one_object"
+_MARK = 32
+"""Bytes of a mark in an object file at which data are put in."""
+
+ELSEWHERE = (
+    '; smelt.compile_artifact(...).write("model.o") writes it, smelt.show(..., "asm") prints it'
+)
+"""What to do with a model for another machine."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model that is not loaded: what a file of it consists of.
+
+    target    what it is compiled for, which may be another machine than this one
+    metadata  inputs, outputs, sizes, needed CPU features, kernels
+    weights   the blob of constants, in bytes
+    options   how it was compiled
+    objects   object code
+    texts     LLVM text of what is no object code yet, by name: the host program, the kernels
+    """
+
+    target: Target
+    metadata: dict[str, Any]
+    weights: np.ndarray
+    options: Options
+    objects: tuple[bytes, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The model's name as the start of C identifiers."""
+        return c_name(str(self.metadata["name"]))
+
+    def write(self, path: str | os.PathLike[str]) -> tuple[Path, Path]:
+        """Write one object file with everything in it, and the header that declares what it has.
+
+        path  ends in .o; the header stands beside it, under the same name, and ends in .h
+
+        Gives both paths. Raises CompileError for another ending, and for external functions, whose
+        code is this machine's.
+        """
+        file = Path(path)
+        if file.suffix != ".o":
+            raise CompileError(
+                f"an artifact cannot be written to {str(file)!r}; legal: FILE.o. Libraries for "
+                "this machine: smelt.compile(...).export_library(FILE.so)"
+            )
+        if not self.texts or self.objects:
+            names = ", ".join(k["name"] for k in self.metadata["kernels"] if k.get("compiler"))
+            raise CompileError(f"{file}: {names or 'a part'} has code of this machine only")
+        data = {
+            f"{self.name}_weights": self.weights.tobytes(),
+            f"{self.name}_metadata": json.dumps(self.metadata).encode() + b"\0",
+        }
+        marks = {symbol: secrets.token_hex(_MARK // 2).encode() for symbol in data}
+        texts = [_renamed(text, self.name) for text in self.texts.values()]
+        texts.append(_placeholders({s: (marks[s], len(d)) for s, d in data.items()}))
+        kept = [f"{self.name}_entry", f"{self.name}_plan", *data]
+        pool = default_pool(self.options.worker_count)
+        (code,) = pool.map(_ONE_OBJECT, [(self.target, texts, kept)], [str(file)])
+        with _replaced(file) as out, _replaced(file.with_suffix(".h")) as header:
+            out.write_bytes(_filled(code, marks, data))
+            header.write_text(self.header())
+        return file, file.with_suffix(".h")
+
+    def header(self) -> str:
+        """The C header of the object file."""
+        guard, name = f"SMELT_{self.name.upper()}_H", self.name
+        rows = [
+            f" *   {role} {i}: {t['dtype']}[{', '.join(map(str, t['shape']))}]"
+            for role in ("input", "output")
+            for i, t in enumerate(self.metadata[role + "s"])
+        ]
+        symbols = len(self.metadata["symbols"])
+        workspace = self.metadata["workspace_bytes"]
+        return f"""/* A model compiled by smelt for {self.target.mtriple}.
+ * To be linked with smelt's runtime.
+ *
+{chr(10).join(rows)}
+ */
+#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#define {guard[:-2]}_ABI {self.metadata["abi"]}
+#define {guard[:-2]}_TENSORS {len(rows)}
+#define {guard[:-2]}_SIZES {symbols}
+#define {guard[:-2]}_WEIGHTS_BYTES {self.weights.nbytes}
+#define {guard[:-2]}_WORKSPACE_BYTES {-1 if workspace is None else workspace} /* -1: ask the plan */
+
+/* The constants, aligned to 64 bytes; the description as JSON. */
+extern const uint8_t {name}_weights[];
+extern const char {name}_metadata[];
+
+/* Runs the model: the addresses of inputs, then outputs; the symbolic sizes; the constants; scratch
+ * memory. `host` is a smelt_host of smelt.h. Gives 0, or a smelt_status. */
+int32_t {name}_entry(void *host, void **tensors, const int64_t *sizes, const void *weights,
+                     void *workspace);
+
+/* Evaluates the outputs' extents, and the bytes of scratch memory, for some sizes. */
+int32_t {name}_plan(const int64_t *sizes, int64_t *extents, int64_t *workspace_bytes);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def check_native(target: Target, instead: str = "") -> None:
+    """Raise a CompileError where code for a (resolved) target cannot run here.
+
+    instead  what can be done, for the message
+    """
+    if not is_native(target):
+        raise CompileError(f"code for {target.mtriple} cannot run on this machine{instead}")
+
+
+def load(artifact: Artifact) -> Executable:
+    """An artifact linked into this process. Raises CompileError for another machine's code."""
+    check_native(artifact.target, ELSEWHERE)
+    objects = [*artifact.objects]
+    if artifact.texts:
+        objects += objects_of(artifact.texts, artifact.target, artifact.options)
+    addresses, alive = link_in_process(objects, [ENTRY, PLAN])
+    return Executable(
+        addresses[ENTRY],
+        addresses[PLAN],
+        artifact.metadata,
+        artifact.weights,
+        alive,
+        artifact.options.threads,
+        objects,
+    )
+
+
+def objects_of(texts: Mapping[str, str], target: Target, options: Options) -> list[bytes]:
+    """Object code by the workers, or from the cache: the texts are the keys."""
+    cache = cache_of(options)
+    keys = {name: cache_key("object", ir, str(target)) for name, ir in texts.items()}
+    found = {name: None if cache is None else cache.get(key) for name, key in keys.items()}
+    missing = [name for name, code in found.items() if code is None]
+    if missing:
+        pool = default_pool(options.worker_count)
+        made = pool.map(_OBJECT, [(target, texts[n], n) for n in missing], missing)
+        for name, code in zip(missing, made, strict=True):
+            found[name] = code
+            if cache is not None:
+                cache.put(keys[name], code)
+    return [code for code in found.values() if code is not None]
+
+
+def cache_of(options: Options) -> ObjectCache | None:
+    """The cache of compiled code; none where it is switched off, or somebody watches the passes."""
+    if options.cache_dir == "" or dump_folder(options) or check_wanted():
+        return None
+    return ObjectCache(options.cache_dir)
+
+
+def _renamed(text: str, name: str) -> str:
+    """A text in which the host program's functions are called after the model."""
+    return re.sub(rf'@"({ENTRY}|{PLAN})"', lambda m: f"@{name}_{m[1].removeprefix('smelt_')}", text)
+
+
+def _placeholders(data: Mapping[str, tuple[bytes, int]]) -> str:
+    """LLVM text of constants that begin with a mark: their bytes are put in later."""
+    lines = []
+    for symbol, (mark, size) in data.items():
+        rest = max(0, size - _MARK)
+        kind = f"{{ [{_MARK} x i8], [{rest} x i8] }}"
+        lines.append(
+            f'@{symbol} = constant {kind} {{ [{_MARK} x i8] c"{mark.decode()}", '
+            f"[{rest} x i8] zeroinitializer }}, align 64"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _filled(code: bytes, marks: Mapping[str, bytes], data: Mapping[str, bytes]) -> bytearray:
+    """An object file with the data in the places of their marks."""
+    made = bytearray(code)
+    for symbol, mark in marks.items():
+        at = code.find(mark)
+        if at < 0 or code.find(mark, at + 1) >= 0:
+            raise CompileError(f"the object format of this target has no place for {symbol}")
+        made[at : at + _MARK] = bytes(_MARK)
+        made[at : at + len(data[symbol])] = data[symbol]
+    return made
+
+
+@contextmanager
+def _replaced(file: Path) -> Iterator[Path]:
+    """A file beside another one, which it replaces in the end if all went well."""
+    made = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        yield made
+        made.replace(file)
+    except OSError as e:
+        raise CompileError(f"cannot write {file}: {e.strerror}") from e
+    finally:
+        made.unlink(missing_ok=True)
