@@ -11,12 +11,13 @@ process.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from smelt import te
 from smelt.byoc import compile_externals
-from smelt.codegen.llvm import resolve
+from smelt.codegen.llvm import is_native, resolve
 from smelt.frontend.onnx import NeedsValues, from_onnx
 from smelt.frontend.onnx import load as load_model
 from smelt.ir.errors import CompileError
@@ -358,11 +359,14 @@ def compile_artifact(
     """A trained model as machine code, constants and a description; nothing of it is loaded.
 
     The target may be another machine than this one: `artifact.write("model.o")`. The arguments are
-    those of `compile`. Raises CompileError for a model that decides while it runs.
+    those of `compile`; without options, another machine has as many processors as the target's
+    -num-cores says, or 4. Raises CompileError for a model that decides while it runs.
     """
     plain, sizes = plain_shapes(shapes)
-    context = checked_context("smelt.compile_artifact", options)
     resolved = resolve(as_target(target))
+    if options is None and not is_native(resolved):
+        options = replace(Options(), threads=int(resolved.attrs.get("num-cores", 4)))
+    context = checked_context("smelt.compile_artifact", options)
     return _whole(import_model(model, plain), resolved, context, progress, sizes, text=True)
 
 

@@ -82,7 +82,7 @@ def resolve(target: Target) -> Target:
 def _check_cpu(cpu: str, target: Target) -> None:
     """LLVM falls back silently on names that it does not know; we do not, where they are listed."""
     names = known_cpus(architecture(target))
-    if names and cpu not in (*names, llvm.get_host_cpu_name()):
+    if names and cpu not in names and not (is_native(target) and cpu == llvm.get_host_cpu_name()):
         listed = ", ".join(["native", *LEVELS, *sorted({*names} - {*LEVELS})])
         legal = listed if architecture(target) == "x86" else ", ".join(sorted(names))
         raise TargetError(f"unknown CPU {cpu!r} for {target.mtriple}; known: {legal}")

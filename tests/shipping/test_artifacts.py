@@ -1,0 +1,117 @@
+"""Making is apart from loading: artifacts for this machine and for others."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+import smelt
+from smelt.codegen.workers import default_pool
+from smelt.ir.errors import CompileError
+from smelt.lowering import artifact as artifacts
+from smelt.runtime import Executable
+from tests.models import conv_nets, transformers
+from tests.models.net import floats
+
+ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+X = floats("x", 2, 196)
+
+
+def test_an_artifact_of_this_machine_runs_as_what_compile_gives() -> None:
+    model = conv_nets.mlp(2)
+    made = smelt.compile_artifact(model)
+    assert made.texts
+    assert not made.objects
+    exe = artifacts.load(made)
+    np.testing.assert_array_equal(exe(**X).numpy(), smelt.compile(model)(**X).numpy())
+
+
+def test_nothing_is_loaded_and_the_machine_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise AssertionError("asked")
+
+    default_pool(0)
+    for name in ("get_host_cpu_name", "get_host_cpu_features", "create_lljit_compiler"):
+        monkeypatch.setattr(llvm, name, refuse)
+    options = smelt.Options(threads=4, workers=0)
+    made = smelt.compile_artifact(conv_nets.mlp(2), ARM, options=options)
+    assert "cortex-a72" in made.metadata["target"]
+    assert "neon" in made.metadata["features"]
+
+
+def test_another_machines_code_is_not_loaded() -> None:
+    made = smelt.compile_artifact(conv_nets.mlp(2), ARM)
+    with pytest.raises(CompileError) as caught:
+        artifacts.load(made)
+    assert str(caught.value) == (
+        "code for aarch64-linux-gnu cannot run on this machine; "
+        'smelt.compile_artifact(...).write("model.o") writes it, smelt.show(..., "asm") prints it'
+    )
+
+
+NETS = {"resnet18": conv_nets.resnet18_small, "bert": transformers.bert_symbolic}
+
+
+@pytest.mark.parametrize("target", [ARM, "llvm -mcpu=x86-64-v3"])
+@pytest.mark.parametrize("name", NETS)
+def test_a_whole_model_is_one_object(name: str, target: str, tmp_path: Path) -> None:
+    """Code, constants, description and header; only the runtime's and libm's names are open."""
+    made = smelt.compile_artifact(NETS[name](1), target)
+    file, _ = made.write(tmp_path / "net.o")
+    code = file.read_bytes()
+    assert code[:4] == b"\x7fELF"
+    assert int.from_bytes(code[18:20], "little") == (183 if target is ARM else 62)
+    assert made.weights.tobytes() in code
+    assert json.dumps(made.metadata).encode() in code
+    rows = subprocess.run(["nm", str(file)], capture_output=True, text=True, check=True).stdout
+    names: dict[str, set[str]] = {}
+    for row in rows.splitlines():
+        kind, symbol = row.split()[-2:]
+        names.setdefault(kind, set()).add(symbol.removeprefix(made.name))
+    assert names["T"] == {"_entry", "_plan"}
+    assert names["R"] == {"_weights", "_metadata"}
+    assert names.get("U", set()) <= {"memcpy", "memset", "memmove", "bzero"}
+    source = tmp_path / "use.c"
+    source.write_text(f'#include "net.h"\nint main(void) {{ return !{made.name}_entry; }}\n')
+    compiler = shutil.which("cc") or "gcc"
+    subprocess.run([compiler, "-Wall", "-Wextra", "-c", source, "-o", tmp_path / "use.o"],
+                   check=True, cwd=tmp_path)  # fmt: skip
+
+
+def test_an_object_file_has_all_that_a_run_needs(tmp_path: Path) -> None:
+    made = smelt.compile_artifact(conv_nets.mlp(2))
+    file, _ = made.write(tmp_path / "mlp.o")
+    library = tmp_path / "mlp.so"
+    subprocess.run(["cc", "-shared", "-o", library, file], check=True)
+    code = ctypes.CDLL(str(library))
+
+    def address(name: str) -> int:
+        return ctypes.addressof(ctypes.c_char.in_dll(code, f"{made.name}_{name}"))
+
+    metadata = json.loads(ctypes.string_at(address("metadata")))
+    size = metadata["weights_bytes"]
+    weights = np.frombuffer(ctypes.string_at(address("weights"), size), np.uint8)
+    assert address("weights") % 64 == 0
+    exe = Executable(address("entry"), address("plan"), metadata, weights, code)
+    np.testing.assert_array_equal(exe(**X).numpy(), smelt.compile(conv_nets.mlp(2))(**X).numpy())
+
+
+def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
+    made = smelt.compile_artifact(conv_nets.mlp(2), ARM)
+    with pytest.raises(CompileError) as caught:
+        made.write("mlp.so")
+    assert str(caught.value) == (
+        "an artifact cannot be written to 'mlp.so'; legal: FILE.o. Libraries for this machine: "
+        "smelt.compile(...).export_library(FILE.so)"
+    )
+    with pytest.raises(CompileError, match="No such file or directory"):
+        made.write(tmp_path / "nowhere" / "mlp.o")
+    assert not list(tmp_path.iterdir())
