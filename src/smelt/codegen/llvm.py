@@ -80,7 +80,7 @@ def resolve(target: Target) -> Target:
 
 def _check_cpu(cpu: str, target: Target) -> None:
     """LLVM falls back silently on names that it does not know; we do not, where they are listed."""
-    names = known_cpus(architecture(target))
+    names = known_cpus(target)
     if names and cpu not in (*names, llvm.get_host_cpu_name()):
         listed = ", ".join(["native", *LEVELS, *sorted({*names} - {*LEVELS})])
         legal = listed if architecture(target) == "x86" else ", ".join(sorted(names))
