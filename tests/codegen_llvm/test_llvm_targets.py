@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,8 @@ import smelt
 from smelt.codegen.llvm import object_code, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
-from smelt.lowering.graph import with_flat_results
-from smelt.lowering.host import Body, entry_program, plan_program
+from smelt.lowering.graph import Storage, with_flat_results
+from smelt.lowering.host import Body, KernelCall, entry_program, plan_program
 from smelt.lowering.lower import for_target, lower
 from smelt.lowering.model import compile_graph
 from smelt.lowering.variants import workspace_of
@@ -78,7 +78,7 @@ def objects(model: onnx.ModelProto, target: Target, cache: str) -> dict[str, byt
     return {**{s: a.object for s, a in made.artifacts.items()}, "host": host}
 
 
-def _constants(calls: list) -> Iterator[object]:  # type: ignore[type-arg]
+def _constants(calls: Sequence[KernelCall]) -> Iterator[Storage]:
     for c in calls:
         yield from [p.storage for p in c.places if p.storage.kind == "constant"]
 

@@ -112,7 +112,8 @@ def _machine_of(triple: str) -> str:
 
 
 _OTHERS = {
-    "x86": ("prefer-128-bit", "prefer-256-bit", "fast-gather", "soft-float", "x87", "sse", "sse2"),
+    "x86": ("prefer-128-bit", "prefer-256-bit", "fast-gather", "soft-float", "x87", "64bit", "mmx",
+            "sse", "sse2", "cx8", "cx16", "fxsr", "sahf", "aes", "pclmul", "sha", "adx", "crc32"),
     "aarch64": ("strict-align", "outline-atomics"),
     "arm": ("dsp", "d32", "strict-align", "thumb-mode", "thumb2", "vfp2", "vfp4d16sp"),
     "riscv": ("relax", "zve32x", "zve32f", "zve64d", "zvl128b", "zvl256b", "zicsr", "zifencei"),
