@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,8 @@ import smelt
 from smelt.codegen.llvm import object_code, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
-from smelt.lowering.graph import Storage, with_flat_results
-from smelt.lowering.host import Body, KernelCall, entry_program, plan_program
-from smelt.lowering.lower import for_target, lower
-from smelt.lowering.model import compile_graph
-from smelt.lowering.variants import workspace_of
-from smelt.pipeline import import_model, optimize
+from smelt.lowering.lower import for_target
+from smelt.pipeline import lower_program as lower
 from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse
@@ -63,24 +59,12 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
 }
 
 
-def objects(model: onnx.ModelProto, target: Target, cache: str) -> dict[str, bytes]:
-    """The object of every kernel, and of the host program; the workers make them."""
-    options = smelt.Options(cache_dir=cache)
-    mod = with_flat_results(optimize(import_model(model), options))
-    made = compile_graph(mod, target, options)
-    body = Body(made.plan, made.calls, made.memory, dict.fromkeys(_constants(made.calls), 0))
-    extents = [e for r in mod["main"].results() for e in r.type.shape]
-    plan = plan_program(made.plan.symbols, workspace_of(body, []), extents)
-    text = emit_module([entry_program(body), plan], target)
-    (host,) = default_pool(1).map(
-        "smelt.codegen.llvm:object_code", [(target, text, "host")], ["host"]
-    )
-    return {**{s: a.object for s, a in made.artifacts.items()}, "host": host}
-
-
-def _constants(calls: Sequence[KernelCall]) -> Iterator[Storage]:
-    for c in calls:
-        yield from [p.storage for p in c.places if p.storage.kind == "constant"]
+def objects(model: onnx.ModelProto, target: str, cache: str) -> dict[str, bytes]:
+    """The object of the host program, and of every kernel."""
+    made = smelt.compile_artifact(model, target, options=smelt.Options(cache_dir=cache))
+    jobs = [(made.target, text, name) for name, text in made.texts.items()]
+    codes = default_pool(1).map("smelt.codegen.llvm:object_code", jobs, [*made.texts])
+    return dict(zip(made.texts, codes, strict=True))
 
 
 def undefined(code: bytes) -> set[str]:
@@ -142,7 +126,7 @@ def _imports(code: bytes) -> Iterator[str]:
 @pytest.mark.parametrize("machine", TARGETS)
 def test_a_whole_model_is_emitted(machine: str, model: str, tmp_path: Path) -> None:
     words, number, width, helpers = TARGETS[machine]
-    made = objects(MODELS[model](), resolve(Target(words)), str(tmp_path))
+    made = objects(MODELS[model](), words, str(tmp_path))
     kernels = set(made) - {"host"}
     assert kernels
     for name, code in made.items():
