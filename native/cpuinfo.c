@@ -149,33 +149,53 @@ static int has(const feature *f) {
 #elif defined(__linux__) && (defined(__aarch64__) || defined(__arm__) || defined(__riscv))
 
 #include <sys/auxv.h>
+#if defined(__riscv)
+#include <unistd.h>
+#endif
+
+/* Where a feature's bit stands: AT_HWCAP, AT_HWCAP2, or what the system call riscv_hwprobe says. */
+enum word { CAP = 16, CAP2 = 26, PROBE = 258 };
 
 typedef struct feature {
     const char *name;
-    int word; /* 16: AT_HWCAP, 26: AT_HWCAP2 */
+    enum word word;
     int bit;
 } feature;
 
-/* Sources: arch/{arm64,arm,riscv}/include/uapi/asm/hwcap.h of Linux. */
+/* Sources: arch/{arm64,arm,riscv}/include/uapi/asm/{hwcap,hwprobe}.h of Linux. */
 static const feature features[] = {
 #if defined(__aarch64__)
-    {"fp-armv8", 16, 0}, {"neon", 16, 1},      {"aes", 16, 3},   {"sha2", 16, 6},
-    {"crc", 16, 7},      {"lse", 16, 8},       {"fullfp16", 16, 10}, {"rdm", 16, 12},
-    {"jsconv", 16, 13},  {"complxnum", 16, 14}, {"rcpc", 16, 15}, {"ccpp", 16, 16},
-    {"sha3", 16, 17},    {"sm4", 16, 19},      {"dotprod", 16, 20}, {"sve", 16, 22},
-    {"fp16fml", 16, 23}, {"sve2", 26, 1},      {"sve2-aes", 26, 2}, {"i8mm", 26, 13},
-    {"bf16", 26, 14},    {"sme", 26, 23},
+    {"fp-armv8", CAP, 0},  {"neon", CAP, 1},      {"aes", CAP, 3},       {"sha2", CAP, 6},
+    {"crc", CAP, 7},       {"lse", CAP, 8},       {"fullfp16", CAP, 10}, {"rdm", CAP, 12},
+    {"jsconv", CAP, 13},   {"complxnum", CAP, 14}, {"rcpc", CAP, 15},    {"ccpp", CAP, 16},
+    {"sha3", CAP, 17},     {"sm4", CAP, 19},      {"dotprod", CAP, 20},  {"sve", CAP, 22},
+    {"fp16fml", CAP, 23},  {"sve2", CAP2, 1},     {"sve2-aes", CAP2, 2}, {"i8mm", CAP2, 13},
+    {"bf16", CAP2, 14},    {"sme", CAP2, 23},     {"cssc", CAP2, 34},    {"mops", CAP2, 43},
 #elif defined(__arm__)
-    {"neon", 16, 12},    {"vfp3", 16, 13},     {"vfp4", 16, 16}, {"hwdiv-arm", 16, 17},
-    {"hwdiv", 16, 18},   {"fullfp16", 16, 22}, {"dotprod", 16, 24}, {"i8mm", 16, 27},
-    {"aes", 26, 0},      {"crc", 26, 4},
+    /* Linux tells of neither half-precision conversions, which VFPv4 has, nor the instructions of
+     * ARMv8, whose processors are those with CRC32. */
+    {"neon", CAP, 12},     {"vfp3", CAP, 13},     {"vfp4", CAP, 16},     {"fp16", CAP, 16},
+    {"hwdiv-arm", CAP, 17}, {"hwdiv", CAP, 18},   {"fullfp16", CAP, 23}, {"dotprod", CAP, 24},
+    {"bf16", CAP, 26},     {"i8mm", CAP, 27},     {"aes", CAP2, 0},      {"crc", CAP2, 4},
+    {"fp-armv8", CAP2, 4},
 #else
-    {"a", 16, 0},        {"c", 16, 2},         {"d", 16, 3},     {"f", 16, 5},
-    {"m", 16, 12},       {"v", 16, 21},
+    {"a", CAP, 0},         {"c", CAP, 2},         {"d", CAP, 3},         {"f", CAP, 5},
+    {"m", CAP, 12},        {"v", CAP, 21},        {"zba", PROBE, 3},     {"zbb", PROBE, 4},
+    {"zbs", PROBE, 5},     {"zfh", PROBE, 27},    {"zfhmin", PROBE, 28}, {"zvfh", PROBE, 30},
 #endif
 };
 
 static int has(const feature *f) {
+#if defined(__riscv)
+    if (f->word == PROBE) {
+        struct {
+            int64_t key;
+            uint64_t value;
+        } extensions = {4, 0}; /* RISCV_HWPROBE_KEY_IMA_EXT_0 */
+        return syscall(PROBE, &extensions, (size_t)1, (size_t)0, NULL, 0U) == 0 &&
+               extensions.key == 4 && (extensions.value >> f->bit & 1);
+    }
+#endif
     return (int)(getauxval((unsigned long)f->word) >> f->bit & 1);
 }
 

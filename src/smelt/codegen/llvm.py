@@ -81,7 +81,7 @@ def resolve(target: Target) -> Target:
 
 def _check_cpu(cpu: str, target: Target) -> None:
     """LLVM falls back silently on names that it does not know; we do not, where they are listed."""
-    names = known_cpus(architecture(target))
+    names = known_cpus(target)
     if names and cpu not in names and not (is_native(target) and cpu == llvm.get_host_cpu_name()):
         listed = ", ".join(["native", *LEVELS, *sorted({*names} - {*LEVELS})])
         legal = listed if architecture(target) == "x86" else ", ".join(sorted(names))
@@ -113,7 +113,8 @@ def _machine_of(triple: str) -> str:
 
 
 _OTHERS = {
-    "x86": ("prefer-128-bit", "prefer-256-bit", "fast-gather", "soft-float", "x87", "sse", "sse2"),
+    "x86": ("prefer-128-bit", "prefer-256-bit", "fast-gather", "soft-float", "x87", "64bit", "mmx",
+            "sse", "sse2", "cx8", "cx16", "fxsr", "sahf", "aes", "pclmul", "sha", "adx", "crc32"),
     "aarch64": ("strict-align", "outline-atomics"),
     "arm": ("dsp", "d32", "strict-align", "thumb-mode", "thumb2", "vfp2", "vfp4d16sp"),
     "riscv": ("relax", "zve32x", "zve32f", "zve64d", "zvl128b", "zvl256b", "zicsr", "zifencei"),

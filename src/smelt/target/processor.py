@@ -114,15 +114,18 @@ _CPUS: dict[str, tuple[tuple[str, str], ...]] = {
         (f"{_A7} fp-armv8 {_A76}", "cortex-a78c cortex-x1 cortex-x1c exynos-m4 exynos-m5"),
         (f"{_A7} fp-armv8 {_A76} bf16 i8mm", "cortex-a510 cortex-a710 neoverse-n2 neoverse-v1"),
     ),
-    "riscv": (
-        ("", "generic generic-rv32 generic-rv64 generic-ooo rocket rocket-rv32 rocket-rv64"),
-        ("", "sifive-7-series"),
+    "riscv32": (
+        ("", "generic generic-rv32 rocket-rv32"),
         ("m c", "sifive-e20"),
-        ("m a c", "sifive-e21 sifive-e31 sifive-s21 sifive-s51"),
+        ("m a c", "sifive-e21 sifive-e31"),
         ("m a c zba zbb zbs", "rp2350-hazard3"),
         ("m a f c", "sifive-e24 sifive-e34 sifive-e76"),
-        (_GC, "andes-a25 andes-a45 andes-ax25 andes-ax45 sifive-s54 sifive-s76 sifive-u54"),
-        (_GC, "sifive-u74"),
+        (_GC, "andes-a25 andes-a45"),
+    ),
+    "riscv": (
+        ("", "generic generic-rv64 rocket-rv64"),
+        ("m a c", "sifive-s21 sifive-s51"),
+        (_GC, "andes-ax25 andes-ax45 sifive-s54 sifive-s76 sifive-u54 sifive-u74"),
         (f"{_GC} v", "andes-ax45mpv"),
         (f"{_GC} zba zbb", "mips-p8700 sifive-p550"),
         (f"{_GC} zba zbb zbs", "veyron-v1 xiangshan-nanhu"),
@@ -194,7 +197,7 @@ def _machine(target: Target) -> str:
 def pointer_bytes(target: Target) -> int:
     """The bytes of a pointer on a target."""
     machine = _machine(target)
-    if machine.startswith(("aarch64_32", "arm64_32")) or target.mtriple.endswith("x32"):
+    if machine.startswith(("aarch64_32", "arm64_32")):
         return 4
     wide = architecture(target) == "aarch64" or "64" in machine + str(target.attrs.get("march"))
     return 8 if wide or machine == "s390x" else 4
@@ -205,16 +208,21 @@ def _rows(family: str) -> dict[str, tuple[str, ...]]:
     return {c: tuple(f.split()) for f, cpus in _CPUS.get(family, ()) for c in cpus.split()}
 
 
-def known_cpus(family: str) -> list[str]:
-    """The processors of a family that LLVM has names for; none where it is not known."""
-    return [*_rows(family)]
+def _processors(target: Target) -> dict[str, tuple[str, ...]]:
+    """The processors of a target's family, with their features."""
+    family = architecture(target)
+    return _rows("riscv32" if family == "riscv" and pointer_bytes(target) == 4 else family)
+
+
+def known_cpus(target: Target) -> list[str]:
+    """The processors that a target's CPU may be; none where the family is not known."""
+    return [*_processors(target)]
 
 
 def implied(target: Target) -> tuple[str, ...]:
     """The features that the name of a target's CPU stands for; without one, the triple's."""
-    rows = _rows(architecture(target))
     name = target.mcpu if target.mcpu not in ("", "generic") else _machine(target)
-    return rows.get(name, ())
+    return _processors(target).get(name, ())
 
 
 def features_of(target: Target) -> frozenset[str]:

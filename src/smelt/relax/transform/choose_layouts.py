@@ -92,7 +92,8 @@ def price(group: Function, natural: Order, order: Order) -> float:
         return 0.0
     if not keeps_channels_last(group):
         return 0.5
-    return max(_window_price(v) for v in _calls(group) if v.callee in _SPATIAL)
+    windows = [v for v in _calls(group) if v.callee in _SPATIAL and v.callee != "batch_norm"]
+    return max([_window_price(v) for v in windows], default=6.0)
 
 
 def _window_price(v: Call) -> float:
