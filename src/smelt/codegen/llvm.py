@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import platform
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from smelt.ir.errors import CompileError, InternalError, TargetError
+from smelt.runtime.errors import nearest
 from smelt.target import Target
 
 from .features import LEVELS, V3, V4, check_needs, features_of, unknown_calls
@@ -83,9 +83,8 @@ def _check_features(features: Iterable[str], triple: str) -> None:
     known = {*llvm.get_host_cpu_features(), *_TUNING}
     for f in features:
         if f.lstrip("+-") not in known:
-            near = difflib.get_close_matches(f.lstrip("+-"), sorted(known), 3)
-            nearest = f"; nearest: {', '.join(near)}" if near else ""
-            raise TargetError(f"unknown CPU feature {f!r} for {triple}{nearest}")
+            hint = nearest(f.lstrip("+-"), sorted(known))
+            raise TargetError(f"unknown CPU feature {f!r} for {triple}{hint}")
 
 
 def is_native(target: Target) -> bool:

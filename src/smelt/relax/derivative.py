@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import convert
 from smelt.ir.types import TensorType
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 
 from .nodes import Call, RelaxExpr, TupleGetItem, call, renewed_call, values
@@ -79,11 +79,9 @@ def _rule_of(node: Call) -> Rule:
     name = node.op.name if isinstance(node.op, Op) else "a call of a function"
     found = RULES.get(name)
     if found is None:
-        near = difflib.get_close_matches(name, RULES, 3)
         raise Unsupported(
-            f"derivative: {name} has no rule"
-            + (f"; nearest: {', '.join(near)}" if near else "")
-            + f"\n  supported: {', '.join(sorted(RULES))}"
+            f"derivative: {name} has no rule{nearest(name, RULES)}\n"
+            f"  supported: {', '.join(sorted(RULES))}"
         )
     return found
 

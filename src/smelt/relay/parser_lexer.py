@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from bisect import bisect_right
@@ -10,6 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
 
 from smelt.ir.errors import ParseError
+from smelt.runtime.errors import closest
 
 from .metadata import MARK
 from .printer_words import SUFFIXES
@@ -93,7 +93,7 @@ class Text:
 def near(name: str, known: Iterable[str], sign: str = "") -> str:
     """The names closest to one that is not known, else all if they are few."""
     known = list(known)
-    found = difflib.get_close_matches(name, known, 3) or (known if len(known) <= 8 else [])
+    found = closest(name, known) or (known if len(known) <= 8 else [])
     return ", ".join([sign + f for f in found])
 
 

@@ -8,7 +8,6 @@ y = m.get_output(0).numpy()
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device
-from smelt.runtime.errors import InputError
+from smelt.runtime.errors import InputError, nearest
 from smelt.runtime.evaluator import evaluate_times
 from smelt.runtime.executable import Executable
 from smelt.runtime.ndarray import NDArray, array, empty
@@ -242,11 +241,9 @@ class AotModule:
     def unknown(self, role: str, infos: Any, key: object, hint: str = "") -> InputError:
         """The error for a name or number that there is not."""
         names = [i.name for i in infos]
-        near = difflib.get_close_matches(str(key), names, 3)
-        nearest = f"; nearest: {', '.join(near)}" if near else ""
         shown = "; ".join(str(i) if i.dtype else i.name for i in infos) or "none"
         more = f"\n  {hint}" if hint else ""
-        return InputError(f"{self.module.name}: no {role} {key!r}{nearest}\n  "
+        return InputError(f"{self.module.name}: no {role} {key!r}{nearest(str(key), names)}\n  "
                           f"{role}s: {shown}{more}")  # fmt: skip
 
     def __getitem__(self, name: str) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from smelt.runtime.device import Device
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import ExportError, InputError
+from smelt.runtime.errors import ExportError, InputError, nearest
 from smelt.runtime.evaluator import evaluate_times
 from smelt.runtime.executable import BoundCall, Executable
 from smelt.runtime.linking import Linker
@@ -168,10 +167,9 @@ class Module:
         """The function of a name; "default" is the entry."""
         found = self._functions.get(self.entry_name if name == "default" else name)
         if found is None:
-            near = difflib.get_close_matches(name, self._functions, 3)
-            nearest = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(name, self._functions)
             names = ", ".join(self._functions)
-            raise InputError(f"the module has no function {name!r}{nearest}; functions: {names}")
+            raise InputError(f"the module has no function {name!r}{hint}; functions: {names}")
         return found
 
     __getitem__ = get_function

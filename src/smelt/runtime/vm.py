@@ -10,7 +10,6 @@ Calls use no Python recursion, and a call that ends a function takes its frame.
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 import time
@@ -23,7 +22,7 @@ import numpy as np
 from smelt.runtime import vm_strings  # noqa: F401  (enters its operators)
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
-from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, not_picklable
+from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, nearest, not_picklable
 from smelt.runtime.ndarray import NDArray, array
 from smelt.runtime.report import BenchmarkResult
 from smelt.runtime.vm_host import HOST_OPS
@@ -94,10 +93,8 @@ class VMExecutable:
         """A function by name."""
         index = self.program.globals.get(name)
         if index is None:
-            near = difflib.get_close_matches(name, self.program.globals, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
             raise InputError(
-                f"the program has no function {name!r}{hint}; "
+                f"the program has no function {name!r}{nearest(name, self.program.globals)}; "
                 f"functions: {', '.join(self.program.globals)}"
             )
         return self.program.functions[index]

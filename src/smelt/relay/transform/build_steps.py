@@ -16,10 +16,11 @@ from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.transform.recognize_attention import ATTENTION_RULES
 from smelt.relax.transform.simplify import SIMPLIFY_RULES
+from smelt.runtime.errors import nearest
 from smelt.transform import Pass, PassContext, PassInfo
 
 from . import canonicalize, layout, parallel, precision, simplify, structure, windows
-from .passes import LEVELS, graph_pass, nearest
+from .passes import LEVELS, graph_pass
 
 __all__ = ["BUILD_LEVELS", "build_steps"]
 

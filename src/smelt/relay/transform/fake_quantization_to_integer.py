@@ -16,6 +16,7 @@ from smelt.ir.node import Node
 from smelt.ir.types import TensorType
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem
 from smelt.relax.transform.rewriting import renewed_call, transform_functions
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
@@ -31,7 +32,7 @@ from .affine_types import (
     register_fake_quantization_to_integer,
     register_optional_fake_quantization_to_integer,
 )
-from .passes import graph_pass, nearest
+from .passes import graph_pass
 from .rules import is_call
 from .structure import FoldConstantExpr
 

@@ -16,11 +16,12 @@ from smelt.ir.types import TensorType
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem, Var, values
 from smelt.relax.transform.normal_form import dissolved, without_lets
 from smelt.relax.transform.rewriting import map_functions
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
 from ..dialect import RELAY, make
-from .passes import graph_pass, nearest
+from .passes import graph_pass
 from .rules import dims, dtype_of, is_call, rank_of
 
 __all__ = ["GRADIENTS", "FirstOrderGradient", "gradient"]

@@ -14,11 +14,12 @@ from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
 from smelt.relax.transform.fold_calls import fold_calls
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.rewriting import map_functions, transform, transform_functions
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
 from ..dialect import RELAY, const, make
-from .passes import graph_pass, nearest
+from .passes import graph_pass
 from .rules import dims, is_call
 
 __all__ = ["ChangeBatch", "DynamicToStatic"]

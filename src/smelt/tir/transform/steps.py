@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from smelt.lowering.common import eliminate_common_subexpressions
 from smelt.lowering.kinds import serialize
 from smelt.lowering.lower import LOWER
 from smelt.lowering.remove import skip_asserts
+from smelt.runtime.errors import nearest
 from smelt.tir.nodes import PrimFunc
 
 from .function_pass import BuiltIn
@@ -160,8 +160,7 @@ def _check_names(context: PassContext, steps: Sequence[Lowering]) -> None:
     known = dict.fromkeys([*_WITHIN, *map(_name, (*LOWER, *steps))])
     for name in (*context.required_pass, *context.disabled_pass):
         if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(name, known)
             raise Unsupported(
                 f"PassContext: smelt.lower has no pass {name!r}{hint}; passes: {', '.join(known)}"
             )
