@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.node import ordered
 from smelt.ir.types import TensorType, Type
 from smelt.relax.equal import structural_equal
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
@@ -175,17 +176,11 @@ class DFPattern(PatternBase):
 
 def _parts_of_copies(root: PatternBase) -> list[PatternBase]:
     """Everything below a pattern, the path of a dominator included, parts first."""
-    found: dict[PatternBase, None] = {}
-    stack: list[tuple[PatternBase, bool]] = [(root, False)]
-    while stack:
-        p, ready = stack.pop()
-        if ready:
-            found.setdefault(p)
-        elif p not in found:
-            stack.append((p, True))
-            extra = [p.path] if isinstance(p, DominatorPattern) else []
-            stack += [(c, False) for c in (*p.parts(), *extra)]
-    return list(found)
+
+    def below(p: PatternBase) -> Iterable[PatternBase]:
+        return (*p.parts(), p.path) if isinstance(p, DominatorPattern) else p.parts()
+
+    return list(ordered([root], below))
 
 
 def as_pattern(value: Any, where: str) -> DFPattern:

@@ -7,10 +7,11 @@ that holds all of its uses, behind the scopes that its variables come from.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node, ordered, postorder
 from smelt.relax.adt import Constructor, Match
 from smelt.relax.nodes import (
     Call,
@@ -110,24 +111,9 @@ class _Form:
         uses = uses_of(root)
         lets = [n for n in postorder(root) if isinstance(n, Let)]
         self.bound = {n.value for n in lets if uses[n.value] == 1 or is_recursive(n)}
-        self.order = self._order()
+        parts: list[RelaxExpr] = [root]
+        self.order = list(ordered(parts, lambda n: chain(*_parts(n))))
         self._place()
-
-    def _order(self) -> list[RelaxExpr]:
-        """All values, parts before wholes."""
-        out: list[RelaxExpr] = []
-        seen: set[Node] = set()
-        stack: list[tuple[RelaxExpr, bool]] = [(self.root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if ready:
-                out.append(node)
-            elif node not in seen:
-                seen.add(node)
-                stack.append((node, True))
-                here, bodies = _parts(node)
-                stack += [(c, False) for c in reversed([*here, *bodies])]
-        return out
 
     def _place(self) -> None:
         """Every value's scope: wholes first, so that all uses of a part are known."""
