@@ -8,7 +8,6 @@ y = m.get_output(0).numpy()
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device
 from smelt.runtime.errors import InputError, nearest
-from smelt.runtime.evaluator import evaluate_times
+from smelt.runtime.evaluator import evaluate_times, wall_clock
 from smelt.runtime.executable import Executable
 from smelt.runtime.ndarray import NDArray, array, empty
 from smelt.runtime.profiler import Probe
@@ -214,19 +213,16 @@ class AotModule:
         call = self.bound()
         return evaluate_times(
             "benchmark",
-            (lambda n: self._whole(n, inputs)) if end_to_end else call.time,
+            wall_clock(lambda: self._whole(inputs)) if end_to_end else call.time,
             number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms,
             repeats_to_cooldown,
         )  # fmt: skip
 
-    def _whole(self, number: int, inputs: Mapping[str, Any]) -> float:
-        """Milliseconds per run with copies in and out."""
-        start = time.perf_counter()
-        for _ in range(number):
-            self.run(**inputs)
-            for i in range(self.get_num_outputs()):
-                self.get_output(i).numpy().copy()
-        return (time.perf_counter() - start) * 1e3 / number
+    def _whole(self, inputs: Mapping[str, Any]) -> None:
+        """A run with copies in and out."""
+        self.run(**inputs)
+        for i in range(self.get_num_outputs()):
+            self.get_output(i).numpy().copy()
 
     # ---- names --------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 from smelt.runtime.device import Device
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import ExportError, InputError, nearest
-from smelt.runtime.evaluator import evaluate_times
+from smelt.runtime.evaluator import evaluate_times, no_preparation
 from smelt.runtime.executable import BoundCall, Executable
 from smelt.runtime.linking import Linker
 from smelt.runtime.report import TimeEvaluation
@@ -191,11 +191,7 @@ class Module:
 
         limit_zero_time_iterations is there for the signature: our clock tells every run.
         """
-        if f_preproc:
-            raise InputError(
-                f"time_evaluator: f_preproc={f_preproc!r}: there are no registered functions; "
-                "cache_flush_bytes=... makes measurements start cold"
-            )
+        no_preparation(f_preproc)
         return self.get_function(func_name).time_evaluator(
             dev, number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown,
             cache_flush_bytes,

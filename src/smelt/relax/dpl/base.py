@@ -279,10 +279,6 @@ class CallPattern(NodePattern):
         """Keep the names of the operators, now that they are looked up."""
         self._names = self.op.op_names()
 
-    def parts(self) -> Iterable[PatternBase]:
-        """The operator's pattern and those of the operands."""
-        return (self.op, *[a for a in self.args or () if a is not None])
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """The operator fits, then the operands: in both orders where it commutes."""
         node = m.bindings.get(expr, expr)
@@ -336,10 +332,6 @@ class AltPattern(DFPattern):
         forget((self.left, self.right))
         enter(self)
 
-    def parts(self) -> Iterable[PatternBase]:
-        """Both."""
-        return (self.left, self.right)
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """Either of them."""
         return (((self.left, expr, around),), ((self.right, expr, around),))
@@ -370,10 +362,6 @@ class AndPattern(DFPattern):
         """Two patterns."""
         self.left, self.right = as_pattern(left, "&"), as_pattern(right, "&")
 
-    def parts(self) -> Iterable[PatternBase]:
-        """Both."""
-        return (self.left, self.right)
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """Both of them."""
         return (((self.left, expr, around), (self.right, expr, around)),)
@@ -401,10 +389,6 @@ class NotPattern(DFPattern):
         self.reject = as_pattern(reject, "~")
         forget((self.reject,))
 
-    def parts(self) -> Iterable[PatternBase]:
-        """The pattern refused."""
-        return (self.reject,)
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """It fits where the other does not, beside what is bound so far."""
         return FAIL if m.holds(self.reject, expr, around) else FITS
@@ -418,10 +402,6 @@ class _Constrained(DFPattern):
     """A pattern and a question to the value that it fits."""
 
     pattern: DFPattern
-
-    def parts(self) -> Iterable[PatternBase]:
-        """The pattern."""
-        return (self.pattern,)
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """The question first: it is cheap."""

@@ -38,8 +38,9 @@ class PatternBase:
     """Whether the value it fits is kept."""
 
     def parts(self) -> Iterable[PatternBase]:
-        """The patterns it is made of."""
-        return ()
+        """The patterns it is made of, in the order of its fields."""
+        fields = [x for v in vars(self).values() for x in (v if isinstance(v, tuple) else (v,))]
+        return [x for x in fields if isinstance(x, PatternBase)]
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """What has to fit for this to fit a value."""

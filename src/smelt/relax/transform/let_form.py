@@ -12,17 +12,14 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered, postorder
-from smelt.relax.adt import Constructor, Match
+from smelt.relax.adt import Constructor, Match, bodies, operands
 from smelt.relax.nodes import (
-    Call,
     Constant,
     Function,
     GlobalVar,
     If,
     Let,
     RelaxExpr,
-    Tuple,
-    TupleGetItem,
     Var,
 )
 
@@ -80,24 +77,8 @@ def _common(a: _Scope, b: _Scope) -> _Scope:
 
 def _parts(node: RelaxExpr) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
     """(what a value needs in its own scope, the bodies of scopes inside)."""
-    match node:
-        case Call(op, args):
-            given = [a for a in args if a is not None]
-            return ([op, *given] if isinstance(op, RelaxExpr) else given), []
-        case Tuple(items):
-            return list(items), []
-        case TupleGetItem(value):
-            return [value], []
-        case If(condition, yes, no):
-            return [condition], [yes.body, no.body]
-        case Function(body=body):
-            return [], [body]
-        case Let(value=value, body=body):
-            return [], [value, body]
-        case Match(data, clauses):
-            return [data], [c.rhs for c in clauses]
-        case _:
-            return [c for c in node.children() if isinstance(c, RelaxExpr)], []
+    inside = [node.value, node.body] if isinstance(node, Let) else bodies(node)
+    return operands(node), inside
 
 
 class _Form:
