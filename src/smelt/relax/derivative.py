@@ -10,13 +10,14 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import convert
+from smelt.ir.tables import entering
 from smelt.ir.types import TensorType
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 
 from .nodes import Call, RelaxExpr, TupleGetItem, call, renewed_call, values
 
-__all__ = ["BOTH", "ONE", "RULES", "Calculus", "Rule", "derivatives", "entering", "with_values"]
+__all__ = ["BOTH", "ONE", "RULES", "Calculus", "Rule", "derivatives", "with_values"]
 
 Rule = Callable[[Call, RelaxExpr], "Sequence[RelaxExpr | None]"]
 
@@ -92,19 +93,6 @@ def _rule_of(node: Call) -> Rule:
 def _type(x: RelaxExpr) -> TensorType:
     assert isinstance(x.type, TensorType)
     return x.type
-
-
-def entering(table: dict[str, Rule]) -> Callable[..., Callable[[Rule], Rule]]:
-    """A decorator that enters a rule for some operators: `rule("sum", "mean")`."""
-
-    def rule(*names: str) -> Callable[[Rule], Rule]:
-        def enter(fn: Rule) -> Rule:
-            table.update(dict.fromkeys(names, fn))
-            return fn
-
-        return enter
-
-    return rule
 
 
 BOTH: dict[str, Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]]] = {

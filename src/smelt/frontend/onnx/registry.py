@@ -17,6 +17,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.tables import entering
 from smelt.topi.registry import Op
 
 from .read import Graph, Input
@@ -171,15 +172,8 @@ def converter_of(domain: str, name: str, opset: int) -> Converter | None:
     return found[-1] if found else None
 
 
-def evaluates(*names: str) -> Callable[[Evaluator], Evaluator]:
-    """Register how operators act on known elements: fn(g, operands, attrs) -> Value or None."""
-
-    def register(fn: Evaluator) -> Evaluator:
-        for name in names:
-            _EVALUATORS[name] = fn
-        return fn
-
-    return register
+evaluates = entering(_EVALUATORS)
+"""Register how operators act on known elements: fn(g, operands, attrs) -> Value or None."""
 
 
 def evaluator_of(name: str) -> Evaluator | None:

@@ -12,8 +12,9 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
+from smelt.ir.tables import entering
 from smelt.ir.types import TensorType
-from smelt.relax.derivative import BOTH, ONE, Calculus, Rule, entering
+from smelt.relax.derivative import BOTH, ONE, Calculus, Rule
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem, Var, values
 from smelt.relax.transform.normal_form import dissolved, without_lets
 from smelt.relax.transform.rewriting import map_functions
