@@ -223,12 +223,18 @@ def ordered(roots: Iterable[T], parts: Callable[[T], Iterable[T]]) -> Iterator[T
     parts  what an object is made of directly
     """
     seen: set[int] = set()
-    stack = [(r, False) for r in reversed(list(roots))]
+    stack: list[Any] = list(roots)
+    stack.reverse()
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if node is _DONE:  # what stands below has all its parts behind it
+            yield stack.pop()
         elif id(node) not in seen:
             seen.add(id(node))
-            stack.append((node, True))
-            stack.extend([(c, False) for c in reversed(list(parts(node)))])
+            below: list[Any] = list(parts(node))
+            below.reverse()
+            stack += (node, _DONE, *below)
+
+
+_DONE = object()
+"""Lies on the stack of `ordered` above what is given next."""
