@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from smelt.ir.types import TensorType, tensor_type
 from smelt.relax.nodes import Function
 from smelt.runtime.container import ADT
 from smelt.runtime.errors import InputError
+from smelt.runtime.evaluator import timed_runs, wall_clock
 from smelt.runtime.ndarray import NDArray
 from smelt.runtime.report import BenchmarkResult
 from smelt.runtime.vm import VirtualMachine, VMExecutable
@@ -206,16 +206,9 @@ class Model:
         self, *args: Any, repeat: int = 5, number: int = 5, **named: Any
     ) -> BenchmarkResult:
         """Time a call in ms: `repeat` times the mean of `number` calls, after one not timed."""
-        if repeat < 1 or number < 1:
-            raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
-        self(*args, **named)
-        results = []
-        for _ in range(repeat):
-            start = time.perf_counter()
-            for _ in range(number):
-                self(*args, **named)
-            results.append((time.perf_counter() - start) / number * 1e3)
-        return BenchmarkResult(tuple(results), number)
+        timed = wall_clock(lambda: self(*args, **named))
+        timed(1)
+        return timed_runs(timed, repeat, number)
 
     def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write the model as one file for `smelt.runtime.load_module`.

@@ -22,10 +22,10 @@ from smelt.ir.transform import Pass
 from smelt.pipeline import as_target, checked_context, compile_program
 from smelt.relax.nodes import Function
 from smelt.relax.pipeline import get_pipeline
-from smelt.relax.transform.classic import BindParams, nearest
+from smelt.relax.transform.classic import BindParams
 from smelt.relax.transform.classic.make import named
 from smelt.runtime.container import ADT, Closure
-from smelt.runtime.errors import InputError
+from smelt.runtime.errors import InputError, nearest
 from smelt.runtime.report import ProfileReport, TimeEvaluation
 from smelt.runtime.vm import VirtualMachine as Machine
 from smelt.runtime.vm import VMExecutable

@@ -11,6 +11,7 @@ from smelt import relax, te, topi
 from smelt.ir.types import TensorType
 from smelt.relax.expr_functor import PyExprMutator, PyExprVisitor
 from smelt.relax.interpret import interpret
+from smelt.relax.nodes import Call
 from smelt.script import parse
 from smelt.script import relax as R
 
@@ -187,6 +188,7 @@ def test_analysis() -> None:
     assert a.free_symbolic_vars(f) == []
     weights = relax.Function(f.params, relax.Tuple([y + y, x + y]), attrs={"num_input": 1})
     (found,) = a.computable_at_compile_time(weights)
+    assert isinstance(found, Call)
     assert found.args == (y, y)
     assert not a.well_formed(relax.Function([x], y))
 
@@ -200,8 +202,8 @@ def main(x: R.Tensor((2,), "float32")):
     c = R.let(R.tanh(x))
     return c
 """
-    f = parse(text)
-    found = relax.analysis.get_var2val(f)
+    f: Any = parse(text)
+    found: dict[Any, Any] = relax.analysis.get_var2val(f)
     assert {v.name: e.callee for v, e in found.items()} == {"a": "relu", "b": "exp", "c": "tanh"}
     assert list(relax.analysis.name_to_binding(f)) == ["c", "b", "a"]
     left = relax.analysis.remove_all_unused(f)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from smelt.ir.expr import Binary as _Binary
 from smelt.ir.expr import Expr, IntImm, Var
+from smelt.ir.tables import entering
 from smelt.ir.walk import free_vars, rebuild_binary, refold
 
 from .poly import INTS, Order, Poly, atom, constant
@@ -47,15 +48,8 @@ def integer_rule(*classes: type, plain: bool = False) -> Callable[[_R], _R]:
     return register
 
 
-def value_rule(*classes: type) -> Callable[[_R], _R]:
-    """Registers how nodes of these classes are simplified where they are of another type."""
-
-    def register(fn: _R) -> _R:
-        for c in classes:
-            _VALUE[c] = fn
-        return fn
-
-    return register
+value_rule = entering(_VALUE)
+"""Registers how nodes of these classes are simplified where they are of another type."""
 
 
 class Context:

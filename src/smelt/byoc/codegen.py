@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from smelt.ir.types import TensorType
 from smelt.lowering.external import External, result_types, sizes_of
 from smelt.lowering.graph import symbol_of
 from smelt.relax.nodes import Call, Function, GlobalVar, values
-from smelt.runtime.errors import ExportError
+from smelt.runtime.errors import ExportError, nearest
 from smelt.runtime.external import registered_runtimes, runtime_of
 from smelt.runtime.linking import compile_source
 from smelt.target import Target
@@ -151,10 +150,8 @@ def _compiled(func: Function, symbol: str, mod: IRModule) -> External:
         raise CompileError(f"the symbol {symbol!r} of the back end {name!r} is no name in C")
     codegen = _codegens.get(name)
     if codegen is None:
-        near = difflib.get_close_matches(name, _codegens, 3)
-        nearest = f"; nearest: {', '.join(near)}" if near else ""
         raise CompileError(
-            f"{symbol}: no back end {name!r} is registered{nearest}; "
+            f"{symbol}: no back end {name!r} is registered{nearest(name, _codegens)}; "
             f"registered: {', '.join(registered_codegens()) or 'none'}\n"
             f'  smelt.byoc.register_codegen("{name}") registers one'
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import platform
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from smelt.ir.errors import CompileError, InternalError, TargetError
+from smelt.runtime.errors import nearest
 from smelt.target import Target
 from smelt.target.processor import (
     INSTRUCTIONS,
@@ -98,9 +98,8 @@ def _check_features(target: Target) -> None:
         known.update(llvm.get_host_cpu_features())
     for f in target.mattr:
         if f.lstrip("+-") not in known:
-            near = difflib.get_close_matches(f.lstrip("+-"), sorted(known), 3)
-            nearest = f"; nearest: {', '.join(near)}" if near else ""
-            raise TargetError(f"unknown CPU feature {f!r} for {target.mtriple}{nearest}")
+            hint = nearest(f.lstrip("+-"), sorted(known))
+            raise TargetError(f"unknown CPU feature {f!r} for {target.mtriple}{hint}")
 
 
 def is_native(target: Target) -> bool:

@@ -13,6 +13,7 @@ from .expr import (
     EQ,
     GE,
     GT,
+    INDEX,
     LE,
     LT,
     NE,
@@ -48,6 +49,7 @@ __all__ = [
     "maximum",
     "minimum",
     "not_equal",
+    "product",
     "select",
     "truncdiv",
     "truncmod",
@@ -95,6 +97,14 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
     """The remainder with the sign of `a`."""
     return binary(TruncMod, a, b)
+
+
+def product(extents: Iterable[Expr]) -> Expr:
+    """All extents multiplied: the elements of a box."""
+    total: Expr = const(1, INDEX)
+    for e in extents:
+        total = total * e
+    return total
 
 
 def equal(a: ExprLike, b: ExprLike) -> Expr:

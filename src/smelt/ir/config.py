@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
+
+from smelt.runtime.errors import nearest
 
 from .errors import CompileError
 from .options import Options
@@ -147,8 +148,7 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _known(name: object, table: Mapping[str, ConfigKey], what: str) -> ConfigKey:
     if not isinstance(name, str) or name not in table:
-        near = difflib.get_close_matches(str(name), table, 3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
+        hint = nearest(str(name), table)
         raise CompileError(f"{what} {name!r}{hint}; configs: {', '.join(table)}")
     return table[name]
 

@@ -8,7 +8,7 @@ compiler itself writes `is` and `equal` (ir/build.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import numpy as np
@@ -58,6 +58,7 @@ __all__ = [
     "const",
     "convert",
     "matched",
+    "numbers_of",
 ]
 
 INDEX = "int64"
@@ -417,6 +418,16 @@ def const(value: float | bool, dtype: str | None = None) -> Expr:
     if dtype == "bool":
         return IntImm(dtype, int(bool(value)))
     return IntImm(dtype, int(value))
+
+
+def numbers_of(items: Iterable[Expr]) -> tuple[int, ...] | None:
+    """Constants as Python integers, or None where one is symbolic."""
+    out = []
+    for e in items:
+        if not isinstance(e, IntImm):
+            return None
+        out.append(e.value)
+    return tuple(out)
 
 
 def convert(value: ExprLike, dtype: str | None = None) -> Expr:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
-__all__ = ["Face"]
+__all__ = ["face"]
 
 
 class Face(type):
-    """A classic class name for nodes of the core: calling it makes a node by `make`.
+    """A classic class name for nodes of the core: calling it makes a node by `make` (see `face`).
 
     `isinstance` asks for the core's class, `node`.
     """
@@ -26,3 +27,17 @@ class Face(type):
 
     def __subclasscheck__(cls, subclass: type) -> bool:
         return issubclass(subclass, cls.node) or type.__subclasscheck__(cls, subclass)
+
+
+def face(node: type) -> Callable[[Callable[..., Any]], Any]:
+    """Make a function the classic class of its name: calling the class calls the function.
+
+    node  what `isinstance` asks for
+    """
+
+    def made(make: Callable[..., Any]) -> Any:
+        names = {n: getattr(make, n) for n in ("__module__", "__qualname__", "__doc__")}
+        own = {"node": node, "make": staticmethod(make), "__signature__": signature(make)}
+        return Face(make.__name__, (), {**names, **own})
+
+    return made

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from functools import singledispatch
 from typing import Any
+
+from smelt.runtime.errors import nearest
 
 from .node import Node
 from .text import Scripted, module_text, printed
@@ -107,8 +108,7 @@ class IRModule(Scripted):
     def get_global_var(self, name: str) -> Any:
         """The name of a function as a variable that can be called."""
         if name not in self:
-            near = difflib.get_close_matches(name, self.functions, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(name, self.functions)
             known = ", ".join(self.functions) or "none"
             raise KeyError(f"the module has no function {name!r}{hint}; it has: {known}")
         return global_var(name)
@@ -133,8 +133,7 @@ class IRModule(Scripted):
         known = self.type_definitions
         key = GlobalTypeVar(name) if isinstance(name, str) else name
         if key not in known:
-            near = difflib.get_close_matches(key.name, [k.name for k in known], 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(key.name, [k.name for k in known])
             names = ", ".join([k.name for k in known]) or "none"
             raise KeyError(f"the module has no data type {key.name!r}{hint}; it has: {names}")
         return known[key]
@@ -149,8 +148,7 @@ class IRModule(Scripted):
         data = self.type_data(type_name)
         by_name = {c.name_hint: c for c in data.constructors}
         if name not in by_name:
-            near = difflib.get_close_matches(name, by_name, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(name, by_name)
             raise KeyError(
                 f"the data type {data.header.name} has no constructor {name!r}{hint}; "
                 f"constructors: {', '.join(by_name)}"

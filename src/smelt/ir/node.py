@@ -14,9 +14,12 @@ import inspect
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Self, dataclass_transform
+from operator import methodcaller
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-__all__ = ["Node", "float_key", "postorder"]
+__all__ = ["Node", "float_key", "ordered", "postorder"]
+
+T = TypeVar("T")
 
 
 def float_key(value: float) -> bytes:
@@ -211,13 +214,27 @@ def _map(value: Any, fn: Callable[[Any], Any]) -> Any:
 
 def postorder(root: Node) -> Iterator[Node]:
     """Every node below `root` once, children before parents, without recursion."""
+    return ordered((root,), methodcaller("children"))
+
+
+def ordered(roots: Iterable[T], parts: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """The roots and everything below them once, parts before wholes, without recursion.
+
+    parts  what an object is made of directly
+    """
     seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    stack: list[Any] = list(roots)
+    stack.reverse()
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if node is _DONE:  # what stands below has all its parts behind it
+            yield stack.pop()
         elif id(node) not in seen:
             seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((c, False) for c in reversed(list(node.children())))
+            below: list[Any] = list(parts(node))
+            below.reverse()
+            stack += (node, _DONE, *below)
+
+
+_DONE = object()
+"""Lies on the stack of `ordered` above what is given next."""

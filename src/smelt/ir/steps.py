@@ -6,10 +6,11 @@ Every entry point runs its lists through `run_steps`, so that a PassContext mean
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from smelt.runtime.errors import nearest
 
 from .errors import CompileError, InternalError, SmeltError, Unsupported
 from .transform import PassContext, PassInfo
@@ -93,10 +94,8 @@ def check_names(
     known = dict.fromkeys([n for s in steps for n in (*s.names, *s.also)] + list(others))
     for name in (*context.required_pass, *context.disabled_pass):
         if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
             raise Unsupported(
-                f"PassContext: {who} has no pass {name!r}{hint}; passes: {', '.join(known)}"
+                f"PassContext: {who} has no pass {name!r}{nearest(name, known)}; passes: {', '.join(known)}"
             )
     for s in steps:
         for name in (s.name, *s.also):

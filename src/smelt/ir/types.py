@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.ir.expr import numbers_of
+
 from . import dtype as dt
-from .expr import INDEX, Expr, ExprLike, IntImm, convert
+from .expr import INDEX, Expr, ExprLike, convert
 from .node import Node
 
 __all__ = [
@@ -38,12 +40,7 @@ class TensorType(Type, interned=True):
 
     def fixed_shape(self) -> tuple[int, ...] | None:
         """The extents as Python integers, or None where one is symbolic."""
-        out = []
-        for e in self.shape:
-            if not isinstance(e, IntImm):
-                return None
-            out.append(e.value)
-        return tuple(out)
+        return numbers_of(self.shape)
 
     def elements(self) -> Expr:
         """The number of elements."""

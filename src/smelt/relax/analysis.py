@@ -9,7 +9,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch, VerifyError
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node, ordered, postorder
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 
 from .adt import Match
@@ -53,16 +53,7 @@ def parts(expr: Any) -> Iterator[Any]:
     """Everything an expression is made of, operators included, parts before wholes."""
     if isinstance(expr, IRModule):
         raise TypeMismatch('post_order_visit takes a function, e.g. mod["main"], not a module')
-    seen: set[Any] = set()
-    stack: list[tuple[Any, bool]] = [(expr, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(part, False) for part in reversed(direct_parts(node))]
+    return ordered([expr], direct_parts)
 
 
 def direct_parts(node: Any) -> list[Any]:

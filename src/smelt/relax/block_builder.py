@@ -14,7 +14,6 @@ blocks are only how the text shows it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -24,6 +23,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.text import fresh_name
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
+from smelt.runtime.errors import nearest
 from smelt.te.prim_func import create_prim_func
 from smelt.te.tensor import Tensor, placeholder
 from smelt.tir.nodes import Buffer
@@ -317,8 +317,7 @@ class BlockBuilder:
         """Replace a function of the module."""
         name = gv if isinstance(gv, str) else gv.name
         if name not in self._module:
-            near = difflib.get_close_matches(name, list(self._module.functions), 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(name, list(self._module.functions))
             raise TypeMismatch(
                 f"BlockBuilder.update_func: the module has no function {name!r}{hint}"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,12 +10,14 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import convert
+from smelt.ir.tables import entering
 from smelt.ir.types import TensorType
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 
 from .nodes import Call, RelaxExpr, TupleGetItem, call, renewed_call, values
 
-__all__ = ["RULES", "derivatives", "with_values"]
+__all__ = ["BOTH", "ONE", "RULES", "Calculus", "Rule", "derivatives", "with_values"]
 
 Rule = Callable[[Call, RelaxExpr], "Sequence[RelaxExpr | None]"]
 
@@ -79,16 +80,14 @@ def _rule_of(node: Call) -> Rule:
     name = node.op.name if isinstance(node.op, Op) else "a call of a function"
     found = RULES.get(name)
     if found is None:
-        near = difflib.get_close_matches(name, RULES, 3)
         raise Unsupported(
-            f"derivative: {name} has no rule"
-            + (f"; nearest: {', '.join(near)}" if near else "")
-            + f"\n  supported: {', '.join(sorted(RULES))}"
+            f"derivative: {name} has no rule{nearest(name, RULES)}\n"
+            f"  supported: {', '.join(sorted(RULES))}"
         )
     return found
 
 
-# ------------------------------------------------------------------------------------- helpers
+# ------------------------------------------------------------------------------ in any dialect
 
 
 def _type(x: RelaxExpr) -> TensorType:
@@ -96,167 +95,182 @@ def _type(x: RelaxExpr) -> TensorType:
     return x.type
 
 
+BOTH: dict[str, Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]]] = {
+    "add": lambda do, a, b, y, d: (d, d),
+    "subtract": lambda do, a, b, y, d: (d, do("negative", d)),
+    "multiply": lambda do, a, b, y, d: (do("multiply", d, b), do("multiply", d, a)),
+    "divide": lambda do, a, b, y, d: (
+        do("divide", d, b), do("negative", do("divide", do("multiply", d, y), b))),
+    "power": lambda do, a, b, y, d: (
+        do("multiply", do("multiply", d, b), do("power", a, do("subtract", b, 1.0))),
+        do("multiply", do("multiply", d, y), do("log", a)),
+    ),
+    "maximum": lambda do, a, b, y, d: (
+        do("where", do("greater_equal", a, b), d, 0.0), do("where", do("less", a, b), d, 0.0)),
+    "minimum": lambda do, a, b, y, d: (
+        do("where", do("less_equal", a, b), d, 0.0), do("where", do("greater", a, b), d, 0.0)),
+}  # fmt: skip
+"""Operators that broadcast: (do, operands, result, its derivative) -> those of the operands."""
+
+ONE: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "abs": lambda do, x, y, d: do("multiply", d, do("sign", x)),
+    "cos": lambda do, x, y, d: do("negative", do("multiply", d, do("sin", x))),
+    "erf": lambda do, x, y, d: do(
+        "multiply", do("multiply", d, 2 / math.sqrt(math.pi)),
+        do("exp", do("negative", do("multiply", x, x)))),
+    "exp": lambda do, x, y, d: do("multiply", d, y),
+    "identity": lambda do, x, y, d: d,
+    "log": lambda do, x, y, d: do("divide", d, x),
+    "negative": lambda do, x, y, d: do("negative", d),
+    "reciprocal": lambda do, x, y, d: do("negative", do("multiply", d, do("multiply", y, y))),
+    "relu": lambda do, x, y, d: do("where", do("greater", x, 0.0), d, 0.0),
+    "rsqrt": lambda do, x, y, d: do("divide", do("multiply", do("multiply", d, y), -0.5), x),
+    "sigmoid": lambda do, x, y, d: do("multiply", d, do("multiply", y, do("subtract", 1.0, y))),
+    "sin": lambda do, x, y, d: do("multiply", d, do("cos", x)),
+    "softplus": lambda do, x, y, d: do("multiply", d, do("sigmoid", x)),
+    "sqrt": lambda do, x, y, d: do("divide", do("multiply", d, 0.5), y),
+    "square": lambda do, x, y, d: do("multiply", do("multiply", d, 2.0), x),
+    "tanh": lambda do, x, y, d: do(
+        "multiply", d, do("subtract", 1.0, do("multiply", y, y))),
+}  # fmt: skip
+"""Operators of one operand: (do, operand, result, its derivative) -> that of the operand."""
+
+
+class Calculus:
+    """Rules for the operators that every dialect has.
+
+    make     a call: make(name, *operands, **attributes)
+    number   a number as an operand beside a value: number(like, value)
+    total    a sum: total(x, axes, keepdims)
+    reshape  a value in another shape, reshape(x, shape)
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., RelaxExpr],
+        number: Callable[[RelaxExpr, float], RelaxExpr],
+        total: Callable[[RelaxExpr, tuple[int, ...], bool], RelaxExpr],
+        reshape: Callable[[RelaxExpr, Sequence[Any]], RelaxExpr],
+    ) -> None:
+        """Keep a dialect's words."""
+        self.make, self.number, self.total, self.reshape = make, number, total, reshape
+
+    def do(self, name: str, *given: Any) -> RelaxExpr:
+        """A call; numbers have the element type of the last value."""
+        like = next(g for g in reversed(given) if isinstance(g, RelaxExpr))
+        return self.make(
+            name, *[self.number(like, g) if isinstance(g, float) else g for g in given]
+        )
+
+    def collapsed(self, d: RelaxExpr, x: RelaxExpr | None) -> RelaxExpr | None:
+        """A derivative summed over what an operand was broadcast along."""
+        if x is None or not dt.is_float(_type(x).dtype):
+            return None
+        have, want = _type(d).shape, _type(x).shape
+        lead = len(have) - len(want)
+        axes = tuple(
+            i
+            for i in range(len(have))
+            if i < lead or (value_of(want[i - lead]) == 1 and value_of(have[i]) != 1)
+        )
+        d = self.total(d, axes, False) if axes else d
+        return d if _type(d).shape == want else self.reshape(d, want)
+
+    def both(self, name: str) -> Rule:
+        """The rule of an operator of `BOTH`."""
+
+        def rule(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+            a, b = n.args
+            da, db = BOTH[name](self.do, a, b, n, d)
+            return [self.collapsed(da, a), self.collapsed(db, b)]
+
+        return rule
+
+    def one(self, name: str) -> Rule:
+        """The rule of an operator of `ONE`."""
+        return lambda n, d: [ONE[name](self.do, n.args[0], n, d)]
+
+    def where(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+        """Each side where it was chosen."""
+        c, x, y = n.args
+        first, second = self.do("where", c, d, 0.0), self.do("where", c, 0.0, d)
+        return [None, self.collapsed(first, x), self.collapsed(second, y)]
+
+    def cast(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+        """In the operand's type, where both are floats."""
+        kind = _type(n.args[0]).dtype  # type: ignore[arg-type]
+        known = dt.is_float(kind) and dt.is_float(_type(n).dtype)
+        return [self.make("cast", d, dtype=kind) if known else None]
+
+    def softmax(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+        """(d - sum(d y)) y."""
+        total = self.total(self.do("multiply", d, n), (n.attrs["axis"],), True)
+        return [self.do("multiply", self.do("subtract", d, total), n)]
+
+    def log_softmax(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+        """d - exp(y) sum(d)."""
+        total = self.total(d, (n.attrs["axis"],), True)
+        return [self.do("subtract", d, self.do("multiply", self.do("exp", n), total))]
+
+    def moved(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+        """In the operand's shape."""
+        return [self.reshape(d, _type(n.args[0]).shape)]  # type: ignore[arg-type]
+
+    def broadcast(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+        """Summed over what was repeated."""
+        return [self.collapsed(d, n.args[0])]
+
+    def transpose(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+        """Turned back."""
+        rank = len(_type(n).shape)
+        axes = [a % rank for a in n.attrs["axes"] or range(rank)[::-1]]
+        return [self.make("transpose", d, axes=tuple([axes.index(i) for i in range(rank)]))]
+
+    def spread(self, n: Call, d: RelaxExpr, axes: Sequence[int]) -> tuple[RelaxExpr, int | None]:
+        """The derivative of a sum over axes, and how many elements each sum has, where known."""
+        shape = _type(n.args[0]).shape  # type: ignore[arg-type]
+        kept = tuple([1 if i in axes else e for i, e in enumerate(shape)])
+        count: Any = convert(1)
+        for a in axes:
+            count = count * shape[a]
+        return self.make("broadcast_to", self.reshape(d, kept), shape=shape), value_of(count)
+
+    def matmul(self, n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
+        """Products with the other operand."""
+        a, b = n.args
+        ta, tb = n.attrs["transpose_a"], n.attrs["transpose_b"]
+
+        def times(p: Any, q: Any, tp: bool, tq: bool) -> RelaxExpr:
+            return self.make(n.op, p, q, transpose_a=tp, transpose_b=tq)
+
+        da = times(b, d, tb, True) if ta else times(d, b, False, not tb)
+        db = times(d, a, True, ta) if tb else times(a, d, not ta, False)
+        return [self.collapsed(da, a), self.collapsed(db, b)]
+
+
+# ---------------------------------------------------------------------- the core's operators
+
+
 def filled(x: RelaxExpr, value: float) -> RelaxExpr:
     """A tensor of the type of another one, all of one value."""
     return call("full", shape=_type(x).shape, value=value, dtype=_type(x).dtype)
 
 
-def _number(x: RelaxExpr, value: float) -> RelaxExpr:
-    return call("full", shape=(), value=value, dtype=_type(x).dtype)
-
-
-def _times(a: RelaxExpr, b: RelaxExpr | float) -> RelaxExpr:
-    return call("multiply", a, b if isinstance(b, RelaxExpr) else _number(a, b))
-
-
-def _over(a: RelaxExpr, b: RelaxExpr | float) -> RelaxExpr:
-    return call("divide", a, b if isinstance(b, RelaxExpr) else _number(a, b))
-
-
-def _minus(a: RelaxExpr) -> RelaxExpr:
-    return call("negative", a)
-
-
-def _masked(keep: RelaxExpr, d: RelaxExpr) -> RelaxExpr:
-    return call("where", keep, d, _number(d, 0.0))
-
-
-def _collapsed(d: RelaxExpr, x: RelaxExpr | None) -> RelaxExpr | None:
-    """A derivative summed over what an operand was broadcast along."""
-    if x is None or not dt.is_float(_type(x).dtype):
-        return None
-    have, want = _type(d).shape, _type(x).shape
-    lead = len(have) - len(want)
-    axes = tuple(
-        i
-        for i in range(len(have))
-        if i < lead or (value_of(want[i - lead]) == 1 and value_of(have[i]) != 1)
-    )
-    d = call("sum", d, axes=axes, keepdims=False) if axes else d
-    return d if _type(d).shape == want else call("reshape", d, shape=want)
-
-
-def _broadcasting(fn: Callable[[Any, Any, Any, Any], tuple[Any, Any]]) -> Rule:
-    def both(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        a, b = n.args
-        da, db = fn(a, b, n, d)
-        return [_collapsed(da, a), _collapsed(db, b)]
-
-    return both
-
-
-def _rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a rule for some operators."""
-
-    def enter(fn: Rule) -> Rule:
-        for name in names:
-            RULES[name] = fn
-        return fn
-
-    return enter
-
-
-# --------------------------------------------------------------------------------- elementwise
-
-for _name, _both in {
-    "add": lambda a, b, y, d: (d, d),
-    "subtract": lambda a, b, y, d: (d, _minus(d)),
-    "multiply": lambda a, b, y, d: (_times(d, b), _times(d, a)),
-    "divide": lambda a, b, y, d: (_over(d, b), _minus(_over(_times(d, y), b))),
-    "power": lambda a, b, y, d: (
-        _times(_times(d, b), call("power", a, call("subtract", b, _number(b, 1.0)))),
-        _times(_times(d, y), call("log", a)),
-    ),
-    "maximum": lambda a, b, y, d: (
-        _masked(call("greater_equal", a, b), d), _masked(call("less", a, b), d)),
-    "minimum": lambda a, b, y, d: (
-        _masked(call("less_equal", a, b), d), _masked(call("greater", a, b), d)),
-}.items():  # fmt: skip
-    RULES[_name] = _broadcasting(_both)
-
-
-def _rest(y: RelaxExpr) -> RelaxExpr:
-    return call("subtract", _number(y, 1.0), y)
-
-
-_UNARY: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "abs": lambda x, y, d: _times(d, call("sign", x)),
-    "cos": lambda x, y, d: _minus(_times(d, call("sin", x))),
-    "erf": lambda x, y, d: _times(
-        _times(d, 2 / math.sqrt(math.pi)), call("exp", _minus(_times(x, x)))),
-    "exp": lambda x, y, d: _times(d, y),
-    "identity": lambda x, y, d: d,
-    "log": lambda x, y, d: _over(d, x),
-    "negative": lambda x, y, d: _minus(d),
-    "reciprocal": lambda x, y, d: _minus(_times(d, _times(y, y))),
-    "relu": lambda x, y, d: _masked(call("greater", x, _number(x, 0.0)), d),
-    "rsqrt": lambda x, y, d: _over(_times(_times(d, y), -0.5), x),
-    "sigmoid": lambda x, y, d: _times(d, _times(y, _rest(y))),
-    "sin": lambda x, y, d: _times(d, call("cos", x)),
-    "softplus": lambda x, y, d: _times(d, call("sigmoid", x)),
-    "sqrt": lambda x, y, d: _over(_times(d, 0.5), y),
-    "square": lambda x, y, d: _times(_times(d, 2.0), x),
-    "tanh": lambda x, y, d: _times(d, _rest(_times(y, y))),
-}  # fmt: skip
-
-
-def _of_one(fn: Callable[[Any, Any, Any], Any]) -> Rule:
-    return lambda n, d: [fn(n.args[0], n, d)]
-
-
-for _name, _one in _UNARY.items():
-    RULES[_name] = _of_one(_one)
-
-
-@_rule("cast")
-def _cast(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    (x,) = n.args
-    assert x is not None
-    known = dt.is_float(_type(x).dtype) and dt.is_float(_type(n).dtype)
-    return [call("cast", d, dtype=_type(x).dtype) if known else None]
-
-
-@_rule("where")
-def _where(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    c, x, y = n.args
-    zero = _number(d, 0.0)
-    return [
-        None,
-        _collapsed(call("where", c, d, zero), x),
-        _collapsed(call("where", c, zero, d), y),
-    ]
-
-
-@_rule("softmax")
-def _softmax(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    total = call("sum", _times(d, n), axes=(n.attrs["axis"],), keepdims=True)
-    return [_times(call("subtract", d, total), n)]
-
-
-@_rule("log_softmax")
-def _log_softmax(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    total = call("sum", d, axes=(n.attrs["axis"],), keepdims=True)
-    return [call("subtract", d, _times(call("exp", n), total))]
-
-
-# ---------------------------------------------------------------------------- shapes and sums
-
-
-@_rule("reshape", "expand_dims", "squeeze")
-def _moved(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    return [call("reshape", d, shape=_type(n.args[0]).shape)]  # type: ignore[arg-type]
-
-
-@_rule("broadcast_to")
-def _broadcast(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    return [_collapsed(d, n.args[0])]
-
-
-@_rule("transpose")
-def _transpose(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    rank = len(_type(n).shape)
-    axes = [a % rank for a in n.attrs["axes"] or range(rank)[::-1]]
-    return [call("transpose", d, axes=tuple([axes.index(i) for i in range(rank)]))]
+_CORE = Calculus(
+    call,
+    lambda like, value: call("full", shape=(), value=value, dtype=_type(like).dtype),
+    lambda x, axes, keepdims: call("sum", x, axes=axes, keepdims=keepdims),
+    lambda x, shape: call("reshape", x, shape=tuple(shape)),
+)
+RULES.update({name: _CORE.both(name) for name in BOTH})
+RULES.update({name: _CORE.one(name) for name in ONE})
+RULES.update({
+    "cast": _CORE.cast, "where": _CORE.where, "softmax": _CORE.softmax,
+    "log_softmax": _CORE.log_softmax, "reshape": _CORE.moved, "expand_dims": _CORE.moved,
+    "squeeze": _CORE.moved, "broadcast_to": _CORE.broadcast, "transpose": _CORE.transpose,
+    "matmul": _CORE.matmul,
+})  # fmt: skip
+_rule = entering(RULES)
 
 
 @_rule("concat")
@@ -276,38 +290,16 @@ def _concat(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
 def _sum(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
     (x,) = n.args
     assert x is not None
-    shape, axes = _type(x).shape, n.attrs["axes"]
-    gone = [a % len(shape) for a in (range(len(shape)) if axes is None else axes)]
-    kept = tuple([1 if i in gone else e for i, e in enumerate(shape)])
-    whole = call("broadcast_to", call("reshape", d, shape=kept), shape=shape)
+    rank, axes = len(_type(x).shape), n.attrs["axes"]
+    whole, count = _CORE.spread(n, d, [a % rank for a in (range(rank) if axes is None else axes)])
     name = n.op.name if isinstance(n.op, Op) else ""
     if name == "reduce_sum_square":
-        return [_times(_times(whole, 2.0), x)]
+        return [_CORE.do("multiply", _CORE.do("multiply", whole, 2.0), x)]
     if name == "sum":
         return [whole]
-    count: Any = convert(1)
-    for a in gone:
-        count = count * shape[a]
-    known = value_of(count)
-    if known is None:
+    if count is None:
         raise Unsupported("derivative: a mean over a symbolic size\n  supported: constant sizes")
-    return [_over(whole, float(known))]
-
-
-# ------------------------------------------------------------------------------------ products
-
-
-@_rule("matmul")
-def _matmul(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    a, b = n.args
-    ta, tb = n.attrs["transpose_a"], n.attrs["transpose_b"]
-
-    def times(p: Any, q: Any, tp: bool, tq: bool) -> RelaxExpr:
-        return call("matmul", p, q, transpose_a=tp, transpose_b=tq)
-
-    da = times(b, d, tb, True) if ta else times(d, b, False, not tb)
-    db = times(d, a, True, ta) if tb else times(a, d, not ta, False)
-    return [_collapsed(da, a), _collapsed(db, b)]
+    return [_CORE.do("divide", whole, float(count))]
 
 
 @_rule("conv1d", "conv2d", "conv3d")

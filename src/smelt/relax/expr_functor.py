@@ -12,6 +12,7 @@ what is inside is visited when `visit_function` or `visit_if` asks for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
@@ -19,6 +20,7 @@ from smelt.ir.types import FuncType, TensorType, TupleType, Type
 from smelt.topi.registry import Op
 
 from .adt import Clause, Constructor, Match
+from .analysis import direct_parts
 from .nodes import (
     Call,
     Constant,
@@ -123,64 +125,14 @@ class ExprFunctor:
 class ExprVisitor(ExprFunctor):
     """Sees every part of an expression once; override the methods of the kinds of interest."""
 
-    def visit_call(self, call: Call) -> Any:
-        """An operator or a function, and the operands."""
-        self.visit(call.op)
-        for a in call.args:
-            if a is not None:
-                self.visit(a)
+    def visit_parts(self, e: Any) -> Any:
+        """The parts of a value: operator and operands, items, parameters and body, branches."""
+        for part in direct_parts(e):
+            self.visit(part)
 
-    def visit_tuple(self, tup: Tuple) -> Any:
-        """The items."""
-        for i in tup.items:
-            self.visit(i)
-
-    def visit_tuple_getitem(self, t: TupleGetItem) -> Any:
-        """The tuple."""
-        self.visit(t.value)
-
-    def visit_let(self, let: Let) -> Any:
-        """The variable, the value, what stands below."""
-        self.visit(let.var)
-        self.visit(let.value)
-        self.visit(let.body)
-
-    def visit_match_cast(self, cast: MatchCast) -> Any:
-        """The value of which a type is claimed."""
-        self.visit(cast.value)
-
-    def visit_if(self, i: If) -> Any:
-        """The condition and both sides."""
-        self.visit(i.condition)
-        self.visit(i.true_branch)
-        self.visit(i.false_branch)
-
-    def visit_function(self, f: Function) -> Any:
-        """The parameters and the body."""
-        for p in f.params:
-            self.visit(p)
-        self.visit(f.body)
-
-    def visit_match(self, m: Match) -> Any:
-        """The data and the clauses' values."""
-        self.visit(m.data)
-        for c in m.clauses:
-            self.visit(c.rhs)
-
-    def visit_constructor(self, con: Constructor) -> Any:
-        """A constructor of a data type."""
-
-    def visit_var(self, var: Var) -> Any:
-        """A variable."""
-
-    def visit_constant(self, const: Constant) -> Any:
-        """A constant."""
-
-    def visit_global_var(self, gv: GlobalVar) -> Any:
-        """A function of the module, by name."""
-
-    def visit_op(self, op: Op) -> Any:
-        """An operator."""
+    visit_call = visit_constant = visit_constructor = visit_function = visit_parts
+    visit_global_var = visit_if = visit_let = visit_match = visit_op = visit_parts
+    visit_match_cast = visit_tuple = visit_tuple_getitem = visit_var = visit_parts
 
 
 MixedModeVisitor = ExprVisitor
@@ -202,17 +154,11 @@ class ExprMutator(ExprFunctor):
         changed = call if op is call.op else call.replace(op=op)
         return renewed_call(changed, *args)
 
-    def visit_tuple(self, tup: Tuple) -> Any:
-        """The tuple of new items."""
-        return tup.with_children(self.visit)
+    def visit_renewed(self, e: Any) -> Any:
+        """The value on new parts."""
+        return e.with_children(self.visit)
 
-    def visit_tuple_getitem(self, t: TupleGetItem) -> Any:
-        """An item of the new tuple."""
-        return t.with_children(self.visit)
-
-    def visit_let(self, let: Let) -> Any:
-        """The name for the new value."""
-        return let.with_children(self.visit)
+    visit_let = visit_tuple = visit_tuple_getitem = visit_renewed
 
     def visit_match_cast(self, cast: MatchCast) -> Any:
         """The claim about the new value."""
@@ -244,25 +190,11 @@ class ExprMutator(ExprFunctor):
         value = self.visit(c.rhs)
         return c if value is c.rhs else c.replace(rhs=value)
 
-    def visit_constructor(self, con: Constructor) -> Any:
-        """The constructor."""
-        return con
+    def visit_leaf(self, e: Any) -> Any:
+        """A value without parts, as it is."""
+        return e
 
-    def visit_var(self, var: Var) -> Any:
-        """The variable."""
-        return var
-
-    def visit_constant(self, const: Constant) -> Any:
-        """The constant."""
-        return const
-
-    def visit_global_var(self, gv: GlobalVar) -> Any:
-        """The name of the function."""
-        return gv
-
-    def visit_op(self, op: Op) -> Any:
-        """The operator."""
-        return op
+    visit_constant = visit_constructor = visit_global_var = visit_op = visit_var = visit_leaf
 
 
 class ExprRewriter:
@@ -306,73 +238,6 @@ class MixedModeMutator(ExprMutator):
         return post
 
 
-class _RelaxNames(ExprFunctor):
-    """The methods by Relax's names: each does what the walk beside it does with such a value."""
-
-    visit_expr = ExprFunctor.visit
-
-    def visit_call_(self, call: Call) -> Any:
-        """An operator or a function, applied."""
-        return super().visit_call(call)
-
-    def visit_tuple_(self, tup: Tuple) -> Any:
-        """A tuple."""
-        return super().visit_tuple(tup)
-
-    def visit_tuple_getitem_(self, t: TupleGetItem) -> Any:
-        """An item of a tuple."""
-        return super().visit_tuple_getitem(t)
-
-    def visit_if_(self, i: If) -> Any:
-        """A branch."""
-        return super().visit_if(i)
-
-    def visit_function_(self, f: Function) -> Any:
-        """A function."""
-        return super().visit_function(f)
-
-    def visit_var_(self, var: Var) -> Any:
-        """A variable."""
-        return super().visit_var(var)
-
-    def visit_constant_(self, const: Constant) -> Any:
-        """A constant."""
-        return super().visit_constant(const)
-
-    def visit_global_var_(self, gv: GlobalVar) -> Any:
-        """A function of the module, by name."""
-        return super().visit_global_var(gv)
-
-    def visit_match_cast_(self, cast: MatchCast) -> Any:
-        """A claim about a value."""
-        return super().visit_match_cast(cast)
-
-    def visit_op_(self, op: Op) -> Any:
-        """An operator."""
-        return super().visit_op(op)
-
-
-class PyExprVisitor(_RelaxNames, ExprVisitor):
-    """The visitor by Relax's names: override visit_call_, visit_var_, visit_function_, ...
-
-    `super().visit_call_(call)` visits the parts; `visit_expr` starts.
-    """
-
-
-class PyExprMutator(_RelaxNames, ExprMutator):
-    """The mutator by Relax's names: override visit_call_, visit_var_, visit_function_, ...
-
-    `super().visit_call_(call)` gives the call on new operands; `visit_expr` starts.
-    """
-
-
-def _forward(cls: type) -> None:
-    """visit_call asks visit_call_, and so on."""
-    for name in [*_METHODS.values(), "visit_op"]:
-        if hasattr(cls, name + "_"):
-            setattr(cls, name, _asking(name + "_"))
-
-
 def _asking(name: str) -> Any:
     def ask(self: Any, e: Any) -> Any:
         return getattr(self, name)(e)
@@ -380,8 +245,45 @@ def _asking(name: str) -> Any:
     return ask
 
 
-_forward(PyExprVisitor)
-_forward(PyExprMutator)
+class _RelaxNames(ExprFunctor):
+    """The methods by Relax's names: each does what the walk beside it does with such a value."""
+
+    visit_expr = ExprFunctor.visit
+    visit_call_: Callable[[Any], Any]
+    visit_constant_: Callable[[Any], Any]
+    visit_function_: Callable[[Any], Any]
+    visit_global_var_: Callable[[Any], Any]
+    visit_if_: Callable[[Any], Any]
+    visit_match_cast_: Callable[[Any], Any]
+    visit_op_: Callable[[Any], Any]
+    visit_tuple_: Callable[[Any], Any]
+    visit_tuple_getitem_: Callable[[Any], Any]
+    visit_var_: Callable[[Any], Any]
+
+
+def _by_relax_names(cls: Any) -> Any:
+    """visit_call asks visit_call_, and so on."""
+    for name in _RelaxNames.__annotations__:
+        plain = name.removesuffix("_")
+        setattr(cls, name, getattr(cls, plain))
+        setattr(cls, plain, _asking(name))
+    return cls
+
+
+@_by_relax_names
+class PyExprVisitor(_RelaxNames, ExprVisitor):
+    """The visitor by Relax's names: override visit_call_, visit_var_, visit_function_, ...
+
+    `super().visit_call_(call)` visits the parts; `visit_expr` starts.
+    """
+
+
+@_by_relax_names
+class PyExprMutator(_RelaxNames, ExprMutator):
+    """The mutator by Relax's names: override visit_call_, visit_var_, visit_function_, ...
+
+    `super().visit_call_(call)` gives the call on new operands; `visit_expr` starts.
+    """
 
 
 def visitor(cls: type) -> type:

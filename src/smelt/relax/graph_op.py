@@ -12,13 +12,13 @@ real operands before a program is compiled. Operands may be tuples.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Attrs, Op
 
 from .nodes import Call, Constant, RelaxExpr, Tuple, Var, call, tensor_type_of, values
@@ -75,9 +75,7 @@ class Dialect:
         """The operator of this name."""
         found = self.ops.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self.ops, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
-            raise Unsupported(f"{self.name} has no operator {name!r}{hint}")
+            raise Unsupported(f"{self.name} has no operator {name!r}{nearest(name, self.ops)}")
         return found
 
     def __iter__(self) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm, convert
 from smelt.ir.expr import Var as SizeVar
+from smelt.ir.tables import entering
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.ir.walk import free_vars
 
@@ -165,12 +166,7 @@ def call_type(node: Call, types: Sequence[Type | None], size: Size) -> Type:
     return made
 
 
-def _enter(*names: str) -> Callable[[Callable[..., Type]], Callable[..., Type]]:
-    def enter(fn: Callable[..., Type]) -> Callable[..., Type]:
-        HOST_TYPES.update(dict.fromkeys(names, fn))
-        return fn
-
-    return enter
+_enter = entering(HOST_TYPES)
 
 
 def _tensor(types: Sequence[Any], n: int) -> TensorType:

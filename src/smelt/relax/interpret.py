@@ -51,6 +51,7 @@ from .adt import (
     PatternTuple,
     PatternVar,
     constructor_tag,
+    operands,
 )
 from .graph_op import GraphOp
 from .nodes import (
@@ -288,24 +289,14 @@ class _Run:
     def operands(self, node: RelaxExpr) -> list[RelaxExpr]:
         """What has to be known before a node is: no branch, no clause, no function's inside."""
         match node:
-            case If(condition):
-                return [condition]
-            case Match(data):
-                return [data]
-            case Call(op, args):
-                given = [*[a for a in args if a is not None], *self.casts(node)]
-                called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar)
-                return [op, *given] if called else given  # type: ignore[list-item]
-            case Tuple(items):
-                return list(items)
-            case TupleGetItem(value) | MatchCast(value):
-                return [value]
+            case Call():
+                return [*operands(node), *self.casts(node)]
             case Let(var, value, body):
                 if value not in self.known:
                     return [value]
                 self.known[var] = self.known[value]
                 return [body]
-        return []
+        return operands(node)
 
     def casts(self, node: Call) -> list[RelaxExpr]:
         """The match_casts that introduce the sizes that a call needs, and nobody knows yet."""

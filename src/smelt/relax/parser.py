@@ -19,9 +19,9 @@ from smelt.ir.errors import ParseError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import FuncType
+from smelt.runtime.errors import closest
 from smelt.tir.parser import parse_function as parse_program
 from smelt.tir.parser_expr import Source
-from smelt.tir.script_names import nearest
 
 from .nodes import Function
 from .parser_body import Arrays, FunctionReader
@@ -184,7 +184,7 @@ def _is_program(node: ast.FunctionDef) -> bool:
 def check_target(source: Source, node: ast.AST, name: str, functions: Collection[str]) -> None:
     """Whether a module has the function that R.call_tir names."""
     if name not in functions:
-        known = nearest(name, functions) or list(functions)
+        known = closest(name, functions) or list(functions)
         source.error(node, f"the module has no function {name}", ", ".join(known))
 
 

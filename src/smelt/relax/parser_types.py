@@ -15,8 +15,8 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
+from smelt.runtime.errors import closest
 from smelt.tir.parser_expr import ExprParser, Source
-from smelt.tir.script_names import nearest
 
 from .shapes import apart
 
@@ -100,7 +100,7 @@ class TypeReader:
             if inner.id in self.env:
                 continue
             if not opens:
-                near = ", ".join(nearest(inner.id, [*self.sizes]) or self.sizes) or "none"
+                near = ", ".join(closest(inner.id, [*self.sizes]) or self.sizes) or "none"
                 what = f"the size '{inner.id}' is not defined here; sizes: {near}"
                 self.fail(inner, what, "parameters' shapes and R.match_cast introduce sizes")
             self.size(inner.id, inner.id)

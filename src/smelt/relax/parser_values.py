@@ -15,8 +15,8 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError
 from smelt.ir.expr import IntImm
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
+from smelt.runtime.errors import nearest
 from smelt.tir.parser_expr import Source
-from smelt.tir.script_names import nearest
 from smelt.topi.registry import Op, ops
 
 from .nodes import (
@@ -230,8 +230,7 @@ class ValueReader(TypeReader):
         named = {k.arg or "**": self.argument(k.value) for k in node.keywords}
         core, build = core_operator(name), BUILDERS.get(name)
         if core is None and build is None:
-            near = nearest(name, {*ops(), *BUILDERS})
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(name, {*ops(), *BUILDERS})
             self.fail(node, f"no operator {name!r}{hint}")
         errors: list[str] = []
         own = core is not None and (build is None or is_core_call(core, given, named))

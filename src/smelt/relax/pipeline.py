@@ -10,9 +10,9 @@ from typing import Any
 
 from smelt.ir.errors import CompileError
 from smelt.ir.transform import Pass, Sequential
+from smelt.runtime.errors import nearest
 
 from .transform import classic
-from .transform.classic import nearest
 
 __all__ = ["get_default_pipeline", "get_pipeline", "register_pipeline"]
 

@@ -32,6 +32,7 @@ from .adt import (
     PatternConstructor,
     PatternVar,
     constructor_tag,
+    operands,
     unmatched_cases,
 )
 from .host_ops import is_host_call
@@ -44,7 +45,6 @@ from .nodes import (
     Let,
     MatchCast,
     RelaxExpr,
-    Tuple,
     TupleGetItem,
     Var,
     incomplete,
@@ -152,27 +152,10 @@ class _Verifier:
                 self.fail(None, f"a {type(node).__name__} stands where a value is needed")
             state[node] = False
             stack.append((node, True))
-            for c in reversed(self.operands(node)):
+            for c in reversed(operands(node)):
                 if state.get(c) is False:
                     self.fail(c, "a value depends on itself")
                 stack.append((c, False))
-
-    def operands(self, node: RelaxExpr) -> list[RelaxExpr]:
-        """What a value is computed from."""
-        match node:
-            case Call(op, args):
-                given = [a for a in args if a is not None]
-                called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar | Constructor)
-                return [op, *given] if called else given  # type: ignore[list-item]
-            case Match(data):
-                return [data]
-            case Tuple(items):
-                return list(items)
-            case TupleGetItem(value) | MatchCast(value):
-                return [value]
-            case If(condition):
-                return [condition]
-        return []
 
     def value(self, node: RelaxExpr, variables: set[Var]) -> None:
         """The rules on one value."""

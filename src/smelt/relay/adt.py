@@ -6,136 +6,112 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.face import face
 from smelt.ir.types import GlobalTypeVar as CoreTypeName
 from smelt.ir.types import IncompleteType, Type
 from smelt.ir.types import TypeVar as CoreTypeVar
 from smelt.relax import adt as core
 from smelt.relax.nodes import Var, incomplete
 
-from .dialect import Face, value
+from .dialect import value
 
 __all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple",
            "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefWrite",
            "TypeData"]  # fmt: skip
 
 
-class Constructor(metaclass=Face):
-    """A constructor: `relay.Constructor(name_hint, inputs, belong_to)`."""
+@face(core.Constructor)
+def Constructor(
+    name_hint: str, inputs: Sequence[Type], belong_to: CoreTypeName
+) -> core.Constructor:
+    """A constructor: `relay.Constructor(name_hint, inputs, belong_to)`.
 
-    node = core.Constructor
-
-    @staticmethod
-    def make(name_hint: str, inputs: Sequence[Type], belong_to: CoreTypeName) -> core.Constructor:
-        """A constructor of a data type from the types of its fields."""
-        return core.Constructor(name_hint, tuple([_type(i) for i in inputs]), belong_to)
-
-
-class TypeData(metaclass=Face):
-    """A definition of a data type: `relay.TypeData(header, type_vars, constructors)`."""
-
-    node = core.TypeData
-
-    @staticmethod
-    def make(
-        header: CoreTypeName,
-        type_vars: Sequence[CoreTypeVar],
-        constructors: Sequence[core.Constructor],
-    ) -> core.TypeData:
-        """A definition; every constructor belongs to the data type of this name."""
-        for c in constructors:
-            if c.belong_to is not header:
-                raise TypeMismatch(
-                    f"relay.TypeData: the constructor {c.name} belongs to {c.belong_to.name}, "
-                    f"not to {header.name}"
-                )
-        return core.TypeData(header, tuple(type_vars), tuple(constructors))
+    A constructor of a data type from the types of its fields.
+    """
+    return core.Constructor(name_hint, tuple([_type(i) for i in inputs]), belong_to)
 
 
-class Pattern(metaclass=Face):
-    """Any pattern."""
+@face(core.TypeData)
+def TypeData(
+    header: CoreTypeName,
+    type_vars: Sequence[CoreTypeVar],
+    constructors: Sequence[core.Constructor],
+) -> core.TypeData:
+    """A definition of a data type: `relay.TypeData(header, type_vars, constructors)`.
 
-    node = core.Pattern
-
-    @staticmethod
-    def make(*given: Any) -> Any:
-        """Patterns are made by their own classes."""
-        raise TypeMismatch("relay.Pattern is the class of all patterns; make one of its kinds")
-
-
-class PatternWildcard(metaclass=Face):
-    """Any value: `relay.PatternWildcard()`."""
-
-    node = core.PatternWildcard
-
-    @staticmethod
-    def make() -> core.PatternWildcard:
-        """The pattern that every value fits."""
-        return core.PatternWildcard()
-
-
-class PatternVar(metaclass=Face):
-    """Any value, by a name: `relay.PatternVar(var)`."""
-
-    node = core.PatternVar
-
-    @staticmethod
-    def make(var: Var) -> core.PatternVar:
-        """The pattern that gives the value a name."""
-        return core.PatternVar(var)
-
-
-class PatternConstructor(metaclass=Face):
-    """What a constructor made: `relay.PatternConstructor(constructor, patterns=None)`."""
-
-    node = core.PatternConstructor
-
-    @staticmethod
-    def make(
-        constructor: core.Constructor, patterns: Sequence[core.Pattern] | None = None
-    ) -> core.PatternConstructor:
-        """One pattern a field."""
-        given = tuple(patterns or ())
-        if len(given) != len(constructor.inputs):
+    A definition; every constructor belongs to the data type of this name.
+    """
+    for c in constructors:
+        if c.belong_to is not header:
             raise TypeMismatch(
-                f"relay.PatternConstructor: {constructor.name} has {len(constructor.inputs)} "
-                f"fields, {len(given)} patterns given"
+                f"relay.TypeData: the constructor {c.name} belongs to {c.belong_to.name}, "
+                f"not to {header.name}"
             )
-        return core.PatternConstructor(constructor, given)
+    return core.TypeData(header, tuple(type_vars), tuple(constructors))
 
 
-class PatternTuple(metaclass=Face):
-    """A tuple: `relay.PatternTuple(patterns)`."""
-
-    node = core.PatternTuple
-
-    @staticmethod
-    def make(patterns: Sequence[core.Pattern] | None = None) -> core.PatternTuple:
-        """One pattern an item."""
-        return core.PatternTuple(tuple(patterns or ()))
+@face(core.Pattern)
+def Pattern(*given: Any) -> Any:
+    """Any pattern."""
+    raise TypeMismatch("relay.Pattern is the class of all patterns; make one of its kinds")
 
 
-class Clause(metaclass=Face):
-    """One case: `relay.Clause(lhs, rhs)`."""
-
-    node = core.Clause
-
-    @staticmethod
-    def make(lhs: core.Pattern, rhs: Any) -> core.Clause:
-        """A pattern, and the value where it fits."""
-        return core.Clause(lhs, value(rhs, "relay.Clause: the value"))
+@face(core.PatternWildcard)
+def PatternWildcard() -> core.PatternWildcard:
+    """Any value: `relay.PatternWildcard()`."""
+    return core.PatternWildcard()
 
 
-class Match(metaclass=Face):
-    """A choice by the look of a value: `relay.Match(data, clauses, complete=True)`."""
+@face(core.PatternVar)
+def PatternVar(var: Var) -> core.PatternVar:
+    """Any value, by a name: `relay.PatternVar(var)`."""
+    return core.PatternVar(var)
 
-    node = core.Match
 
-    @staticmethod
-    def make(data: Any, clauses: Sequence[core.Clause], complete: bool = True) -> core.Match:
-        """The value of the first clause that fits."""
-        known = [c.rhs.type for c in clauses if not incomplete(c.rhs.type)]
-        t = known[0] if known else IncompleteType()
-        return core.Match(value(data, "relay.Match: the data"), tuple(clauses), bool(complete), t)
+@face(core.PatternConstructor)
+def PatternConstructor(
+    constructor: core.Constructor, patterns: Sequence[core.Pattern] | None = None
+) -> core.PatternConstructor:
+    """What a constructor made: `relay.PatternConstructor(constructor, patterns=None)`.
+
+    One pattern a field.
+    """
+    given = tuple(patterns or ())
+    if len(given) != len(constructor.inputs):
+        raise TypeMismatch(
+            f"relay.PatternConstructor: {constructor.name} has {len(constructor.inputs)} "
+            f"fields, {len(given)} patterns given"
+        )
+    return core.PatternConstructor(constructor, given)
+
+
+@face(core.PatternTuple)
+def PatternTuple(patterns: Sequence[core.Pattern] | None = None) -> core.PatternTuple:
+    """A tuple: `relay.PatternTuple(patterns)`.
+
+    One pattern an item.
+    """
+    return core.PatternTuple(tuple(patterns or ()))
+
+
+@face(core.Clause)
+def Clause(lhs: core.Pattern, rhs: Any) -> core.Clause:
+    """One case: `relay.Clause(lhs, rhs)`.
+
+    A pattern, and the value where it fits.
+    """
+    return core.Clause(lhs, value(rhs, "relay.Clause: the value"))
+
+
+@face(core.Match)
+def Match(data: Any, clauses: Sequence[core.Clause], complete: bool = True) -> core.Match:
+    """A choice by the look of a value: `relay.Match(data, clauses, complete=True)`.
+
+    The value of the first clause that fits.
+    """
+    known = [c.rhs.type for c in clauses if not incomplete(c.rhs.type)]
+    t = known[0] if known else IncompleteType()
+    return core.Match(value(data, "relay.Match: the data"), tuple(clauses), bool(complete), t)
 
 
 def _type(t: Any) -> Type:

@@ -34,12 +34,12 @@ from smelt.relax.nodes import (
     Var,
 )
 from smelt.relax.transform.let_form import to_basic_blocks
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import PassContext
 
 from .op import name_of
 from .transform import FuseOps, InferType, SimplifyInference
-from .transform.passes import nearest
 from .transform.rules import dims, is_call
 
 __all__ = ["all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",

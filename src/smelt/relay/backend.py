@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from smelt.ir.errors import CompileError
+from smelt.runtime.errors import nearest
 
 __all__ = ["Executor", "Runtime", "check_forms"]
 
@@ -52,8 +52,7 @@ class _Choice:
             raise CompileError(f"{kind}: no {name!r}; there are: {', '.join(self.known)}")
         for option, value in (options or {}).items():
             if option not in self.known[name]:
-                near = difflib.get_close_matches(option, self.known[name], 3)
-                hint = f"; nearest: {', '.join(near)}" if near else ""
+                hint = nearest(option, self.known[name])
                 raise CompileError(
                     f"{kind}({name!r}) has no option {option!r}{hint}; "
                     f"options: {', '.join(self.known[name])}"

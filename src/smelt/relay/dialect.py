@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.face import Face
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax import nodes as core
 from smelt.relax.compose.operands import const, value
+from smelt.relax.compose.shapes import known_sizes
 from smelt.relax.graph_op import Dialect, GraphOp
 from smelt.relax.nodes import RelaxExpr
 from smelt.topi.registry import Op
 
-__all__ = ["FUNCTIONS", "RELAY", "Face", "builder", "const", "find_builder", "make", "names",
-           "relay_function", "relay_op", "value", "wrapped"]  # fmt: skip
+__all__ = ["FUNCTIONS", "RELAY", "SIZED", "builder", "const", "find_builder", "known_attribute",
+           "make", "names", "relay_function", "relay_op", "sized", "value",
+           "wrapped"]  # fmt: skip
 
 RELAY = Dialect("relay")
 relay_op = RELAY.op
+
+SIZED: dict[str, Mapping[int, str]] = {}
+"""Of operators whose sizes may be expressions: which operand of dyn.<name> is which attribute."""
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """Builders written by hand, by name: their arguments are not the operands and attributes of the
@@ -67,6 +74,45 @@ def make(op: Op | str, *given: Any, **attrs: Any) -> core.Call:
 RELAY.make = make
 
 
+def sized(op: Op | str, *operands: Any, **attrs: Any) -> core.Call:
+    """A call of an operator; of its dyn form, where attributes that are sizes are expressions."""
+    name = op if isinstance(op, str) else op.name
+    taken = {place: a for place, a in SIZED.get(name, {}).items() if attrs.get(a) is not None}
+    attrs |= {a: _number_or_expression(name, a, attrs[a]) for a in taken.values()}
+    if not any(isinstance(attrs[a], RelaxExpr) for a in taken.values()):
+        return make(op, *operands, **attrs)
+    given = list(operands)
+    for place, a in taken.items():
+        size = attrs.pop(a)
+        dtype = "float32" if a.startswith(("scale", "roi")) else "int64"
+        given.insert(place, size if isinstance(size, RelaxExpr) else const(size, dtype))
+    return make(f"dyn.{name}", *given, **attrs)
+
+
+_NUMBERS = ("depth", "k", "scale_d", "scale_h", "scale_w")
+"""The sizes that are one number. Others are several, but for the axis of expand_dims."""
+
+
+def _number_or_expression(name: str, attribute: str, given: Any) -> Any:
+    """A size in the form that an attribute has, unless an expression computes it."""
+    if isinstance(given, core.Constant):
+        return known_attribute(name, attribute, given)
+    if attribute in _NUMBERS or attribute in ("pad_width", "roi", "size"):
+        return given
+    many = known_sizes(given)
+    return many[0] if name == "expand_dims" and isinstance(many, tuple) else many
+
+
+def known_attribute(name: str, attribute: str, given: Any) -> Any:
+    """The attribute that a constant operand of dyn.<name> stands for."""
+    data = given.data.view(np.ndarray)
+    if attribute in _NUMBERS or name == "expand_dims":
+        return data.reshape(-1)[0].item()
+    if attribute == "pad_width":
+        return tuple([tuple(pair) for pair in data.reshape(-1, 2).tolist()])
+    return tuple(data.reshape(-1).tolist())
+
+
 def builder(op: Op) -> Callable[..., Any]:
     """The function that makes calls of an operator, as `relay.nn.conv2d(...)` is used.
 
@@ -76,8 +122,13 @@ def builder(op: Op) -> Callable[..., Any]:
 
     def build(*given: Any, **named: Any) -> Any:
         operands, attrs = _arguments(op, given, named)
-        return wrapped(make(op, *operands, **attrs))
+        return wrapped(sized(op, *operands, **attrs))
 
+    own = inspect.signature(op.fn)
+    if not op.variadic:
+        parameters = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in own.parameters.values()]
+        own = own.replace(parameters=parameters)
+    vars(build)["__signature__"] = own
     build.__name__ = build.__qualname__ = op.name
     build.__doc__ = op.__doc__
     return build

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from smelt.relax.nodes import Var as CoreVar
 from smelt.relax.transform.infer_module import infer_types
 from smelt.runtime import Device, array, cpu
 from smelt.runtime.container import ADT
+from smelt.runtime.errors import closest
 from smelt.runtime.vm import VirtualMachine
 
 from .backend import Executor as Form
@@ -105,8 +105,7 @@ def create_executor(
     params  parameters that are fixed, by name
     """
     if kind not in KINDS:
-        near = difflib.get_close_matches(str(kind), KINDS, 1)
-        hint = f"; nearest: {near[0]!r}" if near else ""
+        hint = "".join([f"; nearest: {near!r}" for near in closest(kind, KINDS, 1)])
         raise CompileError(
             f"create_executor: no kind {kind!r}{hint}; kinds: {', '.join(map(repr, KINDS))}"
         )

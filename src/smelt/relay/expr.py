@@ -11,12 +11,13 @@ import numpy as np
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX
 from smelt.ir.expr import Var as SizeVar
+from smelt.ir.face import face
 from smelt.ir.types import IncompleteType, TupleType, Type
 from smelt.relax import nodes as core
 from smelt.relax.nodes import CallAttrs, RelaxExpr
 from smelt.topi.registry import Op
 
-from .dialect import RELAY, Face, const, make, value
+from .dialect import RELAY, const, make, value
 from .ty import checked_type
 
 __all__ = ["Any", "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "RelayVar",
@@ -29,177 +30,141 @@ class RelayVar(core.Var):
     dialect: ClassVar[Anything] = RELAY
 
 
-class Any(metaclass=Face):
-    """An extent that is not known before the program runs: `relay.Any()`. Each is another one."""
+@face(SizeVar)
+def Any() -> SizeVar:
+    """An extent that is not known before the program runs: `relay.Any()`. Each is another one.
 
-    node = SizeVar
-
-    @staticmethod
-    def make() -> SizeVar:
-        """A new symbolic size."""
-        return SizeVar("any", INDEX)
+    A new symbolic size.
+    """
+    return SizeVar("any", INDEX)
 
 
 def _node(given: Anything, where: str) -> RelaxExpr:
     return value(given, where)
 
 
-class Expr(metaclass=Face):
+@face(RelaxExpr)
+def Expr(*given: Anything) -> Anything:
     """Any value of a graph program."""
-
-    node = RelaxExpr
-
-    @staticmethod
-    def make(*given: Anything) -> Anything:
-        """Expressions are made by their own classes."""
-        raise TypeMismatch("relay.Expr is the class of all expressions; make one of its kinds")
+    raise TypeMismatch("relay.Expr is the class of all expressions; make one of its kinds")
 
 
-class Var(metaclass=Face):
-    """A variable: `relay.Var(name_hint, type_annotation=None)`."""
+@face(core.Var)
+def Var(name_hint: str, type_annotation: Type | None = None, span: object = None) -> core.Var:
+    """A variable: `relay.Var(name_hint, type_annotation=None)`.
 
-    node = core.Var
-
-    @staticmethod
-    def make(name_hint: str, type_annotation: Type | None = None, span: object = None) -> core.Var:
-        """A variable; without a type, inference finds it."""
-        return RelayVar(name_hint, IncompleteType() if type_annotation is None else type_annotation)
+    Without a type, inference finds it.
+    """
+    return RelayVar(name_hint, IncompleteType() if type_annotation is None else type_annotation)
 
 
-class Constant(metaclass=Face):
-    """An array known at compile time: `relay.Constant(array)`."""
+@face(core.Constant)
+def Constant(data: Anything, span: object = None) -> core.Constant:
+    """An array known at compile time: `relay.Constant(array)`.
 
-    node = core.Constant
-
-    @staticmethod
-    def make(data: Anything, span: object = None) -> core.Constant:
-        """A constant from a numpy array or an NDArray."""
-        return const(np.asarray(data))
+    A constant from a numpy array or an NDArray.
+    """
+    return const(np.asarray(data))
 
 
-class GlobalVar(metaclass=Face):
+@face(core.GlobalVar)
+def GlobalVar(name_hint: str, type_annot: Type | None = None) -> core.GlobalVar:
     """A function of the module by name: `relay.GlobalVar("f")`; called, it makes a Call."""
-
-    node = core.GlobalVar
-
-    @staticmethod
-    def make(name_hint: str, type_annot: Type | None = None) -> core.GlobalVar:
-        """A name."""
-        return core.GlobalVar(name_hint)
+    return core.GlobalVar(name_hint)
 
 
-class Call(metaclass=Face):
-    """An operator, a function or a closure applied: `relay.Call(op, args, attrs=None)`."""
+@face(core.Call)
+def Call(
+    op: Anything,
+    args: Sequence[Anything],
+    attrs: Mapping[str, Anything] | None = None,
+    type_args: Sequence[Type] | None = None,
+    span: object = None,
+) -> core.Call:
+    """An operator, a function or a closure applied: `relay.Call(op, args, attrs=None)`.
 
-    node = core.Call
-
-    @staticmethod
-    def make(
-        op: Anything,
-        args: Sequence[Anything],
-        attrs: Mapping[str, Anything] | None = None,
-        type_args: Sequence[Type] | None = None,
-        span: object = None,
-    ) -> core.Call:
-        """A call; the type of an operator's is inferred, a function's known from its own."""
-        if isinstance(op, Op):
-            return make(op, *args, **dict(attrs or {}))
-        given = [_node(a, "relay.Call: an operand") for a in args]
-        made = core.call_function(op, given)
-        return made if not attrs else made.replace(attrs=CallAttrs("a function", dict(attrs)))
+    A call; the type of an operator's is inferred, a function's known from its own.
+    """
+    if isinstance(op, Op):
+        return make(op, *args, **dict(attrs or {}))
+    given = [_node(a, "relay.Call: an operand") for a in args]
+    made = core.call_function(op, given)
+    return made if not attrs else made.replace(attrs=CallAttrs("a function", dict(attrs)))
 
 
-class Tuple(metaclass=Face):
+@face(core.Tuple)
+def Tuple(fields: Sequence[Anything], span: object = None) -> core.Tuple:
     """Several values together: `relay.Tuple([a, b])`."""
-
-    node = core.Tuple
-
-    @staticmethod
-    def make(fields: Sequence[Anything], span: object = None) -> core.Tuple:
-        """A tuple."""
-        return core.Tuple(tuple([_node(f, "relay.Tuple: a field") for f in fields]))
+    return core.Tuple(tuple([_node(f, "relay.Tuple: a field") for f in fields]))
 
 
-class TupleGetItem(metaclass=Face):
+@face(core.TupleGetItem)
+def TupleGetItem(tuple_value: Anything, index: int, span: object = None) -> core.TupleGetItem:
     """One value of a tuple: `relay.TupleGetItem(t, 0)`."""
-
-    node = core.TupleGetItem
-
-    @staticmethod
-    def make(tuple_value: Anything, index: int, span: object = None) -> core.TupleGetItem:
-        """One value of a tuple."""
-        whole = _node(tuple_value, "relay.TupleGetItem: the tuple")
-        t = whole.type
-        if isinstance(t, TupleType) and not 0 <= index < len(t.items):
-            raise TypeMismatch(f"relay.TupleGetItem: item {index} of a tuple of {len(t.items)}")
-        if not isinstance(t, TupleType | IncompleteType):
-            raise TypeMismatch("relay.TupleGetItem: the value is no tuple, but one tensor")
-        return core.TupleGetItem(whole, int(index))
+    whole = _node(tuple_value, "relay.TupleGetItem: the tuple")
+    t = whole.type
+    if isinstance(t, TupleType) and not 0 <= index < len(t.items):
+        raise TypeMismatch(f"relay.TupleGetItem: item {index} of a tuple of {len(t.items)}")
+    if not isinstance(t, TupleType | IncompleteType):
+        raise TypeMismatch("relay.TupleGetItem: the value is no tuple, but one tensor")
+    return core.TupleGetItem(whole, int(index))
 
 
-class Function(metaclass=Face):
-    """A function: `relay.Function(params, body, ret_type=None, type_params=None, attrs=None)`."""
+@face(core.Function)
+def Function(
+    params: Sequence[core.Var],
+    body: Anything,
+    ret_type: Type | None = None,
+    type_params: Sequence[Anything] | None = None,
+    attrs: Mapping[str, Anything] | None = None,
+    span: object = None,
+) -> core.Function:
+    """A function: `relay.Function(params, body, ret_type=None, type_params=None, attrs=None)`.
 
-    node = core.Function
-
-    @staticmethod
-    def make(
-        params: Sequence[core.Var],
-        body: Anything,
-        ret_type: Type | None = None,
-        type_params: Sequence[Anything] | None = None,
-        attrs: Mapping[str, Anything] | None = None,
-        span: object = None,
-    ) -> core.Function:
-        """A function. ret_type is checked where the body's type is known."""
-        for p in params:
-            if not isinstance(p, core.Var):
-                raise TypeMismatch(f"relay.Function: a parameter is {type(p).__name__}, not a Var")
-        if len(set(params)) < len(params):
-            twice = next(p.name for p in params if list(params).count(p) > 1)
-            raise TypeMismatch(f"relay.Function: the parameter {twice!r} is given twice")
-        made = _node(body, "relay.Function: the body")
-        if ret_type is not None and not core.incomplete(made.type) and made.type is not ret_type:
-            raise TypeMismatch(
-                f"relay.Function: the body has another type than ret_type={ret_type}"
-            )
-        given = dict(attrs or {})
-        if type_params:
-            given["type_params"] = tuple(type_params)
-        return core.Function(tuple(params), made, given)
+    A function. ret_type is checked where the body's type is known.
+    """
+    for p in params:
+        if not isinstance(p, core.Var):
+            raise TypeMismatch(f"relay.Function: a parameter is {type(p).__name__}, not a Var")
+    if len(set(params)) < len(params):
+        twice = next(p.name for p in params if list(params).count(p) > 1)
+        raise TypeMismatch(f"relay.Function: the parameter {twice!r} is given twice")
+    made = _node(body, "relay.Function: the body")
+    if ret_type is not None and not core.incomplete(made.type) and made.type is not ret_type:
+        raise TypeMismatch(f"relay.Function: the body has another type than ret_type={ret_type}")
+    given = dict(attrs or {})
+    if type_params:
+        given["type_params"] = tuple(type_params)
+    return core.Function(tuple(params), made, given)
 
 
-class If(metaclass=Face):
-    """A branch: `relay.If(cond, true_branch, false_branch)`."""
+@face(core.If)
+def If(
+    cond: Anything, true_branch: Anything, false_branch: Anything, span: object = None
+) -> core.If:
+    """A branch: `relay.If(cond, true_branch, false_branch)`.
 
-    node = core.If
-
-    @staticmethod
-    def make(
-        cond: Anything, true_branch: Anything, false_branch: Anything, span: object = None
-    ) -> core.If:
-        """A branch on a scalar bool; both sides have one type."""
-        yes = _node(true_branch, "relay.If: true_branch")
-        no = _node(false_branch, "relay.If: false_branch")
-        types = [t for t in (yes.type, no.type) if not core.incomplete(t)]
-        if len(types) == 2 and types[0] is not types[1]:
-            raise TypeMismatch(
-                f"relay.If: the branches have different types: {types[0]} and {types[1]}"
-            )
-        t = types[0] if types else IncompleteType()
-        condition = _node(cond, "relay.If: cond")
-        return core.If(condition, core.Function((), yes), core.Function((), no), t)
+    A branch on a scalar bool; both sides have one type.
+    """
+    yes = _node(true_branch, "relay.If: true_branch")
+    no = _node(false_branch, "relay.If: false_branch")
+    types = [t for t in (yes.type, no.type) if not core.incomplete(t)]
+    if len(types) == 2 and types[0] is not types[1]:
+        raise TypeMismatch(
+            f"relay.If: the branches have different types: {types[0]} and {types[1]}"
+        )
+    t = types[0] if types else IncompleteType()
+    condition = _node(cond, "relay.If: cond")
+    return core.If(condition, core.Function((), yes), core.Function((), no), t)
 
 
-class Let(metaclass=Face):
-    """A named value: `relay.Let(variable, value, body)`."""
+@face(core.Let)
+def Let(variable: core.Var, value: Anything, body: Anything, span: object = None) -> core.Let:
+    """A named value: `relay.Let(variable, value, body)`.
 
-    node = core.Let
-
-    @staticmethod
-    def make(variable: core.Var, value: Anything, body: Anything, span: object = None) -> core.Let:
-        """A named value; a Function may call itself by the variable."""
-        return core.Let(variable, _node(value, "relay.Let: the value"), _node(body, "relay.Let"))
+    A named value; a Function may call itself by the variable.
+    """
+    return core.Let(variable, _node(value, "relay.Let: the value"), _node(body, "relay.Let"))
 
 
 def var(

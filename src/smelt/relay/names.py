@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from smelt.ir.errors import Absent
+from smelt.runtime.errors import nearest
 
 from .dialect import find_builder, names
 
@@ -30,9 +30,7 @@ class Namespace:
                 found = Namespace(full)
             if found is None:
                 own = [f"{self._prefix}.{n}" for n in dir(self)]
-                near = difflib.get_close_matches(full, own, 3)
-                hint = f"; nearest: {', '.join(near)}" if near else ""
-                raise Absent(f"relay.{self._prefix} has no operator {name!r}{hint}")
+                raise Absent(f"relay.{self._prefix} has no operator {name!r}{nearest(full, own)}")
             self._made[name] = found
         return self._made[name]
 

@@ -51,11 +51,10 @@ from .printer_words import identifier, type_text
 __all__ = ["ExprReader", "Head"]
 
 _INFIX = {
-    "*": ("multiply", 3), "/": ("divide", 3),
-    "+": ("add", 2), "-": ("subtract", 2),
-    "<": ("less", 1), ">": ("greater", 1), "<=": ("less_equal", 1), ">=": ("greater_equal", 1),
-    "==": ("equal", 1), "!=": ("not_equal", 1),
+    "*": "multiply", "/": "divide", "+": "add", "-": "subtract", "<": "less", ">": "greater",
+    "<=": "less_equal", ">=": "greater_equal", "==": "equal", "!=": "not_equal",
 }  # fmt: skip
+_STRENGTH = {sign: 3 if sign in "*/" else 2 if sign in "+-" else 1 for sign in _INFIX}
 WIDTH = 1 << 14
 """How many values a tuple may hold."""
 
@@ -177,21 +176,11 @@ class ExprReader(TypeReader):
 
     def expr(self) -> RelaxExpr:
         """Operands with * / + - and comparisons between them."""
-        operands = [self.unary()]
-        signs: list[Token] = []
-        while self.token.kind == "sign" and self.token.text in _INFIX:
-            sign = self.next()
-            while signs and _INFIX[signs[-1].text][1] >= _INFIX[sign.text][1]:
-                self._combine_values(operands, signs.pop())
-            signs.append(sign)
-            operands.append(self.unary())
-        while signs:
-            self._combine_values(operands, signs.pop())
-        return operands[0]
 
-    def _combine_values(self, operands: list[RelaxExpr], sign: Token) -> None:
-        b, a = operands.pop(), operands.pop()
-        operands.append(self.apply(sign, RELAY.get(_INFIX[sign.text][0]), [a, b], {}))
+        def combine(sign: Token, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
+            return self.apply(sign, RELAY.get(_INFIX[sign.text]), [a, b], {})
+
+        return self.infix(self.unary(), self.unary, _STRENGTH, combine)
 
     def unary(self) -> RelaxExpr:
         """An operand with signs before it; that of a number is the number's."""
@@ -287,13 +276,7 @@ class ExprReader(TypeReader):
     def bracket_value(self) -> RelaxExpr:
         """(), (a), (a,) or (a, b)."""
         token = self.next()
-        items: list[RelaxExpr] = []
-        comma = False
-        while not self.takes(")"):
-            items.append(self.expr())
-            comma = self.takes(",")
-            if not comma and not self.sees(")"):
-                self.wrong("expected ',' or ')' in brackets")
+        items, comma = self.in_brackets(self.expr, "brackets")
         if len(items) == 1 and not comma:
             return items[0]
         made = Tuple(tuple(items))

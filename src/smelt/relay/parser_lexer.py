@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, NoReturn, TypeVar
 
 from smelt.ir.errors import ParseError
+from smelt.runtime.errors import closest
 
 from .metadata import MARK
 from .printer_words import SUFFIXES
 
 __all__ = ["DEPTH", "Cursor", "Text", "Token", "near", "tokens_of"]
+
+T = TypeVar("T")
 
 DEPTH = 100
 """How deeply brackets may be nested: deeper texts are refused before anything is built."""
@@ -93,7 +95,7 @@ class Text:
 def near(name: str, known: Iterable[str], sign: str = "") -> str:
     """The names closest to one that is not known, else all if they are few."""
     known = list(known)
-    found = difflib.get_close_matches(name, known, 3) or (known if len(known) <= 8 else [])
+    found = closest(name, known) or (known if len(known) <= 8 else [])
     return ", ".join([sign + f for f in found])
 
 
@@ -251,3 +253,40 @@ class Cursor:
                 if not self.sees(","):
                     self.wrong(f"expected ',' or {closing!r} {where}")
                 self.next()
+
+    def infix(
+        self, first: T, operand: Callable[[], T], strength: Mapping[str, int],
+        combine: Callable[[Token, T, T], T],
+    ) -> T:  # fmt: skip
+        """Operands with signs between them; the stronger binds first, of equals the left one.
+
+        first    the operand that has been read
+        operand  reads one more
+        combine  (sign, left, right) -> what stands for them
+        """
+        operands, signs = [first], list[Token]()
+
+        def join() -> None:
+            right, left = operands.pop(), operands.pop()
+            operands.append(combine(signs.pop(), left, right))
+
+        while self.sees(*strength):
+            sign = self.next()
+            while signs and strength[signs[-1].text] >= strength[sign.text]:
+                join()
+            signs.append(sign)
+            operands.append(operand())
+        while signs:
+            join()
+        return operands[0]
+
+    def in_brackets(self, item: Callable[[], T], where: str) -> tuple[list[T], bool]:
+        """What stands up to ")", with commas between, and whether the last one has a comma."""
+        items: list[T] = []
+        comma = False
+        while not self.takes(")"):
+            items.append(item())
+            comma = self.takes(",")
+            if not comma and not self.sees(")"):
+                self.wrong(f"expected ',' or ')' in {where}")
+        return items, comma

@@ -49,7 +49,8 @@ NUMBER = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)(\w*)")
 
 Kind = type[Binary]
 
-_INFIX: dict[str, tuple[Kind, int]] = {"+": (Add, 1), "-": (Sub, 1), "*": (Mul, 2)}
+_INFIX: dict[str, Kind] = {"+": Add, "-": Sub, "*": Mul}
+_STRENGTH = {"+": 1, "-": 1, "*": 2}
 _NAMED: dict[str, Kind] = {
     "floordiv": FloorDiv,
     "floormod": FloorMod,
@@ -178,21 +179,10 @@ class TypeReader(Cursor):
 
         first  the left operand, where it has been read
         """
-        operands = [self.size_operand() if first is None else first]
-        signs: list[Token] = []
-        while self.sees(*_INFIX):
-            sign = self.next()
-            while signs and _INFIX[signs[-1].text][1] >= _INFIX[sign.text][1]:
-                self._combine(operands, signs.pop())
-            signs.append(sign)
-            operands.append(self.size_operand())
-        while signs:
-            self._combine(operands, signs.pop())
-        return operands[0]
-
-    def _combine(self, operands: list[Expr], sign: Token) -> None:
-        b, a = operands.pop(), operands.pop()
-        operands.append(self.binary(sign, _INFIX[sign.text][0], a, b))
+        first = self.size_operand() if first is None else first
+        return self.infix(first, self.size_operand, _STRENGTH, lambda sign, a, b: self.binary(
+            sign, _INFIX[sign.text], a, b
+        ))  # fmt: skip
 
     def binary(self, token: Token, kind: Kind, a: Expr, b: Expr) -> Expr:
         """An operation on two sizes; two numbers give a number."""
@@ -284,13 +274,7 @@ class TypeReader(Cursor):
 
     def bracket(self) -> Any:
         """(a, b), (a,) or a size in brackets; the bracket has been read."""
-        items: list[Any] = []
-        comma = False
-        while not self.takes(")"):
-            items.append(self.data())
-            comma = self.takes(",")
-            if not comma and not self.sees(")"):
-                self.wrong("expected ',' or ')' in a tuple")
+        items, comma = self.in_brackets(self.data, "a tuple")
         if len(items) != 1 or comma:
             return tuple(items)
         return self.rest_of_size(items[0])

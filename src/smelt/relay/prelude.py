@@ -9,7 +9,6 @@ Its names enter the module; types and functions that the module has already stay
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from smelt.relax.adt import (
     TypeData,
 )
 from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, Tuple, TupleGetItem, Var
+from smelt.runtime.errors import nearest
 
 from . import expr
 from .dialect import const, make
@@ -78,9 +78,7 @@ class Prelude:
 
     def __getattr__(self, name: str) -> Any:
         """What has no such name; the functions are attributes, each a GlobalVar."""
-        near = difflib.get_close_matches(name, vars(self), 3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise AttributeError(f"the prelude has no {name!r}{hint}")
+        raise AttributeError(f"the prelude has no {name!r}{nearest(name, vars(self))}")
 
     def _data(
         self,

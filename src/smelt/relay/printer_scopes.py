@@ -9,11 +9,10 @@ here is a loop.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from smelt.ir.node import postorder
-from smelt.relax.adt import Constructor, Match, PatternVar
-from smelt.relax.nodes import Call, Constant, Function, GlobalVar, If, Let, RelaxExpr, Var
+from smelt.relax.adt import Constructor, Match, PatternVar, bodies, operands
+from smelt.relax.nodes import Constant, Function, GlobalVar, Let, RelaxExpr, Var
 
 __all__ = ["Block", "Layout", "is_word"]
 
@@ -111,7 +110,7 @@ class Layout:
             for pattern in [p for c in node.clauses for p in postorder(c.lhs)]:
                 if isinstance(pattern, PatternVar):
                     self._bind(pattern.var)
-        inside = list(_operands(node)) + list(_bodies(node))
+        inside = [*operands(node), *bodies(node)]
         self._uses.update(inside)
         stack += [(c, 0) for c in reversed(inside)]
 
@@ -140,11 +139,10 @@ class Layout:
                 block.result = node.body
                 self._enter(block)
                 continue
-            for c in _operands(node):
+            for c in operands(node):
                 self._use(c, home)
-            bodies = list(_bodies(node))
-            if bodies:
-                self.blocks[node] = [Block(home, b) for b in bodies]
+            if bodies(node):
+                self.blocks[node] = [Block(home, b) for b in bodies(node)]
                 for block in self.blocks[node]:
                     self._enter(block)
 
@@ -169,33 +167,3 @@ class Layout:
             elif node not in self._inline:
                 self.number[node] = len(self.number)
                 self._home[node].values.append(node)
-
-
-def _operands(node: RelaxExpr) -> Iterator[RelaxExpr]:
-    """The values that have to be there before this one."""
-    match node:
-        case Call(op, args):
-            if isinstance(op, RelaxExpr):
-                yield op
-            yield from [a for a in args if a is not None]
-        case If(condition):
-            yield condition
-        case Match(data):
-            yield data
-        case Function() | Let():
-            return
-        case _:
-            yield from [c for c in node.children() if isinstance(c, RelaxExpr)]
-
-
-def _bodies(node: RelaxExpr) -> Iterator[RelaxExpr]:
-    """The values of blocks of their own."""
-    match node:
-        case Function(_, body):
-            yield body
-        case If(_, yes, no):
-            yield yes.body
-            yield no.body
-        case Match(_, clauses):
-            for c in clauses:
-                yield c.rhs

@@ -11,8 +11,7 @@ from smelt.ir import dtype as dt
 from smelt.ir import types
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Expr
-
-from .dialect import Face
+from smelt.ir.face import face
 
 __all__ = ["FuncType", "GlobalTypeVar", "IncompleteType", "TensorType", "TupleType", "Type",
            "TypeCall", "TypeVar", "scalar_type"]  # fmt: skip
@@ -41,97 +40,63 @@ def checked_type(shape: Any, dtype: Any, where: str) -> types.TensorType:
     return types.tensor_type(tuple(extents), name)
 
 
-class Type(metaclass=Face):
+@face(types.Type)
+def Type(*given: Any) -> Any:
     """Any type."""
-
-    node = types.Type
-
-    @staticmethod
-    def make(*given: Any) -> Any:
-        """Types are made by their own classes."""
-        raise TypeError("relay.Type is the class of all types; make one of its kinds")
+    raise TypeError("relay.Type is the class of all types; make one of its kinds")
 
 
-class TensorType(metaclass=Face):
-    """A tensor: `relay.TensorType(shape, dtype="float32")`."""
+@face(types.TensorType)
+def TensorType(shape: Sequence[Any], dtype: str = "float32") -> types.TensorType:
+    """A tensor: `relay.TensorType(shape, dtype="float32")`.
 
-    node = types.TensorType
-
-    @staticmethod
-    def make(shape: Sequence[Any], dtype: str = "float32") -> types.TensorType:
-        """A tensor's type; extents are numbers, relay.Any() or symbolic sizes."""
-        return checked_type(shape, dtype, "relay.TensorType")
+    A tensor's type; extents are numbers, relay.Any() or symbolic sizes.
+    """
+    return checked_type(shape, dtype, "relay.TensorType")
 
 
-class TupleType(metaclass=Face):
+@face(types.TupleType)
+def TupleType(fields: Sequence[types.Type]) -> types.TupleType:
     """Several values: `relay.TupleType([a, b])`."""
-
-    node = types.TupleType
-
-    @staticmethod
-    def make(fields: Sequence[types.Type]) -> types.TupleType:
-        """A tuple's type."""
-        return types.TupleType(tuple(fields))
+    return types.TupleType(tuple(fields))
 
 
-class FuncType(metaclass=Face):
+@face(types.FuncType)
+def FuncType(
+    arg_types: Sequence[types.Type],
+    ret_type: types.Type,
+    type_params: Sequence[Any] | None = None,
+    type_constraints: Sequence[Any] | None = None,
+) -> types.FuncType:
     """A function: `relay.FuncType(arg_types, ret_type)`."""
-
-    node = types.FuncType
-
-    @staticmethod
-    def make(
-        arg_types: Sequence[types.Type],
-        ret_type: types.Type,
-        type_params: Sequence[Any] | None = None,
-        type_constraints: Sequence[Any] | None = None,
-    ) -> types.FuncType:
-        """A function's type."""
-        return types.FuncType(tuple(arg_types), ret_type, tuple(type_params or ()))
+    return types.FuncType(tuple(arg_types), ret_type, tuple(type_params or ()))
 
 
-class TypeVar(metaclass=Face):
+@face(types.TypeVar)
+def TypeVar(name_hint: str, kind: object = None) -> types.TypeVar:
     """A type that stands for any other: `relay.TypeVar("a")`. Each is another one."""
-
-    node = types.TypeVar
-
-    @staticmethod
-    def make(name_hint: str, kind: object = None) -> types.TypeVar:
-        """A type variable."""
-        return types.TypeVar(name_hint)
+    return types.TypeVar(name_hint)
 
 
-class GlobalTypeVar(metaclass=Face):
+@face(types.GlobalTypeVar)
+def GlobalTypeVar(name_hint: str, kind: object = None) -> types.GlobalTypeVar:
     """A data type of the module by name: `relay.GlobalTypeVar("List")`."""
-
-    node = types.GlobalTypeVar
-
-    @staticmethod
-    def make(name_hint: str, kind: object = None) -> types.GlobalTypeVar:
-        """A data type's name."""
-        return types.GlobalTypeVar(name_hint)
+    return types.GlobalTypeVar(name_hint)
 
 
-class TypeCall(metaclass=Face):
+@face(types.TypeCall)
+def TypeCall(func: types.GlobalTypeVar, args: Sequence[types.Type]) -> types.TypeCall:
     """A data type applied to types: `relay.TypeCall(List, [a])`."""
-
-    node = types.TypeCall
-
-    @staticmethod
-    def make(func: types.GlobalTypeVar, args: Sequence[types.Type]) -> types.TypeCall:
-        """The type of values of the data type."""
-        return types.TypeCall(func, tuple(args))
+    return types.TypeCall(func, tuple(args))
 
 
-class IncompleteType(metaclass=Face):
-    """A type that inference has to find."""
+@face(types.IncompleteType)
+def IncompleteType(kind: object = None) -> types.IncompleteType:
+    """A type that inference has to find.
 
-    node = types.IncompleteType
-
-    @staticmethod
-    def make(kind: object = None) -> types.IncompleteType:
-        """The type that is not known yet."""
-        return types.IncompleteType()
+    The type that is not known yet.
+    """
+    return types.IncompleteType()
 
 
 def scalar_type(dtype: str) -> types.TensorType:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
-from smelt.runtime.errors import InputError
+from smelt.runtime.errors import InputError, nearest
 
 __all__ = ["Device", "cpu", "cuda", "device", "present"]
 
@@ -78,8 +77,7 @@ def device(dev: str | Device, dev_id: int = 0) -> Device:
     kind = _TARGETS.get(word, word)
     if kind not in _CODES:
         known = [*_CODES, *_TARGETS]
-        near = difflib.get_close_matches(word, known, 3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
+        hint = nearest(word, known)
         raise InputError(f"device: no kind {word!r}{hint}; kinds: {', '.join(known)}")
     if not isinstance(dev_id, int) or isinstance(dev_id, bool) or dev_id < 0:
         raise InputError(f"device({dev!r}): the number is {dev_id!r}; an integer from 0 is legal")

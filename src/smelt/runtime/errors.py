@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 __all__ = [
     "ExportError",
     "InputError",
     "LoadError",
     "RuntimeFailure",
     "SmeltError",
+    "closest",
+    "nearest",
     "not_picklable",
 ]
 
@@ -38,3 +43,17 @@ def not_picklable(thing: object) -> ExportError:
         f"{type(thing).__name__} holds machine code and cannot be pickled or saved as data; "
         "export_library(path) writes it to a file, which smelt.runtime.load_module reads"
     )
+
+
+def closest(name: object, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that are spelt most like a name, in any case; the closest first."""
+    lower: dict[str, str] = {}
+    for k in known:
+        lower.setdefault(k.lower(), k)
+    return [lower[n] for n in difflib.get_close_matches(str(name).lower(), lower, most)]
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: "; nearest: ..." or nothing."""
+    near = closest(name, known)
+    return f"; nearest: {', '.join(near)}" if near else ""

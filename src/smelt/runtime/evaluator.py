@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from smelt.runtime.errors import InputError
-from smelt.runtime.report import TimeEvaluation
+from smelt.runtime.report import BenchmarkResult, TimeEvaluation
 
-__all__ = ["evaluate_times"]
+__all__ = ["evaluate_times", "no_preparation", "timed_runs", "wall_clock"]
 
 _LONGEST = 1 << 24  # runs of one measurement
 
@@ -53,3 +53,31 @@ def evaluate_times(
             np.ones(cache_flush_bytes, np.uint8).sum()
         results.append(timed(number) / 1e3)
     return TimeEvaluation(tuple(results))
+
+
+def wall_clock(run: Callable[[], object]) -> Callable[[int], float]:
+    """What runs so many times, and gives the milliseconds of one by the clock on the wall."""
+
+    def timed(number: int) -> float:
+        start = time.perf_counter()
+        for _ in range(number):
+            run()
+        return (time.perf_counter() - start) * 1e3 / number
+
+    return timed
+
+
+def timed_runs(timed: Callable[[int], float], repeat: int, number: int) -> BenchmarkResult:
+    """Milliseconds per run: `repeat` times the mean of `number` runs."""
+    if repeat < 1 or number < 1:
+        raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
+    return BenchmarkResult(tuple([timed(number) for _ in range(repeat)]), number)
+
+
+def no_preparation(f_preproc: str) -> None:
+    """Refuse a function to be called before each measurement."""
+    if f_preproc:
+        raise InputError(
+            f"time_evaluator: f_preproc={f_preproc!r}: there are no registered functions; "
+            "cache_flush_bytes=... makes measurements start cold"
+        )

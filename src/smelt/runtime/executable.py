@@ -21,7 +21,7 @@ from smelt.runtime.bound import BoundCall, Frame, Plan
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure, not_picklable
-from smelt.runtime.evaluator import evaluate_times
+from smelt.runtime.evaluator import evaluate_times, no_preparation, timed_runs
 from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
 from smelt.runtime.linking import Linker, export_library, header_text, write_header
@@ -412,9 +412,7 @@ class Executable:
         call()
         if number is None:
             number = max(1, min(100_000, math.ceil(5.0 / max(1e-6, call.time(3)))))
-        if repeat < 1 or number < 1:
-            raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
-        return BenchmarkResult(tuple(call.time(number) for _ in range(repeat)), number)
+        return timed_runs(call.time, repeat, number)
 
     def time_evaluator(
         self,
@@ -435,11 +433,7 @@ class Executable:
         """
         if func_name not in ("run", "default", self.name):
             raise InputError(f"time_evaluator: no function {func_name!r}; functions: run")
-        if f_preproc:
-            raise InputError(
-                f"time_evaluator: f_preproc={f_preproc!r}: there are no registered functions; "
-                "cache_flush_bytes=... makes measurements start cold"
-            )
+        no_preparation(f_preproc)
         self._on(self._device if dev is None else dev)
         user = self._user()
 

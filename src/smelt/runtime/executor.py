@@ -8,8 +8,6 @@ y = m.get_output(0).numpy()
 
 from __future__ import annotations
 
-import difflib
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,8 +15,8 @@ import numpy as np
 
 from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device
-from smelt.runtime.errors import InputError
-from smelt.runtime.evaluator import evaluate_times
+from smelt.runtime.errors import InputError, nearest
+from smelt.runtime.evaluator import evaluate_times, wall_clock
 from smelt.runtime.executable import Executable
 from smelt.runtime.ndarray import NDArray, array, empty
 from smelt.runtime.profiler import Probe
@@ -215,19 +213,16 @@ class AotModule:
         call = self.bound()
         return evaluate_times(
             "benchmark",
-            (lambda n: self._whole(n, inputs)) if end_to_end else call.time,
+            wall_clock(lambda: self._whole(inputs)) if end_to_end else call.time,
             number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms,
             repeats_to_cooldown,
         )  # fmt: skip
 
-    def _whole(self, number: int, inputs: Mapping[str, Any]) -> float:
-        """Milliseconds per run with copies in and out."""
-        start = time.perf_counter()
-        for _ in range(number):
-            self.run(**inputs)
-            for i in range(self.get_num_outputs()):
-                self.get_output(i).numpy().copy()
-        return (time.perf_counter() - start) * 1e3 / number
+    def _whole(self, inputs: Mapping[str, Any]) -> None:
+        """A run with copies in and out."""
+        self.run(**inputs)
+        for i in range(self.get_num_outputs()):
+            self.get_output(i).numpy().copy()
 
     # ---- names --------------------------------------------------------------------------------
 
@@ -242,11 +237,9 @@ class AotModule:
     def unknown(self, role: str, infos: Any, key: object, hint: str = "") -> InputError:
         """The error for a name or number that there is not."""
         names = [i.name for i in infos]
-        near = difflib.get_close_matches(str(key), names, 3)
-        nearest = f"; nearest: {', '.join(near)}" if near else ""
         shown = "; ".join(str(i) if i.dtype else i.name for i in infos) or "none"
         more = f"\n  {hint}" if hint else ""
-        return InputError(f"{self.module.name}: no {role} {key!r}{nearest}\n  "
+        return InputError(f"{self.module.name}: no {role} {key!r}{nearest(str(key), names)}\n  "
                           f"{role}s: {shown}{more}")  # fmt: skip
 
     def __getitem__(self, name: str) -> Callable[..., Any]:

@@ -14,7 +14,6 @@ caller of the model, with a note that names the function.
 from __future__ import annotations
 
 import ctypes
-import difflib
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ import numpy.typing as npt
 
 from smelt.runtime.abi import Status
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import InputError, LoadError
+from smelt.runtime.errors import InputError, LoadError, nearest
 from smelt.runtime.expression import evaluate
 
 __all__ = ["Externals", "Loader", "register_runtime", "registered_runtimes", "runtime_of"]
@@ -100,13 +99,11 @@ def _check(model: str, entry: Mapping[str, Any]) -> None:
     name = entry["compiler"]
     if name in _loaders:
         return
-    near = difflib.get_close_matches(name, _loaders, 3)
-    nearest = f"; nearest: {', '.join(near)}" if near else ""
     home = entry.get("module") or "__main__"
     where = "the program" if home == "__main__" else f"the module {home}"
     raise LoadError(
         f"{model}: the function {entry['symbol']} is run by the back end {name!r}, which is not "
-        f"registered in this process{nearest}\n"
+        f"registered in this process{nearest(name, _loaders)}\n"
         f'  import first what calls smelt.runtime.register_runtime("{name}"): where the model was '
         f"compiled, that was {where}\n"
         f"  registered: {', '.join(registered_runtimes()) or 'none'}"

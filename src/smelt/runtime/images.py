@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import io
 
 import numpy as np
 
-from smelt.runtime.errors import InputError, LoadError
+from smelt.runtime.errors import InputError, LoadError, nearest
 
 __all__ = ["PIXEL_FORMATS", "decode"]
 
@@ -25,11 +24,9 @@ def decode(data: np.ndarray, pixel_format: str = "RGB") -> np.ndarray:
     Source   ONNX ImageDecoder-20
     """
     if pixel_format not in PIXEL_FORMATS:
-        near = difflib.get_close_matches(pixel_format, PIXEL_FORMATS, 1)
-        raise InputError(
-            f"pixel_format={pixel_format!r}; legal: {', '.join(PIXEL_FORMATS)}"
-            + (f"; nearest: {near[0]}" if near else "")
-        )
+        legal = ", ".join(PIXEL_FORMATS)
+        near = nearest(pixel_format, PIXEL_FORMATS)
+        raise InputError(f"pixel_format={pixel_format!r}; legal: {legal}{near}")
     if data.ndim != 1 or data.dtype != np.uint8:
         raise InputError(
             f"an encoded picture is a vector of uint8; got {data.dtype} of shape {data.shape}"

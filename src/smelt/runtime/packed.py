@@ -8,11 +8,10 @@ smelt.get_global_func("my.add")(1, 2)
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
-from smelt.runtime.errors import InputError
+from smelt.runtime.errors import InputError, nearest
 
 __all__ = ["get_global_func", "list_global_func_names", "register_func", "remove_global_func"]
 
@@ -53,10 +52,8 @@ def get_global_func(name: str, allow_missing: bool = False) -> Function | None:
     """The function of a name. allow_missing: None where there is none."""
     if name in _FUNCTIONS or allow_missing:
         return _FUNCTIONS.get(name)
-    near = difflib.get_close_matches(str(name), _FUNCTIONS, 3)
-    hint = f"; nearest: {', '.join(near)}" if near else ""
     raise InputError(
-        f"get_global_func: no function {name!r}{hint}; "
+        f"get_global_func: no function {name!r}{nearest(str(name), _FUNCTIONS)}; "
         f"registered: {', '.join(sorted(_FUNCTIONS)) or 'none'}"
     )
 

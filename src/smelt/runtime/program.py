@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 
 from smelt.runtime.device import Device
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import ExportError, InputError
-from smelt.runtime.evaluator import evaluate_times
+from smelt.runtime.errors import ExportError, InputError, nearest
+from smelt.runtime.evaluator import evaluate_times, no_preparation
 from smelt.runtime.executable import BoundCall, Executable
 from smelt.runtime.linking import Linker
 from smelt.runtime.report import TimeEvaluation
@@ -168,10 +167,9 @@ class Module:
         """The function of a name; "default" is the entry."""
         found = self._functions.get(self.entry_name if name == "default" else name)
         if found is None:
-            near = difflib.get_close_matches(name, self._functions, 3)
-            nearest = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(name, self._functions)
             names = ", ".join(self._functions)
-            raise InputError(f"the module has no function {name!r}{nearest}; functions: {names}")
+            raise InputError(f"the module has no function {name!r}{hint}; functions: {names}")
         return found
 
     __getitem__ = get_function
@@ -193,11 +191,7 @@ class Module:
 
         limit_zero_time_iterations is there for the signature: our clock tells every run.
         """
-        if f_preproc:
-            raise InputError(
-                f"time_evaluator: f_preproc={f_preproc!r}: there are no registered functions; "
-                "cache_flush_bytes=... makes measurements start cold"
-            )
+        no_preparation(f_preproc)
         return self.get_function(func_name).time_evaluator(
             dev, number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown,
             cache_flush_bytes,

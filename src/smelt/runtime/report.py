@@ -44,36 +44,42 @@ class MemoryInfo:
 
 
 @dataclass(frozen=True)
-class BenchmarkResult:
-    """Times of one run in milliseconds: one entry per repetition, each a mean over `number`."""
+class _Times:
+    """Times of one run: one entry per repetition."""
 
     results: tuple[float, ...]
-    number: int
 
     @property
     def median(self) -> float:
-        """The median in ms."""
+        """The median."""
         return statistics.median(self.results)
 
     @property
     def mean(self) -> float:
-        """The mean in ms."""
+        """The mean."""
         return statistics.fmean(self.results)
 
     @property
     def std(self) -> float:
-        """The standard deviation in ms."""
+        """The standard deviation."""
         return statistics.pstdev(self.results)
 
     @property
     def min(self) -> float:
-        """The fastest repetition in ms."""
+        """The fastest repetition."""
         return min(self.results)
 
     @property
     def max(self) -> float:
-        """The slowest repetition in ms."""
+        """The slowest repetition."""
         return max(self.results)
+
+
+@dataclass(frozen=True)
+class BenchmarkResult(_Times):
+    """Times of one run in milliseconds: one entry per repetition, each a mean over `number`."""
+
+    number: int
 
     def __str__(self) -> str:
         """A table of one row."""
@@ -85,35 +91,8 @@ class BenchmarkResult:
 
 
 @dataclass(frozen=True)
-class TimeEvaluation:
+class TimeEvaluation(_Times):
     """Times of one run in seconds, as classic programs expect; `str` is a table in ms."""
-
-    results: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """The mean in seconds."""
-        return statistics.fmean(self.results)
-
-    @property
-    def median(self) -> float:
-        """The median in seconds."""
-        return statistics.median(self.results)
-
-    @property
-    def min(self) -> float:
-        """The fastest repetition in seconds."""
-        return min(self.results)
-
-    @property
-    def max(self) -> float:
-        """The slowest repetition in seconds."""
-        return max(self.results)
-
-    @property
-    def std(self) -> float:
-        """The standard deviation in seconds."""
-        return statistics.pstdev(self.results)
 
     def __str__(self) -> str:
         return str(BenchmarkResult(tuple([1e3 * r for r in self.results]), 1))

@@ -10,10 +10,8 @@ Calls use no Python recursion, and a call that ends a function takes its frame.
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
-import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,7 +21,8 @@ import numpy as np
 from smelt.runtime import vm_strings  # noqa: F401  (enters its operators)
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
-from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, not_picklable
+from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, nearest, not_picklable
+from smelt.runtime.evaluator import timed_runs, wall_clock
 from smelt.runtime.ndarray import NDArray, array
 from smelt.runtime.report import BenchmarkResult
 from smelt.runtime.vm_host import HOST_OPS
@@ -94,10 +93,8 @@ class VMExecutable:
         """A function by name."""
         index = self.program.globals.get(name)
         if index is None:
-            near = difflib.get_close_matches(name, self.program.globals, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
             raise InputError(
-                f"the program has no function {name!r}{hint}; "
+                f"the program has no function {name!r}{nearest(name, self.program.globals)}; "
                 f"functions: {', '.join(self.program.globals)}"
             )
         return self.program.functions[index]
@@ -261,16 +258,9 @@ class VirtualMachine:
         **named: Any,
     ) -> BenchmarkResult:
         """Time a function in ms: `repeat` times the mean of `number` calls, after one not timed."""
-        if repeat < 1 or number < 1:
-            raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
-        self.invoke(func_name, *args, **named)
-        results = []
-        for _ in range(repeat):
-            start = time.perf_counter()
-            for _ in range(number):
-                self.invoke(func_name, *args, **named)
-            results.append((time.perf_counter() - start) / number * 1e3)
-        return BenchmarkResult(tuple(results), number)
+        timed = wall_clock(lambda: self.invoke(func_name, *args, **named))
+        timed(1)
+        return timed_runs(timed, repeat, number)
 
     def _in_order(self, name: str, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         params = self.exe.function(name).params

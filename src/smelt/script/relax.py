@@ -166,12 +166,12 @@ class _Annotation:
         return f"R.{self.name}"
 
 
-def _tensor(shape: Any = None, dtype: str = "float32", ndim: int = -1) -> Type:
+def _tensor(shape: Any = None, dtype: str = "float32", ndim: int = -1) -> Any:
     """R.Tensor as a type; texts are names of sizes, each the same in one type only."""
     if isinstance(shape, str):
         shape, dtype = None, shape
     if shape is None:
-        return struct_info.TensorStructInfo.make(None, dtype, ndim=ndim)
+        return struct_info.TensorStructInfo(None, dtype, ndim=ndim)
     names: dict[str, SizeVar] = {}
     extents = [names.setdefault(e, SizeVar(e)) if isinstance(e, str) else e for e in shape]
     return tensor_type(extents, dtype)

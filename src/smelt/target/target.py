@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
 from smelt.ir.errors import TargetError
+from smelt.runtime.errors import nearest
 
 from .kinds import FLAGS, KINDS, TargetKind, option_value, option_words
 from .tags import TAGS
@@ -37,7 +37,7 @@ class Target:
         name = attrs.pop("kind", None)
         if not isinstance(name, str) or name not in KINDS:
             raise TargetError(
-                f"unknown target kind {name!r}{_nearest(str(name), [*KINDS, *TAGS])}; "
+                f"unknown target kind {name!r}{nearest(name, [*KINDS, *TAGS])}; "
                 f"kinds: {', '.join(KINDS)}"
             )
         kind = KINDS[name]
@@ -45,7 +45,7 @@ class Target:
             if option not in kind.options:
                 raise TargetError(
                     f"target kind {name!r} has no option {option!r}"
-                    f"{_nearest(option, kind.options)}; options: {', '.join(kind.options)}"
+                    f"{nearest(option, kind.options)}; options: {', '.join(kind.options)}"
                 )
         inner = attrs.pop("host", None)
         host = inner if host is None else host
@@ -179,11 +179,6 @@ class Target:
 _CURRENT: ContextVar[Target | None] = ContextVar("smelt.target.Target", default=None)
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), 3)
-    return f"; nearest: {', '.join(near)}" if near else ""
-
-
 def _attributes(spec: object) -> dict[str, Any]:
     """Kind and options of whatever a target can be made from."""
     if isinstance(spec, Target):
@@ -213,7 +208,7 @@ def _tagged(text: str) -> dict[str, Any]:
     name, *rest = text.split(maxsplit=1)
     if name not in TAGS:
         raise TargetError(
-            f"unknown target tag {name!r}{_nearest(name, TAGS)}; tags: {', '.join(TAGS)}"
+            f"unknown target tag {name!r}{nearest(name, TAGS)}; tags: {', '.join(TAGS)}"
         )
     more = _parse(f"{TAGS[name]['kind']} {rest[0]}") if rest else {}
     return {**TAGS[name], "tag": name, **more}

@@ -14,6 +14,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, maximum, minimum
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
+from smelt.ir.node import ordered
 from smelt.ir.operators import INDICES, Arithmetic
 from smelt.tir.nodes import (
     Buffer,
@@ -441,15 +442,4 @@ reduce_any = comm_reducer(lambda a, b: any_of(a, b), lambda d: const(False), nam
 
 def topological(outputs: Sequence[Tensor]) -> list[Operation]:
     """The operations behind some tensors, producers first."""
-    order: list[Operation] = []
-    done: set[int] = set()
-    stack: list[tuple[Operation, bool]] = [(t.op, False) for t in reversed(outputs)]
-    while stack:
-        op, ready = stack.pop()
-        if ready:
-            order.append(op)
-        elif id(op) not in done:
-            done.add(id(op))
-            stack.append((op, True))
-            stack.extend((t.op, False) for t in reversed(op.inputs) if id(t.op) not in done)
-    return order
+    return list(ordered([t.op for t in outputs], lambda op: [t.op for t in op.inputs]))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert
+from smelt.ir.expr import INDEX, Call, Expr, ExprLike, IntImm, Var, const, convert, numbers_of
 from smelt.ir.node import Node
 from smelt.ir.operators import Operators
 from smelt.ir.text import Scripted
@@ -94,12 +94,7 @@ class Buffer(Node):
 
     def fixed_shape(self) -> tuple[int, ...] | None:
         """The extents as Python integers, or None where one is symbolic."""
-        out = []
-        for e in self.shape:
-            if not isinstance(e, IntImm):
-                return None
-            out.append(e.value)
-        return tuple(out)
+        return numbers_of(self.shape)
 
 
 class BufferLoad(Expr, interned=True):

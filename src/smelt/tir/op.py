@@ -26,9 +26,9 @@ from smelt.ir.build import (
 )
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Call, Expr, ExprLike, FloatImm, StringImm, const, convert, matched
+from smelt.runtime.errors import closest
 
 from .named_calls import call_llvm
-from .script_names import nearest
 from .script_ops import INTRINSICS
 
 __all__ = [
@@ -302,7 +302,7 @@ def call_intrin(dtype: str, op: str, *args: ExprLike) -> Expr:
     """An intrinsic of the table by name ("exp" or "tir.exp"), with a result type."""
     name = op.removeprefix("tir.")
     if name not in INTRINSICS:
-        near = ", ".join(nearest(name, INTRINSICS) or sorted(INTRINSICS))
+        near = ", ".join(closest(name, INTRINSICS) or sorted(INTRINSICS))
         raise TypeMismatch(f"there is no intrinsic {name!r}; nearest: {near}")
     count = INTRINSICS[name].arity
     if len(args) != count:

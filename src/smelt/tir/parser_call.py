@@ -28,11 +28,12 @@ from smelt.ir.expr import (
     Var,
 )
 from smelt.ir.walk import substitute
+from smelt.runtime.errors import closest
 
 from .nodes import Buffer, BufferLoad
 from .op import max_value, min_value
 from .parser_source import describe
-from .script_names import VALUE, Entry, Signature, entries, entry, nearest
+from .script_names import VALUE, Entry, Signature, entries, entry
 from .script_ops import INTRINSICS, NAMED_CALLS, OPERATORS, Intrinsic, fits, inferred_dtype
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def _call_intrin(
     """T.call_intrin("float32", "tir.exp", x): an intrinsic of the table, with its type."""
     kind, name = p.dtype_arg(dtype), p.text_arg(op).removeprefix("tir.")
     if name not in INTRINSICS:
-        near = nearest(name, INTRINSICS) or sorted(INTRINSICS)
+        near = closest(name, INTRINSICS) or sorted(INTRINSICS)
         p.fail(op, f"there is no intrinsic {name!r}", ", ".join([f'"tir.{n}"' for n in near]))
     count = INTRINSICS[name].arity
     if len(args) != count:

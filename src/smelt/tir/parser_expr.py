@@ -35,12 +35,13 @@ from smelt.ir.expr import (
     const,
     matched,
 )
+from smelt.runtime.errors import closest
 
 from .nodes import Buffer, BufferLoad, Range
 from .parser_call import VALUES, typed
 from .parser_source import Source, describe
 from .parser_values import BUILTINS, COMPUTED, View, is_number, is_python, plain
-from .script_names import VALUE, complaint, nearest
+from .script_names import VALUE, complaint
 from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, OPERATORS, dtype_of, is_dtype
 
 __all__ = ["ExprParser", "Source"]
@@ -123,7 +124,7 @@ class ExprParser:
 
     def _near(self, name: str) -> str:
         own = list(self.names)
-        return ", ".join(nearest(name, [*own, *self.env]) or own) or "nothing is defined yet"
+        return ", ".join(closest(name, [*own, *self.env]) or own) or "nothing is defined yet"
 
     # ------------------------------------------------------------------------- expressions
 
@@ -487,7 +488,7 @@ class ExprParser:
         if not called and name in VALUES:
             return f"T.{name} is called", VALUES[name].signature.text
         if name.startswith("smelt."):
-            near = nearest(name, _EFFECTS) or _EFFECTS
+            near = closest(name, _EFFECTS) or _EFFECTS
             return f"there is no T.{name}", ", ".join([f"T.{n}" for n in near])
         return complaint(name, VALUE)
 
@@ -523,7 +524,7 @@ class ExprParser:
         """An argument that must be the name of an element type."""
         text = self.text_arg(node)
         if not is_dtype(text):
-            near = nearest(text, dt.DTYPES) or dt.DTYPES
+            near = closest(text, dt.DTYPES) or dt.DTYPES
             self.fail(node, f"{text!r} is no element type", ", ".join(near))
         return text
 

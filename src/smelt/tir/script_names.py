@@ -8,9 +8,10 @@ parsers enter the meanings with `entry`; where a name is not known, `complaint` 
 from __future__ import annotations
 
 import ast
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from smelt.runtime.errors import closest
 
 from .script_ops import DTYPE_NAMES
 
@@ -25,7 +26,6 @@ __all__ = [
     "complaint",
     "entries",
     "entry",
-    "nearest",
 ]
 
 VALUE, STATEMENT, BINDING, CONTEXT, LOOP = "value", "statement", "binding", "context", "loop"
@@ -157,17 +157,9 @@ def complaint(name: str, place: str) -> tuple[str, str]:
         return f"smelt has no T.{name}", _MISSING[name]
     here = [*_ENTRIES[place], *(DTYPE_NAMES if place == VALUE else ())]
     everywhere = [n for known in _ENTRIES.values() for n in known]
-    near = nearest(name, here) or nearest(name, everywhere)
+    near = closest(name, here) or closest(name, everywhere)
     if place == VALUE:
         legal = [*[f"T.{n}" for n in near], f'T.call("dtype", "{name}", ...) for other intrinsics']
     else:
         legal = [n if n == "range" else f"T.{n}" for n in near or here]
     return f"there is no T.{name}", ", ".join(legal)
-
-
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Up to three known names that are spelt like a name."""
-    lower: dict[str, str] = {}
-    for k in known:
-        lower.setdefault(k.lower(), k)
-    return [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.6)]

@@ -37,7 +37,7 @@ from smelt.ir.expr import (
     TruncMod,
     Var,
 )
-from smelt.ir.node import Node
+from smelt.ir.node import Node, ordered
 
 from .nodes import Buffer, BufferLoad
 
@@ -230,16 +230,7 @@ def is_dtype(name: str) -> bool:
 
 def expr_nodes(root: Expr) -> Iterator[Expr]:
     """Every expression in one, once, operands first; buffers are not entered. Iterative."""
-    seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False)]
-    while stack:
-        e, ready = stack.pop()
-        if ready:
-            yield e
-        elif e not in seen:
-            seen.add(e)
-            stack.append((e, True))
-            stack.extend((c, False) for c in reversed(operands(e)))
+    return ordered([root], operands)
 
 
 def operands(e: Expr) -> list[Expr]:

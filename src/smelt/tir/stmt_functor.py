@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from smelt.ir.expr import Expr, ExprLike, Var, convert
-from smelt.ir.node import Node
+from smelt.ir.node import Node, ordered
 from smelt.ir.walk import substitute as substitute_expr
 
 from .nodes import Buffer, Stmt
@@ -20,7 +20,7 @@ def post_order_visit(stmt: Node, fvisit: Callable[[Any], None]) -> None:
 
     What is used in several places is visited once. Iterative.
     """
-    for node in _ordered(stmt):
+    for node in ordered([stmt], _below):
         fvisit(node)
 
 
@@ -34,19 +34,6 @@ def pre_order_visit(stmt: Node, fvisit: Callable[[Any], bool | None]) -> None:
             seen.add(node)
             if fvisit(node) is not False:
                 stack.extend(reversed(list(_below(node))))
-
-
-def _ordered(root: Node) -> Iterator[Node]:
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((c, False) for c in reversed(list(_below(node))))
 
 
 def _below(node: Node) -> Iterator[Node]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.build import all_of, call, equal, if_then_else, select
+from smelt.ir.build import all_of, call, equal, if_then_else, product, select
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
@@ -88,13 +88,6 @@ def _statistics(
     return mean, scale
 
 
-def _product(items: Sequence[Expr]) -> Expr:
-    total: Expr = const(1, INDEX)
-    for e in items:
-        total = total * e
-    return total
-
-
 def _affine(x: Tensor, axis: int, **operands: Tensor | None) -> None:
     """Operands that are laid over the normalised dimensions of x."""
     float_only(x)
@@ -122,7 +115,7 @@ def layer_norm(
     dims = range(axis, len(x.shape))
     mean, factor = _statistics(
         x, x.shape[:axis], lambda i, k: (*i, *[a.var for a in k]),
-        lambda: reduce_axes(x, dims), _product(x.shape[axis:]), epsilon,
+        lambda: reduce_axes(x, dims), product(x.shape[axis:]), epsilon,
     )  # fmt: skip
     to = wide(x.dtype)
 
@@ -150,7 +143,7 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5)
         return v * v
 
     squares = sum_over(x.shape[:axis], squared, k, "norm_squares")
-    n = cast(to, _product(x.shape[axis:]))
+    n = cast(to, product(x.shape[axis:]))
     factor = tensor(
         squares.shape, lambda *i: 1.0 / call("sqrt", squares[i] / n + epsilon), "norm_scale"
     )
@@ -172,7 +165,7 @@ def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e
     _channels(x, scale=scale, bias=bias)
     mean, factor = _statistics(
         x, x.shape[:2], lambda i, k: (*i, *[a.var for a in k]),
-        lambda: reduce_axes(x, range(2, len(x.shape))), _product(x.shape[2:]), epsilon,
+        lambda: reduce_axes(x, range(2, len(x.shape))), product(x.shape[2:]), epsilon,
     )  # fmt: skip
     to = wide(x.dtype)
 
@@ -204,7 +197,7 @@ def group_norm(
         x, (x.shape[0], const(groups, INDEX)),
         lambda i, k: (i[0], i[1] * per + k[0].var, *[a.var for a in k[1:]]),
         lambda: [reduce_axis((0, per), "kc"), *reduce_axes(x, range(2, len(x.shape)))],
-        per * _product(x.shape[2:]), epsilon,
+        per * product(x.shape[2:]), epsilon,
     )  # fmt: skip
     to = wide(x.dtype)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.build import value_of
+from smelt.ir.build import product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.te.tensor import Tensor, extern
 from smelt.tir.nodes import (
@@ -241,14 +241,6 @@ def steps(
     ins, outs = (tuple([_whole(t) for t in group]) for group in touched)
     inner = Block(name, (mine,), (*ins, *outs), outs, body(mine.var), None, tuple(own))
     return For(at, const(0, INDEX), convert(count, INDEX), BlockRealize((at,), const(True), inner))
-
-
-def product(extents: Sequence[Expr]) -> Expr:
-    """How many elements a box has."""
-    total: Expr = const(1, INDEX)
-    for e in extents:
-        total = total * e
-    return total
 
 
 def sharing(work: Expr) -> str:

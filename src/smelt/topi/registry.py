@@ -12,7 +12,6 @@ Users write their own in the same way (`smelt.op`); `@my_op.schedule` gives one 
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
@@ -20,6 +19,7 @@ from typing import Any, overload
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.types import TensorType, TupleType, Type
+from smelt.runtime.errors import nearest
 from smelt.te.broadcast import describe, noting
 from smelt.te.tensor import ComputeOp, ExternOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
@@ -119,11 +119,9 @@ class Op:
         """All attributes in declared order, defaults filled in, lists as tuples."""
         for name in attrs:
             if name not in self.attributes:
-                near = difflib.get_close_matches(name, self.attributes, 3)
                 raise TypeMismatch(
-                    f"{self.name} has no attribute {name!r}"
-                    + (f"; nearest: {', '.join(near)}" if near else "")
-                    + f"; attributes: {', '.join(self.attributes) or 'none'}"
+                    f"{self.name} has no attribute {name!r}{nearest(name, self.attributes)}; "
+                    f"attributes: {', '.join(self.attributes) or 'none'}"
                 )
         full = {}
         for name, p in self.attributes.items():
@@ -306,9 +304,7 @@ def op(
     """
 
     if kind is not None and kind not in KINDS:
-        near = difflib.get_close_matches(kind, KINDS, 3)
-        nearest = f"; nearest: {', '.join(near)}" if near else ""
-        raise CompileError(f"op: no kind {kind!r}{nearest}; kinds: {', '.join(KINDS)}")
+        raise CompileError(f"op: no kind {kind!r}{nearest(kind, KINDS)}; kinds: {', '.join(KINDS)}")
 
     def make(f: Callable[..., Any]) -> Op:
         made = Op(f, name or f.__name__.rstrip("_"), kind)
@@ -333,10 +329,7 @@ def _home(fn: Callable[..., Any]) -> tuple[str, str]:
 def get_op(name: str) -> Op:
     """The operator of this name."""
     if name not in _OPS:
-        near = difflib.get_close_matches(name, _OPS, 3)
-        raise TypeMismatch(
-            f"no operator {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
-        )
+        raise TypeMismatch(f"no operator {name!r}{nearest(name, _OPS)}")
     return _OPS[name]
 
 

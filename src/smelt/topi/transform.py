@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.ir.build import all_of, ceildiv, equal, if_then_else, maximum, minimum, value_of
+from smelt.ir.build import all_of, ceildiv, equal, if_then_else, maximum, minimum, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, const, convert
 from smelt.te.tensor import Tensor
 
@@ -42,13 +42,6 @@ def _factors(e: Expr) -> tuple[int, tuple[int, ...]]:
     return 1, (id(e),)
 
 
-def _times(dims: Sequence[Expr]) -> Expr:
-    total: Expr = const(1, INDEX)
-    for e in dims:
-        total = total * e
-    return total
-
-
 def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[range, range]]:
     """The finest runs of dimensions of both shapes that hold equally many elements."""
     out = []
@@ -58,7 +51,7 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[range, range
         while True:
             if a == len(old) and b == len(new):
                 break
-            if a > i and b > j and _factors(_times(old[i:a])) == _factors(_times(new[j:b])):
+            if a > i and b > j and _factors(product(old[i:a])) == _factors(product(new[j:b])):
                 break
             if b == len(new) or (a < len(old) and _behind(old[i:a], new[j:b], a - i, b - j)):
                 a += 1
@@ -73,7 +66,7 @@ def _behind(old: Sequence[Expr], new: Sequence[Expr], a: int, b: int) -> bool:
     """Whether the run of old dimensions is the one to grow next."""
     if a == 0 or b == 0:
         return a == 0
-    (ca, fa), (cb, fb) = _factors(_times(old)), _factors(_times(new))
+    (ca, fa), (cb, fb) = _factors(product(old)), _factors(product(new))
     if fa == fb:
         return ca < cb
     return len(fa) < len(fb) or (len(fa) == len(fb) and a <= b)
@@ -104,7 +97,7 @@ def reshape(x: Tensor, *, shape: Extents) -> Tensor:
     shape  extents, all explicit
     """
     new = extents(shape)
-    have, want = value_of(_times(x.shape)), value_of(_times(new))
+    have, want = value_of(product(x.shape)), value_of(product(new))
     require(
         have is None or want is None or have == want,
         f"x {describe(x.shape)} has {have} elements, shape {describe(new)} has {want}",
@@ -112,7 +105,7 @@ def reshape(x: Tensor, *, shape: Extents) -> Tensor:
     if len(new) == len(x.shape) and all(a is b for a, b in zip(new, x.shape, strict=True)):
         return tensor(new, lambda *i: x[i], "reshape")
     if have is None or want is None:
-        take_equal(_times(x.shape), _times(new))
+        take_equal(product(x.shape), product(new))
     return tensor(new, lambda *i: x[tuple(reshape_index(x.shape, new, i))], "reshape")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from . import moves
 from .build import Build
 from .ops_attention import MICROSOFT
 from .ops_nn import conv
-from .registry import Floats, Ints, onnx_op
+from .registry import Convolving, Floats, onnx_op
 from .values import Value
 
 __all__: list[str] = []
@@ -145,19 +146,14 @@ _CONV_ACTIVATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 @onnx_op("FusedConv", domain=MICROSOFT)
 def fused_conv(
     g: Build, x: Value, w: Value, b: Value | None = None, z: Value | None = None, *,
-    activation: str = "", activation_params: Floats = (), auto_pad: str = "NOTSET",
-    dilations: Ints = (), group: int = 1, kernel_shape: Ints = (), pads: Ints = (),
-    strides: Ints = (),
+    activation: str = "", activation_params: Floats = (), **attrs: Unpack[Convolving],
 ) -> Value:  # fmt: skip
     """activation(conv(x, w) + b + z)."""
     plain: Callable[..., Value] = conv
-    y = plain(
-        g, x, w, b, auto_pad=auto_pad, dilations=dilations, group=group,
-        kernel_shape=kernel_shape, pads=pads, strides=strides,
-    )  # fmt: skip
+    y = plain(g, x, w, b, **attrs)
     y = y if z is None else g.call("add", y, z)
     if not activation:
         return y
     g.one_of("activation", activation, tuple(_CONV_ACTIVATIONS))
-    name, attrs = _CONV_ACTIVATIONS[activation]
-    return g.call(name, y, **dict(zip(attrs, activation_params, strict=False)))
+    name, numbers = _CONV_ACTIVATIONS[activation]
+    return g.call(name, y, **dict(zip(numbers, activation_params, strict=False)))

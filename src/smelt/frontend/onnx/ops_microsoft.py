@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from .build import Build
 from .ops_cast import as_type
 from .ops_quant import MICROSOFT
 from .quantized import dequantized, matmul_integers, one, ratio, stored
-from .registry import Ints, converter_of, onnx_op
+from .registry import Convolving, Ints, converter_of, onnx_op
 from .values import Value
 
 __all__: list[str] = []
@@ -179,13 +179,8 @@ def qlinear_conv(
     y_zero: Value,
     b: Value | None = None,
     *,
-    auto_pad: str = "NOTSET",
     channels_last: int = 0,
-    dilations: Ints = (),
-    group: int = 1,
-    kernel_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
+    **attrs: Unpack[Convolving],
 ) -> Value:
     """QLinearConv of images [n, c, ...] or, with channels_last, [n, ..., c]."""
     plain = converter_of("", "QLinearConv", 10)
@@ -193,10 +188,8 @@ def qlinear_conv(
     last = x.rank - 1
     if channels_last:
         x = moves.transpose(g, x, (0, last, *range(1, last)))
-    y: Value = plain.fn(
-        g, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b, auto_pad=auto_pad,
-        dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads, strides=strides,
-    )  # fmt: skip
+    scales = (x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero)
+    y: Value = plain.fn(g, x, *scales, b, **attrs)
     return moves.transpose(g, y, (0, *range(2, last + 1), 1)) if channels_last else y
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from smelt.ir.build import maximum
 from smelt.ir.expr import convert
 
 from . import moves
 from .build import Build
-from .registry import Ints, onnx_op
+from .registry import Ints, Placing, onnx_op
 from .values import Value, at_least, product, simplify, static
 from .windows import fitted, window
 
@@ -30,20 +30,15 @@ def conv(
     w: Value,
     b: Value | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints = (),
     group: int = 1,
     kernel_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
+    **place: Unpack[Placing],
 ) -> Value:
     """Convolutions of 1 to 3 spatial dimensions."""
     if x.rank not in (3, 4, 5):
         g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
     _check_kernel(g, x, w, kernel_shape)
-    x, win = fitted(
-        g, x, w.shape[2:], 0.0, auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
-    )
+    x, win = fitted(g, x, w.shape[2:], 0.0, **place)
     w, cut = _cropped(g, x, w, win.pads)
     y = g.call(
         f"conv{x.rank - 2}d",
@@ -156,28 +151,19 @@ def _flattened(g: Build, op: str, x: Value, axis: int) -> Value:
     return moves.reshape(g, g.call(op, flat, axis=axis), x.shape)
 
 
-@onnx_op("Softmax")
-def softmax(g: Build, x: Value, *, axis: int = 1) -> Value:
-    """Over the dimensions from the axis on."""
-    return _flattened(g, "softmax", x, axis)
+def _softmax(name: str, op: str) -> None:
+    def flat(g: Build, x: Value, *, axis: int = 1) -> Value:
+        return _flattened(g, op, x, axis)
+
+    def one(g: Build, x: Value, *, axis: int = -1) -> Value:
+        return g.call(op, x, axis=g.axis(axis, x.rank))
+
+    onnx_op(name)(flat)
+    onnx_op(name, since=13)(one)
 
 
-@onnx_op("LogSoftmax")
-def log_softmax(g: Build, x: Value, *, axis: int = 1) -> Value:
-    """Over the dimensions from the axis on."""
-    return _flattened(g, "log_softmax", x, axis)
-
-
-@onnx_op("Softmax", since=13)
-def softmax_13(g: Build, x: Value, *, axis: int = -1) -> Value:
-    """Over one dimension."""
-    return g.call("softmax", x, axis=g.axis(axis, x.rank))
-
-
-@onnx_op("LogSoftmax", since=13)
-def log_softmax_13(g: Build, x: Value, *, axis: int = -1) -> Value:
-    """Over one dimension."""
-    return g.call("log_softmax", x, axis=g.axis(axis, x.rank))
+_softmax("Softmax", "softmax")
+_softmax("LogSoftmax", "log_softmax")
 
 
 @onnx_op("Hardmax")

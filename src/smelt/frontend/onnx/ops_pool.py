@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from smelt.ir.expr import convert
 
 from . import moves
 from .build import Build
-from .registry import Ints, onnx_op
+from .registry import Ints, Placing, onnx_op
 from .values import Value, product, simplify, static
 from .windows import Window, fitted, window
 
@@ -23,28 +23,18 @@ def max_pool(
     g: Build,
     x: Value,
     *,
-    auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
-    dilations: Ints = (),
     kernel_shape: Ints,
-    pads: Ints = (),
     storage_order: int = 0,
-    strides: Ints = (),
+    **place: Unpack[Placing],
 ) -> tuple[Value, ...]:
     """The largest of each window, where padding never wins, and where it stands."""
     g.one_of("storage_order", storage_order, (0, 1))
-    attrs: dict[str, Any] = {
-        "auto_pad": auto_pad,
-        "strides": strides,
-        "pads": pads,
-        "dilations": dilations,
-        "ceil_mode": ceil_mode,
-    }
     if not any(g.step.outputs[1:]):
         lowest = -np.inf if dt.is_float(x.dtype) else int(np.iinfo(dt.to_numpy(x.dtype)).min)
-        image, win = fitted(g, x, kernel_shape, lowest, **attrs)
+        image, win = fitted(g, x, kernel_shape, lowest, ceil_mode=ceil_mode, **place)
         return (g.call("max_pool", image, **win.attrs()),)
-    win = window(g, x, kernel_shape, **attrs)
+    win = window(g, x, kernel_shape, ceil_mode=ceil_mode, **place)
     return g.calls("max_pool_with_indices", x, column_major=bool(storage_order), **win.attrs())
 
 
@@ -99,8 +89,7 @@ def lp_pool_1(
     strides: Ints = (),
 ) -> Value:
     """The norm of each window; p need not be whole."""
-    attrs: dict[str, Any] = {"auto_pad": auto_pad, "strides": strides, "pads": pads}
-    return _lp_pool(g, x, kernel_shape, p, dilations=(), **attrs)
+    return _lp_pool(g, x, kernel_shape, p, auto_pad=auto_pad, strides=strides, pads=pads)
 
 
 @onnx_op("LpPool", since=2)
@@ -108,26 +97,13 @@ def lp_pool(
     g: Build,
     x: Value,
     *,
-    auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
-    dilations: Ints = (),
     kernel_shape: Ints,
     p: int = 2,
-    pads: Ints = (),
-    strides: Ints = (),
+    **place: Unpack[Placing],
 ) -> Value:
     """The norm of each window."""
-    return _lp_pool(
-        g,
-        x,
-        kernel_shape,
-        p,
-        auto_pad=auto_pad,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
-        ceil_mode=ceil_mode,
-    )
+    return _lp_pool(g, x, kernel_shape, p, ceil_mode=ceil_mode, **place)
 
 
 @onnx_op("AveragePool")
@@ -135,32 +111,23 @@ def average_pool(
     g: Build,
     x: Value,
     *,
-    auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
     count_include_pad: int = 0,
-    dilations: Ints = (),
     kernel_shape: Ints,
-    pads: Ints = (),
-    strides: Ints = (),
+    **place: Unpack[Placing],
 ) -> Value:
     """The mean of each window. What ceil_mode adds never counts, the model's own padding may."""
-    attrs: dict[str, Any] = {
-        "auto_pad": auto_pad,
-        "strides": strides,
-        "pads": pads,
-        "dilations": dilations,
-    }
-    image, win = fitted(g, x, kernel_shape, 0.0, ceil_mode=ceil_mode, **attrs)
+    image, win = fitted(g, x, kernel_shape, 0.0, ceil_mode=ceil_mode, **place)
     count = bool(count_include_pad)
     if image is not x:
         y = g.call("avg_pool", image, count_include_pad=True, **win.attrs())
         if count:
             return y
         ones = g.call("full", shape=(1, 1, *x.shape[2:]), value=1.0, dtype=x.dtype)
-        full, _ = fitted(g, ones, kernel_shape, 0.0, ceil_mode=ceil_mode, **attrs)
+        full, _ = fitted(g, ones, kernel_shape, 0.0, ceil_mode=ceil_mode, **place)
         return g.call("divide", y, g.call("avg_pool", full, count_include_pad=True, **win.attrs()))
     if ceil_mode and count:
-        own = window(g, x, kernel_shape, **attrs)
+        own = window(g, x, kernel_shape, **place)
         if own != win:
             x, win, count = _padded(g, x, own, win), _rest(own, win), False
     return g.call("avg_pool", x, count_include_pad=count, **win.attrs())

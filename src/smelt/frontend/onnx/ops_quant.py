@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from smelt.ir import dtype as dt
 
 from . import moves
@@ -17,7 +19,7 @@ from .quantized import (
     ratio,
     stored,
 )
-from .registry import Ints, onnx_op
+from .registry import Convolving, onnx_op
 from .values import Value
 
 __all__: list[str] = []
@@ -122,19 +124,10 @@ def conv_integer(
     w: Value,
     x_zero: Value | None = None,
     w_zero: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints = (),
-    group: int = 1,
-    kernel_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
+    **attrs: Unpack[Convolving],
 ) -> Value:
     """A convolution of differences from the zero points in int32."""
-    return conv_integers(
-        g, x, w, x_zero, w_zero, auto_pad=auto_pad, dilations=dilations, group=group,
-        kernel_shape=kernel_shape, pads=pads, strides=strides,
-    )  # fmt: skip
+    return conv_integers(g, x, w, x_zero, w_zero, **attrs)
 
 
 @onnx_op("QLinearConv", since=10)
@@ -149,19 +142,10 @@ def qlinear_conv(
     y_scale: Value,
     y_zero: Value,
     b: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints = (),
-    group: int = 1,
-    kernel_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
+    **attrs: Unpack[Convolving],
 ) -> Value:
     """ConvInteger and a bias, brought to the scale and zero point of the result."""
-    y = conv_integers(
-        g, x, w, x_zero, w_zero, auto_pad=auto_pad, dilations=dilations, group=group,
-        kernel_shape=kernel_shape, pads=pads, strides=strides,
-    )  # fmt: skip
+    y = conv_integers(g, x, w, x_zero, w_zero, **attrs)
     channels = (w.shape[0], *(1,) * (x.rank - 2))
     if b is not None:
         y = g.call("add", y, moves.reshape(g, b, channels))

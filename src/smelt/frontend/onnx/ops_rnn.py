@@ -5,12 +5,13 @@ Each direction is a recurrence of its own; the results of two are put together.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from smelt.runtime.errors import closest
 
 from . import moves
 from .build import Build
@@ -174,8 +175,8 @@ def _chosen(
     for n in names:
         known = _BY_LOWER.get(n.lower())
         if known is None:
-            near = difflib.get_close_matches(n.lower(), _BY_LOWER, 1)
-            hint = f" (nearest: {_BY_LOWER[near[0]]})" if near else ""
+            near = closest(n, _ACTIVATIONS, 1)
+            hint = f" (nearest: {near[0]})" if near else ""
             g.unsupported(f"activation {n!r}{hint}", ", ".join(_ACTIVATIONS))
         core, *defaults = _ACTIVATIONS[known]
         found["activations"].append(core)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from smelt.relax.nodes import RelaxExpr
 from . import moves
 from .build import Build
 from .ops_cast import as_type, saturated
-from .registry import Ints
+from .registry import Ints, Placing
 from .values import Value, static
 from .windows import window
 
@@ -206,12 +206,9 @@ def conv_integers(
     zx: Value | None,
     zw: Value | None,
     *,
-    auto_pad: str,
-    dilations: Ints,
-    group: int,
-    kernel_shape: Ints,
-    pads: Ints,
-    strides: Ints,
+    group: int = 1,
+    kernel_shape: Ints = (),
+    **place: Unpack[Placing],
 ) -> Value:
     """A convolution of differences from zero points, in int32; the border stands for 0.
 
@@ -221,9 +218,7 @@ def conv_integers(
         g.unsupported(f"an image of {x.rank} dimensions", "3, 4, 5")
     if w.rank != x.rank or (kernel_shape and static(w.shape) and kernel_shape != w.shape[2:]):
         g.malformed(f"weights of {w.shape}, an image of {x.shape}, kernel_shape={kernel_shape}")
-    win = window(
-        g, x, w.shape[2:], auto_pad=auto_pad, strides=strides, pads=pads, dilations=dilations
-    )
+    win = window(g, x, w.shape[2:], **place)
     if any(p < 0 for p in win.pads):
         g.unsupported(f"pads={win.pads}", "padding from 0 on")
     zx = g.constant(0, x.dtype) if zx is None else one(g, zx, "the image's zero point")

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.tables import entering
 from smelt.topi.registry import Op
 
 from .read import Graph, Input
@@ -24,9 +25,11 @@ from .read import Graph, Input
 __all__ = [
     "Array",
     "Converter",
+    "Convolving",
     "Evaluator",
     "Floats",
     "Ints",
+    "Placing",
     "Strs",
     "converter_of",
     "custom_converter",
@@ -54,6 +57,25 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
+class Placing(TypedDict, total=False):
+    """What places a window on an image: `**place: Unpack[Placing]` declares these attributes."""
+
+    auto_pad: str
+    dilations: Ints
+    pads: Ints
+    strides: Ints
+
+
+class Convolving(Placing, total=False):
+    """The attributes of a convolution."""
+
+    group: int
+    kernel_shape: Ints
+
+
+_SETS = {f"Unpack[{s.__name__}]": s for s in (Placing, Convolving)}
+
+
 class Converter:
     """How nodes of one operator become calls."""
 
@@ -75,6 +97,10 @@ class Converter:
             elif p.kind == p.VAR_POSITIONAL:
                 self.variadic = True
                 self.rest = p.name
+            elif p.kind == p.VAR_KEYWORD and p.annotation in _SETS:
+                kinds = _SETS[p.annotation].__annotations__
+                self.attributes |= {n: (k.__forward_arg__, None) for n, k in kinds.items()}
+                self.attributes = dict(sorted(self.attributes.items()))
             else:
                 self.operands.append(p.name)
                 self.required += p.default is p.empty
@@ -146,15 +172,8 @@ def converter_of(domain: str, name: str, opset: int) -> Converter | None:
     return found[-1] if found else None
 
 
-def evaluates(*names: str) -> Callable[[Evaluator], Evaluator]:
-    """Register how operators act on known elements: fn(g, operands, attrs) -> Value or None."""
-
-    def register(fn: Evaluator) -> Evaluator:
-        for name in names:
-            _EVALUATORS[name] = fn
-        return fn
-
-    return register
+evaluates = entering(_EVALUATORS)
+"""Register how operators act on known elements: fn(g, operands, attrs) -> Value or None."""
 
 
 def evaluator_of(name: str) -> Evaluator | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from smelt.ir.build import ceildiv, maximum
 from smelt.ir.expr import convert
 
 from .build import Build
-from .registry import Ints
+from .registry import Ints, Placing
 from .values import Value, simplify, static
 
 __all__ = ["Window", "fitted", "window"]
@@ -46,10 +46,10 @@ def window(
     x: Value,
     kernel: Sequence[Any],
     *,
-    auto_pad: str,
-    strides: Ints,
-    pads: Ints,
-    dilations: Ints,
+    auto_pad: str = "NOTSET",
+    strides: Ints = (),
+    pads: Ints = (),
+    dilations: Ints = (),
     ceil_mode: int = 0,
 ) -> Window:
     """The window of a node on the image `x`."""
@@ -90,17 +90,19 @@ def window(
 
 
 def fitted(
-    g: Build, x: Value, kernel: Sequence[Any], blank: float, **attrs: Any
-) -> tuple[Value, Window]:
+    g: Build, x: Value, kernel: Sequence[Any], blank: float, *, ceil_mode: int = 0,
+    **place: Unpack[Placing],
+) -> tuple[Value, Window]:  # fmt: skip
     """The window of a node, and the image that it slides over: with a border of its own, of
     `blank`, where only the run tells how wide auto_pad makes it."""
-    how, strides, dilations = [attrs[name] for name in ("auto_pad", "strides", "dilations")]
+    how = place.get("auto_pad", "NOTSET")
     if not how.startswith("SAME") or static(x.shape[2:]):
-        return x, window(g, x, kernel, **attrs)
-    w = window(g, x, kernel, auto_pad="VALID", strides=strides, pads=(), dilations=dilations)
+        return x, window(g, x, kernel, ceil_mode=ceil_mode, **place)
+    unpadded: Placing = {**place, "auto_pad": "VALID", "pads": ()}
+    w = window(g, x, kernel, **unpadded)
     totals = [_same(w, d, e) for d, e in enumerate(x.shape[2:])]
     if static(totals):
-        return x, window(g, x, kernel, **attrs)
+        return x, window(g, x, kernel, ceil_mode=ceil_mode, **place)
     small = [simplify(convert(t) // 2) for t in totals]
     large = [simplify(convert(t) - s) for t, s in zip(totals, small, strict=True)]
     begin, end = (small, large) if how == "SAME_UPPER" else (large, small)

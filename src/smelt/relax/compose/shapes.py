@@ -10,9 +10,20 @@ from smelt.ir.build import minimum, value_of
 from smelt.ir.expr import INDEX, Expr, IntImm, convert
 
 from ..nodes import RelaxExpr, call
-from .common import array_of, extents, legal, rank_of
+from .common import (
+    array_of,
+    axes_of,
+    extents,
+    legal,
+    normal_axis,
+    one_of,
+    rank_of,
+    reshaped,
+    shape_of,
+)
 
-__all__ = ["FAR", "bounded", "collapsed", "completed", "is_number", "known_sizes", "new_shape"]
+__all__ = ["FAR", "batch_flattened", "bounded", "collapsed", "completed", "is_number",
+           "known_sizes", "meshed", "new_shape", "repeated", "squeezed", "tiled"]  # fmt: skip
 
 FAR = 2**31 - 1
 """From here on an end of a slice means the end of the dimension."""
@@ -159,3 +170,48 @@ def bounded(extent: Any, begin: Any, end: Any, step: int) -> tuple[Any, Any]:
     if known[2] is not None and known[2] < 0:
         return first, extent + end
     return first, minimum(end, extent) if known[2] is not None else end
+
+
+def squeezed(x: RelaxExpr, axis: Any) -> RelaxExpr:
+    """Without dimensions of extent 1; None: all of them."""
+    axes = None if axis is None else axes_of(axis, rank_of(x))
+    for a in axes or ():
+        extent = extents(x)[a]
+        legal(extent in (None, 1), f"axis={axis}: the extent of axis {a} is {extent}, not 1")
+    return call("squeeze", x, axes=axes)
+
+
+def batch_flattened(x: RelaxExpr) -> RelaxExpr:
+    """All dimensions but the first as one."""
+    batch, *rest = shape_of(x)
+    return reshaped(x, (batch, _product(rest)))
+
+
+def repeated(x: RelaxExpr, count: int, axis: int) -> RelaxExpr:
+    """Each element of an axis several times."""
+    at, shape = normal_axis(axis, rank_of(x)), shape_of(x)
+    wide = call("expand_dims", x, axes=(at + 1,))
+    many = call("broadcast_to", wide, shape=(*shape[: at + 1], count, *shape[at + 1 :]))
+    return reshaped(many, (*shape[:at], shape[at] * count, *shape[at + 1 :]))
+
+
+def tiled(x: RelaxExpr, counts: tuple[Any, ...]) -> RelaxExpr:
+    """Repeated along each dimension; the last number belongs to the last dimension."""
+    rank = max(len(counts), rank_of(x))
+    if rank > rank_of(x):
+        x = reshaped(x, (*(1,) * (rank - rank_of(x)), *shape_of(x)))
+    return call("tile", x, repeats=(1,) * (rank - len(counts)) + counts)
+
+
+def meshed(items: Sequence[RelaxExpr], indexing: str) -> list[RelaxExpr]:
+    """Vectors as coordinates of a grid: each repeated over the dimensions of the others."""
+    one_of("indexing", indexing, "ij", "xy")
+    order = list(range(len(items)))
+    if indexing == "xy" and len(items) > 1:
+        order[:2] = [1, 0]
+    shape = tuple([shape_of(items[i])[0] if rank_of(items[i]) else 1 for i in order])
+    out: list[RelaxExpr] = []
+    for i, x in enumerate(items):
+        alone = [n if d == order.index(i) else 1 for d, n in enumerate(shape)]
+        out.append(call("broadcast_to", reshaped(x, alone), shape=shape))
+    return out

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from smelt.ir.errors import TypeMismatch
+from smelt.ir.node import ordered
 from smelt.ir.types import TensorType, Type
 from smelt.relax.equal import structural_equal
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
@@ -175,17 +176,11 @@ class DFPattern(PatternBase):
 
 def _parts_of_copies(root: PatternBase) -> list[PatternBase]:
     """Everything below a pattern, the path of a dominator included, parts first."""
-    found: dict[PatternBase, None] = {}
-    stack: list[tuple[PatternBase, bool]] = [(root, False)]
-    while stack:
-        p, ready = stack.pop()
-        if ready:
-            found.setdefault(p)
-        elif p not in found:
-            stack.append((p, True))
-            extra = [p.path] if isinstance(p, DominatorPattern) else []
-            stack += [(c, False) for c in (*p.parts(), *extra)]
-    return list(found)
+
+    def below(p: PatternBase) -> Iterable[PatternBase]:
+        return (*p.parts(), p.path) if isinstance(p, DominatorPattern) else p.parts()
+
+    return list(ordered([root], below))
 
 
 def as_pattern(value: Any, where: str) -> DFPattern:
@@ -284,10 +279,6 @@ class CallPattern(NodePattern):
         """Keep the names of the operators, now that they are looked up."""
         self._names = self.op.op_names()
 
-    def parts(self) -> Iterable[PatternBase]:
-        """The operator's pattern and those of the operands."""
-        return (self.op, *[a for a in self.args or () if a is not None])
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """The operator fits, then the operands: in both orders where it commutes."""
         node = m.bindings.get(expr, expr)
@@ -341,10 +332,6 @@ class AltPattern(DFPattern):
         forget((self.left, self.right))
         enter(self)
 
-    def parts(self) -> Iterable[PatternBase]:
-        """Both."""
-        return (self.left, self.right)
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """Either of them."""
         return (((self.left, expr, around),), ((self.right, expr, around),))
@@ -375,10 +362,6 @@ class AndPattern(DFPattern):
         """Two patterns."""
         self.left, self.right = as_pattern(left, "&"), as_pattern(right, "&")
 
-    def parts(self) -> Iterable[PatternBase]:
-        """Both."""
-        return (self.left, self.right)
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """Both of them."""
         return (((self.left, expr, around), (self.right, expr, around)),)
@@ -406,10 +389,6 @@ class NotPattern(DFPattern):
         self.reject = as_pattern(reject, "~")
         forget((self.reject,))
 
-    def parts(self) -> Iterable[PatternBase]:
-        """The pattern refused."""
-        return (self.reject,)
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """It fits where the other does not, beside what is bound so far."""
         return FAIL if m.holds(self.reject, expr, around) else FITS
@@ -423,10 +402,6 @@ class _Constrained(DFPattern):
     """A pattern and a question to the value that it fits."""
 
     pattern: DFPattern
-
-    def parts(self) -> Iterable[PatternBase]:
-        """The pattern."""
-        return (self.pattern,)
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """The question first: it is cheap."""

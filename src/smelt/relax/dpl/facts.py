@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from smelt.ir.errors import SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.types import TupleType, Type
 from smelt.relax.nodes import Call, Function, RelaxExpr
+from smelt.runtime.errors import nearest
 
 from .graph import op_name
 
@@ -29,8 +29,7 @@ def looked_up(name: str, registry: OpRegistry) -> str:
         except (SmeltError, LookupError, ValueError) as e:
             raise TypeMismatch(f"is_op({name!r}): {e}") from e
     if name not in registry:
-        near = ", ".join(difflib.get_close_matches(name, list(registry), 3)) or "none"
-        raise TypeMismatch(f"is_op({name!r}): no such operator; nearest: {near}")
+        raise TypeMismatch(f"is_op({name!r}): no such operator{nearest(name, registry)}")
     return op_name(registry[name]) or name
 
 

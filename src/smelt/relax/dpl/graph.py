@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from smelt.ir.node import Node
+from smelt.ir.node import Node, ordered
 from smelt.ir.types import Type
 from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, Var
 from smelt.relax.nodes import call as call_op
@@ -70,18 +70,7 @@ def walk(
 
     inside  what to go on with from a value
     """
-    found: list[RelaxExpr] = []
-    seen: set[RelaxExpr] = set()
-    stack: list[tuple[RelaxExpr, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            found.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(c, False) for c in reversed(list(inside(node))) if c not in seen]
-    return found
+    return list(ordered([root], inside))
 
 
 class Graph:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from smelt.ir.node import ordered
 from smelt.relax.nodes import RelaxExpr
 
 from .graph import Graph
@@ -37,8 +38,9 @@ class PatternBase:
     """Whether the value it fits is kept."""
 
     def parts(self) -> Iterable[PatternBase]:
-        """The patterns it is made of."""
-        return ()
+        """The patterns it is made of, in the order of its fields."""
+        fields = [x for v in vars(self).values() for x in (v if isinstance(v, tuple) else (v,))]
+        return [x for x in fields if isinstance(x, PatternBase)]
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """What has to fit for this to fit a value."""
@@ -226,18 +228,7 @@ def _push(goals: tuple[Goal, ...], rest: Any) -> Any:
 
 def parts_first(root: PatternBase) -> list[PatternBase]:
     """Every pattern below `root` once, parts before wholes."""
-    found: list[PatternBase] = []
-    seen: set[PatternBase] = set()
-    stack: list[tuple[PatternBase, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            found.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(c, False) for c in node.parts()]
-    return found
+    return list(ordered([root], lambda p: p.parts()))
 
 
 def _closed_parts(root: PatternBase) -> frozenset[PatternBase]:

@@ -132,10 +132,6 @@ class TuplePattern(NodePattern):
                 [as_pattern(f, f"is_tuple: field {n}") for n, f in enumerate(fields)]
             )
 
-    def parts(self) -> Iterable[PatternBase]:
-        """The patterns of the values."""
-        return self.fields or ()
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A Tuple of as many values."""
         node = m.bindings.get(expr, expr)
@@ -161,10 +157,6 @@ class TupleGetItemPattern(NodePattern):
         """index: None fits every index."""
         self.tuple, self.index = as_pattern(tuple_value, "is_tuple_get_item"), index
 
-    def parts(self) -> Iterable[PatternBase]:
-        """The pattern of the tuple."""
-        return (self.tuple,)
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A TupleGetItem."""
         node = m.bindings.get(expr, expr)
@@ -185,10 +177,6 @@ class IfPattern(NodePattern):
         """Patterns of the condition and of both results."""
         parts = (cond, true_branch, false_branch)
         self.cond, self.true_branch, self.false_branch = [as_pattern(p, "is_if") for p in parts]
-
-    def parts(self) -> Iterable[PatternBase]:
-        """Condition and branches."""
-        return (self.cond, self.true_branch, self.false_branch)
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """An If."""
@@ -217,10 +205,6 @@ class LetPattern(NodePattern):
         """Patterns of the three."""
         self.var, self.value, self.body = [as_pattern(p, "is_let") for p in (var, value, body)]
 
-    def parts(self) -> Iterable[PatternBase]:
-        """Variable, value and body."""
-        return (self.var, self.value, self.body)
-
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A Let."""
         if not isinstance(expr, Let):
@@ -239,10 +223,6 @@ class FunctionPattern(NodePattern):
             self.params = tuple([as_pattern(p, f"is_function: parameter {n}")
                                  for n, p in enumerate(params)])  # fmt: skip
         self.body = as_pattern(body, "is_function")
-
-    def parts(self) -> Iterable[PatternBase]:
-        """Parameters and body."""
-        return (*(self.params or ()), self.body)
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A Function of as many parameters."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from smelt.ir.errors import TypeMismatch
+from smelt.runtime.errors import nearest
 
 from .match import PatternBase
 
@@ -49,8 +49,7 @@ def register_pattern_table(compiler: str, table: Any = None) -> Any:
 def get_pattern_table(compiler: str) -> list[PatternEntry]:
     """The patterns of a compiler."""
     if compiler not in _TABLES:
-        near = difflib.get_close_matches(compiler, _TABLES, 3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
+        hint = nearest(compiler, _TABLES)
         known = ", ".join(sorted(_TABLES)) or "none"
         raise TypeMismatch(f"no pattern table {compiler!r}{hint}; registered: {known}")
     return list(_TABLES[compiler])

@@ -8,7 +8,6 @@ Parameters annotated RelaxExpr are operands: expressions, and numbers and arrays
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.expr import Expr
 from smelt.ir.types import TensorType, TupleType, Type
+from smelt.runtime.errors import nearest
 
 from ..compose.common import array_of, items_of, legal, number_of
 from ..compose.operands import const, value
@@ -175,12 +175,6 @@ def type_given(given: Any) -> Type:
 
 
 # ------------------------------------------------------------------------------- names
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """The end of a message about an unknown name: "; nearest: ..." or nothing."""
-    near = difflib.get_close_matches(name, known, 3)
-    return f"; nearest: {', '.join(near)}" if near else ""
 
 
 def namespace(prefix: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -19,6 +19,7 @@ from ..compose.common import (
     scalar,
     shape_of,
 )
+from ..compose.index import rows_of
 from ..nodes import RelaxExpr, call
 from .entry import Indices, Operands, entry, number_given, size_given
 
@@ -76,29 +77,10 @@ def scatter_nd(
     return call("scatter_nd", data, indices, updates, reduction=_reduction(reduction))
 
 
-def _rows(data: RelaxExpr, indices: list[RelaxExpr]) -> RelaxExpr:
-    """Tensors of indices, one an axis, broadcast against each other as rows [..., axes]."""
-    legal(
-        1 <= len(indices) <= rank_of(data),
-        f"{len(indices)} tensors of indices; legal: 1 to the {rank_of(data)} dimensions of the "
-        "data",
-    )
-    total = cast_to(indices[0], "int64")
-    for i in indices[1:]:
-        total = call("add", total, cast_to(i, "int64"))
-    shape = shape_of(total)
-    wide = [
-        call("expand_dims", call("broadcast_to", cast_to(i, "int64"), shape=shape),
-             axes=(len(shape),))
-        for i in indices
-    ]  # fmt: skip
-    return call("concat", *wide, axis=len(shape))
-
-
 @entry("index_tensor")
 def index_tensor(data: RelaxExpr, indices: Operands) -> RelaxExpr:
     """data[indices[0], indices[1], ...]; tensors of indices broadcast against each other."""
-    return call("gather_nd", data, _rows(data, list(indices)))
+    return call("gather_nd", data, rows_of(data, indices))
 
 
 @entry("index_put")
@@ -106,9 +88,8 @@ def index_put(
     data: RelaxExpr, indices: Operands, values: RelaxExpr, accumulate: bool = False
 ) -> RelaxExpr:
     """The data with data[indices[0], ...] = values, or += where accumulate is set."""
-    rows = _rows(data, list(indices))
-    depth = len(list(indices))
-    shape = (*shape_of(rows)[:-1], *shape_of(data)[depth:])
+    rows = rows_of(data, indices)
+    shape = (*shape_of(rows)[:-1], *shape_of(data)[len(indices) :])
     updates = call("broadcast_to", values, shape=shape)
     return call("scatter_nd", data, rows, updates, reduction="add" if accumulate else "none")
 

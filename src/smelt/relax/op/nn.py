@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compose import loss
+from ..compose import index, loss
 from ..compose.common import (
     axes_of,
     cast_to,
@@ -49,15 +49,7 @@ def leakyrelu(data: RelaxExpr, alpha: float = 0.01) -> RelaxExpr:
 @entry("nn.prelu")
 def prelu(data: RelaxExpr, alpha: RelaxExpr, axis: int = 1) -> RelaxExpr:
     """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
-    at = normal_axis(axis, rank_of(data))
-    legal(rank_of(alpha) == 1, f"alpha has {rank_of(alpha)} dimensions; one is legal")
-    count, have = extents(alpha)[0], extents(data)[at]
-    legal(
-        count in (1, have) or None in (count, have),
-        f"alpha has {count} elements, axis={axis} of the data has {have}",
-    )
-    rest = rank_of(data) - at - 1
-    return call("prelu", data, reshaped(alpha, (shape_of(alpha)[0], *(1,) * rest)))
+    return index.prelu(data, alpha, axis)
 
 
 @entry("nn.softplus")

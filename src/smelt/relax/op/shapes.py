@@ -21,13 +21,22 @@ from ..compose.common import (
     index_vector,
     legal,
     normal_axis,
-    one_of,
     rank_of,
     reshaped,
     scalar,
     shape_of,
 )
-from ..compose.shapes import FAR, bounded, collapsed, new_shape
+from ..compose.shapes import (
+    FAR,
+    batch_flattened,
+    bounded,
+    collapsed,
+    meshed,
+    new_shape,
+    repeated,
+    squeezed,
+    tiled,
+)
 from ..nodes import RelaxExpr, call
 from .entry import Indices, Operands, entry, number_given, shape_given, size_given
 
@@ -51,11 +60,7 @@ def flatten(x: RelaxExpr) -> RelaxExpr:
 @entry("nn.batch_flatten", core="reshape")
 def batch_flatten(data: RelaxExpr) -> RelaxExpr:
     """All dimensions but the first as one."""
-    shape = shape_of(data)
-    rest: Any = 1
-    for e in shape[1:]:
-        rest = e * rest
-    return reshaped(data, (shape[0], rest))
+    return batch_flattened(data)
 
 
 @entry("permute_dims", core="transpose")
@@ -72,13 +77,7 @@ def permute_dims(x: RelaxExpr, axes: Any = None) -> RelaxExpr:
 @entry("squeeze", core="squeeze")
 def squeeze(x: RelaxExpr, axis: Any = None) -> RelaxExpr:
     """Without dimensions of extent 1; None: all of them."""
-    if axis is None:
-        return call("squeeze", x, axes=None)
-    axes = axes_of(axis, rank_of(x))
-    for a in axes:
-        extent = extents(x)[a]
-        legal(extent in (None, 1), f"axis={axis}: the extent of axis {a} is {extent}, not 1")
-    return call("squeeze", x, axes=axes)
+    return squeezed(x, axis)
 
 
 @entry("expand_dims", core="expand_dims")
@@ -210,10 +209,7 @@ def repeat(data: RelaxExpr, repeats: int, axis: int | None = None) -> RelaxExpr:
     legal(isinstance(count, int) and count >= 1, f"repeats={repeats}; legal: at least 1")
     if axis is None:
         data, axis = reshaped(data, (count_of(data),)), 0
-    at, shape = normal_axis(axis, rank_of(data)), shape_of(data)
-    wide = call("expand_dims", data, axes=(at + 1,))
-    many = call("broadcast_to", wide, shape=(*shape[: at + 1], count, *shape[at + 1 :]))
-    return reshaped(many, (*shape[:at], shape[at] * count, *shape[at + 1 :]))
+    return repeated(data, count, axis)
 
 
 @entry("tile")
@@ -223,11 +219,7 @@ def tile(data: RelaxExpr, repeats: Any) -> RelaxExpr:
     for r in many:
         known = value_of(r)
         legal(known is None or known >= 1, f"repeats={many}; every number has to be at least 1")
-    rank = max(len(many), rank_of(data))
-    many = (1,) * (rank - len(many)) + many
-    if rank > rank_of(data):
-        data = reshaped(data, (*(1,) * (rank - rank_of(data)), *shape_of(data)))
-    return call("tile", data, repeats=many)
+    return tiled(data, many)
 
 
 @entry("flip", core="flip")
@@ -247,20 +239,9 @@ def reverse_sequence(
 @entry("meshgrid")
 def meshgrid(tensors: Operands, indexing: str = "ij") -> list[RelaxExpr]:
     """Vectors as coordinates of a grid: each repeated over the dimensions of the others."""
-    one_of("indexing", indexing, "ij", "xy")
-    items = list(tensors)
-    for n, x in enumerate(items):
+    for n, x in enumerate(tensors):
         legal(rank_of(x) == 1, f"tensor {n} has {rank_of(x)} dimensions; 1 is legal")
-    order = list(range(len(items)))
-    if indexing == "xy" and len(items) > 1:
-        order[:2] = [1, 0]
-    shape = tuple([shape_of(items[i])[0] for i in order])
-    out: list[RelaxExpr] = []
-    for i, x in enumerate(items):
-        at = order.index(i)
-        alone = [shape[at] if d == at else 1 for d in range(len(shape))]
-        out.append(call("broadcast_to", reshaped(x, alone), shape=shape))
-    return out
+    return meshed(tensors, indexing)
 
 
 # -------------------------------------------------------------------------------------- layout

@@ -9,6 +9,7 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
 from smelt.topi import get_op
 
+from ..compose import index
 from ..compose.common import (
     along,
     axes_of,
@@ -16,10 +17,8 @@ from ..compose.common import (
     count_of,
     dtype_of,
     extents,
-    items_of,
     legal,
     normal_axis,
-    one_of,
     rank_of,
     reshaped,
     shape_of,
@@ -141,13 +140,7 @@ def topk(
 
     ret_type  "both", "values" or "indices"
     """
-    one_of("ret_type", ret_type, "both", "values", "indices")
-    at, count = normal_axis(axis, rank_of(data)), size_given(k)
-    known = value_of(count)
-    count = shape_of(data)[at] if known is not None and known < 1 else count
-    found, places = items_of(call("topk", data, k=count, axis=at, largest=largest))
-    indices = cast_to(places, dtype)
-    return {"both": [found, indices], "values": found, "indices": indices}[ret_type]
+    return index.largest(data, size_given(k), axis, ret_type, largest, dtype)
 
 
 # ---------------------------------------------------------------------------- sets of elements

@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 from smelt.ir.transform import Pass, PassContext, PassInfo, Sequential, module_pass
+from smelt.runtime.errors import nearest
 
 from .annotate_target import annotate_target, register_op_predicate
 from .canonicalize import simplify_graph
@@ -57,7 +58,6 @@ from .classic import (
     ToNonDataflow,
     TopologicalSort,
     UpdateParamType,
-    nearest,
 )
 from .combine_parallel_matmul import combine_parallel_matmul
 from .eliminate_common_subexpr import eliminate_common_subexpr

@@ -12,6 +12,7 @@ from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, call, constan
 
 from .engine import count_uses, order, renewed
 from .match import constant_operand, dims, is_op, tensor_type_of
+from .rewriting import map_functions
 
 __all__ = ["combine_parallel_matmul"]
 
@@ -134,6 +135,4 @@ def combine_parallel_matmul(mod: IRModule) -> IRModule:
     Worth it where a product alone is too small to fill the machine, as q, k, v of attention;
     biases are joined as well. An optional pass.
     """
-    changed = {name: _function(f) for name, f in mod.functions.items() if isinstance(f, Function)}
-    changed = {name: f for name, f in changed.items() if f is not mod[name]}
-    return mod.with_functions(changed) if changed else mod
+    return map_functions(mod, _function)

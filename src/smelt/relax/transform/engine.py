@@ -15,7 +15,7 @@ node on the way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.module import IRModule
+from smelt.ir.node import ordered
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.nodes import (
     Call,
@@ -83,11 +84,11 @@ class RuleSet:
 # ------------------------------------------------------------------------------------- the graph
 
 
-def _operands(node: RelaxExpr) -> Iterable[RelaxExpr | None]:
+def _operands(node: RelaxExpr) -> Sequence[RelaxExpr]:
     """The values a node is made from, those that its branches return included."""
     match node:
         case Call():
-            return node.args
+            return [a for a in node.args if a is not None]
         case Tuple(items):
             return items
         case TupleGetItem(value):
@@ -99,23 +100,14 @@ def _operands(node: RelaxExpr) -> Iterable[RelaxExpr | None]:
 
 def order(root: RelaxExpr) -> Iterator[RelaxExpr]:
     """Every value below `root` once, operands first; branches are entered."""
-    seen: set[RelaxExpr] = set()
-    stack: list[tuple[RelaxExpr, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend([(a, False) for a in reversed(list(_operands(node))) if a is not None])
+    return ordered([root], _operands)
 
 
 def count_uses(root: RelaxExpr) -> Counter[RelaxExpr]:
     """How often each value is an operand; the root counts as used once."""
     uses: Counter[RelaxExpr] = Counter([root])
     for node in order(root):
-        uses.update([a for a in _operands(node) if a is not None])
+        uses.update(_operands(node))
     return uses
 
 
@@ -220,7 +212,7 @@ class Graph:
         stack, seen = [root], {root}
         while stack:
             for a in _operands(stack.pop()):
-                if a is None or isinstance(a, Constant) or any(a is leaf for leaf in leaves):
+                if isinstance(a, Constant) or any(a is leaf for leaf in leaves):
                     continue
                 inside[a] += 1
                 if a not in seen:

@@ -17,6 +17,8 @@ from smelt.relax.nodes import (
     rewrite,
 )
 
+from .rewriting import map_functions
+
 __all__ = ["expand_ops", "to_static"]
 
 
@@ -25,13 +27,7 @@ def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
 
     names  only operators of these names; None: all
     """
-    made = {
-        name: rewrite(f, lambda node: _expanded(node, names))
-        for name, f in mod.functions.items()
-        if isinstance(f, Function) and not f.attrs.get("Compiler")
-    }
-    changed = {name: f for name, f in made.items() if f is not mod.functions[name]}
-    return mod.with_functions(changed) if changed else mod
+    return map_functions(mod, lambda f: rewrite(f, lambda node: _expanded(node, names)))
 
 
 def _expanded(node: RelaxExpr, names: Collection[str] | None) -> RelaxExpr | None:

@@ -9,7 +9,6 @@ runs.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -50,6 +49,7 @@ from smelt.relax.nodes import (
     free_vars,
     incomplete,
 )
+from smelt.runtime.errors import nearest
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
@@ -267,9 +267,9 @@ class _Inference:
     def signature(self, name: GlobalVar) -> Type:
         """The type of a function of the module."""
         if name.name not in self.mod:
-            near = difflib.get_close_matches(name.name, self.mod.functions, 3)
-            hint = f"nearest: {', '.join(near)}" if near else f"it has {len(self.mod.functions)}"
-            raise TypeMismatch(f"the module has no function {name.name!r}; {hint}")
+            known = self.mod.functions
+            hint = nearest(name.name, known) or f"; it has {len(known)}"
+            raise TypeMismatch(f"the module has no function {name.name!r}{hint}")
         f = self.mod[name]
         if isinstance(f, PrimFunc):
             return IncompleteType()  # calls of it say what they give

@@ -7,21 +7,19 @@ that holds all of its uses, behind the scopes that its variables come from.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
-from smelt.relax.adt import Constructor, Match
+from smelt.ir.node import Node, ordered, postorder
+from smelt.relax.adt import Constructor, Match, bodies, operands
 from smelt.relax.nodes import (
-    Call,
     Constant,
     Function,
     GlobalVar,
     If,
     Let,
     RelaxExpr,
-    Tuple,
-    TupleGetItem,
     Var,
 )
 
@@ -79,24 +77,8 @@ def _common(a: _Scope, b: _Scope) -> _Scope:
 
 def _parts(node: RelaxExpr) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
     """(what a value needs in its own scope, the bodies of scopes inside)."""
-    match node:
-        case Call(op, args):
-            given = [a for a in args if a is not None]
-            return ([op, *given] if isinstance(op, RelaxExpr) else given), []
-        case Tuple(items):
-            return list(items), []
-        case TupleGetItem(value):
-            return [value], []
-        case If(condition, yes, no):
-            return [condition], [yes.body, no.body]
-        case Function(body=body):
-            return [], [body]
-        case Let(value=value, body=body):
-            return [], [value, body]
-        case Match(data, clauses):
-            return [data], [c.rhs for c in clauses]
-        case _:
-            return [c for c in node.children() if isinstance(c, RelaxExpr)], []
+    inside = [node.value, node.body] if isinstance(node, Let) else bodies(node)
+    return operands(node), inside
 
 
 class _Form:
@@ -110,24 +92,9 @@ class _Form:
         uses = uses_of(root)
         lets = [n for n in postorder(root) if isinstance(n, Let)]
         self.bound = {n.value for n in lets if uses[n.value] == 1 or is_recursive(n)}
-        self.order = self._order()
+        parts: list[RelaxExpr] = [root]
+        self.order = list(ordered(parts, lambda n: chain(*_parts(n))))
         self._place()
-
-    def _order(self) -> list[RelaxExpr]:
-        """All values, parts before wholes."""
-        out: list[RelaxExpr] = []
-        seen: set[Node] = set()
-        stack: list[tuple[RelaxExpr, bool]] = [(self.root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if ready:
-                out.append(node)
-            elif node not in seen:
-                seen.add(node)
-                stack.append((node, True))
-                here, bodies = _parts(node)
-                stack += [(c, False) for c in reversed([*here, *bodies])]
-        return out
 
     def _place(self) -> None:
         """Every value's scope: wholes first, so that all uses of a part are known."""

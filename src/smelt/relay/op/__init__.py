@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from smelt.ir.errors import Absent, SmeltError, Unsupported
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op, ops
 
 from ..dialect import FUNCTIONS, RELAY, builder
@@ -37,8 +37,7 @@ def get(name: str) -> Op:
     bare = name.removeprefix(_FOREIGN)
     if bare in core and name in (name_of(core[bare]), _FOREIGN + bare):
         return core[bare]
-    near = difflib.get_close_matches(name, [*RELAY.ops, *[_FOREIGN + n for n in core]], 3)
-    hint = f"; nearest: {', '.join(near)}" if near else ""
+    hint = nearest(name, [*RELAY.ops, *[_FOREIGN + n for n in core]])
     raise Unsupported(f"relay has no operator {name!r}{hint}")
 
 

@@ -18,15 +18,15 @@ from smelt.relax.compose.common import (
     legal,
     normal_axis,
     number_of,
-    one_of,
     rank_of,
     reshaped,
     scalar,
     shape_of,
 )
+from smelt.relax.compose.shapes import meshed
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import const, make, relay_function, relay_op
+from ..dialect import const, make, relay_function, relay_op, sized
 
 
 def tuple_of(shape: Any) -> dict[str, Any] | Any:
@@ -85,29 +85,7 @@ def full_like(data: RelaxExpr, fill_value: RelaxExpr) -> RelaxExpr:
 def build_full(fill_value: Any, shape: Any = (), dtype: str = "") -> RelaxExpr:
     """A tensor of one value, which is a number or a scalar; the shape may be an expression."""
     value = fill_value if isinstance(fill_value, RelaxExpr) else const(fill_value, dtype or None)
-    return shaped("full", (value,), shape, dtype=dtype)
-
-
-@relay_function("zeros")
-def build_zeros(shape: Any, dtype: str = "float32") -> RelaxExpr:
-    """Zeros; the shape may be an expression."""
-    return shaped("zeros", (), shape, dtype=dtype)
-
-
-@relay_function("ones")
-def build_ones(shape: Any, dtype: str = "float32") -> RelaxExpr:
-    """Ones; the shape may be an expression."""
-    return shaped("ones", (), shape, dtype=dtype)
-
-
-def shaped(name: str, operands: tuple[RelaxExpr, ...], shape: Any, **attrs: Any) -> RelaxExpr:
-    """A call whose shape is an attribute, or of the dyn operator where it is an expression."""
-    known = array_of(shape) if isinstance(shape, RelaxExpr) else None
-    if known is not None:
-        shape = tuple([int(n) for n in known.reshape(-1)])
-    if isinstance(shape, RelaxExpr):
-        return make(f"dyn.{name}", *operands, shape, **attrs)
-    return make(name, *operands, shape=tuple_of(shape), **attrs)
+    return sized("full", value, shape=shape, dtype=dtype)
 
 
 # ---------------------------------------------------------------------------------- sequences
@@ -167,20 +145,10 @@ def _plain(value: Any) -> Any:
 @relay_op("meshgrid", results=lambda call: len(items_of(call.args[0] or call)))
 def meshgrid(data: RelaxExpr, *, indexing: str = "ij") -> list[RelaxExpr]:
     """Vectors as coordinates of a grid: each repeated over the dimensions of the others."""
-    one_of("indexing", indexing, "ij", "xy")
     items = items_of(data)
     for n, x in enumerate(items):
         legal(rank_of(x) <= 1, f"tensor {n} has {rank_of(x)} dimensions; 0 or 1 are legal")
-    order = list(range(len(items)))
-    if indexing == "xy" and len(items) > 1:
-        order[:2] = [1, 0]
-    shape = tuple([shape_of(items[i])[0] if rank_of(items[i]) else 1 for i in order])
-    out: list[RelaxExpr] = []
-    for i, x in enumerate(items):
-        at = order.index(i)
-        alone = [shape[at] if d == at else 1 for d in range(len(shape))]
-        out.append(call("broadcast_to", reshaped(x, alone), shape=shape))
-    return out
+    return meshed(items, indexing)
 
 
 @relay_op("one_hot")
@@ -218,10 +186,7 @@ def build_one_hot(
 ) -> RelaxExpr:
     """on_value at the index along a new axis; depth may be an expression."""
     on, off = (v if isinstance(v, RelaxExpr) else const(v, dtype) for v in (on_value, off_value))
-    depth = _plain(depth)
-    if isinstance(depth, RelaxExpr):
-        return make("dyn.one_hot", indices, on, off, depth, axis=axis, dtype=dtype)
-    return make("one_hot", indices, on, off, depth=depth, axis=axis, dtype=dtype)
+    return sized("one_hot", indices, on, off, depth=depth, axis=axis, dtype=dtype)
 
 
 # ------------------------------------------------------------------------------------- shapes

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from smelt.relax.compose.common import (
-    array_of,
     cast_to,
     dtype_of,
     extents,
@@ -16,14 +13,13 @@ from smelt.relax.compose.common import (
     one_of,
     pad_numbers,
     rank_of,
-    sizes,
 )
 from smelt.relax.compose.image import resized
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import SPATIAL
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import RELAY, const, make, relay_function, relay_op
+from ..dialect import RELAY, relay_function, relay_op, sized
 
 
 def _resize(rank: int) -> None:
@@ -71,13 +67,10 @@ def build_resize2d(data: Any, size: Any, *given: Any, **named: Any) -> RelaxExpr
     """Images of another size; the size is numbers or an expression."""
     names = list(RELAY.ops["image.resize2d"].attributes)[1:]
     attrs = {**dict(zip(names, given, strict=False)), **named}
-    if isinstance(size, RelaxExpr) and array_of(size) is None:
-        roi = attrs.pop("roi", None)
-        if roi is not None and not isinstance(roi, RelaxExpr):
-            roi = const(np.asarray(roi, "float32")) if len(roi) else None
-        return make("dyn.image.resize2d", data, size, *([] if roi is None else [roi]), **attrs)
-    return make("image.resize2d", data, size=sizes(size) if isinstance(size, RelaxExpr) else size,
-                **attrs)  # fmt: skip
+    roi = attrs.pop("roi", None)
+    if roi is not None and (isinstance(roi, RelaxExpr) or len(roi)):
+        attrs["roi"] = roi
+    return sized("image.resize2d", data, size=size, **attrs)
 
 
 @relay_op("image.crop_and_resize")

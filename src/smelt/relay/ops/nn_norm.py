@@ -67,43 +67,32 @@ def batch_norm(
     return [y, moving_mean, moving_var]
 
 
-@relay_op("nn.layer_norm")
-def layer_norm(
-    data: RelaxExpr,
-    gamma: RelaxExpr,
-    beta: RelaxExpr,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> RelaxExpr:
-    """Normalised over one axis."""
-    _vectors(data, axis, gamma=gamma, beta=beta)
-    factor, summand = _affine(gamma, beta, center, scale)
-    return moved(
-        data, axis, -1,
-        lambda x: call("layer_norm", x, factor, summand, axis=-1, epsilon=epsilon),
-    )  # fmt: skip
+def _norm(name: str, first: int, to: int, doc: str, **attrs: Any) -> None:
+    """Enter nn.<name>_norm: `first` is the usual axis, `to` where the core has it."""
+
+    def body(
+        data: RelaxExpr,
+        gamma: RelaxExpr,
+        beta: RelaxExpr,
+        *,
+        axis: int = first,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+    ) -> RelaxExpr:
+        _vectors(data, axis, gamma=gamma, beta=beta)
+        factor, summand = _affine(gamma, beta, center, scale)
+        return moved(
+            data, axis, to,
+            lambda x: call(f"{name}_norm", x, factor, summand, epsilon=epsilon, **attrs),
+        )  # fmt: skip
+
+    body.__doc__ = doc
+    relay_op(f"nn.{name}_norm")(body)
 
 
-@relay_op("nn.instance_norm")
-def instance_norm(
-    data: RelaxExpr,
-    gamma: RelaxExpr,
-    beta: RelaxExpr,
-    *,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> RelaxExpr:
-    """Each channel of each image normalised; axis is the channels'."""
-    _vectors(data, axis, gamma=gamma, beta=beta)
-    factor, summand = _affine(gamma, beta, center, scale)
-    return moved(
-        data, axis, 1, lambda x: call("instance_norm", x, factor, summand, epsilon=epsilon)
-    )
+_norm("layer", -1, -1, "Normalised over one axis.", axis=-1)
+_norm("instance", 1, 1, "Each channel of each image normalised; axis is the channels'.")
 
 
 @relay_op("nn.group_norm")

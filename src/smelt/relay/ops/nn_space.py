@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from smelt.relax.compose.common import (
-    array_of,
     dtype_of,
     extents,
     filled,
@@ -22,7 +21,7 @@ from smelt.relax.compose.image import resized
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import const, make, relay_function, relay_op
+from ..dialect import const, make, relay_function, relay_op, sized
 
 
 def _pairs(data: RelaxExpr, pad_width: Any) -> tuple[int, ...]:
@@ -67,12 +66,7 @@ def build_pad(
     if not isinstance(pad_value, RelaxExpr):
         t = getattr(data, "type", None)
         value = const(pad_value, getattr(t, "dtype", None))
-    known = array_of(pad_width) if isinstance(pad_width, RelaxExpr) else None
-    if known is not None:
-        pad_width = tuple([(int(a), int(b)) for a, b in known])
-    if isinstance(pad_width, RelaxExpr):
-        return make("dyn.nn.pad", data, pad_width, value, pad_mode=pad_mode)
-    return make("nn.pad", data, value, pad_width=pad_width, pad_mode=pad_mode)
+    return sized("nn.pad", data, value, pad_width=pad_width, pad_mode=pad_mode)
 
 
 @relay_op("nn.mirror_pad")
@@ -243,12 +237,8 @@ def _build_upsampling(name: str, count: int, rest: tuple[str, ...]) -> None:
     def build(data: Any, *given: Any, **named: Any) -> RelaxExpr:
         order = [f"scale_{a}" for a in "dhw"[-count:]]
         attrs = {**dict(zip((*order, *rest), given, strict=False)), **named}
-        scales = [attrs.pop(s, 1.0) for s in order]
-        if not any(isinstance(s, RelaxExpr) and array_of(s) is None for s in scales):
-            plain = [number_of(s) if isinstance(s, RelaxExpr) else s for s in scales]
-            return make(f"nn.{name}", data, **dict(zip(order, plain, strict=True)), **attrs)
-        operands = [s if isinstance(s, RelaxExpr) else const(float(s)) for s in scales]
-        return make(f"dyn.nn.{name}", data, *operands, **attrs)
+        scales = {s: attrs.pop(s, 1.0) for s in order}
+        return sized(f"nn.{name}", data, **scales, **attrs)
 
     build.__doc__ = "Images made larger; scales are numbers or scalars."
     relay_function(f"nn.{name}")(build)

@@ -18,7 +18,6 @@ from smelt.relax.compose.common import (
     items_of,
     legal,
     normal_axis,
-    number_of,
     one_of,
     rank_of,
     reshaped,
@@ -26,9 +25,10 @@ from smelt.relax.compose.common import (
     shape_of,
     sizes,
 )
+from smelt.relax.compose.index import largest, rows_of
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import make, relay_function, relay_op, wrapped
+from ..dialect import make, relay_function, relay_op
 from .transform import flat
 
 MODES = {"clip": "clip", "wrap": "wrap", "fast": "clip"}
@@ -117,20 +117,7 @@ def gather_nd(
 def adv_index(data: RelaxExpr) -> RelaxExpr:
     """Elements of the first tensor of a tuple, by the others: one tensor of indices an axis."""
     x, *indices = items_of(data)
-    legal(
-        1 <= len(indices) <= rank_of(x),
-        f"{len(indices)} tensors of indices; legal: 1 to the {rank_of(x)} dimensions of the data",
-    )
-    total = cast_to(indices[0], "int64")
-    for i in indices[1:]:
-        total = call("add", total, cast_to(i, "int64"))
-    shape = shape_of(total)
-    rows = [
-        call("expand_dims", call("broadcast_to", cast_to(i, "int64"), shape=shape),
-             axes=(len(shape),))
-        for i in indices
-    ]  # fmt: skip
-    return call("gather_nd", x, call("concat", *rows, axis=len(shape)))
+    return call("gather_nd", x, rows_of(x, indices))
 
 
 @relay_function("adv_index")
@@ -250,27 +237,7 @@ def topk(
 
     ret_type  "both", "values" or "indices"
     """
-    one_of("ret_type", ret_type, "both", "values", "indices")
-    have = shape_of(data)[normal_axis(axis, rank_of(data))]
-    known = value_of(k)
-    count = have if known is not None and known < 1 else k
-    made = call("topk", data, k=count, axis=axis, largest=not is_ascend)
-    values, places = items_of(made)
-    indices = call("cast", places, dtype=dtype)
-    return {"both": [values, indices], "values": values, "indices": indices}[ret_type]
-
-
-@relay_function("topk")
-def build_topk(
-    data: Any, k: Any = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
-    dtype: str = "int32",
-) -> Any:  # fmt: skip
-    """The k first elements along an axis; k is a number or an expression."""
-    known = number_of(k) if isinstance(k, RelaxExpr) else k
-    attrs = {"axis": axis, "ret_type": ret_type, "is_ascend": is_ascend, "dtype": dtype}
-    if known is None:
-        return wrapped(make("dyn.topk", data, k, **attrs))
-    return wrapped(make("topk", data, k=known, **attrs))
+    return largest(data, k, axis, ret_type, not is_ascend, dtype)
 
 
 @relay_op("searchsorted")

@@ -23,7 +23,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import const, make, relay_function, relay_op, wrapped
+from ..dialect import const, make, relay_function, relay_op, sized, wrapped
 
 
 @relay_op("nn.sparse_dense")
@@ -149,13 +149,8 @@ def build_sparse_to_dense(
     if not isinstance(default, RelaxExpr):
         t = getattr(sparse_values, "type", None)
         default = const(default, getattr(t, "dtype", None))
-    known = array_of(output_shape) if isinstance(output_shape, RelaxExpr) else None
-    if known is not None:
-        output_shape = tuple([int(n) for n in known])
-    if isinstance(output_shape, RelaxExpr):
-        return make("dyn.sparse_to_dense", sparse_indices, output_shape, sparse_values, default)
-    return make("sparse_to_dense", sparse_indices, sparse_values, default,
-                output_shape=tuple(output_shape))  # fmt: skip
+    return sized("sparse_to_dense", sparse_indices, sparse_values, default,
+                 output_shape=output_shape)  # fmt: skip
 
 
 @relay_op("sparse_reshape", results=2)

@@ -24,16 +24,20 @@ from smelt.relax.compose.common import (
 )
 from smelt.relax.compose.shapes import (
     FAR,
+    batch_flattened,
     bounded,
     collapsed,
     completed,
     is_number,
     known_sizes,
     new_shape,
+    repeated,
+    squeezed,
+    tiled,
 )
 from smelt.relax.nodes import Call, RelaxExpr, call
 
-from ..dialect import make, relay_function, relay_op
+from ..dialect import make, relay_function, relay_op, sized
 
 # -------------------------------------------------------------------------------------- shapes
 
@@ -46,15 +50,6 @@ def reshape(data: RelaxExpr, *, newshape: Any, allowzero: bool = False) -> Relax
               product of two, -4 splits one into the next two
     """
     return reshaped(data, new_shape(shape_of(data), newshape, allowzero))
-
-
-@relay_function("reshape")
-def build_reshape(data: Any, newshape: Any, allowzero: bool = False) -> RelaxExpr:
-    """Another shape, given as numbers or as an expression."""
-    shape = known_sizes(newshape)
-    if isinstance(shape, RelaxExpr):
-        return make("dyn.reshape", data, shape, allowzero=allowzero)
-    return make("reshape", data, newshape=shape, allowzero=allowzero)
 
 
 @relay_op("reshape_like")
@@ -99,34 +94,10 @@ def expand_dims(data: RelaxExpr, *, axis: int, num_newaxis: int = 1) -> RelaxExp
     return call("expand_dims", data, axes=tuple(range(first, first + num_newaxis)))
 
 
-@relay_function("expand_dims")
-def build_expand_dims(data: Any, axis: Any, num_newaxis: int = 1) -> RelaxExpr:
-    """New dimensions; the axis is a number or an expression."""
-    at = known_sizes(axis)
-    if isinstance(at, RelaxExpr):
-        return make("dyn.expand_dims", data, at, num_newaxis=num_newaxis)
-    return make("expand_dims", data, axis=at[0], num_newaxis=num_newaxis)
-
-
 @relay_op("squeeze")
 def squeeze(data: RelaxExpr, *, axis: Any = None) -> RelaxExpr:
     """Without dimensions of extent 1; None: all of them."""
-    if axis is None:
-        return call("squeeze", data, axes=None)
-    axes = axes_of(axis, rank_of(data))
-    for a in axes:
-        extent = extents(data)[a]
-        legal(extent in (None, 1), f"axis={axis}: the extent of axis {a} is {extent}, not 1")
-    return call("squeeze", data, axes=axes)
-
-
-@relay_function("squeeze")
-def build_squeeze(data: Any, axis: Any = None) -> RelaxExpr:
-    """Without dimensions of extent 1; the axes are numbers or an expression."""
-    axes = None if axis is None else known_sizes(axis)
-    if isinstance(axes, RelaxExpr):
-        return make("dyn.squeeze", data, axes)
-    return make("squeeze", data, axis=axes)
+    return squeezed(data, axis)
 
 
 # --------------------------------------------------------------------------------------- order
@@ -169,15 +140,6 @@ def broadcast_to(data: RelaxExpr, *, shape: Any) -> RelaxExpr:
     return call("broadcast_to", data, shape=tuple(shape))
 
 
-@relay_function("broadcast_to")
-def build_broadcast_to(data: Any, shape: Any) -> RelaxExpr:
-    """A larger shape, given as numbers or as an expression."""
-    shape = known_sizes(shape)
-    if isinstance(shape, RelaxExpr):
-        return make("dyn.broadcast_to", data, shape)
-    return make("broadcast_to", data, shape=shape)
-
-
 @relay_op("broadcast_to_like")
 def broadcast_to_like(data: RelaxExpr, broadcast_type: RelaxExpr) -> RelaxExpr:
     """The shape of another tensor that this one is repeated into."""
@@ -199,12 +161,8 @@ def collapse_sum_like(data: RelaxExpr, collapse_type: RelaxExpr) -> RelaxExpr:
 @relay_op("repeat")
 def repeat(data: RelaxExpr, *, repeats: int, axis: int = 0) -> RelaxExpr:
     """Each element of an axis several times."""
-    at, shape = normal_axis(axis, rank_of(data)), shape_of(data)
     legal(repeats >= 1, f"repeats={repeats}; it has to be at least 1")
-    wide = call("expand_dims", data, axes=(at + 1,))
-    full = (*shape[: at + 1], repeats, *shape[at + 1 :])
-    many = call("broadcast_to", wide, shape=full)
-    return reshaped(many, (*shape[:at], shape[at] * repeats, *shape[at + 1 :]))
+    return repeated(data, repeats, axis)
 
 
 @relay_op("tile")
@@ -213,20 +171,7 @@ def tile(data: RelaxExpr, *, reps: Any) -> RelaxExpr:
     many = tuple(reps) if isinstance(reps, tuple | list) else (reps,)
     for r in many:
         legal(not isinstance(r, int) or r >= 1, f"reps={reps}; every number has to be at least 1")
-    rank = max(len(many), rank_of(data))
-    many = (1,) * (rank - len(many)) + many
-    if rank > rank_of(data):
-        data = reshaped(data, (*(1,) * (rank - rank_of(data)), *shape_of(data)))
-    return call("tile", data, repeats=many)
-
-
-@relay_function("tile")
-def build_tile(data: Any, reps: Any) -> RelaxExpr:
-    """Repeated along each dimension; reps are numbers or an expression."""
-    reps = known_sizes(reps)
-    if isinstance(reps, RelaxExpr):
-        return make("dyn.tile", data, reps)
-    return make("tile", data, reps=reps)
+    return tiled(data, many)
 
 
 # --------------------------------------------------------------------------- joining, cutting
@@ -350,15 +295,15 @@ def build_strided_slice(
     slice_mode: str = "end",
 ) -> RelaxExpr:
     """Every strides-th element from begin up to end; the three are numbers or expressions."""
-    given = [known_sizes(v) for v in (begin, end, (1,) if strides is None else strides)]
-    if any(isinstance(v, RelaxExpr) for v in given):
+    first, last, steps = (
+        known_sizes(v) for v in (begin, end, (1,) if strides is None else strides)
+    )
+    if any(isinstance(v, RelaxExpr) for v in (first, last, steps)):
         legal(axes is None, "strided_slice: axes go with begin and end that are numbers")
-        operands = [v if isinstance(v, RelaxExpr) else index_vector(v) for v in given]
-        return make("dyn.strided_slice", data, *operands, slice_mode=slice_mode)
-    return make(
-        "strided_slice", data, begin=given[0], end=given[1],
-        strides=None if strides is None else given[2], axes=axes, slice_mode=slice_mode,
-    )  # fmt: skip
+        return sized("strided_slice", data, begin=first, end=last, strides=steps,
+                     slice_mode=slice_mode)  # fmt: skip
+    return make("strided_slice", data, begin=first, end=last, axes=axes, slice_mode=slice_mode,
+                strides=None if strides is None else steps)  # fmt: skip
 
 
 @relay_op("slice_like")
@@ -401,11 +346,7 @@ def sliding_window(data: RelaxExpr, *, axis: int, window_shape: Any, strides: An
 @relay_op("nn.batch_flatten")
 def batch_flatten(data: RelaxExpr) -> RelaxExpr:
     """All dimensions but the first as one."""
-    shape = shape_of(data)
-    rest: Any = 1
-    for e in shape[1:]:
-        rest = e * rest
-    return reshaped(data, (shape[0], rest))
+    return batch_flattened(data)
 
 
 def flat(data: RelaxExpr) -> RelaxExpr:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.relax.compose import index
 from smelt.relax.compose.common import (
     axes_of,
     dtype_of,
-    extents,
     legal,
-    normal_axis,
     rank_of,
-    reshaped,
-    shape_of,
 )
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
@@ -111,15 +108,7 @@ def leaky_relu(data: RelaxExpr, *, alpha: float = 0.25) -> RelaxExpr:
 @relay_op("nn.prelu")
 def prelu(data: RelaxExpr, alpha: RelaxExpr, *, axis: int = 1) -> RelaxExpr:
     """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
-    at = normal_axis(axis, rank_of(data))
-    count, have = extents(alpha)[-1] if rank_of(alpha) else None, extents(data)[at]
-    legal(rank_of(alpha) == 1, f"alpha has {rank_of(alpha)} dimensions; one is legal")
-    legal(
-        count in (1, have) or None in (count, have),
-        f"alpha has {count} elements, axis {axis} of the data has {have}",
-    )
-    rest = rank_of(data) - at - 1
-    return call("prelu", data, reshaped(alpha, (shape_of(alpha)[0], *(1,) * rest)))
+    return index.prelu(data, alpha, axis)
 
 
 @relay_op("device_copy")

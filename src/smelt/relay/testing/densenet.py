@@ -10,7 +10,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from .. import op
 from ..expr import var
 from .layers import batch_norm_infer, classifier, conv2d, conv_block, extent, network
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 # layers: (first channels, channels that each layer adds, layers of each block)
 SIZES = {
@@ -51,9 +51,5 @@ def get_net(
     return network(classifier(x, "fc", classes))
 
 
-def get_workload(
-    densenet_size: int = 121, classes: int = 1000, batch_size: int = 4,
-    image_shape: Any = (3, 224, 224), dtype: str = "float32",
-) -> Workload:  # fmt: skip
-    """The network with weights."""
-    return create_workload(get_net(densenet_size, classes, batch_size, image_shape, dtype))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

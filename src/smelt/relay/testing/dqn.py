@@ -9,7 +9,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from .. import op
 from ..expr import var
 from .layers import conv2d, dense_add_bias, network, variable
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 
 def get_net(
@@ -25,9 +25,5 @@ def get_net(
     return network(dense_add_bias(x, "dense2", num_actions))
 
 
-def get_workload(
-    batch_size: int = 1, num_actions: int = 18, image_shape: Any = (4, 84, 84),
-    dtype: str = "float32",
-) -> Workload:  # fmt: skip
-    """The network with weights."""
-    return create_workload(get_net(batch_size, num_actions, image_shape, dtype))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

@@ -9,7 +9,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from .. import op
 from ..expr import var
 from .layers import classifier, conv_block, network
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 # (channels, kernel, stride, padding) of one convolution after the other
 Chain = tuple[tuple[int, Any, int, Any], ...]
@@ -88,9 +88,5 @@ def get_net(
     return network(classifier(op.nn.global_avg_pool2d(x), "fc", num_classes))
 
 
-def get_workload(
-    batch_size: int = 1, num_classes: int = 1000, image_shape: Any = (3, 299, 299),
-    dtype: str = "float32",
-) -> Workload:  # fmt: skip
-    """The network with weights."""
-    return create_workload(get_net(batch_size, num_classes, image_shape, dtype))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

@@ -7,7 +7,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from .. import op
 from ..expr import var
 from .layers import dense_add_bias, network
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 
 def cell(
@@ -35,8 +35,5 @@ def get_net(
     return network(hidden)
 
 
-def get_workload(
-    iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32"
-) -> Workload:
-    """The network with weights."""
-    return create_workload(get_net(iterations, num_hidden, batch_size, dtype))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

@@ -9,7 +9,7 @@ from smelt.relax.nodes import Function
 from .. import op
 from ..expr import var
 from .layers import dense_add_bias, network
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 
 def get_net(
@@ -23,9 +23,5 @@ def get_net(
     return network(op.nn.softmax(dense_add_bias(x, "fc3", num_classes)))
 
 
-def get_workload(
-    batch_size: int = 1, num_classes: int = 10, image_shape: Any = (1, 28, 28),
-    dtype: str = "float32",
-) -> Workload:  # fmt: skip
-    """The network with weights."""
-    return create_workload(get_net(batch_size, num_classes, image_shape, dtype))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

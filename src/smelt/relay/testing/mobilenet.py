@@ -9,7 +9,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from .. import op
 from ..expr import var
 from .layers import classifier, conv_block, extent, network
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 # channels and stride of each pair of convolutions
 PAIRS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2),
@@ -30,9 +30,5 @@ def get_net(
     return network(classifier(op.nn.global_avg_pool2d(x), "fc", num_classes))
 
 
-def get_workload(
-    batch_size: int = 1, num_classes: int = 1000, image_shape: Any = (3, 224, 224),
-    dtype: str = "float32", alpha: float = 1.0,
-) -> Workload:  # fmt: skip
-    """The network with weights."""
-    return create_workload(get_net(batch_size, num_classes, image_shape, dtype, alpha))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

@@ -10,7 +10,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from .. import op
 from ..expr import var
 from .layers import batch_norm_infer, classifier, conv2d, conv_block, extent, network
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 # layers: (blocks of each stage, whether a block is a bottleneck)
 DEPTHS = {
@@ -62,9 +62,5 @@ def get_net(
     return network(classifier(op.nn.global_avg_pool2d(x, layout=layout), "fc1", num_classes))
 
 
-def get_workload(
-    batch_size: int = 1, num_classes: int = 1000, num_layers: int = 18,
-    image_shape: Any = (3, 224, 224), layout: str = "NCHW", dtype: str = "float32",
-) -> Workload:  # fmt: skip
-    """The network with weights."""
-    return create_workload(get_net(batch_size, num_classes, num_layers, image_shape, layout, dtype))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

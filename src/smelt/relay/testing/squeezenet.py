@@ -10,7 +10,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from .. import op
 from ..expr import var
 from .layers import conv2d, network, variable
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 # version: (channels, kernel of the first convolution, blocks in front of which pooling stands)
 VERSIONS = {"1.0": (96, 7, (0, 3, 7)), "1.1": (64, 3, (0, 2, 4))}
@@ -44,9 +44,5 @@ def get_net(
     return network(op.nn.softmax(op.nn.batch_flatten(op.nn.global_avg_pool2d(x))))
 
 
-def get_workload(
-    batch_size: int = 1, num_classes: int = 1000, version: str = "1.0",
-    image_shape: Any = (3, 224, 224), dtype: str = "float32",
-) -> Workload:  # fmt: skip
-    """The network with weights."""
-    return create_workload(get_net(batch_size, num_classes, version, image_shape, dtype))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

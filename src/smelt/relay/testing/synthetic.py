@@ -9,7 +9,7 @@ from smelt.relax.nodes import Function, RelaxExpr
 from .. import op
 from ..expr import var
 from .layers import classifier, conv_block, dense_add_bias, network
-from .workload import Workload, create_workload
+from .workload import workload_of
 
 
 def get_net(
@@ -27,8 +27,5 @@ def get_net(
     return network(classifier(op.clip(x, 0.0, 6.0), "fc", num_classes))
 
 
-def get_workload(
-    input_shape: Any = (1, 3, 24, 12), num_classes: int = 10, dtype: str = "float32"
-) -> Workload:
-    """The network with weights."""
-    return create_workload(get_net(input_shape, num_classes, dtype))
+get_workload = workload_of(get_net)
+"""The network with weights, of the same arguments."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from smelt.runtime import NDArray, array
 
 from .. import transform
 
-__all__ = ["Workload", "create_workload", "run_infer_type", "run_opt_pass"]
+__all__ = ["Workload", "create_workload", "run_infer_type", "run_opt_pass", "workload_of"]
 
+P = ParamSpec("P")
 Array = np.ndarray[Any, Any]
 Workload = tuple[IRModule, dict[str, NDArray]]
 Initializer = Callable[[str, Array], None]
@@ -71,6 +73,19 @@ def create_workload(
         fill(p.name, values)
         params[p.name] = array(values)
     return mod, params
+
+
+def workload_of(net: Callable[P, Function]) -> Callable[P, Workload]:
+    """The function that gives what a network's function gives, with weights."""
+
+    @functools.wraps(net)
+    def get_workload(*args: P.args, **named: P.kwargs) -> Workload:
+        return create_workload(net(*args, **named))
+
+    get_workload.__name__ = get_workload.__qualname__ = "get_workload"
+    get_workload.__annotations__ = {**net.__annotations__, "return": "Workload"}
+    get_workload.__doc__ = "The network with weights."
+    return get_workload
 
 
 def run_passes(mod: IRModule, passes: Any) -> IRModule:

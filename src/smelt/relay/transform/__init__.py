@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.runtime.errors import nearest
 from smelt.transform import Pass, PassContext, PassInfo, Sequential, module_pass
 
 from . import precision as mixed_precision
@@ -25,7 +26,7 @@ from .parallel import (
     CombineParallelDense,
 )
 from .partition import AnnotateTarget, MergeCompilerRegions, MergeComposite, PartitionGraph
-from .passes import LEVELS, function_pass, nearest
+from .passes import LEVELS, function_pass
 from .precision import ToMixedPrecision
 from .scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from .shapes import ChangeBatch, DynamicToStatic

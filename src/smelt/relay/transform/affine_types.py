@@ -9,9 +9,9 @@ import numpy as np
 
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.relax.nodes import Constant, RelaxExpr
+from smelt.runtime.errors import nearest
 
 from ..dialect import RELAY, const, make
-from .passes import nearest
 
 __all__ = ["OPTIONAL", "RULES", "AffineType", "NotInteger", "Rule", "TensorAffineType",
            "TupleAffineType", "array", "register_fake_quantization_to_integer",

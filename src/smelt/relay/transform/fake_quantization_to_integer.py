@@ -12,10 +12,11 @@ from typing import Any
 
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node
+from smelt.ir.node import Node, ordered
 from smelt.ir.types import TensorType
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem
 from smelt.relax.transform.rewriting import renewed_call, transform_functions
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
@@ -31,7 +32,7 @@ from .affine_types import (
     register_fake_quantization_to_integer,
     register_optional_fake_quantization_to_integer,
 )
-from .passes import graph_pass, nearest
+from .passes import graph_pass
 from .rules import is_call
 from .structure import FoldConstantExpr
 
@@ -127,18 +128,7 @@ def _below(n: RelaxExpr) -> list[RelaxExpr]:
 
 def _region(root: RelaxExpr) -> list[RelaxExpr]:
     """Everything between a value and the dequantizes below it, operands first."""
-    order: list[RelaxExpr] = []
-    seen: set[Node] = set()
-    stack: list[tuple[RelaxExpr, bool]] = [(root, False)]
-    while stack:
-        n, done = stack.pop()
-        if done:
-            order.append(n)
-        elif n not in seen:
-            seen.add(n)
-            stack.append((n, True))
-            stack += [(b, False) for b in reversed(_below(n)) if b not in seen]
-    return order
+    return list(ordered([root], _below))
 
 
 class _Region:

@@ -5,29 +5,30 @@ The result is an ordinary Relay program; it can be simplified, fused and built l
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
+from smelt.ir.tables import entering
 from smelt.ir.types import TensorType
+from smelt.relax.derivative import BOTH, ONE, Calculus, Rule
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem, Var, values
 from smelt.relax.transform.normal_form import dissolved, without_lets
 from smelt.relax.transform.rewriting import map_functions
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY, make
-from .passes import graph_pass, nearest
+from ..dialect import RELAY, const, make
+from .passes import graph_pass
 from .rules import dims, dtype_of, is_call, rank_of
 
 __all__ = ["GRADIENTS", "FirstOrderGradient", "gradient"]
 
-Gradient = Callable[[Call, RelaxExpr], "list[RelaxExpr | None]"]
-
-GRADIENTS: dict[str, Gradient] = {}
+GRADIENTS: dict[str, Rule] = {}
 """Of each operator: (call, derivative by its result) -> derivatives by its operands."""
 
 
@@ -139,87 +140,30 @@ def filled(x: RelaxExpr, value: float) -> RelaxExpr:
     return make("ones" if value else "zeros", shape=dims(x), dtype=dtype_of(x))
 
 
-def collapsed(d: RelaxExpr, x: RelaxExpr) -> RelaxExpr:
-    """A derivative summed over what an operand was broadcast along."""
-    have, want = dims(d), dims(x)
-    lead = len(have) - len(want)
-    axes = [i for i in range(len(have)) if i < lead or (want[i - lead] == 1 and have[i] != 1)]
-    if axes:
-        d = make("sum", d, axis=tuple(axes), keepdims=False)
-    return d if dims(d) == want else make("reshape", d, newshape=want)
+def _plain(shape: Any) -> tuple[Any, ...]:
+    return tuple([e if value_of(e) is None else value_of(e) for e in shape])
 
 
-def rule(*names: str) -> Callable[[Gradient], Gradient]:
-    """Enter a rule for some operators."""
-
-    def enter(fn: Gradient) -> Gradient:
-        for name in names:
-            GRADIENTS[name] = fn
-        return fn
-
-    return enter
-
-
-def _broadcasting(fn: Callable[[Any, Any, Any, Any], tuple[Any, Any]]) -> Gradient:
-    def both(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-        a, b = n.args
-        da, db = fn(a, b, n, d)
-        return [collapsed(da, a), None if db is None else collapsed(db, b)]  # type: ignore[arg-type]
-
-    return both
-
-
-def _masked(keep: Any, d: Any) -> Any:
-    return make("where", keep, d, filled(d, 0.0))
-
-
-for _name, _fn in {
-    "add": lambda a, b, y, d: (d, d),
-    "subtract": lambda a, b, y, d: (d, make("negative", d)),
-    "multiply": lambda a, b, y, d: (d * b, d * a),
-    "divide": lambda a, b, y, d: (d / b, make("negative", d * y / b)),
-    "power": lambda a, b, y, d: (
-        d * b * make("power", a, b - 1.0), d * y * make("log", a)),
-    "maximum": lambda a, b, y, d: (
-        _masked(make("greater_equal", a, b), d), _masked(make("less", a, b), d)),
-    "minimum": lambda a, b, y, d: (
-        _masked(make("less_equal", a, b), d), _masked(make("greater", a, b), d)),
-}.items():  # fmt: skip
-    GRADIENTS[_name] = _broadcasting(_fn)
-
-_UNARY: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "negative": lambda x, y, d: make("negative", d),
-    "exp": lambda x, y, d: d * y,
-    "log": lambda x, y, d: d / x,
-    "sqrt": lambda x, y, d: d * 0.5 / y,
-    "rsqrt": lambda x, y, d: d * -0.5 * y / x,
-    "tanh": lambda x, y, d: d * (1.0 - y * y),
-    "sigmoid": lambda x, y, d: d * y * (1.0 - y),
-    "sin": lambda x, y, d: d * make("cos", x),
-    "cos": lambda x, y, d: make("negative", d * make("sin", x)),
-    "abs": lambda x, y, d: d * make("sign", x),
-    "copy": lambda x, y, d: d,
-    "nn.relu": lambda x, y, d: _masked(make("greater", x, 0.0), d),
-}
-
-
-def _of_one(fn: Callable[[Any, Any, Any], Any]) -> Gradient:
-    return lambda n, d: [fn(n.args[0], n, d)]
-
-
-for _name, _one in _UNARY.items():
-    GRADIENTS[_name] = _of_one(_one)
-
-
-@rule("erf")
-def _erf(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    x: Any = n.args[0]
-    return [d * (make("exp", make("negative", x * x)) * 1.1283791670955126)]
-
-
-@rule("cast")
-def _cast(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    return [make("cast", d, dtype=dtype_of(n.args[0]))]
+_RELAY = Calculus(
+    lambda op, *operands, **attrs: make(
+        op, *operands, **{k: _plain(v) if k == "shape" else v for k, v in attrs.items()}
+    ),
+    lambda like, value: const(value, dtype_of(like)),
+    lambda x, axes, keepdims: make("sum", x, axis=axes, keepdims=keepdims),
+    lambda x, shape: make("reshape", x, newshape=_plain(shape)),
+)
+_NAMES = {"identity": "copy", "relu": "nn.relu"}
+GRADIENTS.update({name: _RELAY.both(name) for name in BOTH})
+GRADIENTS.update({
+    _NAMES.get(name, name): _RELAY.one(name) for name in ONE if _NAMES.get(name, name) in RELAY.ops
+})  # fmt: skip
+GRADIENTS.update({
+    "cast": _RELAY.cast, "where": _RELAY.where, "nn.softmax": _RELAY.softmax,
+    "nn.log_softmax": _RELAY.log_softmax, "reshape": _RELAY.moved, "expand_dims": _RELAY.moved,
+    "squeeze": _RELAY.moved, "nn.batch_flatten": _RELAY.moved, "broadcast_to": _RELAY.broadcast,
+    "transpose": _RELAY.transpose, "nn.matmul": _RELAY.matmul, "nn.batch_matmul": _RELAY.matmul,
+})  # fmt: skip
+rule = entering(GRADIENTS)
 
 
 @rule("clip")
@@ -227,33 +171,7 @@ def _clip(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
     x = n.args[0]
     low = make("greater_equal", x, n.attrs["a_min"])
     high = make("less_equal", x, n.attrs["a_max"])
-    return [_masked(make("logical_and", low, high), d)]
-
-
-@rule("where")
-def _where(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    c, x, y = n.args
-    zero = filled(d, 0.0)
-    first, second = make("where", c, d, zero), make("where", c, zero, d)
-    return [None, collapsed(first, x), collapsed(second, y)]  # type: ignore[arg-type]
-
-
-@rule("reshape", "expand_dims", "squeeze", "nn.batch_flatten")
-def _moved(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    return [make("reshape", d, newshape=dims(n.args[0]))]
-
-
-@rule("broadcast_to")
-def _broadcast(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    return [collapsed(d, n.args[0])]  # type: ignore[arg-type]
-
-
-@rule("transpose")
-def _transpose(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    rank = rank_of(n)
-    axes = n.attrs["axes"]
-    order = list(range(rank))[::-1] if axes is None else [a % rank for a in axes]
-    return [make("transpose", d, axes=tuple([order.index(i) for i in range(rank)]))]
+    return [_RELAY.do("where", make("logical_and", low, high), d, 0.0)]
 
 
 def _over(n: Call) -> tuple[int, ...]:
@@ -266,16 +184,8 @@ def _over(n: Call) -> tuple[int, ...]:
 
 @rule("sum", "mean")
 def _sum(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    x = n.args[0]
-    axes = _over(n)
-    kept = tuple([1 if i in axes else e for i, e in enumerate(dims(x))])
-    whole = make("broadcast_to", make("reshape", d, newshape=kept), shape=dims(x))
-    if is_call(n, "sum"):
-        return [whole]
-    count = 1
-    for a in axes:
-        count *= dims(x)[a] or 1
-    return [make("divide", whole, float(count))]
+    whole, count = _RELAY.spread(n, d, _over(n))
+    return [whole if is_call(n, "sum") else make("divide", whole, float(count or 1))]
 
 
 @rule("nn.bias_add")
@@ -293,19 +203,6 @@ def _dense(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
     dx = make("nn.dense", d, make("transpose", w, axes=(1, 0)))
     dw = make("nn.dense", make("transpose", ds, axes=(1, 0)), make("transpose", rows, axes=(1, 0)))
     return [dx, dw]
-
-
-@rule("nn.matmul", "nn.batch_matmul")
-def _matmul(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    a, b = n.args
-    ta, tb = n.attrs["transpose_a"], n.attrs["transpose_b"]
-
-    def times(p: Any, q: Any, tp: bool, tq: bool) -> RelaxExpr:
-        return make(n.op, p, q, transpose_a=tp, transpose_b=tq)  # type: ignore[arg-type]
-
-    da = times(b, d, tb, True) if ta else times(d, b, False, not tb)
-    db = times(d, a, True, ta) if tb else times(a, d, not ta, False)
-    return [collapsed(da, a), collapsed(db, b)]  # type: ignore[arg-type]
 
 
 @rule("nn.conv2d")
@@ -342,19 +239,6 @@ def _pool2d(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
             f"gradient: {n.op.name} with dilation={n.attrs['dilation']}; legal: 1"  # type: ignore[union-attr]
         )
     return [make(op, d, n.args[0], **{k: v for k, v in n.attrs.items() if k in op.attributes})]
-
-
-@rule("nn.softmax")
-def _softmax(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    y: Any = n
-    weighted = make("sum", d * y, axis=n.attrs["axis"], keepdims=True)
-    return [(d - weighted) * y]
-
-
-@rule("nn.log_softmax")
-def _log_softmax(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    total = make("sum", d, axis=n.attrs["axis"], keepdims=True)
-    return [d - make("exp", n) * total]
 
 
 @rule("concatenate")

@@ -6,7 +6,6 @@ its attributes; `layout_transform` stands where a value enters or leaves the new
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from typing import Any
@@ -22,6 +21,7 @@ from smelt.relax.nodes import (
     TupleGetItem,
 )
 from smelt.relax.transform.rewriting import kind_of, map_functions, renewed_call
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
@@ -90,8 +90,7 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
         layouts = (given,) if isinstance(given, str) else tuple(given)
         known = (*ANCHORS, *LAYOUT_ATTR)
         if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(name, known)
             raise TypeMismatch(f"ConvertLayout: no layout of {name!r} can be chosen{hint}")
         wanted[name] = layouts
     return graph_pass("ConvertLayout", lambda mod: _converted(mod, wanted))

@@ -7,11 +7,12 @@ from typing import Any
 
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.nodes import Call, RelaxExpr
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
 from ..dialect import RELAY
-from .passes import graph_pass, nearest
+from .passes import graph_pass
 from .rules import Graph, Rules
 
 __all__ = ["LEGALIZE", "Legalize", "register_legalize"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
@@ -12,7 +11,7 @@ from smelt.ir.transform import make_pass
 from smelt.relax.nodes import Function
 from smelt.transform import Pass, PassContext, PassInfo
 
-__all__ = ["LEVELS", "function_pass", "graph_pass", "nearest"]
+__all__ = ["LEVELS", "function_pass", "graph_pass"]
 
 GraphPass = Callable[[IRModule], IRModule]
 
@@ -57,12 +56,6 @@ class RelayPass(Pass):
 def graph_pass(name: str, fn: GraphPass) -> Pass:
     """A pass by its classic name."""
     return RelayPass(fn, PassInfo(name, LEVELS[name]))
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """The end of a message about an unknown name: "; nearest: ..." or nothing."""
-    near = difflib.get_close_matches(name, known, 3)
-    return f"; nearest: {', '.join(near)}" if near else ""
 
 
 class _FunctionPass(Pass):

@@ -29,11 +29,12 @@ from smelt.relax.nodes import (
     incomplete,
 )
 from smelt.relax.transform.rewriting import calls_of, map_functions, renewed_call
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass, PassContext
 
 from ..dialect import RELAY, make
-from .passes import graph_pass, nearest
+from .passes import graph_pass
 
 __all__ = ["ALWAYS", "FOLLOW", "MIXED_PRECISION", "MIXED_PRECISION_ALWAYS",
            "MIXED_PRECISION_FOLLOW", "MIXED_PRECISION_NEVER", "NEVER", "ToMixedPrecision",

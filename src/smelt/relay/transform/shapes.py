@@ -14,34 +14,15 @@ from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
 from smelt.relax.transform.fold_calls import fold_calls
 from smelt.relax.transform.infer_module import infer_types
 from smelt.relax.transform.rewriting import map_functions, transform, transform_functions
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY, const, make
-from .passes import graph_pass, nearest
+from ..dialect import RELAY, SIZED, const, known_attribute, make
+from .passes import graph_pass
 from .rules import dims, is_call
 
 __all__ = ["ChangeBatch", "DynamicToStatic"]
-
-# name: (the static operator, {number of an operand: the attribute that it becomes})
-STATIC: Mapping[str, tuple[str, Mapping[int, str]]] = {
-    "dyn.reshape": ("reshape", {1: "newshape"}),
-    "dyn.tile": ("tile", {1: "reps"}),
-    "dyn.broadcast_to": ("broadcast_to", {1: "shape"}),
-    "dyn.ones": ("ones", {0: "shape"}),
-    "dyn.zeros": ("zeros", {0: "shape"}),
-    "dyn.full": ("full", {1: "shape"}),
-    "dyn.one_hot": ("one_hot", {3: "depth"}),
-    "dyn.expand_dims": ("expand_dims", {1: "axis"}),
-    "dyn.squeeze": ("squeeze", {1: "axis"}),
-    "dyn.strided_slice": ("strided_slice", {1: "begin", 2: "end", 3: "strides"}),
-    "dyn.topk": ("topk", {1: "k"}),
-    "dyn.nn.pad": ("nn.pad", {1: "pad_width"}),
-    "dyn.nn.upsampling": ("nn.upsampling", {1: "scale_h", 2: "scale_w"}),
-    "dyn.nn.upsampling3d": (
-        "nn.upsampling3d", {1: "scale_d", 2: "scale_h", 3: "scale_w"}),
-    "dyn.image.resize2d": ("image.resize2d", {1: "size", 2: "roi"}),
-}  # fmt: skip
 
 ROUNDS = 32
 
@@ -69,9 +50,10 @@ def _known(old: Any, new: Any) -> RelaxExpr | None:
         return None
     if is_call(new, "shape_of") and None not in dims(new.args[0]):
         return const(np.asarray(dims(new.args[0]), new.attrs.get("dtype") or "int32"))
-    if new.op.name not in STATIC or RELAY.ops.get(new.op.name) is not new.op:
+    name = new.op.name.removeprefix("dyn.")
+    if name not in SIZED or not is_call(new, f"dyn.{name}"):
         return None
-    name, taken = STATIC[new.op.name]
+    taken = SIZED[name]
     target = RELAY.get(name)
     attrs = {k: v for k, v in new.attrs.items() if k in target.attributes}
     operands: list[RelaxExpr | None] = []
@@ -79,20 +61,10 @@ def _known(old: Any, new: Any) -> RelaxExpr | None:
         if i not in taken:
             operands.append(a)
         elif isinstance(a, Constant):
-            attrs[taken[i]] = _plain(np.asarray(a.data))
+            attrs[taken[i]] = known_attribute(name, taken[i], a)
         elif a is not None:
             return None
     return make(target, *operands, **attrs)
-
-
-def _plain(data: np.ndarray) -> Any:
-    """An array as nested tuples of numbers."""
-    value = data.tolist()
-
-    def tupled(v: Any) -> Any:
-        return tuple([tupled(i) for i in v]) if isinstance(v, list) else v
-
-    return tupled(value)
 
 
 def ChangeBatch(data: Mapping[Any, int], batch_size: int = 16) -> Pass:

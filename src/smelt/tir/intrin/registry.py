@@ -11,13 +11,13 @@ in its place.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, overload
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ScheduleError, VerifyError
 from smelt.ir.expr import Call, Expr, ExprLike, IntImm, StringImm, Var, convert
+from smelt.runtime.errors import closest
 from smelt.tir.named_calls import name_of, named_calls
 from smelt.tir.nodes import (
     Allocate,
@@ -119,7 +119,7 @@ class Instruction:
     def get(name: str) -> Instruction:
         """The instruction of a name."""
         if name not in INSTRUCTIONS:
-            near = ", ".join(_nearest(name, tuple(INSTRUCTIONS)))
+            near = ", ".join(closest(name, INSTRUCTIONS) or INSTRUCTIONS)
             raise VerifyError(f"there is no instruction {name!r}; nearest: {near}")
         return INSTRUCTIONS[name]
 
@@ -259,7 +259,7 @@ class TensorIntrin:
     @staticmethod
     def nearest(name: str) -> str:
         """The names most like one, or all."""
-        return ", ".join(_nearest(name, tuple(INTRINSICS))) or "none registered"
+        return ", ".join(closest(name, INTRINSICS) or INTRINSICS) or "none registered"
 
     @property
     def desc(self) -> PrimFunc:
@@ -304,11 +304,6 @@ class TensorIntrin:
 
 
 # --------------------------------------------------------------------------------------- checks
-
-
-def _nearest(name: str, known: Sequence[str]) -> tuple[str, ...]:
-    """The names most like one, or all."""
-    return tuple(difflib.get_close_matches(name, known, 3, 0.5)) or tuple(known)
 
 
 def _value_type(b: Buffer) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.build import all_of, equal, is_const, logical_not, value_of
+from smelt.ir.build import all_of, equal, is_const, logical_not, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
@@ -24,7 +24,7 @@ from smelt.tir.rewrite import Rewriter, substitute_stmt
 
 from .cache import buffer_at, replace_buffer
 from .loops import sequence
-from .maps import IndexFunction, Mapped, product, read_map
+from .maps import IndexFunction, Mapped, read_map
 from .primitive import Base, primitive
 from .region import refreshed, solve
 from .state import Change, State

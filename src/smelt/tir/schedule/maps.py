@@ -19,7 +19,7 @@ from .normal import unique_name
 from .state import State
 from .trace_text import Formula, expr_text, formula
 
-__all__ = ["IndexFunction", "Mapped", "product", "read_map"]
+__all__ = ["IndexFunction", "Mapped", "read_map"]
 
 IndexFunction = Callable[..., Any] | IndexMap
 """From the old indices to the new ones; AXIS_SEPARATOR may stand between new ones."""
@@ -180,11 +180,3 @@ def _parameter_names(index_map: Callable[..., Any]) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-
-
-def product(items: Sequence[Expr]) -> Expr:
-    """All extents multiplied."""
-    out: Expr = const(1, INDEX)
-    for e in items:
-        out = out * e
-    return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Expr, FloatImm, IntImm, StringImm
+from smelt.runtime.errors import closest
 from smelt.tir.nodes import Buffer
 
 from .handles import BlockRV, ExprRV, LoopRV
@@ -348,7 +348,7 @@ class Trace:
 def _nearest(name: str, sch: Any) -> str:
     """The primitives whose names are most like one."""
     known = [n for n in dir(type(sch)) if getattr(getattr(type(sch), n), "is_primitive", False)]
-    return ", ".join(difflib.get_close_matches(name, known, 3, 0.5)) or "a method of Schedule"
+    return ", ".join(closest(name, known)) or "a method of Schedule"
 
 
 def _has_ref(v: Any) -> bool:

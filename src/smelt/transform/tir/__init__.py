@@ -9,13 +9,13 @@ when it is called.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from smelt.ir.steps import Step, check_names
 from smelt.ir.transform import PassContext
 from smelt.lowering.lower import lowering_steps as all_steps
 from smelt.pipeline import GRAPH, LOWER, VM
+from smelt.runtime.errors import nearest
 
 from .absent import ABSENT, absent
 from .blocks import (
@@ -143,9 +143,7 @@ def __getattr__(name: str) -> Any:
     if name in ABSENT:
         return absent(name)
     known = [n for n in (*__all__, *ABSENT) if n[0].isupper() and n.isidentifier()]
-    near = difflib.get_close_matches(name, known, 3)
-    hint = f"; nearest: {', '.join(near)}" if near else ""
-    raise AttributeError(f"smelt.tir.transform has no pass {name!r}{hint}")
+    raise AttributeError(f"smelt.tir.transform has no pass {name!r}{nearest(name, known)}")
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ from .algebra import (
     ReorderTakeAfterMatmul,
     ToMixedPrecision,
 )
-from .make import NoSuchPass, nearest
+from .make import NoSuchPass
 from .params import (
     BindParams,
     BindSymbolicVars,
@@ -63,5 +63,5 @@ __all__ = [
     "OptimizeLayoutTransform", "RemovePurityChecking", "RemoveRedundantReshape",
     "RemoveUnusedOutputs", "RemoveUnusedParameters", "ReorderPermuteDimsAfterConcat",
     "ReorderTakeAfterMatmul", "RewriteDataflowReshape", "ToMixedPrecision", "ToNonDataflow",
-    "TopologicalSort", "UpdateParamType", "nearest",
+    "TopologicalSort", "UpdateParamType",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,10 +9,11 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass, PassContext, PassInfo
 from smelt.relax.nodes import Function, RelaxExpr
+from smelt.runtime.errors import nearest
 
 from ..engine import RuleSet, apply_rules
 
-__all__ = ["NoSuchPass", "as_is", "checked_name", "graph_function", "named", "nearest", "ruled"]
+__all__ = ["NoSuchPass", "as_is", "checked_name", "graph_function", "named", "ruled"]
 
 GraphPass = Callable[[IRModule], IRModule]
 
@@ -67,9 +67,3 @@ def graph_function(mod: IRModule, given: Any, who: str) -> Function:
     found = mod[checked_name(mod, given, who)]
     assert isinstance(found, Function)
     return found
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """The end of a message about an unknown name: "; nearest: ..." or nothing."""
-    near = difflib.get_close_matches(name, known, 3)
-    return f"; nearest: {', '.join(near)}" if near else ""

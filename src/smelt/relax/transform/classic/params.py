@@ -30,9 +30,10 @@ from smelt.relax.nodes import (
     call,
     constant,
 )
+from smelt.runtime.errors import nearest
 
 from ..rewriting import transform, uses_of
-from .make import checked_name, graph_function, named, nearest
+from .make import checked_name, graph_function, named
 
 __all__ = ["BindParams", "BindSymbolicVars", "BundleModelParams", "ExpandTupleArguments",
            "LiftTransformParams", "RemoveUnusedOutputs", "RemoveUnusedParameters",

@@ -1,0 +1,69 @@
+"""Elements chosen by tensors of indices, by their rank, by a slope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from smelt.ir.build import value_of
+
+from ..nodes import RelaxExpr, call
+from .common import (
+    cast_to,
+    extents,
+    items_of,
+    legal,
+    normal_axis,
+    one_of,
+    rank_of,
+    reshaped,
+    shape_of,
+)
+
+__all__ = ["largest", "prelu", "rows_of"]
+
+
+def rows_of(data: RelaxExpr, indices: Sequence[RelaxExpr]) -> RelaxExpr:
+    """Tensors of indices, one an axis, broadcast against each other as rows [..., axes]."""
+    legal(
+        1 <= len(indices) <= rank_of(data),
+        f"{len(indices)} tensors of indices; legal: 1 to the {rank_of(data)} dimensions of the "
+        "data",
+    )
+    total = cast_to(indices[0], "int64")
+    for i in indices[1:]:
+        total = call("add", total, cast_to(i, "int64"))
+    shape = shape_of(total)
+    wide = [call("broadcast_to", cast_to(i, "int64"), shape=shape) for i in indices]
+    columns = [call("expand_dims", w, axes=(len(shape),)) for w in wide]
+    return call("concat", *columns, axis=len(shape))
+
+
+def largest(
+    data: RelaxExpr, k: Any, axis: int, ret_type: str, downwards: bool, dtype: str
+) -> list[RelaxExpr] | RelaxExpr:
+    """The k first elements along an axis, the largest first (or the smallest); k below 1: all.
+
+    ret_type  "both", "values" or "indices"
+    """
+    one_of("ret_type", ret_type, "both", "values", "indices")
+    at, known = normal_axis(axis, rank_of(data)), value_of(k)
+    count = shape_of(data)[at] if known is not None and known < 1 else k
+    found, places = items_of(call("topk", data, k=count, axis=at, largest=downwards))
+    indices = cast_to(places, dtype)
+    if ret_type == "both":
+        return [found, indices]
+    return found if ret_type == "values" else indices
+
+
+def prelu(data: RelaxExpr, alpha: RelaxExpr, axis: int) -> RelaxExpr:
+    """x where it is positive, alpha * x elsewhere; alpha varies along an axis."""
+    at = normal_axis(axis, rank_of(data))
+    legal(rank_of(alpha) == 1, f"alpha has {rank_of(alpha)} dimensions; one is legal")
+    count, have = extents(alpha)[0], extents(data)[at]
+    legal(
+        count in (1, have) or None in (count, have),
+        f"alpha has {count} elements, axis={axis} of the data has {have}",
+    )
+    rest = rank_of(data) - at - 1
+    return call("prelu", data, reshaped(alpha, (shape_of(alpha)[0], *(1,) * rest)))
