@@ -54,7 +54,8 @@ def _answer(what: str, given: Any, connection: Connection) -> Any:
 def _values(case: Case, names: list[str]) -> list[dict[str, Array]]:
     """What values are in each run, by the oracle."""
     wanted = replace(case, graph=replace(case.graph, results=names))
-    return [dict(zip(names, run, strict=True)) for run in expected(wanted)[1]]
+    runs = [run for run in expected(wanted)[1] if run is not None]
+    return [dict(zip(names, run, strict=True)) for run in runs]
 
 
 class Worker:
