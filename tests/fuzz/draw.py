@@ -36,6 +36,7 @@ __all__ = [
     "rounded",
     "schema_of",
     "types_of",
+    "widest",
 ]
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -267,6 +268,7 @@ class Draw:
         self.values: list[Value] = list(outer.values) if outer else []
         self.graph = Graph([], {}, {}, [])
         self.leaves: dict[str, Value] = {}
+        self.refused: set[int] = outer.refused if outer else set()
         self.used: set[str] = set()
         if outer is None and runs > 1:
             self.symbols = self.extremes(self.rng.choice((1, 2, 2, 3)))
@@ -492,6 +494,13 @@ class Draw:
         for v in self.emit(op, inputs, attrs, outs):
             self.values.remove(v)
 
+    def valid(self, runs: Sequence[bool]) -> None:
+        """Leave out the runs that are not valid: onnxruntime gives them results all the same."""
+        refused = self.refused | {r for r, good in enumerate(runs) if not good}
+        if len(refused) == len(runs):
+            raise Skip
+        self.refused |= refused
+
     def raw(self, op: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]) -> None:
         """Add a node between values by name, those of other types than tensors too."""
         schema_of(op, self.opset)
@@ -538,6 +547,11 @@ class Draw:
         for table, n in ((g.inputs, inputs), (g.constants, constants), (self.leaves, leaves)):
             for name in list(table)[n:]:
                 del table[name]
+
+
+def widest(shape: Sequence[Size]) -> int:
+    """The largest extent."""
+    return max([e for s in shape for e in s], default=0)
 
 
 def count(shape: Sequence[Size]) -> int:

@@ -35,7 +35,11 @@ def generate(seed: int) -> Case:
     results = choose_results(d)
     graph = pruned(d.graph, results)
     leaves = {n: v for n, v in d.leaves.items() if n in graph.inputs}
-    feeds = [{n: d.elements(v, run) for n, v in leaves.items()} for run in range(runs)]
+    feeds = [
+        {n: d.elements(v, run) for n, v in leaves.items()}
+        for run in range(runs)
+        if run not in d.refused
+    ]
     options = {
         "opt_level": chance.choice((0, 1, 2, 3, 3, 3)),
         "threads": chance.choice((1, 2)),

@@ -127,5 +127,7 @@ def _place(e: Exception) -> str:
 
 def _label(text: str) -> str:
     """The text without names and numbers."""
-    text = re.sub(r"'[^']*'|\b[cvxk]?\d[\w.]*\b|k[0-9a-f]{20,}|\([^)]*\)", "#", text)
+    text = re.sub(
+        r"'[^']*'|\[[^]]*\]|\b[nmk]\b|\b[cvxk]?\d[\w.]*\b|k[0-9a-f]{20,}|\([^)]*\)", "#", text
+    )
     return re.sub(r"\s+", " ", text)[:160]

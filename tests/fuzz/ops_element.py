@@ -65,7 +65,7 @@ SMOOTH: dict[str, tuple[float, float, Function]] = {
     "HardSigmoid": (-1e3, 1e3, lambda x: np.clip(0.2 * x + 0.5, 0, 1)),
     "Elu": (-30, 1e3, lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
     "Celu": (-30, 1e3, lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
-    "Selu": (-30, 1e3, lambda x: np.where(x > 0, 1.06 * x, 1.76 * np.expm1(np.minimum(x, 0)))),
+    "Selu": (-30, 1e3, lambda x: np.where(x > 0, 1.0507 * x, 1.7581 * np.expm1(np.minimum(x, 0)))),
     "LeakyRelu": (-1e3, 1e3, lambda x: np.where(x > 0, x, 0.01 * x)),
     "Swish": (-30, 30, lambda x: x * _sigmoid(x)),
 }
@@ -373,9 +373,10 @@ def _where(d: Draw, op: str) -> None:
 def _prelu(d: Draw, op: str) -> None:
     x = d.pick(d.types(op))
     s = d.leaf(x.dtype, partner_shape(d, x.shape)[-x.rank :] if x.rank else ())
-    wanted, common = zip(*x.shape, strict=True), zip(*broadcast(x.shape, s.shape), strict=True)
-    if sum(a == b for a, b in zip(wanted, common, strict=True)) < min(2, d.runs) and x.rank:
-        raise Skip
+    common = broadcast(x.shape, s.shape)
+    d.valid(
+        [all(a[r] == b[r] for a, b in zip(x.shape, common, strict=True)) for r in range(d.runs)]
+    )
     if x.dtype.startswith("u"):
         raise Skip
     lo, hi = _ends(lambda p, q: p * q, x, s)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .draw import EPSILON, Draw, Out, Size, Skip, Value, broadcast, count, fixed
+from .draw import EPSILON, Draw, Out, Size, Skip, Value, broadcast, count, fixed, widest
 from .ops_element import partner_shape
 from .ops_move import an_axis, moved, regrouped, with_zero
 from .ops_nn import Windows, image
@@ -184,7 +184,7 @@ def _boxes(d: Draw, op: str) -> None:
 
 def shape_of(d: Draw, x: Value) -> Value:
     """The node Shape."""
-    return d.emit("Shape", [x], {}, [Out("int64", d.sizes(x.rank), 0, count(x.shape), 0, 1)])[0]
+    return d.emit("Shape", [x], {}, [Out("int64", d.sizes(x.rank), 0, widest(x.shape), 0, 1)])[0]
 
 
 def extent_of(d: Draw, shape: Value, axis: int) -> Value:
@@ -211,7 +211,7 @@ def _computed_reshape(d: Draw, op: str) -> None:
             parts.append(extent_of(d, shape, same[0]))
         else:
             parts.append(d.ints([fixed(s)]))
-    out = Out("int64", d.sizes(len(parts)), -1, count(x.shape), 0, 1)
+    out = Out("int64", d.sizes(len(parts)), -1, widest(x.shape), 0, 1)
     target = d.emit("Concat", parts, {"axis": 0}, [out])[0]
     d.emit("Reshape", [x, target], {}, [moved(x, sizes)])
 
@@ -237,7 +237,7 @@ def _computed_slice(d: Draw, op: str) -> None:
     half = d.chance(0.5)
     number = d.ints([2 if half else by])
     size = Size([e // 2 if half else len(range(e)[: e - by]) for e in extent])
-    out = Out("int64", d.sizes(1), 0, end.hi, 0, 1)
+    out = Out("int64", d.sizes(1), -by, end.hi, 0, 1)
     end = d.emit("Div" if half else "Sub", [end, number], {}, [out])[0]
     shape = [size if k == axis else s for k, s in enumerate(x.shape)]
     d.emit("Slice", [x, d.ints([0]), end, d.ints([axis])], {}, [moved(x, shape)])
@@ -249,7 +249,7 @@ def _computed_range(d: Draw, op: str) -> None:
         raise Skip
     x = d.pick(("float32", "int64", "bool"), where=lambda v: v.rank > 0)
     axis = d.between(0, x.rank - 1)
-    out = Out("int64", (), 0, count(x.shape), 0, 1)
+    out = Out("int64", (), 0, widest(x.shape), 0, 1)
     n = d.emit("Gather", [shape_of(d, x), d.scalar(axis, "int64")], {}, [out])[0]
     top = max(x.shape[axis])
     ends = [d.scalar(0, "int64"), n, d.scalar(1, "int64")]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .case import numpy_type
-from .draw import Draw, Out, Shape, Size, Skip, Value, count, fixed
+from .draw import Draw, Out, Shape, Size, Skip, Value, count, fixed, widest
 from .table import draws
 
 __all__ = ["moved", "some_axes"]
@@ -211,6 +211,14 @@ def _split(d: Draw, op: str) -> None:
     d.emit(op, operands, attrs, [moved(x, shape) for shape in shapes])
 
 
+def sliced(extent: int, start: int, end: int, step: int) -> int:
+    """How many elements of an axis Slice selects."""
+    first, last = [v + extent if v < 0 else v for v in (start, end)]
+    if step > 0:
+        return len(range(min(max(first, 0), extent), min(max(last, 0), extent), step))
+    return len(range(min(max(first, 0), extent - 1), min(max(last, -1), extent - 1), step))
+
+
 @draws("Slice", weight=3)
 def _slice(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank > 0)
@@ -235,7 +243,7 @@ def _slice(d: Draw, op: str) -> None:
             last = d.between(0, least - 1)
             start = -1 - last if last or d.chance(0.5) else 2**31 - 1
             end = -(2**31) if d.chance(0.5) else -(2**62)
-        shape[a] = Size([len(range(e)[start:end:step]) for e in extent])
+        shape[a] = Size([sliced(e, start, end, step) for e in extent])
         starts.append(start)
         ends.append(end)
         steps.append(step)
@@ -327,10 +335,7 @@ def _shape(d: Draw, op: str) -> None:
     if d.opset >= 15 and d.chance(0.4) and x.rank:
         start, end = d.between(-x.rank, x.rank - 1), d.between(-x.rank, x.rank)
         attrs, sizes = {"start": start, "end": end}, sizes[slice(start, end)]
-    top = max([e for s in sizes for e in s], default=1)
-    if not sizes:
-        raise Skip
-    d.emit(op, [x], attrs, [Out("int64", d.sizes(len(sizes)), 0, top, 0, 1)])
+    d.emit(op, [x], attrs, [Out("int64", d.sizes(len(sizes)), 0, widest(sizes), 0, 1)])
 
 
 @draws("ConstantOfShape", weight=0.4)
@@ -342,7 +347,7 @@ def _filled(d: Draw, op: str) -> None:
     found = [v for v in d.values if v.rank and count(v.shape)]
     if found and d.chance(0.5):
         x = d.rng.choice(found)
-        out = Out("int64", d.sizes(x.rank), 0, count(x.shape), 0, 1)
+        out = Out("int64", d.sizes(x.rank), 0, widest(x.shape), 0, 1)
         size, shape = d.emit("Shape", [x], {}, [out])[0], x.shape
     else:
         shape = tuple([d.const(d.between(not d.chance(0.1), 5)) for _ in range(d.between(1, 4))])

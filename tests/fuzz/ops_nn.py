@@ -70,8 +70,7 @@ class Windows:
                 out = (s + (strides[k] - 1)) // strides[k]
             else:
                 free = s + (pads[0] + pads[1] - span)
-                if free.least < 0:
-                    raise Skip
+                d.valid([e >= 0 for e in free])
                 out = free // strides[k] + 1
                 if ceil:
                     up = (free + (strides[k] - 1)) // strides[k] + 1

@@ -12,8 +12,8 @@ from .table import draws
 __all__: list[str] = []
 
 SINCE = {"ReduceSum": 13}
-DEFINED = {"ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd"}
-"""Reductions of which no elements make a number."""
+DEFINED = {"ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd"}
+"""Reductions that make a number of no elements."""
 
 
 def reduced(shape: Any, axes: list[int], keep: bool, one: Size) -> list[Size]:
@@ -47,7 +47,7 @@ def _reduction(d: Draw, op: str, x: Value, n: int) -> tuple[Value, Any]:
     if x.dtype in INTS and op != "ReduceProd":
         raise Skip
     if op == "ReduceMean":
-        return x, (x.lo, x.hi, x.err + (n + 2) * eps * x.top, 0.0)
+        return x, (min(x.lo, 0.0), max(x.hi, 0.0), x.err + (n + 2) * eps * x.top, 0.0)
     if op == "ReduceL2":
         top = math.sqrt(n) * x.top
         return x, (0.0, top, math.sqrt(n) * x.err + (n + 4) * eps * top, 0.0)

@@ -89,7 +89,7 @@ class Worker:
     def _lost(self, kind: str, message: str, stage: str) -> Verdict:
         if stage == "smelt":
             return Verdict(kind, message, f"{kind} {message}")
-        return Verdict("no oracle", f"{kind} of the {stage}: {message}")
+        return Verdict("no oracle", f"{kind} of the {stage}: {message}", "oracle")
 
     def values(self, case: Case, names: list[str]) -> list[dict[str, Array]] | None:
         """Intermediate values of a case by the oracle, None where it has none."""
