@@ -84,6 +84,7 @@ def test_slice() -> None:
         {"x": x, "b": numbers(1, -3), "e": numbers(100, 6), "st": numbers(2, 1)},
         {"x": x, "b": numbers(-1, 4), "e": numbers(-100, 1), "st": numbers(-3, -1)},
         {"x": x, "b": numbers(5, 4), "e": numbers(2, 4), "st": numbers(1, 1)},
+        {"x": x, "b": numbers(-9, 8), "e": numbers(-99, 7), "st": numbers(-1, -1)},
     )
 
 
