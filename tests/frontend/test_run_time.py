@@ -84,6 +84,7 @@ def test_slice() -> None:
         {"x": x, "b": numbers(1, -3), "e": numbers(100, 6), "st": numbers(2, 1)},
         {"x": x, "b": numbers(-1, 4), "e": numbers(-100, 1), "st": numbers(-3, -1)},
         {"x": x, "b": numbers(5, 4), "e": numbers(2, 4), "st": numbers(1, 1)},
+        {"x": x, "b": numbers(-9, 8), "e": numbers(-99, 7), "st": numbers(-1, -1)},
     )
 
 
@@ -116,6 +117,19 @@ def test_compress() -> None:
     )
     x = random(3, 4)
     agree(m, {"x": x, "c": [True, False, True, True]}, {"x": x, "c": [False] * 4})
+
+
+@pytest.mark.parametrize("many", [2, 4, 9, "k"])
+@pytest.mark.parametrize("axis", [0, None])
+def test_compress_by_more_or_fewer_conditions(many: int | str, axis: int | None) -> None:
+    attrs = {} if axis is None else {"axis": axis}
+    m = model(
+        [node("Compress", ["x", "c"], **attrs)],
+        {"x": (("n",) if axis is None else ("n", 3), FLOAT), "c": ((many,), "bool")},
+    )
+    x = random(4) if axis is None else random(4, 3)
+    for count in (2, 4, 9) if many == "k" else (many,):
+        agree(m, *[{"x": x, "c": np.arange(count) % 3 == k} for k in (0, 2, 5)])
 
 
 def test_expand_tile_pad_fill() -> None:

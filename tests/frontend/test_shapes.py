@@ -156,6 +156,8 @@ def test_half_of_a_symbolic_size() -> None:
         (-1, -(1 << 62), -1),
         (5, 0, -2),
         (9, 3, 1),
+        (-9, -(1 << 62), -1),
+        (-8, -20, -2),
     ],
 )
 def test_slices_of_a_symbolic_size(start: int, end: int, step: int) -> None:

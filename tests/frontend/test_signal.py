@@ -94,6 +94,29 @@ def test_short_transforms() -> None:
     np.testing.assert_allclose(got, as_parts(want), atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 12), (2, 12, 1), (2, 12, 2), (1, 2), (0, 12)])
+@pytest.mark.parametrize("onesided", [0, 1])
+@pytest.mark.parametrize("operands", ["step and length", "window", "both"])
+def test_short_transforms_are_those_of_onnxruntime(
+    shape: tuple[int, ...], onesided: int, operands: str
+) -> None:
+    if shape[-1] == 2 and len(shape) == 3 and onesided:
+        return
+    x, n = random(*shape), min(shape[1], 5)
+    window = np.hanning(n + 2)[1:-1].astype(np.float32)
+    known: dict[str, tuple[Any, ...]] = {
+        "step and length": (np.int64(3), None, np.int64(n)),
+        "window": (np.int64(3), window),
+        "both": (np.int64(3), window, np.int64(n)),
+    }
+    constants = {f"k{i}": np.asarray(v) for i, v in enumerate(known[operands]) if v is not None}
+    names = ["x", *[f"k{i}" if v is not None else "" for i, v in enumerate(known[operands])]]
+    made = model(
+        [node("STFT", names, onesided=onesided)], {"x": (shape, np.float32)}, constants=constants
+    )
+    check(made, {"x": x}, tolerance=1e-5)
+
+
 def test_mel_weights() -> None:
     known = {n: np.array(v) for n, v in zip("abc", (8, 64, 8000), strict=True)}
     known |= {"d": np.array(100, np.float32), "e": np.array(3500, np.float32)}

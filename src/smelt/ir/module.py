@@ -156,19 +156,18 @@ class IRModule(Scripted):
         return by_name[name]
 
     def astext(self, show_meta_data: bool = True) -> str:
-        """The text in Relay's words where Relay is in use, else the script.
+        """The text in the words of the face that the program is written in, else the script.
 
         show_meta_data  list the constants that the text refers to
         """
-        text = TEXTS.get("relay")
-        return self.script() if text is None else text(self, show_meta_data)
+        return self._text(show_meta_data) or self.script()
 
     def __str__(self) -> str:
-        for text in TEXTS.values():
-            found = text(self, False, only_own=True)
-            if found:
-                return found
-        return self.script()
+        return self._text(False, header=False) or self.script()
+
+    def _text(self, show_meta_data: bool, header: bool = True) -> str:
+        found = [text(self, show_meta_data, header) for text in TEXTS.values()]
+        return next(filter(None, found), "")
 
     def update(self, other: IRModule | Mapping[Any, Node]) -> None:
         """Enter the functions of another module; those of equal names are replaced."""

@@ -95,7 +95,8 @@ def check_names(
     for name in (*context.required_pass, *context.disabled_pass):
         if name not in known:
             raise Unsupported(
-                f"PassContext: {who} has no pass {name!r}{nearest(name, known)}; passes: {', '.join(known)}"
+                f"PassContext: {who} has no pass {name!r}{nearest(name, known)}; "
+                f"passes: {', '.join(known)}"
             )
     for s in steps:
         for name in (s.name, *s.also):

@@ -36,10 +36,14 @@ class Dialect:
     """The operators of a face by name, and how the face writes expressions."""
 
     def __init__(self, name: str) -> None:
-        """No operators yet. The face sets `text`, and `make`: (operator's name, *operands)."""
+        """No operators yet. The face sets how it writes, and `make`: (operator's name, *operands).
+
+        text    of an expression; astext also with the version and the constants
+        """
         self.name = name
         self.ops: dict[str, GraphOp] = {}
         self.text: Callable[[RelaxExpr], str] = repr
+        self.astext: Callable[[RelaxExpr, bool], str] = lambda e, _: repr(e)
         self.make: Callable[..., RelaxExpr] = call
 
     def __repr__(self) -> str:

@@ -74,6 +74,11 @@ def _tied_full(*tellers: RelaxExpr, shape: Any, value: Any, dtype: str) -> Relax
     return call("full", shape=shape, value=value, dtype=dtype)
 
 
+@VM.op("vm.eye")
+def _tied_eye(*tellers: RelaxExpr, rows: Any, columns: Any, k: int, dtype: str) -> RelaxExpr:
+    return call("eye", rows=rows, columns=columns, k=k, dtype=dtype)
+
+
 def run_size(name: str) -> SizeVar:
     """A size that a value will tell while the program runs: see `told_by`."""
     size = SizeVar(name, INDEX)

@@ -9,7 +9,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.module import TEXTS, VARIABLES, as_function
+from smelt.ir.module import VARIABLES, as_function
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import Scripted, script
 from smelt.ir.types import (
@@ -24,6 +24,7 @@ from smelt.ir.types import (
 from smelt.topi.registry import Op, get_op
 
 __all__ = [
+    "CONSTANTS",
     "Call",
     "CallAttrs",
     "Constant",
@@ -120,19 +121,16 @@ class RelaxExpr(Node):
     struct_info = checked_type
 
     def __str__(self) -> str:
-        dialect = dialect_of(self)
-        if dialect is not None:
-            return dialect.text(self)  # type: ignore[no-any-return]
-        text = None if isinstance(self, Function) else TEXTS.get("relay")
-        return script(self) if text is None else text(self, False, only_own=True)
+        words = _words(self)
+        return script(self) if words is None else words.text(self)
 
     def astext(self, show_meta_data: bool = True) -> str:
-        """The text in Relay's words where Relay is in use, else the script.
+        """The text in the words of the face that the program is written in, else the script.
 
         show_meta_data  list the constants that the text refers to
         """
-        text = TEXTS.get("relay")
-        return script(self) if text is None else text(self, show_meta_data)
+        words = _words(self)
+        return script(self) if words is None else words.astext(self, show_meta_data)
 
     def __call__(self, *args: RelaxExpr) -> Call:
         """A call of this value, which is a function."""
@@ -237,6 +235,9 @@ class GlobalVar(RelaxExpr):
 
 
 VARIABLES["global"] = GlobalVar
+
+CONSTANTS: list[Any] = []
+"""The dialect that prints what holds constants alone, which belong to no face: a face enters it."""
 
 
 class Call(RelaxExpr):
@@ -395,6 +396,15 @@ def dialect_of(e: Node) -> Any:
         if found is not None:
             return found
     return None
+
+
+def _words(e: RelaxExpr) -> Any:
+    """The dialect that an expression is printed in; None: the script."""
+    found = dialect_of(e)
+    values = [n for n in postorder(e) if isinstance(n, RelaxExpr)]
+    if found is None and all(isinstance(n, Constant | Tuple) for n in values):
+        return next(iter(CONSTANTS), None)
+    return found
 
 
 def _nearest_dialect(e: Any) -> Any:

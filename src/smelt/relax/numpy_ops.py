@@ -187,7 +187,12 @@ def _reduction(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _mean(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
     count = math.prod(x.shape if axis is None else [x.shape[a] for a in axis])
     total = np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
-    return _divide(np.asarray(total), np.asarray(count, x.dtype))
+    return _divide(np.asarray(total), np.asarray(max(count, x.dtype.kind in "iu"), x.dtype))
+
+
+def _log_sum(x: Array, **options: Any) -> Array:
+    total = np.sum(x, dtype=x.dtype, **options)
+    return np.log(np.maximum(total, 0) if x.dtype.kind in "iu" else total)
 
 
 def _extreme(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -221,7 +226,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "reduce_l1": lambda x, **k: np.sum(np.abs(x), dtype=x.dtype, **k),
     "reduce_l2": lambda x, **k: np.sqrt(np.sum(x * x, dtype=x.dtype, **k)),
     "reduce_sum_square": lambda x, **k: np.sum(x * x, dtype=x.dtype, **k),
-    "reduce_log_sum": lambda x, **k: np.log(np.sum(x, dtype=x.dtype, **k)),
+    "reduce_log_sum": _log_sum,
     "reduce_log_sum_exp": _log_sum_exp,
 }  # fmt: skip
 

@@ -42,6 +42,7 @@ from .nodes import (
     TupleGetItem,
     Var,
     call_function,
+    free_vars,
     incomplete,
 )
 from .printer_blocks import Block, Layout, is_number
@@ -85,6 +86,11 @@ def script(program: IRModule | Function, name: str = "main") -> str:
 @printed.register
 def _(f: Function, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
     return "\n".join(_Printer(f, names).function(name or "main")) + "\n"
+
+
+@printed.register
+def _(e: RelaxExpr, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
+    return "\n".join(_Printer(Function(tuple(free_vars(e)), e), names).statements())
 
 
 def constant_names(f: Function) -> dict[str, Constant]:
@@ -188,6 +194,13 @@ class _Printer:
         if attrs:
             lines.append(f"{_INDENT}R.func_attr({self.data(attrs)})")
         return lines + [_INDENT + s for s in body]
+
+    def statements(self) -> list[str]:
+        """The lines of a function's body; before them what they read, with its types."""
+        body = list(self.block(self.layout.root))
+        read = [self.parameter(p, "Tensor") for p in self.f.params]
+        read += [self.parameter(c, "Constant") for c in self.constants]
+        return [*read, *body[:-1], body[-1].removeprefix("return ")]
 
     def closure(self, f: Function, name: str, decorator: str) -> Iterator[str]:
         """The lines of a function in a function; sizes and constants are those of the outermost."""

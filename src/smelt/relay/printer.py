@@ -31,6 +31,7 @@ from smelt.relax.adt import (
     TypeData,
 )
 from smelt.relax.nodes import (
+    CONSTANTS,
     Call,
     Constant,
     Function,
@@ -369,15 +370,10 @@ def _own(mod: IRModule) -> bool:
     )
 
 
-def _text(
-    program: RelaxExpr | IRModule, show_meta_data: bool = True, only_own: bool = False
-) -> str:
-    if not only_own:
-        return astext(program, show_meta_data)
-    if not isinstance(program, IRModule):
-        return expression_text(program)
-    return module_text(program, show_meta_data, header=False) if _own(program) else ""
+def _text(mod: IRModule, show_meta_data: bool, header: bool) -> str:
+    return module_text(mod, show_meta_data, header) if _own(mod) else ""
 
 
 TEXTS["relay"] = _text
-RELAY.text = expression_text
+RELAY.text, RELAY.astext = expression_text, astext
+CONSTANTS.append(RELAY)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import call, equal, not_equal, select
+from smelt.ir.build import call, equal, maximum, not_equal, select
 from smelt.ir.expr import INDEX, And, Expr, Or, cast, const
 from smelt.te.tensor import (
     Tensor,
@@ -106,14 +106,14 @@ def sum_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
 
 @op
 def mean(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
-    """The sum along `axes` divided by the number of elements; integers toward zero."""
+    """The sum along `axes` divided by the number of elements; integers toward zero, 0 of none."""
     total = _total(x, axes, keepdims, "sum", lambda v: v)
     n = _Plan(x, axes, keepdims).count(x)
 
     def body(*i: Expr) -> Expr:
         if dt.is_float(x.dtype):
             return cast(x.dtype, total[i] / cast(total.dtype, n))
-        return total[i] / cast(x.dtype, n)
+        return total[i] / cast(x.dtype, maximum(n, 1))
 
     return tensor(total.shape, body, "mean")
 
@@ -178,8 +178,11 @@ def reduce_sum_square(x: Tensor, *, axes: Axes = None, keepdims: bool = True) ->
 
 @op
 def reduce_log_sum(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
-    """The logarithm of the sum along `axes`."""
-    return _through_float("log", _total(x, axes, keepdims, "sum", lambda v: v), x.dtype)
+    """The logarithm of the sum along `axes`; of integers that of sums below 0 is that of 0."""
+    total = _total(x, axes, keepdims, "sum", lambda v: v)
+    if dt.is_int(x.dtype):
+        total = tensor(total.shape, lambda *i: maximum(total[i], const(0, total.dtype)), "sum")
+    return _through_float("log", total, x.dtype)
 
 
 @op

@@ -23,10 +23,11 @@ def non_zero(g: Build, x: Value) -> Value:
 
 @onnx_op("Compress", since=9)
 def compress(g: Build, x: Value, condition: Value, *, axis: int | None = None) -> Value:
-    """The slices of x where a vector of conditions is true."""
+    """The slices of x where a vector of conditions is true; conditions behind them do not count."""
     if axis is None:
         x = moves.reshape(g, x, (product(x.shape),))
     at = 0 if axis is None else g.axis(axis, x.rank)
+    condition = moves.slice_(g, condition, (0,), (0,), (x.shape[at],), (1,))
     if condition.is_array and condition.known is not None:
         return moves.take(g, x, Value.of_array(np.flatnonzero(condition.known)), at)
     places, count = g.calls("argwhere", condition)

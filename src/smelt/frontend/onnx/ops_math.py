@@ -14,7 +14,7 @@ from . import dynamic, moves
 from .build import Build
 from .ops_cast import as_type
 from .registry import Ints, onnx_op
-from .values import Value
+from .values import Value, objects, product
 
 __all__: list[str] = []
 
@@ -281,9 +281,27 @@ def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: i
         places = ()
     if not places and target in _SAME_OF_ONE:
         return x
-    exact = target == "reduce_log_sum_exp" and not dt.is_float(x.dtype)
-    data = as_type(g, x, "float64") if exact else x
-    return as_type(g, g.call(target, data, axes=places, keepdims=bool(keepdims)), x.dtype)
+    if target == "reduce_log_sum_exp" and not dt.is_float(x.dtype):
+        return _whole_log_sum_exp(g, x, places, bool(keepdims))
+    y = g.call(target, x, axes=places, keepdims=bool(keepdims))
+    count = product([x.shape[a] for a in places])
+    if target != "mean" or (isinstance(count, int) and count):
+        return y
+    number = Value.of_array(objects([count], ()), "int64")
+    some = g.call("greater", number, g.constant(0, "int64"))
+    return g.call("where", some, y, g.constant(0, x.dtype))  # as onnxruntime has it
+
+
+def _whole_log_sum_exp(g: Build, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    """Of integers, as onnxruntime computes it: powers are cut to integers before they are summed.
+
+    Below the largest element, which counts 1, they are 0.
+    """
+    largest = g.call("max", x, axes=axes, keepdims=True)
+    same = as_type(g, g.call("equal", x, largest), "float64")
+    log = g.call("reduce_log_sum", same, axes=axes, keepdims=True)
+    y = as_type(g, g.call("add", as_type(g, largest, "float64"), log), x.dtype)
+    return y if keepdims else g.call("squeeze", y, axes=axes)
 
 
 def _reduction(target: str) -> Callable[..., Value]:

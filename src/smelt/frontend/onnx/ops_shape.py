@@ -55,11 +55,11 @@ def constant_of_shape(g: Build, shape: Value, *, value: Array | None = None) -> 
 @onnx_op("EyeLike", since=9)
 def eye_like(g: Build, x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
     """Ones on a diagonal."""
-    if not static(x.shape):
-        g.unsupported("a symbolic size", "constant sizes")
+    if x.rank != 2:
+        g.malformed(f"an operand with {x.rank} dimensions; it has to have 2")
     kind = x.dtype if dtype is None else g.dtype(dtype, "dtype")
     rows, columns = x.shape
-    return g.constant(np.eye(rows, columns, k), kind)  # type: ignore[arg-type]
+    return g.call("eye", rows=rows, columns=columns, k=k, dtype=kind)
 
 
 @onnx_op("Shape")

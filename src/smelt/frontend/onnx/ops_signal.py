@@ -133,8 +133,11 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Value:
-    """Transforms of overlapping pieces; those of a complex signal are put together from two."""
-    real, imaginary = _parts(g, signal)
+    """Transforms of overlapping pieces; those of a complex signal are put together from two.
+
+    A real signal is [batch, length] or [batch, length, 1].
+    """
+    real, imaginary = (signal, None) if signal.rank == 2 else _parts(g, signal)
     n: Any = real.shape[-1]
     if frame_length is not None:
         n = g.scalar(frame_length, "frame_length")
