@@ -9,6 +9,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
+from smelt.ir.limits import worth_knowing
 
 from . import dynamic, moves
 from .build import Build
@@ -391,6 +392,8 @@ def range_(g: Build, start: Value, limit: Value, delta: Value, *, stash_type: in
         if step == 0:
             g.malformed("delta is 0")
         count = max(int(np.ceil((last - first) / step)), 0)
+        if not worth_knowing(8 * count):
+            return g.call("arange", start=first, step=step, count=count, dtype=start.dtype)
         items: Any = np.array([first + k * step for k in range(count)], dt.to_numpy(start.dtype))
         return Value.of_array(items)
     if isinstance(step, Expr) or not dt.is_int(start.dtype):

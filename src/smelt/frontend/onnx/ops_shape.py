@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from smelt.ir.expr import Expr, convert
+from smelt.ir.limits import worth_knowing
 
 from . import dynamic, moves
 from .build import Build
@@ -43,10 +45,11 @@ def constant(
 
 @onnx_op("ConstantOfShape", since=9)
 def constant_of_shape(g: Build, shape: Value, *, value: Array | None = None) -> Value:
-    """One value everywhere; an array without memory of its own where the shape is known."""
+    """One value everywhere; where the shape is known and not large, an array without own memory."""
     dims = tuple([simplify(d) for d in g.dims(shape, "shape")])
     fill = np.zeros((), np.float32) if value is None else value.reshape(())
-    if static(dims):
+    g.extents(dims, "the shape")
+    if static(dims) and worth_knowing(math.prod(dims) * fill.itemsize):
         return Value.of_array(np.broadcast_to(fill, dims))
     dtype = Value.of_array(fill).dtype
     return g.call("full", shape=dims, value=fill.item(), dtype=dtype)
@@ -58,8 +61,12 @@ def eye_like(g: Build, x: Value, *, dtype: int | None = None, k: int = 0) -> Val
     if not static(x.shape):
         g.unsupported("a symbolic size", "constant sizes")
     kind = x.dtype if dtype is None else g.dtype(dtype, "dtype")
-    rows, columns = x.shape
-    return g.constant(np.eye(rows, columns, k), kind)  # type: ignore[arg-type]
+    if x.rank != 2:
+        g.malformed(f"an operand with {x.rank} dimensions; it has to have 2")
+    rows, columns = [int(d) for d in x.shape]
+    if not worth_knowing(8 * rows * columns):
+        return g.call("eye", rows=rows, columns=columns, k=k, dtype=kind)
+    return g.constant(np.eye(rows, columns, k), kind)
 
 
 @onnx_op("Shape")
