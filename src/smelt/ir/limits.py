@@ -6,7 +6,19 @@ kernel, which fills it when the model runs.
 
 from __future__ import annotations
 
-__all__ = ["ADDRESSABLE", "GROWN", "KNOWN", "MOST", "SPREAD", "worth_computing", "worth_knowing"]
+__all__ = [
+    "ADDRESSABLE",
+    "DIMENSIONS",
+    "GROWN",
+    "KNOWN",
+    "MOST",
+    "NESTED",
+    "SPREAD",
+    "WORK",
+    "WRITTEN_OUT",
+    "worth_computing",
+    "worth_knowing",
+]
 
 MOST = 64 << 20
 """Bytes that the result of a folded call may have."""
@@ -25,6 +37,18 @@ KNOWN = 16 << 20
 
 SPREAD = 1 << 16
 """Elements of a constant that is known as an array after it was repeated."""
+
+WORK = 1 << 32
+"""Multiplications, roughly, of a product of constants that is computed."""
+
+NESTED = 64
+"""Functions of a model inside each other."""
+
+WRITTEN_OUT = 1 << 16
+"""Nodes of functions, branches and loops that are written out."""
+
+DIMENSIONS = 32
+"""Dimensions of a tensor."""
 
 ADDRESSABLE = 1 << 47
 """Bytes that a process can address on the machines there are."""

@@ -206,8 +206,8 @@ def concat(*xs: Tensor, axis: int = 0) -> Tensor:
 
         def among(low: int, high: int) -> Expr:
             if high - low > LONG_CONCAT:
-                middle = (low + high) // 2
-                return if_then_else(i[axis] < starts[middle], among(low, middle), among(middle, high))
+                half = (low + high) // 2
+                return if_then_else(i[axis] < starts[half], among(low, half), among(half, high))
             result = piece(high - 1)
             for n in reversed(range(low, high - 1)):
                 result = if_then_else(i[axis] < starts[n + 1], piece(n), result)

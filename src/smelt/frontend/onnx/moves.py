@@ -266,12 +266,7 @@ def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
         out.append(b if isinstance(a, int) and a == 1 else a)
     if tuple(out) == x.shape:
         return x
-    if (
-        static(out)
-        and x.known is not None
-        and (x.small or x.is_array)
-        and math.prod(out) <= SPREAD
-    ):
+    if static(out) and x.known is not None and (x.small or x.is_array) and math.prod(out) <= SPREAD:
         return _array(x, np.broadcast_to(x.known, out))
     return g.call("broadcast_to", x, shape=tuple(out))
 
@@ -280,6 +275,7 @@ def tile(g: Build, x: Value, repeats: Sequence[Any]) -> Value:
     """The value repeated as a whole along each dimension."""
     if len(repeats) != x.rank:
         g.malformed(f"{len(repeats)} repeats for {x.rank} dimensions")
+    g.extents(repeats, "repeats")
     if all(isinstance(r, int) and r == 1 for r in repeats):
         return x
     if x.small and static(repeats) and worth_knowing(math.prod(repeats) * _size(x)):

@@ -144,10 +144,9 @@ def multinomial(
 
 def _everything(g: Build, x: Value, dtype: str) -> Value:
     """The mask of a Dropout that drops nothing."""
-    if static(x.shape) and worth_knowing(math.prod(x.shape)):
-        return Value.of_array(
-            np.broadcast_to(np.ones((), dt.to_numpy(dtype)), [int(d) for d in x.shape])
-        )
+    dims = [int(d) for d in x.shape] if static(x.shape) else None
+    if dims is not None and worth_knowing(math.prod(dims) * dt.bytes_of(dtype)):
+        return Value.of_array(np.broadcast_to(np.ones((), dt.to_numpy(dtype)), dims))
     return g.call("full", shape=x.shape, value=1, dtype=dtype)
 
 

@@ -97,6 +97,7 @@ def split_to_sequence(
     """Parts of a tensor."""
     axis = g.axis(axis, x.rank)
     extent = g.extent(x, axis, "parts")
+    g.affordable((extent,), "parts")
     if split is None:
         sizes: tuple[Any, ...] = (1,) * extent
     elif split.rank == 0:

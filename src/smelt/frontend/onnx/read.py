@@ -6,6 +6,7 @@ The only file that imports the `onnx` package. Nothing below it sees a protobuf 
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.ir.limits import DIMENSIONS
 
 from .wire import without_weights
 
@@ -359,7 +361,12 @@ class _Reader:
             return Input(name, dtype, None, outer or "tensor")
         shape: list[int | str | None] = []
         for d in tensor.shape.dim:
-            if d.WhichOneof("value") == "dim_value" and d.dim_value >= 0:
+            if d.WhichOneof("value") == "dim_value":
+                if d.dim_value < 0:
+                    raise ImportFailure(
+                        f"{self.name}: input {name!r} has the extent {d.dim_value} in dimension "
+                        f"{len(shape)}; 0 or more is legal, or a name for a size that is not known"
+                    )
                 shape.append(int(d.dim_value))
             else:
                 shape.append(d.dim_param or None)
@@ -429,14 +436,19 @@ class _Reader:
         dtype = self.dtype(proto.data_type, f"tensor {name!r}")
         element = dt.to_numpy(dtype)
         shape = tuple(proto.dims)
+        if min(shape, default=0) < 0 or len(shape) > DIMENSIONS:
+            raise ImportFailure(
+                f"{self.name}: tensor {name!r} has the shape {shape}; legal: at most {DIMENSIONS} "
+                "dimensions of 0 or more"
+            )
+        count = math.prod(shape)
         if dtype == "string":
             texts = [s.decode("utf-8", "replace") for s in proto.string_data]
-            if len(texts) != int(np.prod(shape, dtype=np.int64)):
+            if len(texts) != count:
                 raise ImportFailure(
                     f"{self.name}: tensor {name!r} holds {len(texts)} texts, its shape is {shape}"
                 )
             return np.array(texts, np.str_).reshape(shape)
-        count = int(np.prod(shape, dtype=np.int64))
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(proto, name, dtype, shape)
         if content is not None or proto.HasField("raw_data"):
@@ -468,8 +480,15 @@ class _Reader:
         parts = PurePosixPath(location).parts
         if not parts or ".." in parts or PurePosixPath(location).is_absolute() or "\\" in location:
             raise ImportFailure(f"{what}, which is not below the model's folder")
-        path, offset = self.folder / location, int(where.get("offset", 0))
-        need = _stored(int(np.prod(shape, dtype=np.int64)), dtype)
+        path, need = self.folder / location, _stored(math.prod(shape), dtype)
+        try:
+            offset, length = int(where.get("offset", 0)), int(where.get("length", need))
+        except ValueError:
+            raise ImportFailure(f"{what}, at an offset or of a length that is no number") from None
+        if length != need:
+            raise ImportFailure(
+                f"{what}, of {length} bytes; its shape {shape} of {dtype} needs {need}"
+            )
         try:
             size = path.stat().st_size
         except OSError:
@@ -494,7 +513,7 @@ def _elements(raw: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray
     width = dt.width(dtype)
     if width < 8 and dtype != "bool":
         places = np.arange(0, 8, width, dtype=np.uint8)
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         raw = ((raw[:, None] >> places) & ((1 << width) - 1)).reshape(-1)[:count]
     return raw.view(dt.to_numpy(dtype)).reshape(shape).view(np.ndarray)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
-from smelt.ir.limits import GROWN, MOST, worth_computing
+from smelt.ir.limits import GROWN, MOST, WORK, worth_computing
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.interpret import evaluate_op
@@ -19,6 +19,7 @@ from smelt.relax.numpy_ops import NUMPY_OPS
 from smelt.topi.registry import Op
 
 from .engine import Graph, Rule, RuleSet, apply_rules
+from .rewriting import kind_of
 
 __all__ = ["FOLD_RULES", "fold_constants", "fold_rule"]
 
@@ -33,7 +34,7 @@ def fold_rule(limit: int) -> Rule:
         known = [None if a is None else a.data for a in n.args if isinstance(a, Constant | None)]
         size = _bytes(n)
         given = sum([0 if a is None else a.nbytes for a in known])
-        if size is None or not worth_computing(size, given, limit):
+        if size is None or not worth_computing(size, given, limit) or _work(n) > WORK:
             return None
         assert isinstance(n.op, Op)
         if n.op.name not in NUMPY_OPS or any(_symbolic(v) for v in n.attrs.values()):
@@ -64,6 +65,15 @@ def _bytes(n: Call) -> int | None:
         assert isinstance(t, TensorType)
         total += math.prod(shape) * dt.bytes_of(t.dtype)
     return total
+
+
+def _work(n: Call) -> float:
+    """About how many multiplications a product takes: exactly so many for matrices."""
+    if kind_of(n) != "contraction":
+        return 0
+    types = [n.type, *[a.type for a in n.args[:2] if a is not None]]
+    shapes = [t.fixed_shape() or () for t in types if isinstance(t, TensorType)]
+    return math.sqrt(math.prod([math.prod(s) for s in shapes]))
 
 
 def _symbolic(value: Any) -> bool:
