@@ -378,7 +378,7 @@ def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str])
 
 
 def _check_size(where: str, what: str, shape: Sequence[Any], dtype: str) -> None:
-    """ImportFailure where a tensor cannot exist: an extent below 0, or more than can be addressed."""
+    """ImportFailure where a tensor cannot exist: an extent below 0, or too large to address."""
     known = [d for d in shape if isinstance(d, int)]
     text = f"{where}: {what} of the shape ({', '.join(map(str, shape))})"
     if min(known, default=0) < 0:
