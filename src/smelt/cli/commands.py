@@ -1,4 +1,4 @@
-"""The commands, and what every one of them has in common. A command is imported when it is called."""
+"""The commands, each imported when it is called, and what every one of them has in common."""
 
 import importlib
 import signal

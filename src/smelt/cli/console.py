@@ -28,6 +28,9 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, SmeltError):
         complain(str(error))
         return INTERNAL_ERROR if isinstance(error, InternalError) else USER_ERROR
+    if isinstance(error, MemoryError):
+        complain(f"out of memory: {error}")
+        return USER_ERROR
     if isinstance(error, OSError) and error.filename is not None:
         complain(f"{error.filename}: {error.strerror}")
         return USER_ERROR

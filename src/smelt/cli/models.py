@@ -31,6 +31,7 @@ from smelt.frontend.onnx import Survey, survey
 from smelt.ir.sizes import plain_shapes
 from smelt.model import Model as Loaded
 from smelt.runtime import Executable, TensorInfo
+from smelt.runtime.files import LIBRARY, check_target
 
 
 class Stage(StrEnum):
@@ -90,6 +91,8 @@ def compile_model(
 ) -> None:
     """Compile a model, and write it as a shared library."""
     _needs_source(model)
+    if output is not None:
+        check_target(output, (".so", ".tar", ".vm"), LIBRARY[1])
     start = time.perf_counter()
     exe = load_any(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
     if output is not None:
