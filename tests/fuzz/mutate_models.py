@@ -145,10 +145,7 @@ HAND = (_function, _sequence, _net, _shapes, _quantised)
 def model_of(seed: int) -> bytes:
     """The file of a seed."""
     r = random.Random(seed)
-    if r.random() < 0.5:
-        proto = r.choice(HAND)()
-    else:
-        proto = generate(r.randrange(4000)).model()
+    proto = r.choice(HAND)() if r.random() < 0.5 else generate(r.randrange(4000)).model()
     for _ in range(r.choice((1, 1, 1, 2, 3))):
         if r.random() < 0.8:
             _mutate(proto, r)

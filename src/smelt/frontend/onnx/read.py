@@ -278,17 +278,25 @@ class _Reader:
     ) -> None:
         self.name, self.folder, self.weights = name, folder, weights
 
+    def texts(self, *names: Any) -> tuple[str, ...]:
+        """Names of a file; protobuf gives bytes for what is no UTF-8."""
+        for n in names:
+            if not isinstance(n, str):
+                raise ImportFailure(f"{self.name}: the name {n!r} is no text in UTF-8")
+        return names
+
     def model(self, proto: onnx.ModelProto) -> Model:
         """The whole model, after the checks that need no graph."""
         if not proto.HasField("graph") or not proto.opset_import:
             lack = "graph" if not proto.HasField("graph") else "opset_import"
             raise ImportFailure(f"{self.name}: not an ONNX model (it has no {lack})")
         opsets = self._opsets(proto.opset_import)
+        self.texts(*[n for f in proto.functions for n in (f.domain, f.name)])
         functions = {(_domain(f.domain), f.name): self.function(f, opsets) for f in proto.functions}
         return Model(self.name, opsets, self.graph(proto.graph, self.weights), functions)
 
     def _opsets(self, imports: Any) -> dict[str, int]:
-        opsets = {_domain(o.domain): int(o.version) for o in imports}
+        opsets = {_domain(*self.texts(o.domain)): int(o.version) for o in imports}
         version = opsets.get("")
         if version is not None and not FIRST_OPSET <= version <= last_opset():
             raise Unsupported(
@@ -306,6 +314,8 @@ class _Reader:
             raise Unsupported(
                 f"{self.name}: initializer {name!r} is sparse\n  supported: dense tensors"
             )
+        outputs = self.texts(*[o.name for o in proto.output])
+        self.texts(proto.name, *[v.name for v in (*proto.initializer, *proto.input)])
         arrays: dict[str, np.ndarray] = {}
         for n, t in enumerate(proto.initializer):
             if t.name in arrays:
@@ -317,7 +327,7 @@ class _Reader:
             inputs,
             arrays,
             [self.step(n) for n in proto.node],
-            [o.name for o in proto.output],
+            list(outputs),
         )
 
     def function(
@@ -328,10 +338,11 @@ class _Reader:
     ) -> Body:
         """A function of the model or of an operator set."""
         opsets = {**outer, **{_domain(o.domain): int(o.version) for o in proto.opset_import}}
+        self.texts(*[a.name for a in proto.attribute_proto])
         own = {a.name: self.attribute(a, proto.name) for a in proto.attribute_proto}
         return Body(
-            list(proto.input),
-            list(proto.output),
+            list(self.texts(*proto.input)),
+            list(self.texts(*proto.output)),
             [self.step(n) for n in proto.node],
             opsets,
             {**(defaults or {}), **own},
@@ -369,7 +380,7 @@ class _Reader:
                     )
                 shape.append(int(d.dim_value))
             else:
-                shape.append(d.dim_param or None)
+                shape.append(self.texts(d.dim_param)[0] or None)
         return Input(name, dtype, tuple(shape), outer or "tensor")
 
     def dtype(self, element: int, what: str) -> str:
@@ -386,6 +397,8 @@ class _Reader:
     def step(self, proto: onnx.NodeProto) -> Step:
         """A node."""
         where = f"node {proto.name or (proto.output[0] if proto.output else proto.op_type)!r}"
+        self.texts(proto.name, proto.op_type, proto.domain, *proto.input, *proto.output)
+        self.texts(*[n for a in proto.attribute for n in (a.name, a.ref_attr_name)])
         attrs = {a.name: self.attribute(a, where) for a in proto.attribute}
         return Step(
             proto.name,
@@ -472,6 +485,7 @@ class _Reader:
     def _external(
         self, proto: onnx.TensorProto, name: str, dtype: str, shape: tuple[int, ...]
     ) -> np.ndarray:
+        self.texts(*[t for e in proto.external_data for t in (e.key, e.value)])
         where = {e.key: e.value for e in proto.external_data}
         location = where.get("location", "")
         what = f"{self.name}: tensor {name!r} lies in the external file {location!r}"
