@@ -12,6 +12,7 @@ __all__ = [
     "GROWN",
     "KNOWN",
     "MOST",
+    "MOST_TURNS",
     "NESTED",
     "SPREAD",
     "WORK",
@@ -46,6 +47,9 @@ NESTED = 64
 
 WRITTEN_OUT = 1 << 16
 """Nodes of functions, branches and loops that are written out."""
+
+MOST_TURNS = 4096
+"""Turns of a loop, or parts of a tensor, that are written out one by one."""
 
 DIMENSIONS = 32
 """Dimensions of a tensor."""

@@ -296,12 +296,23 @@ class _Reader:
         return Model(self.name, opsets, self.graph(proto.graph, self.weights), functions)
 
     def _opsets(self, imports: Any) -> dict[str, int]:
-        opsets = {_domain(*self.texts(o.domain)): int(o.version) for o in imports}
+        opsets = self.versions(imports)
         version = opsets.get("")
         if version is not None and not FIRST_OPSET <= version <= last_opset():
             raise Unsupported(
                 f"{self.name}: opset {version}\n  supported: {FIRST_OPSET} to {last_opset()}"
             )
+        return opsets
+
+    def versions(self, imports: Any) -> dict[str, int]:
+        """Operator set versions by domain, as a model or a function gives them."""
+        opsets = {_domain(*self.texts(o.domain)): int(o.version) for o in imports}
+        for domain, found in opsets.items():
+            if not 0 <= found < 1 << 31:
+                raise ImportFailure(
+                    f"{self.name}: version {found} of the opset {domain or 'ai.onnx'}; "
+                    "legal: 1 or more"
+                )
         return opsets
 
     def graph(self, proto: onnx.GraphProto, weights: Mapping[int, memoryview] = _NONE) -> Graph:
@@ -337,7 +348,7 @@ class _Reader:
         defaults: Mapping[str, Any] | None = None,
     ) -> Body:
         """A function of the model or of an operator set."""
-        opsets = {**outer, **{_domain(o.domain): int(o.version) for o in proto.opset_import}}
+        opsets = {**outer, **self.versions(proto.opset_import)}
         self.texts(*[a.name for a in proto.attribute_proto])
         own = {a.name: self.attribute(a, proto.name) for a in proto.attribute_proto}
         return Body(
