@@ -235,7 +235,7 @@ def test_large_constants_are_left_to_kernels(op: str, tmp_path: Path) -> None:
 def test_what_was_left_is_right(op: str, tmp_path: Path) -> None:
     exe = compiled(LARGE[op], str(tmp_path))
     want = {"ConstantOfShape": 0.0, "Range": float((1 << 40) - (1 << 15)), "Gather": 1.0}[op]
-    np.testing.assert_array_equal(exe(np.zeros(2, np.float32)).numpy(), np.float32([want, want]))
+    np.testing.assert_array_equal(exe(np.zeros(2, np.float32)).numpy(), np.full(2, want, np.float32))
 
 
 def test_an_eye_of_any_size_is_right(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_an_eye_of_any_size_is_right(tmp_path: Path) -> None:
     ]  # fmt: skip
     made = model(nodes, {"x": ((2,), "float32")}, constants={"s": np.array([1 << 12, 1 << 11])})
     y = compiled(made, str(tmp_path))(np.zeros(2, np.float32)).numpy()
-    np.testing.assert_array_equal(y, np.float32([2047, 2047]))
+    np.testing.assert_array_equal(y, np.full(2, 2047, np.float32))
 
 
 def test_products_of_constants_that_take_long_are_left() -> None:
@@ -306,7 +306,7 @@ def test_a_concat_of_many_operands(tmp_path: Path) -> None:
     count = 300
     nodes = [node("Mul", ["x", f"k{n}"], [f"v{n}"]) for n in range(count)]
     nodes.append(node("Concat", [f"v{n}" for n in range(count)], ["y"], axis=0))
-    weights = {f"k{n}": np.float32(n) for n in range(count)}
+    weights = {f"k{n}": np.array(n, np.float32) for n in range(count)}
     made = model(nodes, {"x": ((1, 2), "float32")}, ["y"], weights)
     x = np.array([[1.0, 2.0]], np.float32)
     want = np.arange(count, dtype=np.float32)[:, None] * x

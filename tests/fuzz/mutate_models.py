@@ -293,9 +293,10 @@ def serve(connection: Connection) -> None:
                 _, seed = connection.recv()
                 path = Path(folder, "model.onnx")
                 path.write_bytes(model_of(seed))
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
                 verdict = judge_file(str(path), lambda stage: connection.send(("stage", stage)))
                 used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-                if used > RESIDENT and verdict.kind not in ("ok", "differs"):
+                if used > max(before, RESIDENT) and verdict.kind not in ("ok", "differs"):
                     verdict = Verdict("error", f"{used >> 10} MiB used: {verdict.message}")
                 connection.send(("answer", (verdict, [])))
     except EOFError:
@@ -321,6 +322,7 @@ def run(first: int, count: int, workers: int, found: Path) -> int:
                 kinds[verdict.kind] += 1
                 if verdict.kind in FAILURES:
                     failures.append(f"  seed {seed}: {verdict.kind}: {verdict.message}")
+                    print(f"\n{failures[-1]}")
                     found.mkdir(parents=True, exist_ok=True)
                     (found / f"{seed}.onnx").write_bytes(model_of(seed))
         worker.stop()
@@ -331,5 +333,5 @@ def run(first: int, count: int, workers: int, found: Path) -> int:
     while any(t.is_alive() for t in threads):
         time.sleep(1)
         print(f"\r{kinds.total()} files: {dict(kinds)}", end="", flush=True)
-    print("", *failures, sep="\n")
+    print()
     return 1 if failures else 0
