@@ -32,7 +32,7 @@ format: $(VENV)/.test        ## Format the source, and mend what the linter can 
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/.test          ## Compare 10,000 random models with onnxruntime; can be stopped, goes on
+fuzz: $(VENV)/.test          ## 10,000 random models, 5,000 wrong files; can be stopped, goes on
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 setup-edge: $(VENV)/.test    ## Install emulators and zig, for the tests of other processors

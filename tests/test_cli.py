@@ -1,6 +1,9 @@
 """The command line: what it reads, what it prints, how it ends. Models are seldom compiled."""
 
+import importlib.metadata
+import inspect
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 import smelt
 from smelt.cli import main as command_line
+from smelt.cli.commands import COMMANDS
 from smelt.cli.console import UsageError
 from smelt.cli.inputs import Sizes, read_inputs, read_shapes, write_outputs
 from smelt.cli.peer import Peer
@@ -72,6 +76,67 @@ def compiles_to(monkeypatch: pytest.MonkeyPatch, result: object) -> None:
         return result
 
     monkeypatch.setattr(smelt, "compile", compile_, raising=False)
+
+
+def modules(*arguments: str) -> set[str]:
+    """What a process of the command line has imported when it ends."""
+    program = (
+        "import atexit, sys; sys.argv = ['smelt', *sys.argv[1:]]; "
+        "atexit.register(lambda: print('|', *sys.modules)); "
+        "from smelt.cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.rpartition("|")[2].split())
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_load_nothing_of_the_compiler(option: str) -> None:
+    loaded = modules(option)
+    ours = {m for m in loaded if m.startswith("smelt")}
+    assert ours == {"smelt", "smelt.cli", "smelt.cli.main", "smelt.cli.commands"}
+    assert not {"numpy", "onnx", "llvmlite"} & loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_commands_say_of_themselves(name: str) -> None:
+    module, function = COMMANDS[name][0].split(":")
+    command = getattr(importlib.import_module(f"smelt.cli.{module}"), function)
+    first = inspect.cleandoc(command.__doc__).partition("\n\n")[0]
+    assert " ".join(first.split()) == COMMANDS[name][1]
+
+
+START = """
+import importlib, os, signal, sys
+real = importlib.import_module
+def interrupted(name, *more):
+    os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *more)
+importlib.import_module = interrupted
+from smelt.cli.main import main
+main()
+"""
+
+
+def test_ctrl_c_is_quiet_while_the_command_line_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_that_is_ignored_stays_so() -> None:
+    ignored = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{START}"
+    arguments = [sys.executable, "-c", ignored, "--version"]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_python_m_smelt_is_smelt() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "smelt", "--version"], capture_output=True, text=True
+    )
+    assert done.stdout == f"smelt {smelt.__version__}\n"
+    assert smelt.__version__ == importlib.metadata.version("smelt")
 
 
 def test_the_version(cli: Smelt, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ CONSTANTS = {
 def made(nodes: list[Any], uses: list[Any], inputs: dict[str, Any]) -> Any:
     """A model of nodes that make "v", and of others that read it."""
     read = {n for use in (*nodes, *uses) for n in use.input}
-    constants = {n: a for n, a in CONSTANTS.items() if n in read}
+    constants = {n: np.asarray(a) for n, a in CONSTANTS.items() if n in read}
     return model([*nodes, *uses], inputs, list(uses[-1].output), constants=constants, opset=18)
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from . import mutate_models
 from .campaign import Campaign
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,13 +30,15 @@ def main(arguments: list[str] | None = None) -> int:
         default=Path(__file__).parent / "regressions",
         help="where failures are written, made small",
     )
+    parser.add_argument("--models", type=int, default=5000, help="mutated model files (5000)")
     parser.add_argument("--fresh", action="store_true", help="do not go on from the summary")
     parser.add_argument("--minimise", type=float, default=60.0, help="seconds for each failure")
     a = parser.parse_args(arguments)
     campaign = Campaign(a.seed, a.graphs, a.out, a.regressions, a.minimise)
     if not a.fresh:
         campaign.resume()
-    return campaign.run(a.workers)
+    wrong = campaign.run(a.workers) if a.graphs else 0
+    return wrong | mutate_models.run(a.seed, a.models, a.workers, a.out.with_name("models"))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from smelt.runtime.errors import SmeltError
 from .case import Array, Case
 from .oracle import NoOracle, expected
 
-__all__ = ["FAILURES", "Verdict", "judge"]
+__all__ = ["FAILURES", "Verdict", "judge", "label_of", "place_of"]
 
 FAILURES = ("wrong", "error", "crash", "hang")
 """Kinds of verdicts that are smelt's fault; the others: ok, unsupported, no oracle."""
@@ -50,12 +50,12 @@ def judge(case: Case, tell: Callable[[str], None] = lambda stage: None) -> Verdi
     try:
         found = by_smelt(case)
     except Unsupported as e:
-        return Verdict("unsupported", str(e), _label(str(e)), oracle)
+        return Verdict("unsupported", str(e), label_of(str(e)), oracle)
     except Exception as e:
-        where = "" if isinstance(e, SmeltError) else _place(e)
+        where = "" if isinstance(e, SmeltError) else place_of(e)
         text = f"{type(e).__name__}: {e}{where}"
         internal = not isinstance(e, SmeltError) or isinstance(e, InternalError)
-        return Verdict("error", text, f"{'' if internal else 'refused: '}{_label(text)}", oracle)
+        return Verdict("error", text, f"{'' if internal else 'refused: '}{label_of(text)}", oracle)
     tell("done")
     message = compare(case, found, wanted)
     if message:
@@ -114,7 +114,7 @@ def differs(a: Array, b: Array, err: float) -> str:
     )
 
 
-def _place(e: Exception) -> str:
+def place_of(e: Exception) -> str:
     """The innermost line of smelt's source."""
     frames = [
         f for f in traceback.extract_tb(e.__traceback__) if f"{os.sep}smelt{os.sep}" in f.filename
@@ -125,7 +125,7 @@ def _place(e: Exception) -> str:
     return f"\n  at {last.filename.rpartition('smelt' + os.sep)[2]}:{last.lineno} {last.name}"
 
 
-def _label(text: str) -> str:
+def label_of(text: str) -> str:
     """The text without names and numbers."""
     text = re.sub(
         r"'[^']*'|\[[^]]*\]|\b[nmk]\b|\b[cvxk]?\d[\w.]*\b|k[0-9a-f]{20,}|\([^)]*\)", "#", text

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
@@ -18,7 +19,7 @@ from .generate import generate
 from .judge import Verdict, judge
 from .oracle import expected
 
-__all__ = ["SECONDS", "Worker"]
+__all__ = ["SECONDS", "Worker", "quiet"]
 
 SECONDS = 90.0
 """What takes longer hangs."""
@@ -27,12 +28,17 @@ CASES = 400
 """A worker is replaced after so many, before memory of loaded code adds up."""
 
 
-def _serve(connection: Connection) -> None:
+def quiet() -> None:
+    """Let a process say nothing, and leave Ctrl-C to its parent."""
     warnings.simplefilter("ignore")
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)  # a compilation makes many nodes, of which few are cycles
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what LLVM says when it dies is in the verdict
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _serve(connection: Connection) -> None:
+    quiet()
     try:
         while True:
             what, given = connection.recv()
@@ -61,7 +67,9 @@ def _values(case: Case, names: list[str]) -> list[dict[str, Array]]:
 class Worker:
     """The parent's end of a worker process, which is started anew where it dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, serve: Callable[[Connection], None] = _serve) -> None:
+        """serve: what the process does."""
+        self.serve = serve
         self.process: Any = None
         self.connection: Any = None
         self.cases = 0
@@ -109,7 +117,7 @@ class Worker:
             self.stop()
             context = multiprocessing.get_context("spawn")
             self.connection, other = context.Pipe()
-            self.process = context.Process(target=_serve, args=(other,), daemon=True)
+            self.process = context.Process(target=self.serve, args=(other,), daemon=True)
             self.process.start()
             other.close()
             self.cases = 0

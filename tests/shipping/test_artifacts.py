@@ -17,7 +17,7 @@ import smelt
 from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError
 from smelt.lowering import artifact as artifacts
-from smelt.runtime import Executable
+from smelt.runtime import Executable, ExportError
 from tests.models import conv_nets, transformers
 from tests.models.net import floats
 
@@ -106,12 +106,12 @@ def test_an_object_file_has_all_that_a_run_needs(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
     made = smelt.compile_artifact(conv_nets.mlp(2), ARM)
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(ExportError) as caught:
         made.write("mlp.so")
     assert str(caught.value) == (
-        "an artifact cannot be written to 'mlp.so'; legal: FILE.o. Libraries for this machine: "
-        "smelt.compile(...).export_library(FILE.so)"
+        "cannot write mlp.so: .so files cannot be written; legal: model.o; "
+        "smelt.compile(...).export_library(...) writes libraries to load here"
     )
-    with pytest.raises(CompileError, match="No such file or directory"):
+    with pytest.raises(ExportError, match="nowhere does not exist"):
         made.write(tmp_path / "nowhere" / "mlp.o")
     assert not list(tmp_path.iterdir())

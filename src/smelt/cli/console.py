@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from smelt.runtime.errors import SmeltError
+from smelt.ir.errors import InternalError, SmeltError
 
 Report = Callable[[str, int, int], None]
 
@@ -17,6 +17,24 @@ err = Console(stderr=True)
 
 class UsageError(SmeltError):
     """Arguments that cannot be carried out."""
+
+
+USER_ERROR = 2
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
+
+
+def exit_code(error: Exception) -> int:
+    """One message about what ended a command, and the code to end with; a bug is raised again."""
+    if isinstance(error, SmeltError):
+        complain(str(error))
+        return INTERNAL_ERROR if isinstance(error, InternalError) else USER_ERROR
+    if isinstance(error, MemoryError):
+        complain(f"out of memory: {error}")
+        return USER_ERROR
+    if isinstance(error, OSError) and error.filename is not None:
+        complain(f"{error.filename}: {error.strerror}")
+        return USER_ERROR
+    raise error
 
 
 def complain(message: str) -> None:

@@ -1,6 +1,5 @@
 """Reads what the command line is given: shapes, models, input files."""
 
-import os
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from smelt.model import Model
 from smelt.runtime import Executable, TensorInfo
 from smelt.runtime.errors import LoadError
 from smelt.runtime.expression import evaluate
+from smelt.runtime.files import check_target, is_special, write_file
 
 Shapes = dict[str, tuple[int | str | Size, ...]]
 
@@ -229,8 +229,9 @@ def read_inputs(
 
 def check_output_name(path: str, *, outputs: int = 1) -> None:
     """Refuse a file name that cannot hold so many arrays."""
-    if not path.endswith((".npy", ".npz")):
+    if not path.endswith((".npy", ".npz")) and not is_special(path):
         raise UsageError(f"--output {path}: the name must end in .npy or .npz")
+    check_target(path)
     if outputs != 1 and path.endswith(".npy"):
         raise UsageError(f"--output {path}: the model has {outputs} outputs, which need a .npz")
 
@@ -238,15 +239,8 @@ def check_output_name(path: str, *, outputs: int = 1) -> None:
 def write_outputs(path: str, names: Sequence[str], values: Sequence[Array]) -> None:
     """Write one output as .npy, several as .npz; nothing is left half written."""
     check_output_name(path, outputs=len(values))
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
-        with open(partial, "wb") as file:
-            if path.endswith(".npz"):
-                named = dict(zip(names, values, strict=True))
-                np.savez(file, allow_pickle=False, **named)
-            else:
-                np.save(file, values[0])
-        os.replace(partial, path)
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
+    if path.endswith(".npy") or (len(values) == 1 and not path.endswith(".npz")):
+        write_file(path, lambda file: np.save(file, values[0]))
+        return
+    named = dict(zip(names, values, strict=True))
+    write_file(path, lambda file: np.savez(file, allow_pickle=False, **named))

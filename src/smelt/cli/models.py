@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 import smelt
-from smelt.cli.console import UsageError, megabytes, out, say, say_json
+from smelt.cli.console import UsageError, megabytes, out, progress, say, say_json
 from smelt.cli.inputs import (
     Sizes,
     check_output_name,
@@ -31,6 +31,7 @@ from smelt.frontend.onnx import Survey, survey
 from smelt.ir.sizes import plain_shapes
 from smelt.model import Model as Loaded
 from smelt.runtime import Executable, TensorInfo
+from smelt.runtime.files import LIBRARY, check_target
 
 
 class Stage(StrEnum):
@@ -83,15 +84,28 @@ def compile_model(
     range_: Range = None,
     likely: Likely = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Write a shared library here.")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write a shared library here (.so, .tar), or code and constants for any target "
+            "(.o, and a header beside it).",
+        ),
     ] = None,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Compile a model, and write it as a shared library."""
+    """Compile a model, and write it as a shared library or an object file."""
     _needs_source(model)
+    if output is not None:
+        endings = (".so", ".tar", ".vm", ".o")
+        check_target(output, endings, f"{LIBRARY[1]}, or code for any target, model.o")
+    sizes = Sizes(shape or (), range_ or (), likely or ())
     start = time.perf_counter()
-    exe = load_any(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    if output is not None and output.endswith(".o"):
+        _write_object(model, target, sizes, threads, output, json)
+        return
+    exe = load_any(model, target, sizes, threads)
     if output is not None:
         exe.export_library(output)
     seconds = time.perf_counter() - start
@@ -110,6 +124,28 @@ def compile_model(
         )
     )
     say(f"written to {output}" if output else "nothing written: -o FILE.so writes a library")
+
+
+def _write_object(
+    model: str, target: str | None, sizes: Sizes, threads: int | None, output: str, json: bool
+) -> None:
+    """Compile a model for any target, and write its code and constants."""
+    start = time.perf_counter()
+    options = None if threads is None else smelt.Options(threads=threads)
+    with progress() as report:
+        made = smelt.compile_artifact(
+            model, target, shapes=sizes.shapes() or None, options=options, progress=report
+        )
+    file, header = made.write(output)
+    seconds, machine = time.perf_counter() - start, made.target.mtriple
+    if json:
+        say_json({"model": model, "seconds": seconds, "target": machine, "output": str(file),
+                  "header": str(header)})  # fmt: skip
+        return
+    say(
+        f"{model}: compiled for {machine} in {seconds:.2f} s; "
+        f"weights {megabytes(made.weights.nbytes)}\nwritten to {file}, declared in {header}"
+    )
 
 
 def run(

@@ -41,5 +41,8 @@ class Peer:
 
     def __call__(self, feeds: Mapping[str, Array]) -> Sequence[Array]:
         """All outputs, in the model's order."""
-        outputs: Sequence[Array] = self._session.run(None, feeds)
+        try:
+            outputs: Sequence[Array] = self._session.run(None, feeds)
+        except Exception as error:
+            raise UsageError(f"onnxruntime cannot run the model: {error}") from error
         return outputs

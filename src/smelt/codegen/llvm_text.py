@@ -19,6 +19,7 @@ from smelt.ir.expr import (
     Expr,
     FloatImm,
     IntImm,
+    Select,
     StringImm,
     Var,
     cast,
@@ -49,8 +50,11 @@ from .llvm_types import float_literal, llvm_type, mem_type
 
 __all__ = ["ModuleText", "emit_module"]
 
-_CHAIN = 40
-"""Operations on operations on ... that are emitted by one recursion."""
+_CHAIN = 80
+"""Levels of operations on operations on ... that are emitted by one recursion."""
+
+_EXPANSION = 30
+"""Levels of a function that is written out as arithmetic."""
 
 
 REUSE = 64
@@ -221,12 +225,16 @@ class FunctionText(MemoryOps):
 
     def _long_chain(self, e: Expr) -> None:
         """Emit a long chain of operations from its inner end, so that Python's stack stays low."""
-        chain: list[Expr] = []
+        links: list[Expr] = []
+        levels = 0
         inner: Expr | None = e
         while inner is not None and inner not in self.has_load:
-            chain.append(inner)
+            if levels >= _CHAIN:
+                links.append(inner)
+                levels = 0
+            levels += _EXPANSION if isinstance(inner, Call) and inner.op != "fma" else 1
             inner = _spine(inner)
-        for link in reversed(chain[_CHAIN::_CHAIN]):
+        for link in reversed(links):
             self.value(link)
 
     def _value_of_load(self, e: Expr) -> str:
@@ -496,14 +504,18 @@ def _has_effect(e: Expr) -> bool:
 
 
 def _spine(e: Expr) -> Expr | None:
-    """The operand that is emitted first, where it is emitted in any case."""
+    """The operand that is emitted in any case and that a chain goes on with; None for none."""
     match e:
-        case Binary(a, _):
-            return a
+        case Binary(a, b):
+            return a if isinstance(a, Binary | Call | Cast | Select) else b
         case Cast(_, value):
             return value
+        case Select(condition, _, _):
+            return condition
         case Call(_, "fma", (_, _, c)):
             return c
+        case Call(_, op, (a, *_)) if op not in NAMED_CALLS and op != "smelt.address_of":
+            return a
     return None
 
 

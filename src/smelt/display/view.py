@@ -11,6 +11,8 @@ from smelt import te
 from smelt.ir.expr import Var
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
+from smelt.runtime.errors import ExportError
+from smelt.runtime.files import write_file
 from smelt.target import Target
 
 from .amounts import caches_of
@@ -74,8 +76,6 @@ def html(
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise DisplayError(
-            f"cannot write {path}: {e.strerror}\n  legal: a file in a folder that is there"
-        ) from None
+        write_file(path, lambda file: file.write(text.encode()))
+    except ExportError as e:
+        raise DisplayError(f"{e}\n  legal: a file in a folder that is there") from None

@@ -10,8 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
 from smelt.runtime.executable import Executable
+from smelt.runtime.files import check_target, write_file
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 
@@ -34,6 +34,9 @@ __all__ = ["ELSEWHERE", "Artifact", "cache_of", "check_native", "load", "objects
 
 _OBJECT = "smelt.codegen.llvm:object_code"
 _ONE_OBJECT = "smelt.codegen.llvm:one_object"
+OBJECT = (".o",), "model.o; smelt.compile(...).export_library(...) writes libraries to load here"
+"""What an artifact is written as."""
+
 _MARK = 32
 """Bytes of a mark in an object file at which data are put in."""
 
@@ -72,18 +75,16 @@ class Artifact:
 
         path  ends in .o; the header stands beside it, under the same name, and ends in .h
 
-        Gives both paths. Raises CompileError for another ending, and for external functions, whose
-        code is this machine's.
+        Gives both paths. Raises ExportError for another ending or what cannot be written, and
+        CompileError for external functions, whose code is this machine's.
         """
         file = Path(path)
-        if file.suffix != ".o":
-            raise CompileError(
-                f"an artifact cannot be written to {str(file)!r}; legal: FILE.o. Libraries for "
-                "this machine: smelt.compile(...).export_library(FILE.so)"
-            )
+        check_target(file, *OBJECT)
         if not self.texts or self.objects:
             names = ", ".join(k["name"] for k in self.metadata["kernels"] if k.get("compiler"))
             raise CompileError(f"{file}: {names or 'a part'} has code of this machine only")
+        header = file.with_suffix(".h")
+        check_target(file)
         data = {
             f"{self.name}_weights": self.weights.tobytes(),
             f"{self.name}_metadata": json.dumps(self.metadata).encode() + b"\0",
@@ -94,10 +95,10 @@ class Artifact:
         kept = [f"{self.name}_entry", f"{self.name}_plan", *data]
         pool = default_pool(self.options.worker_count)
         (code,) = pool.map(_ONE_OBJECT, [(self.target, texts, kept)], [str(file)])
-        with _replaced(file) as out, _replaced(file.with_suffix(".h")) as header:
-            out.write_bytes(_filled(code, marks, data))
-            header.write_text(self.header())
-        return file, file.with_suffix(".h")
+        made = _filled(code, marks, data)
+        write_file(file, lambda out: out.write(made))
+        write_file(header, lambda out: out.write(self.header().encode()))
+        return file, header
 
     def header(self) -> str:
         """The C header of the object file."""
@@ -227,16 +228,3 @@ def _filled(code: bytes, marks: Mapping[str, bytes], data: Mapping[str, bytes]) 
         made[at : at + _MARK] = bytes(_MARK)
         made[at : at + len(data[symbol])] = data[symbol]
     return made
-
-
-@contextmanager
-def _replaced(file: Path) -> Iterator[Path]:
-    """A file beside another one, which it replaces in the end if all went well."""
-    made = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        yield made
-        made.replace(file)
-    except OSError as e:
-        raise CompileError(f"cannot write {file}: {e.strerror}") from e
-    finally:
-        made.unlink(missing_ok=True)

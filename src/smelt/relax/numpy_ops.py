@@ -191,8 +191,9 @@ def _mean(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
 
 
 def _log_sum(x: Array, **options: Any) -> Array:
-    total = np.sum(x, dtype=x.dtype, **options)
-    return np.log(np.maximum(total, 0) if x.dtype.kind in "iu" else total)
+    total: Array = np.sum(x, dtype=x.dtype, **options)
+    found: Array = np.log(np.maximum(total, 0) if x.dtype.kind in "iu" else total)
+    return found
 
 
 def _extreme(fn: Callable[..., Any], name: str) -> Callable[..., Any]:

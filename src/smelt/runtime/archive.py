@@ -14,12 +14,13 @@ import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime.errors import ExportError, LoadError
+from smelt.runtime.files import write_file
 from smelt.runtime.linking import Exportable, Linker, check_writable, export_library
 
 __all__ = ["export_archive", "unpack_archive"]
@@ -48,16 +49,13 @@ def export_archive(
             if not target.exists():
                 raise ExportError(f"fcompile={fcompile!r} wrote no file {target}")
             return
-        fresh = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            with tarfile.open(fresh, "w") as tar:
-                for f in files:
-                    tar.add(f, f.name)
-            os.replace(fresh, target)
-        except OSError as error:
-            raise ExportError(f"cannot write {target}: {error.strerror}") from None
-        finally:
-            fresh.unlink(missing_ok=True)
+        write_file(target, lambda file: _pack(file, files))
+
+
+def _pack(file: BinaryIO, files: Sequence[Path]) -> None:
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for f in files:
+            tar.add(f, f.name)
 
 
 def _files(exe: Exportable, folder: Path, cc: str | Sequence[str] | None) -> list[Path]:

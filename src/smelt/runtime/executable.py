@@ -24,6 +24,7 @@ from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFail
 from smelt.runtime.evaluator import evaluate_times, no_preparation, timed_runs
 from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
+from smelt.runtime.files import LIBRARY, check_target
 from smelt.runtime.linking import Linker, export_library, header_text, write_header
 from smelt.runtime.native import (
     Host,
@@ -484,19 +485,15 @@ class Executable:
     ) -> None:
         """Writes a library with the model and its constants, for `load_module`.
 
-        path: "x.tar" holds objects, linked where they are loaded; every other name is a shared
-        library with the runtime in it, for C too.
+        path: "x.tar" holds objects, linked where they are loaded; "x.so" is a shared library with
+        the runtime in it, for C too, and so is what a device or a pipe gets.
         cc: the C compiler to link with (a .tar is then linked already); fcompile: what links or
         packs instead, see smelt.contrib.cc; header: also write the C header beside it.
         """
         if fcompile is not None and cc is not None:
             raise ExportError(f"{self.name}: give cc or fcompile to export_library, not both")
+        check_target(path, *LIBRARY)
         suffix = os.path.splitext(os.fspath(path))[1]
-        if suffix in (".zip", ".o", ".a", ".json", ".c"):
-            raise ExportError(
-                f"cannot write {os.fspath(path)}: {suffix} files cannot be written; "
-                "legal: a shared library, e.g. model.so, or model.tar"
-            )
         write = export_archive if suffix == ".tar" else export_library
         write(self, path, cc=cc, fcompile=fcompile)
         if header:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from smelt.runtime import abi
 from smelt.runtime.dtypes import C_DTYPES
 from smelt.runtime.errors import ExportError
+from smelt.runtime.files import check_target, is_special, write_file
 from smelt.runtime.native import source_folder
 
 __all__ = [
@@ -272,20 +273,6 @@ def compile_source(text: str, name: str, flags: Sequence[str] = ()) -> bytes:
 # ---- the file ----------------------------------------------------------------------------------
 
 
-def _replace(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Writes a file beside its place, then moves it there: a failure leaves the old one."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(fresh, "wb") as file:
-            write(file)
-        fresh.chmod(0o755)
-        os.replace(fresh, path)
-    except OSError as error:
-        raise ExportError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
 def _footer(
     flags: int, weights: tuple[int, int], metadata: tuple[int, int], export_id: int
 ) -> bytes:
@@ -323,10 +310,7 @@ def check_writable(exe: Exportable, target: Path) -> None:
             f"{exe.name}: it has no object files to export; "
             "a model loaded from a library is exported by copying that file"
         )
-    if not target.parent.is_dir():
-        raise ExportError(f"cannot write {target}: the folder {target.parent} does not exist")
-    if not os.access(target.parent, os.W_OK):
-        raise ExportError(f"cannot write {target}: the folder {target.parent} is not writable")
+    check_target(target)
 
 
 def export_library(
@@ -354,19 +338,21 @@ def export_library(
         digest.update(data)
     export_id = int.from_bytes(digest.digest(), "little")
     aside = len(weights) > _SIDECAR_BYTES
+    if aside and is_special(target):
+        raise ExportError(
+            f"cannot write {target}: {len(weights)} bytes of constants need a second file beside it"
+        )
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
         code = _link(exe, command, fcompile, export_id, Path(folder)).read_bytes()
     if aside:
         sidecar = target.with_name(target.name + ".weights")
-        _replace(sidecar, lambda file: _write_sidecar(file, weights, export_id))
-    _replace(target, lambda f: _write_library(f, code, weights, metadata, export_id, aside))
+        write_file(sidecar, lambda file: _write_sidecar(file, weights, export_id))
+    write_file(
+        target, lambda f: _write_library(f, code, weights, metadata, export_id, aside), 0o755
+    )
 
 
 def write_header(exe: Exportable, path: str | os.PathLike[str]) -> None:
     """Writes the C header of a model."""
     text = header_text(exe).encode()
-
-    def write(file: BinaryIO) -> None:
-        file.write(text)
-
-    _replace(Path(path), write)
+    write_file(path, lambda file: file.write(text))

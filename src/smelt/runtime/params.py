@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from smelt.runtime.errors import InputError, LoadError
+from smelt.runtime.files import write_file
 from smelt.runtime.ndarray import NDArray, array
 
 __all__ = [
@@ -78,7 +79,7 @@ def digest(value: Any) -> str:
 
 def save_param_dict_to_file(params: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Write the bytes of some named arrays to a file."""
-    Path(path).write_bytes(save_param_dict(params))
+    write_file(path, lambda file: file.write(save_param_dict(params)))
 
 
 def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray]:

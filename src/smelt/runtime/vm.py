@@ -23,6 +23,7 @@ from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, nearest, not_picklable
 from smelt.runtime.evaluator import timed_runs, wall_clock
+from smelt.runtime.files import PROGRAM, check_target, write_file
 from smelt.runtime.ndarray import NDArray, array
 from smelt.runtime.report import BenchmarkResult
 from smelt.runtime.vm_host import HOST_OPS
@@ -128,11 +129,8 @@ class VMExecutable:
         cc  the C compiler to link the segments with
         """
 
-        def write(data: bytes) -> None:
-            with open(path, "wb") as file:
-                file.write(data)
-
-        self._save(self, write, cc=cc)
+        check_target(path, *PROGRAM)
+        self._save(self, lambda data: write_file(path, lambda file: file.write(data)), cc=cc)
 
     def __repr__(self) -> str:
         return f"VMExecutable({', '.join(self.globals)})"

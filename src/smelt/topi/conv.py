@@ -49,8 +49,13 @@ class Window:
                 f"{name}={values} has {len(values)} numbers; {rank} spatial dimensions need "
                 f"{count}",
             )
-        for name, values in (("strides", self.strides), ("dilations", self.dilations)):
-            require(min(values) >= 1, f"{name}={values}; every number has to be at least 1")
+        known = tuple([k for k in (value_of(e) if isinstance(e, Expr) else e for e in self.kernel)
+                       if k is not None])  # fmt: skip
+        for name, values in (
+            ("strides", self.strides), ("dilations", self.dilations), ("kernel", known)
+        ):  # fmt: skip
+            text = f"{name}={values}; every number has to be at least 1"
+            require(min(values, default=1) >= 1, text)
         self.begin, self.end = pads[:rank], pads[rank:]
         self.padded = any(pads)
 
@@ -301,6 +306,11 @@ def conv_transpose(
             zip(x.shape[2:], window.strides, extra, window.begin, window.end, strict=True)
         )
     ]
+    for d, (e, h) in enumerate(zip(size, x.shape[2:], strict=True)):
+        require(
+            (value_of(e) or 0) >= (0 if value_of(h) == 0 else 1) or value_of(e) is None,
+            f"spatial dimension {d}: the padding leaves {_text(e)} of the result's pixels",
+        )
     return _transposed(_spread(x, window, size), w, window, groups, size, types)
 
 

@@ -167,6 +167,10 @@ def broadcast_to(x: Tensor, *, shape: Extents) -> Tensor:
 # ------------------------------------------------------------------------------ joining, cutting
 
 
+LONG_CONCAT = 64
+"""Operands that one chain of comparisons chooses from; more are halved first."""
+
+
 @op
 def concat(*xs: Tensor, axis: int = 0) -> Tensor:
     """Tensors one after another along `axis`."""
@@ -193,10 +197,16 @@ def concat(*xs: Tensor, axis: int = 0) -> Tensor:
         def piece(n: int) -> Expr:
             return xs[n][(*i[:axis], i[axis] - starts[n], *i[axis + 1 :])]
 
-        result = piece(len(xs) - 1)
-        for n in reversed(range(len(xs) - 1)):
-            result = if_then_else(i[axis] < starts[n + 1], piece(n), result)
-        return result
+        def among(low: int, high: int) -> Expr:
+            if high - low > LONG_CONCAT:
+                half = (low + high) // 2
+                return if_then_else(i[axis] < starts[half], among(low, half), among(half, high))
+            result = piece(high - 1)
+            for n in reversed(range(low, high - 1)):
+                result = if_then_else(i[axis] < starts[n + 1], piece(n), result)
+            return result
+
+        return among(0, len(xs))
 
     return tensor(shape, body, "concat")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, SmeltError, TypeMismatch, Unsupported
 from smelt.ir.expr import Expr
+from smelt.ir.limits import KNOWN, worth_knowing
 from smelt.ir.types import TensorType, TupleType, tensor_type
 from smelt.relax import nodes as relax
 from smelt.relax.host_ops import host_call, run_size, tied, told_by
@@ -249,6 +251,18 @@ class Build:
         return found
 
     # -------------------------------------------------------------------------------------- errors
+
+    def extents(self, dims: Sequence[Any], what: str) -> None:
+        """ImportFailure where an extent that is known lies below zero."""
+        for k, d in enumerate(dims):
+            if isinstance(d, int) and d < 0:
+                self.malformed(f"{what} has the extent {d} in dimension {k}; 0 or more is legal")
+
+    def affordable(self, shape: Sequence[int], what: str) -> None:
+        """Unsupported where an array that only the importer can make would be large."""
+        if not worth_knowing(8 * math.prod(shape)):
+            text = f"{what} of the shape ({', '.join(map(str, shape))})"
+            self.unsupported(text, f"up to {KNOWN // 8} elements")
 
     @property
     def where(self) -> str:

@@ -17,6 +17,7 @@ from smelt.ir import build
 from smelt.ir import dtype as dt
 from smelt.ir.build import ceildiv, truncdiv, truncmod
 from smelt.ir.expr import GT, INDEX, Cast, Div, Expr, FloatImm, IntImm, Mul, binary, cast, convert
+from smelt.ir.limits import worth_knowing
 
 from .build import Build
 from .registry import evaluates
@@ -28,9 +29,19 @@ Operands = Sequence["Value | None"]
 Attrs = Mapping[str, Any]
 
 
+_OBJECT = 32
+"""Bytes of an element that is a Python object."""
+
+_BITS = 128
+"""More than any integer has that is an element."""
+
+
 def _elementwise(fn: Callable[..., Any], operands: Sequence[Value], dtype: str) -> Value:
-    """`fn` on the elements, broadcast."""
-    result = np.frompyfunc(fn, len(operands), 1)(*[v.elements() for v in operands])
+    """`fn` on the elements, broadcast; ValueError where they are too many to be worth it."""
+    arrays = [v.elements() for v in operands]
+    if not worth_knowing(_OBJECT * math.prod(np.broadcast_shapes(*[a.shape for a in arrays]))):
+        raise ValueError("many elements")
+    result = np.frompyfunc(fn, len(operands), 1)(*arrays)
     array = result if isinstance(result, np.ndarray) else objects([result], ())
     return Value.of_array(array, dtype)
 
@@ -62,9 +73,12 @@ def _power(a: Any, b: Any) -> Any:
         return out
     if isinstance(a, Expr) or isinstance(b, Expr):
         return build.call("pow", cast("float32", convert(a)), cast("float32", convert(b)))
-    if isinstance(a, int) and b < 0:
-        raise ValueError("an integer to a negative power")
-    return a**b
+    if isinstance(a, int) and (b < 0 or a.bit_length() * b > _BITS):
+        raise ValueError("an integer to a negative power, or one that no element type holds")
+    made = a**b
+    if isinstance(made, complex):
+        raise ValueError("no real number")
+    return made
 
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {

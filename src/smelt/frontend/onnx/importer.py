@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.ir.limits import ADDRESSABLE, DIMENSIONS, NESTED, WRITTEN_OUT
 from smelt.ir.module import IRModule
 from smelt.ir.node import postorder
-from smelt.ir.types import tensor_type
+from smelt.ir.types import TensorType, tensor_type
 from smelt.relax import nodes as relax
 
 from . import converters  # noqa: F401  (converters enter themselves)
@@ -90,16 +95,24 @@ class Importer:
         self.problems = Problems(model.name)
         self.steps: list[Step] = []
         self.passed_over: set[int] = set()
+        self.written_out = 0
+        self.callers: list[tuple[str, str]] = []
 
     def function(self) -> relax.Function:
         """The model's graph as a function."""
         graph = self.model.graph
+        if not graph.outputs:
+            raise ImportFailure(f"{self.model.name}: the model has no outputs")
         self.steps = order = in_order(self.model.name, graph, outer=())
         for step in with_branches(order):
             if not self.known(step):
                 self.problems.unknown(self.label(step), step)
         scope: dict[str, Operand] = {n: Value.of_array(a, name=n) for n, a in graph.arrays.items()}
         scope.update(self.inputs.operands())
+        for param in self.inputs.params:
+            if isinstance(param.type, TensorType):
+                shape = Value(param.type, param).shape
+                _check_size(self.model.name, f"the input {param.name!r}", shape, param.type.dtype)
         self.run(order, scope, self.model.opsets, collect=True)
         self.problems.check()
         return self.result(graph.outputs, [scope[o] for o in graph.outputs])
@@ -171,6 +184,12 @@ class Importer:
         collect  note what is not supported, and go on with the nodes that do not depend on it
         """
         for step in steps:
+            self.written_out += not collect
+            if self.written_out > WRITTEN_OUT:
+                raise Unsupported(
+                    f"{self.model.name}: the node {step.label!r} ({step.op}): functions, branches "
+                    f"and loops written out are too many nodes\n  supported: {WRITTEN_OUT}"
+                )
             opset = opsets.get(step.domain, 0)
             operands = [scope[n] if n else None for n in step.inputs]
             if collect and (self.problems.has(step) or any(isinstance(v, Lost) for v in operands)):
@@ -231,11 +250,33 @@ class Importer:
                 if found.has_floats:
                     found.compute = lambda: converter.fn(g, *operands, **attrs)
                 return (found,)
-        result = converter.fn(g, *operands, **attrs)
-        return result if isinstance(result, tuple) else (result,)
+        try:
+            result = converter.fn(g, *operands, **attrs)
+        except (ArithmeticError, ValueError, IndexError, MemoryError) as e:
+            text = f"no result from these operands and attributes: {type(e).__name__}: {e}"
+            raise ImportFailure(f"{g.where}: {text}") from e
+        results = result if isinstance(result, tuple) else (result,)
+        for v in results:
+            if isinstance(v, Value):
+                _check_size(g.where, "a result", v.shape, v.dtype)
+        return results
 
     def inline(self, step: Step, body: Body, operands: Sequence[Operand | None]) -> list[Operand]:
         """The results of a function: its nodes run with the operands under their formal names."""
+        key = (step.domain, step.op)
+        if key in self.callers or len(self.callers) >= NESTED:
+            said = f"{self.model.name}: node {step.label!r}: the function {_full_name(step)!r} "
+            if key in self.callers:
+                raise ImportFailure(f"{said}calls itself")
+            raise Unsupported(f"{said}is nested too deeply\n  supported: {NESTED} levels")
+        self.callers.append(key)
+        try:
+            return self.body(step, body, operands)
+        finally:
+            self.callers.pop()
+
+    def body(self, step: Step, body: Body, operands: Sequence[Operand | None]) -> list[Operand]:
+        """The results of a function's nodes."""
         inner: dict[str, Operand] = {}
         absent = set(body.inputs[len(operands) :])
         for n, v in zip(body.inputs, operands, strict=False):
@@ -334,6 +375,19 @@ def _bound(inner: Step, outer: Step, attrs: Mapping[str, Any], absent: set[str])
         inner.outputs,
         {k: v for k, v in own.items() if v is not None},
     )
+
+
+def _check_size(where: str, what: str, shape: Sequence[Any], dtype: str) -> None:
+    """ImportFailure where a tensor cannot exist: an extent below 0, or too large to address."""
+    known = [d for d in shape if isinstance(d, int)]
+    text = f"{where}: {what} of the shape ({', '.join(map(str, shape))})"
+    if min(known, default=0) < 0:
+        raise ImportFailure(f"{text}: the extent {min(known)} is below 0")
+    if len(shape) > DIMENSIONS:
+        raise ImportFailure(f"{text} has {len(shape)} dimensions; {DIMENSIONS} are legal")
+    bits = 8 * np.dtype(object).itemsize if dtype == "string" else dt.bits(dtype)
+    if 0 not in known and math.prod(known) * bits > 8 * ADDRESSABLE:
+        raise ImportFailure(f"{text} and type {dtype} is larger than {ADDRESSABLE} bytes")
 
 
 # ------------------------------------------------------------------------------------ operands

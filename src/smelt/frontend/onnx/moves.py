@@ -10,6 +10,7 @@ import numpy as np
 
 from smelt.ir.build import ceildiv, maximum
 from smelt.ir.expr import convert
+from smelt.ir.limits import SPREAD, worth_knowing
 
 from .build import Build
 from .values import Value, at_least, clamp_end, quotient, simplify, static
@@ -30,6 +31,11 @@ __all__ = [
 
 def _array(x: Value, array: np.ndarray) -> Value:
     return Value.of_array(array, x.dtype)
+
+
+def _size(x: Value) -> int:
+    """Bytes of known elements; where they are repeated, at least so many each time."""
+    return 0 if x.known is None else x.known.nbytes
 
 
 def reshape(g: Build, x: Value, dims: Sequence[Any]) -> Value:
@@ -126,7 +132,7 @@ def take(g: Build, x: Value, indices: Value, axis: int) -> Value:
         if at.size and at.min() < 0:
             at = np.where(at < 0, at + extent, at)
             indices = Value.of_array(at.astype(np.int64))
-        if x.small:
+        if x.small and worth_knowing(at.size * _size(x)):
             assert x.known is not None
             return _array(x, np.asarray(np.take(x.known, at, axis), x.known.dtype))
     if indices.small and indices.rank == 0:
@@ -260,12 +266,7 @@ def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
         out.append(b if isinstance(a, int) and a == 1 else a)
     if tuple(out) == x.shape:
         return x
-    if (
-        static(out)
-        and x.known is not None
-        and (x.small or x.is_array)
-        and math.prod(out) <= 1 << 16
-    ):
+    if static(out) and x.known is not None and (x.small or x.is_array) and math.prod(out) <= SPREAD:
         return _array(x, np.broadcast_to(x.known, out))
     return g.call("broadcast_to", x, shape=tuple(out))
 
@@ -274,9 +275,10 @@ def tile(g: Build, x: Value, repeats: Sequence[Any]) -> Value:
     """The value repeated as a whole along each dimension."""
     if len(repeats) != x.rank:
         g.malformed(f"{len(repeats)} repeats for {x.rank} dimensions")
+    g.extents(repeats, "repeats")
     if all(isinstance(r, int) and r == 1 for r in repeats):
         return x
-    if x.small and static(repeats):
+    if x.small and static(repeats) and worth_knowing(math.prod(repeats) * _size(x)):
         assert x.known is not None
         return _array(x, np.tile(x.known, repeats))
     return g.call("tile", x, repeats=tuple(repeats))

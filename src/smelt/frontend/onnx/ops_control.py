@@ -12,6 +12,7 @@ import numpy as np
 
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr
+from smelt.ir.limits import MOST_TURNS
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.relax import nodes as relax
 from smelt.relax.host_ops import host_call, told_by
@@ -26,9 +27,6 @@ __all__: list[str] = []
 
 UNROLLED = 8
 """Loops of at most so many turns are written out, so that all turns are one native call."""
-
-MOST_TURNS = 4096
-"""Loops over sequences are always written out; longer ones are refused."""
 
 Turn = Callable[[Value, "list[Operand]"], "tuple[Value | None, list[Operand], list[Value]]"]
 """One turn of a loop: number and state -> condition (None: goes on), state, results of the turn."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
+from smelt.ir.limits import worth_knowing
 
 from . import dynamic, moves
 from .build import Build
@@ -406,9 +408,11 @@ def range_(g: Build, start: Value, limit: Value, delta: Value, *, stash_type: in
         g.scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))
     ]
     if not any(isinstance(e, Expr) for e in (first, last, step)):
-        if step == 0:
-            g.malformed("delta is 0")
+        if not all(map(math.isfinite, (first, last, step))) or step == 0:
+            g.malformed(f"start={first}, limit={last}, delta={step}: finite numbers, delta not 0")
         count = max(int(np.ceil((last - first) / step)), 0)
+        if not worth_knowing(8 * count):
+            return g.call("arange", start=first, step=step, count=count, dtype=start.dtype)
         items: Any = np.array([first + k * step for k in range(count)], dt.to_numpy(start.dtype))
         return Value.of_array(items)
     if isinstance(step, Expr) or not dt.is_int(start.dtype):

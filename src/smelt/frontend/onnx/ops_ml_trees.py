@@ -166,6 +166,7 @@ def tree_ensemble(
             forest.other[last] = forest.add(forest.features[k], 4, v, forest.then[k], no, 0)
             last = forest.other[last]
     targets = n_targets or max(leaf_targetids, default=0) + 1
+    g.affordable((len(leaf_targetids), targets), "weights")
     weights = np.zeros((len(leaf_targetids), targets))
     present = np.zeros(weights.shape, bool)
     for k, (t, w) in enumerate(zip(leaf_targetids, leaf_weights.ravel(), strict=True)):
@@ -230,6 +231,7 @@ def _scores(g: Build, x: Value, given: Mapping[str, Any], prefix: str, targets: 
     """What all trees give to each target, [rows, targets], without the base values."""
     votes = list(zip(given[f"{prefix}_treeids"], given[f"{prefix}_nodeids"], strict=True))
     forest, leaves = _grown(g, given, votes)
+    g.affordable((max(len(leaves), 1), targets), "weights")
     weights = np.zeros((max(len(leaves), 1), targets))
     present = np.zeros(weights.shape, bool)
     values = _array(given, f"{prefix}_weights")

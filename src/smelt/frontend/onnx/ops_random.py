@@ -7,6 +7,7 @@ is made of its name, so that two nodes differ and a compiled model repeats its n
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.ir.limits import worth_knowing
 
 from .build import Build
 from .ops_cast import as_type
@@ -142,10 +144,9 @@ def multinomial(
 
 def _everything(g: Build, x: Value, dtype: str) -> Value:
     """The mask of a Dropout that drops nothing."""
-    if static(x.shape):
-        return Value.of_array(
-            np.broadcast_to(np.ones((), dt.to_numpy(dtype)), [int(d) for d in x.shape])
-        )
+    dims = [int(d) for d in x.shape] if static(x.shape) else None
+    if dims is not None and worth_knowing(math.prod(dims) * dt.bytes_of(dtype)):
+        return Value.of_array(np.broadcast_to(np.ones((), dt.to_numpy(dtype)), dims))
     return g.call("full", shape=x.shape, value=1, dtype=dtype)
 
 

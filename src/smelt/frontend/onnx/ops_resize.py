@@ -34,7 +34,7 @@ def _resize(
     """Resizing by scales, or to sizes; where both are given, the scales tell coordinates."""
     if scales and len(scales) != x.rank:
         g.malformed(f"{len(scales)} scales for {x.rank} dimensions")
-    if any(not isinstance(s, Expr) and s <= 0 for s in scales):
+    if any(not isinstance(s, Expr) and not 0 < s < math.inf for s in scales):
         g.malformed(f"scales={tuple(map(float, scales))}; every scale has to be above 0")
     if scales and not sizes:
         sizes = tuple([_scaled(d, s) for d, s in zip(x.shape, scales, strict=True)])

@@ -5,9 +5,12 @@ Places in a sequence and lengths have to be known, or to be inputs of the model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from smelt.ir.limits import MOST_TURNS
 
 from . import moves
 from .build import Build
@@ -98,14 +101,17 @@ def split_to_sequence(
     axis = g.axis(axis, x.rank)
     extent = g.extent(x, axis, "parts")
     if split is None:
-        sizes: tuple[Any, ...] = (1,) * extent
+        sizes: Sequence[Any] = range(extent) if extent > MOST_TURNS else (1,) * extent
     elif split.rank == 0:
         part = int(g.number(split, "split"))
         if part < 1:
             g.malformed(f"split={part}; it has to be 1 or more")
-        sizes = tuple([min(part, extent - b) for b in range(0, extent, part)])
+        begins = range(0, extent, part)
+        sizes = begins if len(begins) > MOST_TURNS else [min(part, extent - b) for b in begins]
     else:
         sizes = g.ints(split, "split")
+    if len(sizes) > MOST_TURNS:
+        g.unsupported(f"{len(sizes)} parts", f"up to {MOST_TURNS}")
     parts = moves.split(g, x, sizes, axis)
     if split is None and not keepdims:
         parts = tuple([moves.squeeze(g, p, (axis,)) for p in parts])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from smelt.ir.expr import Expr, convert
+from smelt.ir.limits import worth_knowing
 
 from . import dynamic, moves
 from .build import Build
@@ -43,10 +45,11 @@ def constant(
 
 @onnx_op("ConstantOfShape", since=9)
 def constant_of_shape(g: Build, shape: Value, *, value: Array | None = None) -> Value:
-    """One value everywhere; an array without memory of its own where the shape is known."""
+    """One value everywhere; where the shape is known and not large, an array without own memory."""
     dims = tuple([simplify(d) for d in g.dims(shape, "shape")])
     fill = np.zeros((), np.float32) if value is None else value.reshape(())
-    if static(dims):
+    g.extents(dims, "the shape")
+    if static(dims) and worth_knowing(math.prod(dims) * fill.itemsize):
         return Value.of_array(np.broadcast_to(fill, dims))
     dtype = Value.of_array(fill).dtype
     return g.call("full", shape=dims, value=fill.item(), dtype=dtype)

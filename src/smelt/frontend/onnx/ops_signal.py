@@ -193,6 +193,9 @@ def mel_weights(
         2595 * np.log10(1 + float(g.number(v, n)) / 700)
         for v, n in ((lower_edge_hertz, "lower_edge_hertz"), (upper_edge_hertz, "upper_edge_hertz"))
     ]
+    if bins < 1 or length < 1 or rate < 1:
+        g.malformed(f"num_mel_bins={bins}, dft_length={length}, sample_rate={rate}; each is over 0")
+    g.affordable((length // 2 + 1, bins), "weights")
     mels = low + np.arange(bins + 2) * ((high - low) / (bins + 2))
     corners = np.floor((length + 1) * (700 * (10 ** (mels / 2595) - 1)) / rate).astype(np.int64)
     weights = np.zeros((length // 2 + 1, bins))
@@ -291,7 +294,10 @@ def tf_idf(
             f"{len(runs)} n-grams, {len(ngram_indexes)} ngram_indexes, {len(weights)} weights"
         )
     used = [k for k, (_, s) in enumerate(runs) if min_gram_length <= s <= max_gram_length]
+    if min(ngram_indexes, default=-1) < 0:
+        g.malformed(f"ngram_indexes={ngram_indexes}; places are 0 or more, one for each n-gram")
     width = max(ngram_indexes) + 1
+    g.affordable((width,), "counts")
     tables = [
         [runs[k][0] for k in used],
         [runs[k][1] for k in used],

@@ -261,6 +261,8 @@ def col2im(
     size, kernel = g.dims(image_shape, "image_shape"), g.ints(block_shape, "block_shape")
     if len(size) != len(kernel):
         g.malformed(f"image_shape has {len(size)} elements, block_shape {len(kernel)}")
+    if min(kernel, default=1) < 1:
+        g.malformed(f"block_shape={kernel}; every number has to be at least 1")
     columns = x.shape[1]
     if isinstance(columns, int) and columns % math.prod(kernel):
         g.malformed(f"{columns} rows are no multiple of block_shape={kernel}")

@@ -73,9 +73,10 @@ def _sorted(
 def _makers(model: str, graph: Graph) -> dict[str, int]:
     """Value name -> number of the node that makes it."""
     names = Counter([i.name for i in graph.inputs])
-    twice = [n for n, c in names.items() if c > 1]
-    if twice:
-        raise ImportFailure(f"{model}: the input {twice[0]!r} is defined twice")
+    for what, count in (("input", names), ("result", Counter(graph.outputs))):
+        twice = [n for n, c in count.items() if c > 1]
+        if twice:
+            raise ImportFailure(f"{model}: the {what} {twice[0]!r} is defined twice")
     maker: dict[str, int] = {}
     for k, step in enumerate(graph.steps):
         for o in step.outputs:

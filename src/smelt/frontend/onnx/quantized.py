@@ -83,6 +83,7 @@ def _along(g: Build, v: Value, x: Value, axis: int, block: int) -> Value:
         )
     if not isinstance(extent, int):
         g.unsupported(f"block_size={block} along an axis of symbolic size", "constant sizes")
+    g.affordable((extent,), "block numbers")
     return moves.take(g, v, g.constant(np.arange(extent) // block), axis)
 
 

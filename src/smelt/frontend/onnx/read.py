@@ -6,6 +6,7 @@ The only file that imports the `onnx` package. Nothing below it sees a protobuf 
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
+from smelt.ir.limits import DIMENSIONS
 
 from .wire import without_weights
 
@@ -276,22 +278,41 @@ class _Reader:
     ) -> None:
         self.name, self.folder, self.weights = name, folder, weights
 
+    def texts(self, *names: Any) -> tuple[str, ...]:
+        """Names of a file; protobuf gives bytes for what is no UTF-8."""
+        for n in names:
+            if not isinstance(n, str):
+                raise ImportFailure(f"{self.name}: the name {n!r} is no text in UTF-8")
+        return names
+
     def model(self, proto: onnx.ModelProto) -> Model:
         """The whole model, after the checks that need no graph."""
         if not proto.HasField("graph") or not proto.opset_import:
             lack = "graph" if not proto.HasField("graph") else "opset_import"
             raise ImportFailure(f"{self.name}: not an ONNX model (it has no {lack})")
         opsets = self._opsets(proto.opset_import)
+        self.texts(*[n for f in proto.functions for n in (f.domain, f.name)])
         functions = {(_domain(f.domain), f.name): self.function(f, opsets) for f in proto.functions}
         return Model(self.name, opsets, self.graph(proto.graph, self.weights), functions)
 
     def _opsets(self, imports: Any) -> dict[str, int]:
-        opsets = {_domain(o.domain): int(o.version) for o in imports}
+        opsets = self.versions(imports)
         version = opsets.get("")
         if version is not None and not FIRST_OPSET <= version <= last_opset():
             raise Unsupported(
                 f"{self.name}: opset {version}\n  supported: {FIRST_OPSET} to {last_opset()}"
             )
+        return opsets
+
+    def versions(self, imports: Any) -> dict[str, int]:
+        """Operator set versions by domain, as a model or a function gives them."""
+        opsets = {_domain(*self.texts(o.domain)): int(o.version) for o in imports}
+        for domain, found in opsets.items():
+            if not 0 <= found < 1 << 31:
+                raise ImportFailure(
+                    f"{self.name}: version {found} of the opset {domain or 'ai.onnx'}; "
+                    "legal: 1 or more"
+                )
         return opsets
 
     def graph(self, proto: onnx.GraphProto, weights: Mapping[int, memoryview] = _NONE) -> Graph:
@@ -304,6 +325,8 @@ class _Reader:
             raise Unsupported(
                 f"{self.name}: initializer {name!r} is sparse\n  supported: dense tensors"
             )
+        outputs = self.texts(*[o.name for o in proto.output])
+        self.texts(proto.name, *[v.name for v in (*proto.initializer, *proto.input)])
         arrays: dict[str, np.ndarray] = {}
         for n, t in enumerate(proto.initializer):
             if t.name in arrays:
@@ -315,7 +338,7 @@ class _Reader:
             inputs,
             arrays,
             [self.step(n) for n in proto.node],
-            [o.name for o in proto.output],
+            list(outputs),
         )
 
     def function(
@@ -325,11 +348,12 @@ class _Reader:
         defaults: Mapping[str, Any] | None = None,
     ) -> Body:
         """A function of the model or of an operator set."""
-        opsets = {**outer, **{_domain(o.domain): int(o.version) for o in proto.opset_import}}
+        opsets = {**outer, **self.versions(proto.opset_import)}
+        self.texts(*[a.name for a in proto.attribute_proto])
         own = {a.name: self.attribute(a, proto.name) for a in proto.attribute_proto}
         return Body(
-            list(proto.input),
-            list(proto.output),
+            list(self.texts(*proto.input)),
+            list(self.texts(*proto.output)),
             [self.step(n) for n in proto.node],
             opsets,
             {**(defaults or {}), **own},
@@ -359,10 +383,15 @@ class _Reader:
             return Input(name, dtype, None, outer or "tensor")
         shape: list[int | str | None] = []
         for d in tensor.shape.dim:
-            if d.WhichOneof("value") == "dim_value" and d.dim_value >= 0:
+            if d.WhichOneof("value") == "dim_value":
+                if d.dim_value < 0:
+                    raise ImportFailure(
+                        f"{self.name}: input {name!r} has the extent {d.dim_value} in dimension "
+                        f"{len(shape)}; 0 or more is legal, or a name for a size that is not known"
+                    )
                 shape.append(int(d.dim_value))
             else:
-                shape.append(d.dim_param or None)
+                shape.append(self.texts(d.dim_param)[0] or None)
         return Input(name, dtype, tuple(shape), outer or "tensor")
 
     def dtype(self, element: int, what: str) -> str:
@@ -379,6 +408,8 @@ class _Reader:
     def step(self, proto: onnx.NodeProto) -> Step:
         """A node."""
         where = f"node {proto.name or (proto.output[0] if proto.output else proto.op_type)!r}"
+        self.texts(proto.name, proto.op_type, proto.domain, *proto.input, *proto.output)
+        self.texts(*[n for a in proto.attribute for n in (a.name, a.ref_attr_name)])
         attrs = {a.name: self.attribute(a, where) for a in proto.attribute}
         return Step(
             proto.name,
@@ -429,14 +460,19 @@ class _Reader:
         dtype = self.dtype(proto.data_type, f"tensor {name!r}")
         element = dt.to_numpy(dtype)
         shape = tuple(proto.dims)
+        if min(shape, default=0) < 0 or len(shape) > DIMENSIONS:
+            raise ImportFailure(
+                f"{self.name}: tensor {name!r} has the shape {shape}; legal: at most {DIMENSIONS} "
+                "dimensions of 0 or more"
+            )
+        count = math.prod(shape)
         if dtype == "string":
             texts = [s.decode("utf-8", "replace") for s in proto.string_data]
-            if len(texts) != int(np.prod(shape, dtype=np.int64)):
+            if len(texts) != count:
                 raise ImportFailure(
                     f"{self.name}: tensor {name!r} holds {len(texts)} texts, its shape is {shape}"
                 )
             return np.array(texts, np.str_).reshape(shape)
-        count = int(np.prod(shape, dtype=np.int64))
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(proto, name, dtype, shape)
         if content is not None or proto.HasField("raw_data"):
@@ -460,6 +496,7 @@ class _Reader:
     def _external(
         self, proto: onnx.TensorProto, name: str, dtype: str, shape: tuple[int, ...]
     ) -> np.ndarray:
+        self.texts(*[t for e in proto.external_data for t in (e.key, e.value)])
         where = {e.key: e.value for e in proto.external_data}
         location = where.get("location", "")
         what = f"{self.name}: tensor {name!r} lies in the external file {location!r}"
@@ -468,8 +505,15 @@ class _Reader:
         parts = PurePosixPath(location).parts
         if not parts or ".." in parts or PurePosixPath(location).is_absolute() or "\\" in location:
             raise ImportFailure(f"{what}, which is not below the model's folder")
-        path, offset = self.folder / location, int(where.get("offset", 0))
-        need = _stored(int(np.prod(shape, dtype=np.int64)), dtype)
+        path, need = self.folder / location, _stored(math.prod(shape), dtype)
+        try:
+            offset, length = int(where.get("offset", 0)), int(where.get("length", need))
+        except ValueError:
+            raise ImportFailure(f"{what}, at an offset or of a length that is no number") from None
+        if length != need:
+            raise ImportFailure(
+                f"{what}, of {length} bytes; its shape {shape} of {dtype} needs {need}"
+            )
         try:
             size = path.stat().st_size
         except OSError:
@@ -494,7 +538,7 @@ def _elements(raw: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray
     width = dt.width(dtype)
     if width < 8 and dtype != "bool":
         places = np.arange(0, 8, width, dtype=np.uint8)
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         raw = ((raw[:, None] >> places) & ((1 << width) - 1)).reshape(-1)[:count]
     return raw.view(dt.to_numpy(dtype)).reshape(shape).view(np.ndarray)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError
+from smelt.ir.limits import worth_computing
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
@@ -31,7 +32,6 @@ from smelt.relax.nodes import (
 )
 from smelt.topi.registry import Op
 
-from .fold_constants import GROWTH, LIMIT, TINY
 from .rewriting import map_functions
 
 __all__ = ["fold_calls", "fold_expression"]
@@ -82,7 +82,7 @@ def _computed(n: Call) -> RelaxExpr | None:
         return None
     given = sum(_bytes(a.type) or 0 for a in n.args if a is not None)
     size = _bytes(n.type)
-    if size is None or size > LIMIT or (size > TINY and size > GROWTH * given):
+    if size is None or not worth_computing(size, given):
         return None
     try:
         results = interpret(Function((), n))

@@ -10,6 +10,7 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr
+from smelt.ir.limits import GROWN, MOST, WORK, worth_computing
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.interpret import evaluate_op
@@ -18,17 +19,9 @@ from smelt.relax.numpy_ops import NUMPY_OPS
 from smelt.topi.registry import Op
 
 from .engine import Graph, Rule, RuleSet, apply_rules
+from .rewriting import kind_of
 
 __all__ = ["FOLD_RULES", "fold_constants", "fold_rule"]
-
-LIMIT = 64 << 20
-"""Bytes that the result of a folded call may have."""
-
-TINY = 16 << 10
-"""Bytes up to which a result may be any larger than its operands."""
-
-GROWTH = 4
-"""How many times the bytes of its operands a larger result may have."""
 
 
 def fold_rule(limit: int) -> Rule:
@@ -40,12 +33,14 @@ def fold_rule(limit: int) -> Rule:
             return None
         known = [None if a is None else a.data for a in n.args if isinstance(a, Constant | None)]
         size = _bytes(n)
-        if size is None or not _worth(
-            size, sum([0 if a is None else a.nbytes for a in known]), limit
-        ):
+        given = sum([0 if a is None else a.nbytes for a in known])
+        if size is None or not worth_computing(size, given, limit) or _work(n) > WORK:
             return None
         assert isinstance(n.op, Op)
         if n.op.name not in NUMPY_OPS or any(_symbolic(v) for v in n.attrs.values()):
+            return None
+        g.grown += max(size - given, 0)
+        if g.grown > GROWN:
             return None
         with np.errstate(all="ignore"):
             result = evaluate_op(n.op, known, n.attrs)
@@ -60,10 +55,6 @@ def _constant(g: Graph, array: np.ndarray[Any, Any]) -> Constant:
     return g.one_constant(constant(np.asarray(array, order="C")))
 
 
-def _worth(size: int, given: int, limit: int) -> bool:
-    return size <= limit and (size <= TINY or size <= GROWTH * given)
-
-
 def _bytes(n: Call) -> int | None:
     """Bytes of the results; None where a size is symbolic."""
     total = 0
@@ -76,6 +67,15 @@ def _bytes(n: Call) -> int | None:
     return total
 
 
+def _work(n: Call) -> float:
+    """About how many multiplications a product takes: exactly so many for matrices."""
+    if kind_of(n) != "contraction":
+        return 0
+    types = [n.type, *[a.type for a in n.args[:2] if a is not None]]
+    shapes = [t.fixed_shape() or () for t in types if isinstance(t, TensorType)]
+    return math.sqrt(math.prod([math.prod(s) for s in shapes]))
+
+
 def _symbolic(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(_symbolic(v) for v in value)
@@ -86,10 +86,10 @@ def _set(fn: Callable[[int], Rule], limit: int) -> RuleSet:
     return RuleSet({"*": (fn(limit),)})
 
 
-FOLD_RULES = _set(fold_rule, LIMIT)
+FOLD_RULES = _set(fold_rule, MOST)
 
 
-def fold_constants(mod: IRModule, *, limit: int = LIMIT) -> IRModule:
+def fold_constants(mod: IRModule, *, limit: int = MOST) -> IRModule:
     """Compute at compile time every call whose operands are all constants.
 
     limit  bytes of the largest result; results much larger than their operands (a constant

@@ -1,0 +1,5 @@
+"""`python -m smelt` is `smelt`."""
+
+from smelt.cli.main import main
+
+main()

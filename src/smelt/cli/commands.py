@@ -1,0 +1,100 @@
+"""The commands, each imported when it is called, and what every one of them has in common."""
+
+import importlib
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import smelt
+
+COMMANDS = {
+    "compile": ("models:compile_model", "Compile a model, and write it as a shared library."),
+    "run": ("models:run", "Run a model once."),
+    "check": (
+        "models:check",
+        "Say what of a model works, operator by operator, and compare its results with "
+        "onnxruntime's.",
+    ),
+    "bench": ("models:bench", "Time a model."),
+    "profile": (
+        "models:profile",
+        "Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit.",
+    ),
+    "show": ("models:show", "Print a model as it stands at some stage of the compiler."),
+    "targets": (
+        "machine:targets",
+        "List what smelt can compile for, and describe this machine's CPU.",
+    ),
+    "demo": (
+        "demo:demo",
+        "Build a ResNet-18, compile it, check it against onnxruntime, and time both.",
+    ),
+}
+"""Name -> the function in this room, and the first sentence of what it says of itself."""
+
+
+class Commands(TyperGroup):
+    """The table above, which is enough for `--help`; the one that is called is loaded."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names in the table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command as it stands in the list of `--help`."""
+        known = COMMANDS.get(cmd_name)
+        return known and TyperCommand(cmd_name, help=known[1])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments name, loaded; Ctrl-C is its own business from here on."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None:
+            command = _loaded(name)
+            if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+        return name, command, rest
+
+
+def _loaded(name: str) -> Any:
+    """A command with its arguments."""
+    module, function = COMMANDS[name][0].split(":")
+    one = typer.Typer(add_completion=False)
+    one.command(name)(getattr(importlib.import_module(f"smelt.cli.{module}"), function))
+    return typer.main.get_command(one)
+
+
+app = typer.Typer(
+    name="smelt",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"smelt {smelt.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def group(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Compile trained models to fast native code."""
+
+
+def run() -> None:
+    """Run the command line; a mistake of the user is one message and exit code 2."""
+    try:
+        app(prog_name="smelt")
+    except Exception as error:
+        # Only what has been loaded by now can have raised, so nothing is imported for it in vain.
+        sys.exit(importlib.import_module("smelt.cli.console").exit_code(error))
