@@ -101,8 +101,9 @@ def damaged(path: Path, change: Any) -> Path:
     ("change", "text"),
     [
         (lambda f: (f / "metadata.json").unlink(), "its metadata is missing or damaged"),
-        (lambda f: (f / "metadata.json").write_text("{}"), "its metadata is missing or damaged"),
-        (lambda f: (f / "metadata.json").write_text("[]"), "its metadata is missing or damaged"),
+        (lambda f: (f / "metadata.json").write_text("{}"), "its metadata is damaged: abi is missing"),
+        (lambda f: (f / "metadata.json").write_text("[]"), "its metadata is damaged: it is \\[\\]"),
+        (lambda f: (f / "model.c").unlink(), "objects or constants are missing or damaged"),
         (lambda f: (f / "model0.o").unlink(), "objects or constants are missing or damaged"),
         (lambda f: (f / "weights.bin").write_bytes(b""), "objects or constants are missing"),
         (lambda f: (f / "model0.o").write_bytes(b"x"), "the C compiler failed"),

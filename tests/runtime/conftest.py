@@ -31,7 +31,7 @@ def tensor(name: str, dtype: str, *shape: int | str) -> dict[str, Any]:
 def metadata(name: str) -> dict[str, Any]:
     """What a compiler would say about the model `name` of model.c."""
     common: dict[str, Any] = {
-        "abi": 2,
+        "abi": 3,
         "name": name,
         "symbols": [],
         "features": [],

@@ -130,7 +130,7 @@ def changed(library: Path, path: Path, **changes: Any) -> None:
     start, size = fields[5:7]
     fields[1] = changes.pop("abi", fields[1])
     text = json.dumps({**json.loads(data[start : start + size]), **changes}).encode()
-    fields[6] = len(text)
+    fields[6], fields[7] = len(text), linking.digest_of(text)
     fields[8] = start + len(text) + linking.FOOTER.size
     path.write_bytes(data[:start] + text + linking.FOOTER.pack(*fields))
 
@@ -139,7 +139,7 @@ def test_other_version(library: Path, tmp_path: Path) -> None:
     path = tmp_path / "old.so"
     changed(library, path, abi=7)
     assert refused(path) == (
-        "cannot load PATH: it has ABI version 7, this runtime has 2; export the model again"
+        "cannot load PATH: it has ABI version 7, this runtime has 3; export the model again"
     )
 
 

@@ -129,8 +129,9 @@ class BoundCall:
             )
         workspace = self._frame.workspace
         outputs = [np.asarray(o) for o in self.outputs]
-        address = 0 if workspace is None else workspace.address
-        return read_results(listed[kernel], self.symbols, address, outputs)
+        size = 0 if workspace is None else workspace.size
+        memory = (ctypes.c_uint8 * size).from_address(workspace.address if workspace else 0)
+        return read_results(listed[kernel], self.symbols, np.frombuffer(memory, np.uint8), outputs)
 
     def time(self, number: int) -> float:
         """Runs the model `number` times in one native loop; milliseconds per run."""

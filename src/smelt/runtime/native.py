@@ -7,11 +7,13 @@ import os
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from smelt.runtime.errors import InputError, LoadError, RuntimeFailure
 
 __all__ = [
     "ABI_VERSION",
+    "COMPUTED_DIM",
     "Bound",
     "Host",
     "ModelInfo",
@@ -26,7 +28,9 @@ __all__ = [
     "status_text",
 ]
 
-ABI_VERSION = 2
+ABI_VERSION = 3
+COMPUTED_DIM = -(1 << 63)
+"""SMELT_COMPUTED_DIM of smelt.h."""
 _HERE = Path(__file__).resolve().parent
 _LIBRARY = _HERE / "libsmelt_runtime.so"
 
@@ -74,8 +78,23 @@ class Profile(ctypes.Structure):
     )
 
 
+class _TensorInfo(ctypes.Structure):
+    """smelt_tensor_info of smelt.h."""
+
+    _fields_ = (
+        ("name", c_char_p),
+        ("dtype", c_int32),
+        ("rank", c_int32),
+        ("shape", POINTER(c_int64)),
+    )
+
+
 class ModelInfo(ctypes.Structure):
-    """The first fields of smelt_model_info of smelt.h."""
+    """smelt_model_info of smelt.h."""
+
+    inputs: Any
+    outputs: Any
+    symbols: Any
 
     _fields_ = (
         ("abi_version", c_int32),
@@ -83,6 +102,16 @@ class ModelInfo(ctypes.Structure):
         ("id", c_uint64),
         ("entry", c_void_p),
         ("plan", c_void_p),
+        ("name", c_char_p),
+        ("features", POINTER(c_char_p)),
+        ("input_count", c_int64),
+        ("inputs", POINTER(_TensorInfo)),
+        ("output_count", c_int64),
+        ("outputs", POINTER(_TensorInfo)),
+        ("symbol_count", c_int64),
+        ("symbols", POINTER(c_char_p)),
+        ("weights_bytes", c_int64),
+        ("workspace_bytes", c_int64),
     )
 
 
@@ -112,6 +141,7 @@ def library() -> ctypes.CDLL:
         ("smelt_cpu_has", c_int32, [c_char_p]),
         ("smelt_cpu_feature", c_char_p, [c_int64]),
         ("smelt_status_name", c_char_p, [c_int32]),
+        ("smelt_dtype_name", c_char_p, [c_int32]),
     ]
     for name, result, arguments in signatures:
         function = getattr(lib, name)
