@@ -92,7 +92,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def make(objects: dict[str, Path]) -> Make:
     """make(name, **changes of the metadata): an executable, as a compiler would make it."""
 
-    def build(name: str, threads: int | None = None, **changes: Any) -> Executable:
+    def build(name: str, /, threads: int | None = None, **changes: Any) -> Executable:
         path = objects[name].with_suffix(".so")
         if not path.exists():
             assert CC is not None

@@ -31,7 +31,7 @@ from smelt.runtime.linking import (
     parts_of,
     replace_file,
 )
-from smelt.runtime.metadata import parse_metadata
+from smelt.runtime.metadata import open_artifact, parse_metadata
 
 __all__ = ["export_archive", "unpack_archive"]
 
@@ -107,8 +107,8 @@ def _unpack(path: Path, folder: Path) -> None:
     Names are compared with those that there are, and sizes with the file's: a member is no path,
     no link, no hole, and none is packed more densely than it was written.
     """
-    limit = path.stat().st_size
-    with tarfile.open(path, "r:") as tar:
+    with open_artifact(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+        limit = os.fstat(file.fileno()).st_size
         for member in tar:
             plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
             known = _MEMBERS.fullmatch(member.name) and not (folder / member.name).exists()

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from smelt.runtime.dtypes import C_DTYPES
 from smelt.runtime.errors import LoadError
 from smelt.runtime.native import COMPUTED_DIM, ModelInfo, library
 
-__all__ = ["check_code", "parse_json", "parse_metadata"]
+__all__ = ["check_code", "open_artifact", "parse_json", "parse_metadata"]
 
 Form = Callable[[Any, str], None]
 """Refuses a value by a LoadError that names its place."""
@@ -148,6 +149,20 @@ _METADATA = _record(
         "written": _NAMES,
     },
 )
+
+
+def open_artifact(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to read. Raises LoadError where there is none, or something that is no plain file."""
+    try:
+        # Not to wait for somebody at the other end of a pipe.
+        file = open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise LoadError(f"cannot load {path}: {reason}") from None
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise LoadError(f"cannot load {path}: it is no regular file")
 
 
 def parse_json(text: bytes) -> Any:

@@ -6,7 +6,6 @@ import ctypes
 import mmap
 import os
 import platform
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from smelt.runtime.archive import unpack_archive
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import Executable
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG, digest_of
-from smelt.runtime.metadata import check_code, parse_metadata
+from smelt.runtime.metadata import check_code, open_artifact, parse_metadata
 from smelt.runtime.native import ABI_VERSION, ModelInfo, missing_features
 from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.vm_file import is_archive, load_program
@@ -45,14 +44,7 @@ class _Footer:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, _Footer]]:
     """A file with its footer: all that is read comes from this one file, whatever replaces it."""
-    try:
-        # Not to wait for somebody at the other end of a pipe.
-        file = open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
-    except OSError as error:
-        raise LoadError(f"cannot load {path}: {error.strerror}") from None
-    with file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise LoadError(f"cannot load {path}: it is no regular file")
+    with open_artifact(path) as file:
         yield file, _read_footer(path, file)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from smelt.runtime.dtypes import C_DTYPES, numpy_dtype
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import Executable
-from smelt.runtime.metadata import parse_json
+from smelt.runtime.metadata import open_artifact, parse_json
 from smelt.runtime.native import ABI_VERSION
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_host import HOST_OPS
@@ -38,12 +38,9 @@ LoadSegment = Callable[[Path], Any]
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as an archive."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(4) == b"PK\x03\x04"
-    except OSError:
-        return False
+    """Whether a file begins as an archive. Raises LoadError where it cannot be read."""
+    with open_artifact(path) as file:
+        return file.read(4) == b"PK\x03\x04"
 
 
 def save_program(
@@ -101,17 +98,13 @@ class _Loaded:
         return self.exe(*args)
 
 
-def load_program(
-    path: str | os.PathLike[str], load_segment: LoadSegment, content: bytes | None = None
-) -> VMExecutable:
+def load_program(path: str | os.PathLike[str], load_segment: LoadSegment) -> VMExecutable:
     """Read a file. Raises LoadError where it is damaged, or of another version.
 
     load_segment  loads one segment's library
-    content       the bytes, in the place of the file's
     """
-    source: Any = path if content is None else io.BytesIO(content)
     try:
-        with zipfile.ZipFile(source) as archive:
+        with open_artifact(path) as source, zipfile.ZipFile(source) as archive:
             return _read(os.fspath(path), archive, load_segment)
     except (zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, RuntimeError) as e:
         raise LoadError(f"cannot load {os.fspath(path)}: {e}") from None
