@@ -32,8 +32,9 @@ format: $(VENV)/.test        ## Format the source, and mend what the linter can 
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/.test          ## Compare 10,000 random models with onnxruntime; can be stopped, goes on
+fuzz: $(VENV)/.test          ## Compare 10,000 random models with onnxruntime, mutate 5,000 artifacts
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+	$(BIN)/python -m tests.fuzz --artifacts 5000
 
 setup-edge: $(VENV)/.test    ## Install emulators and zig, for the tests of other processors
 	scripts/setup-edge.sh $(BIN)/python

@@ -274,9 +274,7 @@ def test_metadata_of_another_library(library: Path, tmp_path: Path) -> None:
     """Also what the code does not know belongs to it: here, costs of kernels."""
     path = tmp_path / "m.so"
     changed(library, path, kernels=[])
-    assert refused(path) == (
-        "cannot load PATH: its code and its constants do not belong together"
-    )
+    assert refused(path) == ("cannot load PATH: its code and its constants do not belong together")
     data = library.read_bytes()
     path.write_bytes(data.replace(b'"n * 48"', b'"n * 47"'))
     assert refused(path) == (

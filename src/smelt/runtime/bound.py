@@ -130,8 +130,9 @@ class BoundCall:
         workspace = self._frame.workspace
         outputs = [np.asarray(o) for o in self.outputs]
         size = 0 if workspace is None else workspace.size
-        memory = (ctypes.c_uint8 * size).from_address(workspace.address if workspace else 0)
-        return read_results(listed[kernel], self.symbols, np.frombuffer(memory, np.uint8), outputs)
+        start = workspace.address if workspace is not None else 0
+        memory = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
+        return read_results(listed[kernel], self.symbols, memory, outputs)
 
     def time(self, number: int) -> float:
         """Runs the model `number` times in one native loop; milliseconds per run."""

@@ -181,8 +181,7 @@ def header_text(exe: Exportable) -> str:
     """One self-contained C header: smelt.h, then this model."""
     name = c_name(exe.name)
     lines = [
-        " * "
-        + _comment(f"{role} {i}: {t['name']} {t['dtype']}[{', '.join(map(str, t['shape']))}]")
+        " * " + _comment(f"{role} {i}: {t['name']} {t['dtype']}[{', '.join(map(str, t['shape']))}]")
         for role in ("input", "output")
         for i, t in enumerate(exe.metadata[role + "s"])
     ]

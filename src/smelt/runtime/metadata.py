@@ -106,7 +106,12 @@ _NAMED = {**_TENSOR, "name": _text}
 _NAMES = _list(_text, distinct=True)
 _KERNEL = _record(
     {"name": _text},
-    {"ops": _list(_text), "flops": _maybe(_size), "bytes": _maybe(_size), "variant": _table(_count)},
+    {
+        "ops": _list(_text),
+        "flops": _maybe(_size),
+        "bytes": _maybe(_size),
+        "variant": _table(_count),
+    },
 )
 _EXTERNAL = _record(
     {
@@ -155,7 +160,7 @@ def open_artifact(path: str | os.PathLike[str]) -> BinaryIO:
     """A file to read. Raises LoadError where there is none, or something that is no plain file."""
     try:
         # Not to wait for somebody at the other end of a pipe.
-        file = open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise LoadError(f"cannot load {path}: {reason}") from None

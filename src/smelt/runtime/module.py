@@ -142,9 +142,7 @@ def _load_code(path: Path, footer: _Footer) -> tuple[ctypes.CDLL, ModelInfo]:
     return code, info
 
 
-def _map_weights(
-    path: Path, file: BinaryIO, footer: _Footer
-) -> npt.NDArray[np.uint8] | None:
+def _map_weights(path: Path, file: BinaryIO, footer: _Footer) -> npt.NDArray[np.uint8] | None:
     """The constants of a file, which is the library or lies beside it."""
     if footer.weights_bytes == 0:
         return None
