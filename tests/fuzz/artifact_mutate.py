@@ -166,7 +166,7 @@ def mutate_library(data: bytes, aside: bytes | None, path: Path, rng: random.Ran
         for _ in range(rng.choice([1, 4, 64]) if weights else 0):
             weights[rng.randrange(len(weights))] = rng.randrange(256)
         longer = rng.random() < 0.5
-        made.weights = mutate_bytes(weights, rng) if longer else bytes(weights)
+        made.weights = mutate_bytes(bytes(weights), rng) if longer else bytes(weights)
         made.free = True
         if rng.random() < 0.5:
             text = json.loads(made.metadata) | {"weights_bytes": len(made.weights)}
