@@ -34,6 +34,7 @@ bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS
 
 fuzz: $(VENV)/.test          ## 10,000 random models, 5,000 wrong files; can be stopped, goes on
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+	$(BIN)/python -m tests.fuzz --artifacts 5000
 
 setup-edge: $(VENV)/.test    ## Install emulators and zig, for the tests of other processors
 	scripts/setup-edge.sh $(BIN)/python

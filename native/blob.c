@@ -3,8 +3,13 @@
  * library file:  ELF | zeros to a 64 KiB boundary | constants | metadata (JSON) | footer
  * With a sidecar file (constants over 2 GB) the constants stand at the start of FILE.weights,
  * which ends with a footer of the same id. All numbers are little-endian.
+ *
+ * The code knows the id of its export and how many constants it reads. A file that says other
+ * numbers, or that ends before them, is refused: what is mapped is what the code expects. The file
+ * must not be made shorter afterwards (replace it by another one of its name instead).
  */
 #define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
 #include "internal.h"
 
 #include <dlfcn.h>
@@ -29,10 +34,15 @@ typedef struct footer {
     uint64_t file_bytes;
 } footer;
 
+/* Without waiting for somebody at the other end of a pipe. */
+static int open_file(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); }
+
 static int32_t read_footer(int file, const char *path, footer *f) {
     struct stat info;
     if (fstat(file, &info) != 0)
         return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return smelt_fail(SMELT_BAD_FILE, "%s: no regular file", path);
     off_t at = info.st_size - (off_t)sizeof *f;
     if (at < 0 || pread(file, f, sizeof *f, at) != (ssize_t)sizeof *f ||
         memcmp(f->magic, FOOTER_MAGIC, sizeof f->magic) != 0)
@@ -49,9 +59,15 @@ static int32_t read_footer(int file, const char *path, footer *f) {
     return SMELT_OK;
 }
 
-static int32_t map_file(int file, const char *path, const footer *f, const void **weights,
-                        void **mapping, size_t *length) {
-    if (f->weights_offset + f->weights_bytes > f->file_bytes)
+static int32_t map_file(int file, const char *path, const footer *f, int64_t expected,
+                        const void **weights, void **mapping, size_t *length) {
+    if (f->weights_bytes != (uint64_t)expected)
+        return smelt_fail(SMELT_BAD_FILE, "%s: %llu bytes of constants, the model has %lld", path,
+                          (unsigned long long)f->weights_bytes, (long long)expected);
+    /* Differences, since a sum of such numbers may wrap; file_bytes is the size of the file. */
+    uint64_t most = f->file_bytes - sizeof *f;
+    if (f->weights_bytes > most || f->weights_offset > most - f->weights_bytes ||
+        (size_t)f->weights_bytes != f->weights_bytes)
         return smelt_fail(SMELT_BAD_FILE, "%s: damaged footer", path);
     void *base = mmap(NULL, (size_t)f->weights_bytes, PROT_READ, MAP_PRIVATE, file,
                       (off_t)f->weights_offset);
@@ -64,21 +80,21 @@ static int32_t map_file(int file, const char *path, const footer *f, const void 
     return SMELT_OK;
 }
 
-static int32_t map_sidecar(const char *library, uint64_t id, const void **weights, void **mapping,
-                           size_t *length) {
+static int32_t map_sidecar(const char *library, const smelt_model_info *info, const void **weights,
+                           void **mapping, size_t *length) {
     char path[4096];
     if (snprintf(path, sizeof path, "%s.weights", library) >= (int)sizeof path)
         return smelt_fail(SMELT_BAD_FILE, "%s: the path is too long", library);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open_file(path);
     if (file < 0)
         return smelt_fail(SMELT_BAD_FILE, "%s: %s (it must lie beside the library)", path,
                           strerror(errno));
     footer f;
     int32_t status = read_footer(file, path, &f);
-    if (status == SMELT_OK && f.id != id)
+    if (status == SMELT_OK && (f.id != info->id || f.flags != 0))
         status = smelt_fail(SMELT_BAD_FILE, "%s belongs to another export of %s", path, library);
     if (status == SMELT_OK)
-        status = map_file(file, path, &f, weights, mapping, length);
+        status = map_file(file, path, &f, info->weights_bytes, weights, mapping, length);
     close(file);
     return status;
 }
@@ -92,16 +108,19 @@ int32_t smelt_map_weights(const smelt_model_info *info, const void **weights, vo
     if (!dladdr(code, &here) || here.dli_fname == NULL)
         return smelt_fail(SMELT_BAD_FILE, "cannot tell which file the model's code is from");
     const char *path = here.dli_fname;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open_file(path);
     if (file < 0)
         return smelt_fail(SMELT_BAD_FILE, "%s: %s", path, strerror(errno));
     footer f;
     int32_t status = read_footer(file, path, &f);
     if (status == SMELT_OK && f.id != info->id)
         status = smelt_fail(SMELT_BAD_FILE, "%s: the file was replaced after it was loaded", path);
+    else if (status == SMELT_OK && f.flags & ~FLAG_SIDECAR)
+        status = smelt_fail(SMELT_BAD_FILE, "%s: damaged footer", path);
     if (status == SMELT_OK)
-        status = f.flags & FLAG_SIDECAR ? map_sidecar(path, f.id, weights, mapping, length)
-                                        : map_file(file, path, &f, weights, mapping, length);
+        status = f.flags & FLAG_SIDECAR
+                     ? map_sidecar(path, info, weights, mapping, length)
+                     : map_file(file, path, &f, info->weights_bytes, weights, mapping, length);
     close(file);
     return status;
 }

@@ -84,13 +84,16 @@ smelt_model *smelt_model_open(const smelt_model_info *info) {
 }
 
 smelt_model *smelt_model_open_with_weights(const smelt_model_info *info, const void *weights) {
-    if ((uintptr_t)weights % 64 != 0) {
-        smelt_fail(SMELT_BAD_ARGUMENT, "constants must be aligned to 64 bytes");
+    smelt_model *model = make_model(info);
+    if (model == NULL)
+        return NULL;
+    if ((uintptr_t)weights % 64 != 0 || (weights == NULL && info->weights_bytes != 0)) {
+        smelt_fail(SMELT_BAD_ARGUMENT, "%s: constants at %p; they must be aligned to 64 bytes",
+                   info->name, weights);
+        smelt_model_close(model);
         return NULL;
     }
-    smelt_model *model = make_model(info);
-    if (model != NULL)
-        model->weights = weights;
+    model->weights = weights;
     return model;
 }
 

@@ -1,4 +1,4 @@
-/* smelt.h: what a compiled smelt model and its host program agree on (ABI version 1).
+/* smelt.h: what a compiled smelt model and its host program agree on.
  *
  * A compiled model is two functions, smelt_entry and smelt_plan, and a blob of constants. The runtime
  * adds a thread pool, a loader that finds the constants at the tail of the library file, and checks.
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SMELT_ABI_VERSION 2
+#define SMELT_ABI_VERSION 3
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SMELT_API __attribute__((visibility("default")))
@@ -145,7 +145,8 @@ typedef struct smelt_model smelt_model;
 
 /* Checks ABI version and CPU and maps the constants; NULL on failure. */
 SMELT_API smelt_model *smelt_model_open(const smelt_model_info *info);
-/* The same with constants in memory: aligned to 64 bytes, alive as long as the model. */
+/* The same with constants in memory: info->weights_bytes of them, aligned to 64 bytes, alive as long
+ * as the model. */
 SMELT_API smelt_model *smelt_model_open_with_weights(const smelt_model_info *info,
                                                      const void *weights);
 SMELT_API void smelt_model_close(smelt_model *model);

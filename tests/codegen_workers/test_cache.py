@@ -352,3 +352,90 @@ def test_a_folder_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
     assert cache.get(KEY) is None
     cache.put(KEY, b"2")
     assert cache.get(KEY) == b"2"
+
+
+def test_what_is_made_is_the_users_alone(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        ObjectCache(tmp_path / "deep" / "down").put(KEY, b"data")
+    finally:
+        os.umask(old)
+    made = entry(tmp_path / "deep" / "down")
+    folders = [made.parent, made.parents[1], made.parents[2]]
+    assert [f.stat().st_mode & 0o777 for f in (made, *folders)] == [0o600, 0o700, 0o700, 0o700]
+
+
+@pytest.mark.parametrize("inside", ["", "objects"])
+@pytest.mark.parametrize("mode", [0o770, 0o702])
+def test_a_folder_that_others_can_write_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str, mode: int
+) -> None:
+    folder = tmp_path / "smelt"
+    ObjectCache(folder).put(KEY, b"data")
+    place = folder / inside
+    place.chmod(mode)
+    text = (
+        f"the cache folder {folder} is not used, since others can put code there: {place}: "
+        f"others may write to it (mode {mode:04o})\n"
+        f"  keep them out (chmod -R go-w {folder}), {CURES}"
+    )
+    cache = ObjectCache(folder)
+    with pytest.raises(CompileError) as raised:
+        cache.get(KEY)
+    assert str(raised.value) == text
+    assert cache.get(KEY) is None  # said once
+    with pytest.raises(CompileError, match="others can put code there"):
+        ObjectCache(folder).put(KEY, b"data")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        usual = ObjectCache()
+        assert usual.get(KEY) is None
+        usual.put("cd" * 32, b"data")
+        assert ObjectCache().get(KEY) is None
+    assert [str(w.message) for w in caught] == [text]  # once
+    assert not (folder / "objects" / "cd").exists()
+    place.chmod(0o755)
+    assert ObjectCache(folder).get(KEY) == b"data"
+
+
+def test_a_folder_of_another_user_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ObjectCache(tmp_path)
+    cache.put(KEY, b"data")
+    stat, owner = os.stat, os.geteuid() + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", lambda p, **k: _of(stat(p, **k), owner))
+        with pytest.raises(CompileError) as raised:
+            ObjectCache(tmp_path).get(KEY)
+    assert str(raised.value) == (
+        f"the cache folder {tmp_path} is not used, since others can put code there: {tmp_path}: "
+        f"it belongs to the user {owner}\n  {CURES}"
+    )
+
+
+def _of(status: os.stat_result, owner: int) -> os.stat_result:
+    return os.stat_result([owner if i == 4 else v for i, v in enumerate(status)])
+
+
+def test_entries_of_others_are_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = ObjectCache(tmp_path)
+    place, planted = entry(tmp_path), tmp_path / "planted"
+    cache.put(KEY, b"data")
+    content = place.read_bytes()
+    place.chmod(0o666)
+    assert cache.get(KEY) is None
+    cache.put(KEY, b"data")
+    fstat = os.fstat
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", lambda f: _of(fstat(f), os.geteuid() + 1))
+        assert cache.get(KEY) is None
+    planted.write_bytes(content)
+    place.symlink_to(planted)
+    assert cache.get(KEY) is None
+    place.unlink()
+    os.mkfifo(place)
+    assert cache.get(KEY) is None
+    cache.put(KEY, b"data")
+    assert cache.get(KEY) == b"data"

@@ -1,5 +1,7 @@
 """Exporting: .tar files, compilers of the user's choice."""
 
+import gzip
+import io
 import os
 import tarfile
 from pathlib import Path
@@ -101,8 +103,12 @@ def damaged(path: Path, change: Any) -> Path:
     ("change", "text"),
     [
         (lambda f: (f / "metadata.json").unlink(), "its metadata is missing or damaged"),
-        (lambda f: (f / "metadata.json").write_text("{}"), "its metadata is missing or damaged"),
-        (lambda f: (f / "metadata.json").write_text("[]"), "its metadata is missing or damaged"),
+        (
+            lambda f: (f / "metadata.json").write_text("{}"),
+            "its metadata is damaged: abi is missing",
+        ),
+        (lambda f: (f / "metadata.json").write_text("[]"), "its metadata is damaged: it is \\[\\]"),
+        (lambda f: (f / "model.c").unlink(), "objects or constants are missing or damaged"),
         (lambda f: (f / "model0.o").unlink(), "objects or constants are missing or damaged"),
         (lambda f: (f / "weights.bin").write_bytes(b""), "objects or constants are missing"),
         (lambda f: (f / "model0.o").write_bytes(b"x"), "the C compiler failed"),
@@ -125,6 +131,62 @@ def test_files_outside_are_refused(tmp_path: Path) -> None:
         load_module(tmp_path / "n.tar")
     with pytest.raises(LoadError, match="fmt='zip'; legal: '', 'so', 'tar'"):
         load_module(tmp_path / "m.tar", "zip")
+
+
+def _member(name: str, content: bytes = b"x", **fields: Any) -> Any:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info, io.BytesIO(content)
+
+
+@pytest.mark.parametrize(
+    ("members", "name"),
+    [
+        ([_member("model0.o"), _member("model0.o")], "model0.o"),
+        ([_member("-o")], "-o"),
+        ([_member("@args")], "@args"),
+        ([_member("evil.c")], "evil.c"),
+        ([_member("modelx.o")], "modelx.o"),
+        ([_member("sub/model0.o")], "sub/model0.o"),
+        ([_member("model.c", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd")], "model.c"),
+        ([_member("a.o"), _member("model.c", b"", type=tarfile.LNKTYPE, linkname="a.o")], "a.o"),
+        ([_member("model.c", b"", type=tarfile.FIFOTYPE)], "model.c"),
+        ([_member("weights.bin", b"1\n0\n1\n".ljust(512, b"\0") + b"x",
+                  pax_headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0",
+                                              "GNU.sparse.realsize": "1000000000000"})],
+         "weights.bin"),
+    ],
+)  # fmt: skip
+def test_only_plain_members_of_known_names(members: Any, name: str, tmp_path: Path) -> None:
+    """No name becomes a path or an option of the linker, and nothing grows while it is read."""
+    with tarfile.open(tmp_path / "m.tar", "w", format=tarfile.PAX_FORMAT) as made:
+        for info, content in members:
+            content.seek(0)
+            made.addfile(info, content)
+    with pytest.raises(LoadError) as caught:
+        load_module(tmp_path / "m.tar")
+    assert f"it holds {name!r}, which is no file of a model" in str(caught.value)
+
+
+def test_compressed_archives_are_refused(lib: Any, tmp_path: Path) -> None:
+    lib.export_library(tmp_path / "net.tar")
+    (tmp_path / "z.tar").write_bytes(gzip.compress((tmp_path / "net.tar").read_bytes()))
+    with pytest.raises(LoadError, match=r"cannot load .*z.tar: "):
+        load_module(tmp_path / "z.tar")
+
+
+def test_metadata_of_an_archive_are_not_compiled(lib: Any, tmp_path: Path) -> None:
+    """Other metadata than those that model.c was made with are refused, whatever they say."""
+    lib.export_library(tmp_path / "net.tar")
+
+    def rename(folder: Path) -> None:
+        file = folder / "metadata.json"
+        file.write_text(file.read_text().replace('"name": "net"', '"name": "nut"'))
+
+    with pytest.raises(LoadError, match="its code and its constants do not belong together"):
+        load_module(damaged(tmp_path / "net.tar", rename))
 
 
 def test_what_cannot_be_exported(lib: Any, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def tensor(name: str, dtype: str, *shape: int | str) -> dict[str, Any]:
 def metadata(name: str) -> dict[str, Any]:
     """What a compiler would say about the model `name` of model.c."""
     common: dict[str, Any] = {
-        "abi": 2,
+        "abi": 3,
         "name": name,
         "symbols": [],
         "features": [],
@@ -92,7 +92,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def make(objects: dict[str, Path]) -> Make:
     """make(name, **changes of the metadata): an executable, as a compiler would make it."""
 
-    def build(name: str, threads: int | None = None, **changes: Any) -> Executable:
+    def build(name: str, /, threads: int | None = None, **changes: Any) -> Executable:
         path = objects[name].with_suffix(".so")
         if not path.exists():
             assert CC is not None

@@ -126,8 +126,8 @@ def test_binds(make: Make, inputs: Any, outputs: Any, text: str) -> None:
     ("changes", "text"),
     [
         (
-            {"abi": 3},
-            "add: built for ABI version 3, this runtime has 2; compile the model again",
+            {"abi": 7},
+            "add: built for ABI version 7, this runtime has 3; compile the model again",
         ),
         (
             {"features": ["avx10.9", "sse2"], "target": "llvm -mcpu=future"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 
 from smelt.runtime import Executable, ExportError, LoadError, linking, load_module, read_metadata
-from tests.runtime.conftest import CC, HERE, Make
+from smelt.runtime.native import ModelInfo
+from tests.runtime.conftest import CC, HERE, Make, tensor
 
 ROWS = np.arange(8, dtype=np.float32).reshape(2, 4)
 
@@ -130,16 +132,173 @@ def changed(library: Path, path: Path, **changes: Any) -> None:
     start, size = fields[5:7]
     fields[1] = changes.pop("abi", fields[1])
     text = json.dumps({**json.loads(data[start : start + size]), **changes}).encode()
-    fields[6] = len(text)
+    fields[6], fields[7] = len(text), linking.digest_of(text)
     fields[8] = start + len(text) + linking.FOOTER.size
     path.write_bytes(data[:start] + text + linking.FOOTER.pack(*fields))
+
+
+def resized(library: Path, path: Path, weights: tuple[int, int], **changes: Any) -> None:
+    """A copy with another place of the constants, valid checksums, and a code that agrees."""
+    data = library.read_bytes()
+    old = linking.FOOTER.unpack(data[-linking.FOOTER.size :])[7].to_bytes(8, "little")
+    changed(library, path, weights_bytes=weights[1], **changes)
+    made = path.read_bytes()
+    fields = list(linking.FOOTER.unpack(made[-linking.FOOTER.size :]))
+    fields[3:5] = weights
+    new = fields[7].to_bytes(8, "little")
+    path.write_bytes(made[: -linking.FOOTER.size].replace(old, new) + linking.FOOTER.pack(*fields))
+
+
+def opened_by_c(path: Path) -> str:
+    """What smelt_model_open says of a library's own description."""
+    code = ctypes.CDLL(str(path))
+    code.smelt_model_open.restype = ctypes.c_void_p
+    code.smelt_last_error.restype = ctypes.c_char_p
+    model = code.smelt_model_open(ctypes.byref(ModelInfo.in_dll(code, "smelt_model_descriptor")))
+    return code.smelt_last_error().decode().replace(str(path), "PATH") if not model else "opened"
+
+
+@pytest.mark.parametrize(
+    ("place", "by_c", "by_python"),
+    [
+        ((0, 4), "opened", "opened"),
+        ((0, 0), "0 bytes of constants, the model has 4", "weights_bytes: its code says"),
+        ((0, 8), "8 bytes of constants, the model has 4", "weights_bytes: its code says"),
+        ((1 << 40, 4), "damaged footer", "it is damaged"),
+        ((2**64 - 65536, 4), "damaged footer", "it is damaged"),
+        ((2**64 - 4, 4), "damaged footer", "it is damaged"),
+        ((4, 4), "cannot map 4 bytes: Invalid argument", "mapping its constants: "),
+    ],
+)
+def test_constants_are_where_the_file_says_and_as_many_as_the_code_needs(
+    library: Path, tmp_path: Path, place: tuple[int, int], by_c: str, by_python: str
+) -> None:
+    path = tmp_path / "m.so"
+    resized(library, path, place)
+    assert by_c in opened_by_c(path)
+    if by_python == "opened":
+        load_module(path)
+    else:
+        assert by_python in refused(path)
+
+
+def test_a_file_cut_after_it_was_linked_against(library: Path, tmp_path: Path) -> None:
+    """A program opens the model when its file has lost constants, and its footer with them."""
+    path = tmp_path / "m.so"
+    data = library.read_bytes()
+    start = linking.FOOTER.unpack(data[-linking.FOOTER.size :])[3]
+    path.write_bytes(data[: start + 2])
+    assert opened_by_c(path) == (
+        "PATH: the model's constants are missing at the end of the file (truncated or stripped?)"
+    )
+    path = tmp_path / "n.so"
+    path.write_bytes(data[:start] + data[-linking.FOOTER.size :])
+    assert opened_by_c(path).startswith(f"PATH: {start + linking.FOOTER.size} bytes, {len(data)} ")
+
+
+def test_no_waiting_for_pipes(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, aside = tmp_path / "m.so", tmp_path / "m.so.weights"
+    os.mkfifo(path)
+    assert refused(path) == "cannot load PATH: it is no regular file"
+    monkeypatch.setattr(linking, "_SIDECAR_BYTES", 0)
+    make("add").export_library(path)
+    aside.unlink()
+    os.mkfifo(aside)
+    assert refused(path) == "cannot load PATH.weights: it is no regular file"
+    assert opened_by_c(path) == "PATH.weights: no regular file"
+
+
+def test_a_sidecar_of_another_size(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linking, "_SIDECAR_BYTES", 0)
+    path, aside = tmp_path / "m.so", tmp_path / "m.so.weights"
+    make("add").export_library(path)
+    link = tmp_path / "link" / "other.so"
+    link.parent.mkdir()
+    link.symlink_to(path)  # the constants lie beside the file, wherever links to it are
+    np.testing.assert_array_equal(load_module(link)(ROWS, ROWS).numpy(), ROWS * 2 + 100)
+    fields = list(linking.FOOTER.unpack(aside.read_bytes()[4:]))
+    fields[4], fields[5], fields[8] = 2, 2, 2 + linking.FOOTER.size
+    aside.write_bytes(b"12" + linking.FOOTER.pack(*fields))
+    assert refused(path) == "cannot load PATH: PATH.weights belongs to another export"
+    assert opened_by_c(path) == "PATH.weights: 2 bytes of constants, the model has 4"
+
+
+def described(library: Path, path: Path, **changes: Any) -> str:
+    """How a library with other metadata, to which its code agrees, is refused."""
+    resized(library, path, linking.FOOTER.unpack(library.read_bytes()[-64:])[3:5], **changes)
+    text = refused(path)
+    start = "cannot load PATH: its metadata is damaged: "
+    assert text.startswith(start)
+    return text[len(start) :]
+
+
+X = tensor("x", "float32", "n", 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"name": 3}, "name is 3; legal: a text"),
+        ({"name": "\ud800"}, "name is '\\ud800'; legal: a text"),
+        ({"inputs": [X]}, "inputs: its code says something else"),
+        ({"inputs": [X, {**X, "name": "z"}]}, "inputs: its code says something else"),
+        ({"inputs": [X, {**X, "name": "y", "dtype": "int32"}]}, "inputs: its code says"),
+        ({"inputs": {}}, "inputs is {}; legal: a list"),
+        ({"inputs": [X, {"dtype": "float32", "shape": []}]}, "inputs[1].name is missing"),
+        ({"outputs": [tensor("z", "float32", "n", 5)]}, "outputs: its code says something else"),
+        ({"outputs": [tensor("z", "float32", -1)]}, "outputs[0].shape[0] is -1; legal: a number"),
+        ({"outputs": [tensor("z", "float32", True)]}, "outputs[0].shape[0] is True; legal: a num"),
+        ({"outputs": [tensor("z", "float32", 2**63)]}, "outputs[0].shape[0] is 92233720368547758"),
+        ({"outputs": [tensor("z", "object", 4)]}, "outputs[0].dtype is 'object'; legal: bool, "),
+        ({"symbols": ["n", "n"]}, "symbols is ['n', 'n']; legal: a list without repetitions"),
+        ({"symbols": []}, "inputs: its code says something else"),
+        ({"symbols": [[]]}, "symbols[0] is []; legal: a text"),
+        ({"workspace_bytes": 1 << 40}, "workspace_bytes: its code says something else"),
+        ({"kernels": [{}]}, "kernels[0].name is missing"),
+        ({"features": "avx"}, "features is 'avx'; legal: a list"),
+        ({"size_ranges": {"n": [1]}}, "size_ranges['n'] is [1]; legal: a list of 2"),
+        ({"externals": [{"symbol": "f"}]}, "externals[0].compiler is missing"),
+        ({"kind": "code"}, "kind is 'code'; legal: program"),
+        ({"kind": "program", "parameters": ["x"], "written": []}, "parameters is ['x']; legal: "),
+    ],
+)
+def test_metadata_that_lie(
+    library: Path, tmp_path: Path, changes: dict[str, Any], text: str
+) -> None:
+    assert described(library, tmp_path / "m.so", **changes).startswith(text)
+
+
+def test_metadata_of_another_library(library: Path, tmp_path: Path) -> None:
+    """Also what the code does not know belongs to it: here, costs of kernels."""
+    path = tmp_path / "m.so"
+    changed(library, path, kernels=[])
+    assert refused(path) == ("cannot load PATH: its code and its constants do not belong together")
+    data = library.read_bytes()
+    path.write_bytes(data.replace(b'"n * 48"', b'"n * 47"'))
+    assert refused(path) == (
+        "cannot load PATH: its metadata is damaged: they were written for another library"
+    )
+
+
+SIZES = ["n // 0", "min(n)", "n(3)", "-" * 10_000 + "n", "(" * 300 + "n" + ")" * 300, "n\0", "n.x"]
+
+
+@pytest.mark.parametrize("size", [*SIZES, "n + " * 10_000 + "n"])
+def test_sizes_that_are_none(library: Path, tmp_path: Path, size: str) -> None:
+    path = tmp_path / "m.so"
+    kernels = [{"name": "shift", "flops": size}, {"name": "sum"}]
+    resized(library, path, linking.FOOTER.unpack(library.read_bytes()[-64:])[3:5], kernels=kernels)
+    with pytest.raises(LoadError, match=r"^(a )?size "):
+        load_module(path).profile(ROWS, ROWS)
 
 
 def test_other_version(library: Path, tmp_path: Path) -> None:
     path = tmp_path / "old.so"
     changed(library, path, abi=7)
     assert refused(path) == (
-        "cannot load PATH: it has ABI version 7, this runtime has 2; export the model again"
+        "cannot load PATH: it has ABI version 7, this runtime has 3; export the model again"
     )
 
 
@@ -240,6 +399,39 @@ def test_header_is_cxx(library: Path, tmp_path: Path) -> None:
     source.write_text('#include "add.h"\nint main() { return add_open() == 0; }\n')
     command = ["c++", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{library.parent}"]
     subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
+
+
+NAMES = [
+    ('x"); system("exit 1"); //', "*/ int evil = *; /*", '??/"; int evil = ?; //'),
+    ("line\nbreak\r", "back\\", "\N{GRINNING FACE} gr\u00f6\u00dfe"),
+    ("int", "", "%s%n"),
+    ("smelt_model", "a*", "/"),
+    ("shm", "a\0b", "\\\n*/ int evil = *; /*"),
+    ("n" * 300, "\u202e", "}; #include <none.h>"),
+]
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_names_are_data(make: Make, tmp_path: Path, names: tuple[str, str, str]) -> None:
+    """Nothing that a name holds is C: the library is what it is with plain names."""
+    model, x, size = names
+    inputs = [tensor(x, "float32", size, 4), tensor(x + "y", "float32", size, 4)]
+    outputs = [tensor(size, "float32", size, 4)]
+    add = make("add", name=model, inputs=inputs, outputs=outputs, symbols=[size], kernels=[])
+    path = tmp_path / "m.so"
+    add.export_library(path, header=True)
+    loaded = load_module(path)
+    np.testing.assert_array_equal(loaded(ROWS, ROWS).numpy(), ROWS * 2 + 100)
+    assert (loaded.name, loaded.inputs[0].name, loaded.signature.symbols) == (model, x, (size,))
+    start = linking.c_name(model)
+    (tmp_path / "user.c").write_text(
+        "#include <semaphore.h>\n#include <sys/mman.h>\n"
+        f'#include "m.h"\nint main(void) {{ return {start}_open() == 0; }}\n'
+    )
+    flags = ["-D_GNU_SOURCE", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    command = [CC or "cc", *flags, "user.c", "m.so", "-Wl,-rpath,.", "-o", "user"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./user"], cwd=tmp_path, check=True)
 
 
 def test_several_models_share_one_pool(make: Make, tmp_path: Path) -> None:

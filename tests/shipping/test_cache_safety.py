@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 from pathlib import Path
 
+import pytest
+
 from smelt.ir.expr import const
 from smelt.lowering.kernel import Artifact
-from smelt.lowering.model import _read_artifact
+from smelt.lowering.model import _ArtifactReader, _read_artifact
 from smelt.lowering.packing import Pack
 
 
@@ -35,3 +38,19 @@ def test_foreign_code_is_not_run(tmp_path: Path) -> None:
     assert not target.exists()
     assert _read_artifact(pickle.dumps({"no": "artifact"})) is None
     assert _read_artifact(b"damaged") is None
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        ("smelt.ir.node", "NodeMeta"),  # makes source of the names that it is given
+        ("smelt.ir.module", "IRModule"),
+        ("smelt.lowering.kernel", "Path"),
+        ("smelt.lowering.kernel", "KernelSpec"),
+        ("smelt.lowering.kernel", "Artifact.__class__"),
+        ("smelt.ir.expr", "const"),
+    ],
+)
+def test_only_data_of_kernels_is_made(found: tuple[str, str]) -> None:
+    with pytest.raises((pickle.UnpicklingError, AttributeError)):
+        _ArtifactReader(io.BytesIO()).find_class(*found)

@@ -124,6 +124,10 @@ def _register(d: Any, m: Any) -> None:
     d["functions"][0][4][0][1] = [99]
 
 
+def _call(*instruction: Any) -> Any:
+    return lambda d, m: d["functions"][0][4].insert(0, instruction)
+
+
 def _path(d: Any, m: Any) -> None:
     m["../evil.so"] = m.pop("segment0.so")
 
@@ -142,14 +146,51 @@ def _path(d: Any, m: Any) -> None:
         (lambda d, m: d["constants"].append(["float32", [-4]]), "damaged: constants.bin"),
         (_register, "99 is not below"),
         (_path, "the file is damaged: it holds ../evil.so"),
+        (lambda d, m: d["functions"][0][4].insert(0, ["AllocTuple", 0, 3]), "None is not below"),
+        (lambda d, m: d["functions"][0][4].insert(0, [{}, 3]), "instruction 0: ({}, 3)"),
+        (lambda d, m: d["functions"][0][4].append([]), "iterate has no end"),
+        (lambda d, m: d["functions"][0].__setitem__(2, -1), "iterate: -1 is not below"),
+        (lambda d, m: d["functions"][0].__setitem__(3, 1 << 40), "iterate: 1099511627776 is not"),
+        (lambda d, m: d["functions"][0].__setitem__(3, "9"), "iterate: '9' is not below"),
+        (_call("Invoke", 0, 1, [0]), "1 registers for 2 values"),
+        (_call("InvokeSegment", [0, 1, 0, 1, 0, 1, 0, 1], 0, [0]), " registers for "),
+        (_call("InvokeHost", [0], "system", {"x": 1}, [0]), "no operator is named 'system'"),
+        (lambda d, m: m.update({"segment0.so": m["constants.bin"]}), "it is not a library"),
+        (lambda d, m: m.update({"segment0.so": b"PK\3\4" + bytes(100)}), "it is not a library"),
     ],
 )
 def test_damaged_files_are_refused(saved: Path, tmp_path: Path, change: Any, text: str) -> None:
     place = rewritten(saved, tmp_path / "bad.vm", change)
     with pytest.raises(LoadError) as caught:
         load_module(place)
-    assert str(caught.value).startswith(f"cannot load {place}: ")
+    assert str(caught.value).startswith("cannot load ")
     assert text in str(caught.value)
+
+
+def test_packed_members_are_refused(saved: Path, tmp_path: Path) -> None:
+    """What is packed may be a thousand times larger than the file."""
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(tmp_path / "z.vm", "w", 8) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(LoadError, match="the file is damaged: it holds compressed members"):
+        load_module(tmp_path / "z.vm")
+
+
+def test_a_program_that_is_damaged_where_only_the_run_sees_it(saved: Path, tmp_path: Path) -> None:
+    for instruction, text in [
+        (("InvokeHost", [0], "dyn.full", {"type": "int8"}, [0, 0]), "the operator dyn.full with "),
+        (("InvokeHost", [0, 1], "argwhere", {}, [1]), "the operator argwhere with {}: "),
+        (("If", 1, 0, 0), "a branch needs one whole number; it has "),
+    ]:
+
+        def change(d: Any, m: Any, instruction: Any = instruction) -> None:
+            for f in d["functions"]:
+                f[4].insert(0, instruction) if f[0] == "main" else None
+
+        place = rewritten(saved, tmp_path / "m.vm", change)
+        with pytest.raises(InputError) as caught:
+            VirtualMachine(load_module(place)).run(np.int32(1), X)
+        assert str(caught.value).startswith(text)
 
 
 def test_a_file_cut_short_is_refused(saved: Path, tmp_path: Path) -> None:

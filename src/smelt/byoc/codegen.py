@@ -19,7 +19,7 @@ from smelt.lowering.graph import symbol_of
 from smelt.relax.nodes import Call, Function, GlobalVar, values
 from smelt.runtime.errors import ExportError, nearest
 from smelt.runtime.external import registered_runtimes, runtime_of
-from smelt.runtime.linking import compile_source
+from smelt.runtime.linking import c_string, compile_source
 from smelt.target import Target
 
 __all__ = [
@@ -216,7 +216,7 @@ def _c_object(
     pointers = len(func.params) + len(constants) + len(result_types(func.body.type))
     args = ["(void *)0"] * pointers + ["(long long)1"] * len(sizes_of(func))
     check = (
-        f'\n#line 1 "called as {declared}"\n'
+        f"\n#line 1 {c_string(f'called as {declared}')}\n"
         f"static int smelt_check(void) {{ (void)smelt_check; return {symbol}({', '.join(args)}); }}"
     )
     try:

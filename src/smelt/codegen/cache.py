@@ -10,6 +10,10 @@
 Entries are written whole under another name and then renamed, and carry a checksum, so that
 several processes may use one folder, and damage is a miss. The oldest-used go first where the
 folder grows too large. `SMELT_CACHE_DIR` names the folder, `SMELT_CACHE=0` switches it off.
+
+What is read is run: whoever can write an entry runs code as its reader. So a folder is used, and an
+entry read, only where it belongs to the user or to root and nobody else can write it; what is made
+is the user's alone.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import importlib.util
 import itertools
 import os
 import re
+import stat
 import struct
 import time
 import warnings
@@ -32,7 +37,7 @@ from pathlib import Path
 from smelt.codegen.frames import write_all
 from smelt.ir.errors import CompileError, InternalError
 
-__all__ = ["CacheInfo", "ObjectCache", "cache_folder", "cache_key"]
+__all__ = ["CacheInfo", "ObjectCache", "cache_folder", "cache_key", "make_private"]
 
 _MAGIC = b"smelt/1\n"
 _HEAD = len(_MAGIC) + 16
@@ -126,15 +131,21 @@ class ObjectCache:
         self._objects = str(at / "objects") if at is not None else None
         self._named = named  # by the user, who is told by an error where it cannot be written
         self._writes = at is not None
+        self._trusted: bool | None = None  # not looked at yet
 
     def get(self, key: str) -> bytes | None:
-        """What was put under a key; none if nothing was, or if it is damaged."""
+        """What was put under a key; none if nothing was, or if it is damaged or somebody else's.
+
+        A folder that others can write is left alone, as in `put`.
+        """
         path = self._path(key)
-        if path is None:
+        if path is None or not self._is_private():
             return None
         try:
-            with open(path, "rb", buffering=0) as file:
-                text = file.readall()
+            with open(path, "rb", buffering=0, opener=_open) as file:
+                status = os.fstat(file.fileno())
+                foreign = _foreign(status) or not stat.S_ISREG(status.st_mode)
+                text = b"" if foreign else file.readall()
                 with suppress(OSError):
                     os.utime(file.fileno())  # used just now
         except OSError:
@@ -149,17 +160,18 @@ class ObjectCache:
     def put(self, key: str, data: bytes) -> None:
         """Keep data under a key.
 
-        Where the folder cannot be written, nothing is from then on: a folder that the user has
-        named is a CompileError, the usual one a warning.
+        Where the folder cannot be written, or others can write it, nothing is from then on: a
+        folder that the user has named is a CompileError, the usual one a warning.
         """
         path = self._path(key)
-        if path is None or not self._writes or len(data) > self.limit:
+        if path is None or not self._writes or len(data) > self.limit or not self._is_private():
             return
         try:
             _write(path, _head(key, data) + data)
         except OSError as e:
             self._writes = False
-            self._complain(e)
+            self._complain(f"cannot write to the cache folder {self.folder}: {_why(e)}",
+                           _REASONS.get(e.errno or 0), e)  # fmt: skip
             return
         # By chance, but by the same chance for the same key: a sweep reads the whole folder.
         if int(key[:8], 16) * self.limit < (len(data) * _SWEEPS) << 32:
@@ -188,12 +200,24 @@ class ObjectCache:
             raise InternalError(f"{key!r} is no key of the cache: cache_key makes them")
         return None if self._objects is None else f"{self._objects}/{key[:2]}/{key}"
 
-    def _complain(self, error: OSError) -> None:
-        cure = _REASONS.get(error.errno or 0)
+    def _is_private(self) -> bool:
+        """Whether nobody else can have written what is there; said once where somebody can."""
+        if self._trusted is None:
+            problem = next(filter(None, map(_shared, (str(self.folder), str(self._objects)))), None)
+            self._trusted = problem is None
+            if problem is not None:
+                # Whoever it belongs to has to do something else.
+                cure = f"keep them out (chmod -R go-w {self.folder})" if "mode" in problem else None
+                self._complain(f"the cache folder {self.folder} is not used, since others can "
+                               f"put code there: {problem}", cure)  # fmt: skip
+        return self._trusted
+
+    def _complain(
+        self, problem: str, cure: str | None = None, error: OSError | None = None
+    ) -> None:
         cures = [cure] if cure else []
         cures += ["name another one (SMELT_CACHE_DIR)", "compile without a cache (SMELT_CACHE=0)"]
-        text = f"cannot write to the cache folder {self.folder}: {_why(error)}\n"
-        text += "  " + ", ".join(cures[:-1]) + f", or {cures[-1]}"
+        text = f"{problem}\n  {', '.join(cures[:-1])}, or {cures[-1]}"
         if self._named:
             raise CompileError(text) from error
         if self.folder is not None and self.folder not in _warned:
@@ -236,7 +260,7 @@ def _write(path: str, text: bytes) -> None:
     try:
         file = _create(new)
     except FileNotFoundError:
-        os.makedirs(folder, exist_ok=True)
+        make_private(folder, 3)  # the cache's own, `objects`, the shelf
         file = _create(new)
     try:
         try:
@@ -250,8 +274,41 @@ def _write(path: str, text: bytes) -> None:
         raise
 
 
+def make_private(folder: str, levels: int) -> None:
+    """Makes a folder; it and those above it, in so many levels, are the user's alone if new."""
+    above = os.path.dirname(folder)
+    if levels > 1:
+        make_private(above, levels - 1)
+    else:
+        os.makedirs(above, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+
+
 def _create(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _foreign(status: os.stat_result) -> str | None:
+    """Who else than the user and root can write a file; None: nobody."""
+    if status.st_uid not in (0, os.geteuid()):
+        return f"it belongs to the user {status.st_uid}"
+    if status.st_mode & 0o022:
+        return f"others may write to it (mode {stat.S_IMODE(status.st_mode):04o})"
+    return None
+
+
+def _shared(folder: str) -> str | None:
+    """What is wrong with a folder that is there; None: nothing."""
+    try:
+        who = _foreign(os.stat(folder))
+    except OSError:
+        return None
+    return who and f"{folder}: {who}"
 
 
 def _listed(folder: str | None) -> list[os.DirEntry[str]]:

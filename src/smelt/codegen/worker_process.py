@@ -17,7 +17,7 @@ from fcntl import fcntl
 from hashlib import blake2b
 from pathlib import Path
 
-from smelt.codegen.cache import cache_folder
+from smelt.codegen.cache import cache_folder, make_private
 from smelt.codegen.frames import HELLO, SETUP, FrameBuffer, frame, marker, pack, write_all
 
 __all__ = ["Ending", "WorkerDied", "WorkerProcess", "save_crash"]
@@ -205,7 +205,7 @@ def save_crash(folder: Path | None, name: str, payload: bytes, said: str) -> Pat
     for at in (folder or _default_crashes(), None):
         try:
             place = at or Path(tempfile.mkdtemp(prefix="smelt-crash-"))
-            place.mkdir(parents=True, exist_ok=True)
+            make_private(str(place), 2)
             (place / file).write_bytes(payload)
             (place / file).with_suffix(".log").write_text(said, encoding="utf-8")
         except OSError:

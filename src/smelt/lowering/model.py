@@ -289,29 +289,24 @@ def _external_entries(model: Model, places: Mapping[Storage, int]) -> list[dict[
 
 
 class _ArtifactReader(pickle.Unpickler):
-    """Reads what the cache holds; makes nothing but smelt's own data."""
+    """Reads what the cache holds; makes nothing but the data of compiled kernels."""
 
     def find_class(self, module: str, name: str) -> type:
-        """Only classes of the rooms whose data an artifact consists of."""
-        found = super().find_class(module, name) if module.startswith(_ARTIFACT_ROOMS) else None
-        if not isinstance(found, type):
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of a compiled kernel")
-        return found
+        """Artifact, Pack and expressions: no class that runs code for its arguments."""
+        found = super().find_class(module, name) if module in _ARTIFACT_ROOMS else None
+        if isinstance(found, type) and issubclass(found, Artifact | Pack | Expr):
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of a compiled kernel")
 
 
-_ARTIFACT_ROOMS = (
-    "smelt.lowering.kernel",
-    "smelt.lowering.packing",
-    "smelt.ir.",
-    "smelt.tir.nodes",
-)
+_ARTIFACT_ROOMS = (Artifact.__module__, Pack.__module__, Expr.__module__)
 
 
 def _read_artifact(data: bytes) -> CompiledKernel | None:
     """A cached kernel, or None where the entry is something else: it is then compiled anew."""
     try:
         found = _ArtifactReader(io.BytesIO(data)).load()
-    except (pickle.UnpicklingError, AttributeError, EOFError, ImportError, TypeError, ValueError):
+    except (pickle.UnpicklingError, AttributeError, EOFError, LookupError, TypeError, ValueError):
         return None
     return found if isinstance(found, CompiledKernel) else None
 

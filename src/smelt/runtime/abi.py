@@ -18,7 +18,7 @@ __all__ = [
     "VIEW", "Status", "Struct",
 ]  # fmt: skip
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 
 class Status(IntEnum):
@@ -63,9 +63,9 @@ class Struct:
             end, widest = places[-1] + size, max(widest, size)
         return [*places, -(-end // widest) * widest]
 
-    def ctypes(self) -> list[tuple[str, type[Any]]]:
-        """The fields for a ctypes.Structure."""
-        return [(name, _KINDS[kind][0]) for name, kind in self.fields.items()]
+    def ctypes(self, **pointers: type[Any]) -> list[tuple[str, type[Any]]]:
+        """The fields for a ctypes.Structure; pointers: what those point to that are followed."""
+        return [(n, pointers.get(n, _KINDS[kind][0])) for n, kind in self.fields.items()]
 
     def packed(self) -> struct.Struct:
         """The struct in a file: little-endian, without gaps."""

@@ -1,31 +1,44 @@
-"""Models as .tar files: objects, constants and metadata, linked where they are loaded.
+"""Models as .tar files: what a library is linked from, linked where it is loaded.
 
-model0.o ...      object code
-weights.bin       the constants
+model.c           the description as the code knows it
+model0.o ...      the model's object code
 metadata.json     the description
+weights.bin       the constants
 model.so          in place of all, where the exporter linked already (cc=...)
 """
 
 from __future__ import annotations
 
-import json
 import os
+import re
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from smelt.runtime.errors import ExportError, LoadError
 from smelt.runtime.files import write_file
-from smelt.runtime.linking import Exportable, Linker, check_writable, export_library
+from smelt.runtime.linking import (
+    Exportable,
+    Linker,
+    Parts,
+    check_writable,
+    export_library,
+    link_parts,
+    parts_of,
+)
+from smelt.runtime.metadata import open_artifact, parse_metadata
 
 __all__ = ["export_archive", "unpack_archive"]
 
-_LIBRARY, _WEIGHTS, _METADATA = "model.so", "weights.bin", "metadata.json"
+_LIBRARY, _SOURCE, _WEIGHTS, _METADATA = "model.so", "model.c", "weights.bin", "metadata.json"
+_MEMBERS = re.compile(
+    r"model\.so(\.weights)?|model\.c|model[0-9]{1,6}\.o|weights\.bin|metadata\.json"
+)
 
 
 def export_archive(
@@ -62,56 +75,66 @@ def _files(exe: Exportable, folder: Path, cc: str | Sequence[str] | None) -> lis
     if cc is not None:
         export_library(exe, folder / _LIBRARY, cc=cc)
         return sorted(folder.iterdir())
-    weights = exe.weights if exe.weights is not None else np.empty(0, np.uint8)
-    description = {**exe.metadata, "weights_bytes": weights.nbytes, "plan": bool(exe.plan_address)}
-    (folder / _METADATA).write_text(json.dumps(description))
-    weights.tofile(folder / _WEIGHTS)
-    for i, data in enumerate(exe.objects):
+    parts = parts_of(exe)
+    (folder / _METADATA).write_bytes(parts.metadata)
+    (folder / _WEIGHTS).write_bytes(parts.weights)
+    (folder / _SOURCE).write_text(parts.source, encoding="ascii")
+    for i, data in enumerate(parts.objects):
         (folder / f"model{i}.o").write_bytes(data)
-    return [folder / _METADATA, folder / _WEIGHTS, *sorted(folder.glob("model*.o"))]
+    return [folder / _METADATA, folder / _WEIGHTS, folder / _SOURCE, *sorted(folder.glob("*.o"))]
 
 
-class _Unpacked:
+def _parts(path: Path, folder: Path) -> Parts:
     """What an archive holds, as linking wants it."""
+    if not (folder / _METADATA).exists():
+        raise LoadError(f"cannot load {path}: its metadata is missing or damaged: no {_METADATA}")
+    text = (folder / _METADATA).read_bytes()
+    metadata = parse_metadata(path, text)
+    count = len(list(folder.glob("*.o")))
+    try:
+        weights = np.fromfile(folder / _WEIGHTS, np.uint8)
+        source = (folder / _SOURCE).read_text(encoding="ascii")
+        objects = [(folder / f"model{i}.o").read_bytes() for i in range(count)]
+        damaged = not count or weights.nbytes != metadata.get("weights_bytes")
+    except (OSError, ValueError):
+        damaged = True
+    if damaged:
+        raise LoadError(f"cannot load {path}: objects or constants are missing or damaged")
+    return Parts(metadata["name"], source, objects, text, weights.data)
 
-    def __init__(self, path: Path, folder: Path) -> None:
-        try:
-            self.metadata: dict[str, Any] = json.loads((folder / _METADATA).read_text())
-            self.weights: npt.NDArray[Any] | None = np.fromfile(folder / _WEIGHTS, np.uint8)
-            self.plan_address: int | None = 1 if self.metadata.pop("plan") else None
-            self.name = str(self.metadata["name"])
-            damaged = self.weights.nbytes != self.metadata["weights_bytes"]
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
-            raise LoadError(f"cannot load {path}: its metadata is missing or damaged") from None
-        count = len(list(folder.glob("model*.o")))
-        self.objects = [
-            (folder / f"model{i}.o").read_bytes()
-            for i in range(count)
-            if (folder / f"model{i}.o").exists()
-        ]
-        if damaged or not count or len(self.objects) != count:
-            raise LoadError(f"cannot load {path}: objects or constants are missing or damaged")
+
+def _unpack(path: Path, folder: Path) -> None:
+    """Writes the members to a folder; LoadError where they are others than export_archive's.
+
+    Names are compared with those that there are, and sizes with the file's: a member is no path,
+    no link, no hole, and none is packed more densely than it was written.
+    """
+    with open_artifact(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+        limit = os.fstat(file.fileno()).st_size
+        for member in tar:
+            plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
+            known = _MEMBERS.fullmatch(member.name) and not (folder / member.name).exists()
+            source = tar.extractfile(member) if plain and known else None
+            if source is None or not 0 <= member.size <= limit:
+                raise LoadError(f"cannot load {path}: it holds {member.name!r}, which is no "
+                                "file of a model")  # fmt: skip
+            limit -= member.size
+            with open(folder / member.name, "xb") as file:
+                shutil.copyfileobj(source, file)
 
 
 def unpack_archive(path: Path, folder: Path) -> Path:
     """The shared library of an archive, in a folder: as it came, or linked now."""
     try:
-        with tarfile.open(path) as tar:
-            for member in tar.getmembers():
-                plain = member.isfile() and Path(member.name).name == member.name
-                source = tar.extractfile(member) if plain else None
-                if source is None:
-                    raise LoadError(f"cannot load {path}: it holds {member.name!r}, which is no "
-                                    "file of a model")  # fmt: skip
-                (folder / member.name).write_bytes(source.read())
-    except (OSError, tarfile.TarError) as error:
+        _unpack(path, folder)
+    except (OSError, tarfile.TarError, ValueError, EOFError) as error:
         raise LoadError(f"cannot load {path}: {error}") from None
     library = folder / _LIBRARY
     if library.exists():
         return library
-    unpacked = _Unpacked(path, folder)
+    parts = _parts(path, folder)
     try:
-        export_library(unpacked, library)
+        link_parts(parts, library)
     except ExportError as error:
         raise LoadError(
             f"cannot load {path}: a .tar is linked where it is loaded: {error}\n"

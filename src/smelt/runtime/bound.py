@@ -129,8 +129,10 @@ class BoundCall:
             )
         workspace = self._frame.workspace
         outputs = [np.asarray(o) for o in self.outputs]
-        address = 0 if workspace is None else workspace.address
-        return read_results(listed[kernel], self.symbols, address, outputs)
+        size = 0 if workspace is None else workspace.size
+        start = workspace.address if workspace is not None else 0
+        memory = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
+        return read_results(listed[kernel], self.symbols, memory, outputs)
 
     def time(self, number: int) -> float:
         """Runs the model `number` times in one native loop; milliseconds per run."""

@@ -11,6 +11,7 @@ from smelt.runtime.errors import LoadError
 
 __all__ = ["evaluate", "names_in"]
 
+_LONGEST = 20_000  # characters
 _NODES = (
     ast.Expression,
     ast.BinOp,
@@ -39,9 +40,12 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
 def _compile(text: str) -> CodeType:
     """Only integer arithmetic: a library file must not be able to run code through a size."""
     try:
+        if len(text) > _LONGEST:  # the parser of Python is for programs that are meant well
+            raise ValueError
         tree = ast.parse(text, mode="eval")
-    except SyntaxError:
-        raise LoadError(f"a size in the metadata is not an expression: {text!r}") from None
+        code: CodeType = compile(tree, "<size>", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise LoadError(f"a size in the metadata is not an expression: {text!r:.80}") from None
     for node in ast.walk(tree):
         legal = isinstance(node, _NODES)
         if isinstance(node, ast.Constant):
@@ -53,7 +57,6 @@ def _compile(text: str) -> CodeType:
                 f"a size in the metadata is not an expression of integers: {text!r}\n"
                 f"  legal: + - * // %, numbers, symbols, {', '.join(_FUNCTIONS)}"
             )
-    code: CodeType = compile(tree, "<size>", "eval")
     return code
 
 
@@ -65,7 +68,7 @@ def evaluate(size: int | str, sizes: Mapping[str, int]) -> int:
         return sizes[size]
     try:
         value = eval(_compile(size), {"__builtins__": {}, **_FUNCTIONS}, dict(sizes))
-    except NameError as error:
+    except (NameError, TypeError, ArithmeticError) as error:
         raise LoadError(
             f"size {size!r}: {error}\n  symbols: {', '.join(sizes) or 'none'}"
         ) from None

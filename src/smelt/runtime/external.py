@@ -117,6 +117,11 @@ def _loaded(model: str, entry: Mapping[str, Any], weights: AnyArray | None) -> R
         dtype, shape = numpy_dtype(c["dtype"]), tuple(c["shape"])
         size = math.prod(shape) * dtype.itemsize
         raw = np.empty(0, np.uint8) if weights is None else weights
+        if c["offset"] + size > raw.size:
+            raise LoadError(
+                f"{model}: the constant {c['name']!r} of {entry['symbol']} ends at byte "
+                f"{c['offset'] + size} of the model's {raw.size} bytes of constants; it is damaged"
+            )
         view = raw[c["offset"] : c["offset"] + size].view(dtype).reshape(shape)
         view.flags.writeable = False
         constants[c["name"]] = view

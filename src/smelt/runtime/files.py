@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -56,11 +57,11 @@ def check_target(
 
 
 def write_file(
-    path: str | os.PathLike[str], write: Callable[[BinaryIO], object], mode: int | None = None
+    path: str | os.PathLike[str], write: Callable[[BinaryIO], object], mode: int = 0o666
 ) -> None:
     """A file with what `write` writes; what fails leaves the place as it was. Raises ExportError.
 
-    mode  the file's permissions; None: the usual ones
+    mode  the file's permissions, less what the user's umask takes
     """
     check_target(path)
     try:
@@ -71,12 +72,12 @@ def write_file(
                 shutil.copyfileobj(made, out)
             return
         target = Path(os.path.realpath(path))  # the file behind a link, not the link
-        fresh = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
+        # No name that others could foresee, and no file that is there: the folder may be shared.
+        fresh = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
         try:
-            with open(fresh, "wb") as file:
+            opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with open(opened, "wb") as file:
                 write(file)
-            if mode is not None:
-                fresh.chmod(mode)
             os.replace(fresh, target)
         finally:
             fresh.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime.dtypes import numpy_dtype
+from smelt.runtime.errors import LoadError
 from smelt.runtime.expression import evaluate
 
 __all__ = ["read_results"]
@@ -20,14 +20,14 @@ AnyArray = npt.NDArray[Any]
 def read_results(
     results: Sequence[Mapping[str, Any]],
     symbols: Mapping[str, int],
-    workspace: int,
+    workspace: AnyArray,
     outputs: Sequence[AnyArray],
 ) -> list[AnyArray]:
-    """Copies of one kernel's results.
+    """Copies of one kernel's results. Raises LoadError where they lie outside of the memory.
 
     results    the entry of metadata["intermediates"]: dtype, shape, strides (elements), offset
                (bytes) in the workspace, or in the output of this number
-    workspace  address
+    workspace  its bytes
     """
     made = []
     for r in results:
@@ -38,12 +38,14 @@ def read_results(
             made.append(np.empty(shape, dtype))
             continue
         last = sum((e - 1) * s for e, s in zip(shape, steps, strict=True))
-        size = (last + 1) * dtype.itemsize
-        if r["output"] is None:
-            start = workspace + evaluate(r["offset"], symbols)
-            raw = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(start)), np.uint8)
-        else:
-            raw = outputs[r["output"]].reshape(-1).view(np.uint8)[:size]
+        size, start = (last + 1) * dtype.itemsize, evaluate(r["offset"], symbols)
+        n = r["output"]
+        places = [workspace] if n is None else outputs[n : n + 1]
+        whole = places[0].reshape(-1).view(np.uint8) if places else np.empty(0, np.uint8)
+        if min([start, *steps, *shape]) < 0 or start + size > whole.size:
+            raise LoadError(f"a result is said to lie at the bytes {start} to {start + size} of "
+                            f"{whole.size}: the metadata are damaged")  # fmt: skip
+        raw = whole[start : start + size]
         strides = [s * dtype.itemsize for s in steps]
         seen = np.lib.stride_tricks.as_strided(raw.view(dtype), shape, strides)
         made.append(np.array(seen, order="C"))

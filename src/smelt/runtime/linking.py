@@ -9,10 +9,12 @@ import os
 import re
 import shlex
 import shutil
+import string
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -31,9 +33,16 @@ __all__ = [
     "SIDECAR_FLAG",
     "Exportable",
     "Linker",
+    "Parts",
+    "c_string",
     "check_writable",
     "compile_source",
+    "digest_of",
     "export_library",
+    "find_compiler",
+    "header_text",
+    "link_parts",
+    "parts_of",
     "write_header",
 ]
 
@@ -43,6 +52,8 @@ SIDECAR_FLAG = 1
 Linker = Callable[..., object]
 """(path of the library, files, options=[...])."""
 
+_NAME = 100  # characters of a model's name in identifiers
+_TAKEN = ("dbm", "malloc", "mq", "sem", "shm")  # mq_open and the like are other functions
 _PAGE = 65536  # the largest page of the systems we know: an offset that any can map
 _SIDECAR_BYTES = 2 << 30
 # What a library shows; the model's own functions stay inside.
@@ -79,9 +90,24 @@ class Exportable(Protocol):
 
 
 def c_name(name: str) -> str:
-    """A model's name as a C identifier."""
-    text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return text if re.match(r"[A-Za-z]", text) else f"model_{text}"
+    """A model's name as the start of C identifiers, other than those of smelt.h and POSIX."""
+    text = re.sub(r"\W", "_", name, flags=re.ASCII)[:_NAME]
+    free = re.match(r"(?!smelt)[A-Za-z]", text) and text not in _TAKEN
+    return text if free else f"model_{text}"
+
+
+def c_string(text: str) -> str:
+    """A text as a C literal of its UTF-8 bytes, octal but for letters: no quote, backslash or
+    trigraph can end it."""
+    data = text.encode(errors="backslashreplace")
+    plain = b"_. " + string.ascii_letters.encode() + string.digits.encode()
+    return '"' + "".join([chr(b) if b in plain else f"\\{b:03o}" for b in data]) + '"'
+
+
+def _comment(text: str) -> str:
+    """A text that can neither end a C comment nor begin one; what is not plain is escaped."""
+    unsafe = r"[^\w .,:;=+<>()\[\]*/-]|(?<=\*)/|(?<=/)\*"
+    return re.sub(unsafe, lambda m: f"\\u{ord(m[0]):04x}", text, flags=re.ASCII)
 
 
 # ---- the description in C --------------------------------------------------------------------
@@ -94,7 +120,7 @@ def _dim(dim: int | str, symbols: Sequence[str]) -> str:
 
 
 def _strings(values: Sequence[str]) -> str:
-    return "".join(f"{json.dumps(v)}, " for v in values)
+    return "".join(f"{c_string(v)}, " for v in values)
 
 
 def _tensor_table(role: str, tensors: Sequence[Mapping[str, Any]], symbols: Sequence[str]) -> str:
@@ -103,7 +129,7 @@ def _tensor_table(role: str, tensors: Sequence[Mapping[str, Any]], symbols: Sequ
         dims = ", ".join(_dim(d, symbols) for d in tensor["shape"]) or "0"
         shapes.append(f"static const int64_t {role}_shape_{i}[] = {{{dims}}};")
         info = abi.TENSOR_INFO.initializer(
-            name=json.dumps(tensor["name"]),
+            name=c_string(tensor["name"]),
             dtype=C_DTYPES[tensor["dtype"]],
             rank=len(tensor["shape"]),
             shape=f"{role}_shape_{i}",
@@ -114,7 +140,7 @@ def _tensor_table(role: str, tensors: Sequence[Mapping[str, Any]], symbols: Sequ
 
 
 def descriptor(metadata: Mapping[str, Any], has_plan: bool, export_id: int) -> str:
-    """The C source of a model's smelt_model_info."""
+    """The C source of a model's smelt_model_info: names are data in it, identifiers are ours."""
     symbols = metadata.get("symbols", [])
     inputs, outputs = metadata["inputs"], metadata["outputs"]
     info = abi.MODEL_INFO.initializer(
@@ -123,7 +149,7 @@ def descriptor(metadata: Mapping[str, Any], has_plan: bool, export_id: int) -> s
         id=f"UINT64_C({export_id})",
         entry="smelt_entry",
         plan="smelt_plan" if has_plan else 0,
-        name=json.dumps(metadata["name"]),
+        name=c_string(metadata["name"]),
         features="features",
         input_count=len(inputs),
         inputs="inputs",
@@ -161,19 +187,19 @@ def header_text(exe: Exportable) -> str:
     """One self-contained C header: smelt.h, then this model."""
     name = c_name(exe.name)
     lines = [
-        f" * {role} {i}: {t['name']} {t['dtype']}[{', '.join(map(str, t['shape']))}]"
+        " * " + _comment(f"{role} {i}: {t['name']} {t['dtype']}[{', '.join(map(str, t['shape']))}]")
         for role in ("input", "output")
         for i, t in enumerate(exe.metadata[role + "s"])
     ]
     rows = "\n".join(lines)
     text = (source_folder() / "smelt.h").read_text()
     return f"""{text}
-/* Model {exe.name}, compiled by smelt.
+/* Model {_comment(exe.name)}, compiled by smelt.
  *
 {rows}
  */
-#ifndef SMELT_MODEL_{name.upper()}_H
-#define SMELT_MODEL_{name.upper()}_H
+#ifndef SMELT_MODEL_{name}_H
+#define SMELT_MODEL_{name}_H
 
 #ifdef __cplusplus
 extern "C" {{
@@ -213,16 +239,46 @@ def find_compiler(cc: str | Sequence[str] | None) -> list[str]:
     )
 
 
-def _link(
-    exe: Exportable, command: list[str], fcompile: Linker | None, export_id: int, folder: Path
-) -> Path:
+@dataclass(frozen=True)
+class Parts:
+    """What a library is linked from.
+
+    source    C: the description as the code knows it
+    objects   the model's code
+    metadata  the description as JSON
+    weights   the constants
+    """
+
+    name: str
+    source: str
+    objects: Sequence[bytes]
+    metadata: bytes
+    weights: memoryview
+
+
+def digest_of(metadata: bytes) -> int:
+    """The id of an export: of everything in it, since the metadata hold a digest of the rest."""
+    return int.from_bytes(hashlib.blake2b(metadata, digest_size=8).digest(), "little")
+
+
+def parts_of(exe: Exportable) -> Parts:
+    """What is linked to export an executable."""
+    weights = (exe.weights if exe.weights is not None else np.empty(0, np.uint8)).data
+    content = hashlib.blake2b(weights, digest_size=16)
+    for data in exe.objects:
+        content.update(data)
+    described = {**exe.metadata, "weights_bytes": len(weights), "content": content.hexdigest()}
+    metadata = json.dumps(described, sort_keys=True).encode()
+    source = descriptor(described, exe.plan_address is not None, digest_of(metadata))
+    return Parts(exe.name, source, exe.objects, metadata, weights)
+
+
+def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Path) -> Path:
     """Compiles the description and the runtime and links them with the model's objects."""
     sources = sorted(source_folder().glob("*.c"))
-    (folder / "model.c").write_text(
-        descriptor(exe.metadata, exe.plan_address is not None, export_id)
-    )
+    (folder / "model.c").write_text(parts.source, encoding="ascii")
     objects = []
-    for i, data in enumerate(exe.objects):
+    for i, data in enumerate(parts.objects):
         objects.append(folder / f"model{i}.o")
         objects[-1].write_bytes(data)
     result = folder / "library.so"
@@ -232,7 +288,7 @@ def _link(
     if sys.platform == "linux" and "macos" not in " ".join(command):
         # Several exported models in one program must not see each other's functions.
         script = folder / "exports"
-        shown = "; ".join([*_API, f"{c_name(exe.name)}_info"])
+        shown = "; ".join([*_API, f"{c_name(parts.name)}_info"])
         script.write_text(f"{{ global: {shown}; local: *; }};\n")
         flags += [f"-Wl,--version-script={script}", "-Wl,-z,noexecstack"]
         libraries = ["-lm", "-lpthread", "-ldl"]
@@ -250,7 +306,9 @@ def _link(
 def _run_compiler(command: Sequence[str], arguments: Sequence[str]) -> None:
     """Runs the C compiler; what it says of a failure is the error."""
     try:
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, errors="replace"
+        )
     except OSError as error:
         raise ExportError(f"the C compiler cannot be run: {command[0]}: {error.strerror}") from None
     if done.returncode != 0:
@@ -263,7 +321,7 @@ def compile_source(text: str, name: str, flags: Sequence[str] = ()) -> bytes:
     command = find_compiler(None)
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
         source, result = Path(folder, f"{c_name(name)}.c"), Path(folder, "code.o")
-        source.write_text(f'#line 1 "{source.name}"\n{text}')
+        source.write_text(f'#line 1 "{source.name}"\n{text}', encoding="utf-8")
         fixed = ["-c", "-O2", "-fPIC", "-Werror=implicit-function-declaration",
                  "-Werror=int-conversion", "-Werror=return-type"]  # fmt: skip
         _run_compiler(command, [*fixed, *flags, str(source), "-o", str(result)])
@@ -280,27 +338,25 @@ def _footer(
     return FOOTER.pack(MAGIC, abi.ABI_VERSION, flags, *weights, *metadata, export_id, end)
 
 
-def _write_library(
-    file: BinaryIO, code: bytes, weights: memoryview, metadata: bytes, export_id: int, aside: bool
-) -> None:
+def _write_library(file: BinaryIO, code: bytes, parts: Parts, aside: bool) -> None:
     file.write(code)
-    start = len(code)
+    start, size = len(code), len(parts.weights)
+    place = (0, size)
     if not aside:
         start = -(-len(code) // _PAGE) * _PAGE
         file.write(bytes(start - len(code)))
-        file.write(weights)
-        place = (start, len(weights))
-        start += len(weights)
-    else:
-        place = (0, len(weights))
-    file.write(metadata)
+        file.write(parts.weights)
+        place = (start, size)
+        start += size
+    file.write(parts.metadata)
     flags = SIDECAR_FLAG if aside else 0
-    file.write(_footer(flags, place, (start, len(metadata)), export_id))
+    file.write(_footer(flags, place, (start, len(parts.metadata)), digest_of(parts.metadata)))
 
 
-def _write_sidecar(file: BinaryIO, weights: memoryview, export_id: int) -> None:
-    file.write(weights)
-    file.write(_footer(0, (0, len(weights)), (len(weights), 0), export_id))
+def _write_sidecar(file: BinaryIO, parts: Parts) -> None:
+    size = len(parts.weights)
+    file.write(parts.weights)
+    file.write(_footer(0, (0, size), (size, 0), digest_of(parts.metadata)))
 
 
 def check_writable(exe: Exportable, target: Path) -> None:
@@ -327,29 +383,29 @@ def export_library(
     """
     target = Path(path)
     check_writable(exe, target)
+    link_parts(parts_of(exe), target, cc, fcompile)
+
+
+def link_parts(
+    parts: Parts,
+    target: Path,
+    cc: str | Sequence[str] | None = None,
+    fcompile: Linker | None = None,
+) -> None:
+    """Links a library and writes it; `cc` and `fcompile` as of `export_library`."""
     command = find_compiler(cc) if fcompile is None else []
-    raw = exe.weights if exe.weights is not None else np.empty(0, np.uint8)
-    weights = raw.data
-    exe.metadata["weights_bytes"] = len(weights)
-    metadata = json.dumps(exe.metadata, sort_keys=True).encode()
-    digest = hashlib.blake2b(metadata, digest_size=8)
-    digest.update(weights)
-    for data in exe.objects:
-        digest.update(data)
-    export_id = int.from_bytes(digest.digest(), "little")
-    aside = len(weights) > _SIDECAR_BYTES
+    aside = len(parts.weights) > _SIDECAR_BYTES
     if aside and is_special(target):
         raise ExportError(
-            f"cannot write {target}: {len(weights)} bytes of constants need a second file beside it"
+            f"cannot write {target}: {len(parts.weights)} bytes of constants need a second file "
+            "beside it"
         )
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
-        code = _link(exe, command, fcompile, export_id, Path(folder)).read_bytes()
+        code = _link(parts, command, fcompile, Path(folder)).read_bytes()
     if aside:
         sidecar = target.with_name(target.name + ".weights")
-        write_file(sidecar, lambda file: _write_sidecar(file, weights, export_id))
-    write_file(
-        target, lambda f: _write_library(f, code, weights, metadata, export_id, aside), 0o755
-    )
+        write_file(sidecar, lambda file: _write_sidecar(file, parts))
+    write_file(target, lambda file: _write_library(file, code, parts, aside), 0o777)
 
 
 def write_header(exe: Exportable, path: str | os.PathLike[str]) -> None:

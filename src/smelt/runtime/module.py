@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import mmap
 import os
 import platform
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,8 @@ from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.archive import unpack_archive
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import Executable
-from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG
+from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG, digest_of
+from smelt.runtime.metadata import check_code, open_artifact, parse_metadata
 from smelt.runtime.native import ModelInfo, missing_features
 from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.vm_file import is_archive, load_program
@@ -40,16 +42,19 @@ class _Footer:
     id: int
 
 
-def _read_footer(path: Path) -> _Footer:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, _Footer]]:
+    """A file with its footer: all that is read comes from this one file, whatever replaces it."""
+    with open_artifact(path) as file:
+        yield file, _read_footer(path, file)
+
+
+def _read_footer(path: Path, file: BinaryIO) -> _Footer:
     """Reads and checks the last bytes of a file."""
-    try:
-        with open(path, "rb") as file:
-            start = file.read(4)
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - FOOTER.size))
-            data = file.read(FOOTER.size)
-    except OSError as error:
-        raise LoadError(f"cannot load {path}: {error.strerror}") from None
+    start = file.read(4)
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - FOOTER.size))
+    data = file.read(FOOTER.size)
     if len(data) < FOOTER.size or not data.startswith(MAGIC):
         if start == b"\x7fELF":
             raise LoadError(
@@ -69,35 +74,33 @@ def _read_footer(path: Path) -> _Footer:
     ends = [footer.metadata_offset + footer.metadata_bytes]
     if not flags & SIDECAR_FLAG:
         ends.append(footer.weights_offset + footer.weights_bytes)
-    if size != file_bytes or max(ends) + FOOTER.size > size:
+    if size != file_bytes or max(ends) + FOOTER.size > size or flags & ~SIDECAR_FLAG:
         raise LoadError(
             f"cannot load {path}: it has {size} bytes, {file_bytes} expected; it is damaged"
         )
     return footer
 
 
-def _read_metadata(path: Path, footer: _Footer) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        file.seek(footer.metadata_offset)
-        text = file.read(footer.metadata_bytes)
-    try:
-        metadata = json.loads(text)
-    except ValueError:
-        raise LoadError(f"cannot load {path}: its metadata is damaged") from None
-    if not isinstance(metadata, dict):
-        raise LoadError(f"cannot load {path}: its metadata is damaged")
+def _read_metadata(path: Path, file: BinaryIO, footer: _Footer) -> dict[str, Any]:
+    file.seek(footer.metadata_offset)
+    text = file.read(footer.metadata_bytes)
+    metadata = parse_metadata(path, text)
+    if digest_of(text) != footer.id or footer.weights_bytes != metadata.get("weights_bytes"):
+        raise LoadError(f"cannot load {path}: its metadata is damaged: they were written for "
+                        "another library")  # fmt: skip
     return metadata
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What an exported library says about itself; no code of it is loaded."""
-    return _read_metadata(Path(path), _read_footer(Path(path)))
+    with _opened(Path(path)) as (file, footer):
+        return _read_metadata(Path(path), file, footer)
 
 
-def _check_machine(path: Path, metadata: dict[str, Any]) -> None:
+def _check_machine(path: Path, file: BinaryIO, metadata: dict[str, Any]) -> None:
     """Refuses code for other machines before any of it is loaded."""
-    with open(path, "rb") as file:
-        head = file.read(20)
+    file.seek(0)
+    head = file.read(20)
     machine = int.from_bytes(head[18:20], "little")
     here = platform.machine()
     if head.startswith(b"\x7fELF") and machine != _MACHINES.get(here, machine):
@@ -140,26 +143,28 @@ def _load_code(path: Path, footer: _Footer) -> tuple[ctypes.CDLL, ModelInfo]:
     return code, info
 
 
-def _map_weights(path: Path, footer: _Footer) -> npt.NDArray[np.uint8] | None:
+def _map_weights(path: Path, file: BinaryIO, footer: _Footer) -> npt.NDArray[np.uint8] | None:
+    """The constants of a file, which is the library or lies beside it."""
     if footer.weights_bytes == 0:
         return None
-    source = path
     if footer.flags & SIDECAR_FLAG:
-        source = path.with_name(path.name + ".weights")
+        source = path.resolve()
+        source = source.with_name(source.name + ".weights")
         if not source.exists():
             raise LoadError(f"cannot load {path}: its constants, {source}, are missing")
-        if _read_footer(source).id != footer.id:
-            raise LoadError(f"cannot load {path}: {source} belongs to another export")
-    with open(source, "rb") as file:
-        try:
-            mapping = mmap.mmap(
-                file.fileno(),
-                footer.weights_bytes,
-                access=mmap.ACCESS_READ,
-                offset=footer.weights_offset,
-            )
-        except (OSError, ValueError) as error:
-            raise LoadError(f"cannot load {path}: mapping its constants: {error}") from None
+        with _opened(source) as (beside, found):
+            if (found.id, found.weights_bytes, found.flags) != (footer.id, footer.weights_bytes, 0):
+                raise LoadError(f"cannot load {path}: {source} belongs to another export")
+            return _map_weights(source, beside, found)
+    try:
+        mapping = mmap.mmap(
+            file.fileno(),
+            footer.weights_bytes,
+            access=mmap.ACCESS_READ,
+            offset=footer.weights_offset,
+        )
+    except (OSError, ValueError) as error:
+        raise LoadError(f"cannot load {path}: mapping its constants: {error}") from None
     return np.frombuffer(mapping, np.uint8)
 
 
@@ -178,7 +183,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | N
     if fmt not in _FORMATS:
         raise LoadError(f"load_module: fmt={fmt!r}; legal: {', '.join(map(repr, _FORMATS))}")
     if not fmt and is_archive(place):
-        return load_program(place, lambda segment: load_module(segment, threads=threads))
+        return load_program(place, lambda segment: load_module(segment, "so", threads=threads))
     if fmt == "tar" or (not fmt and place.suffix == ".tar"):
         with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
             # Once it is mapped, the file is needed no more.
@@ -187,10 +192,11 @@ def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | N
 
 
 def _load(place: Path, threads: int | None) -> Any:
-    footer = _read_footer(place)
-    metadata = _read_metadata(place, footer)
-    _check_machine(place, metadata)
+    with _opened(place) as (file, footer):
+        metadata = _read_metadata(place, file, footer)
+        _check_machine(place, file, metadata)
+        weights = _map_weights(place, file, footer)
     code, info = _load_code(place, footer)
-    weights = _map_weights(place, footer)
+    check_code(place, metadata, info)
     exe = Executable(info.entry, info.plan, metadata, weights, code, threads)
     return Module([TensorFunction(exe, {})]) if metadata.get("kind") == "program" else exe

@@ -7,11 +7,13 @@ import os
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from smelt.runtime import abi
 from smelt.runtime.errors import InputError, LoadError, RuntimeFailure
 
 __all__ = [
+    "COMPUTED_DIM",
     "Bound",
     "Host",
     "ModelInfo",
@@ -26,6 +28,8 @@ __all__ = [
     "status_text",
 ]
 
+COMPUTED_DIM = -(1 << 63)
+"""SMELT_COMPUTED_DIM of smelt.h."""
 _HERE = Path(__file__).resolve().parent
 _LIBRARY = _HERE / "libsmelt_runtime.so"
 
@@ -55,10 +59,26 @@ class Profile(ctypes.Structure):
     _fields_ = abi.PROFILE.ctypes()
 
 
+class _TensorInfo(ctypes.Structure):
+    """smelt_tensor_info of smelt.h."""
+
+    _fields_ = abi.TENSOR_INFO.ctypes(name=c_char_p, shape=POINTER(c_int64))
+
+
 class ModelInfo(ctypes.Structure):
     """smelt_model_info of smelt.h."""
 
-    _fields_ = abi.MODEL_INFO.ctypes()
+    inputs: Any
+    outputs: Any
+    symbols: Any
+
+    _fields_ = abi.MODEL_INFO.ctypes(
+        name=c_char_p,
+        features=POINTER(c_char_p),
+        inputs=POINTER(_TensorInfo),
+        outputs=POINTER(_TensorInfo),
+        symbols=POINTER(c_char_p),
+    )
 
 
 @cache
@@ -87,6 +107,7 @@ def library() -> ctypes.CDLL:
         ("smelt_cpu_has", c_int32, [c_char_p]),
         ("smelt_cpu_feature", c_char_p, [c_int64]),
         ("smelt_status_name", c_char_p, [c_int32]),
+        ("smelt_dtype_name", c_char_p, [c_int32]),
     ]
     for name, result, arguments in signatures:
         function = getattr(lib, name)

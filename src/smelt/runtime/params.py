@@ -8,6 +8,7 @@ an array: u64 magic, u64 0, i32 device, i32 0, i32 rank, u8 code, u8 bits, u16 l
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import struct
 from collections.abc import Mapping
@@ -111,7 +112,10 @@ class _Reader:
 
     def text(self) -> str:
         """The next name."""
-        return self.bytes(self.take("<Q")[0]).decode()
+        try:
+            return self.bytes(self.take("<Q")[0]).decode()
+        except UnicodeDecodeError:
+            raise LoadError("load_param_dict: a name is damaged") from None
 
     def array(self, name: str) -> NDArray:
         """The next array."""
@@ -119,8 +123,13 @@ class _Reader:
         if magic != _ARRAY or code not in _KINDS or lanes != 1 or rank < 0:
             raise LoadError(f"load_param_dict: {name!r} is damaged, or of an unknown dtype")
         shape = self.take(f"<{rank}q")
-        kind = np.dtype(f"<{_KINDS[code]}{max(1, bits // 8)}")
         size = self.take("<q")[0]
-        if size != int(np.prod(shape)) * kind.itemsize:
-            raise LoadError(f"load_param_dict: {name!r} is damaged: {size} bytes for {shape}")
-        return array(np.frombuffer(self.bytes(size), kind).reshape(shape))
+        try:
+            kind = np.dtype(f"<{_KINDS[code]}{max(1, bits // 8)}")
+            if min([0, *shape]) < 0 or size != math.prod(shape) * kind.itemsize:
+                raise ValueError
+            return array(np.frombuffer(self.bytes(size), kind).reshape(shape))
+        except (TypeError, ValueError):
+            raise LoadError(
+                f"load_param_dict: {name!r} is damaged: {size} bytes for {shape}"
+            ) from None

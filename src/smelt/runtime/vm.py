@@ -219,7 +219,7 @@ class VirtualMachine:
                 raise InputError(f"{func_name}: no input is set for {', '.join(missing)}")
         else:
             given = self._in_order(func_name, args, named)
-        self._outputs = _leaving(_run(self.exe.program, self.exe.function(func_name), given))
+        self._outputs = _result_of(self.exe.program, self.exe.function(func_name), given)
         return self._outputs
 
     def apply(self, closure: Closure, args: Sequence[Any]) -> Any:
@@ -231,7 +231,7 @@ class VirtualMachine:
                 f"{len(args)} given"
             )
         given = [*closure.captured, *[_entering(a) for a in args]]
-        return _leaving(_run(self.exe.program, function, given))
+        return _result_of(self.exe.program, function, given)
 
     def run(self, *args: Any, **named: Any) -> Any:
         """The result of "main"."""
@@ -332,6 +332,14 @@ def _result(value: Any) -> Any:
 # ------------------------------------------------------------------------------------ the machine
 
 
+def _result_of(program: Program, function: VMFunction, args: list[Any]) -> Any:
+    """The result of a function, as programs outside of the machine take it."""
+    try:
+        return _leaving(_run(program, function, args))
+    except MemoryError:
+        raise RuntimeFailure(f"{function.name}: no memory left") from None
+
+
 def _run(program: Program, function: VMFunction, args: list[Any]) -> Any:
     """The result of a function: one loop over instructions, frames on a list of its own."""
     functions = program.functions
@@ -408,9 +416,12 @@ def _segment(program: Program, regs: list[Any], i: Any) -> None:
 
 def _host(program: Program, regs: list[Any], i: Any) -> None:
     given = [regs[p] if type(regs[p]) is list else _arrays(regs, (p,))[0] for p in i[4]]
-    made = HOST_OPS[i[2]](*given, **i[3])
-    for d, m in zip(i[1], made if type(made) is tuple else (made,), strict=True):
-        regs[d] = m
+    try:
+        made = HOST_OPS[i[2]](*given, **i[3])
+        for d, m in zip(i[1], made if type(made) is tuple else (made,), strict=True):
+            regs[d] = m
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError) as e:
+        raise InputError(f"the operator {i[2]} with {i[3]}: {e}") from e
 
 
 def _adt(program: Program, regs: list[Any], i: Any) -> None:

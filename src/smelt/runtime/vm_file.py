@@ -22,7 +22,10 @@ import numpy as np
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.dtypes import C_DTYPES, numpy_dtype
 from smelt.runtime.errors import LoadError
+from smelt.runtime.executable import Executable
+from smelt.runtime.metadata import open_artifact, parse_json
 from smelt.runtime.vm import VMExecutable
+from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, as_json, check, of_json
 
 __all__ = ["is_archive", "load_program", "save_program"]
@@ -35,12 +38,9 @@ LoadSegment = Callable[[Path], Any]
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as an archive."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(4) == b"PK\x03\x04"
-    except OSError:
-        return False
+    """Whether a file begins as an archive. Raises LoadError where it cannot be read."""
+    with open_artifact(path) as file:
+        return file.read(4) == b"PK\x03\x04"
 
 
 def save_program(
@@ -89,26 +89,24 @@ class _Loaded:
     """A segment out of a file: called like the executable, which can be written again."""
 
     def __init__(self, exe: Any, path: Path) -> None:
+        if not isinstance(exe, Executable):
+            raise LoadError(f"{path.name} is no model")
         self.exe, self.path = exe, path
-        self.metadata = exe.metadata
+        self.metadata, self.signature = exe.metadata, exe.signature
 
     def __call__(self, *args: Any) -> Any:
         return self.exe(*args)
 
 
-def load_program(
-    path: str | os.PathLike[str], load_segment: LoadSegment, content: bytes | None = None
-) -> VMExecutable:
+def load_program(path: str | os.PathLike[str], load_segment: LoadSegment) -> VMExecutable:
     """Read a file. Raises LoadError where it is damaged, or of another version.
 
     load_segment  loads one segment's library
-    content       the bytes, in the place of the file's
     """
-    source: Any = path if content is None else io.BytesIO(content)
     try:
-        with zipfile.ZipFile(source) as archive:
+        with open_artifact(path) as source, zipfile.ZipFile(source) as archive:
             return _read(os.fspath(path), archive, load_segment)
-    except (zipfile.BadZipFile, KeyError, OSError, EOFError) as e:
+    except (zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, RuntimeError) as e:
         raise LoadError(f"cannot load {os.fspath(path)}: {e}") from None
 
 
@@ -119,6 +117,9 @@ def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VME
     found = sorted([i.filename for i in archive.infolist()])
     if found != sorted([_PROGRAM, _CONSTANTS, *names]):
         raise LoadError(f"cannot load {path}: the file is damaged: it holds {', '.join(found)}")
+    # Nothing is packed, so that nothing is larger than the file.
+    if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
+        raise LoadError(f"cannot load {path}: the file is damaged: it holds compressed members")
     program = Program([], [], [], dict(described["globals"]))
     program.constants = _constants(path, archive, described["constants"])
     folder = tempfile.TemporaryDirectory(prefix="smelt-")
@@ -131,6 +132,9 @@ def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VME
     try:
         program.functions = of_json(described["functions"])
         check(program)
+        unknown = {i[2] for f in program.functions for i in f.code if i[0] == "InvokeHost"}
+        if unknown := unknown - set(HOST_OPS):
+            raise LoadError(f"the program is damaged: no operator is named {sorted(unknown)[0]!r}")
     except LoadError as e:
         raise LoadError(f"cannot load {path}: {e}") from None
     exe = VMExecutable(program, save_program, described["name"])
@@ -140,12 +144,11 @@ def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VME
 
 def _described(path: str, archive: zipfile.ZipFile) -> dict[str, Any]:
     """The program's description, as far as its own form goes."""
-    if archive.getinfo(_PROGRAM).file_size > _MOST_JSON:
+    with archive.open(_PROGRAM) as member:
+        text = member.read(_MOST_JSON + 1)
+    if len(text) > _MOST_JSON:
         raise LoadError(f"cannot load {path}: {_PROGRAM} is longer than {_MOST_JSON} bytes")
-    try:
-        found = json.loads(archive.read(_PROGRAM))
-    except (ValueError, RecursionError):
-        found = None
+    found = parse_json(text)
     if not isinstance(found, dict) or found.get("kind") != "vm":
         raise LoadError(f"cannot load {path}: it holds no program of the virtual machine")
     if found.get("abi") != ABI_VERSION:
@@ -168,10 +171,11 @@ def _constants(path: str, archive: zipfile.ZipFile, described: list[Any]) -> lis
     data = archive.read(_CONSTANTS)
     try:
         for name, shape in described:
-            dtype = numpy_dtype(str(name))
-            sizes = tuple([int(n) for n in shape])
+            dtype, sizes = numpy_dtype(str(name)), tuple(shape)
+            if any(type(n) is not int or n < 0 for n in sizes):
+                raise ValueError
             size = math.prod(sizes) * dtype.itemsize
-            if min([0, *sizes]) < 0 or at + size > len(data):
+            if at + size > len(data):
                 raise ValueError
             made.append(np.frombuffer(data[at : at + size], dtype).reshape(sizes))
             at += size

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smelt.runtime.errors import LoadError
+from smelt.runtime.errors import InputError, LoadError
 
 __all__ = [
     "SHAPES",
@@ -140,35 +140,59 @@ def check(program: Program) -> None:
     for name, index in program.globals.items():
         _within("the function of " + name, index, counts["f"])
     for f in program.functions:
-        if not 0 <= f.captured + len(f.params) <= f.registers <= 1 << 20:
-            raise LoadError(f"the program is damaged: {f.name} has {f.registers} registers")
-        if not f.code or f.code[-1][0] not in _ENDS:
+        _within(f.name, f.registers, (1 << 20) + 1)
+        _within(f.name, f.captured, f.registers - len(f.params) + 1)
+        if not f.code or f.code[-1][:1] not in [(name,) for name in _ENDS]:
             raise LoadError(f"the program is damaged: {f.name} has no end")
         limits = {"t": len(f.code), "d": f.registers, "s": f.registers, **counts}
         for at, instruction in enumerate(f.code):
-            _check_one(f"{f.name}, instruction {at}", instruction, limits)
+            where = f"{f.name}, instruction {at}"
+            _check_one(where, instruction, limits)
+            _check_counts(where, instruction, program)
 
 
 _ENDS = ("Ret", "TailInvoke", "TailClosure", "Goto", "Fatal")
 
 
 def _check_one(where: str, instruction: Instruction, limits: dict[str, int]) -> None:
-    shape = SHAPES.get(instruction[0]) if instruction else None
+    shape = SHAPES.get(instruction[0]) if instruction and type(instruction[0]) is str else None
     if shape is None or len(instruction) != len(shape) + 1:
-        raise LoadError(f"the program is damaged: {where}: {instruction!r}")
+        raise LoadError(f"the program is damaged: {where}: {instruction!r:.80}")
     for kind, x in zip(shape, instruction[1:], strict=True):
         if kind in "DA":
             for r in x if isinstance(x, tuple) else (None,):
                 _within(where, r, limits["s"])
         elif kind in limits:
             _within(where, x, limits[kind])
-        elif not isinstance(x, {"i": int, "n": str, "m": dict}[kind]):
-            raise LoadError(f"the program is damaged: {where}: {x!r}")
+        elif type(x) is not {"i": int, "n": str, "m": dict}[kind]:
+            raise LoadError(f"the program is damaged: {where}: {x!r:.80}")
+
+
+def _check_counts(where: str, instruction: Instruction, program: Program) -> None:
+    """Operands as many as what is called takes, and results as many as it gives."""
+    name, *_, given = instruction
+    counts = None
+    if name in ("Invoke", "TailInvoke"):
+        callee = program.functions[instruction[-2]]
+        counts = (len(given), callee.captured + len(callee.params))
+    elif name == "AllocClosure":
+        counts = (len(given), program.functions[instruction[-2]].captured)
+    elif name == "InvokeSegment":
+        segment = program.segments[instruction[2]].signature
+        counts = (len(given), len(segment.inputs))
+        _equal(where, len(instruction[1]), len(segment.outputs))
+    if counts is not None:
+        _equal(where, *counts)
+
+
+def _equal(where: str, given: int, wanted: int) -> None:
+    if given != wanted:
+        raise LoadError(f"the program is damaged: {where}: {given} registers for {wanted} values")
 
 
 def _within(where: str, x: Any, limit: int) -> None:
     if type(x) is not int or not 0 <= x < limit:
-        raise LoadError(f"the program is damaged: {where}: {x!r} is not below {limit}")
+        raise LoadError(f"the program is damaged: {where}: {x!r:.80} is not below {limit}")
 
 
 def as_json(functions: Sequence[VMFunction]) -> list[Any]:
@@ -187,7 +211,7 @@ def of_json(data: Any) -> list[VMFunction]:
             instructions = [
                 tuple([tuple(x) if isinstance(x, list) else x for x in i]) for i in code
             ]
-            made.append(VMFunction(str(name), names, int(captured), int(registers), instructions))
+            made.append(VMFunction(str(name), names, captured, registers, instructions))
     except (TypeError, ValueError) as e:
         raise LoadError(f"the program is damaged: {e}") from None
     return made
@@ -197,4 +221,7 @@ def scalar(value: Any) -> int:
     """A register as a number: a tag, or a tensor of one element."""
     if type(value) is int:
         return value
-    return int((value if type(value) is np.ndarray else value.numpy()).item())
+    try:
+        return int((value if type(value) is np.ndarray else value.numpy()).item())
+    except (AttributeError, ValueError, OverflowError, TypeError):
+        raise InputError(f"a branch needs one whole number; it has {value!r:.60}") from None

@@ -1,0 +1,247 @@
+"""The description of a model as JSON: its form is checked before anything in it is used.
+
+A library's code knows itself what it reads and writes (smelt_model_info). The JSON beside it says
+the same for Python, and more: names of kernels, expressions of sizes, functions in Python. It must
+have the right form, agree with what the code says, and be the one that the code was linked with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, BinaryIO
+
+from smelt.runtime.dtypes import C_DTYPES
+from smelt.runtime.errors import LoadError
+from smelt.runtime.native import COMPUTED_DIM, ModelInfo, library
+
+__all__ = ["check_code", "open_artifact", "parse_json", "parse_metadata"]
+
+Form = Callable[[Any, str], None]
+"""Refuses a value by a LoadError that names its place."""
+
+
+# ---- forms -------------------------------------------------------------------------------------
+
+
+def _refuse(value: Any, at: str, legal: str) -> None:
+    raise LoadError(f"{at or 'it'} is {repr(value)[:60]}; legal: {legal}")
+
+
+def _text(value: Any, at: str) -> None:
+    try:
+        whole = type(value) is str and value.encode() is not None
+    except UnicodeEncodeError:
+        whole = False
+    if not whole:
+        _refuse(value, at, "a text")
+
+
+def _count(value: Any, at: str) -> None:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        _refuse(value, at, "a number of 63 bits")
+
+
+def _size(value: Any, at: str) -> None:
+    (_text if type(value) is str else _count)(value, at)
+
+
+def _one_of(*legal: str) -> Form:
+    def check(value: Any, at: str) -> None:
+        if type(value) is not str or value not in legal:
+            _refuse(value, at, ", ".join(legal))
+
+    return check
+
+
+def _maybe(form: Form) -> Form:
+    return lambda value, at: None if value is None else form(value, at)
+
+
+def _list(*forms: Form, distinct: bool = False) -> Form:
+    """One form: a list of such; several: a list of just these."""
+
+    def check(value: Any, at: str) -> None:
+        if type(value) is not list or len(forms) not in (1, len(value)):
+            _refuse(value, at, "a list" if len(forms) == 1 else f"a list of {len(forms)}")
+        for i, item in enumerate(value):
+            forms[i % len(forms)](item, f"{at}[{i}]")
+        if distinct and len(set(value)) < len(value):
+            _refuse(value, at, "a list without repetitions")
+
+    return check
+
+
+def _table(form: Form) -> Form:
+    def check(value: Any, at: str) -> None:
+        if type(value) is not dict:
+            _refuse(value, at, "an object")
+        for key, item in value.items():
+            _text(key, at)
+            form(item, f"{at}[{key!r}]")
+
+    return check
+
+
+def _record(needed: Mapping[str, Form], more: Mapping[str, Form] | None = None) -> Form:
+    """An object with these entries; others, which nobody reads, do not matter."""
+
+    def check(value: Any, at: str) -> None:
+        if type(value) is not dict:
+            _refuse(value, at, "an object")
+        for key, form in {**needed, **(more or {})}.items():
+            place = f"{at}.{key}" if at else key
+            if key in value:
+                form(value[key], place)
+            elif key in needed:
+                raise LoadError(f"{place} is missing")
+
+    return check
+
+
+_TENSOR = {"dtype": _one_of(*C_DTYPES), "shape": _list(_size)}
+_NAMED = {**_TENSOR, "name": _text}
+_NAMES = _list(_text, distinct=True)
+_KERNEL = _record(
+    {"name": _text},
+    {
+        "ops": _list(_text),
+        "flops": _maybe(_size),
+        "bytes": _maybe(_size),
+        "variant": _table(_count),
+    },
+)
+_EXTERNAL = _record(
+    {
+        "symbol": _text,
+        "compiler": _text,
+        "text": _text,
+        "symbols": _NAMES,
+        "inputs": _list(_record(_TENSOR)),
+        "outputs": _list(_record(_TENSOR)),
+        "constants": _list(
+            _record({**_NAMED, "shape": _list(_count), "offset": _count}),
+        ),
+    },
+    {"module": _text},
+)
+_RESULT = _record({**_TENSOR, "strides": _list(_size), "offset": _size, "output": _maybe(_count)})
+_METADATA = _record(
+    {
+        "abi": _count,
+        "name": _text,
+        "inputs": _list(_record(_NAMED)),
+        "outputs": _list(_record(_NAMED)),
+    },
+    {
+        "target": _text,
+        "symbols": _NAMES,
+        "features": _NAMES,
+        "kernels": _list(_KERNEL),
+        "weights_bytes": _count,
+        "workspace_bytes": _maybe(_count),
+        "live_bytes": _maybe(_count),
+        "size_ranges": _table(_list(_count, _maybe(_count))),
+        "size_equations": _list(_list(_size, _size, _text)),
+        "size_notes": _list(_text),
+        "variants": _list(_table(_count)),
+        "externals": _list(_EXTERNAL),
+        "intermediates": _list(_list(_RESULT)),
+        "kind": _one_of("program"),
+        "parameters": _NAMES,
+        "written": _NAMES,
+    },
+)
+
+
+def open_artifact(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to read. Raises LoadError where there is none, or something that is no plain file."""
+    try:
+        # Not to wait for somebody at the other end of a pipe.
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise LoadError(f"cannot load {path}: {reason}") from None
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise LoadError(f"cannot load {path}: it is no regular file")
+
+
+def parse_json(text: bytes) -> Any:
+    """JSON as data; None where it is none, or nested without measure."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def parse_metadata(path: str | os.PathLike[str], text: bytes) -> dict[str, Any]:
+    """The metadata of a library or archive. Raises LoadError where they have another form."""
+    found = parse_json(text)
+    try:
+        _METADATA(found, "")
+        if found.get("kind") == "program":
+            _check_program(found)
+    except LoadError as error:
+        raise LoadError(f"cannot load {path}: its metadata is damaged: {error}") from None
+    return dict(found)
+
+
+def _check_program(found: Mapping[str, Any]) -> None:
+    """The parameters of a tensor program are its arrays and its sizes."""
+    arrays = [t["name"] for t in found["inputs"]]
+    given, written = found.get("parameters", []), found.get("written", [])
+    if len(set(arrays)) < len(arrays) or not set(arrays) <= set(given) <= {
+        *arrays,
+        *found.get("symbols", []),
+    }:
+        _refuse(given, "parameters", "the inputs and symbols, once each")
+    if "written" not in found:
+        raise LoadError("written is missing")
+    _list(_text)(written, "written")
+
+
+# ---- code --------------------------------------------------------------------------------------
+
+
+def check_code(path: str | os.PathLike[str], metadata: Mapping[str, Any], info: ModelInfo) -> None:
+    """Refuses metadata that say other things than the code does of what it reads and writes."""
+    symbols = metadata.get("symbols", [])
+    said: dict[str, Any] = {
+        role + "s": [_expected(t, symbols) for t in metadata[role + "s"]]
+        for role in ("input", "output")
+    }
+    said["symbols"] = [_c(s) for s in symbols]
+    said["weights_bytes"] = metadata.get("weights_bytes", 0)
+    said["workspace_bytes"] = metadata.get("workspace_bytes") or 0
+    true = {
+        "inputs": [_tensor(info.inputs[i]) for i in range(info.input_count)],
+        "outputs": [_tensor(info.outputs[i]) for i in range(info.output_count)],
+        "symbols": [info.symbols[i] for i in range(info.symbol_count)],
+        "weights_bytes": info.weights_bytes,
+        "workspace_bytes": info.workspace_bytes,
+    }
+    for what, value in said.items():
+        if value != true[what]:
+            raise LoadError(f"cannot load {path}: its metadata is damaged: {what}: "
+                            "its code says something else")  # fmt: skip
+
+
+def _c(text: str) -> bytes:
+    """A text as C sees it: up to the first zero."""
+    return text.encode().partition(b"\0")[0]
+
+
+def _expected(tensor: Mapping[str, Any], symbols: Sequence[str]) -> tuple[bytes, bytes, list[int]]:
+    dims = [
+        d if type(d) is int else ~symbols.index(d) if d in symbols else COMPUTED_DIM
+        for d in tensor["shape"]
+    ]
+    return _c(tensor["name"]), tensor["dtype"].encode(), dims
+
+
+def _tensor(info: Any) -> tuple[bytes, bytes, list[int]]:
+    return info.name, library().smelt_dtype_name(info.dtype), list(info.shape[: info.rank])
