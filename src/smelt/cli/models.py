@@ -31,7 +31,7 @@ from smelt.frontend.onnx import Survey, survey
 from smelt.ir.sizes import plain_shapes
 from smelt.model import Model as Loaded
 from smelt.runtime import Executable, TensorInfo
-from smelt.runtime.files import LIBRARY, check_target
+from smelt.runtime.files import LIBRARY, check_target, is_special
 
 
 class Stage(StrEnum):
@@ -108,6 +108,8 @@ def compile_model(
     exe = load_any(model, target, sizes, threads)
     if output is not None:
         exe.export_library(output)
+    if output is not None and is_special(output):
+        return  # standard output may be what was written to
     seconds = time.perf_counter() - start
     memory = None if isinstance(exe, Loaded) else exe.memory
     if json:
