@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from smelt.ir.expr import const
-from smelt.lowering.kernel import Artifact
-from smelt.lowering.model import _ArtifactReader, _read_artifact
+from smelt.lowering.kernel import CompiledKernel
+from smelt.lowering.model import _KernelReader, _read_artifact
 from smelt.lowering.packing import Pack
 
 
@@ -28,7 +28,7 @@ class Evil:
 
 def test_a_compiled_kernel_is_read() -> None:
     pack = Pack((1, 8, 16), ((1, 16, 0), (0, 0, 0), (1, 0, 16)))
-    made = Artifact(b"code", (), (const(64),), (pack, None), const(7), "trace")
+    made = CompiledKernel(b"code", (), (const(64),), (pack, None), const(7), "trace")
     assert _read_artifact(pickle.dumps(made)) == made
 
 
@@ -47,10 +47,10 @@ def test_foreign_code_is_not_run(tmp_path: Path) -> None:
         ("smelt.ir.module", "IRModule"),
         ("smelt.lowering.kernel", "Path"),
         ("smelt.lowering.kernel", "KernelSpec"),
-        ("smelt.lowering.kernel", "Artifact.__class__"),
+        ("smelt.lowering.kernel", "CompiledKernel.__class__"),
         ("smelt.ir.expr", "const"),
     ],
 )
 def test_only_data_of_kernels_is_made(found: tuple[str, str]) -> None:
     with pytest.raises((pickle.UnpicklingError, AttributeError)):
-        _ArtifactReader(io.BytesIO()).find_class(*found)
+        _KernelReader(io.BytesIO()).find_class(*found)

@@ -26,7 +26,7 @@ from .lower import PLAIN, for_target, lower
 from .packing import Pack
 from .watch import Check, Observer, StageWriter
 
-__all__ = ["Artifact", "KernelSpec", "build_kernel", "plain_program", "scheduled"]
+__all__ = ["CompiledKernel", "KernelSpec", "build_kernel", "plain_program", "scheduled"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class KernelSpec:
 
 
 @dataclass(frozen=True)
-class Artifact:
+class CompiledKernel:
     """A compiled kernel.
 
     scalars     names of the symbolic sizes it takes after its buffers
@@ -110,7 +110,7 @@ def build_kernel(
     check: bool = False,
     text: bool = False,
     context: PassContext = PLAIN,
-) -> Artifact:
+) -> CompiledKernel:
     """Schedule, lower and compile a fused group.
 
     steps  the passes to flat loops
@@ -151,7 +151,7 @@ def build_kernel(
     )
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
     flops = _flops(sch.func, spec)
-    return Artifact(code, scalars, workspaces, packs, flops, trace, ir if text else "")
+    return CompiledKernel(code, scalars, workspaces, packs, flops, trace, ir if text else "")
 
 
 def _bytes(b: Buffer) -> int:

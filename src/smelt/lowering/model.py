@@ -45,8 +45,7 @@ from .external import (
 )
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph
 from .host import Body, KernelCall, entry_program, plan_program
-from .kernel import Artifact as CompiledKernel
-from .kernel import KernelSpec, build_kernel, hardware_for
+from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
 from .lower import lowering_steps
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
@@ -288,24 +287,24 @@ def _external_entries(model: Model, places: Mapping[Storage, int]) -> list[dict[
     ]
 
 
-class _ArtifactReader(pickle.Unpickler):
+class _KernelReader(pickle.Unpickler):
     """Reads what the cache holds; makes nothing but the data of compiled kernels."""
 
     def find_class(self, module: str, name: str) -> type:
-        """Artifact, Pack and expressions: no class that runs code for its arguments."""
-        found = super().find_class(module, name) if module in _ARTIFACT_ROOMS else None
-        if isinstance(found, type) and issubclass(found, Artifact | Pack | Expr):
+        """CompiledKernel, Pack and expressions: no class that runs code for its arguments."""
+        found = super().find_class(module, name) if module in _KERNEL_ROOMS else None
+        if isinstance(found, type) and issubclass(found, CompiledKernel | Pack | Expr):
             return found
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a compiled kernel")
 
 
-_ARTIFACT_ROOMS = (Artifact.__module__, Pack.__module__, Expr.__module__)
+_KERNEL_ROOMS = (CompiledKernel.__module__, Pack.__module__, Expr.__module__)
 
 
 def _read_artifact(data: bytes) -> CompiledKernel | None:
     """A cached kernel, or None where the entry is something else: it is then compiled anew."""
     try:
-        found = _ArtifactReader(io.BytesIO(data)).load()
+        found = _KernelReader(io.BytesIO(data)).load()
     except (pickle.UnpicklingError, AttributeError, EOFError, LookupError, TypeError, ValueError):
         return None
     return found if isinstance(found, CompiledKernel) else None
