@@ -86,7 +86,7 @@ def test_a_library_for_another_cpu_is_refused(library: Path, tmp_path: Path) -> 
     described["features"] = [*described["features"], "avx10.9"]
     described["target"] = "llvm -mcpu=future"
     text = json.dumps(described).encode()
-    fields[6], fields[8] = len(text), start + len(text) + linking.FOOTER.size
+    fields[6:9] = len(text), linking.digest_of(text), start + len(text) + linking.FOOTER.size
     path = tmp_path / "future.so"
     path.write_bytes(data[:start] + text + linking.FOOTER.pack(*fields))
     assert target[0] == "llvm"
