@@ -110,6 +110,15 @@ def test_a_size_that_no_extent_tells() -> None:
         compiled(add([None], [None]), shapes={"x": ("n // 2",), "y": ("n // 2",)})
 
 
+def test_a_convolution_that_keeps_the_size_of_its_image_says_so() -> None:
+    m = model([node("Conv", ["x", "w"], pads=[1, 1, 1, 1])], {"x": ([1, 4, "h", "w"], F32)},
+              constants={"w": random(8, 4, 3, 3)})  # fmt: skip
+    text = smelt.stage_text(m, "scheduled")
+    assert "conv: T.Buffer((1, 8, h, w)" in text
+    assert "T.vectorized" in text
+    assert compiled(m).outputs[0].shape == (1, 8, "h", "w")
+
+
 # ---------------------------------------------------------------------- sizes that have to be equal
 
 
