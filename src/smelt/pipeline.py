@@ -24,7 +24,7 @@ from smelt.lowering.lower import LOWER, LowerPass
 from smelt.lowering.lower import lower as lower_program
 from smelt.lowering.model import Progress, build_model, kernel_specs
 from smelt.lowering.program import build_program
-from smelt.lowering.variants import declare
+from smelt.lowering.variants import Declared, declare
 from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.watch import dump_folder, write_text
 from smelt.model import Model, ModelInput, Needs
@@ -36,7 +36,7 @@ from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
-from smelt.relax.transform.unify_sizes import unify_sizes
+from smelt.relax.transform.unify_sizes import EQUATIONS, unify_sizes
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
@@ -128,10 +128,9 @@ def compile(
     def whole(imported: IRModule, sizes: Mapping[str, Size] | None = sizes) -> Executable:
         mod = optimize(imported, options, progress)
         externals = compile_externals(mod, resolved, options)
-        declared = None
-        if sizes is not None:
-            declared = declare(unify_sizes(imported) if sizes else mod, sizes)
-            declared = declared.optimized(lambda m: optimize(m, options, progress))
+        declared = declared_sizes(
+            imported, mod, lambda m: optimize(m, options, progress), sizes
+        )  # fmt: skip
         return build_model(mod, resolved, options, progress, externals, declared=declared)
 
     if isinstance(model, IRModule | RelaxExpr):
@@ -335,6 +334,24 @@ def optimize(
             raise InternalError(f"the graph pass {name} failed: {type(e).__name__}: {e}") from e
         dump.graph(name, mod)
     return mod
+
+
+def declared_sizes(
+    imported: IRModule, fused: IRModule, passes: Callable[[IRModule], IRModule],
+    sizes: Mapping[str, Size] | None = None,
+) -> Declared:  # fmt: skip
+    """Ranges of a module's sizes, and variants of it: for likely sizes, and for equal ones where
+    sizes broadcast.
+
+    passes  make `fused` of `imported`
+    sizes   what the user declared, by name; None: sizes have no ranges
+    """
+    mod = fused
+    if sizes or any(either for *_, either in fused["main"].attrs.get(EQUATIONS, ())):
+        mod = imported
+        for _, step in GRAPH[: [p for _, p in GRAPH].index(unify_sizes) + 1]:
+            mod = step(mod)
+    return declare(mod, sizes).optimized(passes)
 
 
 def machine_limits(threads: int | None = None) -> MachineLimits:

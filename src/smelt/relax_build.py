@@ -21,7 +21,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass, PassContext
 from smelt.lowering.model import build_model
 from smelt.lowering.vm import compile_vm
-from smelt.pipeline import as_target, optimize
+from smelt.pipeline import as_target, declared_sizes, optimize
 from smelt.relax.nodes import Function
 from smelt.relax.pipeline import get_pipeline
 from smelt.relax.transform.classic import BindParams, nearest
@@ -103,7 +103,8 @@ def compile_program(mod: IRModule, target: Any, entries: Sequence[str]) -> VMExe
     def segment(one: IRModule) -> Any:
         fused = optimize(one, context.options)
         externals = compile_externals(fused, resolved, context.options)
-        return build_model(fused, resolved, context.options, None, externals)
+        declared = declared_sizes(one, fused, lambda m: optimize(m, context.options))
+        return build_model(fused, resolved, context.options, None, externals, declared=declared)
 
     program = compile_vm(mod, segment, entries)
     return VMExecutable(program, save_program, str(mod.attrs.get("name", "main")))

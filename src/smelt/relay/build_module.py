@@ -17,7 +17,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.lowering.model import build_model
 from smelt.lowering.vm import refuse_control
-from smelt.pipeline import as_target
+from smelt.pipeline import as_target, declared_sizes
 from smelt.pipeline import optimize as run_passes
 from smelt.relax import nodes as relax
 from smelt.runtime.dtypes import numpy_dtype
@@ -69,7 +69,9 @@ def build(
     resolved = resolve(made)
     _check_machine(resolved)
     externals = compile_externals(fused, resolved, context.options)
-    compiled = partial(build_model, fused, resolved, context.options, externals=externals)
+    declared = declared_sizes(plain, fused, lambda m: _optimized(m, context))
+    compiled = partial(build_model, fused, resolved, context.options, externals=externals,
+                       declared=declared)  # fmt: skip
     lib = compiled()
     lib.debug_variant = partial(compiled, keep=True)
     if form.name == "aot":

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, maximum, minimum
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Var, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.operators import INDICES, Arithmetic
 from smelt.tir.nodes import (
     Buffer,
@@ -30,7 +28,7 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import replace_buffers
 
-from .broadcast import at, broadcast_shapes, describe
+from .broadcast import at, broadcast_shapes, describe, simple
 
 __all__ = [
     "ComputeOp",
@@ -200,16 +198,6 @@ def _shape(shape: ExprLike | Sequence[ExprLike]) -> tuple[Expr, ...]:
     return tuple([convert(e, INDEX) for e in items])
 
 
-def _simple(e: Expr) -> Expr:
-    """An extent in its simplest form, so that types read well and proofs find equal ones."""
-    return e if isinstance(e, IntImm | Var) else _simplified(e)
-
-
-@lru_cache(4096)
-def _simplified(e: Expr) -> Expr:
-    return Analyzer().simplify(e)
-
-
 def placeholder(
     shape: ExprLike | Sequence[ExprLike], dtype: str = "float32", name: str = "placeholder"
 ) -> Tensor:
@@ -234,7 +222,7 @@ def compute(
     fcompute       called with one index variable per dimension (or `*i`)
     varargs_names  the names of the variables that `*i` takes
     """
-    extents = tuple([_simple(e) for e in _shape(shape)])
+    extents = tuple([simple(e) for e in _shape(shape)])
     names = _axis_names(fcompute, len(extents), varargs_names or ())
     axis = tuple(
         [
@@ -314,7 +302,7 @@ def extern(
     dtype     of the results; None: that of the inputs
     """
     several = bool(shape) and isinstance(shape, list | tuple) and isinstance(shape[0], list | tuple)
-    shapes = [tuple(map(_simple, _shape(s))) for s in (shape if several else [shape])]
+    shapes = [tuple(map(simple, _shape(s))) for s in (shape if several else [shape])]
     types = (
         {t.dtype for t in inputs} if dtype is None else {dtype} if isinstance(dtype, str) else ()
     )

@@ -12,7 +12,7 @@ from smelt.ir.expr import Expr, const
 from smelt.ir.expr import cast as convert_to
 from smelt.te.tensor import Tensor
 
-from .common import at, broadcast_shapes, describe, float_only, number, require, same_dtype, tensor
+from .common import at, float_only, lies_over, number, require, same_dtype, tensor
 from .registry import op
 
 
@@ -367,11 +367,7 @@ def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
     """x where x > 0, slope * x elsewhere; `slope` broadcasts to the shape of x."""
     same_dtype(x=x, slope=slope)
-    shape = broadcast_shapes(x=x.shape, slope=slope.shape)
-    require(
-        len(slope.shape) <= len(x.shape) and (not x.fixed_shape() or shape == x.shape),
-        f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
-    )
+    lies_over(x=x.shape, slope=slope.shape)
     return tensor(x.shape, lambda *i: select(x[i] > 0, x[i], at(slope, x.shape, i) * x[i]), "prelu")
 
 
