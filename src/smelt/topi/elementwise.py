@@ -12,7 +12,7 @@ from smelt.ir.expr import Expr, const
 from smelt.ir.expr import cast as convert_to
 from smelt.te.tensor import Tensor
 
-from .common import at, float_only, lies_over, number, require, same_dtype, tensor
+from .common import at, broadcast_shapes, describe, float_only, number, require, same_dtype, tensor
 from .registry import op
 
 
@@ -365,10 +365,19 @@ def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @op
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
-    """x where x > 0, slope * x elsewhere; `slope` broadcasts to the shape of x."""
+    """x where x > 0, slope * x elsewhere; `slope` has no known extent that repeats x."""
     same_dtype(x=x, slope=slope)
-    lies_over(x=x.shape, slope=slope.shape)
-    return tensor(x.shape, lambda *i: select(x[i] > 0, x[i], at(slope, x.shape, i) * x[i]), "prelu")
+    shape = broadcast_shapes(x=x.shape, slope=slope.shape)
+    require(
+        len(slope.shape) <= len(x.shape) and (not x.fixed_shape() or shape == x.shape),
+        f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
+    )
+
+    def body(*i: Expr) -> Expr:
+        v = at(x, shape, i)
+        return select(v > 0, v, at(slope, shape, i) * v)
+
+    return tensor(shape, body, "prelu")
 
 
 @op
