@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import NodeProto
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 import smelt
 from smelt.frontend.onnx import from_onnx
 from smelt.relax.interpret import interpret
 from smelt.relax.verify import verify
-from smelt.runtime import load_module
 
 from .models import Arrays, model, node, reference
 
@@ -53,7 +53,15 @@ case("a matrix product behind", [node("Add", "ab", "d"), node("MatMul", "dw", "e
      node("Add", "ec")], {**AB, "c": (["k", 4], F32)}, w=np.eye(3, 4, dtype=F32))  # fmt: skip
 case("a sum behind", [node("Add", "ab", "d"), node("ReduceSum", ["d"], keepdims=0)], AB)
 case("softmax behind", [node("Add", "ab", "d"), node("Softmax", ["d"], axis=0)], AB)
-case("reshape behind", [node("Add", "ab", "d"), node("Reshape", "ds"), ], AB, s=[-1])
+case(
+    "reshape behind",
+    [
+        node("Add", "ab", "d"),
+        node("Reshape", "ds"),
+    ],
+    AB,
+    s=[-1],
+)
 case("transpose and slice", [node("Add", "ab", "d"), node("Transpose", "d", "e"),
      node("Slice", ["e", "zero", "one", "one"])], AB, zero=[0], one=[1])  # fmt: skip
 case("MatMul", [node("MatMul", "ab")], {"a": (["n", 2, 3], F32), "b": (["m", 3, 4], F32)})
@@ -74,6 +82,15 @@ case("Einsum, of three", [node("Einsum", "abc", equation="bi,bi,b->i")],
      {"a": (["n", 2], F32), "b": (["m", 2], F32), "c": (["k"], F32)})  # fmt: skip
 case("Gather", [node("Add", "ab", "d"), node("Gather", "di", axis=0)],
      {**AB, "i": (["k"], I64)})  # fmt: skip
+case("GatherElements", [node("GatherElements", "ai", axis=1)],
+     {"a": (["n", 3], F32), "i": (["m", "k"], I64)})  # fmt: skip
+case("ScatterElements", [node("ScatterElements", "aib", axis=0)],
+     {"a": (["n", 3], F32), "i": (["m", "k"], I64), "b": (["m", "k"], F32)})  # fmt: skip
+case("GatherND", [node("GatherND", "ai")],
+     {"a": (["n", 3], F32), "i": (["m", 2, 1], I64)})  # fmt: skip
+case("ScatterND", [node("ScatterND", "aib")],
+     {"a": (["n", 3], F32), "i": (["m", 1], I64), "b": (["k", 3], F32)})  # fmt: skip
+case("TopK", [node("TopK", "ak", ("y", "z"), axis=0)], {"a": (["n", "m"], F32)}, k=[3])
 case("LayerNormalization", [node("LayerNormalization", "ac")],
      {"a": ([2, K], F32), "c": (["n"], F32)})  # fmt: skip
 case("Conv", [node("Add", "ab", "d"), node("Conv", "dw", pads=[1, 1, 1, 1])],
@@ -107,8 +124,7 @@ def legal(m: Any, given: Arrays) -> list[Any] | None:
     """What onnxruntime gives, or None where it refuses the shapes."""
     try:
         return reference(m, given)
-    except Exception as e:
-        assert "ONNXRuntimeError" in str(e)
+    except (Fail, InvalidArgument, RuntimeException):
         return None
 
 
