@@ -251,7 +251,7 @@ def test_extents_that_never_are_equal() -> None:
         compiled(product([None, None], [None, None]), shapes=given)
     exe = compiled(add([None], [None]), shapes={"x": ("n",), "y": ("n + 1",)})
     assert exe(ones(1), ones(2)).shape == (2,)
-    with pytest.raises(InputError, match=r"needs n = n . 1 or one of them 1, but these are 2 and 3"):
+    with pytest.raises(InputError, match=r"needs n = n . 1 or one .* these are 2 and 3"):
         exe(ones(2), ones(3))
 
 
