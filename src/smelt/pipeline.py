@@ -36,7 +36,7 @@ from smelt.relax.transform.expand_ops import expand_ops
 from smelt.relax.transform.fuse_ops import fuse_ops
 from smelt.relax.transform.name_sizes import name_sizes
 from smelt.relax.transform.normal_form import inline_functions
-from smelt.relax.transform.unify_sizes import EQUATIONS, unify_sizes
+from smelt.relax.transform.unify_sizes import unify_sizes
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Executable
@@ -45,6 +45,7 @@ from smelt.runtime.report import MachineLimits
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_file import save_program
 from smelt.target import Target, hardware_of
+from smelt.te.broadcast import EQUATIONS
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule

@@ -43,7 +43,12 @@ def check(
     return exe
 
 
-SLICED = {"a": (["n", 3], F32), "b": (["m", 3], F32), "p": ([1], I64), "q": ([1], I64)}
+SLICED: dict[str, Any] = {
+    "a": (["n", 3], F32),
+    "b": (["m", 3], F32),
+    "p": ([1], I64),
+    "q": ([1], I64),
+}
 SLICES = [node("Slice", ["a", "zero", "p"], "d"), node("Slice", ["b", "zero", "q"], "e")]
 
 

@@ -23,9 +23,12 @@ from smelt.ir.walk import substitute
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_in
-from smelt.relax.transform.unify_sizes import EQUATIONS, NOTES, assume_equal, extent_text
+from smelt.relax.transform.unify_sizes import NOTES, assume_equal
 from smelt.runtime.errors import LoadError
 from smelt.runtime.sizes import Sizes
+from smelt.te.broadcast import EQUATIONS
+from smelt.tir.nodes import PrimFunc
+from smelt.tir.printer import extent_text
 
 from .host import Body, by_names
 
@@ -59,7 +62,7 @@ class Declared:
         """The same with the graphs of the variants after some passes."""
         return replace(self, variants=[Variant(v.sizes, passes(v.mod)) for v in self.variants])
 
-    def checks(self, symbols: Sequence[Var], main: Function) -> list[tuple[Expr, str]]:
+    def checks(self, symbols: Sequence[Var], main: Function | PrimFunc) -> list[tuple[Expr, str]]:
         """What has to hold of the sizes of a call, for the native program, and how it is said."""
         found: list[tuple[Expr, str]] = []
         by_name = {v.name: v for v in symbols}
@@ -75,7 +78,7 @@ class Declared:
                 found.append((fits, f"{who} needs {left} = {right}{' or 1' if either else ''}"))
         return found
 
-    def metadata(self, symbols: Sequence[Var], main: Function) -> dict[str, Any]:
+    def metadata(self, symbols: Sequence[Var], main: Function | PrimFunc) -> dict[str, Any]:
         """What the runtime has to know for its messages."""
         names = {v.name for v in symbols}
         found = {

@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 __all__ = [
-    "Pair", "at", "broadcast_shapes", "describe", "joined", "noting", "place", "show", "simple",
-    "take_equal",
+    "EQUATIONS", "Pair", "at", "broadcast_shapes", "describe", "joined", "noting", "parts", "place",
+    "repeated", "show", "simple", "take_equal",
 ]  # fmt: skip
+
+
+EQUATIONS = "size_equations"
+"""The attribute of a function with extents (as text) that have to be equal, who says so, and
+whether one of them may be 1 instead."""
 
 
 class Pair(NamedTuple):
@@ -96,16 +101,16 @@ def joined(a: Expr, b: Expr) -> Expr:
         return a
     if value_of(a) == 1 or is_const(simple(a - b), 0):
         return b
-    old = _parts(a)
-    parts = dict.fromkeys(old)
-    for e in _parts(b):
-        if e not in parts:
+    old = parts(a)
+    every = dict.fromkeys(old)
+    for e in parts(b):
+        if e not in every:
             for other in old:
                 take_equal(other, e, either=_may_repeat(e) or _may_repeat(other))
-            parts[e] = None
-    if known := [e for e in parts if isinstance(e, IntImm)]:
+            every[e] = None
+    if known := [e for e in every if isinstance(e, IntImm)]:
         return known[0]
-    *rest, result = sorted(parts, key=show)
+    *rest, result = sorted(every, key=show)
     for e in reversed(rest):
         result = select(_is_one(e), result, e)
     return result
@@ -120,13 +125,13 @@ def _may_repeat(e: Expr) -> bool:
     return not is_const(_is_one(e), 0)
 
 
-def _parts(e: Expr) -> list[Expr]:
+def parts(e: Expr) -> list[Expr]:
     """The extents that were joined in an extent."""
-    parts = []
+    found = []
     while isinstance(e, Select) and isinstance(e.condition, EQ) and e.condition.a is e.false_value:
-        parts.append(e.false_value)
+        found.append(e.false_value)
         e = e.true_value
-    return [*parts, e]
+    return [*found, e]
 
 
 def broadcast_shapes(**shapes: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -157,6 +162,14 @@ def place(extent: Expr, out: Expr, i: Expr) -> Expr:
     if known is not None:
         return zero if known == 1 else i
     return i if is_const(simple(extent - out), 0) else select(_is_one(extent), zero, i)
+
+
+def repeated(index: Expr, extent: Expr) -> Var | None:
+    """The variable i where a dimension of this extent is read at the `place` of i; else None."""
+    match index:
+        case Select(condition, IntImm(_, 0), Var() as i) if condition is _is_one(extent):
+            return i
+    return None
 
 
 def at(x: Tensor, shape: Sequence[Expr], point: Sequence[Expr]) -> Expr:

@@ -24,15 +24,12 @@ from smelt.ir.walk import free_vars
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Call, Function, values
 from smelt.relax.shapes import sizes_in
-from smelt.te.broadcast import Pair, show
-from smelt.tir.printer import script
+from smelt.te.broadcast import EQUATIONS, Pair, show
+from smelt.tir.printer import extent_text
 from smelt.topi.registry import Op
 
-__all__ = ["EQUATIONS", "NOTES", "assume_equal", "extent_text", "unify_sizes"]
+__all__ = ["NOTES", "assume_equal", "unify_sizes"]
 
-EQUATIONS = "size_equations"
-"""The attribute of "main" with extents (as text) that have to be equal, the call that says, and
-whether one of them may be 1 instead."""
 NOTES = "size_notes"
 """The attribute of "main" with a sentence a size that was replaced, for messages."""
 
@@ -146,8 +143,3 @@ class _Solver:
             return None
         size, value = max(found, key=lambda s: self.order.index(s[0]))
         return size, convert(value, INDEX)
-
-
-def extent_text(e: Expr) -> str:
-    """An extent as metadata hold it."""
-    return script(e).replace("T.", "").strip()
