@@ -131,9 +131,9 @@ def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str
 def _equations(ops: Sequence[Operation]) -> tuple[tuple[str, str, str, bool], ...]:
     """The extents that operands have to share with results unless they are 1, as `EQUATIONS`."""
     found: dict[tuple[str, str, str, bool], None] = {}
-    for op in ops:
-        extents = {a.var: a.dom.extent for a in op.axis} if isinstance(op, ComputeOp) else {}
-        for load in [x for e in getattr(op, "body", ()) if extents for x in loads(e)]:
+    for op in [op for op in ops if isinstance(op, ComputeOp)]:
+        extents = {a.var: a.dom.extent for a in op.axis}
+        for load in [x for e in op.body for x in loads(e)]:
             for index, e in zip(load.indices, load.buffer.shape, strict=True):
                 i = repeated(index, e)
                 if i is not None and i in extents:
