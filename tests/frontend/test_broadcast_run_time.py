@@ -27,7 +27,8 @@ def numbers(*values: int) -> np.ndarray:
 
 def check(
     nodes: Sequence[NodeProto], inputs: dict[str, Any], feeds: Sequence[dict[str, Any]],
-    wrong: dict[str, Any] | None = None, says: str = "", **constants: Any,
+    wrong: dict[str, Any] | None = None,
+    says: str = "or one of them 1, but these are", **constants: Any,
 ) -> Any:  # fmt: skip
     """onnxruntime's results for all feeds; an error for those that are wrong."""
     m = model(nodes, inputs, ["y"], {n: np.asarray(c) for n, c in constants.items()})

@@ -18,6 +18,7 @@ from smelt.arith import Analyzer
 from smelt.ir.build import equal, is_const, select, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import EQ, INDEX, Binary, Expr, ExprLike, IntImm, Select, Var, const
+from smelt.ir.node import postorder
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -65,13 +66,14 @@ def take_equal(a: Expr, b: Expr, either: bool = False) -> None:
 
 
 def simple(e: Expr) -> Expr:
-    """An extent in its simplest form, so that types read well and proofs find equal ones."""
+    """An extent in its shortest form, so that types read well and proofs find equal ones."""
     return e if isinstance(e, IntImm | Var) else _simplified(e)
 
 
 @lru_cache(4096)
 def _simplified(e: Expr) -> Expr:
-    return Analyzer().simplify(e)
+    found = Analyzer().simplify(e)
+    return found if sum(1 for _ in postorder(found)) < sum(1 for _ in postorder(e)) else e
 
 
 def show(e: ExprLike) -> str:
