@@ -15,6 +15,7 @@ import smelt
 from smelt.frontend.onnx import from_onnx
 from smelt.relax.interpret import interpret
 from smelt.relax.verify import verify
+from smelt.runtime.errors import InputError
 
 from .models import Arrays, model, node, reference
 
@@ -141,7 +142,7 @@ def test_every_size_may_be_one(name: str, threads: int) -> None:
         given = arrays(inputs, sizes)
         want = legal(m, given)
         if want is None:
-            with pytest.raises(smelt.runtime.errors.InputError):
+            with pytest.raises(InputError):
                 exe(**given)
             continue
         run += 1
@@ -151,3 +152,15 @@ def test_every_size_may_be_one(name: str, threads: int) -> None:
         (own,) = interpret(graph["main"], *[given[p.name] for p in graph["main"].params])
         np.testing.assert_allclose(own, want[0], rtol=2e-5, atol=2e-6, err_msg=str(sizes))
     assert run >= 2
+
+
+def test_sizes_that_meet_in_a_shape_only_are_checked_where_they_are_used() -> None:
+    nodes = [node("Add", "ab", "d"), node("Shape", "d", "s"),
+             node("ConstantOfShape", "s", "z"), node("Add", "za")]  # fmt: skip
+    exe = smelt.compile(model(nodes, AB, ["y"]))
+    for sizes in combinations(AB):
+        given = arrays(AB, sizes)
+        want = given["a"] + 0 * given["b"]
+        np.testing.assert_array_equal(exe(**given).numpy(), want)
+    with pytest.raises(InputError, match=r"needs .* or one of them 1, but these are 9 and 2"):
+        exe(**arrays(AB, {"n": 2, "m": 9}))

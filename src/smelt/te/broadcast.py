@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from smelt.arith import Analyzer
@@ -103,13 +104,9 @@ def joined(a: Expr, b: Expr) -> Expr:
         return a
     if value_of(a) == 1 or is_const(simple(a - b), 0):
         return b
-    old = parts(a)
-    every = dict.fromkeys(old)
-    for e in parts(b):
-        if e not in every:
-            for other in old:
-                take_equal(other, e, either=_may_repeat(e) or _may_repeat(other))
-            every[e] = None
+    every = list(dict.fromkeys([*parts(a), *parts(b)]))
+    for x, y in combinations(every, 2):
+        take_equal(x, y, either=_may_repeat(x) or _may_repeat(y))
     if known := [e for e in every if isinstance(e, IntImm)]:
         return known[0]
     *rest, result = sorted(every, key=show)

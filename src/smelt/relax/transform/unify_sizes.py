@@ -113,10 +113,9 @@ class _Solver:
         open_ = known is not None or (either and not self.assume)
         solved = None if open_ else self.number(apart) or self.name(a, b)
         if solved is None:
-            if not any(
-                (extent_text(a), extent_text(b), either) == (c, d, e) for c, d, _, e in self.left
-            ):
-                self.left[extent_text(a), extent_text(b), who, either] = None
+            left = extent_text(a), extent_text(b)
+            if all({*left, either} != {c, d, e} for c, d, _, e in self.left):
+                self.left[*left, who, either] = None
             return
         size, value = solved
         self.replaced = {size: value}
