@@ -185,6 +185,22 @@ def test_a_size_that_broadcasts_with_a_number() -> None:
     )
 
 
+def test_a_size_that_has_to_be_as_large_as_two_that_broadcast() -> None:
+    nodes = [node("Add", ["x", "y"], ["s"]), node("MatMul", ["w", "s"], ["z"])]
+    inputs: Any = {"x": (["n", 2], F32), "y": (["m", 2], F32), "w": ([2, "k"], F32)}
+    exe = compiled(model(nodes, inputs, ["z"]))
+    for n, m in ((1, 3), (3, 1), (3, 3), (1, 1)):
+        k = max(n, m)
+        np.testing.assert_array_equal(exe(ones(n, 2), ones(m, 2), ones(2, k)), [[2 * k] * 2] * 2)
+    refused(
+        InputError,
+        "test: input 'w': shape [2, 1]: dimension 1 is 1, select(m == 1, n, m) = 3 needed "
+        "(n = 3, m = 1)\n  expected: w float32[2, select(m == 1, n, m)]\n"
+        "  k is select(m == 1, n, m): matmul_z (matmul) needs it",
+        lambda: exe(ones(3, 2), ones(1, 2), ones(2, 1)),
+    )
+
+
 def test_equal_sizes_run_the_code_of_one_size() -> None:
     nodes = [node("Add", ["x", "y"], ["s"]), node("MatMul", ["s", "w"], ["p"]),
              node("Add", ["p", "y"], ["z"])]  # fmt: skip

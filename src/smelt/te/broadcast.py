@@ -85,6 +85,9 @@ def show(e: ExprLike) -> str:
         return e.name
     if isinstance(e, Binary):
         return f"({show(e.a)} {e.symbol} {show(e.b)})"
+    if isinstance(e, Select):
+        condition, *values = [show(c) for c in (e.condition, e.true_value, e.false_value)]
+        return f"select({', '.join([condition[1:-1], *values])})"
     return str(e)
 
 
