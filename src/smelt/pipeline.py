@@ -44,7 +44,7 @@ from smelt.lowering.program import build_program
 from smelt.lowering.promote import promote_accumulators
 from smelt.lowering.simplify import simplify
 from smelt.lowering.unroll import unroll_loops
-from smelt.lowering.variants import declare
+from smelt.lowering.variants import Declared, declare
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.watch import dump_folder, write_text
@@ -69,6 +69,7 @@ from smelt.runtime.program import Module
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_file import save_program
 from smelt.target import Target
+from smelt.te.broadcast import EQUATIONS
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 
@@ -271,11 +272,12 @@ def _whole(
     sizes  what its user declared of its sizes; None: nothing may be, they may be 0
     text   whether to stop at LLVM text
     """
-    mod = run_graph(imported, context, progress)
-    declared = None
-    if sizes is not None:
-        declared = declare(unify_sizes(imported) if sizes else mod, sizes)
-        declared = declared.optimized(lambda m: run_graph(m, context, progress))
+
+    def passes(mod: IRModule) -> IRModule:
+        return run_graph(mod, context, progress)
+
+    mod = passes(imported)
+    declared = declared_sizes(imported, mod, context, passes, sizes)
     return assemble(mod, target, context, progress, declared=declared, text=text)
 
 
@@ -302,7 +304,7 @@ def compile_program(
     check_native(target, ELSEWHERE)
 
     def straight(one: IRModule) -> Executable:
-        return load(assemble(run_graph(one, context), target, context))
+        return load(_whole(one, target, context, None, None))
 
     if not mod.attrs.get("typed"):  # importers may say all types themselves
         mod = run_steps(VM, mod, context)
@@ -509,6 +511,26 @@ def run_graph(
     report = None if progress is None else lambda n, total: progress("graph", n, total)
     found: IRModule = run_steps(steps, mod, context, observe, report)
     return found
+
+
+def declared_sizes(
+    imported: IRModule,
+    fused: IRModule,
+    context: PassContext,
+    passes: Callable[[IRModule], IRModule],
+    sizes: Mapping[str, Size] | None = None,
+) -> Declared:
+    """Ranges of a module's sizes, and variants of it: for likely sizes, and for equal ones where
+    sizes broadcast.
+
+    passes  make `fused` of `imported`
+    sizes   what the user declared, by name; None: sizes have no ranges
+    """
+    mod = fused
+    if sizes or any(either for *_, either in fused["main"].attrs.get(EQUATIONS, ())):
+        first = next(n for n, step in enumerate(GRAPH) if step.fn is unify_sizes)
+        mod = run_steps(GRAPH[: first + 1], imported, context)
+    return declare(mod, sizes).optimized(passes)
 
 
 class _Dump:

@@ -55,16 +55,20 @@ def refused(kind: type[SmeltError], text: str, do: Any) -> None:
 @pytest.mark.parametrize("mask", ["past_len + seq", "total"])
 def test_an_extent_that_is_a_sum_of_sizes(mask: str) -> None:
     exe = compiled(cache(mask))
-    assert exe.inputs[2].shape == ("b", "past_len + seq", 1)
+    assert exe.inputs[2].shape == ("b", mask, 1)
     x, past, m = random(2, 3, 4), random(2, 5, 4), random(2, 8, 1)
     np.testing.assert_array_equal(exe(x, past, m).numpy(), np.concatenate([past, x], 1) + m)
-    note = "\n  total is (past_len + seq): add_y (add) needs it" if mask == "total" else ""
-    refused(
-        InputError,
-        "test: input 'mask': shape [2, 7, 1]: dimension 1 is 7, past_len + seq = 8 needed "
-        "(b = 2, seq = 3, past_len = 5)\n  expected: mask float32[b, past_len + seq, 1]" + note,
-        lambda: exe(x, past, m[:, :7]),
-    )
+    says = {
+        "past_len + seq": "test: input 'mask': shape [2, 7, 1]: dimension 1 is 7, past_len + seq = "
+        "8 needed (b = 2, seq = 3, past_len = 5)\n  expected: mask float32[b, past_len + seq, 1]",
+        "total": "test: sizes that do not fit: add_y (add) needs past_len + seq = total or one of "
+        "them 1, but these are 8 and 7\n  sizes: b = 2, seq = 3, past_len = 5, total = 7; inputs: "
+        "x float32[b, seq, 4]; past float32[b, past_len, 4]; mask float32[b, total, 1]",
+    }
+    refused(InputError, says[mask], lambda: exe(x, past, m[:, :7]))
+    if mask == "total":
+        one = m[:, :1]
+        np.testing.assert_array_equal(exe(x, past, one).numpy(), np.concatenate([past, x], 1) + one)
 
 
 def test_a_size_that_stands_in_an_expression_only_is_solved_for() -> None:
@@ -110,31 +114,118 @@ def test_a_size_that_no_extent_tells() -> None:
         compiled(add([None], [None]), shapes={"x": ("n // 2",), "y": ("n // 2",)})
 
 
+def test_a_convolution_that_keeps_the_size_of_its_image_says_so() -> None:
+    m = model([node("Conv", ["x", "w"], pads=[1, 1, 1, 1])], {"x": ([1, 4, "h", "w"], F32)},
+              constants={"w": random(8, 4, 3, 3)})  # fmt: skip
+    text = smelt.stage_text(m, "scheduled")
+    assert "conv: T.Buffer((1, 8, h, w)" in text
+    assert "T.vectorized" in text
+    assert compiled(m).outputs[0].shape == (1, 8, "h", "w")
+
+
 # ---------------------------------------------------------------------- sizes that have to be equal
 
 
-def test_two_sizes_that_meet_become_one() -> None:
-    exe = compiled(add(["n", 4], ["m", 4]))
-    assert [i.shape for i in exe.inputs] == [("n", 4), ("n", 4)]
-    assert exe(ones(3, 4), ones(3, 4)).shape == (3, 4)
+def product(*shapes: Any) -> Any:
+    """z = x y with these shapes in the file."""
+    inputs = {n: (s, F32) for n, s in zip("xy", shapes, strict=True)}
+    return model([node("MatMul", ["x", "y"], ["z"])], inputs, ["z"])
+
+
+def test_two_sizes_that_have_to_be_equal_become_one() -> None:
+    exe = compiled(product([4, "n"], ["m", 4]))
+    assert [i.shape for i in exe.inputs] == [(4, "n"), ("n", 4)]
+    assert "variants" not in exe.metadata
+    assert exe(ones(4, 3), ones(3, 4)).shape == (4, 4)
     for x, y in ((3, 4), (4, 3), (3, 1), (1, 3)):
         refused(
             InputError,
             f"test: input 'y': shape [{y}, 4]: dimension 0 is {y}, but n is {x} by input 'x'\n"
-            "  expected: y float32[n, 4]\n  m is n: add_z (add) needs it",
+            "  expected: y float32[n, 4]\n  m is n: matmul_z (matmul) needs it",
+            lambda x=x, y=y: exe(ones(4, x), ones(y, 4)),
+        )
+
+
+def test_a_size_that_has_to_be_a_number_is_that_number() -> None:
+    exe = compiled(product([2, "n"], [4, 2]))
+    assert exe(ones(2, 4), ones(4, 2)).shape == (2, 2)
+    refused(
+        InputError,
+        "test: input 'x': shape [2, 1]: dimension 1 is 1, 4 needed\n"
+        "  expected: x float32[2, 4]\n  n is 4: matmul_z (matmul) needs it",
+        lambda: exe(ones(2, 1), ones(4, 2)),
+    )
+
+
+def test_two_sizes_that_broadcast() -> None:
+    exe = compiled(add(["n", 4], ["m", 4]))
+    assert [i.shape for i in exe.inputs] == [("n", 4), ("m", 4)]
+    assert exe.outputs[0].shape == ("select(m == 1, n, m)", 4)
+    for x, y, z in ((3, 3, 3), (3, 1, 3), (1, 3, 3), (1, 1, 1)):
+        assert exe(ones(x, 4), ones(y, 4)).shape == (z, 4)
+    for x, y in ((3, 4), (4, 3)):
+        refused(
+            InputError,
+            f"test: sizes that do not fit: add_z (add) needs n = m or one of them 1, but these "
+            f"are {x} and {y}\n  sizes: n = {x}, m = {y}; inputs: x float32[n, 4]; "
+            "y float32[m, 4]",
             lambda x=x, y=y: exe(ones(x, 4), ones(y, 4)),
         )
 
 
-def test_a_size_that_meets_a_number_is_that_number() -> None:
+def test_a_size_that_broadcasts_with_a_number() -> None:
     exe = compiled(add(["n"], [4]))
-    assert exe(ones(4), ones(4)).shape == (4,)
+    assert exe.outputs[0].shape == (4,)
+    assert exe(ones(4), ones(4)).shape == exe(ones(1), ones(4)).shape == (4,)
     refused(
         InputError,
-        "test: input 'x': shape [1]: dimension 0 is 1, 4 needed\n"
-        "  expected: x float32[4]\n  n is 4: add_z (add) needs it",
-        lambda: exe(ones(1), ones(4)),
+        "test: sizes that do not fit: add_z (add) needs n = 4 or one of them 1, but these are 2 "
+        "and 4\n  sizes: n = 2; inputs: x float32[n]; y float32[4]",
+        lambda: exe(ones(2), ones(4)),
     )
+
+
+def test_a_size_that_has_to_be_as_large_as_two_that_broadcast() -> None:
+    nodes = [node("Add", ["x", "y"], ["s"]), node("MatMul", ["w", "s"], ["z"])]
+    inputs: Any = {"x": (["n", 2], F32), "y": (["m", 2], F32), "w": ([2, "k"], F32)}
+    exe = compiled(model(nodes, inputs, ["z"]))
+    for n, m in ((1, 3), (3, 1), (3, 3), (1, 1)):
+        k = max(n, m)
+        np.testing.assert_array_equal(exe(ones(n, 2), ones(m, 2), ones(2, k)), [[2 * k] * 2] * 2)
+    refused(
+        InputError,
+        "test: input 'w': shape [2, 1]: dimension 1 is 1, select(m == 1, n, m) = 3 needed "
+        "(n = 3, m = 1)\n  expected: w float32[2, select(m == 1, n, m)]\n"
+        "  k is select(m == 1, n, m): matmul_z (matmul) needs it",
+        lambda: exe(ones(3, 2), ones(1, 2), ones(2, 1)),
+    )
+
+
+def test_equal_sizes_run_the_code_of_one_size() -> None:
+    nodes = [node("Add", ["x", "y"], ["s"]), node("MatMul", ["s", "w"], ["p"]),
+             node("Add", ["p", "y"], ["z"])]  # fmt: skip
+
+    def kernels(second: str) -> list[Any]:
+        inputs: Any = {"x": (["n", 16], F32), "y": ([second, 16], F32)}
+        exe = compiled(model(nodes, inputs, ["z"], {"w": random(16, 16)}))
+        described = exe.metadata["kernels"]
+        assert {"m": "n"} in exe.metadata.get("variants", [{"m": "n"}])
+        return [k["symbol"] for k in described if k.get("variant") == {"m": "n"}] or [
+            k["symbol"] for k in described
+        ]
+
+    assert kernels("m") == kernels("n")
+
+
+def test_a_size_that_broadcasts_may_be_declared_and_likely() -> None:
+    shapes = {"x": (Size("n", likely=(1, 8)), 4), "y": (Size("m", max=9), 4)}
+    exe = compiled(add([None, 4], [None, 4]), shapes=shapes)
+    assert exe.metadata["variants"] == [{"n": 1}, {"n": 8, "m": 8}, {"m": "n"}]
+    for n, m in ((1, 1), (1, 5), (8, 8), (8, 1), (5, 5), (5, 1)):
+        x, y = random(n, 4), random(m, 4, seed=1)
+        np.testing.assert_array_equal(exe(x, y).numpy(), x + y)
+    with pytest.raises(InputError, match="m is out of range: 1 to 9 needed"):
+        exe(ones(1, 4), ones(10, 4))
 
 
 def test_an_equation_that_is_solved_for_no_size_is_checked() -> None:
@@ -171,8 +262,13 @@ def test_a_reshape_to_numbers_fixes_a_size() -> None:
 
 
 def test_extents_that_never_are_equal() -> None:
-    with pytest.raises(CompileError, match=r"add_z .add. needs n and .n . 1. to be equal"):
-        compiled(add([None], [None]), shapes={"x": ("n",), "y": ("n + 1",)})
+    given = {"x": (2, "n"), "y": ("n + 1", 2)}
+    with pytest.raises(CompileError, match=r"matmul_z .matmul. needs n and .n . 1. to be equal"):
+        compiled(product([None, None], [None, None]), shapes=given)
+    exe = compiled(add([None], [None]), shapes={"x": ("n",), "y": ("n + 1",)})
+    assert exe(ones(1), ones(2)).shape == (2,)
+    with pytest.raises(InputError, match=r"needs n = n . 1 or one .* these are 2 and 3"):
+        exe(ones(2), ones(3))
 
 
 # -------------------------------------------------------------------------------------- ranges

@@ -6,6 +6,7 @@ import pytest
 
 from smelt.te.tensor import ComputeOp, topological
 from smelt.tir.nodes import BufferLoad, Reduce
+from smelt.tir.printer import script
 from smelt.topi import get_op
 
 from .cases import Case, data
@@ -113,3 +114,18 @@ def test_splitting_a_dimension_leaves_the_others_alone() -> None:
 def test_narrow_floats_are_summed_in_float32() -> None:
     total, narrow = stages(Case("matmul", data((3, 4), "float16"), data((4, 5), "float16")))
     assert (total.outputs[0].dtype, narrow.outputs[0].dtype) == ("float32", "float16")
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "attrs"),
+    [
+        ("conv2d", "n", {"pads": (1, 1, 1, 1)}),
+        ("conv2d", "(n + 1) // 2", {"pads": (1, 1, 1, 1), "strides": (2, 2)}),
+        ("conv2d", "n - 2", {}),
+        ("pad", "n + 5", {"pads": (0, 0, 2, 0, 0, 0, 3, 0)}),
+    ],
+)
+def test_symbolic_extents_are_simple(name: str, size: str, attrs: dict[str, Any]) -> None:
+    operands = [data((1, 4, 9, 8)), *([data((4, 4, 3, 3))] if name == "conv2d" else [])]
+    for stage in stages(Case(name, *operands, symbolic={0: {2: "n"}}, **attrs)):
+        assert "pad" in stage.name or script(stage.outputs[0].shape[2]).strip() == size

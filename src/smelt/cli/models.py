@@ -346,7 +346,8 @@ def _sizes(
     exe: Executable | Loaded, infos: Sequence[TensorInfo], at: list[str] | None
 ) -> dict[str, int]:
     """The symbolic sizes of random inputs: as given, or the first that are likely."""
-    likely = getattr(exe, "metadata", {}).get("variants", [{}])[0]
+    variants = getattr(exe, "metadata", {}).get("variants", [{}])
+    likely = {n: v for n, v in variants[0].items() if isinstance(v, int)}
     given = read_numbers("--at", at or ())
     symbols = dict.fromkeys([e for i in infos for e in i.shape if isinstance(e, str)])
     for name, values in given.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .build import ceildiv, maximum, minimum
+from .build import ceildiv, equal, maximum, minimum, select
 from .errors import CompileError
 from .expr import INDEX, Expr, convert
 
@@ -134,4 +134,7 @@ def _expression(node: ast.expr, size: Callable[[str], Expr]) -> Expr:
             return _OPERATORS[type(op)](_expression(a, size), _expression(b, size))
         case ast.Call(ast.Name(name), [a, b], []) if name.lower() in _FUNCTIONS:
             return _FUNCTIONS[name.lower()](_expression(a, size), _expression(b, size))
+        case ast.Call(ast.Name("select"), [ast.Compare(a, [ast.Eq()], [b]), c, d], []):
+            left, right, yes, no = [_expression(e, size) for e in (a, b, c, d)]
+            return select(equal(left, right), yes, no)
     raise ValueError

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, equal
 from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, cast, const
+from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     AssertStmt,
     Buffer,
@@ -35,6 +36,7 @@ __all__ = [
     "KernelCall",
     "address_of",
     "array_of",
+    "by_names",
     "entry_program",
     "plan_program",
     "with_sizes",
@@ -79,7 +81,7 @@ def array_of(name: str, size: int, dtype: str) -> Buffer:
 class Body:
     """One way to run a model: its launches in order, on a workspace.
 
-    when    sizes that have these values where this way is taken; none: the general one
+    when    what sizes are, in others, where this way is taken; none: the general one
     places  where each constant stands among the weights
     """
 
@@ -87,7 +89,7 @@ class Body:
     calls: Sequence[KernelCall]
     memory: MemoryPlan
     places: Mapping[Storage, int]
-    when: Mapping[str, int] = field(default_factory=dict)
+    when: Mapping[str, Expr] = field(default_factory=dict)
 
 
 def entry_program(general: Body, variants: Sequence[Body] = ()) -> PrimFunc:
@@ -99,6 +101,7 @@ def entry_program(general: Body, variants: Sequence[Body] = ()) -> PrimFunc:
     arena = array_of("workspace", 1, "uint8")
     outside = [Var(f"tensor{i}", "handle") for i in range(len(plan.inputs) + len(plan.outputs))]
     names = [v.name for v in plan.symbols]
+    given: dict[str, Expr] = {n: BufferLoad(sizes, (const(i),)) for i, n in enumerate(names)}
 
     def steps(b: Body, first: int) -> Stmt:
         stmt = _launches(b, first, outside, blob, arena)
@@ -108,9 +111,7 @@ def entry_program(general: Body, variants: Sequence[Body] = ()) -> PrimFunc:
     first = len(general.calls) + sum([len(b.calls) for b in variants])
     for b in reversed(variants):
         first -= len(b.calls)
-        fits = all_of(
-            [equal(BufferLoad(sizes, (const(names.index(n)),)), v) for n, v in b.when.items()]
-        )
+        fits = all_of([equal(given[n], by_names(v, given)) for n, v in b.when.items()])
         stmt = IfThenElse(fits, steps(b, first), stmt)
     for i, v in reversed(list(enumerate(outside))):
         stmt = LetStmt(v, BufferLoad(tensors, (const(i),)), stmt)
@@ -185,6 +186,11 @@ def with_sizes(
     for v, at in reversed(list(zip(symbols, places, strict=True))):
         stmt = LetStmt(v, cast(v.type, BufferLoad(sizes, (const(at),))), stmt)
     return stmt
+
+
+def by_names(e: Expr, sizes: Mapping[str, Expr]) -> Expr:
+    """An expression with values in the places of sizes of these names."""
+    return substitute(e, {v: sizes[v.name] for v in free_vars(e)})
 
 
 def address_of(b: Buffer) -> Expr:

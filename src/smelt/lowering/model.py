@@ -194,7 +194,7 @@ def compile_fused(
     metadata = _metadata(mod, model, target, weights.nbytes)
     metadata.update(declared.metadata(model.plan.symbols, mod["main"]))
     for m, v in zip(others, declared.variants, strict=True):
-        listed = [{**_kernel(c, m, v.mod), "variant": dict(v.sizes)} for c in m.calls]
+        listed = [{**_kernel(c, m, v.mod), "variant": v.texts} for c in m.calls]
         metadata["kernels"] += listed
     if listed := _external_entries(model, places):
         metadata["externals"] = listed

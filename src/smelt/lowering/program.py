@@ -17,9 +17,11 @@ from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.executable import Executable
+from smelt.runtime.expression import names_in
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
 from smelt.target.processor import needed_features
+from smelt.te.broadcast import EQUATIONS
 from smelt.tir.analysis.parallel import check_races
 from smelt.tir.nodes import (
     Buffer,
@@ -40,6 +42,7 @@ from .host import ENTRY, PLAN, address_of, array_of, plan_program, with_sizes
 from .lower import for_target, lower
 from .memory import ALIGNMENT
 from .model import size_text
+from .variants import Declared
 from .watch import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
 
 __all__ = ["build_program"]
@@ -82,7 +85,9 @@ def _build(
     flat = _scalars_in_memory(flat, scalars)
     workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
     entry, total = _entry(flat, symbols, workspaces)
-    host = emit_module([entry, plan_program(symbols, total, ())], target)
+    equations = _equations(func, symbols)
+    checks = Declared().checks(symbols, equations)
+    host = emit_module([entry, plan_program(symbols, total, (), checks)], target)
     ir = emit_module([flat.with_attrs(name=KERNEL)], target)
     if folder:
         write_text(Path(folder, func.name, "llvm.txt"), ir)
@@ -98,6 +103,7 @@ def _build(
         "parameters": [p.name for p in func.params],
         "written": sorted({s.buffer.name for s in walk(flat.body) if isinstance(s, BufferStore)}),
         "symbols": [v.name for v in symbols],
+        **Declared().metadata(symbols, equations),
         "features": needed_features(target),
         "workspace_bytes": total.value if isinstance(total, IntImm) else None,
     }
@@ -141,6 +147,13 @@ def _scalars_in_memory(flat: PrimFunc, scalars: set[Var]) -> PrimFunc:
         body = LetStmt(v, BufferLoad(box, (const(0, INDEX),)), body)
     params = tuple([boxes.get(p, p) if isinstance(p, Var) else p for p in flat.params])
     return flat.replace(params=params, body=body)
+
+
+def _equations(func: PrimFunc, symbols: Sequence[Var]) -> PrimFunc:
+    """The function with those of its equations that are about sizes which shapes tell."""
+    told = {v.name for v in symbols}
+    found = [e for e in func.attrs.get(EQUATIONS, ()) if names_in(e[0]) | names_in(e[1]) <= told]
+    return func.with_attrs(**{EQUATIONS: tuple(found)})
 
 
 def _entry(

@@ -2,7 +2,8 @@
 
 A variant is the graph with numbers in the places of sizes, compiled like any other. The host
 program takes it where the sizes of a call are those (host.entry_program); constants that variants
-have in common stand in memory once.
+have in common stand in memory once. Sizes that broadcast make a variant too, in which they are
+equal: only the general code can repeat an extent of 1.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from smelt.ir.build import all_of, equal, select
+from smelt.ir.build import all_of, any_of, equal, select
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import GE, INDEX, LE, Expr, IntImm, Var, binary, const
 from smelt.ir.module import IRModule
@@ -22,12 +23,14 @@ from smelt.ir.walk import substitute
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_in
-from smelt.relax.transform.unify_sizes import EQUATIONS, NOTES
+from smelt.relax.transform.unify_sizes import NOTES, assume_equal
 from smelt.runtime.errors import LoadError
 from smelt.runtime.sizes import Sizes
-from smelt.tir.printer import script
+from smelt.te.broadcast import EQUATIONS
+from smelt.tir.nodes import PrimFunc
+from smelt.tir.printer import extent_text
 
-from .host import Body
+from .host import Body, by_names
 
 __all__ = ["Declared", "Variant", "declare", "size_text", "workspace_of"]
 
@@ -37,10 +40,15 @@ _MOST = 16
 
 @dataclass(frozen=True)
 class Variant:
-    """A graph for some values of sizes."""
+    """A graph for some values of sizes: numbers, or what is expected of other sizes."""
 
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, Expr]
     mod: IRModule
+
+    @property
+    def texts(self) -> dict[str, int | str]:
+        """The sizes as metadata hold them."""
+        return {n: size_text(e) for n, e in self.sizes.items()}
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Declared:
         """The same with the graphs of the variants after some passes."""
         return replace(self, variants=[Variant(v.sizes, passes(v.mod)) for v in self.variants])
 
-    def checks(self, symbols: Sequence[Var], main: Function) -> list[tuple[Expr, str]]:
+    def checks(self, symbols: Sequence[Var], main: Function | PrimFunc) -> list[tuple[Expr, str]]:
         """What has to hold of the sizes of a call, for the native program, and how it is said."""
         found: list[tuple[Expr, str]] = []
         by_name = {v.name: v for v in symbols}
@@ -63,34 +71,39 @@ class Declared:
                 bounds = [binary(GE, by_name[name], low)]
                 bounds += [] if high is None else [binary(LE, by_name[name], high)]
                 found.append((all_of(bounds), f"{name} is out of range"))
-        for left, right, who in main.attrs.get(EQUATIONS, ()):
+        for left, right, who, either in main.attrs.get(EQUATIONS, ()):
             a, b = (parse_extent(t, by_name.__getitem__) for t in (left, right))
             if a is not None and b is not None:
-                found.append((equal(a, b), f"{who} needs {left} = {right}"))
+                fits = any_of(equal(a, b), *[equal(e, 1) for e in (a, b) if either])
+                found.append((fits, f"{who} needs {left} = {right}{' or 1' if either else ''}"))
         return found
 
-    def metadata(self, symbols: Sequence[Var], main: Function) -> dict[str, Any]:
+    def metadata(self, symbols: Sequence[Var], main: Function | PrimFunc) -> dict[str, Any]:
         """What the runtime has to know for its messages."""
         names = {v.name for v in symbols}
         found = {
             "size_ranges": {n: list(r) for n, r in self.ranges.items() if n in names},
             "size_equations": [list(e) for e in main.attrs.get(EQUATIONS, ())],
             "size_notes": list(main.attrs.get(NOTES, ())),
-            "variants": [dict(v.sizes) for v in self.variants],
+            "variants": [v.texts for v in self.variants],
         }
         return {k: v for k, v in found.items() if v}
 
 
-def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
-    """What a user declared of the sizes of an imported model, whose equal sizes are one already.
+def declare(mod: IRModule, sizes: Mapping[str, Size] | None) -> Declared:
+    """What is known of the sizes of a module whose equal sizes are one already.
 
-    Every size of the model is at least 1. Raises CompileError for a declared size that the model
-    does not have (any more), and for too many variants.
+    sizes  what the user declared; every other size is at least 1. None: there are no ranges
+
+    Raises CompileError for a declared size that the model does not have (any more), and for too
+    many variants.
     """
     main = mod["main"]
     own = {v.name: v for p in main.params for v in sizes_in(p.type)}
-    _check_told(mod, list(own))
-    for name in sizes:
+    if sizes is not None:
+        _check_told(mod, list(own))
+    given = sizes or {}
+    for name in given:
         if name not in own:
             notes = [n for n in main.attrs.get(NOTES, ()) if n.startswith(f"{name} is ")]
             why = f"\n  {notes[0]}" if notes else ""
@@ -98,8 +111,10 @@ def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
                 f"{mod.attrs.get('name', 'model')}: the size {name} that shapes declares is no "
                 f"size of its own{why}\n  sizes: {', '.join(own) or 'none'}"
             )
-    ranges = {n: (sizes[n].min, sizes[n].max) if n in sizes else (1, None) for n in own}
-    likely = [s for s in sizes.values() if s.likely]
+    ranges = {} if sizes is None else dict.fromkeys(own, (1, None)) | {
+        n: (s.min, s.max) for n, s in given.items()
+    }  # fmt: skip
+    likely = [s for s in given.values() if s.likely]
     count = math.prod(len(s.likely) for s in likely)
     if count > _MOST:
         product = " times ".join(f"{len(s.likely)} of {s.name}" for s in likely)
@@ -108,12 +123,14 @@ def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
             f"{_MOST} are possible: a variant is code of its own"
         )
     variants = []
-    for values in itertools.product(*(s.likely for s in likely)) if likely else ():
-        chosen = {s.name: v for s, v in zip(likely, values, strict=True)}
-        fixed: dict[Var, Expr] = {own[n]: const(v, INDEX) for n, v in chosen.items()}
-        made = specialized(main, fixed)
+    choices = list(itertools.product(*(s.likely for s in likely))) if likely else []
+    for values in [*choices, ()]:
+        chosen = {s.name: const(v, INDEX) for s, v in zip(likely, values, strict=False)}
+        made, equal_ones = assume_equal(specialized(main, {own[n]: e for n, e in chosen.items()}))
         attrs = {k: v for k, v in made.attrs.items() if k not in (NOTES, EQUATIONS)}
-        variants.append(Variant(chosen, mod.with_functions({"main": made.replace(attrs=attrs)})))
+        if when := chosen | equal_ones:
+            one = mod.with_functions({"main": made.replace(attrs=attrs)})
+            variants.append(Variant(when, one))
     return Declared(ranges, variants)
 
 
@@ -137,7 +154,7 @@ def _check_told(mod: IRModule, names: Sequence[str]) -> None:
 
 def size_text(e: Expr) -> int | str:
     """An extent as metadata hold it: a number, or an expression as text."""
-    return e.value if isinstance(e, IntImm) else script(e).replace("T.", "").strip()
+    return e.value if isinstance(e, IntImm) else extent_text(e)
 
 
 def workspace_of(general: Body, variants: Sequence[Body]) -> Expr:
@@ -146,6 +163,6 @@ def workspace_of(general: Body, variants: Sequence[Body]) -> Expr:
     total = general.memory.total
     for b in reversed(variants):
         own: dict[Var, Expr] = {v: by_name[v.name] for v in b.plan.symbols}
-        fits = all_of([equal(by_name[n], v) for n, v in b.when.items()])
+        fits = all_of([equal(by_name[n], by_names(v, by_name)) for n, v in b.when.items()])
         total = select(fits, substitute(b.memory.total, own), total)
     return total

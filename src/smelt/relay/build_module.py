@@ -16,7 +16,15 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.lowering.artifact import ELSEWHERE, check_native, load
 from smelt.lowering.vm import refuse_control
-from smelt.pipeline import GRAPH, LOWER, as_target, assemble, checked_context, run_graph
+from smelt.pipeline import (
+    GRAPH,
+    LOWER,
+    as_target,
+    assemble,
+    checked_context,
+    declared_sizes,
+    run_graph,
+)
 from smelt.relax import nodes as relax
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.executable import Executable
@@ -73,8 +81,10 @@ def build(
     )
     fused = _optimized(plain, context)
 
+    declared = declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
+
     def compiled(**options: Any) -> Executable:
-        return load(assemble(fused, resolved, context, **options))
+        return load(assemble(fused, resolved, context, declared=declared, **options))
 
     lib = compiled()
     lib.debug_variant = partial(compiled, keep=True)

@@ -26,6 +26,8 @@ _NODES = (
     ast.Name,
     ast.Load,
     ast.Call,
+    ast.Compare,
+    ast.Eq,
 )
 _FUNCTIONS: dict[str, Callable[..., int]] = {
     "min": min,
@@ -33,6 +35,7 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
     "ceildiv": lambda a, b: -(-a // b),
     "floordiv": lambda a, b: a // b,
     "floormod": lambda a, b: a % b,
+    "select": lambda condition, a, b: a if condition else b,
 }
 
 

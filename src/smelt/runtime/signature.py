@@ -168,12 +168,12 @@ class Signature:
                 source.setdefault(want, info.name)
         for name, extent in self.sizes.solved:
             self._solve(name, extent, arrays, sizes)
-        self._check_expressions(arrays, sizes)
         if (broken := self.sizes.broken(sizes)) is not None:
             raise InputError(
                 f"{self.name}: sizes that do not fit: {broken}\n"
                 f"  sizes: {self.values(sizes)}; inputs: {self.listing(self.inputs)}"
             )
+        self._check_expressions(arrays, sizes)
         return sizes
 
     def _wrong_size(self, info: TensorInfo, given: AnyArray, axis: int, problem: str) -> InputError:

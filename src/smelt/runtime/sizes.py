@@ -5,7 +5,7 @@ for. Ranges, and equations that operators need, are part of the metadata:
 
     symbols         ["n", "past"]
     size_ranges     {"n": [1, 16]}       from, to (None: no limit)
-    size_equations  [["a * 2", "b", "node_add (add)"]]
+    size_equations  [["a * 2", "b", "node_add (add)", false]]    true: either may be 1 instead
     size_notes      ["m is n: node_add (add) needs it"]      sizes that the model's file has more
 """
 
@@ -88,8 +88,9 @@ class Sizes:
 
     def broken(self, sizes: Mapping[str, int]) -> str | None:
         """The first equation that sizes break, as a text; None: they hold."""
-        for left, right, why in self.equations:
+        for left, right, why, either in self.equations:
             a, b = evaluate(left, sizes), evaluate(right, sizes)
-            if a != b:
-                return f"{why} needs {left} = {right}, but these are {a} and {b}"
+            if a != b and not (either and 1 in (a, b)):
+                or_one = " or one of them 1" if either else ""
+                return f"{why} needs {left} = {right}{or_one}, but these are {a} and {b}"
         return None

@@ -25,8 +25,10 @@ from smelt.tir.nodes import (
     Stmt,
     seq,
 )
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.printer import extent_text
+from smelt.tir.rewrite import Rewriter, loads
 
+from .broadcast import EQUATIONS, parts, repeated
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topological
 
 __all__ = ["create_prim_func", "program_of"]
@@ -122,7 +124,23 @@ def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str
     root = Block("root", (), (), (), body, None, tuple(allocated))
     everything = [buffers[a] if isinstance(a, Tensor) else a for a in args]
     everything += [v for v in sizes if v not in scalars]
-    return PrimFunc(tuple(everything), BlockRealize((), const(True), root), {"name": name})
+    attrs = {EQUATIONS: equations} if sizes and (equations := _equations(ops)) else {}
+    return PrimFunc(tuple(everything), BlockRealize((), const(True), root), {"name": name, **attrs})
+
+
+def _equations(ops: Sequence[Operation]) -> tuple[tuple[str, str, str, bool], ...]:
+    """The extents that operands have to share with results unless they are 1, as `EQUATIONS`."""
+    found: dict[tuple[str, str, str, bool], None] = {}
+    for op in [op for op in ops if isinstance(op, ComputeOp)]:
+        extents = {a.var: a.dom.extent for a in op.axis}
+        for load in [x for e in op.body for x in loads(e)]:
+            for index, e in zip(load.indices, load.buffer.shape, strict=True):
+                i = repeated(index, e)
+                if i is not None and i in extents:
+                    for other in [p for p in parts(extents[i]) if p not in parts(e)]:
+                        a, b = sorted([extent_text(e), extent_text(other)])
+                        found[a, b, op.name, True] = None
+    return tuple(found)
 
 
 def _unique(name: str, names: dict[str, int]) -> str:

@@ -29,7 +29,7 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import replace_buffers
 
-from .broadcast import at, broadcast_shapes, describe
+from .broadcast import at, broadcast_shapes, describe, simple
 
 __all__ = [
     "ComputeOp",
@@ -223,7 +223,7 @@ def compute(
     fcompute       called with one index variable per dimension (or `*i`)
     varargs_names  the names of the variables that `*i` takes
     """
-    extents = _shape(shape)
+    extents = tuple([simple(e) for e in _shape(shape)])
     names = _axis_names(fcompute, len(extents), varargs_names or ())
     axis = tuple(
         [
@@ -303,7 +303,7 @@ def extern(
     dtype     of the results; None: that of the inputs
     """
     several = bool(shape) and isinstance(shape, list | tuple) and isinstance(shape[0], list | tuple)
-    shapes = [_shape(s) for s in (shape if several else [shape])]
+    shapes = [tuple(map(simple, _shape(s))) for s in (shape if several else [shape])]
     types = (
         {t.dtype for t in inputs} if dtype is None else {dtype} if isinstance(dtype, str) else ()
     )

@@ -43,7 +43,7 @@ from .printer_expr import ExprPrinter, quoted
 from .rewrite import loads
 from .script_ops import shape_vars
 
-__all__ = ["Line", "Listing", "has_implicit_root", "listing", "script"]
+__all__ = ["Line", "Listing", "extent_text", "has_implicit_root", "listing", "script"]
 
 _RESERVED = frozenset({"T", "float", "range", *keyword.kwlist})
 _LOOPS = {
@@ -72,6 +72,11 @@ class Listing(NamedTuple):
 
     lines: list[Line]
     names: Mapping[Node, str]
+
+
+def extent_text(e: Expr) -> str:
+    """An extent as metadata hold it: an expression as runtime.expression reads it."""
+    return script(e).replace("T.", "").strip()
 
 
 def script(

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
+from smelt.ir.build import maximum, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
-from smelt.te.broadcast import at, broadcast_shapes, describe, show, take_equal
+from smelt.te.broadcast import at, broadcast_shapes, describe, place, show, simple, take_equal
 from smelt.te.tensor import Tensor, compute, reduce_axis
 from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import IterVar
 
 __all__ = [
-    "agree", "at", "axes_of", "axis_of", "broadcast_shapes", "describe", "extents", "number",
-    "product_types", "reduce_axes", "require", "same_dtype", "show", "stored", "sum_over",
-    "take_equal", "tensor", "wide",
+    "agree", "at", "at_most", "axes_of", "axis_of", "broadcast_shapes", "describe", "extents",
+    "lies_over", "number", "place", "product_types", "reduce_axes", "require", "same_dtype", "show",
+    "stored", "sum_over", "take_equal", "tensor", "wide",
 ]  # fmt: skip
 
 
@@ -40,6 +40,24 @@ def agree(a: Expr, b: Expr, rule: str) -> Expr:
     if va is None or vb is None:
         take_equal(a, b)
     return a if va is not None or vb is None else b
+
+
+def at_most(a: Expr, b: Expr, rule: str) -> None:
+    """TypeMismatch where extent `a` is larger than `b`. Unknown ones are compared at entry."""
+    va, vb = value_of(a), value_of(b)
+    require(va is None or vb is None or va <= vb, f"{rule}; got {show(a)} and {show(b)}")
+    larger = simple(maximum(a, b))
+    if va is None or vb is None:
+        take_equal(larger, b)
+
+
+def lies_over(**shapes: Sequence[Expr]) -> None:
+    """TypeMismatch unless the second shape broadcasts to the first one, which stays as it is."""
+    (base, shape), (name, own) = shapes.items()
+    rule = f"{name} {describe(own)} has to broadcast to {base} {describe(shape)}"
+    require(len(own) <= len(shape), rule)
+    for have, e in zip(shape, broadcast_shapes(**shapes), strict=True):
+        agree(have, e, rule)
 
 
 def extents(shape: Sequence[ExprLike]) -> tuple[Expr, ...]:

@@ -365,14 +365,19 @@ def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @op
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
-    """x where x > 0, slope * x elsewhere; `slope` broadcasts to the shape of x."""
+    """x where x > 0, slope * x elsewhere; `slope` has no known extent that repeats x."""
     same_dtype(x=x, slope=slope)
     shape = broadcast_shapes(x=x.shape, slope=slope.shape)
     require(
         len(slope.shape) <= len(x.shape) and (not x.fixed_shape() or shape == x.shape),
         f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
     )
-    return tensor(x.shape, lambda *i: select(x[i] > 0, x[i], at(slope, x.shape, i) * x[i]), "prelu")
+
+    def body(*i: Expr) -> Expr:
+        v = at(x, shape, i)
+        return select(v > 0, v, at(slope, shape, i) * v)
+
+    return tensor(shape, body, "prelu")
 
 
 @op

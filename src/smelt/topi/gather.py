@@ -12,6 +12,7 @@ from smelt.tir.nodes import Stmt
 
 from .common import (
     agree,
+    at_most,
     axis_of,
     describe,
     number,
@@ -79,11 +80,11 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
 def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """The element of x whose index along `axis` is replaced by the one given at each place.
 
-    Shapes   x and indices of one rank; result as indices
+    Shapes   x and indices of one rank, indices no larger than x outside `axis`; result as indices
     """
     _integers(indices)
     axis = axis_of(axis, len(x.shape))
-    _one_rank(x, indices=indices)
+    _inside_of(x, axis, indices=indices)
     return tensor(
         indices.shape,
         lambda *i: x[(*i[:axis], _inside(indices[i], x.shape[axis]), *i[axis + 1 :])],
@@ -91,12 +92,14 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     )
 
 
-def _one_rank(x: Tensor, **others: Tensor) -> None:
+def _inside_of(x: Tensor, axis: int, **others: Tensor) -> None:
+    """Operands of the rank of x, and no larger outside an axis."""
     for name, t in others.items():
-        require(
-            len(t.shape) == len(x.shape),
-            f"{name} {describe(t.shape)} and x {describe(x.shape)} need one rank",
-        )
+        both = f"{name} {describe(t.shape)} and x {describe(x.shape)}"
+        require(len(t.shape) == len(x.shape), f"{both} need one rank")
+        for d, (have, most) in enumerate(zip(t.shape, x.shape, strict=True)):
+            if d != axis:
+                at_most(have, most, f"{both}: dimension {d} of {name} has to be no larger")
 
 
 def _depth(x: Tensor, indices: Tensor, batch: int) -> int:
@@ -213,7 +216,7 @@ def scatter_elements(
     _integers(indices)
     same_dtype(x=x, updates=updates)
     axis = axis_of(axis, len(x.shape))
-    _one_rank(x, indices=indices, updates=updates)
+    _inside_of(x, axis, indices=indices, updates=updates)
     for d, (a, b) in enumerate(zip(indices.shape, updates.shape, strict=True)):
         agree(a, b, f"indices and updates have to be of one shape: dimension {d}")
 
@@ -274,6 +277,7 @@ def topk(
         count is None or have is None or 0 <= count <= have,
         f"k={count}; dimension {axis} of x {describe(x.shape)} has {have} elements",
     )
+    at_most(convert(k, INDEX), x.shape[axis], f"k and dimension {axis} of x {describe(x.shape)}")
     if count is not None and 0 < count <= _FEW:
         order = first_of(x, axis, count, largest)
     else:

@@ -11,6 +11,7 @@ from .common import (
     agree,
     broadcast_shapes,
     describe,
+    place,
     product_types,
     require,
     stored,
@@ -56,7 +57,7 @@ def product(
             return x[k.var]
         skip = len(batch) - (len(x.shape) - 2)
         lead = [
-            i if _repeats(e, out) is False else i * 0
+            place(e, out, i)
             for e, out, i in zip(x.shape[:-2], batch[skip:], outer[skip:], strict=True)
         ]
         return x[(*lead, *((k.var, free) if swapped else (free, k.var)))]
@@ -70,11 +71,6 @@ def product(
         return cast(to, left) * cast(to, right)
 
     return sum_over(shape, body, [k], name)
-
-
-def _repeats(extent: Expr, out: Expr) -> bool:
-    """Whether a dimension of an operand is repeated by broadcasting."""
-    return getattr(extent, "value", None) == 1 and getattr(out, "value", None) != 1
 
 
 @op

@@ -13,9 +13,9 @@ from .common import (
     agree,
     at,
     axis_of,
-    broadcast_shapes,
     describe,
     float_only,
+    lies_over,
     reduce_axes,
     require,
     sum_over,
@@ -88,17 +88,12 @@ def _statistics(
     return mean, scale
 
 
-def _affine(x: Tensor, axis: int, **operands: Tensor | None) -> None:
+def _affine(x: Tensor, **operands: Tensor | None) -> None:
     """Operands that are laid over the normalised dimensions of x."""
     float_only(x)
-    tail = x.shape[axis:]
     for name, t in operands.items():
         if t is not None:
-            require(
-                len(t.shape) <= len(x.shape),
-                f"{name} {describe(t.shape)} has more dimensions than x {describe(x.shape)}",
-            )
-            broadcast_shapes(**{f"x from axis {axis}": tail, name: t.shape})
+            lies_over(x=x.shape, **{name: t.shape})
 
 
 @op
@@ -111,7 +106,7 @@ def layer_norm(
     Source   ONNX LayerNormalization-17
     """
     axis = axis_of(axis, len(x.shape))
-    _affine(x, axis, scale=scale, bias=bias)
+    _affine(x, scale=scale, bias=bias)
     dims = range(axis, len(x.shape))
     mean, factor = _statistics(
         x, x.shape[:axis], lambda i, k: (*i, *[a.var for a in k]),
@@ -134,7 +129,7 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5)
     Source   ONNX RMSNormalization-23
     """
     axis = axis_of(axis, len(x.shape))
-    _affine(x, axis, scale=scale)
+    _affine(x, scale=scale)
     to = wide(x.dtype)
     k = reduce_axes(x, range(axis, len(x.shape)))
 

@@ -24,7 +24,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import at, broadcast_shapes, describe, extents, require, tensor
+from .common import at, describe, extents, lies_over, require, tensor
 from .program import Cell, product, program, seq, sharing, store, turns, when
 from .reduce import scan
 from .registry import op
@@ -206,9 +206,7 @@ def _parameters(
     require(dtype in DIGITS, f"dtype={dtype!r}; legal: {', '.join(DIGITS)}")
     for name, t in zip(names, (first, second), strict=True):
         require(t.dtype == dtype, f"{name} is {t.dtype}; dtype={dtype!r} needs {dtype}")
-        rule = f"{name} {describe(t.shape)} has to broadcast to shape {describe(sizes)}"
-        require(len(t.shape) <= len(sizes), rule)
-        broadcast_shapes(**{name: t.shape, "shape": sizes})
+        lies_over(shape=sizes, **{name: t.shape})
 
 
 @op

@@ -20,7 +20,7 @@ from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
-from smelt.te.broadcast import describe, noting
+from smelt.te.broadcast import Pair, describe, noting
 from smelt.te.tensor import ComputeOp, ExternOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 
@@ -47,9 +47,9 @@ class OpInstance:
         inputs: tuple[Tensor | None, ...],
         outputs: tuple[Tensor, ...],
         kind: str,
-        equal: tuple[tuple[Expr, Expr], ...] = (),
+        equal: tuple[Pair, ...] = (),
     ) -> None:
-        """Keep the traced body, and the pairs of symbolic extents that it takes to be equal."""
+        """Keep the traced body, and the pairs of symbolic extents that have to fit."""
         self.equal = equal
         self.inputs, self.outputs, self.kind = inputs, outputs, kind
         self.types = tuple([TensorType(t.shape, t.type) for t in outputs])

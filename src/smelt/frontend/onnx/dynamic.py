@@ -66,12 +66,10 @@ def expand(g: Build, x: Value, shape: Value) -> Value:
     short = rank - _rank(g, shape, "shape")
     if short:
         wanted = moves.concat(g, [g.constant(np.ones(short, np.int64)), wanted], 0)
-    own = [1] * (rank - x.rank) + list(x.shape)
-    both = g.call("maximum", wanted, _extents(own))
-    single = g.call("equal", _extents(own), _number(g, 1))
-    dims = g.sizes(both, "shape", g.call("where", single, both, _extents(own)))
-    out = [d if isinstance(o, int) and o == 1 else o for o, d in zip(own, dims, strict=True)]
-    return g.call("broadcast_to", x, shape=tuple(out))
+    own, one = _extents([1] * (rank - x.rank) + list(x.shape)), _number(g, 1)
+    repeated = [g.call("equal", v, one) for v in (own, wanted)]
+    fits = g.call("where", g.call("logical_or", *repeated), wanted, own)
+    return g.call("broadcast_to", x, shape=g.sizes(wanted, "shape", fits))
 
 
 def slice_(

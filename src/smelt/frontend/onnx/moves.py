@@ -263,7 +263,7 @@ def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
                 f"the shape ({', '.join(map(str, x.shape))}) does not broadcast to "
                 f"({', '.join(map(str, dims))})"
             )
-        out.append(b if isinstance(a, int) and a == 1 else a)
+        out.append(a if isinstance(b, int) and b == 1 else b)
     if tuple(out) == x.shape:
         return x
     if static(out) and x.known is not None and (x.small or x.is_array) and math.prod(out) <= SPREAD:

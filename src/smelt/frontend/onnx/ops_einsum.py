@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from string import ascii_letters
+from typing import Any
 
 from . import moves
 from .build import Build
@@ -99,7 +100,6 @@ def _join(g: Build, a: Value, in_a: str, b: Value, in_b: str, later: set[str]) -
     (a, in_a), (b, in_b) = _without_ones(g, a, in_a, b, in_b), _without_ones(g, b, in_b, a, in_a)
     a, in_a = _summed(g, a, in_a, later | set(in_b))
     b, in_b = _summed(g, b, in_b, later | set(in_a))
-    size = {c: d for have, x in ((in_b, b), (in_a, a)) for c, d in zip(have, x.shape, strict=True)}
     both = [c for c in in_a if c in in_b]
     batch = "".join([c for c in both if c in later])
     inner = "".join([c for c in both if c not in later])
@@ -116,12 +116,24 @@ def _join(g: Build, a: Value, in_a: str, b: Value, in_b: str, later: set[str]) -
             g, _transposed(g, b, in_b, batch + columns), range(len(batch), len(batch + rows))
         )
         return g.call("multiply", a, b), out
-    dims = {c: product([size[k] for k in c]) for c in (rows, columns, inner)}
-    front = tuple([size[c] for c in batch])
-    a = moves.reshape(
-        g, _transposed(g, a, in_a, batch + rows + inner), (*front, dims[rows], dims[inner])
-    )
-    b = moves.reshape(
-        g, _transposed(g, b, in_b, batch + inner + columns), (*front, dims[inner], dims[columns])
-    )
-    return moves.reshape(g, g.call("matmul", a, b), tuple([size[c] for c in out])), out
+    a, b = _as_wide(g, a, in_a, inner, b, in_b), _as_wide(g, b, in_b, inner, a, in_a)
+
+    def matrices(x: Value, have: str, *groups: str) -> tuple[Value, list[list[Any]]]:
+        """An operand with a dimension for each group of letters, and the extents behind these."""
+        size = dict(zip(have, x.shape, strict=True))
+        front, parts = [size[c] for c in batch], [[size[c] for c in p] for p in groups]
+        x = _transposed(g, x, have, batch + "".join(groups))
+        return moves.reshape(g, x, (*front, *map(product, parts))), parts
+
+    a, (left, _) = matrices(a, in_a, rows, inner)
+    b, (_, right) = matrices(b, in_b, inner, columns)
+    made = g.call("matmul", a, b)
+    return moves.reshape(g, made, (*made.shape[: len(batch)], *left, *right)), out
+
+
+def _as_wide(g: Build, x: Value, have: str, shared: str, y: Value, other: str) -> Value:
+    """An operand repeated along letters that it shares with another one, where it may be 1."""
+    want = [
+        y.shape[other.index(c)] if c in shared else e for c, e in zip(have, x.shape, strict=True)
+    ]
+    return moves.broadcast_to(g, x, want)

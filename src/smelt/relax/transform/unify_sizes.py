@@ -1,10 +1,13 @@
 """Sizes that operators need to be equal become one, so that the check at entry tells who is wrong.
 
-    y = R.add(x, b)        x: R.Tensor((n, 4), "float32"), b: R.Tensor((m, 4), "float32")
+    y = R.matmul(x, b)     x: R.Tensor((4, n), "float32"), b: R.Tensor((m, 4), "float32")
 
 m becomes n: at entry, every extent that is called n has to have one value. An extent that meets a
 number becomes that number. What cannot be solved for a size, 2 * a and 3 * b, is left to an
 equation that is checked at entry too.
+
+Sizes that broadcast, as in R.add, stay two: either may be 1. `assume_equal` makes them one, for a
+variant of the program that is taken where they are.
 """
 
 from __future__ import annotations
@@ -21,14 +24,12 @@ from smelt.ir.walk import free_vars
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Call, Function, values
 from smelt.relax.shapes import sizes_in
-from smelt.te.broadcast import show
-from smelt.tir.printer import script
+from smelt.te.broadcast import EQUATIONS, Pair, show
+from smelt.tir.printer import extent_text
 from smelt.topi.registry import Op
 
-__all__ = ["EQUATIONS", "NOTES", "unify_sizes"]
+__all__ = ["NOTES", "assume_equal", "unify_sizes"]
 
-EQUATIONS = "size_equations"
-"""The attribute of "main" with extents (as text) that have to be equal, and the call that says."""
 NOTES = "size_notes"
 """The attribute of "main" with a sentence a size that was replaced, for messages."""
 
@@ -55,21 +56,32 @@ def unify_sizes(mod: IRModule) -> IRModule:
     return mod.with_functions({"main": main.replace(attrs={**main.attrs, **added})})
 
 
+def assume_equal(main: Function) -> tuple[Function, dict[str, Expr]]:
+    """A function for sizes that broadcast where they are equal, and what these sizes are then."""
+    sizes: dict[str, Expr] = {}
+    while (found := _Solver(main, assume=True)).replaced:
+        sizes |= {v.name: e for v, e in found.replaced.items()}
+        main = specialized(main, found.replaced)
+    return main, sizes
+
+
 class _Solver:
     """What the calls of a function say of its sizes.
 
+    assume    whether sizes that broadcast are taken to be equal
     replaced  at most one size, and what it is
     left      equations that are not solved for one
     """
 
-    def __init__(self, main: Function) -> None:
+    def __init__(self, main: Function, assume: bool = False) -> None:
+        self.assume = assume
         self.order = list(dict.fromkeys([v for p in main.params for v in sizes_in(p.type)]))
         self.analyzer = Analyzer()
         for v in self.order:
             self.analyzer.assume_positive(v)
         self.replaced: dict[Var, Expr] = {}
         self.notes: list[str] = []
-        self.left: dict[tuple[str, str, str], None] = {}
+        self.left: dict[tuple[str, str, str, bool], None] = {}
         if self.order:
             for node in values(main.body):
                 if isinstance(node, Call) and isinstance(node.op, Op) and not self.replaced:
@@ -82,24 +94,28 @@ class _Solver:
         if not all(isinstance(t, TensorType | None) for t in types):
             return
         who = f"{v.name} ({v.op.name})" if v.name else v.op.name
-        for a, b in v.op.instance(types, v.attrs).equal:  # type: ignore[arg-type]
-            if not self.replaced and free_vars(a) | free_vars(b) <= set(self.order):
-                self.pair(a, b, who)
+        for pair in v.op.instance(types, v.attrs).equal:  # type: ignore[arg-type]
+            if not self.replaced and free_vars(pair.a) | free_vars(pair.b) <= set(self.order):
+                self.pair(pair, who)
 
-    def pair(self, a: Expr, b: Expr, who: str) -> None:
-        """Two extents that have to be equal."""
+    def pair(self, pair: Pair, who: str) -> None:
+        """Two extents that have to be equal, or may be 1."""
+        a, b, either = pair
         apart = self.analyzer.simplify(a - b)
         known = value_of(apart)
         if known == 0:
             return
-        if known is not None:
+        if known is not None and not either:
             raise CompileError(
                 f"{who} needs {show(a)} and {show(b)} to be equal, and they never are\n"
                 "  give the sizes numbers or other names: smelt.compile(..., shapes={...})"
             )
-        solved = self.number(apart) or self.name(a, b)
+        open_ = known is not None or (either and not self.assume)
+        solved = None if open_ else self.number(apart) or self.name(a, b)
         if solved is None:
-            self.left[_text(a), _text(b), who] = None
+            left = extent_text(a), extent_text(b)
+            if all({*left, either} != {c, d, e} for c, d, _, e in self.left):
+                self.left[*left, who, either] = None
             return
         size, value = solved
         self.replaced = {size: value}
@@ -126,7 +142,3 @@ class _Solver:
             return None
         size, value = max(found, key=lambda s: self.order.index(s[0]))
         return size, convert(value, INDEX)
-
-
-def _text(e: Expr) -> str:
-    return script(e).replace("T.", "").strip()
