@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import Expr, IntImm, Var, const
@@ -31,6 +30,7 @@ from smelt.topi.registry import Op
 
 from .called import program_for, stand_in
 from .layout import channel_operands, keeps_channels_last, kernel_order, may_write_rows
+from .ranges import analyzer_of
 
 __all__ = [
     "GraphPlan",
@@ -120,10 +120,8 @@ class _Planner:
         self, mod: IRModule, main: Function, orders: dict[int, tuple[int, ...]], refused: set[int]
     ) -> None:
         self.mod, self.main, self.orders, self.refused = mod, main, orders, refused
-        self.analyzer = Analyzer()
         self.symbols = _symbols(main)
-        for v in self.symbols:
-            self.analyzer.assume_positive(v)
+        self.analyzer = analyzer_of(dict.fromkeys(self.symbols, 0))
         self.places: dict[int, Place | tuple[Place, ...]] = {}
         self.origin: dict[int, tuple[int, tuple[int, ...]]] = {}
         self.made_by: dict[Storage, int] = {}

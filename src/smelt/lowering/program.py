@@ -21,6 +21,7 @@ from smelt.runtime.native import ABI_VERSION
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
 from smelt.tir.analysis.parallel import check_races
+from smelt.tir.facts import written_parameters
 from smelt.tir.nodes import (
     Buffer,
     BufferLoad,
@@ -35,7 +36,15 @@ from smelt.tir.nodes import (
 from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
-from .host import ENTRY, PLAN, address_of, array_of, plan_program, with_sizes
+from .host import (
+    ENTRY,
+    PLAN,
+    address_of,
+    array_of,
+    plan_program,
+    where_not_empty,
+    with_sizes,
+)
 from .lower import LOWER, LowerPass, lower
 from .memory import ALIGNMENT
 from .model import cache_of, needed_features, size_text
@@ -78,7 +87,7 @@ def _build(
 
     flat = _scalars_in_memory(lower(func, observe if watchers else None, steps), scalars)
     workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
-    entry, total = _entry(flat, symbols, workspaces)
+    entry, total = _entry(flat, symbols, workspaces, written_parameters(func))
     host = emit_module([entry, plan_program(symbols, total, ())])
     ir = emit_module([flat.with_attrs(name=KERNEL)])
     if folder:
@@ -141,7 +150,7 @@ def _scalars_in_memory(flat: PrimFunc, scalars: set[Var]) -> PrimFunc:
 
 
 def _entry(
-    flat: PrimFunc, symbols: list[Var], workspaces: tuple[Buffer, ...]
+    flat: PrimFunc, symbols: list[Var], workspaces: tuple[Buffer, ...], written: Sequence[Buffer]
 ) -> tuple[PrimFunc, Expr]:
     """The host program that calls the one kernel, and the bytes of workspace that it needs."""
     tensors = [p for p in flat.buffers if p not in workspaces]
@@ -166,6 +175,8 @@ def _entry(
                 )
             total = total + ceildiv(size, ALIGNMENT) * ALIGNMENT
     stmt: Stmt = Evaluate(Call("int32", "smelt.call_kernel", tuple(args)))
+    if shapes := [b.shape for b in written]:
+        stmt = where_not_empty(shapes, stmt)
     for i, v in reversed(list(enumerate(outside.values()))):
         stmt = LetStmt(v, BufferLoad(table, (const(i, INDEX),)), stmt)
     body = with_sizes(stmt, symbols, sizes)

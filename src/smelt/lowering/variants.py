@@ -98,7 +98,7 @@ def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
                 f"{mod.attrs.get('name', 'model')}: the size {name} that shapes declares is no "
                 f"size of its own{why}\n  sizes: {', '.join(own) or 'none'}"
             )
-    ranges = {n: (sizes[n].min, sizes[n].max) if n in sizes else (1, None) for n in own}
+    ranges = {n: (sizes[n].min, sizes[n].max) if n in sizes else (0, None) for n in own}
     likely = [s for s in sizes.values() if s.likely]
     count = math.prod(len(s.likely) for s in likely)
     if count > _MOST:
