@@ -84,7 +84,7 @@ class Declared:
 def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
     """What a user declared of the sizes of an imported model, whose equal sizes are one already.
 
-    Every size of the model is at least 1. Raises CompileError for a declared size that the model
+    Raises CompileError for a declared size that the model
     does not have (any more), and for too many variants.
     """
     main = mod["main"]
@@ -98,7 +98,7 @@ def declare(mod: IRModule, sizes: Mapping[str, Size]) -> Declared:
                 f"{mod.attrs.get('name', 'model')}: the size {name} that shapes declares is no "
                 f"size of its own{why}\n  sizes: {', '.join(own) or 'none'}"
             )
-    ranges = {n: (sizes[n].min, sizes[n].max) if n in sizes else (0, None) for n in own}
+    ranges = {n: (s.min, s.max) for n, s in sizes.items()}
     likely = [s for s in sizes.values() if s.likely]
     count = math.prod(len(s.likely) for s in likely)
     if count > _MOST:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.arith import Analyzer
 from smelt.ir.build import all_of, ceildiv, equal, if_then_else, maximum, minimum, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, const, convert
 from smelt.te.tensor import Tensor
@@ -247,8 +248,13 @@ def slice_of(
 
 
 def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None:
-    b, n, h = value_of(begin), value_of(count), value_of(x.shape[d])
-    if b is None or n is None or h is None or n == 0:
+    b, n, h = value_of(begin), value_of(Analyzer().simplify(count)), value_of(x.shape[d])
+    if not n or n < 0:
+        return
+    if b is None or h is None:
+        low, high = (begin, begin + n) if step > 0 else (begin + n * step, begin + 1)
+        take_equal(maximum(low, 0), low)
+        take_equal(maximum(high, x.shape[d]), x.shape[d])
         return
     last = b + (n - 1) * step
     require(

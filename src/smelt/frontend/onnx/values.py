@@ -211,16 +211,13 @@ def simplify(e: ExprLike) -> Any:
 
 
 def _analyzer(*exprs: Expr) -> Analyzer:
-    """An analyzer that knows the sizes to be at least 1."""
-    analyzer = Analyzer()
-    for v in sorted({v for e in exprs for v in free_vars(e)}, key=lambda v: v.name):
-        if v.dtype == INDEX:
-            analyzer.assume_positive(v)
-    return analyzer
+    """An analyzer that knows the sizes to be at least 0."""
+    found = sorted({v for e in exprs for v in free_vars(e)}, key=lambda v: v.name)
+    return Analyzer({v: (0, None) for v in found if v.dtype == INDEX})
 
 
 def at_least(e: ExprLike, bound: ExprLike) -> bool:
-    """Whether a size is known to be at least `bound`, all symbolic sizes being at least 1."""
+    """Whether a size is known to be at least `bound`, all symbolic sizes being at least 0."""
     known = binary(GE, e, bound)
     if isinstance(known, IntImm):
         return bool(known.value)
