@@ -38,6 +38,7 @@ class Campaign:
         self.operators: Counter[str] = Counter()
         self.unsupported: Counter[str] = Counter()
         self.failures: list[dict[str, Any]] = []
+        self.seen: set[str] = set()
         self.lock = threading.Lock()
         self.next = 0
         self.waiting: dict[int, Outcome] = {}
@@ -83,14 +84,40 @@ class Campaign:
             seed = self.seed + number
             verdict, ops = worker.judge("seed", seed)
             small = None
-            if verdict.kind in FAILURES:
+            if verdict.label == "oracle" or verdict.kind in FAILURES:
                 case = generate(seed)
+            if verdict.label == "oracle" and case.at_least(1).feeds:
+                verdict = worker.judge("case", case.at_least(1))[0]
+            if verdict.kind in FAILURES:
                 ops = [n.op for n in case.graph.nodes]
-                small = minimise(case, verdict, worker, self.seconds)
-                again = worker.judge("case", small)[0]
-                verdict = again if again.kind == verdict.kind else verdict
+                small, verdict = self._small(case, verdict, worker)
             self._put(number, (verdict, ops, small))
         worker.stop()
+
+    def _small(self, case: Case, verdict: Verdict, worker: Worker) -> tuple[Case, Verdict]:
+        """A failure made small; its label begins with what it takes: sizes of 0, of 1, or neither.
+
+        What fails without the runs that have such sizes is judged by the others.
+        """
+        sort = "sizes of 0"
+        for least, name in ((2, "other"), (1, "sizes of 1")):
+            fewer = case.at_least(least)
+            if not fewer.feeds:
+                continue
+            whole = len(fewer.feeds) == len(case.feeds)
+            found = verdict if whole else worker.judge("case", fewer)[0]
+            if found.kind in FAILURES:
+                case, verdict, sort = fewer, found, name
+                break
+        known = f"{sort}: {verdict.label}"
+        with self.lock:
+            seen = known in self.seen
+            self.seen.add(known)
+        if not seen:
+            case = minimise(case, verdict, worker, self.seconds)
+            again = worker.judge("case", case)[0]
+            verdict = again if again.kind == verdict.kind else verdict
+        return case, replace(verdict, label=f"{sort}: {verdict.label}")
 
     def _take(self) -> int | None:
         with self.lock:

@@ -88,6 +88,22 @@ class Case:
         """Another selection of results, nodes that none needs left out."""
         return replace(self, graph=pruned(self.graph, results)).with_used_feeds()
 
+    def at_least(self, least: int) -> Case:
+        """Without the runs in which a symbolic size is smaller, or any size is 0."""
+        shapes = self.graph.inputs
+        feeds = [
+            f
+            for f in self.feeds
+            if all(
+                e >= (least if isinstance(s, str) else 1)
+                for n, (_, shape) in shapes.items()
+                for s, e in zip(shape, f[n].shape, strict=True)
+            )
+        ]
+        if any(0 in a.shape for a in self.graph.constants.values()):
+            feeds = []
+        return replace(self, feeds=feeds)
+
     def with_used_feeds(self) -> Case:
         """No numbers for inputs that are gone."""
         names = self.graph.inputs

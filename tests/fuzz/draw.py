@@ -25,15 +25,18 @@ __all__ = [
     "EPSILON",
     "FLOATS",
     "INTS",
+    "RUNS",
     "Draw",
     "Out",
     "Size",
     "Skip",
     "Value",
+    "broadcast",
     "fixed",
     "rounded",
     "schema_of",
     "types_of",
+    "widest",
 ]
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -71,6 +74,8 @@ EXTENTS = (
     100,
     129,
 )
+NUMBERS = (2, 2, 3, 3, 4, 5, 6, 7, 8, 11, 16, 17)
+RUNS = 5
 USUAL = (
     ("float32",) * 12 + ("float64", "float16", "int64", "int64", "int32", "int32", "bool") + INTS
 )
@@ -120,6 +125,11 @@ class Size(tuple[int, ...]):
         """Whether it is 1 in every run."""
         return set(self) == {1}
 
+    @property
+    def least(self) -> int:
+        """The smallest of the usual extents: 0 and 1 are left to the oracle to accept or refuse."""
+        return min([e for e in self if e > 1], default=max(self))
+
 
 Shape = tuple[Size, ...]
 
@@ -137,6 +147,7 @@ class Value:
 
     step   all elements are multiples of it; 0 where that is not known
     known  the elements of a constant
+    limit  the extent that the elements are positions of: each run's lie within its own
     """
 
     name: str
@@ -147,6 +158,7 @@ class Value:
     err: float = 0.0
     step: float = 0.0
     known: Array | None = None
+    limit: Size | None = None
 
     @property
     def rank(self) -> int:
@@ -169,6 +181,11 @@ class Value:
     @property
     def static(self) -> bool:
         return all(s.fixed for s in self.shape)
+
+    @property
+    def hollow(self) -> bool:
+        """Whether it has no elements in some run."""
+        return any(not e for s in self.shape for e in s)
 
     @property
     def extents(self) -> list[int]:
@@ -251,10 +268,25 @@ class Draw:
         self.values: list[Value] = list(outer.values) if outer else []
         self.graph = Graph([], {}, {}, [])
         self.leaves: dict[str, Value] = {}
+        self.refused: set[int] = outer.refused if outer else set()
         self.used: set[str] = set()
         if outer is None and runs > 1:
-            for name in ("n", "m")[: self.rng.randint(1, 2)]:
-                self.symbols[Size(self.rng.sample((1, 2, 3, 4, 5, 7, 8, 11, 16, 17), runs))] = name
+            self.symbols = self.extremes(self.rng.choice((1, 2, 2, 3)))
+
+    def extremes(self, many: int) -> dict[Size, str]:
+        """Symbols with their extents in every run: 0, 1 and others for each of them.
+
+        In one graph of two, all symbols broadcast with each other: in each run they are 1, or the
+        same number.
+        """
+        together, found = self.chance(0.5), dict[Size, str]()
+        base = self.rng.sample((0, *self.rng.sample(NUMBERS, self.runs - 1)), self.runs)
+        while len(found) < many:
+            own = [1, 0, *self.rng.sample(NUMBERS, self.runs - 2)]
+            size = [self.one(1, b) for b in base] if together else self.rng.sample(own, self.runs)
+            if {0, 1} <= set(size) and max(size) > 1:
+                found.setdefault(Size(size), "nmk"[len(found)])
+        return found
 
     # ------------------------------------------------------------------------------------- chance
 
@@ -265,6 +297,8 @@ class Draw:
         return self.rng.choice(of)
 
     def between(self, low: int, high: int) -> int:
+        if low > high:
+            raise Skip
         return self.rng.randint(low, high)
 
     def const(self, n: int) -> Size:
@@ -286,7 +320,7 @@ class Draw:
                 if self.symbols and self.chance(0.4):
                     found.append(self.rng.choice(list(self.symbols)))
                 else:
-                    found.append(self.const(self.rng.choice(EXTENTS)))
+                    found.append(self.const(self.rng.choice(EXTENTS) * (not self.chance(0.01))))
             if count(found) <= most:
                 return tuple(found)
 
@@ -298,6 +332,7 @@ class Draw:
         hi: float | None = None,
         constant: bool | None = None,
         grid: bool | None = None,
+        limit: Size | None = None,
     ) -> Value:
         """A new input or constant."""
         shape = self.shape() if shape is None else tuple(shape)
@@ -311,7 +346,7 @@ class Draw:
         if constant and any(not s.fixed for s in shape):
             raise Skip
         name = self.fresh("c" if constant else "x")
-        value = Value(name, dtype, shape, low, high, 0.0, step)
+        value = Value(name, dtype, shape, low, high, 0.0, step, limit=limit)
         if constant:
             value.known = self.elements(value, 0)
             return self.constant(value.known, value)
@@ -349,7 +384,7 @@ class Draw:
     ) -> tuple[float, float, float]:
         """Bounds and grid of a new leaf."""
         if dtype == "bool":
-            return 0.0, 1.0, 1.0
+            return *self.rng.choices(((0.0, 1.0), (0.0, 0.0), (1.0, 1.0)), (8, 1, 1))[0], 1.0
         if dtype in INTS:
             least = 0 if dtype.startswith("u") else -12
             first = least if lo is None else math.ceil(lo)
@@ -363,7 +398,11 @@ class Draw:
     def elements(self, value: Value, run: int) -> Array:
         """Random elements of a leaf in one of the runs."""
         shape = [s[run] for s in value.shape]
-        if value.step:
+        drawn: Array
+        if value.limit is not None:
+            least = -value.limit[run] if value.lo < 0 else 0
+            drawn = self.numbers.integers(least, max(value.limit[run], least + 1), shape)
+        elif value.step:
             n = round((value.hi - value.lo) / value.step)
             drawn = value.lo + value.step * self.numbers.integers(0, n + 1, shape)
         else:
@@ -384,15 +423,10 @@ class Draw:
         shape: Callable[[], Sequence[Size]] | None = None,
         lo: float | None = None,
         hi: float | None = None,
-        empty: bool = False,
     ) -> Value:
-        """A value that fulfils a condition: one that is there, or a new leaf (of `shape()`).
-
-        empty  whether it may have no elements
-        """
+        """A value that fulfils a condition: one that is there, or a new leaf (of `shape()`)."""
         kinds = (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
         fitting = [v for v in self.values if v.dtype in kinds and where(v)]
-        fitting = [v for v in fitting if empty or all(e for s in v.shape for e in s)]
         if fitting and self.chance(0.88):
             found = fitting[-1] if self.chance(0.5) else self.rng.choice(fitting)
         else:
@@ -451,6 +485,22 @@ class Draw:
         self.used |= set(names)
         return values
 
+    def emit_last(
+        self, op: str, inputs: Sequence[Value | None], attrs: dict[str, Any], outs: Sequence[Out]
+    ) -> None:
+        """Add a node whose results nothing may rely on: of unknown shape, or of no number."""
+        if self.outer is not None:
+            raise Skip
+        for v in self.emit(op, inputs, attrs, outs):
+            self.values.remove(v)
+
+    def valid(self, runs: Sequence[bool]) -> None:
+        """Leave out the runs that are not valid: onnxruntime gives them results all the same."""
+        refused = self.refused | {r for r, good in enumerate(runs) if not good}
+        if len(refused) == len(runs):
+            raise Skip
+        self.refused |= refused
+
     def raw(self, op: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]) -> None:
         """Add a node between values by name, those of other types than tensors too."""
         schema_of(op, self.opset)
@@ -499,9 +549,35 @@ class Draw:
                 del table[name]
 
 
+def widest(shape: Sequence[Size]) -> int:
+    """The largest extent."""
+    return max([e for s in shape for e in s], default=0)
+
+
 def count(shape: Sequence[Size]) -> int:
     """The most elements that a shape has in a run."""
     return max([math.prod(extents) for extents in zip(*shape, strict=True)], default=1)
+
+
+def broadcast(*shapes: Sequence[Size], strict: bool = False) -> Shape:
+    """The common shape; Skip where there is none.
+
+    Two runs need to have one; with `strict` all of them. The oracle refuses the others.
+    """
+    rank = max([len(s) for s in shapes], default=0)
+    found: list[Size] = []
+    legal: set[int] = set()
+    for k in range(rank):
+        sizes = [s[k - rank + len(s)] for s in shapes if k - rank + len(s) >= 0]
+        wide = [{e for e in run if e != 1} or {1} for run in zip(*sizes, strict=True)]
+        legal = legal or set(range(len(wide)))
+        legal -= {r for r, extents in enumerate(wide) if len(extents) > 1}
+        if len(legal) < (len(wide) if strict else min(2, len(wide))):
+            raise Skip
+        found.append(next((s for s in sizes if not s.one), sizes[0]))
+        if any(s != found[-1] and not s.one for s in sizes):
+            found[-1] = Size([max(extents) for extents in wide])
+    return tuple(found)
 
 
 def rounded(

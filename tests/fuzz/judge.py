@@ -6,7 +6,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,9 +41,11 @@ def judge(case: Case, tell: Callable[[str], None] = lambda stage: None) -> Verdi
     """Run the case; `tell` hears what is being done, so that a crash can be laid at a door."""
     tell("oracle")
     try:
-        oracle, wanted = expected(case)
+        oracle, runs = expected(case)
     except NoOracle as e:
         return Verdict("no oracle", str(e))
+    accepted = [(feed, run) for feed, run in zip(case.feeds, runs, strict=True) if run is not None]
+    case, wanted = replace(case, feeds=[f for f, _ in accepted]), [run for _, run in accepted]
     tell("smelt")
     try:
         found = by_smelt(case)
@@ -125,5 +127,7 @@ def _place(e: Exception) -> str:
 
 def _label(text: str) -> str:
     """The text without names and numbers."""
-    text = re.sub(r"'[^']*'|\b[cvxk]?\d[\w.]*\b|k[0-9a-f]{20,}|\([^)]*\)", "#", text)
+    text = re.sub(
+        r"'[^']*'|\[[^]]*\]|\b[nmk]\b|\b[cvxk]?\d[\w.]*\b|k[0-9a-f]{20,}|\([^)]*\)", "#", text
+    )
     return re.sub(r"\s+", " ", text)[:160]

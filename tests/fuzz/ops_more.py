@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .draw import EPSILON, Draw, Out, Size, Skip, Value, count, fixed
+from .draw import EPSILON, Draw, Out, Size, Skip, Value, broadcast, count, fixed, widest
+from .ops_element import partner_shape
 from .ops_move import an_axis, moved, regrouped, with_zero
 from .ops_nn import Windows, image
 from .table import draws
@@ -60,7 +61,9 @@ def _reverse(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank >= 2)
     time = d.between(0, 1)
     batch = fixed(x.shape[1 - time])
-    ends = d.constant(d.numbers.integers(1, min(x.shape[time]) + 1, [batch]).astype("int64"))
+    ends = d.constant(
+        d.numbers.integers(1, max(x.shape[time].least, 1) + 1, [batch]).astype("int64")
+    )
     d.emit(op, [x, ends], {"time_axis": time, "batch_axis": 1 - time}, [moved(x, x.shape)])
 
 
@@ -138,19 +141,10 @@ def _crop(d: Draw, op: str) -> None:
 # -------------------------------------------------------------------- sizes that the data decide
 
 
-def _last(d: Draw, op: str, operands: list[Value | None], attrs: dict[str, Any], out: Out) -> None:
-    """A node whose result has a shape that nothing may rely on."""
-    made = d.emit(op, operands, attrs, [out])
-    for v in made:
-        d.values.remove(v)
-    if d.outer is not None:
-        raise Skip
-
-
 @draws("NonZero", weight=0.3)
 def _non_zero(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.exact and v.rank > 0)
-    _last(d, op, [x], {}, Out("int64", d.sizes(x.rank), 0, 1e4, 0, 1))
+    d.emit_last(op, [x], {}, [Out("int64", d.sizes(x.rank), 0, 1e4, 0, 1)])
 
 
 @draws("Compress", weight=0.3)
@@ -160,15 +154,15 @@ def _compress(d: Draw, op: str) -> None:
         axis = an_axis(d, x.rank)
         n, attrs = x.shape[axis], {"axis": axis}
     else:
-        n, attrs = d.const(min(5, *[min(s) for s in x.shape])), {}
+        n, attrs = d.const(min(5, *[s.least for s in x.shape])), {}
     c = d.pick("bool", where=lambda v: v.shape == (n,), shape=lambda: (n,))
-    _last(d, op, [x, c], attrs, moved(x, ()))
+    d.emit_last(op, [x, c], attrs, [moved(x, ())])
 
 
 @draws("Unique", weight=0.2)
 def _unique(d: Draw, op: str) -> None:
     x = d.pick({"int64", "float32"}, where=lambda v: v.exact and v.rank > 0)
-    _last(d, op, [x], {"sorted": 1}, moved(x, ()))
+    d.emit_last(op, [x], {"sorted": 1}, [moved(x, ())])
 
 
 @draws("NonMaxSuppression", weight=0.2)
@@ -182,7 +176,7 @@ def _boxes(d: Draw, op: str) -> None:
     operands: list[Value | None] = [boxes, d.constant(scores.astype("float32"))]
     operands.append(d.ints([d.between(1, 4)]))
     operands += [d.constant(np.array([v], np.float32)) for v in (0.437, 0.111)]
-    _last(d, op, operands, {}, Out("int64", d.sizes(3), 0, 9, 0, 1))
+    d.emit_last(op, operands, {}, [Out("int64", d.sizes(3), 0, 9, 0, 1)])
 
 
 # -------------------------------------------------------------------------------- computed shapes
@@ -190,7 +184,7 @@ def _boxes(d: Draw, op: str) -> None:
 
 def shape_of(d: Draw, x: Value) -> Value:
     """The node Shape."""
-    return d.emit("Shape", [x], {}, [Out("int64", d.sizes(x.rank), 0, count(x.shape), 0, 1)])[0]
+    return d.emit("Shape", [x], {}, [Out("int64", d.sizes(x.rank), 0, widest(x.shape), 0, 1)])[0]
 
 
 def extent_of(d: Draw, shape: Value, axis: int) -> Value:
@@ -217,7 +211,7 @@ def _computed_reshape(d: Draw, op: str) -> None:
             parts.append(extent_of(d, shape, same[0]))
         else:
             parts.append(d.ints([fixed(s)]))
-    out = Out("int64", d.sizes(len(parts)), -1, count(x.shape), 0, 1)
+    out = Out("int64", d.sizes(len(parts)), -1, widest(x.shape), 0, 1)
     target = d.emit("Concat", parts, {"axis": 0}, [out])[0]
     d.emit("Reshape", [x, target], {}, [moved(x, sizes)])
 
@@ -225,9 +219,9 @@ def _computed_reshape(d: Draw, op: str) -> None:
 @draws("Expand to a shape", weight=0.5)
 def _computed_expand(d: Draw, op: str) -> None:
     y = d.pick(("float32", "int64", "int32", "bool"), where=lambda v: v.rank > 0)
-    shape = [s if d.chance(0.6) else d.const(1) for s in y.shape]
-    x = d.pick(d.types("Expand"), lambda v: list(v.shape) == shape, lambda: shape)
-    d.emit("Expand", [x, shape_of(d, y)], {}, [moved(x, y.shape)])
+    shape = partner_shape(d, y.shape)
+    x = d.pick(d.types("Expand"), lambda v: v.shape == shape, lambda: shape)
+    d.emit("Expand", [x, shape_of(d, y)], {}, [moved(x, broadcast(x.shape, y.shape))])
 
 
 @draws("Slice by computed ends", weight=0.7)
@@ -238,14 +232,12 @@ def _computed_slice(d: Draw, op: str) -> None:
     x = d.pick(d.types("Slice"), where=lambda v: v.rank > 0)
     axis = d.between(0, x.rank - 1)
     extent = x.shape[axis]
-    if min(extent) < 2:
-        raise Skip
     end = extent_of(d, shape_of(d, x), axis)
-    by = d.between(1, min(extent) - 1)
+    by = d.between(1, extent.least - 1)
     half = d.chance(0.5)
     number = d.ints([2 if half else by])
-    size: Size = extent // 2 if half else extent - by
-    out = Out("int64", d.sizes(1), 0, end.hi, 0, 1)
+    size = Size([e // 2 if half else len(range(e)[: e - by]) for e in extent])
+    out = Out("int64", d.sizes(1), -by, end.hi, 0, 1)
     end = d.emit("Div" if half else "Sub", [end, number], {}, [out])[0]
     shape = [size if k == axis else s for k, s in enumerate(x.shape)]
     d.emit("Slice", [x, d.ints([0]), end, d.ints([axis])], {}, [moved(x, shape)])
@@ -257,7 +249,7 @@ def _computed_range(d: Draw, op: str) -> None:
         raise Skip
     x = d.pick(("float32", "int64", "bool"), where=lambda v: v.rank > 0)
     axis = d.between(0, x.rank - 1)
-    out = Out("int64", (), 0, count(x.shape), 0, 1)
+    out = Out("int64", (), 0, widest(x.shape), 0, 1)
     n = d.emit("Gather", [shape_of(d, x), d.scalar(axis, "int64")], {}, [out])[0]
     top = max(x.shape[axis])
     ends = [d.scalar(0, "int64"), n, d.scalar(1, "int64")]

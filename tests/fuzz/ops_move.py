@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .case import numpy_type
-from .draw import Draw, Out, Shape, Size, Skip, Value, count, fixed
+from .draw import Draw, Out, Shape, Size, Skip, Value, count, fixed, widest
 from .table import draws
 
 __all__ = ["moved", "some_axes"]
@@ -44,13 +44,13 @@ def an_axis(d: Draw, rank: int, since: int = 11) -> int:
 
 @draws("Identity", "Dropout", weight=0.4)
 def _same(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op), empty=True)
+    x = d.pick(d.types(op))
     d.emit(op, [x], {}, [moved(x, x.shape)])
 
 
 @draws("Transpose", weight=2.5)
 def _transpose(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op), empty=True)
+    x = d.pick(d.types(op))
     perm = d.rng.sample(range(x.rank), x.rank)
     if d.chance(0.2):
         d.emit(op, [x], {}, [moved(x, x.shape[::-1])])
@@ -114,7 +114,7 @@ def _flatten(d: Draw, op: str) -> None:
 
 @draws("Squeeze", "Unsqueeze", weight=1.2)
 def _ones(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op), empty=True)
+    x = d.pick(d.types(op))
     if op == "Squeeze":
         ones = [k for k, s in enumerate(x.shape) if s.one]
         axes = d.rng.sample(ones, d.between(0, len(ones)))
@@ -141,12 +141,16 @@ def _ones(d: Draw, op: str) -> None:
 def _repeat(d: Draw, op: str) -> None:
     x = d.pick(d.types(op))
     if op == "Tile":
-        times = [d.rng.choice((1, 1, 2, 3)) for _ in x.shape]
+        times = [d.rng.choice((1, 1, 2, 3)) * (not d.chance(0.02)) for _ in x.shape]
         shape = [s * t for s, t in zip(x.shape, times, strict=True)]
         d.emit(op, [x, d.ints(times)], {}, [moved(x, shape)])
         return
     wanted = [
-        d.const(d.between(1, 6)) if s.one else d.const(1) if d.chance(0.3) or not s.fixed else s
+        d.const(d.between(not d.chance(0.1), 6))
+        if s.one
+        else d.const(1)
+        if d.chance(0.3) or not s.fixed
+        else s
         for s in x.shape
     ]
     shape = [w if s.one else s for s, w in zip(x.shape, wanted, strict=True)]
@@ -170,7 +174,7 @@ def _concat(d: Draw, op: str) -> None:
         extent = d.const(d.between(1, 6))
         return [extent if k == place else s for k, s in enumerate(first.shape)]
 
-    xs = [first] + [d.pick(first.dtype, joins, shape, empty=True) for _ in range(d.between(0, 3))]
+    xs = [first] + [d.pick(first.dtype, joins, shape) for _ in range(d.between(0, 3))]
     d.rng.shuffle(xs)
     total = xs[0].shape[place]
     for v in xs[1:]:
@@ -192,6 +196,8 @@ def _split(d: Draw, op: str) -> None:
     operands: list[Value | None] = [x]
     if extent % parts or d.chance(0.6):
         cuts = sorted(d.rng.sample(range(1, extent), parts - 1))
+        if cuts and d.chance(0.1):
+            cuts[0] = 0
         sizes = [b - a for a, b in zip([0, *cuts], [*cuts, extent], strict=True)]
         if d.opset < 13:
             attrs["split"] = sizes
@@ -205,6 +211,14 @@ def _split(d: Draw, op: str) -> None:
     d.emit(op, operands, attrs, [moved(x, shape) for shape in shapes])
 
 
+def sliced(extent: int, start: int, end: int, step: int) -> int:
+    """How many elements of an axis Slice selects."""
+    first, last = [v + extent if v < 0 else v for v in (start, end)]
+    if step > 0:
+        return len(range(min(max(first, 0), extent), min(max(last, 0), extent), step))
+    return len(range(min(max(first, 0), extent - 1), min(max(last, -1), extent - 1), step))
+
+
 @draws("Slice", weight=3)
 def _slice(d: Draw, op: str) -> None:
     x = d.pick(d.types(op), where=lambda v: v.rank > 0)
@@ -213,26 +227,23 @@ def _slice(d: Draw, op: str) -> None:
     shape, starts, ends, steps = list(x.shape), [], [], []
     for a in axes:
         extent = shape[a]
-        least = min(extent)
+        least = max(extent.least, 1)
         step = 1 if d.opset < 10 or d.chance(0.5) else d.one(2, 3, -1, -2, -1)
         if empty:
             step, start = 1, d.between(0, least)
-            length, end, empty = d.const(0), start, False
+            end, empty = start, False
         elif step > 0:
             start = d.between(0, least - 1)
             cut = d.between(0, least - 1 - start)
-            length = extent - start - cut
             end = d.one(extent[0] - cut, *((-cut,) * 2 if cut else (2**31 - 1, 2**62)))
             if not extent.fixed:
                 end = -cut if cut else 2**31 - 1
             start = start - extent[0] if extent.fixed and d.chance(0.3) else start
         else:
             last = d.between(0, least - 1)
-            length = extent - last
             start = -1 - last if last or d.chance(0.5) else 2**31 - 1
             end = -(2**31) if d.chance(0.5) else -(2**62)
-        count_of = (length + (abs(step) - 1)) // abs(step)
-        shape[a] = count_of
+        shape[a] = Size([sliced(e, start, end, step) for e in extent])
         starts.append(start)
         ends.append(end)
         steps.append(step)
@@ -258,10 +269,10 @@ def _pad(d: Draw, op: str) -> None:
     mode = d.rng.choice(modes)
     before, after = [], []
     for s in x.shape:
-        most = min(s) - 1 if mode in ("reflect", "wrap") else 3
+        most = max(s.least - 1, 0) if mode in ("reflect", "wrap") else 3
         before.append(d.between(0, min(most, 3)) if d.chance(0.5) else 0)
         after.append(d.between(0, min(most, 3)) if d.chance(0.5) else 0)
-        if mode == "constant" and min(s) > 2 and d.chance(0.1):
+        if mode == "constant" and s.least > 2 and d.chance(0.1):
             before[-1] = -1
     shape = [s + b + a for s, b, a in zip(x.shape, before, after, strict=True)]
     fill = float(d.between(0, 3)) if d.chance(0.5) else 0.0
@@ -324,10 +335,7 @@ def _shape(d: Draw, op: str) -> None:
     if d.opset >= 15 and d.chance(0.4) and x.rank:
         start, end = d.between(-x.rank, x.rank - 1), d.between(-x.rank, x.rank)
         attrs, sizes = {"start": start, "end": end}, sizes[slice(start, end)]
-    top = max([e for s in sizes for e in s], default=1)
-    if not sizes:
-        raise Skip
-    d.emit(op, [x], attrs, [Out("int64", d.sizes(len(sizes)), 0, top, 0, 1)])
+    d.emit(op, [x], attrs, [Out("int64", d.sizes(len(sizes)), 0, widest(sizes), 0, 1)])
 
 
 @draws("ConstantOfShape", weight=0.4)
@@ -339,17 +347,17 @@ def _filled(d: Draw, op: str) -> None:
     found = [v for v in d.values if v.rank and count(v.shape)]
     if found and d.chance(0.5):
         x = d.rng.choice(found)
-        out = Out("int64", d.sizes(x.rank), 0, count(x.shape), 0, 1)
+        out = Out("int64", d.sizes(x.rank), 0, widest(x.shape), 0, 1)
         size, shape = d.emit("Shape", [x], {}, [out])[0], x.shape
     else:
-        shape = tuple([d.const(d.between(1, 5)) for _ in range(d.between(1, 4))])
+        shape = tuple([d.const(d.between(not d.chance(0.1), 5)) for _ in range(d.between(1, 4))])
         size = d.ints([fixed(s) for s in shape])
     d.emit(op, [size], attrs, [Out(kind, shape, fill, fill, 0, 1)])
 
 
 @draws("EyeLike", weight=0.3)
 def _eye(d: Draw, op: str) -> None:
-    x = d.pick(d.types(op), where=lambda v: v.rank == 2 and v.static, shape=lambda: d.shape(2))
+    x = d.pick(d.types(op), where=lambda v: v.rank == 2, shape=lambda: d.shape(2))
     attrs = {"k": d.between(-2, 2)} if d.chance(0.6) else {}
     if d.chance(0.5):
         attrs["dtype"] = d.one(1, 6, 7, 11)
@@ -359,7 +367,7 @@ def _eye(d: Draw, op: str) -> None:
 
 @draws("Range", weight=0.3)
 def _range(d: Draw, op: str) -> None:
-    start, step, n = d.between(-5, 5), d.one(1, 2, 3, -1, -2), d.between(1, 12)
+    start, step, n = d.between(-5, 5), d.one(1, 2, 3, -1, -2), d.between(0, 12)
     kind = d.rng.choice(sorted(d.types(op)))
     ends = [d.scalar(v, kind) for v in (start, start + step * n, step)]
     last = start + step * (n - 1)

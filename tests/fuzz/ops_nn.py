@@ -58,7 +58,7 @@ class Windows:
         if auto.startswith("SAME"):
             dilations = [1] * rank
         for k, s in enumerate(x.shape[2:]):
-            kernel = d.between(1, min(3 if rank > 1 else 5, max(1, (min(s) + 1) // dilations[k])))
+            kernel = d.between(1, min(3 if rank > 1 else 5, max(1, (s.least + 1) // dilations[k])))
             span = (kernel - 1) * dilations[k] + 1
             pads = [d.between(0, kernel - 1) if not auto and d.chance(0.5) else 0 for _ in range(2)]
             before.append(pads[0])
@@ -70,8 +70,7 @@ class Windows:
                 out = (s + (strides[k] - 1)) // strides[k]
             else:
                 free = s + (pads[0] + pads[1] - span)
-                if min(free) < 0:
-                    raise Skip
+                d.valid([e >= 0 for e in free])
                 out = free // strides[k] + 1
                 if ceil:
                     up = (free + (strides[k] - 1)) // strides[k] + 1
@@ -100,7 +99,7 @@ def _conv(d: Draw, op: str) -> None:
     x = image(d, op)
     channels = x.shape[1][0]
     w = Windows(d, x)
-    groups = d.rng.choice([g for g in (1, 1, 1, 2, 3, channels) if channels % g == 0])
+    groups = d.rng.choice([g for g in (1, 1, 1, 2, 3, max(channels, 1)) if channels % g == 0])
     out = groups * d.between(1, 5)
     f = d.leaf(x.dtype, d.sizes(out, channels // groups, *w.kernel), -1.0, 1.0)
     attrs = {**w.attrs, **({"group": groups} if groups > 1 else {})}
@@ -125,7 +124,7 @@ def _conv_transpose(d: Draw, op: str) -> None:
     kernel = [d.between(1, 3) for _ in range(rank)]
     strides = [d.one(1, 2, 3) for _ in range(rank)]
     dilations = [d.one(1, 1, 2) for _ in range(rank)]
-    groups = d.rng.choice([g for g in (1, 1, 2, channels) if channels % g == 0])
+    groups = d.rng.choice([g for g in (1, 1, 2, max(channels, 1)) if channels % g == 0])
     out = d.between(1, 4)
     attrs: dict[str, Any] = {"strides": strides, "dilations": dilations}
     extra = [
@@ -144,7 +143,7 @@ def _conv_transpose(d: Draw, op: str) -> None:
         size = (s - 1) * strides[k] + (
             (kernel[k] - 1) * dilations[k] + 1 + extra[k] - pads[0][k] - pads[1][k]
         )
-        if min(size) < 1:
+        if size.least < 1:
             raise Skip
         space.append(size)
     if any(extra):
@@ -235,7 +234,7 @@ def _instance_norm(d: Draw, op: str) -> None:
     attrs: dict[str, Any] = {"epsilon": epsilon}
     n, wide = count(x.shape[2:]), channels
     if op == "GroupNormalization":
-        groups = d.rng.choice([g for g in (1, 2, 3, channels) if channels % g == 0])
+        groups = d.rng.choice([g for g in (1, 2, 3, max(channels, 1)) if channels % g == 0])
         attrs["num_groups"] = groups
         n, wide = n * channels // groups, channels if d.opset >= 21 else groups
         if d.opset < 21:
@@ -306,7 +305,7 @@ def _resize(d: Draw, op: str) -> None:
     shape = []
     for s, by in zip(x.shape, scales, strict=True):
         found = s // 2 if by == 0.5 else s * int(by)
-        if min(found) < 1:
+        if found.least < 1:
             raise Skip
         shape.append(found)
     wide = moved(x, shape) if mode == "nearest" else with_zero(x, shape)

@@ -112,10 +112,8 @@ def _sequences(d: Draw, op: str) -> None:
         out = d.checked(moved(x, x.shape))
         d.raw("ConcatFromSequence", [name], [d.add(out).name], {"axis": axis})
         return
-    size = d.const(part) if min(extent) >= part else extent
+    size = Size([min(part, e) for e in extent])
     shape = [size if k == axis % x.rank else s for k, s in enumerate(x.shape)]
-    if min(extent) < part and not extent.fixed:
-        raise Skip
     out = d.checked(moved(x, shape))
     d.raw("SequenceAt", [name, d.scalar(0, "int64").name], [d.add(out).name], {})
 

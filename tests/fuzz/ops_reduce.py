@@ -12,6 +12,8 @@ from .table import draws
 __all__: list[str] = []
 
 SINCE = {"ReduceSum": 13}
+DEFINED = {"ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd"}
+"""Reductions that make a number of no elements."""
 
 
 def reduced(shape: Any, axes: list[int], keep: bool, one: Size) -> list[Size]:
@@ -23,7 +25,10 @@ def reduced(shape: Any, axes: list[int], keep: bool, one: Size) -> list[Size]:
 
 
 def _sum(x: Value, n: int) -> Any:
-    return rounded(x.dtype, min(n * x.lo, x.lo), max(n * x.hi, x.hi), n * x.err, x.step, n + 2)
+    lo, hi = min(n * x.lo, x.lo), max(n * x.hi, x.hi)
+    if x.hollow:
+        lo, hi = min(lo, 0.0), max(hi, 0.0)
+    return rounded(x.dtype, lo, hi, n * x.err, x.step, n + 2)
 
 
 def _reduction(d: Draw, op: str, x: Value, n: int) -> tuple[Value, Any]:
@@ -42,7 +47,7 @@ def _reduction(d: Draw, op: str, x: Value, n: int) -> tuple[Value, Any]:
     if x.dtype in INTS and op != "ReduceProd":
         raise Skip
     if op == "ReduceMean":
-        return x, (x.lo, x.hi, x.err + (n + 2) * eps * x.top, 0.0)
+        return x, (min(x.lo, 0.0), max(x.hi, 0.0), x.err + (n + 2) * eps * x.top, 0.0)
     if op == "ReduceL2":
         top = math.sqrt(n) * x.top
         return x, (0.0, top, math.sqrt(n) * x.err + (n + 4) * eps * top, 0.0)
@@ -54,7 +59,7 @@ def _reduction(d: Draw, op: str, x: Value, n: int) -> tuple[Value, Any]:
         err = n * top * x.err + 2 * n * eps * top
         return x, (-top if x.lo < 0 else 0.0, top, err, 0.0)
     x = d.within(x, 0.2 if op == "ReduceLogSum" else -10.0, 10.0)
-    room = math.log(n)
+    room = math.log(max(n, 1))
     if op == "ReduceLogSum":
         lo, hi, err = math.log(x.lo), math.log(x.hi) + room, x.err / x.lo
     else:
@@ -81,7 +86,9 @@ def _reduce(d: Draw, op: str) -> None:
         operands.append(d.ints(axes))
     elif axes:
         attrs["axes"] = axes
-    d.emit(op, operands, attrs, [Out(x.dtype, reduced(x.shape, where, keep, d.const(1)), *out)])
+    undefined = x.hollow and op not in DEFINED
+    add = d.emit_last if undefined else d.emit
+    add(op, operands, attrs, [Out(x.dtype, reduced(x.shape, where, keep, d.const(1)), *out)])
 
 
 @draws("ArgMax", "ArgMin", "Hardmax", weight=0.7)
@@ -116,7 +123,7 @@ def _topk(d: Draw, op: str) -> None:
     """Of exact values; equal ones keep their order."""
     x = d.pick(d.types(op), where=lambda v: v.exact and v.rank > 0)
     axis = an_axis(d, x.rank)
-    k = d.between(1, min(x.shape[axis]))
+    k = d.between(0, x.shape[axis].least) if d.chance(0.7) else min(x.shape[axis])
     attrs: dict[str, Any] = {"axis": axis}
     if d.opset >= 11 and d.chance(0.5):
         attrs["largest"] = d.between(0, 1)
@@ -136,7 +143,7 @@ def _softmax(d: Draw, op: str) -> None:
     attrs = {"axis": axis} if d.chance(0.8) else {}
     n = count(x.shape)
     eps = EPSILON[x.dtype]
-    top = x.hi - x.lo + math.log(n)
+    top = x.hi - x.lo + math.log(max(n, 1))
     if op == "Softmax":
         out = Out(x.dtype, x.shape, 0, 1, min(x.err, 1.0) + (top + n + 16) * eps)
     else:

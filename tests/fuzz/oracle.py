@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
@@ -11,12 +13,15 @@ from .case import Array, Case, numpy_type
 __all__ = ["NoOracle", "expected"]
 
 
+Runs = list[list[Array] | None]
+
+
 class NoOracle(Exception):
     """Neither can run the graph."""
 
 
-def expected(case: Case) -> tuple[str, list[list[Array]]]:
-    """Who says so, and the results of each run."""
+def expected(case: Case) -> tuple[str, Runs]:
+    """Who says so, and the results of each run; None for a run that is refused."""
     model = case.model()
     try:
         return "onnxruntime", by_onnxruntime(model, case)
@@ -31,7 +36,7 @@ def expected(case: Case) -> tuple[str, list[list[Array]]]:
         raise NoOracle(f"onnxruntime: {str(first)[:300]}; reference: {str(e)[:300]}") from e
 
 
-def by_onnxruntime(model: onnx.ModelProto, case: Case) -> list[list[Array]]:
+def by_onnxruntime(model: onnx.ModelProto, case: Case) -> Runs:
     """All optimisations off, one thread."""
     if any(a.dtype.name not in _NATIVE for f in case.feeds for a in f.values()):
         raise NoOracle("a type that onnxruntime's Python interface lacks")
@@ -42,20 +47,35 @@ def by_onnxruntime(model: onnx.ModelProto, case: Case) -> list[list[Array]]:
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    return [list(session.run(None, feed)) for feed in case.feeds]
+    return _each(lambda feed: list(session.run(None, feed)), case)
 
 
-def by_reference(model: onnx.ModelProto, case: Case) -> list[list[Array]]:
+def _each(run: Callable[[dict[str, Array]], list[Array]], case: Case) -> Runs:
+    """The runs that are not refused; where all are, what the last one says is raised."""
+    found, refusal = Runs(), Exception("no runs")
+    for feed in case.feeds:
+        try:
+            found.append(run(feed))
+        except Exception as e:
+            found.append(None)
+            refusal = e
+    if not any(results is not None for results in found):
+        raise refusal
+    return found
+
+
+def by_reference(model: onnx.ModelProto, case: Case) -> Runs:
     """The evaluator of the onnx package, its results in the types that they are declared with."""
     evaluator = ReferenceEvaluator(model)
-    found = []
-    for feed in case.feeds:
-        results = evaluator.run(None, feed)
+
+    def run(feed: dict[str, Array]) -> list[Array]:
+        results = list(evaluator.run(None, feed))
         for name, a in zip(case.graph.results, results, strict=True):
             if a.dtype != numpy_type(case.dtypes[name]):
                 raise NoOracle(f"{name} is {a.dtype}, not {case.dtypes[name]}")
-        found.append(list(results))
-    return found
+        return results
+
+    return _each(run, case)
 
 
 _NATIVE = {

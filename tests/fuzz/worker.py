@@ -54,7 +54,8 @@ def _answer(what: str, given: Any, connection: Connection) -> Any:
 def _values(case: Case, names: list[str]) -> list[dict[str, Array]]:
     """What values are in each run, by the oracle."""
     wanted = replace(case, graph=replace(case.graph, results=names))
-    return [dict(zip(names, run, strict=True)) for run in expected(wanted)[1]]
+    runs = [run for run in expected(wanted)[1] if run is not None]
+    return [dict(zip(names, run, strict=True)) for run in runs]
 
 
 class Worker:
@@ -88,7 +89,7 @@ class Worker:
     def _lost(self, kind: str, message: str, stage: str) -> Verdict:
         if stage == "smelt":
             return Verdict(kind, message, f"{kind} {message}")
-        return Verdict("no oracle", f"{kind} of the {stage}: {message}")
+        return Verdict("no oracle", f"{kind} of the {stage}: {message}", "oracle")
 
     def values(self, case: Case, names: list[str]) -> list[dict[str, Array]] | None:
         """Intermediate values of a case by the oracle, None where it has none."""
