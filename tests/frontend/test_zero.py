@@ -124,7 +124,8 @@ FAMILIES: dict[str, list[Op]] = {
 def joined(ops: list[Op], sizes: dict[str, int]) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """All nodes in one model, with sizes that are numbers replaced, and what each input is."""
     names: dict[Any, str] = {}
-    nodes, constants, results = [], {}, []
+    constants: dict[str, np.ndarray] = {}
+    nodes, results = [], []
     for k, o in enumerate(ops):
         own = [names.setdefault(x, f"x{len(names)}") for x in o.inputs]
         constants |= {f"c{k}_{i}": np.asarray(x) for i, x in enumerate(o.known)}
@@ -224,7 +225,7 @@ def test_an_element_of_nothing() -> None:
     x = {"x": (["b", "s", 4], F32)}
     for index, said in ((0, "max(1, s) = s, but these are 1 and 0"),
                         (-1, "max(s - 1, 0) = s - 1, but these are 0 and -1")):  # fmt: skip
-        m = model([node("Gather", ["x", "i"], axis=1)], x, constants={"i": I64(index)})
+        m = model([node("Gather", ["x", "i"], axis=1)], x, constants={"i": np.array(index)})
         exe = smelt.compile(m)
         assert run(exe, {"x": random(2, 1, 4)})[0].shape == (2, 4)
         with pytest.raises(InputError) as caught:
