@@ -14,6 +14,8 @@ import pytest
 
 import smelt
 from smelt import te
+from smelt.ir.build import minimum
+from smelt.ir.build import minimum
 from smelt.ir.errors import CompileError, InternalError, VerifyError
 from smelt.ir.expr import Var
 from smelt.ir.transform import PassContext
@@ -335,6 +337,8 @@ def test_a_program_runs_where_something_is_written() -> None:
     assert sizes_of(one) == {n: 0, m: 1}
     both = te.compute((n + m,), lambda i: te.if_then_else(i < n, a[i], b[i - n, 0]), name="E")
     assert analyzer_of(sizes_of(te.create_prim_func([a, b, both], "both"))).can_prove(n * 8 + m * 8 > 0)
+    rest = te.compute((n - minimum(n, 1),), lambda i: a[i + minimum(n, 1)], name="rest")
+    assert analyzer_of(sizes_of(te.create_prim_func([a, rest], "rest"))).bounds(n) == (0, None)
     window = te.compute(((n - 1) // 2 + 1,), lambda i: a[i * 2], name="F")
     assert analyzer_of(sizes_of(te.create_prim_func([a, window], "window"))).can_prove(n >= 1)
     two = te.create_prim_func([a, b, *te.compute((n,), lambda i: (a[i], a[i]), name="G")], "two")

@@ -170,16 +170,17 @@ def analyzer_of(sizes: Mapping[Expr, int]) -> Analyzer:
 @functools.lru_cache(maxsize=1000)
 def _least(e: Expr) -> dict[Expr, int]:
     """What an extent consists of, each with its least value where the extent is at least 1."""
+    analyzer = Analyzer(dict.fromkeys(free_vars(e), (0, None)))
     match e:
         case IntImm():
             return {}
-        case Var():
-            return {e: 1}
-        case Mul(a, b) | Min(a, b):
+        case Mul(a, b) if analyzer.can_prove(a >= 0) and analyzer.can_prove(b >= 0):
+            return _least(a) | _least(b)
+        case Min(a, b):
             return _least(a) | _least(b)
         case FloorDiv(a, IntImm(_, n)) if n > 0:
             return {a: n}
-    simple = Analyzer(dict.fromkeys(free_vars(e), (0, None))).simplify(e)
+    simple = analyzer.simplify(e)
     return {e: 1} if simple is e else _least(simple)
 
 

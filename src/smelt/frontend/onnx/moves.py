@@ -199,7 +199,7 @@ def _range(extent: Any, start: Any, end: Any, step: int) -> tuple[Any, Any, int]
         if not at_least(stop, begin):
             stop = simplify(maximum(convert(stop), begin))
         return begin, stop, step
-    last = clamp_end(_at_least_minus_1(start), simplify(convert(extent) - 1))
+    last = clamp_end(_floor0(start), simplify(convert(extent) - 1))
     stop = clamp_end(_at_least_minus_1(end), simplify(convert(extent) - 1))
     count = simplify(ceildiv(convert(last) - stop, -step))
     if isinstance(count, int):
