@@ -272,10 +272,18 @@ static int32_t check_outputs(const smelt_model_info *info, const smelt_tensor *o
     return SMELT_OK;
 }
 
+static int is_empty(const smelt_tensor *t) {
+    for (int64_t d = 0; d < t->rank; d++)
+        if (t->shape[d] == 0)
+            return 1;
+    return 0;
+}
+
+/* The addresses of tensors; one without elements needs none. */
 static int32_t collect_data(const smelt_model_info *info, const smelt_tensor *tensors,
                             const smelt_tensor_info *infos, int64_t count, void **data) {
     for (int64_t i = 0; i < count; i++) {
-        if (tensors[i].data == NULL)
+        if (tensors[i].data == NULL && !is_empty(&tensors[i]))
             return smelt_fail(SMELT_BAD_ARGUMENT, "%s: '%s' has no data", info->name, infos[i].name);
         data[i] = tensors[i].data;
     }

@@ -14,11 +14,15 @@ import pytest
 
 import smelt
 from smelt import te
+from smelt.ir.build import minimum
+from smelt.ir.build import minimum
 from smelt.ir.errors import CompileError, InternalError, VerifyError
 from smelt.ir.steps import Step
+from smelt.ir.expr import Var
 from smelt.ir.transform import PassContext
 from smelt.pipeline import LOWER
 from smelt.runtime import ExportError, InputError, Module, load_module
+from smelt.tir.facts import analyzer_of, sizes_of
 from smelt.tir.nodes import Allocate, Block, For, PrimFunc, walk
 from smelt.tir.parser import parse
 from smelt.tir.printer import script
@@ -297,3 +301,45 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((1,), "float32")):
     with pytest.raises(VerifyError, match="race"):
         smelt.build(func)
     smelt.build(func, options=smelt.Options(verify=0))
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize(("start", "combine"), [(0, te.sum), (-np.inf, te.max)])
+def test_reductions_of_nothing(split: bool, outside: bool, start: float, combine: Any) -> None:
+    """The first value is there before the first turn, in whatever order the loops run."""
+    n, k = te.var("n"), te.var("k")
+    a, r = te.placeholder((n, k), name="A"), te.reduce_axis((0, k), "r")
+    b = te.compute((n,), lambda i: combine(a[i, r], axis=r), name="B")
+    s = te.create_schedule(b.op)
+    rows, turns = s[b].op.axis[0], r
+    if split:
+        turns, inner = s[b].split(r, 8)
+        s[b].reorder(*((turns, rows, inner) if outside else (rows, turns, inner)))
+    elif outside:
+        s[b].reorder(turns, rows)
+    built = smelt.build(s, [a, b], name="reduced")
+    for rows_of, length in ((3, 13), (3, 0), (0, 4), (0, 0)):
+        x, y = RNG.random((rows_of, length), np.float32), np.full(rows_of, 7, np.float32)
+        built(x, y)
+        want = x.sum(1) if combine is te.sum else x.max(1, initial=start)
+        np.testing.assert_allclose(y, want, rtol=1e-5)
+
+
+def test_a_program_runs_where_something_is_written() -> None:
+    """What it writes has elements then, and no more is known of its sizes."""
+    n, m = Var("n"), Var("m")
+    a, b = te.placeholder((n,), name="A"), te.placeholder((m, 3), name="B")
+    rows = te.compute((n, m, 3), lambda i, j, k: a[i] + b[j, k], name="C")
+    known = sizes_of(te.create_prim_func([a, b, rows], "outer"))
+    assert known == {n: 1, m: 1}
+    one = te.create_prim_func([a, b, te.compute((m, 3), lambda j, k: b[j, k], name="D")], "one")
+    assert sizes_of(one) == {n: 0, m: 1}
+    both = te.compute((n + m,), lambda i: te.if_then_else(i < n, a[i], b[i - n, 0]), name="E")
+    assert analyzer_of(sizes_of(te.create_prim_func([a, b, both], "both"))).can_prove(n * 8 + m * 8 > 0)
+    rest = te.compute((n - minimum(n, 1),), lambda i: a[i + minimum(n, 1)], name="rest")
+    assert analyzer_of(sizes_of(te.create_prim_func([a, rest], "rest"))).bounds(n) == (0, None)
+    window = te.compute(((n - 1) // 2 + 1,), lambda i: a[i * 2], name="F")
+    assert analyzer_of(sizes_of(te.create_prim_func([a, window], "window"))).can_prove(n >= 1)
+    two = te.create_prim_func([a, b, *te.compute((n,), lambda i: (a[i], a[i]), name="G")], "two")
+    assert sizes_of(two) == {n: 1, m: 0}

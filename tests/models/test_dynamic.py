@@ -86,7 +86,7 @@ def test_a_library_holds_the_variants(resnet: Executable, tmp_path: Path) -> Non
         x = image("input", 40)(n)
         for a, b in zip(run(loaded, x), run(resnet, x), strict=True):
             np.testing.assert_array_equal(a, b)
-    with pytest.raises(InputError, match="n is out of range: 1 to 16 needed"):
+    with pytest.raises(InputError, match="n is out of range: 0 to 16 needed"):
         loaded(**image("input", 40)(17))
 
 
@@ -193,19 +193,17 @@ def attention_with_a_cache() -> tuple[onnx.ModelProto, Any]:
     return model(nodes, shapes, ["o", "k", "r"], {"w": w}), expected
 
 
-def test_a_size_of_nothing_has_a_variant(cache: str) -> None:
+def test_a_cache_of_nothing(cache: str) -> None:
+    """The first step of a decoder: its keys are past and present ones, some of which exist."""
     m, expected = attention_with_a_cache()
-    exe = build(m, cache, {"past": ("b", Size("past_len", min=0, max=9), 8)})
-    assert exe.metadata["variants"] == [{"past_len": 0}]
+    exe = build(m, cache, None)
     for b, seq, past in ((1, 1, 0), (2, 3, 0), (2, 3, 5), (1, 1, 9)):
         x, p = random(b, seq, 8), random(b, past, 8)
         agree(list(arrays(exe(x, p))), expected(x, p))
-    with pytest.raises(InputError, match="past_len is out of range: 0 to 9 needed"):
-        exe(random(1, 1, 8), random(1, 10, 8))
 
 
 def test_a_batch_of_nothing(cache: str) -> None:
     m, _ = attention_with_a_cache()
-    exe = build(m, cache, {"x": (Size("b", min=0), "seq", 8)})
+    exe = build(m, cache, {"x": (Size("b", max=9), "seq", 8)})
     found = arrays(exe(np.zeros((0, 3, 8), F32), np.zeros((0, 2, 8), F32)))
     assert [a.shape for a in found] == [(0, 3, 8), (0, 5, 8), (0, 2, 8)]

@@ -40,6 +40,17 @@ static int check_errors(smelt_model *model, smelt_tensor *inputs, smelt_tensor *
     return 0;
 }
 
+/* Rows of which there are none need no memory. */
+static int check_nothing(smelt_model *model) {
+    int64_t shape[] = {0, 4}, found[2];
+    smelt_tensor none = {NULL, 2, shape, SMELT_FLOAT32};
+    smelt_tensor inputs[] = {none, none};
+    EXPECT(smelt_model_output_shapes(model, inputs, found) == SMELT_OK);
+    EXPECT(found[0] == 0 && found[1] == 4);
+    EXPECT(smelt_model_run(model, inputs, &none) == SMELT_OK);
+    return 0;
+}
+
 static int check_features(void) {
     static const char *const future[] = {"avx10.9", "amx-moon", NULL};
     smelt_model_info info = add_info;
@@ -101,7 +112,8 @@ int main(void) {
         printf("%g%s", z[i], i < 7 ? " " : "\n");
     EXPECT(smelt_model_set_threads(model, 1) == SMELT_OK);
     EXPECT(smelt_model_run(model, inputs, &output) == SMELT_OK);
-    if (check_errors(model, inputs, &output) || check_features() || check_threads(model))
+    if (check_errors(model, inputs, &output) || check_nothing(model) || check_features() ||
+        check_threads(model))
         return 1;
     smelt_model_close(model);
     return 0;

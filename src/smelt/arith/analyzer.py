@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeAlias
@@ -99,6 +100,13 @@ class Analyzer:
     def assume_positive(self, var: Var) -> None:
         """`var` is a size: at least 1."""
         self.bind(var, (1, None))
+
+    def suppose(self, condition: ExprLike) -> None:
+        """The condition is true from here on."""
+        c = self.simplify(condition)
+        if not isinstance(c, IntImm):
+            for cx in self._own():
+                deep(cx, functools.partial(learn, cx, c), c)
 
     @contextmanager
     def assume(self, condition: ExprLike) -> Iterator[Analyzer]:

@@ -26,13 +26,13 @@ class Size:
     """A symbolic size: what it is called, which values it may have, and which it mostly has.
 
     name    a Python identifier; extents of the same name are the same size
-    min     the smallest value: 1, unless it is given; 0 makes a variant for 0, as `likely` does
+    min     the smallest value
     max     the largest value; None: no limit
     likely  values for which a variant of its own is compiled; the others share the general code
     """
 
     name: str
-    min: int = 1
+    min: int = 0
     max: int | None = None
     likely: tuple[int, ...] = ()
 
@@ -42,8 +42,7 @@ class Size:
             raise CompileError(
                 f"Size: the name is {self.name!r}; legal: an identifier such as 'n' or 'batch'"
             )
-        zero = (0,) if self.min == 0 else ()
-        object.__setattr__(self, "likely", tuple(dict.fromkeys([*zero, *self.likely])))
+        object.__setattr__(self, "likely", tuple(dict.fromkeys(self.likely)))
         numbers = [("min", self.min), *[("likely", v) for v in self.likely]]
         for field, value in [*numbers, *([] if self.max is None else [("max", self.max)])]:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:

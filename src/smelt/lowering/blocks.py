@@ -29,14 +29,16 @@ from smelt.tir.nodes import (
 from smelt.tir.rewrite import Rewriter, loads
 
 from .carried import carries
+from .first_values import start_reductions
 from .lanes import every_lane
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_of, sizes_of
 
 __all__ = ["Realize", "Shift", "allocations", "lower_blocks", "shrunk", "uses"]
 
 
 def lower_blocks(func: PrimFunc) -> PrimFunc:
     """The program without blocks: inits explicit, predicates as branches, buffers compacted."""
+    func = start_reductions(func)
     body = Realize(sizes_of(func)).stmt(func.body)
     allocated = allocations(func.body)
     for buffer in allocated:
@@ -102,12 +104,9 @@ def uses(s: Stmt, buffer: Buffer) -> bool:
     return False
 
 
-def _place(s: Stmt, buffer: Buffer, sizes: list[Var]) -> Stmt:
+def _place(s: Stmt, buffer: Buffer, sizes: Mapping[Expr, int]) -> Stmt:
     """Allocate a buffer around the smallest statement that holds all its uses."""
-    analyzer = Analyzer()
-    for v in sizes:
-        analyzer.assume_positive(v)
-    return _descend(s, buffer, analyzer)
+    return _descend(s, buffer, analyzer_of(sizes))
 
 
 def _descend(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:

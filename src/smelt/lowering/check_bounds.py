@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from smelt.ir.build import all_of, is_const, logical_not, maximum, minimum
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import Broadcast, Call, Expr, Ramp, Var, const
+from smelt.ir.expr import Broadcast, Call, Expr, Ramp, const
 from smelt.tir.nodes import (
     AssertStmt,
     BlockRealize,
@@ -33,7 +33,7 @@ __all__ = ["check_bounds"]
 class _Check(RangeRewriter):
     """Puts the checks of a statement's own expressions in front of it."""
 
-    def __init__(self, sizes: Iterable[Var]) -> None:
+    def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
         self.guards: list[Expr] = []
 

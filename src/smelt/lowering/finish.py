@@ -30,8 +30,7 @@ class _Finish(RangeRewriter):
             return _fused(e)
         if isinstance(e, FloorDiv | FloorMod) and dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1:
             low = self.analyzer.bounds(e.a)[0]
-            below = self.analyzer.bounds(e.b)[0]
-            if low is not None and low >= 0 and below is not None and below > 0:
+            if low is not None and low >= 0 and self.analyzer.can_prove(e.b > 0):
                 return (TruncDiv if isinstance(e, FloorDiv) else TruncMod)(e.a, e.b)
         return e
 

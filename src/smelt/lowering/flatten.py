@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from smelt.arith import Analyzer
-from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.expr import INDEX, Expr, const
 from smelt.tir.nodes import Allocate, Buffer, BufferLoad, BufferStore, PrimFunc, Stmt
 from smelt.tir.rewrite import Rewriter
 
@@ -59,7 +59,7 @@ class _Offsets(Rewriter):
 
 
 class _Flatten(Simplify):
-    def __init__(self, sizes: Iterable[Var]) -> None:
+    def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
         self.plain: _Offsets = _Offsets(self.analyzer)
 

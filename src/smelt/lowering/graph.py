@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from smelt.arith import Analyzer
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.module import IRModule
@@ -25,6 +24,7 @@ from smelt.relax.nodes import (
 from smelt.relax.nodes import Tuple as GraphTuple
 from smelt.relax.transform.choose_layouts import layout_of
 from smelt.relax.views import View, dense, dense_in_order, view_of
+from smelt.tir.facts import analyzer_of
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
@@ -107,10 +107,8 @@ class _Planner:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod, self.main = mod, mod["main"]
-        self.analyzer = Analyzer()
         self.symbols = _symbols(self.main)
-        for v in self.symbols:
-            self.analyzer.assume_positive(v)
+        self.analyzer = analyzer_of(dict.fromkeys(self.symbols, 0))
         self.places: dict[RelaxExpr, Place | tuple[Place, ...]] = {}
         self.launches: list[Launch] = []
 

@@ -14,6 +14,8 @@ from smelt.relax.views import View, is_dense
 from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
 
+from .ranges import analyzer_of, sizes_of
+
 __all__ = ["group_to_prim_func"]
 
 
@@ -35,10 +37,8 @@ def group_to_prim_func(
 
 def _strided(func: PrimFunc, views: Sequence[View], inputs: int) -> PrimFunc:
     """Give the parameters their strides, and the intermediates the order of the first result."""
-    analyzer = Analyzer()
-    for p in func.params:
-        if isinstance(p, Var):
-            analyzer.assume_positive(p)
+    sizes: dict[Expr, int] = {p: 0 for p in func.params if isinstance(p, Var)} | sizes_of(func)
+    analyzer = analyzer_of(sizes)
     changes: dict[Buffer, Buffer] = {}
     for b, v in zip(func.buffers, views, strict=True):
         if not is_dense(v, analyzer):

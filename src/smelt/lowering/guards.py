@@ -7,7 +7,7 @@ alone becomes that loop's bounds, and the rest is left for loop partitioning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from smelt.ir.build import all_of, is_const, maximum, minimum
 from smelt.ir.expr import GE, LT, Add, And, Call, Expr, FloatImm, Max, Min, Mul, Var
@@ -90,7 +90,7 @@ def guard_reductions(func: PrimFunc) -> PrimFunc:
 class _DropSafe(RangeRewriter):
     """Guards on stores into registers whose value is loaded in bounds anyway."""
 
-    def __init__(self, sizes: Iterable[Var]) -> None:
+    def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
         self.inside: dict[Buffer, set[Var]] = {}
         self.vectors: dict[Var, tuple[Expr, Expr]] = {}
@@ -218,7 +218,7 @@ def conjuncts(e: Expr) -> list[Expr]:
 
 
 class _Tighten(RangeRewriter):
-    def __init__(self, sizes: Iterable[Var]) -> None:
+    def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
         self.lanes: set[Var] = set()
 

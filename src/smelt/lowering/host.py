@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, equal
+from smelt.ir.build import all_of, any_of, equal, is_const
 from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, cast, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
@@ -39,6 +39,7 @@ __all__ = [
     "by_names",
     "entry_program",
     "plan_program",
+    "where_not_empty",
     "with_sizes",
 ]
 
@@ -144,12 +145,19 @@ def _launches(b: Body, first: int, outside: Sequence[Var], blob: Buffer, arena: 
         for w in c.workspaces:
             start, offset = base(w)
             args.append(Call("handle", "smelt.tensor_view", (start, offset)))
-        body += [
+        call = seq(
             _call("smelt.probe", const(n), const(0, "int32")),
             _call("smelt.call_kernel", *args),
             _call("smelt.probe", const(n), const(1, "int32")),
-        ]
-    return seq(*body) if body else Evaluate(const(0))
+        )
+        body.append(where_not_empty([p.view.shape for p in c.launch.outputs], call))
+    return seq(*body)
+
+
+def where_not_empty(shapes: Sequence[Sequence[Expr]], stmt: Stmt) -> Stmt:
+    """A statement that runs where one of some shapes, those of its results, has elements."""
+    some = any_of([all_of([e > 0 for e in shape]) for shape in shapes])
+    return stmt if is_const(some, 1) else IfThenElse(some, stmt)
 
 
 def plan_program(

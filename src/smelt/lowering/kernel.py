@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from smelt.codegen.llvm import cpu_features, object_code
 from smelt.codegen.llvm_text import emit_module
+from smelt.ir.build import is_const
 from smelt.ir.dtype import bytes_of
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.steps import Step
@@ -94,6 +95,8 @@ def scheduled(spec: KernelSpec) -> Schedule:
         own = spec.prepared.scheduled.with_attrs(name=spec.symbol)
         return Schedule(for_target(own, spec.target))
     func = for_target(plain_program(spec), spec.target)
+    if all(any(is_const(e, 0) for e in v.shape) for v in spec.outputs):
+        return Schedule(func)  # nothing to do, and rules divide by extents
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
     hardware = hardware_for(spec.target, spec.cores)
     if spec.opt_level == 0:

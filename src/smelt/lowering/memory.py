@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.arith import Analyzer
 from smelt.ir.build import maximum
 from smelt.ir.expr import Expr, IntImm, Var, const
 
 from .graph import Storage
+from .ranges import analyzer_of
 
 __all__ = ["MemoryPlan", "plan_memory"]
 
@@ -66,9 +66,7 @@ def _fixed(storages: Sequence[Storage]) -> MemoryPlan:
 
 def _symbolic(storages: Sequence[Storage], symbols: Sequence[Var]) -> MemoryPlan:
     """Slots that grow to their largest user; one whose size surely suffices is preferred."""
-    analyzer = Analyzer()
-    for v in symbols:
-        analyzer.assume_positive(v)
+    analyzer = analyzer_of(dict.fromkeys(symbols, 0))
     slots: list[Expr] = []
     free_from: list[int] = []
     slot_of: dict[Storage, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
@@ -60,7 +60,7 @@ _ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, TruncDiv, TruncMod, Min, Max)
 class _Narrow(RangeRewriter):
     """Loop variables, indices and comparisons in 32 bits, where every part of them fits."""
 
-    def __init__(self, sizes: Iterable[Var]) -> None:
+    def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
         self.vars: dict[Var, Var] = {}
         self.found: dict[Expr, Expr | None] = {}

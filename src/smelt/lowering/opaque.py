@@ -9,7 +9,6 @@ lower_opaque_blocks       blocks go
 
 from __future__ import annotations
 
-from smelt.arith import Analyzer
 from smelt.ir.build import all_of, equal, is_const
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import const
@@ -35,7 +34,7 @@ from smelt.tir.rewrite import Rewriter, loads
 from .blocks import Realize, Shift, allocations, shrunk, uses
 from .carried import carries
 from .overlap import DOUBLE_BUFFER
-from .ranges import RangeRewriter, sizes_of
+from .ranges import RangeRewriter, analyzer_of, sizes_of
 
 __all__ = [
     "compact_buffers",
@@ -109,9 +108,7 @@ class _Place:
     def __init__(self, func: PrimFunc, buffer: Buffer) -> None:
         self.buffer, self.sizes, self.facts = buffer, sizes_of(func), Facts(func)
         self.names = {s.name for s in walk(func.body) if isinstance(s, Block)}
-        self.analyzer = Analyzer()
-        for v in self.sizes:
-            self.analyzer.assume_positive(v)
+        self.analyzer = analyzer_of(self.sizes)
 
     def block(self, s: Block) -> Block:
         """A block that holds all uses, with the buffer in it or deeper."""

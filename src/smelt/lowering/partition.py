@@ -93,7 +93,7 @@ class _Partition(RangeRewriter):
 
 
 def _under(body: Stmt, analyzer: Analyzer) -> Stmt:
-    inner = Simplify([])
+    inner = Simplify({})
     inner.analyzer = analyzer
     return inner.stmt(body)
 

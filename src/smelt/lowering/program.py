@@ -23,6 +23,7 @@ from smelt.target import Target
 from smelt.target.processor import needed_features
 from smelt.te.broadcast import EQUATIONS
 from smelt.tir.analysis.parallel import check_races
+from smelt.tir.facts import written_parameters
 from smelt.tir.nodes import (
     Buffer,
     BufferLoad,
@@ -38,7 +39,15 @@ from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
 from .artifact import objects_of
-from .host import ENTRY, PLAN, address_of, array_of, plan_program, with_sizes
+from .host import (
+    ENTRY,
+    PLAN,
+    address_of,
+    array_of,
+    plan_program,
+    where_not_empty,
+    with_sizes,
+)
 from .lower import for_target, lower
 from .memory import ALIGNMENT
 from .model import size_text
@@ -84,7 +93,7 @@ def _build(
     flat = lower(marked, steps, observe if watchers else None, context)
     flat = _scalars_in_memory(flat, scalars)
     workspaces = flat.buffers[len(flat.buffers) - int(flat.attrs.get("workspaces", 0)) :]
-    entry, total = _entry(flat, symbols, workspaces)
+    entry, total = _entry(flat, symbols, workspaces, written_parameters(func))
     equations = _equations(func, symbols)
     checks = Declared().checks(symbols, equations)
     host = emit_module([entry, plan_program(symbols, total, (), checks)], target)
@@ -157,7 +166,7 @@ def _equations(func: PrimFunc, symbols: Sequence[Var]) -> PrimFunc:
 
 
 def _entry(
-    flat: PrimFunc, symbols: list[Var], workspaces: tuple[Buffer, ...]
+    flat: PrimFunc, symbols: list[Var], workspaces: tuple[Buffer, ...], written: Sequence[Buffer]
 ) -> tuple[PrimFunc, Expr]:
     """The host program that calls the one kernel, and the bytes of workspace that it needs."""
     tensors = [p for p in flat.buffers if p not in workspaces]
@@ -182,6 +191,8 @@ def _entry(
                 )
             total = total + ceildiv(size, ALIGNMENT) * ALIGNMENT
     stmt: Stmt = Evaluate(Call("int32", "smelt.call_kernel", tuple(args)))
+    if shapes := [b.shape for b in written]:
+        stmt = where_not_empty(shapes, stmt)
     for i, v in reversed(list(enumerate(outside.values()))):
         stmt = LetStmt(v, BufferLoad(table, (const(i, INDEX),)), stmt)
     body = with_sizes(stmt, symbols, sizes)

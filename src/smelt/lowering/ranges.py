@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from smelt.arith import Analyzer
-from smelt.ir.expr import Expr, Mul, Var
-from smelt.ir.walk import free_vars
-from smelt.tir.nodes import Block, For, PrimFunc, Range, Stmt
+from smelt.ir.expr import Expr
+from smelt.tir.facts import analyzer_of, sizes_of
+from smelt.tir.nodes import Block, For, Range, Stmt
 from smelt.tir.rewrite import Rewriter
 
-__all__ = ["RangeRewriter", "sizes_of"]
+__all__ = ["RangeRewriter", "analyzer_of", "sizes_of"]
 
 
 class RangeRewriter(Rewriter):
     """A Rewriter whose analyzer knows the ranges of the loops around."""
 
-    def __init__(self, sizes: Iterable[Var]) -> None:
-        """Symbolic sizes are at least 1."""
+    def __init__(self, sizes: Mapping[Expr, int]) -> None:
+        """Symbolic sizes with the least value of each."""
         super().__init__()
-        self.analyzer = Analyzer()
-        for v in sizes:
-            self.analyzer.assume_positive(v)
+        self.analyzer = analyzer_of(sizes)
 
     def visit_For(self, s: For) -> Stmt:
         """A loop, whose range is known from here on; override `loop` instead of this."""
@@ -42,23 +39,3 @@ class RangeRewriter(Rewriter):
         if all(d.min is i.dom.min and d.extent is i.dom.extent for i, d in pairs):
             return made
         return made.replace(iter_vars=tuple([i.replace(dom=d) for i, d in pairs]))
-
-
-def sizes_of(func: PrimFunc) -> list[Var]:
-    """The symbolic sizes: factors of the parameters' extents, and what their strides are made of.
-
-    Another scalar parameter may be zero or negative.
-    """
-    found: dict[Var, None] = {}
-    for b in func.buffers:
-        for e in b.shape:
-            found.update(dict.fromkeys(_factors(e)))
-        for e in b.strides:
-            found.update(dict.fromkeys(sorted(free_vars(e), key=lambda v: v.name)))
-    return list(found)
-
-
-def _factors(e: Expr) -> list[Var]:
-    if isinstance(e, Mul):
-        return _factors(e.a) + _factors(e.b)
-    return [e] if isinstance(e, Var) else []

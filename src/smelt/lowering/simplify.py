@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from smelt.ir.build import is_const, logical_not
 from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
@@ -28,8 +28,8 @@ __all__ = ["Simplify", "simplify"]
 class Simplify(RangeRewriter):
     """Rewrites expressions by an Analyzer that knows the ranges of the loops around."""
 
-    def __init__(self, sizes: Iterable[Var]) -> None:
-        """Symbolic sizes are at least 1."""
+    def __init__(self, sizes: Mapping[Expr, int]) -> None:
+        """Symbolic sizes with the least value of each."""
         super().__init__(sizes)
         self.values: dict[Var, Expr] = {}
         self.plain = Rewriter()  # substitutes; its memory holds no facts of a scope

@@ -27,7 +27,7 @@ from smelt.tir.nodes import (
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter, loads, substitute_stmt
 
-from .ranges import sizes_of
+from .ranges import analyzer_of, sizes_of
 from .safe import require_flat, require_one_dimension
 from .unroll import renamed
 
@@ -246,9 +246,7 @@ def _require_apart(func: PrimFunc, region: Stmt, loop: For) -> None:
                 f"{where} cannot become one: {a.buffer.name} is written beside them, which every "
                 "thread would repeat"
             )
-    analyzer = Analyzer()
-    for v in sizes_of(func):
-        analyzer.assume_positive(v)
+    analyzer = analyzer_of(sizes_of(func))
     for b in dict.fromkeys(a.buffer for a in found if a.store):
         if not _apart([a for a in found if a.buffer is b], loop, analyzer):
             raise CompileError(

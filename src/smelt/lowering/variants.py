@@ -93,7 +93,7 @@ class Declared:
 def declare(mod: IRModule, sizes: Mapping[str, Size] | None) -> Declared:
     """What is known of the sizes of a module whose equal sizes are one already.
 
-    sizes  what the user declared; every other size is at least 1. None: there are no ranges
+    sizes  what the user declared; None: there are no ranges
 
     Raises CompileError for a declared size that the model does not have (any more), and for too
     many variants.
@@ -111,9 +111,7 @@ def declare(mod: IRModule, sizes: Mapping[str, Size] | None) -> Declared:
                 f"{mod.attrs.get('name', 'model')}: the size {name} that shapes declares is no "
                 f"size of its own{why}\n  sizes: {', '.join(own) or 'none'}"
             )
-    ranges = {} if sizes is None else dict.fromkeys(own, (1, None)) | {
-        n: (s.min, s.max) for n, s in given.items()
-    }  # fmt: skip
+    ranges = {n: (s.min, s.max) for n, s in given.items()}
     likely = [s for s in given.values() if s.likely]
     count = math.prod(len(s.likely) for s in likely)
     if count > _MOST:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from types import CodeType
 
-from smelt.runtime.errors import LoadError
+from smelt.runtime.errors import InputError, LoadError
 
 __all__ = ["evaluate", "names_in"]
 
@@ -75,6 +75,9 @@ def evaluate(size: int | str, sizes: Mapping[str, int]) -> int:
         raise LoadError(
             f"size {size!r}: {error}\n  symbols: {', '.join(sizes) or 'none'}"
         ) from None
+    except ZeroDivisionError:
+        values = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+        raise InputError(f"the size {size} divides by zero: {values}") from None
     return int(value)
 
 

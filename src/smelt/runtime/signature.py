@@ -198,9 +198,6 @@ class Signature:
             if value is None:
                 known = f" ({self.values(sizes)})" if sizes else ""
                 raise self._wrong_size(info, given, axis, f"no {name} makes {extent} so{known}")
-            if (needed := self.sizes.outside(name, value)) is not None:
-                said = f"so {name} is {value}, which is out of range: {needed}"
-                raise self._wrong_size(info, given, axis, said)
             sizes[name] = value
 
     def _check_expressions(self, arrays: Sequence[AnyArray], sizes: dict[str, int]) -> None:

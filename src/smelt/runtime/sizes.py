@@ -82,9 +82,7 @@ class Sizes:
         low, high = self.ranges[name]
         if value >= low and (high is None or value <= high):
             return None
-        needed = f"{low} to {high} needed" if high is not None else f"{low} or more needed"
-        hint = f"; smelt.Size({name!r}, min=0) allows 0" if value == 0 == low - 1 else ""
-        return needed + hint
+        return f"{low} to {high} needed" if high is not None else f"{low} or more needed"
 
     def broken(self, sizes: Mapping[str, int]) -> str | None:
         """The first equation that sizes break, as a text; None: they hold."""

@@ -190,7 +190,7 @@ def var(name: str = "tindex", dtype: str = INDEX) -> Var:
 
 
 def size_var(name: str = "size", dtype: str = INDEX) -> Var:
-    """A symbolic size, at least 1."""
+    """A symbolic size, at least 0."""
     return Var(name, dtype)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir.build import all_of, is_const, maximum, minimum
-from smelt.ir.expr import INDEX, And, Expr, IntImm, Var, const
+from smelt.ir.expr import INDEX, And, Expr, FloorDiv, IntImm, Min, Mul, Var, const
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import Block, For, PrimFunc, Range, walk
+from smelt.tir.nodes import Block, Buffer, BufferStore, Evaluate, For, PrimFunc, Range, walk
+from smelt.tir.rewrite import loads
 
-__all__ = ["Box", "Facts", "conjuncts"]
+__all__ = ["Box", "Facts", "analyzer_of", "conjuncts", "sizes_of", "written_parameters"]
 
 Box = list[tuple[Expr, Expr]]
 """The smallest and largest index per dimension."""
@@ -21,24 +23,20 @@ class Facts:
 
     def __init__(self, func: PrimFunc) -> None:
         """Read the ranges of everything that the function binds."""
-        self.analyzer = Analyzer()
-        sizes: dict[Var, None] = {}
-        for p in func.buffers:
-            for e in p.shape:
-                sizes.update(dict.fromkeys(free_vars(e)))
-        for v in sizes:
-            self.analyzer.assume_positive(v)
+        sizes: dict[Expr, int] = {v: 0 for p in func.buffers for e in p.shape for v in free_vars(e)}
+        sizes |= sizes_of(func)
+        self.analyzer = analyzer_of(sizes)
+        inner: dict[Var, None] = {}
         for s in walk(func.body):
             if isinstance(s, For):
                 self.bind(s.var, s.min, s.extent)
             elif isinstance(s, Block):
                 for i in s.iter_vars:
                     self.bind(i.var, i.dom.min, i.dom.extent)
-                for b in s.alloc_buffers:
-                    for e in b.shape:
-                        sizes.update(dict.fromkeys(free_vars(e)))
-        for v in sizes:
-            self.analyzer.assume_positive(v)
+                inner |= {v: None for b in s.alloc_buffers for e in b.shape for v in free_vars(e)}
+        for v in inner:
+            if v not in sizes:
+                self.analyzer.bind(v, (0, None))
 
     def bind(self, var: Var, low: Expr, extent: Expr) -> None:
         """`var` runs from `low` over `extent` values."""
@@ -134,6 +132,76 @@ class Facts:
             if not self.prove(p):
                 kept[p] = None
         return all_of(*kept)
+
+
+def sizes_of(func: PrimFunc) -> dict[Expr, int]:
+    """The symbolic sizes of a program, and sums of them, with the least value of each.
+
+    Sizes are the factors of the parameters' extents, and what their strides are made of; another
+    scalar parameter may be negative. A program is only called where something that it writes has
+    elements: what is a factor of all of that is at least 1, other sizes are at least 0.
+    """
+    found: dict[Expr, int] = {}
+    for b in func.buffers:
+        for e in b.shape:
+            found.update(dict.fromkeys(_factors(e), 0))
+        for e in b.strides:
+            sizes = sorted(free_vars(e), key=lambda v: v.name)
+            found.update(dict.fromkeys(sizes, 0))
+    if found:
+        written = [
+            {x: n for e in b.shape for x, n in _least(e).items()} for b in written_parameters(func)
+        ]
+        for x, n in written[0].items() if written else ():
+            if all(x in w for w in written):
+                found[x] = n
+    return found
+
+
+def analyzer_of(sizes: Mapping[Expr, int]) -> Analyzer:
+    """An analyzer that knows the least values of sizes, and of sums of them."""
+    analyzer = Analyzer({v: (n, None) for v, n in sizes.items() if isinstance(v, Var)})
+    for e, n in sizes.items():
+        if not isinstance(e, Var):
+            analyzer.suppose(e >= n)
+    return analyzer
+
+
+@functools.lru_cache(maxsize=1000)
+def _least(e: Expr) -> dict[Expr, int]:
+    """What an extent consists of, each with its least value where the extent is at least 1."""
+    analyzer = Analyzer(dict.fromkeys(free_vars(e), (0, None)))
+    match e:
+        case IntImm():
+            return {}
+        case Mul(a, b) if analyzer.can_prove(a >= 0) and analyzer.can_prove(b >= 0):
+            return _least(a) | _least(b)
+        case Min(a, b):
+            return _least(a) | _least(b)
+        case FloorDiv(a, IntImm(_, n)) if n > 0:
+            return {a: n}
+    simple = analyzer.simplify(e)
+    return {e: 1} if simple is e else _least(simple)
+
+
+def written_parameters(func: PrimFunc) -> list[Buffer]:
+    """The parameters that a program may write, besides its workspaces."""
+    found: set[Buffer] = set()
+    for s in walk(func.body):
+        if isinstance(s, BufferStore):
+            found.add(s.buffer)
+        elif isinstance(s, Block):
+            found.update(r.buffer for r in s.writes)
+        elif isinstance(s, Evaluate):
+            found.update(x.buffer for x in loads(s.value))
+    own = len(func.buffers) - int(func.attrs.get("workspaces", 0))
+    return [b for b in func.buffers[:own] if b in found]
+
+
+def _factors(e: Expr) -> list[Var]:
+    if isinstance(e, Mul):
+        return _factors(e.a) + _factors(e.b)
+    return [e] if isinstance(e, Var) else []
 
 
 def conjuncts(e: Expr) -> list[Expr]:

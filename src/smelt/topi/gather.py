@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, equal, maximum, minimum, select, value_of
+from smelt.ir.build import all_of, equal, if_then_else, is_const, maximum, minimum, select, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
@@ -47,6 +47,12 @@ def _clipped(i: Expr, extent: Expr) -> Expr:
     return maximum(minimum(cast(INDEX, i), extent - 1), 0)
 
 
+def _held(x: Tensor, axes: Iterable[int], element: Expr) -> Expr:
+    """An element of x; 0 where x has none along the axes that it is chosen from."""
+    some = all_of([x.shape[a] > 0 for a in axes])
+    return element if is_const(some, 1) else if_then_else(some, element, number(0, x.dtype))
+
+
 _MODES: dict[str, Callable[[Expr, Expr], Expr]] = {
     "negative": _inside,
     "clip": _clipped,
@@ -71,7 +77,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
 
     def body(*i: Expr) -> Expr:
         at = _MODES[mode](indices[i[axis : axis + rank]], x.shape[axis])
-        return x[(*i[:axis], at, *i[axis + rank :])]
+        return _held(x, [axis], x[(*i[:axis], at, *i[axis + rank :])])
 
     return tensor(shape, body, "gather")
 
@@ -85,11 +91,12 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     _integers(indices)
     axis = axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices)
-    return tensor(
-        indices.shape,
-        lambda *i: x[(*i[:axis], _inside(indices[i], x.shape[axis]), *i[axis + 1 :])],
-        "gather_elements",
-    )
+
+    def body(*i: Expr) -> Expr:
+        at = _inside(indices[i], x.shape[axis])
+        return _held(x, [axis], x[(*i[:axis], at, *i[axis + 1 :])])
+
+    return tensor(indices.shape, body, "gather_elements")
 
 
 def _inside_of(x: Tensor, axis: int, **others: Tensor) -> None:
@@ -140,7 +147,8 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
             _inside(indices[(*i[:outer], const(k, INDEX))], x.shape[batch_dims + k])
             for k in range(depth)
         ]
-        return x[(*i[:batch_dims], *row, *i[outer:])]
+        element = x[(*i[:batch_dims], *row, *i[outer:])]
+        return _held(x, range(batch_dims, batch_dims + depth), element)
 
     return tensor(shape, body, "gather_nd")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.arith import Analyzer
 from smelt.ir.build import all_of, ceildiv, equal, if_then_else, maximum, minimum, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, const, convert
 from smelt.te.tensor import Tensor
@@ -148,6 +149,7 @@ def squeeze(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
             value_of(x.shape[d]) in (None, 1),
             f"axes={axes}: dimension {d} of x {describe(x.shape)} is not 1",
         )
+        take_equal(x.shape[d], const(1, INDEX))
     shape = [e for d, e in enumerate(x.shape) if d not in gone]
 
     def body(*i: Expr) -> Expr:
@@ -242,7 +244,7 @@ def slice_of(
     for a, b, e, s in zip(axes, extents(begin), extents(end), steps, strict=True):
         d = axis_of(a, len(x.shape), "axes")
         count = ceildiv(e - b, s) if s > 0 else ceildiv(b - e, -s)
-        known = value_of(count)
+        known = value_of(Analyzer().simplify(count))
         shape[d] = const(max(known, 0), INDEX) if known is not None else count
         start[d], step[d] = b, s
         _check_slice(x, d, b, shape[d], s)
@@ -251,7 +253,12 @@ def slice_of(
 
 def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None:
     b, n, h = value_of(begin), value_of(count), value_of(x.shape[d])
-    if b is None or n is None or h is None or n == 0:
+    if not n:
+        return
+    if b is None or h is None:
+        low, high = (begin, begin + n) if step > 0 else (begin + n * step, begin + 1)
+        take_equal(maximum(low, 0), low)
+        take_equal(maximum(high, x.shape[d]), x.shape[d])
         return
     last = b + (n - 1) * step
     require(

@@ -40,6 +40,7 @@ __all__ = [
     "Operand",
     "SequenceValue",
     "Value",
+    "analyzer_of_sizes",
     "at_least",
     "product",
     "quotient",
@@ -205,26 +206,23 @@ def simplify(e: ExprLike) -> Any:
     if not isinstance(e, Expr):
         return e
     if e.dtype == INDEX and not isinstance(e, Var):
-        e = _analyzer(e).simplify(e)
+        e = analyzer_of_sizes(e).simplify(e)
     number = value_of(e)
     return e if number is None or e.dtype != INDEX else number
 
 
-def _analyzer(*exprs: Expr) -> Analyzer:
-    """An analyzer that knows the sizes to be at least 1."""
-    analyzer = Analyzer()
-    for v in sorted({v for e in exprs for v in free_vars(e)}, key=lambda v: v.name):
-        if v.dtype == INDEX:
-            analyzer.assume_positive(v)
-    return analyzer
+def analyzer_of_sizes(e: Expr, least: int = 0) -> Analyzer:
+    """An analyzer that knows the sizes in an expression to be at least that."""
+    found = sorted(free_vars(e), key=lambda v: v.name)
+    return Analyzer({v: (least, None) for v in found if v.dtype == INDEX})
 
 
 def at_least(e: ExprLike, bound: ExprLike) -> bool:
-    """Whether a size is known to be at least `bound`, all symbolic sizes being at least 1."""
+    """Whether a size is known to be at least `bound`, all symbolic sizes being at least 0."""
     known = binary(GE, e, bound)
     if isinstance(known, IntImm):
         return bool(known.value)
-    return _analyzer(known).prove(known) is Answer.YES
+    return analyzer_of_sizes(known).prove(known) is Answer.YES
 
 
 def static(dims: Iterable[Any]) -> bool:
@@ -272,8 +270,14 @@ def _factors(dims: Iterable[Any]) -> tuple[list[Expr], int]:
     return symbols, number
 
 
+_TO_THE_END = 2**31 - 1
+"""What exporters write for the end of a dimension, or more."""
+
+
 def clamp_end(end: Any, extent: Any) -> Any:
     """The smaller of an index that is not negative and an extent."""
+    if isinstance(end, int) and end >= _TO_THE_END:
+        return extent
     if at_least(extent, end):
         return end
     return extent if at_least(end, extent) else simplify(minimum(convert(end, INDEX), extent))

@@ -44,6 +44,7 @@ from smelt.relax.views import (
     transpose_axes,
     view_of,
 )
+from smelt.tir.facts import analyzer_of
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
@@ -246,10 +247,8 @@ class _Chooser:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod, self.main = mod, mod["main"]
-        self.analyzer = Analyzer()
-        for p in self.main.params:
-            for size in sizes_in(p.type):
-                self.analyzer.assume_positive(size)
+        sizes = [size for p in self.main.params for size in sizes_in(p.type)]
+        self.analyzer = analyzer_of(dict.fromkeys(sizes, 0))
         self.granted: dict[Call, Order] = {}
         self.places: dict[RelaxExpr, tuple[_Place, ...]] = {}
         self.copies: dict[tuple[RelaxExpr, Order], _Place] = {}

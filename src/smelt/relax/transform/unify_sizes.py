@@ -76,9 +76,7 @@ class _Solver:
     def __init__(self, main: Function, assume: bool = False) -> None:
         self.assume = assume
         self.order = list(dict.fromkeys([v for p in main.params for v in sizes_in(p.type)]))
-        self.analyzer = Analyzer()
-        for v in self.order:
-            self.analyzer.assume_positive(v)
+        self.analyzer = Analyzer(dict.fromkeys(self.order, (0, None)))
         self.replaced: dict[Var, Expr] = {}
         self.notes: list[str] = []
         self.left: dict[tuple[str, str, str, bool], None] = {}
@@ -129,7 +127,7 @@ class _Solver:
             return None
         ((size, factor),) = linear[0].items()
         a, b = value_of(factor), value_of(linear[1])
-        if not isinstance(a, int) or not isinstance(b, int) or not a or b % a or -b // a < 1:
+        if not isinstance(a, int) or not isinstance(b, int) or not a or b % a or -b // a < 0:
             return None
         return size, const(-b // a, INDEX)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, IntImm, Max, Min, Mul, Var, const
 from smelt.ir.walk import free_vars
+from smelt.tir.facts import analyzer_of, sizes_of
 from smelt.tir.nodes import (
     Block,
     Buffer,
@@ -128,10 +129,8 @@ def stride_of(access: BufferLoad | BufferStore, var: Var, analyzer: Analyzer) ->
 
 def analyzer_for(func: PrimFunc, block: Block) -> Analyzer:
     """An Analyzer that knows a block's iteration variables and the function's sizes."""
-    analyzer = Analyzer()
-    for p in func.params:
-        if isinstance(p, Var):
-            analyzer.assume_positive(p)
+    sizes: dict[Expr, int] = {p: 0 for p in func.params if isinstance(p, Var)}
+    analyzer = analyzer_of(sizes | sizes_of(func))
     for i in block.iter_vars:
         analyzer.bind(i.var, i.dom.min, i.dom.extent)
     return analyzer

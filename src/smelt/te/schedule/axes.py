@@ -201,11 +201,8 @@ def _axis(name: str, extent: Expr, kind: str) -> IterVar:
 
 
 def _simple(e: Expr) -> Expr:
-    """An extent simplified; symbolic sizes are at least 1."""
-    analyzer = Analyzer()
-    for v in free_vars(e):
-        analyzer.assume_positive(v)
-    return analyzer.simplify(e)
+    """An extent simplified; symbolic sizes are at least 0."""
+    return Analyzer(dict.fromkeys(free_vars(e), (0, None))).simplify(e)
 
 
 def derived_from(roots: Iterable[IterVar], steps: Sequence[Relation]) -> set[IterVar]:

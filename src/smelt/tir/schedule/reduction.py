@@ -177,9 +177,15 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
         own[i.var] = v
         iters.append(IterVar(v, i.dom))
     assert b.block.init is not None
-    # the initial value is set where the reduce variables begin, as far as the predicate holds there
+    # the initial value is set where the reduce variables begin, as far as the predicate holds
+    # there; a part of it about their loops alone says how long the reduction is, perhaps not at all
     first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in fresh}
-    guard = [substitute(c, {**to, **first}) for c in conjuncts(b.predicate)]
+    others = {x.var for x in s.loops_above(b)} - set(first)
+    guard = [
+        substitute(c, {**to, **first})
+        for c in conjuncts(b.predicate)
+        if free_vars(c) & others or not free_vars(c) & set(first)
+    ]
     name = s.fresh_block(f"{b.block.name}_init")
     block = Block(
         name, tuple(iters), (), substituted(b.block.writes, own), substitute_stmt(b.block.init, own)
