@@ -122,7 +122,7 @@ def test_compress() -> None:
 @pytest.mark.parametrize("many", [2, 4, 9, "k"])
 @pytest.mark.parametrize("axis", [0, None])
 def test_compress_by_more_or_fewer_conditions(many: int | str, axis: int | None) -> None:
-    attrs = {} if axis is None else {"axis": axis}
+    attrs: dict[str, Any] = {} if axis is None else {"axis": axis}
     m = model(
         [node("Compress", ["x", "c"], **attrs)],
         {"x": (("n",) if axis is None else ("n", 3), FLOAT), "c": ((many,), "bool")},
