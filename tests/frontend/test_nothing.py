@@ -53,7 +53,7 @@ USES: dict[str, list[Any]] = {
     "einsum": [node("Einsum", ["v", "v"], equation="ij,ik->jk")],
 }
 
-CONSTANTS = {
+CONSTANTS: dict[str, Any] = {
     "one": np.float32(1), "row": random(1, 3), "axis0": numbers(0), "axis1": numbers(1),
     "zero": np.int64(0), "w": random(3, 5), "b": random(5), "b3": random(3),
     "flat": numbers(-1), "pads": numbers(1, 0, 0, 2), "twice": numbers(2, 1),

@@ -134,7 +134,7 @@ def _name(d: Draw, s: Size) -> int | str:
 @draws("Loop", weight=0.8)
 def _loop(d: Draw, op: str) -> None:
     """A known or computed number of turns; states, and sometimes a result for every turn."""
-    turns = d.between(1, 4)
+    turns = d.between(not d.chance(0.1), 4)
     limit = d.leaf("int64", (), turns, turns) if d.chance(0.5) else d.scalar(turns, "int64")
     body = inner(d)
     number = Value(body.fresh("i"), "int64", (), 0, turns, 0, 1)
@@ -150,7 +150,7 @@ def _loop(d: Draw, op: str) -> None:
     again = body.emit("Identity", [going], {}, [Out("bool", (), 0, 1)])[0]
     following = [make() for _, make in states]
     scanned = [v for v in own(body) if v.name != again.name and v not in following]
-    scanned = d.rng.sample(scanned, min(len(scanned), d.between(0, 1)))
+    scanned = d.rng.sample(scanned, min(len(scanned), turns, d.between(0, 1)))
     names = [v.name for v in (again, *following, *scanned)]
     if len(set(names)) < len(names):
         raise Skip

@@ -32,6 +32,7 @@ def _recurrent(d: Draw, op: str) -> None:
         lo=-3.0, hi=3.0,
     )  # fmt: skip
     length, batch, width = x.shape
+    d.valid([e > 0 for e in length])
     n = fixed(width)
     w = d.leaf("float32", d.sizes(directions, gates * hidden, n), -0.5, 0.5)
     r = d.leaf("float32", d.sizes(directions, gates * hidden, hidden), -0.25, 0.25)
@@ -201,7 +202,7 @@ def _computed_reshape(d: Draw, op: str) -> None:
     if not sizes:
         raise Skip
     shape = shape_of(d, x)
-    parts = []
+    parts: list[Value] = []
     left_out = d.between(-1, len(sizes) - 1)
     for k, s in enumerate(sizes):
         same = [a for a, e in enumerate(x.shape) if e == s]
@@ -209,6 +210,8 @@ def _computed_reshape(d: Draw, op: str) -> None:
             parts.append(d.ints([-1]))
         elif same and (d.chance(0.7) or not s.fixed):
             parts.append(extent_of(d, shape, same[0]))
+            own = x.shape[k] if k < x.rank else d.const(1)
+            d.valid([e > 0 or e == o for e, o in zip(s, own, strict=True)])
         else:
             parts.append(d.ints([fixed(s)]))
     out = Out("int64", d.sizes(len(parts)), -1, widest(x.shape), 0, 1)

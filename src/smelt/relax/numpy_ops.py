@@ -191,9 +191,8 @@ def _mean(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
 
 
 def _log_sum(x: Array, **options: Any) -> Array:
-    total: Array = np.sum(x, dtype=x.dtype, **options)
-    found: Array = np.log(np.maximum(total, 0) if x.dtype.kind in "iu" else total)
-    return found
+    total = np.sum(x, dtype=x.dtype, **options)
+    return np.asarray(np.log(np.maximum(total, 0) if x.dtype.kind in "iu" else total))
 
 
 def _extreme(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
