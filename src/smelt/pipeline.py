@@ -476,7 +476,7 @@ def checked_context(
     """
     context = PassContext.with_options(options)
     check_names(context, (GRAPH, VM, LOWER), who, others)
-    context.refuse("tir.usmp", who, follows)
+    context.refuse("tir.usmp", who, 'relay.build with Executor("aot")', follows)
     return context
 
 

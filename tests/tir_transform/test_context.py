@@ -353,13 +353,13 @@ def test_a_part_of_a_group_keeps_the_others_defaults() -> None:
 
 
 def test_who_does_not_follow_a_config_says_so() -> None:
-    context = PassContext(config={"tir.disable_vectorize": True, "smelt.threads": 1})
-    context.refuse("relay.", "somebody")
-    with pytest.raises(CompileError) as caught:
-        context.refuse("tir.", "relay.build")
+    context = PassContext(config={"tir.usmp.enable": True, "smelt.threads": 1})
+    context.refuse("relay.", "somebody", "nobody")
+    with context, pytest.raises(CompileError) as caught:
+        smelt.compile(small())
     assert str(caught.value) == (
-        "relay.build does not follow the config 'tir.disable_vectorize'; smelt.lower, smelt.build "
-        "and the passes of smelt.tir.transform do"
+        "smelt.compile does not follow the config 'tir.usmp.enable'; "
+        'relay.build with Executor("aot") does'
     )
 
 

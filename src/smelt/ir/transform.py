@@ -86,14 +86,11 @@ class PassContext:
         """The value of a config key; its default where none is given."""
         return self._values[key]
 
-    def refuse(self, prefix: str, who: str, follows: Sequence[str] = ()) -> None:
-        """Raise where a config key is given that `who` does not follow."""
+    def refuse(self, prefix: str, who: str, instead: str, follows: Sequence[str] = ()) -> None:
+        """Raise where a config key is given that `who` does not follow; instead: what does."""
         for key in self.config:
             if key.startswith(prefix) and key not in follows:
-                raise CompileError(
-                    f"{who} does not follow the config {key!r}; smelt.lower, smelt.build and the "
-                    "passes of smelt.tir.transform do"
-                )
+                raise CompileError(f"{who} does not follow the config {key!r}; {instead} does")
 
     def __enter__(self) -> PassContext:
         self._tokens.append(_CURRENT.set(self))
