@@ -242,7 +242,7 @@ def test_shapes() -> None:
 
 def test_symbolic_sizes() -> None:
     sizes = Sizes(["x=n,3", "y=n + 1,2 * n"], ["n=..16"], ["n=1,8"])
-    n = Size("n", max=16, likely=(1, 8))
+    n = Size("n", min=1, max=16, likely=(1, 8))
     assert sizes.shapes() == {"x": (n, 3), "y": ("n + 1", "2 * n")}
     assert Sizes(["x=m,3"], ["m=0..4"]).shapes() == {"x": (Size("m", 0, 4), 3)}
     for wrong, text in (

@@ -27,7 +27,7 @@ from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 
-__all__ = ["CODE", "STAGES", "stage_module", "stage_text"]
+__all__ = ["CODE", "GRAPHS", "STAGES", "stage_module", "stage_text"]
 
 STAGES = ("graph", "fused", "layout", "tir", "scheduled", "lowered", "llvm", "asm")
 """What `stage_text` knows, from the imported graph to machine code."""
@@ -35,7 +35,8 @@ STAGES = ("graph", "fused", "layout", "tir", "scheduled", "lowered", "llvm", "as
 CODE = ("llvm", "asm")
 """The stages that are text and nothing else."""
 
-_GRAPHS = ("graph", "fused", "layout")
+GRAPHS = ("graph", "fused", "layout")
+"""The stages that are modules of graph functions."""
 
 
 def stage_text(
@@ -56,7 +57,7 @@ def stage_text(
         functions = stage_module(model, "lowered", kernel, target, shapes, options).functions
         return "\n\n".join([_code(f, stage, resolved) for f in functions.values()])
     mod = stage_module(model, stage, kernel, target, shapes, options)
-    if stage in _GRAPHS:
+    if stage in GRAPHS:
         return graph_script(mod)
     return "\n\n".join([script(f) for f in mod.functions.values() if isinstance(f, PrimFunc)])
 

@@ -51,7 +51,7 @@ def test_mistakes_are_one_message(
 ) -> None:
     assert run(monkeypatch, file, "--html", str(tmp_path)) == 2
     assert capsys.readouterr().err == (
-        f"smelt: error: cannot write {tmp_path}: Is a directory\n"
+        f"smelt: error: cannot write {tmp_path}: it is a folder\n"
         "  legal: a file in a folder that is there\n"
     )
     assert run(monkeypatch, file, "--stage", "tir", "--kernel", "conv") == 2

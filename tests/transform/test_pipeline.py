@@ -95,7 +95,7 @@ def test_a_watched_build_checks_sizes_as_any_other() -> None:
     for context in contexts:
         with context:
             lib = relay.build(mod).lib
-        with pytest.raises(smelt.SmeltError, match="dimension 0 is 2"):
+        with pytest.raises(smelt.SmeltError, match="these are 2000 and 2"):
             lib(rows, two)
 
 
@@ -122,13 +122,11 @@ def test_lowering_passes_of_a_model_follow_the_context() -> None:
 
 
 def test_an_illegal_order_is_refused() -> None:
-    for n, step in enumerate(GRAPH):
+    for step in GRAPH:
         if step.needs:
             early = (step, *[s for s in GRAPH if s is not step])
             with pytest.raises(CompileError, match=f"the pass {step.name} needs"):
                 check_order(early)
-        if n and step.ends:
-            assert step.name == "MakeKernels"
     late = [s for s in GRAPH if s.name != "SimplifyGraph"]
     simplify = next(s for s in GRAPH if s.name == "SimplifyGraph")
     with pytest.raises(CompileError) as caught:

@@ -11,7 +11,10 @@ from typer.core import TyperCommand, TyperGroup
 import smelt
 
 COMMANDS = {
-    "compile": ("models:compile_model", "Compile a model, and write it as a shared library."),
+    "compile": (
+        "models:compile_model",
+        "Compile a model, and write it as a shared library or an object file.",
+    ),
     "run": ("models:run", "Run a model once."),
     "check": (
         "models:check",

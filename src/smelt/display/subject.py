@@ -16,7 +16,7 @@ from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
 from smelt.relax.nodes import Function
 from smelt.relax.printer import script as graph_script
-from smelt.stages import CODE, STAGES, stage_module, stage_text
+from smelt.stages import CODE, GRAPHS, STAGES, stage_module, stage_text
 from smelt.target import Target
 from smelt.tir.nodes import BlockRealize, For, PrimFunc, Stmt, walk
 from smelt.tir.printer import listing, script
@@ -199,7 +199,7 @@ def _model(model: Any, request: Request) -> Subject:
         text = stage_text(model, stage, *given)
         return Subject(stage, text, stage, (Text(request.kernel or stage, text, stage),))
     mod = stage_module(model, stage, *given)
-    if stage in STAGES[:2]:
+    if stage in GRAPHS:
         return _module(mod, request, stage)
     programs = [(n, f) for n, f in mod.functions.items() if isinstance(f, PrimFunc)]
     text = "\n\n".join([script(f) for _, f in programs])

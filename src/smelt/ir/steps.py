@@ -6,7 +6,7 @@ Every entry point runs its lists through `run_steps`, so that a PassContext mean
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ class Step:
     parts    passes that it does in one go, and their levels: it runs where one of them is on
     also     classic names of what it does besides
     asks     whether `fn` takes the names of all that is on as its second argument; so with parts
+    always   whether it runs even where it is off, and then does the least
     """
 
     fn: Callable[..., Any]
@@ -46,6 +47,7 @@ class Step:
     parts: Mapping[str, int] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     asks: bool = False
+    always: bool = False
 
     @property
     def file(self) -> str:
@@ -108,12 +110,12 @@ def switched_on(steps: Sequence[Step], context: PassContext) -> frozenset[str]:
     """The names of the passes, and parts of passes, that a context asks for."""
     names = {n: level for s in steps for n, level in s.names.items()}
     on = {n for n, level in names.items() if context.enabled(PassInfo(n, level))}
-    for s in steps:
-        if s.must or any(part in on for part in s.parts):
-            on.add(s.name)
-        elif s.parts or s.name in context.disabled_pass:
-            on.discard(s.name)
-    return frozenset(on)
+    return frozenset(on | {s.name for s in steps if s.must})
+
+
+def _runs(step: Step, on: Collection[str]) -> bool:
+    """Whether a pass runs where some names are on: one with parts for the sake of these."""
+    return step.always or (any(p in on for p in step.parts) if step.parts else step.name in on)
 
 
 def run_steps(
@@ -136,13 +138,13 @@ def run_steps(
     Errors of users pass through; anything else that a pass raises is an InternalError naming it.
     """
     on = switched_on(steps, context)
-    active = [s for s in steps if s.name in on]
+    active = [s for s in steps if _runs(s, on)]
     for n, step in enumerate(active):
         if progress is not None:
             progress(n, len(active))
         if context.instruments:
             seen = shown(thing) if shown is not None else thing
-            if not context.wanted(seen, step.info) and not step.must:
+            if not context.wanted(seen, step.info) and not (step.must or step.always):
                 continue
             context.tell("run_before_pass", seen, step.info)
         try:

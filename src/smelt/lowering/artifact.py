@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from smelt.codegen.cache import ObjectCache, cache_key
-from smelt.codegen.llvm import is_native, link_in_process
+from smelt.codegen.llvm import is_native, link_in_process, object_code
 from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
@@ -177,15 +177,23 @@ def load(artifact: Artifact) -> Executable:
     )
 
 
-def objects_of(texts: Mapping[str, str], target: Target, options: Options) -> list[bytes]:
-    """Object code by the workers, or from the cache: the texts are the keys."""
+def objects_of(
+    texts: Mapping[str, str], target: Target, options: Options, *, here: bool = False
+) -> list[bytes]:
+    """Object code by the workers, or from the cache: the texts are the keys.
+
+    here  make it in this process: for texts that are not worth starting workers
+    """
     cache = cache_of(options)
     keys = {name: cache_key("object", ir, str(target)) for name, ir in texts.items()}
     found = {name: None if cache is None else cache.get(key) for name, key in keys.items()}
     missing = [name for name, code in found.items() if code is None]
     if missing:
-        pool = default_pool(options.worker_count)
-        made = pool.map(_OBJECT, [(target, texts[n], n) for n in missing], missing)
+        jobs = [(target, texts[n], n) for n in missing]
+        if here:
+            made = [object_code(*job) for job in jobs]
+        else:
+            made = default_pool(options.worker_count).map(_OBJECT, jobs, missing)
         for name, code in zip(missing, made, strict=True):
             found[name] = code
             if cache is not None:

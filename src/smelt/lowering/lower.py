@@ -25,8 +25,6 @@ __all__ = ["for_target", "lower", "lowering_steps", "unroll_as_asked"]
 PLAIN = PassContext(opt_level=3)
 """What asks for nothing."""
 
-_SERIAL = "vectorized loops that stay have to be serial ones"
-
 
 def for_target(func: PrimFunc, target: Target) -> PrimFunc:
     """A program that notes what its target lacks: passes write that as something else."""
@@ -92,7 +90,7 @@ def _as_asked(step: Step, context: PassContext, checked: bool) -> list[Step]:
     if step.name == "VectorizeLoop" and (
         off or checked or context.setting("tir.disable_vectorize")
     ):
-        return [replace(step, fn=lambda func: serialize(func, "vectorized"), must=_SERIAL)]
+        return [replace(step, fn=lambda func: serialize(func, "vectorized"), always=True)]
     if step.name == "UnrollLoop" and "tir.UnrollLoop" in context.config:
         step = replace(step, fn=lambda func: unroll_as_asked(func, context))
     return [] if off else [step]

@@ -188,7 +188,7 @@ def compile_fused(
     made = {s: k for m in [model, *others] for s, k in m.artifacts.items()}
     if text:
         texts |= {s: k.text for s, k in made.items()}
-    objects = [] if text else objects_of(texts, target, options)
+    objects = [] if text else objects_of(texts, target, options, here=True)
     objects += [k.object for k in made.values() if k.object]
     objects += [made.object for made, _ in model.externals.values() if made.object]
     metadata = _metadata(mod, model, target, weights.nbytes)

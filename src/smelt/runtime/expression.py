@@ -71,13 +71,13 @@ def evaluate(size: int | str, sizes: Mapping[str, int]) -> int:
         return sizes[size]
     try:
         value = eval(_compile(size), {"__builtins__": {}, **_FUNCTIONS}, dict(sizes))
+    except ZeroDivisionError:
+        values = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+        raise InputError(f"the size {size} divides by zero: {values}") from None
     except (NameError, TypeError, ArithmeticError) as error:
         raise LoadError(
             f"size {size!r}: {error}\n  symbols: {', '.join(sizes) or 'none'}"
         ) from None
-    except ZeroDivisionError:
-        values = ", ".join(f"{n} = {v}" for n, v in sizes.items())
-        raise InputError(f"the size {size} divides by zero: {values}") from None
     return int(value)
 
 

@@ -48,6 +48,11 @@ def _size(value: Any, at: str) -> None:
     (_text if type(value) is str else _count)(value, at)
 
 
+def _truth(value: Any, at: str) -> None:
+    if type(value) is not bool:
+        _refuse(value, at, "true or false")
+
+
 def _one_of(*legal: str) -> Form:
     def check(value: Any, at: str) -> None:
         if type(value) is not str or value not in legal:
@@ -110,7 +115,7 @@ _KERNEL = _record(
         "ops": _list(_text),
         "flops": _maybe(_size),
         "bytes": _maybe(_size),
-        "variant": _table(_count),
+        "variant": _table(_size),
     },
 )
 _EXTERNAL = _record(
@@ -144,9 +149,9 @@ _METADATA = _record(
         "workspace_bytes": _maybe(_count),
         "live_bytes": _maybe(_count),
         "size_ranges": _table(_list(_count, _maybe(_count))),
-        "size_equations": _list(_list(_size, _size, _text)),
+        "size_equations": _list(_list(_size, _size, _text, _truth)),
         "size_notes": _list(_text),
-        "variants": _list(_table(_count)),
+        "variants": _list(_table(_size)),
         "externals": _list(_EXTERNAL),
         "intermediates": _list(_list(_RESULT)),
         "kind": _one_of("program"),

@@ -21,10 +21,14 @@ Box = list[tuple[Expr, Expr]]
 class Facts:
     """Bounds of loop variables, block variables and symbolic sizes, and questions about them."""
 
-    def __init__(self, func: PrimFunc) -> None:
-        """Read the ranges of everything that the function binds."""
-        sizes: dict[Expr, int] = {v: 0 for p in func.buffers for e in p.shape for v in free_vars(e)}
-        sizes |= sizes_of(func)
+    def __init__(self, func: PrimFunc, least: int = 0) -> None:
+        """Read the ranges of everything that the function binds.
+
+        least  what all sizes of its buffers are at least; more may follow for some
+        """
+        found = {v for p in func.buffers for e in p.shape for v in free_vars(e)}
+        sizes: dict[Expr, int] = dict.fromkeys(found, least)
+        sizes |= {e: max(n, sizes.get(e, n)) for e, n in sizes_of(func).items()}
         self.analyzer = analyzer_of(sizes)
         inner: dict[Var, None] = {}
         for s in walk(func.body):

@@ -111,8 +111,8 @@ class Accesses:
     """
 
     def __init__(self, func: PrimFunc) -> None:
-        """Walk the program once."""
-        self.facts = Facts(func)
+        """Walk the program once. What is counted is counted for sizes of 1 and more."""
+        self.facts = Facts(func, least=1)
         self.loops: list[Loop] = []
         self.accesses: list[Access] = []
         self.work: list[Work] = []
