@@ -172,6 +172,22 @@ LOWER: tuple[Step, ...] = (
 """From a scheduled program to flat loops."""
 # fmt: on
 
+RELAX_PIPELINES: dict[str, tuple[str, ...]] = {
+    "zero": ("FoldConstant", "FuseOps", "FuseTIR", "LegalizeOps", "AnnotateTIROpPattern"),
+    "default": (
+        "CanonicalizeBindings",
+        "FoldConstant",
+        "EliminateCommonSubexpr",
+        "DeadCodeElimination",
+    ),
+    "default_build": (),
+}
+"""Passes of relax.transform that users apply by the name of a list (relax.get_pipeline).
+
+"zero" makes programs of all operators and groups, "default" cleans up, "default_build" leaves all
+to the build.
+"""
+
 READABLE = LOWER[:2]
 """As far as a person wants to read: loops, branches, buffers with their shapes."""
 

@@ -21,9 +21,9 @@ from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
 from smelt.pipeline import as_target, checked_context, compile_program
 from smelt.relax.nodes import Function
-from smelt.relax.pipeline import get_pipeline
 from smelt.relax.transform.classic import BindParams
 from smelt.relax.transform.classic.make import named
+from smelt.relax_pipeline import get_pipeline
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.errors import InputError, nearest
 from smelt.runtime.report import ProfileReport, TimeEvaluation

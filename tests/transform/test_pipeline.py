@@ -178,3 +178,17 @@ def test_a_schedule_of_the_users_own_stays() -> None:
     exe = smelt.compile(mod.with_functions({name: own}))
     data = np.random.default_rng(0).standard_normal((16, 16)).astype("float32")
     np.testing.assert_array_equal(exe(data).numpy(), np.maximum(data, 0))
+
+
+@pytest.mark.parametrize("entry", ["relay.build", "relay.vm.compile"])
+def test_passes_of_relay_that_are_required_run_first(entry: str) -> None:
+    seen: list[str] = []
+
+    @pass_instrument
+    class Names:
+        def run_before_pass(self, mod: Any, info: Any) -> None:
+            seen.append(info.name)
+
+    with PassContext(opt_level=3, required_pass=["FastMath"], instruments=[Names()]):
+        ENTRIES[entry](network())
+    assert seen[:3] == ["InferType", "FastMath", "ResolveMatchCast"]

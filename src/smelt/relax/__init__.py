@@ -56,9 +56,6 @@ _NAMES = {
     "BindingBlock": "bindings",
     "SeqExpr": "bindings",
     "VarBinding": "bindings",
-    "get_default_pipeline": "pipeline",
-    "get_pipeline": "pipeline",
-    "register_pipeline": "pipeline",
     "resolve_match_cast": "match_cast",
 }
 """Relax's names, and the modules of this room that have them; loaded when first used."""
@@ -66,11 +63,14 @@ _NAMES = {
 _ABOVE = {
     "VirtualMachine": "smelt.relax_build",
     "build": "smelt.relax_build",
+    "get_default_pipeline": "smelt.relax_pipeline",
+    "get_pipeline": "smelt.relax_pipeline",
+    "register_pipeline": "smelt.relax_pipeline",
 }
 """Names of what stands above graphs, and where it is."""
 
 _ROOMS = ("analysis", "bindings", "block_builder", "dpl", "expr", "expr_functor", "frontend", "op",
-          "pipeline", "struct_info", "transform", "vm_build")  # fmt: skip
+          "struct_info", "transform", "vm_build")  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

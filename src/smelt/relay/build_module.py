@@ -19,6 +19,7 @@ from smelt.lowering.vm import refuse_control
 from smelt.pipeline import (
     GRAPH,
     LOWER,
+    VM,
     as_target,
     assemble,
     checked_context,
@@ -123,12 +124,17 @@ def _module(who: str, given: Any) -> IRModule:
 
 
 def _optimized(mod: IRModule, context: PassContext) -> IRModule:
-    """The graph that is compiled; Relay's own passes that the context requires come first."""
-    own = {n for s in (*GRAPH, *LOWER) for n in (*s.names, *s.also)}
+    """The graph that is compiled."""
+    return run_graph(with_required(mod, context), context)
+
+
+def with_required(mod: IRModule, context: PassContext) -> IRModule:
+    """A module after Relay's own passes that a context requires: they run before the compiler's."""
+    own = {n for s in (*GRAPH, *VM, *LOWER) for n in (*s.names, *s.also)}
     first = [_on_demand(n) for n in context.required_pass if n not in own]
     for step in (transform.InferType(), *first) if first else ():
         mod = step.run(mod, context)
-    return run_graph(mod, context)
+    return mod
 
 
 def _on_demand(name: str) -> Pass:

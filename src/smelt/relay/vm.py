@@ -12,7 +12,7 @@ from smelt.pipeline import checked_context, compile_program
 from smelt.relax.nodes import Function
 from smelt.runtime.vm import VirtualMachine, VMExecutable
 
-from .build_module import bind_params, target_of
+from .build_module import bind_params, target_of, with_required
 from .transform.passes import LEVELS
 
 __all__ = ["Executable", "VMCompiler", "VirtualMachine", "compile"]
@@ -38,10 +38,9 @@ def compile(
         mod = IRModule({"main": mod})
     if not isinstance(mod, IRModule):
         raise TypeMismatch(f"relay.vm.compile: mod is a {type(mod).__name__}; give an IRModule")
-    plain = bind_params(mod, params) if params else mod
-
-    made = resolve(target_of(target, target_host))
-    return compile_program(plain, made, checked_context("relay.vm.compile", others=LEVELS))
+    context = checked_context("relay.vm.compile", others=LEVELS)
+    plain = with_required(bind_params(mod, params) if params else mod, context)
+    return compile_program(plain, resolve(target_of(target, target_host)), context)
 
 
 class VMCompiler:

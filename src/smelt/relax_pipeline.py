@@ -10,37 +10,23 @@ from typing import Any
 
 from smelt.ir.errors import CompileError
 from smelt.ir.transform import Pass, Sequential
+from smelt.pipeline import RELAX_PIPELINES
+from smelt.relax.transform import classic
 from smelt.runtime.errors import nearest
-
-from .transform import classic
 
 __all__ = ["get_default_pipeline", "get_pipeline", "register_pipeline"]
 
 
-def zero_pipeline() -> Pass:
-    """Every operator, and every group of them that is fused, becomes a program (call_tir)."""
-    steps = (classic.FoldConstant(), classic.FuseOps(), classic.FuseTIR(), classic.LegalizeOps(),
-             classic.AnnotateTIROpPattern())  # fmt: skip
-    return Sequential(steps, name="zero")
+def _made(name: str) -> Callable[[], Pass]:
+    """A function that makes the pass of one of the pipelines that smelt has."""
+
+    def make() -> Pass:
+        return Sequential([getattr(classic, p)() for p in RELAX_PIPELINES[name]], name=name)
+
+    return make
 
 
-def default_pipeline() -> Pass:
-    """Names, equal values and unused ones go; what follows from constants is computed."""
-    steps = (classic.CanonicalizeBindings(), classic.FoldConstant(),
-             classic.EliminateCommonSubexpr(), classic.DeadCodeElimination())  # fmt: skip
-    return Sequential(steps, name="default")
-
-
-def default_build_pipeline() -> Pass:
-    """Nothing: relax.build itself simplifies, fuses, schedules and lowers a program."""
-    return Sequential((), name="default_build")
-
-
-_PIPELINES: dict[str, Callable[..., Any]] = {
-    "zero": zero_pipeline,
-    "default": default_pipeline,
-    "default_build": default_build_pipeline,
-}
+_PIPELINES: dict[str, Callable[..., Any]] = {name: _made(name) for name in RELAX_PIPELINES}
 
 
 def get_pipeline(name: str = "zero", **options: Any) -> Any:
