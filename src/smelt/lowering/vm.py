@@ -82,13 +82,16 @@ def refuse_control(mod: IRModule, what: str) -> None:
 def vm_construct(mod: IRModule) -> str | None:
     """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
     reached = _reached(mod)
-    functions = inline_functions(mod).functions.items()
-    for name, f in sorted(functions, key=lambda item: item[0] != "main"):
+    for name in sorted(mod.functions, key=lambda name: name != "main"):
+        f = mod.functions[name]
         if not isinstance(f, Function) or name not in reached:
             continue
         if any(f.attrs.get(k) for k in KEPT):
             continue
-        for node in values(f.body):
+        nodes = list(values(f.body))
+        if any(isinstance(n, Let | Function) for n in nodes):
+            nodes = list(values(inline_functions(IRModule({name: f}))[name].body))
+        for node in nodes:
             found = _construct(node, mod)
             if found is not None:
                 return f"{found} in @{name}: {short_text(node)}"

@@ -13,6 +13,7 @@ view that costs nothing, and every result of "main" stands alone in memory, row-
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from smelt.arith import Analyzer
@@ -128,8 +129,10 @@ def _repeats(v: Call) -> bool:
     return v.callee == "resize" and v.attrs["mode"] == "nearest"
 
 
-def _calls(group: Function) -> list[Call]:
-    return [v for v in values(group.body) if isinstance(v, Call) and isinstance(v.op, Op)]
+@lru_cache(256)
+def _calls(group: Function) -> tuple[Call, ...]:
+    """The operators of a kernel."""
+    return tuple([v for v in values(group.body) if isinstance(v, Call) and isinstance(v.op, Op)])
 
 
 def _channel_operands(group: Function) -> list[int]:

@@ -49,8 +49,8 @@ class Groups:
 
     def __init__(self, main: Function, join: bool, views: bool = True) -> None:
         """join: whether groups may be of several; views: what may be a view keeps out of them."""
-        held = held_values(main)
-        self.order = [v for v in values(main.body) if isinstance(v, Call) and v not in held]
+        self.held = held_values(main)
+        self.order = [v for v in values(main.body) if isinstance(v, Call) and v not in self.held]
         self.users: dict[int, list[RelaxExpr]] = {}
         for v in values(main.body):
             for c in v.children():
@@ -173,9 +173,8 @@ class _Builder:
         self.by_form: dict[str, str] = {}
 
     def build(self) -> IRModule:
-        held = held_values(self.main)
         for v in values(self.main.body):
-            if v in held:
+            if v in self.groups.held:
                 continue
             if isinstance(v, Call) and isinstance(v.op, Function):
                 self.new[id(v)] = self.outlined(v, v.op, v.op.body)
