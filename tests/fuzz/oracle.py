@@ -85,7 +85,7 @@ _NATIVE = {
 
 DOUBTED = {
     "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Erf", "GlobalAveragePool",
-    "GlobalMaxPool", "GridSample", "LRN", "LogSoftmax", "Loop", "MaxPool", "Resize", "Softmax",
-    "Upsample",
+    "GlobalMaxPool", "GridSample", "LRN", "LogSoftmax", "Loop", "MaxPool", "Resize", "Slice",
+    "Softmax", "Upsample",
 }  # fmt: skip
 """Operators in which the onnx package's evaluator was found to be wrong, or inexact."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from smelt.ir.build import all_of, any_of, equal, select
-from smelt.ir.errors import CompileError
+from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.expr import GE, INDEX, LE, Expr, IntImm, Var, binary, const
 from smelt.ir.module import IRModule
 from smelt.ir.sizes import Size, parse_extent
@@ -124,7 +125,10 @@ def declare(mod: IRModule, sizes: Mapping[str, Size] | None) -> Declared:
     choices = list(itertools.product(*(s.likely for s in likely))) if likely else []
     for values in [*choices, ()]:
         chosen = {s.name: const(v, INDEX) for s, v in zip(likely, values, strict=False)}
-        made, equal_ones = assume_equal(specialized(main, {own[n]: e for n, e in chosen.items()}))
+        made = specialized(main, {own[n]: e for n, e in chosen.items()})
+        equal_ones: dict[str, Expr] = {}
+        with suppress(TypeMismatch, CompileError):  # those that cannot all be equal have one form
+            made, equal_ones = assume_equal(made)
         attrs = {k: v for k, v in made.attrs.items() if k not in (NOTES, EQUATIONS)}
         if when := chosen | equal_ones:
             one = mod.with_functions({"main": made.replace(attrs=attrs)})

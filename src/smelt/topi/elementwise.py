@@ -6,9 +6,18 @@ import math
 from collections.abc import Callable
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import any_of, call, equal, maximum, minimum, not_equal, select
+from smelt.ir.build import (
+    any_of,
+    call,
+    equal,
+    is_const,
+    maximum,
+    minimum,
+    not_equal,
+    select,
+)
 from smelt.ir.build import logical_not as negation
-from smelt.ir.expr import Expr, const
+from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import cast as convert_to
 from smelt.te.tensor import Tensor
 
@@ -368,8 +377,10 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
     """x where x > 0, slope * x elsewhere; `slope` has no known extent that repeats x."""
     same_dtype(x=x, slope=slope)
     shape = broadcast_shapes(x=x.shape, slope=slope.shape)
+    beside = zip(reversed(x.shape), reversed(slope.shape), strict=False)
+    repeats = any(is_const(a, 1) and isinstance(b, IntImm) and b.value > 1 for a, b in beside)
     require(
-        len(slope.shape) <= len(x.shape) and (not x.fixed_shape() or shape == x.shape),
+        len(slope.shape) <= len(x.shape) and not repeats,
         f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
     )
 

@@ -236,6 +236,9 @@ def _pad(g: Build, x: Value, pads: tuple[Any, ...], mode: str, value: float) -> 
     if len(pads) != 2 * x.rank:
         g.malformed(f"{len(pads)} pads for {x.rank} dimensions")
     before, after = list(pads[: x.rank]), list(pads[x.rank :])
+    ends = [p for p in zip(before, after, strict=True) if all(isinstance(n, int) for n in p)]
+    if mode == "constant" and any(min(p) < 0 < max(p) for p in ends):
+        return g.call("pad", x, pads=pads, mode=mode, value=value)  # more may go than there is
     for k in range(x.rank):
         b, a = before[k], after[k]
         if (isinstance(b, int) and b < 0) or (isinstance(a, int) and a < 0):
