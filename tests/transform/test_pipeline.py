@@ -166,18 +166,30 @@ def test_groups_of_relax_stay_apart() -> None:
     assert [k["name"] for k in exe.metadata["kernels"]][:2] == ["conv2d", "relu"]
 
 
-def test_a_schedule_of_the_users_own_stays() -> None:
-    x = relax.Var("x", relax.TensorStructInfo((16, 16), "float32"))
-    mod = smelt.IRModule({"main": relax.Function([x], relax.op.nn.relu(x))})
+@pytest.mark.parametrize("said", [True, False])
+def test_a_schedule_of_the_users_own_stays(said: bool) -> None:
+    """A product with one tile of 3 rows unrolled: no rule makes such tiles."""
+    x = relax.Var("x", relax.TensorStructInfo((6, 16), "float32"))
+    y = relax.Var("y", relax.TensorStructInfo((16, 16), "float32"))
+    mod = smelt.IRModule({"main": relax.Function([x, y], relax.op.matmul(x, y))})
     mod = relax.transform.LegalizeOps()(mod)
-    name = next(n for n in mod.functions if n != "main")
+    (name,) = [n for n in mod.functions if n != "main"]
     sch = Schedule(mod[name])
-    block = sch.get_child_blocks("root")[0]
-    sch.reorder(*reversed(sch.get_loops(block)))
-    own = sch.func.with_attrs(**{"tir.is_scheduled": True})
-    exe = smelt.compile(mod.with_functions({name: own}))
-    data = np.random.default_rng(0).standard_normal((16, 16)).astype("float32")
-    np.testing.assert_array_equal(exe(data).numpy(), np.maximum(data, 0))
+    i = sch.get_loops("matmul")[0]
+    _, rows = sch.split(i, [None, 3])
+    if said:
+        own = sch.func.with_attrs(**{"tir.is_scheduled": True})
+    else:
+        sch.unroll(rows)
+        own = sch.func
+    made = mod.with_functions({name: own})
+    shown = smelt.stage_text(made, "scheduled")
+    assert "range(2)" in shown
+    assert ("T.unroll(3)" in shown) is not said
+    assert "vectorized" not in shown, "no rule has touched it"
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype("float32") for s in ((6, 16), (16, 16)))
+    np.testing.assert_allclose(smelt.compile(made)(a, b).numpy(), a @ b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("entry", ["relay.build", "relay.vm.compile"])

@@ -14,7 +14,7 @@ from smelt.relax.nodes import Call, Function, GlobalVar, tensor_type_of, values
 from smelt.relax.views import View
 from smelt.target import Hardware
 from smelt.tir.analysis import check_races
-from smelt.tir.nodes import PrimFunc
+from smelt.tir.nodes import For, PrimFunc, walk
 from smelt.tir.printer import script
 from smelt.tir.schedule import Schedule
 from smelt.tir.verify import verify
@@ -93,8 +93,12 @@ def prepare(
 
 
 def prepared_program(group: Function, program: PrimFunc) -> Prepared:
-    """A program of the module; one that says tir.is_scheduled keeps its own schedule."""
-    if not program.attrs.get("tir.is_scheduled"):
+    """A program of the module; one that was scheduled by hand keeps its schedule.
+
+    It says so (tir.is_scheduled), or has loops that are parallel, vectorized, unrolled or bound.
+    """
+    chosen = any(isinstance(s, For) and s.kind != "serial" for s in walk(program.body))
+    if not (chosen or program.attrs.get("tir.is_scheduled")):
         return Prepared(group, program)
     return Prepared(group, program, program, "", (None,) * len(group.params))
 
