@@ -8,6 +8,8 @@ import pytest
 
 import smelt
 from smelt.cli import main as command_line
+from smelt.cli.models import Stage
+from smelt.stages import STAGES
 
 from .dom import read
 from .test_show import model
@@ -56,3 +58,11 @@ def test_mistakes_are_one_message(
     )
     assert run(monkeypatch, file, "--stage", "tir", "--kernel", "conv") == 2
     assert "the model has no kernel 'conv'; kernels: fused_relu_add" in capsys.readouterr().err
+
+
+def test_the_command_line_knows_every_stage(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [str(s) for s in Stage] == list(STAGES)
+    assert run(monkeypatch, file, "--stage", "layout") == 0
+    assert "R.call_tir(" in capsys.readouterr().out

@@ -53,7 +53,8 @@ def test_another_machines_code_is_not_loaded() -> None:
         artifacts.load(made)
     assert str(caught.value) == (
         "code for aarch64-linux-gnu cannot run on this machine; "
-        'smelt.compile_artifact(...).write("model.o") writes it, smelt.show(..., "asm") prints it'
+        'smelt.compile_artifact(...).write("model.o"), or smelt compile -o model.o, writes it, '
+        'smelt.show(..., "asm") prints it'
     )
 
 

@@ -39,6 +39,7 @@ class Stage(StrEnum):
 
     graph = "graph"
     fused = "fused"
+    layout = "layout"
     tir = "tir"
     scheduled = "scheduled"
     lowered = "lowered"

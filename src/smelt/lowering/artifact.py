@@ -41,7 +41,8 @@ _MARK = 32
 """Bytes of a mark in an object file at which data are put in."""
 
 ELSEWHERE = (
-    '; smelt.compile_artifact(...).write("model.o") writes it, smelt.show(..., "asm") prints it'
+    '; smelt.compile_artifact(...).write("model.o"), or smelt compile -o model.o, writes it, '
+    'smelt.show(..., "asm") prints it'
 )
 """What to do with a model for another machine."""
 
