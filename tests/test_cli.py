@@ -360,3 +360,16 @@ def test_check_lists_what_does_not_work(
     made = json.loads(capsys.readouterr().out)
     assert not made["works"]
     assert [o["state"] for o in made["operators"]] == ["needs values", "not supported"]
+
+
+def test_an_object_file_for_another_machine(
+    cli: Smelt, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = tmp_path / "tiny.onnx", tmp_path / "tiny.o"
+    onnx.save(resnet18(image=32, width=8, classes=10), model)
+    target = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+    assert cli("compile", str(model), "--target", target, "-o", str(out), "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["target"] == "aarch64-linux-gnu"
+    assert said["header"] == str(tmp_path / "tiny.h")
+    assert out.read_bytes()[18] == 183, "the machine of an ELF file: AArch64"
