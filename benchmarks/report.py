@@ -25,6 +25,7 @@ SECTIONS = {
     "tensor_level": "Schedules by hand, and the scheduler's speed",
     "graph_level": "Relay programs: passes, patterns, levels",
     "compile_time": "Compile time, import and call",
+    "pipeline_cost": "Graph passes and cold compilation, before and after the one pipeline",
     "peak": "The machine's limits",
 }
 
