@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import smelt
+
 from .models import check, model, node, random
 from .test_run_time import agree, numbers
 
@@ -122,3 +124,12 @@ def test_identity_of_symbolic_sizes(shape: tuple[Any, ...], k: int) -> None:
     for n, other in ((2, 5), (5, 2), (1, 1)):
         extents = [{"n": n, "m": other}.get(e, e) for e in shape]
         check(m, {"x": np.zeros(extents, FLOAT)})
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+def test_a_constant_row_without_elements(op: str) -> None:
+    nodes = [node(op, ["c"], ["s"], axis=-1), node("Concat", ["s", "x"], axis=1)]
+    constants = {"c": np.zeros((2, 0), np.float32)}
+    x = random(2, 3)
+    made = smelt.compile(model(nodes, {"x": ((2, 3), np.float32)}, constants=constants))
+    np.testing.assert_array_equal(made(x).numpy(), x)

@@ -251,7 +251,7 @@ NUMPY_OPS["argmin"] = _position(np.argmin)
 def softmax(x: Array, *, axis: int) -> Array:
     """exp(x - max) over its sum."""
     w = widened(x)
-    e = np.exp(w - np.max(w, axis=axis, keepdims=True))
+    e = np.exp(w - np.max(w, axis=axis, keepdims=True, initial=-np.inf))
     result: Array = (e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
     return result
 
@@ -260,7 +260,7 @@ def softmax(x: Array, *, axis: int) -> Array:
 def log_softmax(x: Array, *, axis: int) -> Array:
     """x - max - log(sum(exp(x - max)))."""
     w = widened(x)
-    moved = w - np.max(w, axis=axis, keepdims=True)
+    moved = w - np.max(w, axis=axis, keepdims=True, initial=-np.inf)
     total = np.log(np.sum(np.exp(moved), axis=axis, keepdims=True))
     result: Array = (moved - total).astype(x.dtype)
     return result
