@@ -125,7 +125,7 @@ def declare(mod: IRModule, sizes: Mapping[str, Size] | None) -> Declared:
     choices = list(itertools.product(*(s.likely for s in likely))) if likely else []
     for values in [*choices, ()]:
         chosen = {s.name: const(v, INDEX) for s, v in zip(likely, values, strict=False)}
-        made = specialized(main, {own[n]: e for n, e in chosen.items()})
+        made = specialized(main, {own[n]: e for n, e in chosen.items()}) if chosen else main
         equal_ones: dict[str, Expr] = {}
         with suppress(TypeMismatch, CompileError):  # those that cannot all be equal have one form
             made, equal_ones = assume_equal(made)
