@@ -11,7 +11,7 @@ import pytest
 
 from smelt.ir.expr import const
 from smelt.lowering.kernel import CompiledKernel
-from smelt.lowering.model import _KernelReader, _read_artifact
+from smelt.lowering.model import _KernelReader, _read_kernel
 from smelt.lowering.packing import Pack
 
 
@@ -29,15 +29,15 @@ class Evil:
 def test_a_compiled_kernel_is_read() -> None:
     pack = Pack((1, 8, 16), ((1, 16, 0), (0, 0, 0), (1, 0, 16)))
     made = CompiledKernel(b"code", (), (const(64),), (pack, None), const(7), "trace")
-    assert _read_artifact(pickle.dumps(made)) == made
+    assert _read_kernel(pickle.dumps(made)) == made
 
 
 def test_foreign_code_is_not_run(tmp_path: Path) -> None:
     target = tmp_path / "made"
-    assert _read_artifact(pickle.dumps(Evil(str(target)))) is None
+    assert _read_kernel(pickle.dumps(Evil(str(target)))) is None
     assert not target.exists()
-    assert _read_artifact(pickle.dumps({"no": "artifact"})) is None
-    assert _read_artifact(b"damaged") is None
+    assert _read_kernel(pickle.dumps({"no": "artifact"})) is None
+    assert _read_kernel(b"damaged") is None
 
 
 @pytest.mark.parametrize(

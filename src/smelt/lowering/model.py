@@ -301,7 +301,7 @@ class _KernelReader(pickle.Unpickler):
 _KERNEL_ROOMS = (CompiledKernel.__module__, Pack.__module__, Expr.__module__)
 
 
-def _read_artifact(data: bytes) -> CompiledKernel | None:
+def _read_kernel(data: bytes) -> CompiledKernel | None:
     """A cached kernel, or None where the entry is something else: it is then compiled anew."""
     try:
         found = _KernelReader(io.BytesIO(data)).load()
@@ -333,7 +333,7 @@ def build_kernels(
     kind = "text" if text else "kernel"
     for s in specs:
         data = None if cache is None else cache.get(cache_key(kind, s.symbol))
-        artifact = None if data is None else _read_artifact(data)
+        artifact = None if data is None else _read_kernel(data)
         if artifact is None:
             missing.append(s)
         else:
