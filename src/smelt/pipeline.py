@@ -44,7 +44,7 @@ from smelt.lowering.program import build_program
 from smelt.lowering.promote import promote_accumulators
 from smelt.lowering.simplify import simplify
 from smelt.lowering.unroll import unroll_loops
-from smelt.lowering.variants import Declared, declare
+from smelt.lowering.variants import Declared, declare, may_vary
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.watch import dump_folder, write_text
@@ -69,7 +69,6 @@ from smelt.runtime.program import Module
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_file import save_program
 from smelt.target import Target
-from smelt.te.broadcast import EQUATIONS
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 
@@ -536,14 +535,14 @@ def declared_sizes(
     passes: Callable[[IRModule], IRModule],
     sizes: Mapping[str, Size] | None = None,
 ) -> Declared:
-    """Ranges of a module's sizes, and variants of it: for likely sizes, and for equal ones where
-    sizes broadcast.
+    """Ranges of a module's sizes, and variants of it: for likely sizes, for equal ones where sizes
+    broadcast, and for none where an element is needed.
 
     passes  make `fused` of `imported`
     sizes   what the user declared, by name; None: sizes have no ranges
     """
     mod = fused
-    if sizes or any(either for *_, either in fused["main"].attrs.get(EQUATIONS, ())):
+    if sizes or may_vary(fused["main"]):
         first = next(n for n, step in enumerate(GRAPH) if step.fn is unify_sizes)
         mod = run_steps(GRAPH[: first + 1], imported, context)
     return declare(mod, sizes).optimized(passes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -308,13 +309,60 @@ def test_a_slice_backwards_begins_inside() -> None:
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 1), (-1, 2**63 - 1)])
 def test_a_slice_of_one_element_has_a_number_as_its_extent(begin: int, end: int) -> None:
-    """So it broadcasts; the element has to be there."""
+    """So it broadcasts, and without elements there is none."""
     known = {"s": ints(begin), "e": ints(end), "a": ints(1)}
     m = model([node("Slice", ["x", *known], ["v"]), node("Add", ["v", "x"])],
               {"x": (["b", "t", 4], F32)}, constants=known)  # fmt: skip
     exe = smelt.compile(m)
-    for b, t in ((2, 3), (2, 1), (0, 3)):
+    for b, t in ((2, 3), (2, 1), (0, 3), (2, 0), (0, 0)):
         x = random(b, t, 4)
         np.testing.assert_array_equal(run(exe, {"x": x})[0], reference(m, {"x": x})[0])
-    with pytest.raises(InputError, match=r"slice_v .strided_slice. needs max"):
-        exe(random(2, 0, 4))
+
+
+ENDS = {"s": ints(-1), "e": ints(2**63 - 1), "zero": ints(0), "one": ints(1), "a": ints(1),
+        "first": np.array(0)}  # fmt: skip
+FIRST, LAST = ["zero", "one", "a"], ["s", "e", "a"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("Slice", ["x", *FIRST], ["v"]), node("Relu", ["v"], ["y"])],
+        [node("Slice", ["x", *LAST], ["v"]), node("Concat", ["v", "x"], ["y"], axis=1)],
+        [node("Slice", ["x", *LAST], ["v"]), node("Slice", ["z", *FIRST], ["w"]),
+         node("Concat", ["v", "w"], ["y"], axis=1)],
+        [node("Slice", ["x", *LAST], ["v"]), node("Add", ["v", "z"], ["y"])],
+        [node("Slice", ["x", *LAST], ["v"]), node("ReduceSum", ["v", "one"], ["y"])],
+    ],
+)  # fmt: skip
+def test_sizes_of_zero_have_code_of_their_own(nodes: list[Any]) -> None:
+    m = model(nodes, {"x": (["b", "t", 4], F32), "z": (["b", "u", 4], F32)}, ["y"], constants=ENDS)
+    exe = smelt.compile(m)
+    for b, t, u in itertools.product((0, 2), (0, 1, 3), (0, 1, 3)):
+        given = {"x": random(b, t, 4), "z": random(b, u, 4)}
+        try:
+            wanted = reference(m, given)
+        except Exception:  # nothing does not broadcast with three
+            with pytest.raises(InputError, match="sizes that do not fit"):
+                run(exe, given)
+            continue
+        np.testing.assert_allclose(run(exe, given)[0], wanted[0], rtol=1e-6)
+
+
+def test_an_element_that_is_read_has_to_exist() -> None:
+    """A gathered one, and one that loses its dimension."""
+    for nodes in (
+        [node("Gather", ["x", "first"], ["y"], axis=1)],
+        [node("Slice", ["x", *FIRST], ["v"]), node("Squeeze", ["v", "one"], ["y"])],
+    ):
+        exe = smelt.compile(model(nodes, {"x": (["b", "t", 4], F32)}, ["y"], constants=ENDS))
+        with pytest.raises(InputError, match=r"needs max\(1, t\) = t"):
+            exe(random(2, 0, 4))
+
+
+def test_a_size_that_is_never_zero_has_no_variant() -> None:
+    m = model([node("Slice", ["x", *FIRST], ["y"])], {"x": (["t", 4, 4], F32)}, ["y"],
+              constants={**ENDS, "a": ints(0)})  # fmt: skip
+    assert str(smelt.compile(m).outputs[0].shape) == "('select(t == 0, 0, 1)', 4, 4)"
+    exe = smelt.compile(m, shapes={"x": (smelt.Size("t", min=1), 4, 4)})
+    assert exe.outputs[0].shape == (1, 4, 4)

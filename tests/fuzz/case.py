@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["Array", "Case", "Graph", "Node", "numpy_type"]
+__all__ = ["Array", "Case", "Graph", "Node", "all_nodes", "numpy_type"]
 
 Array = np.ndarray[Any, Any]
 
@@ -114,7 +114,7 @@ class Case:
         known = {
             *self.graph.inputs,
             *self.graph.constants,
-            *[o for n in _all_nodes(self.graph) for o in n.outputs],
+            *[o for n in all_nodes(self.graph) for o in n.outputs],
             *[i for g in _subgraphs(self.graph) for i in (*g.inputs, *g.constants)],
         }
         data = {
@@ -159,7 +159,8 @@ def _subgraphs(graph: Graph) -> list[Graph]:
     return [*own, *[g for inner in own for g in _subgraphs(inner)]]
 
 
-def _all_nodes(graph: Graph) -> list[Node]:
+def all_nodes(graph: Graph) -> list[Node]:
+    """Those of branches too."""
     return [*graph.nodes, *[n for g in _subgraphs(graph) for n in g.nodes]]
 
 

@@ -25,6 +25,8 @@ def _indices(d: Draw, extent: Size, shape: Any, unique_axis: int | None = None) 
         return d.leaf(kind, shape, -top if low else 0, top - 1, False, limit=extent)
     sizes = [fixed(s) for s in shape]
     if unique_axis is None:
+        if max(extent) == 0 and 0 not in sizes:
+            raise Skip  # an element that never exists
         return d.constant(d.numbers.integers(low, max(least, 1), sizes).astype(kind))
     if sizes[unique_axis] > least:
         raise Skip

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import all_of, any_of, equal, is_const
-from smelt.ir.expr import INDEX, Call, Expr, StringImm, Var, cast, const
+from smelt.ir.build import all_of, any_of, equal
+from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, cast, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     AssertStmt,
@@ -25,6 +25,7 @@ from smelt.tir.nodes import (
     Stmt,
     seq,
 )
+from smelt.tir.rewrite import substitute_stmt
 
 from .graph import GraphPlan, Launch, Place, Storage
 from .memory import MemoryPlan
@@ -101,19 +102,20 @@ def entry_program(general: Body, variants: Sequence[Body] = ()) -> PrimFunc:
     blob = array_of("weights", 1, "uint8")
     arena = array_of("workspace", 1, "uint8")
     outside = [Var(f"tensor{i}", "handle") for i in range(len(plan.inputs) + len(plan.outputs))]
-    names = [v.name for v in plan.symbols]
-    given: dict[str, Expr] = {n: BufferLoad(sizes, (const(i),)) for i, n in enumerate(names)}
+    own: dict[str, Expr] = {v.name: v for v in plan.symbols}
 
     def steps(b: Body, first: int) -> Stmt:
+        # variants may share their sizes, and a variable has one definition
         stmt = _launches(b, first, outside, blob, arena)
-        return with_sizes(stmt, b.plan.symbols, sizes, names)
+        return substitute_stmt(stmt, {v: own[v.name] for v in b.plan.symbols})
 
     stmt = steps(general, 0)
     first = len(general.calls) + sum([len(b.calls) for b in variants])
     for b in reversed(variants):
         first -= len(b.calls)
-        fits = all_of([equal(given[n], by_names(v, given)) for n, v in b.when.items()])
+        fits = all_of([equal(own[n], by_names(v, own)) for n, v in b.when.items()])
         stmt = IfThenElse(fits, steps(b, first), stmt)
+    stmt = with_sizes(stmt, plan.symbols, sizes)
     for i, v in reversed(list(enumerate(outside))):
         stmt = LetStmt(v, BufferLoad(tensors, (const(i),)), stmt)
     return PrimFunc((tensors, sizes, blob, arena), stmt, {"name": ENTRY})
@@ -157,7 +159,9 @@ def _launches(b: Body, first: int, outside: Sequence[Var], blob: Buffer, arena: 
 def where_not_empty(shapes: Sequence[Sequence[Expr]], stmt: Stmt) -> Stmt:
     """A statement that runs where one of some shapes, those of its results, has elements."""
     some = any_of([all_of([e > 0 for e in shape]) for shape in shapes])
-    return stmt if is_const(some, 1) else IfThenElse(some, stmt)
+    if isinstance(some, IntImm):
+        return stmt if some.value else seq()
+    return IfThenElse(some, stmt)
 
 
 def plan_program(
@@ -183,15 +187,9 @@ def plan_program(
     )
 
 
-def with_sizes(
-    stmt: Stmt, symbols: Sequence[Var], sizes: Buffer, names: Sequence[str] = ()
-) -> Stmt:
-    """A statement with the symbolic sizes read from their array, which has them in this order.
-
-    names  the order in the array; that of `symbols` where it is not given
-    """
-    places = [names.index(v.name) for v in symbols] if names else range(len(symbols))
-    for v, at in reversed(list(zip(symbols, places, strict=True))):
+def with_sizes(stmt: Stmt, symbols: Sequence[Var], sizes: Buffer) -> Stmt:
+    """A statement with the symbolic sizes read from their array, which has them in this order."""
+    for at, v in reversed(list(enumerate(symbols))):
         stmt = LetStmt(v, cast(v.type, BufferLoad(sizes, (const(at),))), stmt)
     return stmt
 

@@ -23,7 +23,6 @@ from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
-from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.nodes import Call, Constant, Function, memory_key, values
 from smelt.relax.views import dense
@@ -49,7 +48,7 @@ from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
 from .lower import lowering_steps
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
-from .variants import Declared, size_text, workspace_of
+from .variants import Declared, shapes_of, size_text, workspace_of
 from .watch import check_wanted, dump_folder, write_text
 
 __all__ = ["Model", "compile_fused", "kernel_specs", "size_text"]
@@ -177,7 +176,8 @@ def compile_fused(
         for m, v in zip(others, declared.variants, strict=True)
     ]
     entry = entry_program(general, variants)
-    outputs = [x for r in mod["main"].results() for x in r.type.shape]
+    shapes = shapes_of(mod["main"], declared.variants)
+    outputs = [x for shape in shapes for x in shape]
     checks = declared.checks(model.plan.symbols, mod["main"])
     plan = plan_program(model.plan.symbols, workspace_of(general, variants), outputs, checks)
     if folder := dump_folder(options):
@@ -191,7 +191,7 @@ def compile_fused(
     objects = [] if text else objects_of(texts, target, options, here=True)
     objects += [k.object for k in made.values() if k.object]
     objects += [made.object for made, _ in model.externals.values() if made.object]
-    metadata = _metadata(mod, model, target, weights.nbytes)
+    metadata = _metadata(mod, model, target, weights.nbytes, shapes)
     metadata.update(declared.metadata(model.plan.symbols, mod["main"]))
     for m, v in zip(others, declared.variants, strict=True):
         listed = [{**_kernel(c, m, v.mod), "variant": v.texts} for c in m.calls]
@@ -442,22 +442,29 @@ def _write(s: Storage, out: np.ndarray) -> None:
         pack_array(data, pack, target)
 
 
-def _metadata(mod: IRModule, model: Model, target: Target, weights_bytes: int) -> dict[str, Any]:
+def _metadata(
+    mod: IRModule,
+    model: Model,
+    target: Target,
+    weights_bytes: int,
+    shapes: Sequence[Sequence[Expr]],
+) -> dict[str, Any]:
     main = mod["main"]
     names = main.attrs.get("output_names") or ()
     if len(names) != len(main.results()):  # a tuple that was laid flat has more than were named
         names = [f"output{i}" for i in range(len(main.results()))]
 
-    def tensor(name: str, t: TensorType) -> dict[str, Any]:
-        return {"name": name, "dtype": t.dtype, "shape": [size_text(e) for e in t.shape]}
+    def tensor(name: str, dtype: str, shape: Sequence[Expr]) -> dict[str, Any]:
+        return {"name": name, "dtype": dtype, "shape": [size_text(e) for e in shape]}
 
+    results = zip(names, main.results(), shapes, strict=True)
     total = model.memory.total
     return {
         "abi": ABI_VERSION,
         "name": str(mod.attrs.get("name", "model")),
         "target": str(target),
-        "inputs": [tensor(p.name, p.type) for p in main.params],
-        "outputs": [tensor(str(n), r.type) for n, r in zip(names, main.results(), strict=True)],
+        "inputs": [tensor(p.name, p.type.dtype, p.type.shape) for p in main.params],
+        "outputs": [tensor(str(n), r.type.dtype, shape) for n, r, shape in results],
         "symbols": [v.name for v in model.plan.symbols],
         "features": needed_features(target),
         "kernels": [_kernel(c, model, mod) for c in model.calls],

@@ -3,7 +3,8 @@
 A variant is the graph with numbers in the places of sizes, compiled like any other. The host
 program takes it where the sizes of a call are those (host.entry_program); constants that variants
 have in common stand in memory once. Sizes that broadcast make a variant too, in which they are
-equal: only the general code can repeat an extent of 1.
+equal: only the general code can repeat an extent of 1. So does a size of 0 where the general code
+needs an element, as the number of x[:, :1] does.
 """
 
 from __future__ import annotations
@@ -15,25 +16,29 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from smelt.ir.build import all_of, any_of, equal, select
+from smelt.arith import Analyzer
+from smelt.ir.build import all_of, any_of, equal, is_const, select, value_of
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.expr import GE, INDEX, LE, Expr, IntImm, Var, binary, const
 from smelt.ir.module import IRModule
 from smelt.ir.sizes import Size, parse_extent
-from smelt.ir.walk import substitute
+from smelt.ir.walk import free_vars, substitute
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Function
 from smelt.relax.shapes import sizes_in
-from smelt.relax.transform.unify_sizes import NOTES, assume_equal
+from smelt.relax.transform.unify_sizes import NOTES, assume_equal, unify_sizes
 from smelt.runtime.errors import LoadError
 from smelt.runtime.sizes import Sizes
-from smelt.te.broadcast import EQUATIONS
+from smelt.te.broadcast import EQUATIONS, simple
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import extent_text
 
 from .host import Body, by_names
 
-__all__ = ["Declared", "Variant", "declare", "size_text", "workspace_of"]
+__all__ = ["Declared", "Variant", "declare", "may_vary", "shapes_of", "size_text", "workspace_of"]
+
+Equation = tuple[str, str, str, bool]
+"""Two extents that have to be equal, who says so, and whether one may be 1 instead."""
 
 _MOST = 16
 """Variants of one model."""
@@ -54,10 +59,21 @@ class Variant:
 
 @dataclass(frozen=True)
 class Declared:
-    """Ranges of sizes by name, from and to (None: no limit); graphs for likely ones."""
+    """Ranges of sizes by name, from and to (None: no limit); graphs for likely ones.
+
+    answered  equations that hold wherever no variant is taken
+    added     equations of variants
+    """
 
     ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     variants: Sequence[Variant] = ()
+    answered: Sequence[Equation] = ()
+    added: Sequence[Equation] = ()
+
+    def equations(self, main: Function | PrimFunc) -> list[Equation]:
+        """What has to be equal at entry."""
+        general = [e for e in main.attrs.get(EQUATIONS, ()) if e not in self.answered]
+        return [*general, *self.added]
 
     def optimized(self, passes: Callable[[IRModule], IRModule]) -> Declared:
         """The same with the graphs of the variants after some passes."""
@@ -72,7 +88,7 @@ class Declared:
                 bounds = [binary(GE, by_name[name], low)]
                 bounds += [] if high is None else [binary(LE, by_name[name], high)]
                 found.append((all_of(bounds), f"{name} is out of range"))
-        for left, right, who, either in main.attrs.get(EQUATIONS, ()):
+        for left, right, who, either in self.equations(main):
             a, b = (parse_extent(t, by_name.__getitem__) for t in (left, right))
             if a is not None and b is not None:
                 fits = any_of(equal(a, b), *[equal(e, 1) for e in (a, b) if either])
@@ -84,7 +100,7 @@ class Declared:
         names = {v.name for v in symbols}
         found = {
             "size_ranges": {n: list(r) for n, r in self.ranges.items() if n in names},
-            "size_equations": [list(e) for e in main.attrs.get(EQUATIONS, ())],
+            "size_equations": [list(e) for e in self.equations(main)],
             "size_notes": list(main.attrs.get(NOTES, ())),
             "variants": [v.texts for v in self.variants],
         }
@@ -121,19 +137,87 @@ def declare(mod: IRModule, sizes: Mapping[str, Size] | None) -> Declared:
             f"{mod.attrs.get('name', 'model')}: likely sizes make {count} variants ({product}); "
             f"{_MOST} are possible: a variant is code of its own"
         )
-    variants = []
+    found, answered, added = _of_nothing(mod, own, ranges)
+    variants = sorted(found, key=lambda v: -len(v.sizes))  # the first that fits is taken
     choices = list(itertools.product(*(s.likely for s in likely))) if likely else []
     for values in [*choices, ()]:
         chosen = {s.name: const(v, INDEX) for s, v in zip(likely, values, strict=False)}
-        made = specialized(main, {own[n]: e for n, e in chosen.items()}) if chosen else main
+        made = specialized(main, _in(own, chosen)) if chosen else main
         equal_ones: dict[str, Expr] = {}
         with suppress(TypeMismatch, CompileError):  # those that cannot all be equal have one form
             made, equal_ones = assume_equal(made)
-        attrs = {k: v for k, v in made.attrs.items() if k not in (NOTES, EQUATIONS)}
         if when := chosen | equal_ones:
-            one = mod.with_functions({"main": made.replace(attrs=attrs)})
-            variants.append(Variant(when, one))
-    return Declared(ranges, variants)
+            variants.append(_variant(mod, made, when))
+    return Declared(ranges, variants, answered, added)
+
+
+def may_vary(main: Function) -> bool:
+    """Whether equations of a function's sizes ask for variants, whatever its user declares."""
+    own = {v.name: v for p in main.params for v in sizes_in(p.type)}
+    return any(e[3] or _needed(e, own) for e in main.attrs.get(EQUATIONS, ()))
+
+
+def _variant(mod: IRModule, main: Function, when: Mapping[str, Expr]) -> Variant:
+    attrs = {k: v for k, v in main.attrs.items() if k not in (NOTES, EQUATIONS)}
+    return Variant(when, mod.with_functions({"main": main.replace(attrs=attrs)}))
+
+
+def _of_nothing(
+    mod: IRModule, own: Mapping[str, Var], ranges: Mapping[str, tuple[int, int | None]]
+) -> tuple[list[Variant], list[Equation], list[Equation]]:
+    """Variants for sizes of 0 that break equations which other sizes keep; these equations; those
+    that hold in the variants instead.
+
+    A size that has no such variant (an element at a known place is read) keeps its equations.
+    """
+    main, variants = mod["main"], list[Variant]()
+    answered, added = list[Equation](), list[Equation]()
+    zeros: list[Mapping[str, Expr]] = [{}]
+    for equation in main.attrs.get(EQUATIONS, ()):
+        name = _needed(equation, own)
+        if name is None or ranges.get(name, (0, None))[0] > 0:
+            continue
+        if {name} not in [set(z) for z in zeros]:
+            more = [{**z, name: const(0, INDEX)} for z in zeros]
+            if len(zeros) + len(more) > _MOST // 2:
+                continue
+            try:
+                made = [_variant(mod, specialized(main, _in(own, z)), z) for z in more]
+                solved = [unify_sizes(v.mod)["main"].attrs for v in made]
+            except (TypeMismatch, CompileError):
+                continue
+            if any(NOTES in a for a in solved):
+                continue  # other sizes would be numbers then
+            added += [
+                _where(z, e) for z, a in zip(more, solved, strict=True)
+                for e in a.get(EQUATIONS, ()) if e not in main.attrs[EQUATIONS]
+            ]  # fmt: skip
+            variants, zeros = [*variants, *made], [*zeros, *more]
+        answered.append(equation)
+    return variants, answered, added
+
+
+def _where(sizes: Mapping[str, Expr], equation: Equation) -> Equation:
+    """An equation that has to hold where sizes are those."""
+    left, right, who, either = equation
+    for name, e in sizes.items():
+        right = f"select({name} == {size_text(e)}, {right}, {left})"
+    return left, right, who, either
+
+
+def _in(own: Mapping[str, Var], sizes: Mapping[str, Expr]) -> dict[Var, Expr]:
+    return {own[n]: e for n, e in sizes.items()}
+
+
+def _needed(equation: Equation, own: Mapping[str, Var]) -> str | None:
+    """The only size in an equation that holds wherever it is not 0."""
+    left, right, _, either = equation
+    a, b = [parse_extent(t, own.__getitem__) for t in (left, right)]
+    if either or a is None or b is None or len(sizes := free_vars(a - b)) != 1:
+        return None
+    (size,) = sizes
+    some = Analyzer({size: (1, None)})
+    return size.name if is_const(some.simplify(a - b), 0) else None
 
 
 def _check_told(mod: IRModule, names: Sequence[str]) -> None:
@@ -157,6 +241,27 @@ def _check_told(mod: IRModule, names: Sequence[str]) -> None:
 def size_text(e: Expr) -> int | str:
     """An extent as metadata hold it: a number, or an expression as text."""
     return e.value if isinstance(e, IntImm) else extent_text(e)
+
+
+def shapes_of(main: Function, variants: Sequence[Variant]) -> list[list[Expr]]:
+    """The shapes of a function's results, with those that they have for sizes of 0."""
+    own = {v.name: v for p in main.params for v in sizes_in(p.type)}
+    shapes = _shapes(main)
+    for v in reversed([v for v in variants if all(value_of(e) == 0 for e in v.sizes.values())]):
+        at = _in(own, v.sizes)
+        for shape, other in zip(shapes, _shapes(v.mod["main"]), strict=True):
+            for d, e in enumerate(other):
+                new = by_names(e, own)
+                if is_const(simple(substitute(shape[d], at) - new), 0):
+                    continue
+                for size in at:
+                    new = select(equal(size, 0), new, shape[d])
+                shape[d] = new
+    return shapes
+
+
+def _shapes(main: Any) -> list[list[Expr]]:
+    return [list(r.type.shape) for r in main.results()]
 
 
 def workspace_of(general: Body, variants: Sequence[Body]) -> Expr:

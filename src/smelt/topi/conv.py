@@ -65,9 +65,12 @@ class Window:
         return span
 
     def result(self, size: Sequence[Expr]) -> list[Expr]:
-        """(h + begin + end - span) // stride + 1 for each spatial extent."""
-        out = []
+        """(h + begin + end - span) // stride + 1 for each spatial extent; of no pixels, none."""
+        out: list[Expr] = []
         for d, h in enumerate(size):
+            if value_of(h + (self.begin[d] + self.end[d])) == 0:
+                out.append(const(0, INDEX))
+                continue
             room = h + (self.begin[d] + self.end[d]) - self.span(d)
             require(
                 (value_of(room) or 0) >= 0,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from smelt.arith import Analyzer
 from smelt.ir.build import all_of, ceildiv, equal, if_then_else, maximum, minimum, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, const, convert
+from smelt.ir.walk import free_vars
 from smelt.te.tensor import Tensor
 
 from .common import (
@@ -243,12 +244,26 @@ def slice_of(
     shape, start, step = list(x.shape), [ZERO] * len(x.shape), [1] * len(x.shape)
     for a, b, e, s in zip(axes, extents(begin), extents(end), steps, strict=True):
         d = axis_of(a, len(x.shape), "axes")
+        if s == 1 and value_of(Analyzer().simplify(e - b)) is None:
+            b, e = _of_something(b, e)
         count = ceildiv(e - b, s) if s > 0 else ceildiv(b - e, -s)
         known = value_of(Analyzer().simplify(count))
         shape[d] = const(max(known, 0), INDEX) if known is not None else count
         start[d], step[d] = b, s
         _check_slice(x, d, b, shape[d], s)
     return shape, start, step
+
+
+def _of_something(begin: Expr, end: Expr) -> tuple[Expr, Expr]:
+    """The ends of a slice as they are where no size is 0, if their distance is a number then.
+
+    Such an extent broadcasts. That the elements have to exist is noted; a model is compiled for
+    a size of 0 too (lowering.variants).
+    """
+    sizes = free_vars(begin) | free_vars(end)
+    some = Analyzer(dict.fromkeys(sorted(sizes, key=lambda v: v.name), (1, None)))
+    first, last = some.simplify(begin), some.simplify(end)
+    return (begin, end) if value_of(some.simplify(last - first)) is None else (first, last)
 
 
 def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None:

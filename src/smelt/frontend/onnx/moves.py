@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.build import ceildiv, maximum
-from smelt.ir.expr import Expr, IntImm, convert
+from smelt.ir.expr import convert
 from smelt.ir.limits import SPREAD, worth_knowing
 
 from .build import Build
 from .values import (
     Value,
-    analyzer_of_sizes,
     at_least,
     clamp_end,
     quotient,
@@ -212,13 +211,6 @@ def _range(extent: Any, start: Any, end: Any, step: int) -> tuple[Any, Any, int]
         stop = clamp_end(_floor0(end), extent)
         if not at_least(stop, begin):
             stop = simplify(maximum(convert(stop), begin))
-        if isinstance(simplify(convert(stop) - begin), Expr):
-            # one element at an end: with a number as its extent it broadcasts, and strided_slice
-            # notes that the element has to be there
-            some = analyzer_of_sizes(convert(extent), least=1)
-            first, last = some.simplify(begin), some.simplify(stop)
-            if isinstance(some.simplify(last - first), IntImm):
-                return first, last, step
         return begin, stop, step
     last = clamp_end(_floor0(start), simplify(convert(extent) - 1))
     stop = clamp_end(_at_least_minus_1(end), simplify(convert(extent) - 1))

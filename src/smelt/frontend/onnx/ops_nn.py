@@ -142,10 +142,10 @@ def _cut(whole: Any, wanted: Any, auto_pad: str) -> tuple[Any, Any]:
 
 
 def _flattened(g: Build, op: str, x: Value, axis: int) -> Value:
-    """Before opset 13: over all dimensions from the axis on together."""
-    axis = g.axis(axis, x.rank)
+    """Before opset 13: over all dimensions from the axis on together; behind the last, of each."""
+    axis = x.rank if axis == x.rank else g.axis(axis, x.rank)
     tail = x.shape[axis + 1 :]
-    if all(isinstance(d, int) and d == 1 for d in tail):
+    if axis < x.rank and all(isinstance(d, int) and d == 1 for d in tail):
         return g.call(op, x, axis=axis)
     flat = moves.reshape(g, x, (*x.shape[:axis], product(x.shape[axis:])))
     return moves.reshape(g, g.call(op, flat, axis=axis), x.shape)
