@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import smelt
-from smelt.runtime.errors import InputError
+from smelt.runtime.errors import InputError, SmeltError
 
 from .many import close
 from .models import Arrays, model, node, random, reference
@@ -366,3 +366,14 @@ def test_a_size_that_is_never_zero_has_no_variant() -> None:
     assert str(smelt.compile(m).outputs[0].shape) == "('select(t == 0, 0, 1)', 4, 4)"
     exe = smelt.compile(m, shapes={"x": (smelt.Size("t", min=1), 4, 4)})
     assert exe.outputs[0].shape == (1, 4, 4)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_a_border_of_nothing_is_refused(mode: str) -> None:
+    """What is left after cutting is repeated: nothing cannot be."""
+    known = {"p": ints(-3, 2)}
+    for extent in (3, "n"):
+        m = model([node("Pad", ["x", "p"], mode=mode)], {"x": ([extent], F32)}, constants=known,
+                  opset=19)  # fmt: skip
+        with pytest.raises(SmeltError, match=r"repeats its elements|needs max\(1, n"):
+            smelt.compile(m)(random(3))

@@ -13,6 +13,7 @@ from smelt.te.tensor import Tensor
 from .common import (
     agree,
     at,
+    at_most,
     axes_of,
     axis_of,
     broadcast_shapes,
@@ -317,11 +318,13 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
     )
     front, back = extents(pads[:rank]), extents(pads[rank:])
     shape = [e + (f + b) for e, f, b in zip(x.shape, front, back, strict=True)]
+    some = [] if mode == "constant" else _has_elements(x, front, back, mode)
 
     def body(*i: Expr) -> Expr:
         moved = [v - f for v, f in zip(i, front, strict=True)]
         if mode != "constant":
-            return x[tuple([_border(v, d, x, front, back, mode) for d, v in enumerate(moved)])]
+            element = x[tuple([_border(v, d, x, front, back, mode) for d, v in enumerate(moved)])]
+            return if_then_else(all_of(some), element, number(0, x.dtype)) if some else element
         conditions: list[Expr] = []
         for v, f, b, e in zip(moved, front, back, x.shape, strict=True):
             conditions += [v >= 0] if _above(f, 0) else []
@@ -329,6 +332,18 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
         return if_then_else(all_of(conditions), x[tuple(moved)], number(value, x.dtype))
 
     return tensor(shape, body, "pad")
+
+
+def _has_elements(x: Tensor, front: Sequence[Expr], back: Sequence[Expr], mode: str) -> list[Expr]:
+    """Conditions on elements that a border is made of; that they exist, where it has an extent."""
+    found: list[Expr] = []
+    for d, (n, f, b) in enumerate(zip(x.shape, front, back, strict=True)):
+        if max(value_of(f) or 0, value_of(b) or 0) > 0:
+            rule = f"dimension {d} of x {describe(x.shape)}: mode={mode!r} repeats its elements"
+            at_most(const(1, INDEX), n, f"{rule}, and at least one is needed")
+        elif value_of(n) is None and (_above(f, 0) or _above(b, 0)):
+            found.append(n > 0)
+    return found
 
 
 def _above(e: Expr, limit: int) -> bool:
