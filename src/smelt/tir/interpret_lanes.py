@@ -28,7 +28,6 @@ from smelt.ir.expr import (
 )
 from smelt.ir.node import Node
 
-from .interpret_bounds import unknown_nodes
 from .intrin.inline import Direct, element_of, inlined, innermost_call, known, lanes_buffer
 from .named_calls import NAMED_CALLS
 from .nodes import (
@@ -168,7 +167,7 @@ class _Scalarize(Rewriter):
     def special(self, root: Expr) -> bool:
         """Whether vectors or instructions stand in an expression."""
         if root not in self.found:
-            for e in unknown_nodes(root, self.found):
+            for e in expr_nodes(root):
                 vector = isinstance(e, Var | Ramp | Broadcast | Shuffle) and _lanes(e) > 1
                 self.found[e] = (
                     vector
