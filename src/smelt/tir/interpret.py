@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import re
 import weakref
-from array import array
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
@@ -23,9 +22,9 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError, Unsupported
 from smelt.ir.expr import Expr, Var
 
-from .interpret_expr import Storage, known_number, memory_size
+from .interpret_expr import Storage, dense_steps, known_number
 from .interpret_lanes import scalarized
-from .interpret_math import codec, wrap_range
+from .interpret_math import codec, memory_size, wrap_range
 from .interpret_stmt import Compiler
 from .interpret_threads import ORDERS, Fault, Machine, Observer, Order
 from .nodes import Buffer, PrimFunc
@@ -91,8 +90,8 @@ class _Call:
         """The value of a size; None where it is not known."""
         return known_number(e, self.sizes)
 
-    def steps(self, b: Buffer) -> tuple[int, ...] | None:
-        """The strides that a parameter states; None: its elements are dense, in row-major order."""
+    def steps(self, b: Buffer) -> tuple[int, ...]:
+        """The strides that a parameter states; none where its elements are dense."""
         found = []
         for e in b.strides:
             n = self.number(e)
@@ -101,7 +100,7 @@ class _Call:
             if n < 0:
                 raise Unsupported(f"{b.name} has a negative stride")
             found.append(n)
-        return tuple(found) or None
+        return tuple(found)
 
     def key(self) -> tuple[Any, ...]:
         """What the translation depends on."""
@@ -128,7 +127,9 @@ class _Translation:
             for b, a in call.arrays.items():
                 names.append(c.new_name("b"))
                 shape = a.shape if b.rank == a.ndim else (a.size,)
-                c.storage[b] = Storage(names[-1], shape, b.type, call.steps(b))
+                sizes = [str(n) for n in shape]
+                steps = [str(n) for n in call.steps(b)] or dense_steps(sizes)
+                c.storage[b] = Storage(names[-1], b.type, sizes, steps)
             c.given = set(call.arrays)
             c.stmt(flat.body)
         except (Unsupported, RecursionError) as e:
@@ -183,9 +184,6 @@ def _explained(
     return f"{func.name}: {message}{where}\n{script(func, {place.stmt: 'here'})}"
 
 
-_ARRAY_TYPES = frozenset("bBhHiIlLqQfd")
-"""What both arrays and views of memory know."""
-
 _CACHE: weakref.WeakKeyDictionary[PrimFunc, dict[Any, _Translation]] = weakref.WeakKeyDictionary()
 
 
@@ -229,13 +227,12 @@ def interpret(
     made = _translated(func, call, observer is not None)
     c = made.compiler
     machine = Machine(order, seed, observer)
-    memories = [_Memory(b, a, c.storage[b]) for b, a in call.arrays.items()]
+    memories = [_Memory(b, a, call.steps(b)) for b, a in call.arrays.items()]
     if observer is not None:
         observer.begin(c.places)
         for m in memories:
             observer.memory(m.view, m.buffer, False)
     scope = {**c.names, **_runtime(func, c, machine, host or {})}
-    scope["R"] = array("f", [0.0]) * max(1, c.slots)
     exec(made.code, scope)
     try:
         with np.errstate(all="ignore"):
@@ -250,11 +247,10 @@ def interpret(
 class _Memory:
     """A parameter's elements as the program sees them, and the array that they came from."""
 
-    def __init__(self, buffer: Buffer, array: np.ndarray[Any, Any], own: Storage) -> None:
+    def __init__(self, buffer: Buffer, array: np.ndarray[Any, Any], steps: tuple[int, ...]) -> None:
         self.buffer, self.array = buffer, array
         if buffer.strides and array.ndim == buffer.rank:
-            steps = [n for n in own.steps if isinstance(n, int)]
-            flat = np.zeros(memory_size(array.shape, tuple(steps)), array.dtype)
+            flat = np.zeros(memory_size(array.shape, steps), array.dtype)
             spread = [s * flat.itemsize for s in steps]
             self.copy = np.lib.stride_tricks.as_strided(flat, array.shape, spread)
             self.copy[...] = array
@@ -282,12 +278,10 @@ def _view(flat: np.ndarray[Any, Any], dtype: str) -> memoryview:
     return memoryview(raw)
 
 
-def _poisoned(dtype: str, count: int) -> array[Any] | np.ndarray[Any, Any]:
-    """Memory with contents that nobody should rely on, of a kind that is quick to copy."""
+def _poisoned(dtype: str, count: int) -> memoryview:
+    """Memory with contents that nobody should rely on."""
     poison = math.nan if dt.is_float(dtype) else min(0x5A, wrap_range(dtype)[1])
-    whole = np.full(count, poison, dtype=dt.to_numpy(dtype))
-    raw = _view(whole, dtype)
-    return array(raw.format, raw.tobytes()) if raw.format in _ARRAY_TYPES else whole
+    return _view(np.full(max(count, 0), poison, dtype=dt.to_numpy(dtype)), dtype)
 
 
 def _runtime(
@@ -295,30 +289,12 @@ def _runtime(
 ) -> dict[str, Any]:
     """The functions that the source calls besides arithmetic."""
 
-    def outside(name: str, index: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        raise Fault(f"{name}[{', '.join(map(str, index))}] is outside of its shape {shape}")
-
-    def off_domain(name: str, value: int, low: int, extent: int) -> None:
-        raise Fault(f"{name} = {value} is outside of its domain, {low} ... {low + extent - 1}")
-
-    def overrun(name: str, low: int, end: int, dtype: str) -> None:
-        raise Fault(f"the loop {name} over {low} ... {end - 1} leaves the values of {dtype}")
-
-    def refuse(message: str) -> None:
-        raise Fault(f"assertion failed: {message}")
-
-    def agree(axis: str, first: int, other: int) -> None:
-        if first != other:
-            raise Fault(f"{axis} has the extent {first} in one loop, and {other} in another")
-
-    poisoned: dict[tuple[int, int], Any] = {}
+    def fail(message: str, *values: Any) -> None:
+        raise Fault(message.format(*values))
 
     def memory(which: int, count: int, common: bool) -> Any:
         b = c.buffers[which]
-        if (which, count) not in poisoned:
-            poisoned[which, count] = _poisoned(b.type, count)
-        made = poisoned[which, count]
-        made = made[:] if isinstance(made, array) else _view(made.copy(), b.type)
+        made = _poisoned(b.type, count)
         if machine.observer is not None:
             machine.observer.memory(made, b, common)
         return made
@@ -329,11 +305,7 @@ def _runtime(
         return host[op](*args)
 
     found = {
-        "outside": outside,
-        "off_domain": off_domain,
-        "overrun": overrun,
-        "refuse": refuse,
-        "agree": agree,
+        "fail": fail,
         "arranged": machine.arranged,
         "launch": machine.launch,
         "new": lambda which, count: memory(which, count, False),

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,16 +47,30 @@ from smelt.ir.expr import (
 from smelt.ir.node import ordered
 from smelt.ir.walk import substitute
 
-from .interpret_math import codec, rounder, typed_function, wrap_range, wrapper
+from .interpret_math import (
+    codec,
+    divide,
+    float_floor_mod,
+    float_to_int,
+    fmod,
+    greatest,
+    int_divide,
+    int_remainder,
+    int_to_single,
+    least,
+    rounder,
+    typed_function,
+    wrap_range,
+    wrapper,
+)
 from .nodes import Buffer, BufferLoad
 from .script_ops import OPERATORS, operands
 
 __all__ = [
     "ExprEmitter",
-    "Size",
     "Storage",
+    "dense_steps",
     "known_number",
-    "memory_size",
     "number_in",
     "number_text",
     "tuple_text",
@@ -68,56 +82,42 @@ _SIMPLE: dict[type[Expr], str] = {
     Or: "|",
 }
 """Operators that Python's integers have too; `and` and `or` take no short cut."""
-_CALLED: dict[type[Expr], str] = {Min: "least", Max: "greatest"}
-_FLOAT_CALLED: dict[type[Expr], str] = {
-    **_CALLED,
-    Div: "divide",
-    FloorMod: "float_floor_mod",
-    TruncMod: "fmod",
+_FLOAT_CALLED: dict[type[Expr], Callable[..., Any]] = {
+    Min: least,
+    Max: greatest,
+    Div: divide,
+    FloorMod: float_floor_mod,
+    TruncMod: fmod,
 }
-_INT_CALLED: dict[type[Expr], str] = {
-    **_CALLED,
-    Div: "int_divide",
-    TruncDiv: "int_divide",
-    TruncMod: "int_remainder",
+_INT_CALLED: dict[type[Expr], Callable[..., Any]] = {
+    Min: least,
+    Max: greatest,
+    Div: int_divide,
+    TruncDiv: int_divide,
+    TruncMod: int_remainder,
 }
 _LONG = 80
 """Longer texts get a name."""
 
-Size = int | str
-"""An extent or a stride in elements: a number, or the Python name of one known at run time."""
+
+class Storage(NamedTuple):
+    """How a buffer is kept: its Python name, element type, extents and strides in elements.
+
+    Extents and strides are Python expressions: numbers, or names of what is known at run time.
+    """
+
+    name: str
+    dtype: str
+    shape: list[str]
+    steps: list[str]
 
 
-class Storage:
-    """How a buffer is kept: its Python name, its shape, strides and element type."""
-
-    def __init__(
-        self, name: str, shape: tuple[Size, ...], dtype: str, steps: tuple[Size, ...] | None = None
-    ) -> None:
-        """Remember them; without `steps` the elements stand in row-major order, dense."""
-        self.name, self.shape, self.dtype = name, shape, dtype
-        self.steps = dense_steps(shape) if steps is None else steps
-        self.codec = codec(dtype)
-
-
-def dense_steps(shape: tuple[Size, ...]) -> tuple[Size, ...]:
+def dense_steps(shape: list[str]) -> list[str]:
     """Strides of an array in row-major order."""
-    steps: list[Size] = []
-    step: Size = 1
-    for n in reversed(shape):
-        steps.append(step)
-        step = step * n if isinstance(n, int) and isinstance(step, int) else f"({step} * {n})"
-    return tuple(reversed(steps))
+    return [" * ".join(shape[d + 1 :]) or "1" for d in range(len(shape))]
 
 
-def memory_size(shape: tuple[int, ...], steps: tuple[int, ...]) -> int:
-    """The elements from the first to the last one of an array."""
-    if 0 in shape:
-        return 0
-    return 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
-
-
-def tuple_text(items: tuple[Size, ...] | list[str]) -> str:
+def tuple_text(items: list[str]) -> str:
     """The source of a tuple."""
     return "(" + "".join([f"{x}, " for x in items]) + ")"
 
@@ -157,7 +157,7 @@ class ExprEmitter:
         self.storage: dict[Buffer, Storage] = {}
         self.names: dict[str, Any] = {}
         self.memo: dict[Expr, str] = {}
-        self.counter = self.slots = self.place = 0
+        self.counter = self.place = 0
         self.observed = False
 
     # ------------------------------------------------------------------------------ output
@@ -171,10 +171,14 @@ class ExprEmitter:
         self.counter += 1
         return f"{stem}{self.counter}"
 
-    def helper(self, stem: str, value: Any) -> str:
+    def helper(self, name: str, value: Any) -> str:
         """A name for a Python value that the source uses."""
-        self.names.setdefault(stem, value)
-        return stem
+        self.names[name] = value
+        return name
+
+    def called(self, fn: Callable[..., Any], *args: str | int, name: str = "") -> str:
+        """A call of one of our functions."""
+        return f"{self.helper(name or fn.__name__, fn)}({', '.join(map(str, args))})"
 
     @contextmanager
     def suite(self) -> Iterator[list[str]]:
@@ -182,11 +186,9 @@ class ExprEmitter:
         lines: list[str] = []
         memo, self.memo = self.memo, dict(self.memo)
         self.suites.append(lines)
-        try:
-            yield lines
-        finally:
-            self.suites.pop()
-            self.memo = memo
+        yield lines
+        self.suites.pop()
+        self.memo = memo
 
     def nest(self, header: str, lines: list[str]) -> None:
         """A finished suite under its header."""
@@ -198,6 +200,10 @@ class ExprEmitter:
         name = self.new_name()
         self.emit(f"{name} = {text}")
         return name
+
+    def require(self, condition: str, message: str, *values: str) -> None:
+        """A test on which the program goes on; `message` has a {} for every value."""
+        self.emit(f"if not ({condition}): fail({', '.join([repr(message), *values])})")
 
     def named(self, e: Expr) -> str:
         """A value as a name or a number, which stays the same whatever is stored later."""
@@ -222,24 +228,15 @@ class ExprEmitter:
         return operands(e)[:1] if lazy else operands(e)
 
     def rounded(self, e: Expr, text: str) -> str:
-        """A computed value as one of its type, kept in a place of its own where it is a float."""
+        """A computed value as one of its type."""
         computed = isinstance(e, Call) and e.op != "if_then_else"
         computed |= isinstance(e, Cast | Binary) and not isinstance(e, Min | Max | Compare)
         if computed and e.dtype == "float32":
-            self.slots += 1
-            self.emit(f"R[{self.slots - 1}] = {text}")
-            return f"R[{self.slots - 1}]"
+            self.emit(f"R[0] = {text}")  # an array of float32 rounds what is stored in it
+            return self.keep("R[0]")
         if computed and dt.is_float(e.dtype) and e.dtype != "float64":
-            return self.keep(f"{self.helper('round_' + e.dtype, rounder(e.dtype))}({text})")
+            return self.keep(self.called(rounder(e.dtype), text, name=f"round_{e.dtype}"))
         return text if len(text) < _LONG else self.keep(text)
-
-    def stored(self, e: Expr, dtype: str) -> str:
-        """A value on its way into a float32 buffer, which rounds by itself."""
-        if dtype == e.dtype == "float32" and isinstance(e, Binary) and e not in self.memo:
-            for part in operands(e):
-                self.value(part)
-            return self.operation(e)
-        return self.value(e)
 
     def operation(self, e: Expr) -> str:
         """The operation of one node on the values of its operands, not yet rounded."""
@@ -274,10 +271,10 @@ class ExprEmitter:
         """One operator; integers wrap where it can leave their type."""
         a, b = self.value(e.a), self.value(e.b)
         kind, cls = dt.kind(e.a.dtype), type(e)
-        called = (_FLOAT_CALLED if kind == "float" else _INT_CALLED).get(cls)
-        if not called and cls not in _SIMPLE:
+        fn = (_FLOAT_CALLED if kind == "float" else _INT_CALLED).get(cls)
+        if fn is None and cls not in _SIMPLE:
             raise Unsupported(f"the interpreter does not know {e.symbol} of values of {e.a.dtype}")
-        text = f"{called}({a}, {b})" if called else f"({a} {_SIMPLE[cls]} {b})"
+        text = f"({a} {_SIMPLE[cls]} {b})" if fn is None else self.called(fn, a, b)
         if kind == "float":
             return text
         if isinstance(e, Add | Sub | Mul):
@@ -288,7 +285,7 @@ class ExprEmitter:
 
     def wrap_call(self, text: str, dtype: str) -> str:
         """An integer reduced to its type by a function, as part of an expression."""
-        return f"{self.helper('wrap_' + dtype, wrapper(dtype))}({text})"
+        return self.called(wrapper(dtype), text, name=f"wrap_{dtype}")
 
     def wrapped(self, text: str, dtype: str) -> str:
         """An integer reduced to its type; written so that it is quick where it is in it."""
@@ -306,15 +303,14 @@ class ExprEmitter:
         text, source = self.value(value), value.dtype
         if dt.is_float(kind):
             wide = kind == "float32" and not dt.is_float(source) and dt.width(source) > 32
-            return f"int_to_single({text})" if wide else f"float({text})"
+            return self.called(int_to_single if wide else float, text)
         if kind == "bool":
             return f"({text} != 0)"
         low, high = wrap_range(kind)
         if dt.is_float(source):
             if dt.width(kind) < 8:  # the low bits of the number as int32
-                low, high = wrap_range("int32")
-                return self.wrap_call(f"float_to_int({text}, {low}, {high})", kind)
-            return f"float_to_int({text}, {low}, {high})"
+                return self.wrap_call(self.called(float_to_int, text, *wrap_range("int32")), kind)
+            return self.called(float_to_int, text, low, high)
         if source == "bool":
             return f"int({text})"
         lowest, highest = wrap_range(source)
@@ -336,14 +332,14 @@ class ExprEmitter:
 
     def call(self, e: Call) -> str:
         """An intrinsic."""
-        args = ", ".join([self.value(a) for a in e.args])
+        args = [self.value(a) for a in e.args]
         if e.op.startswith("smelt."):
-            return f"host({e.op!r}, {args})"
+            return f"host({', '.join([repr(e.op), *args])})"
         source = e.args[0].dtype if e.args else e.type
         fn = typed_function(e.op, e.type, source)
         if fn is None:
             raise Unsupported(f"the interpreter does not know the intrinsic {e.op}")
-        return f"{self.helper(f'{e.op}_{e.type}_{source}', fn)}({args})"
+        return self.called(fn, *args, name=f"{e.op}_{e.type}_{source}")
 
     # ------------------------------------------------------------------------------- access
 
@@ -353,9 +349,10 @@ class ExprEmitter:
         if self.observed:
             at = self.keep(at)
             self.emit(f"reads({self.place}, {own.name}, {at}, {self.index_tuple(indices)})")
-        if own.codec is None:
+        coded = codec(own.dtype)
+        if coded is None:
             return f"{own.name}[{at}]"
-        return f"{self.helper('decode_' + own.dtype, own.codec[0])}[{own.name}[{at}]]"
+        return f"{self.helper('decode_' + own.dtype, coded[0])}[{own.name}[{at}]]"
 
     def index_tuple(self, indices: tuple[Expr, ...]) -> str:
         """The indices as a Python tuple."""
@@ -371,10 +368,11 @@ class ExprEmitter:
         texts = [self.value(i) for i in indices]
         if texts:
             tests = [f"0 <= {t} < {n}" for t, n in zip(texts, own.shape, strict=True)]
-            complaint = f"outside({buffer.name!r}, {tuple_text(texts)}, {tuple_text(own.shape)})"
-            self.emit(f"if not ({' and '.join(tests)}): {complaint}")
+            index = ", ".join(["{}"] * len(texts))
+            message = f"{buffer.name}[{index}] is outside of its shape {{}}"
+            self.require(" and ".join(tests), message, *texts, tuple_text(own.shape))
         steps = zip(texts, own.steps, strict=True)
-        return own, " + ".join([t if s == 1 else f"{t} * {s}" for t, s in steps]) or "0"
+        return own, " + ".join([t if s == "1" else f"{t} * {s}" for t, s in steps]) or "0"
 
     def kept(self, buffer: Buffer) -> Storage:
         """Where a buffer is kept."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -22,12 +22,22 @@ from smelt.ir import dtype as dt
 __all__ = [
     "FUNCTIONS",
     "codec",
+    "divide",
+    "float_floor_mod",
     "float_to_int",
+    "fmod",
+    "greatest",
+    "int_divide",
+    "int_remainder",
+    "int_to_single",
+    "least",
+    "memory_size",
     "rounder",
     "typed_function",
     "wrap_range",
     "wrapper",
 ]
+
 
 Number = Any
 
@@ -86,6 +96,13 @@ def wrapper(dtype: str) -> Callable[[int], int]:
     """What reduces an integer to a type, as its bits in two's complement do."""
     low, high = wrap_range(dtype)
     return lambda x: ((x - low) & (high - low)) + low
+
+
+def memory_size(shape: Sequence[int], steps: Sequence[int]) -> int:
+    """The elements from the first to the last one of an array."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
 
 
 def float_to_int(x: float, low: int, high: int) -> int:

@@ -6,6 +6,7 @@ A line `# 7` before a statement's source leads from an exception back to place 7
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,18 +16,16 @@ from smelt.ir.build import is_const
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr, Var
 
-from . import interpret_math
 from .interpret_expr import (
     ExprEmitter,
-    Size,
     Storage,
+    dense_steps,
     known_number,
-    memory_size,
     number_in,
     number_text,
     tuple_text,
 )
-from .interpret_math import wrap_range
+from .interpret_math import codec, memory_size, wrap_range
 from .nodes import (
     Allocate,
     AssertStmt,
@@ -55,17 +54,6 @@ __all__ = ["Compiler", "Place"]
 
 _MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
 _EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
-_HELPERS = (
-    "divide",
-    "int_divide",
-    "int_remainder",
-    "float_floor_mod",
-    "fmod",
-    "least",
-    "greatest",
-    "float_to_int",
-    "int_to_single",
-)
 
 
 class Place(NamedTuple):
@@ -105,7 +93,7 @@ class Compiler(ExprEmitter):
     def __init__(
         self, origins: Mapping[Stmt, Stmt], sizes: Mapping[Var, int], observed: bool = False
     ) -> None:
-        """Begin with nothing but the names of arithmetic."""
+        """Begin with what rounds to float32, and with floats that Python has no literals for."""
         super().__init__()
         self.origins, self.sizes, self.observed = origins, sizes, observed
         self.var_text.update({v: number_text(n) for v, n in sizes.items()})
@@ -115,8 +103,7 @@ class Compiler(ExprEmitter):
         self.buffers: list[Buffer] = []
         self.given: set[Buffer] = set()
         self.kernel: _Kernel | None = None
-        self.names.update({n: getattr(interpret_math, n) for n in _HELPERS})
-        self.names.update(inf=math.inf, nan=math.nan, memory_size=memory_size)
+        self.names.update(inf=math.inf, nan=math.nan, R=array("f", [0.0]))
 
     def mark(self, s: Stmt) -> None:
         """Begin a statement: its place, and a line in the source that leads to it."""
@@ -152,7 +139,7 @@ class Compiler(ExprEmitter):
                 self.var_text[var] = self.named(value)
                 self.stmt(body)
             case AssertStmt(condition, message):
-                self.emit(f"if not {self.value(condition)}: refuse({message!r})")
+                self.require(self.value(condition), "assertion failed: {}", repr(message))
             case Allocate(buffer, body):
                 self.allocate(buffer)
                 self.stmt(body)
@@ -170,10 +157,11 @@ class Compiler(ExprEmitter):
                 f"a value of {s.value.dtype} is stored in {s.buffer.name}, which holds "
                 f"{s.buffer.type}"
             )
-        value = self.stored(s.value, s.buffer.type)
+        value = self.value(s.value)
         own, at = self.element(s.buffer, s.indices)
-        if own.codec is not None:
-            value = f"{self.helper('encode_' + own.dtype, own.codec[1])}({value})"
+        coded = codec(own.dtype)
+        if coded is not None:
+            value = self.called(coded[1], value, name=f"encode_{own.dtype}")
         self.emit(f"{own.name}[{at}] = {value}")
         if self.observed:
             index = self.index_tuple(s.indices)
@@ -198,45 +186,36 @@ class Compiler(ExprEmitter):
 
     def allocate(self, buffer: Buffer) -> None:
         """A buffer with contents that nobody should rely on."""
-        shape = tuple([self.size(e) for e in buffer.shape])
-        steps = tuple([self.size(e) for e in buffer.strides]) or None
-        if any(isinstance(n, int) and n < 0 for n in steps or ()):
+        shape = [self.size(e) for e in buffer.shape]
+        steps = [self.size(e) for e in buffer.strides] or dense_steps(shape)
+        if any((number_in(n) or 0) < 0 for n in steps):
             raise Unsupported(f"{buffer.name} has a negative stride")
-        own = Storage(self.new_name("b"), shape, buffer.type, steps)
+        own = Storage(self.new_name("b"), buffer.type, shape, steps)
         self.storage[buffer] = own
         self.buffers.append(buffer)
         made = "common" if self.kernel and buffer in self.kernel.communal else "new"
-        count = f"memory_size({tuple_text(own.shape)}, {tuple_text(own.steps)})"
+        count = self.called(memory_size, tuple_text(shape), tuple_text(steps))
         self.emit(f"{own.name} = {made}({len(self.buffers) - 1}, {count})")
 
-    def size(self, e: Expr) -> Size:
-        """An extent or stride as a number, where it is known."""
+    def size(self, e: Expr) -> str:
+        """An extent or stride, as a number where it is known."""
         n = known_number(e, self.sizes)
-        return self.named(e) if n is None else n
+        return self.named(e) if n is None else number_text(n)
 
     # ------------------------------------------------------------------------------- loops
-
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        """One loop deeper."""
-        self.nesting += 1
-        try:
-            yield
-        finally:
-            self.nesting -= 1
 
     @contextmanager
     def inside(self, name: str, text: str) -> Iterator[None]:
         """In the body of a loop, whose variable has the Python expression `text`."""
         self.around.append((name, text))
+        self.nesting += 1
         if self.kernel is not None:
             self.kernel.position.append(f"{self.place}, {text}, ")
-        try:
-            yield
-        finally:
-            self.around.pop()
-            if self.kernel is not None:
-                self.kernel.position.pop()
+        yield
+        self.around.pop()
+        self.nesting -= 1
+        if self.kernel is not None:
+            self.kernel.position.pop()
 
     def loop(self, s: For) -> None:
         """A loop; one of a single iteration is only a name."""
@@ -257,7 +236,7 @@ class Compiler(ExprEmitter):
         over = f"arranged(range({span}))" if free else f"range({span})"
         if self.observed and s.kind in ("parallel", "vectorized"):
             over = f"{'concurrent' if free else 'lanes'}({self.place}, {span})"
-        if self.nesting == _MAX_NESTING:
+        if self.nesting >= _MAX_NESTING:
             self.outlined(s, over)
         else:
             self.plain_loop(s, over)
@@ -269,13 +248,14 @@ class Compiler(ExprEmitter):
         if a is not None and b is not None and a + b <= top:
             return number_text(a + b)
         end = self.keep(f"{low} + {extent}")
-        self.emit(f"if {end} > {top}: overrun({s.var.name!r}, {low}, {end}, {s.var.type!r})")
+        message = f"the loop {s.var.name} over {{}} ... {{}} leaves the values of {s.var.type}"
+        self.require(f"{end} <= {top}", message, low, f"{end} - 1")
         return end
 
     def plain_loop(self, s: For, over: str) -> None:
         """for i in range(...): body."""
         name = self.new_name("i")
-        with self.suite() as lines, self.deeper(), self.inside(s.var.name, name):
+        with self.suite() as lines, self.inside(s.var.name, name):
             self.var_text[s.var] = name
             self.stmt(s.body)
         self.nest(f"for {name} in {over}:", lines)
@@ -295,7 +275,7 @@ class Compiler(ExprEmitter):
         count = self.new_name("n")
         if self.kernel is not None:
             self.emit(f"{count} = 0")
-        with self.suite() as lines, self.deeper(), self.inside("turn", count):
+        with self.suite() as lines, self.inside("turn", count):
             if self.kernel is not None:
                 self.meet(s)
             self.emit(f"if not {self.value(s.condition)}: break")
@@ -344,7 +324,8 @@ class Compiler(ExprEmitter):
                     f"{axis} has the extent {first} in the loop {loops[0].var.name}, and "
                     f"{extent} in the loop {other.var.name}"
                 )
-            self.emit(f"agree({axis!r}, {first}, {extent})")
+            message = f"{axis} has the extent {{}} in one loop, and {{}} in another"
+            self.require(f"{first} == {extent}", message, first, extent)
         return first
 
     def own_buffers(self, s: For) -> list[Buffer]:
@@ -394,35 +375,29 @@ class Compiler(ExprEmitter):
     # ------------------------------------------------------------------------------ blocks
 
     def realize(self, s: BlockRealize) -> None:
-        """A block for the iteration that the loops around give."""
+        """A block for the iteration that the loops around give, where its predicate holds."""
         kernel = self.kernel
-        if kernel is not None and s in kernel.collective:
+        collective = kernel is not None and s in kernel.collective
+        if kernel is not None and collective:
             self.wait(in_turn=True)
             kernel.in_turn = True
-            self.guarded(s)
-            kernel.in_turn = False
-        else:
-            self.guarded(s)
-
-    def guarded(self, s: BlockRealize) -> None:
-        """A block where its predicate holds."""
-        if is_const(s.predicate, 1):
-            self.block(s)
-            return
         test = self.value(s.predicate)
         with self.suite() as lines:
             self.block(s)
         self.nest(f"if {test}:", lines)
+        if kernel is not None and collective:
+            kernel.in_turn = False
 
     def block(self, s: BlockRealize) -> None:
         """Iteration variables, buffers, init where the reduction begins, body."""
         first: list[str] = []
         for it, value in zip(s.block.iter_vars, s.values, strict=True):
             at = self.named(value)
-            low, extent = self.value(it.dom.min), self.value(it.dom.extent)
-            self.emit(
-                f"if not {low} <= {at} < {low} + {extent}: "
-                f"off_domain({it.var.name!r}, {at}, {low}, {extent})"
+            low, extent = self.named(it.dom.min), self.named(it.dom.extent)
+            self.require(
+                f"{low} <= {at} < {low} + {extent}",
+                f"{it.var.name} = {{}} is outside of its domain, {{}} ... {{}}",
+                *(at, low, f"{low} + {extent} - 1"),
             )
             self.var_text[it.var] = at
             if it.kind == "reduce":
