@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import weakref
+from array import array
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
@@ -131,7 +132,8 @@ class _Translation:
                 steps = [str(n) for n in call.steps(b)] or dense_steps(sizes)
                 c.storage[b] = Storage(names[-1], b.type, sizes, steps)
             c.given = set(call.arrays)
-            c.stmt(flat.body)
+            with np.errstate(all="ignore"):  # constants are rounded
+                c.stmt(flat.body)
         except (Unsupported, RecursionError) as e:
             raise InterpretError(_explained(func, c, str(e), len(c.places) - 1, {})) from None
         lines = "".join([f"    {line}\n" for line in c.suites[0] or ["pass"]])
@@ -232,7 +234,7 @@ def interpret(
         observer.begin(c.places)
         for m in memories:
             observer.memory(m.view, m.buffer, False)
-    scope = {**c.names, **_runtime(func, c, machine, host or {})}
+    scope = {**c.names, **_runtime(c, machine, host or {})}
     exec(made.code, scope)
     try:
         with np.errstate(all="ignore"):
@@ -285,7 +287,7 @@ def _poisoned(dtype: str, count: int) -> memoryview:
 
 
 def _runtime(
-    func: PrimFunc, c: Compiler, machine: Machine, host: Mapping[str, Callable[..., Any]]
+    c: Compiler, machine: Machine, host: Mapping[str, Callable[..., Any]]
 ) -> dict[str, Any]:
     """The functions that the source calls besides arithmetic."""
 
@@ -305,6 +307,7 @@ def _runtime(
         return host[op](*args)
 
     found = {
+        "R": array("f", [0.0]),  # rounds to float32
         "fail": fail,
         "arranged": machine.arranged,
         "launch": machine.launch,

@@ -8,13 +8,10 @@ more than once in a statement once. Integers wrap after every operation; every i
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
@@ -72,7 +69,6 @@ __all__ = [
     "dense_steps",
     "known_number",
     "number_in",
-    "number_text",
     "tuple_text",
 ]
 
@@ -122,20 +118,6 @@ def tuple_text(items: list[str]) -> str:
     return "(" + "".join([f"{x}, " for x in items]) + ")"
 
 
-def number_text(n: int) -> str:
-    """The source of a number."""
-    return str(n) if n >= 0 else f"({n})"
-
-
-def float_text(dtype: str, value: float) -> str:
-    """The source of a float constant, rounded to its type."""
-    with np.errstate(all="ignore"):
-        number = rounder(dtype)(value)
-    if math.isfinite(number):
-        return repr(number) if math.copysign(1, number) > 0 else f"({number!r})"
-    return {"inf": "inf", "-inf": "(-inf)", "nan": "nan"}[str(number)]
-
-
 def known_number(e: Expr, sizes: Mapping[Var, int]) -> int | None:
     """The value of an extent, where known sizes tell it."""
     known: dict[Var, Expr] = {v: IntImm(v.type, n) for v, n in sizes.items()}
@@ -144,7 +126,7 @@ def known_number(e: Expr, sizes: Mapping[Var, int]) -> int | None:
 
 def number_in(text: str) -> int | None:
     """The number that a source text is; None for any other."""
-    return int(text.strip("()")) if re.fullmatch(r"\d+|\(-\d+\)", text) else None
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
 
 
 class ExprEmitter:
@@ -243,8 +225,8 @@ class ExprEmitter:
         # fmt: off
         match e:
             case IntImm("bool", value):              return str(bool(value))
-            case IntImm(_, value):                   return number_text(value)
-            case FloatImm(kind, value):              return float_text(kind, value)
+            case IntImm(_, value):                   return str(value)
+            case FloatImm(kind, value):              return repr(rounder(kind)(value))
             case StringImm(value):                   return repr(value)
             case Var():                              return self.variable(e)
             case BufferLoad(buffer, indices):        return self.load(buffer, indices)
@@ -293,7 +275,7 @@ class ExprEmitter:
             return f"bool({text})"
         low, high = wrap_range(dtype)
         if not re.search("[a-z]", text):  # numbers only
-            return number_text(wrapper(dtype)(eval(text)))
+            return str(wrapper(dtype)(eval(text)))
         name = self.keep(text)
         self.emit(f"if not {low} <= {name} <= {high}: {name} = {self.wrap_call(name, dtype)}")
         return name

@@ -194,14 +194,14 @@ class _Scalarize(Rewriter):
         """`body(lane)` for every lane: a loop, or one after another for irregular shuffles."""
         mask = self.mask
 
-        def turn(at: Expr) -> Stmt:
+        def one(at: Expr) -> Stmt:
             return body(at) if mask is None else IfThenElse(mask[at], body(at))
 
         shuffles = [n for e in exprs for n in expr_nodes(e) if isinstance(n, Shuffle)]
         if any(_repeats(n) is None for n in shuffles):
-            return Seq(tuple([turn(const(i, INDEX)) for i in range(count)]))
+            return Seq(tuple([one(const(i, INDEX)) for i in range(count)]))
         var = Var("lane", INDEX)
-        return For(var, const(0, INDEX), const(count, INDEX), turn(var))
+        return For(var, const(0, INDEX), const(count, INDEX), one(var))
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         """All lanes of the value are known before the first is stored."""

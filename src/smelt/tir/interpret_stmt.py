@@ -6,7 +6,6 @@ A line `# 7` before a statement's source leads from an exception back to place 7
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from .interpret_expr import (
     dense_steps,
     known_number,
     number_in,
-    number_text,
     tuple_text,
 )
 from .interpret_math import codec, memory_size, wrap_range
@@ -93,17 +91,17 @@ class Compiler(ExprEmitter):
     def __init__(
         self, origins: Mapping[Stmt, Stmt], sizes: Mapping[Var, int], observed: bool = False
     ) -> None:
-        """Begin with what rounds to float32, and with floats that Python has no literals for."""
+        """Begin with the floats that Python has no literals for."""
         super().__init__()
         self.origins, self.sizes, self.observed = origins, sizes, observed
-        self.var_text.update({v: number_text(n) for v, n in sizes.items()})
+        self.var_text.update({v: str(n) for v, n in sizes.items()})
         self.nesting = self.yields = 0
         self.places: list[Place] = []
         self.around: list[tuple[str, str]] = []
         self.buffers: list[Buffer] = []
         self.given: set[Buffer] = set()
         self.kernel: _Kernel | None = None
-        self.names.update(inf=math.inf, nan=math.nan, R=array("f", [0.0]))
+        self.names.update(inf=math.inf, nan=math.nan)
 
     def mark(self, s: Stmt) -> None:
         """Begin a statement: its place, and a line in the source that leads to it."""
@@ -200,7 +198,7 @@ class Compiler(ExprEmitter):
     def size(self, e: Expr) -> str:
         """An extent or stride, as a number where it is known."""
         n = known_number(e, self.sizes)
-        return self.named(e) if n is None else number_text(n)
+        return self.named(e) if n is None else str(n)
 
     # ------------------------------------------------------------------------------- loops
 
@@ -246,7 +244,7 @@ class Compiler(ExprEmitter):
         extent, top = self.value(s.extent), wrap_range(s.var.type)[1] + 1
         a, b = number_in(low), number_in(extent)
         if a is not None and b is not None and a + b <= top:
-            return number_text(a + b)
+            return str(a + b)
         end = self.keep(f"{low} + {extent}")
         message = f"the loop {s.var.name} over {{}} ... {{}} leaves the values of {s.var.type}"
         self.require(f"{end} <= {top}", message, low, f"{end} - 1")
