@@ -76,6 +76,41 @@ def test_integer_arithmetic_wraps(dtype: str) -> None:
     check(np.array(INTEGERS[dtype], dtype), _cases(_ARITHMETIC), dtype)
 
 
+_INDICES = """
+def f(N: T.Buffer((1,), "TYPE"), B: T.Buffer((9, 6, 4), "int64")):
+    n = N[0]
+    for i in T.serial(TYPE(MAX - 6), TYPE(MAX), dtype="TYPE"):
+        d = i + TYPE(5)
+        for j in T.serial(TYPE(0), TYPE(4), dtype="TYPE"):
+            p = T.cast("int64", i - TYPE(MAX - 6))
+            q = T.cast("int64", j)
+            e = d * i + j
+            B[0, p, q] = T.cast("int64", i + TYPE(3))
+            B[1, p, q] = T.cast("int64", d)
+            B[2, p, q] = T.cast("int64", e)
+            B[3, p, q] = T.cast("int64", (i + j) // TYPE(3))
+            B[4, p, q] = T.cast("int64", (i * i + j) % TYPE(7))
+            B[5, p, q] = T.cast("int64", i + j < d)
+            B[6, T.cast("int64", i + TYPE(7) - TYPE(MIN)) % 6, q] = T.cast("int64", T.min(d, e))
+            B[7, p, q] = T.cast("int64", (i + n) * n - j)
+            if i + j > n:
+                B[8, p, q] = T.cast("int64", T.truncdiv(d - n, n))
+"""
+
+
+@pytest.mark.parametrize("dtype", [t for t in INTEGERS if t != "uint64"])
+def test_integer_arithmetic_of_loop_variables_wraps(dtype: str) -> None:
+    """What loop variables and names give is of their type before it becomes an index."""
+    low, high = dt.limits(dtype)
+    text = _INDICES.replace("MAX - 6", str(high - 6)).replace("MAX", str(high))
+    text = text.replace("MIN", str(low)).replace("TYPE", f"T.{dtype}")
+    text = text.replace('"T.', '"')
+    [_, found] = agree(text, np.array([3], dtype), np.zeros((9, 6, 4), "int64"))
+    first = np.array([high - 6], dtype)
+    assert found[0, 0, 0] == found[0, 0, 3] == first[0] + 3
+    assert found[0, 5, 0] == (first + first.dtype.type(8))[0] == low + 1
+
+
 @pytest.mark.parametrize("dtype", list(INTEGERS))
 def test_quotients_round_down_or_toward_zero(dtype: str) -> None:
     check(np.array(INTEGERS[dtype], dtype), _cases(_DIVISIONS), dtype, skip="y != 0")

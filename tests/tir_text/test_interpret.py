@@ -183,6 +183,114 @@ def test_guarded_loads_are_lazy() -> None:
     np.testing.assert_array_equal(b, [7, 7, 0, 1, 2, 3, 7, 7])
 
 
+_GUARDED = {
+    "branch": """
+        if d > 0:
+            B[i] = 10 // d + C[d]
+""",
+    "other branch": """
+        if d <= 0:
+            B[i] = B[i]
+        else:
+            B[i] = 10 // d + C[d]
+""",
+    "choice": """
+        B[i] = B[i] + T.if_then_else(d > 0, 10 // d + C[d], 0)
+""",
+    "loop": """
+        for j in range(T.min(d, 1)):
+            B[i] = 10 // d + C[d]
+""",
+    "repetition": """
+        while T.And(d > 0, B[i] == 0):
+            B[i] = 10 // d + C[d]
+""",
+    "predicate": """
+        with T.block("b"):
+            v = T.axis.spatial(5, i)
+            T.where(d > 0)
+            T.reads(C[d])
+            T.writes(B[v])
+            B[v] = 10 // d + C[d]
+""",
+    "reduction": """
+        for k in range(2):
+            with T.block("b"):
+                v, w = T.axis.remap("SR", [i, k])
+                T.where(d > 0)
+                with T.init():
+                    B[v] = 10 // d
+                B[v] = B[v] + C[d] * w
+""",
+}
+
+
+@pytest.mark.parametrize("case", list(_GUARDED))
+@pytest.mark.parametrize("value", ["i - 2", "C[i + 1] + i - 5"])
+def test_nothing_is_computed_before_its_guard(case: str, value: str) -> None:
+    """Neither the division by zero nor the load outside of C that the guards prevent."""
+    func = parse(
+        'def f(B: T.Buffer((5,), "int64"), C: T.Buffer((9,), "int64")):\n'
+        f"    for i in range(5):\n        d = {value}{_GUARDED[case]}"
+    )
+    b, c = np.zeros(5, "int64"), np.arange(9)[::-1] - 4
+    values = [i - 2 if value == "i - 2" else int(c[i + 1]) + i - 5 for i in range(5)]
+    interpret(func, b, c)
+    np.testing.assert_array_equal(b, [10 // d + c[d] if d > 0 else 0 for d in values])
+
+
+def test_a_guard_says_nothing_after_a_store() -> None:
+    func = parse("""
+def f(A: T.Buffer((4,), "int64"), B: T.Buffer((4,), "int64")):
+    if A[0] < 4:
+        A[0] = A[0] + 4
+        B[A[0]] = 1
+""")
+    with pytest.raises(InterpretError, match=r"B\[4\] is outside of its shape"):
+        interpret(func, np.zeros(4, "int64"), np.zeros(4, "int64"))
+
+
+def test_a_sum_wraps_before_it_becomes_wider() -> None:
+    func = parse("""
+def f(A: T.Buffer((3,), "int64"), X: T.Buffer((1,), "int32")):
+    x = X[0]
+    if x < 5:
+        A[0] = T.cast("int64", x + 1)
+    A[1] = T.cast("int64", x + 1)
+    A[2] = T.cast("int64", x) + 1
+""")
+    a = np.zeros(3, "int64")
+    interpret(func, a, np.array([2**31 - 1], "int32"))
+    np.testing.assert_array_equal(a, [0, -(2**31), 2**31])
+
+
+def test_an_index_wraps_before_it_is_tested() -> None:
+    func = parse("""
+def f(A: T.Buffer((4,), "int64"), n: T.int64):
+    for i in range(n):
+        j = T.cast("int8", i) + T.int8(120)
+        A[T.cast("int64", j + T.int8(9)) + 127] = T.cast("int64", j)
+""")
+    a = np.zeros(4, "int64")
+    interpret(func, a, 4)
+    np.testing.assert_array_equal(a, [120, 121, 122, 123])
+    with pytest.raises(InterpretError, match=r"A\[4\] is outside of its shape .* i = 4"):
+        interpret(func, a, 5)
+
+
+def test_a_loop_stays_in_the_type_of_its_variable() -> None:
+    func = parse("""
+def f(A: T.Buffer((256,), "int8"), n: T.int8):
+    for i in T.serial(n, n + T.int8(28), dtype="int8"):
+        A[T.cast("int64", i)] = i
+""")
+    a = np.zeros(256, "int8")
+    interpret(func, a, 99)
+    assert a[126] == 126
+    with pytest.raises(InterpretError, match=r"the loop i over 101 \.\.\. 128 leaves the .* int8"):
+        interpret(func, a, 101)
+
+
 def test_deep_loop_nests() -> None:
     a = Buffer("A", (const(1),), "int64")
     n = Var("n")

@@ -23,11 +23,11 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError, Unsupported
 from smelt.ir.expr import Expr, Var
 
-from .interpret_expr import ExprEmitter, Storage, memory_size
+from .interpret_expr import Storage, dense_steps, known_number
 from .interpret_lanes import scalarized
-from .interpret_math import codec, wrap_range
+from .interpret_math import codec, memory_size, wrap_range
 from .interpret_stmt import Compiler
-from .interpret_threads import ORDERS, Fault, Machine, Order, Watch
+from .interpret_threads import ORDERS, Fault, Machine, Observer, Order
 from .nodes import Buffer, PrimFunc
 from .printer import script
 
@@ -89,11 +89,19 @@ class _Call:
 
     def number(self, e: Expr) -> int | None:
         """The value of a size; None where it is not known."""
-        emitter = ExprEmitter()
-        for v, n in self.sizes.items():
-            emitter.bind(v, str(n), 0, (n, n))
-        interval = emitter.bounds.of(e)
-        return interval[0] if interval is not None and interval[0] == interval[1] else None
+        return known_number(e, self.sizes)
+
+    def steps(self, b: Buffer) -> tuple[int, ...]:
+        """The strides that a parameter states; none where its elements are dense."""
+        found = []
+        for e in b.strides:
+            n = self.number(e)
+            if n is None:
+                raise Unsupported(f"the strides of {b.name} are not known: {e}")
+            if n < 0:
+                raise Unsupported(f"{b.name} has a negative stride")
+            found.append(n)
+        return tuple(found)
 
     def key(self) -> tuple[Any, ...]:
         """What the translation depends on."""
@@ -106,28 +114,29 @@ class _Call:
 class _Translation:
     """The Python source of a program for given sizes."""
 
-    def __init__(self, func: PrimFunc, call: _Call, watched: bool) -> None:
+    def __init__(self, func: PrimFunc, call: _Call, observed: bool) -> None:
         try:
             flat, origins = scalarized(func)
         except Unsupported as e:
             raise InterpretError(str(e)) from None
-        c = self.compiler = Compiler(origins, watched)
-        for v, n in call.sizes.items():
-            c.bind(v, str(n) if n >= 0 else f"({n})", 0, (n, n))
+        c = self.compiler = Compiler(origins, call.sizes, observed)
         names = []
         for v in call.others:
-            names.append(c.fresh("p"))
-            c.bind(v, names[-1], 0, None)
+            names.append(c.new_name("p"))
+            c.var_text[v] = names[-1]
         try:
             for b, a in call.arrays.items():
-                names.append(c.fresh("b"))
+                names.append(c.new_name("b"))
                 shape = a.shape if b.rank == a.ndim else (a.size,)
-                c.storage[b] = Storage(names[-1], shape, b.type, _steps(c, b))
+                sizes = [str(n) for n in shape]
+                steps = [str(n) for n in call.steps(b)] or dense_steps(sizes)
+                c.storage[b] = Storage(names[-1], b.type, sizes, steps)
             c.given = set(call.arrays)
-            c.stmt(flat.body)
+            with np.errstate(all="ignore"):  # constants are rounded
+                c.stmt(flat.body)
         except (Unsupported, RecursionError) as e:
             raise InterpretError(_explained(func, c, str(e), len(c.places) - 1, {})) from None
-        lines = "".join([f"    {line}\n" for line in c.frames[0].lines or ["pass"]])
+        lines = "".join([f"    {line}\n" for line in c.suites[0] or ["pass"]])
         self.source = f"def run({', '.join(names)}):\n{lines}"
         self.file = f"<interpret {func.name}>"
         try:
@@ -145,7 +154,7 @@ class _Translation:
         return None
 
     def fault(self, func: PrimFunc, e: Exception) -> InterpretError:
-        """What went wrong, where, and in which turns of the loops around."""
+        """What went wrong, where, and in which iterations of the loops around."""
         place = e.place if isinstance(e, Fault) else None
         values: dict[str, Any] = {}
         trace: TracebackType | None = e.__traceback__
@@ -165,43 +174,27 @@ def _indent(line: str) -> int:
 def _explained(
     func: PrimFunc, c: Compiler, message: str, number: int | None, values: Mapping[str, Any]
 ) -> str:
-    """A message with the program, the place marked, and the turns of the loops around it."""
+    """A message with the program, the place marked, and the iterations of the loops around it."""
     if number is None or number < 0:
         return f"{func.name}: {message}\n{script(func)}"
     place = c.places[number]
-    turns = []
+    loops = []
     for name, text in place.loops:
         if not any(word not in values for word in re.findall(r"[a-z]\w*", text)):
-            turns.append(f"{name} = {eval(text, {}, dict(values))}")
-    where = f", where {', '.join(turns)}" if turns else ""
+            loops.append(f"{name} = {eval(text, {}, dict(values))}")
+    where = f", where {', '.join(loops)}" if loops else ""
     return f"{func.name}: {message}{where}\n{script(func, {place.stmt: 'here'})}"
 
-
-def _steps(c: Compiler, b: Buffer) -> tuple[int, ...] | None:
-    """The strides that a parameter states, where its elements are not dense in row-major order."""
-    found = []
-    for e in b.strides:
-        interval = c.bounds.of(e)
-        if interval is None or interval[0] != interval[1]:
-            raise Unsupported(f"the strides of {b.name} are not known: {e}")
-        if interval[0] < 0:
-            raise Unsupported(f"{b.name} has a negative stride")
-        found.append(interval[0])
-    return tuple(found) or None
-
-
-_ARRAY_TYPES = frozenset("bBhHiIlLqQfd")
-"""What both arrays and views of memory know."""
 
 _CACHE: weakref.WeakKeyDictionary[PrimFunc, dict[Any, _Translation]] = weakref.WeakKeyDictionary()
 
 
-def _translated(func: PrimFunc, call: _Call, watched: bool = False) -> _Translation:
+def _translated(func: PrimFunc, call: _Call, observed: bool = False) -> _Translation:
     """The Python source of a program for the sizes of a call."""
     known = _CACHE.setdefault(func, {})
-    key = (watched, call.key())
+    key = (observed, call.key())
     if key not in known:
-        known[key] = _Translation(func, call, watched)
+        known[key] = _Translation(func, call, observed)
     return known[key]
 
 
@@ -216,15 +209,15 @@ def interpret(
     order: Order = "forward",
     seed: int = 0,
     host: Mapping[str, Callable[..., Any]] | None = None,
-    watch: Watch | None = None,
+    observer: Observer | None = None,
 ) -> None:
     """Run a program on numpy arrays (in place) and numbers, in the order of its parameters.
 
     Scalars may be left out altogether where the arrays' shapes tell them.
-    order  in which turns of parallel loops and threads run: "forward", "reverse" or "random"
-           (`seed` chooses it); programs with races give other results
-    host   what host intrinsics do, by name ("smelt.call_kernel", ...)
-    watch  is told of every access, and of what may run at once
+    order     of the iterations of parallel loops and of threads: "forward", "reverse" or "random"
+              (`seed` chooses it); programs with races give other results
+    host      what host intrinsics do, by name ("smelt.call_kernel", ...)
+    observer  is told of every access, and of what may run at once
 
     The loops of kernels are bound to threads. Those of a block run in lock step: up to the next
     barrier, or, in a kernel without barriers, statement by statement where they use memory that
@@ -233,16 +226,15 @@ def interpret(
     if order not in ORDERS:
         raise InterpretError(f"order is {order!r}; legal: {', '.join(ORDERS)}")
     call = _Call(func, args)
-    made = _translated(func, call, watch is not None)
+    made = _translated(func, call, observer is not None)
     c = made.compiler
-    machine = Machine(order, seed, watch)
-    memories = [_Memory(b, a, c.storage[b]) for b, a in call.arrays.items()]
-    if watch is not None:
-        watch.begin(c.places)
+    machine = Machine(order, seed, observer)
+    memories = [_Memory(b, a, call.steps(b)) for b, a in call.arrays.items()]
+    if observer is not None:
+        observer.begin(c.places)
         for m in memories:
-            watch.memory(m.view, m.buffer, False)
-    scope = {**c.names, **_runtime(func, c, machine, host or {})}
-    scope["R"] = array("f", [0.0]) * max(1, c.slots)
+            observer.memory(m.view, m.buffer, False)
+    scope = {**c.names, **_runtime(c, machine, host or {})}
     exec(made.code, scope)
     try:
         with np.errstate(all="ignore"):
@@ -257,13 +249,10 @@ def interpret(
 class _Memory:
     """A parameter's elements as the program sees them, and the array that they came from."""
 
-    def __init__(self, buffer: Buffer, array: np.ndarray[Any, Any], own: Storage) -> None:
+    def __init__(self, buffer: Buffer, array: np.ndarray[Any, Any], steps: tuple[int, ...]) -> None:
         self.buffer, self.array = buffer, array
-        numbers = [n for n in own.shape if isinstance(n, int)]
-        steps = [n for n in own.steps if isinstance(n, int)]
-        size = memory_size(tuple(numbers), tuple(steps))
         if buffer.strides and array.ndim == buffer.rank:
-            flat = np.zeros(size, array.dtype)
+            flat = np.zeros(memory_size(array.shape, steps), array.dtype)
             spread = [s * flat.itemsize for s in steps]
             self.copy = np.lib.stride_tricks.as_strided(flat, array.shape, spread)
             self.copy[...] = array
@@ -291,42 +280,25 @@ def _view(flat: np.ndarray[Any, Any], dtype: str) -> memoryview:
     return memoryview(raw)
 
 
-def _poisoned(dtype: str, count: int) -> array[Any] | np.ndarray[Any, Any]:
-    """Memory with contents that nobody should rely on, of a kind that is quick to copy."""
+def _poisoned(dtype: str, count: int) -> memoryview:
+    """Memory with contents that nobody should rely on."""
     poison = math.nan if dt.is_float(dtype) else min(0x5A, wrap_range(dtype)[1])
-    whole = np.full(count, poison, dtype=dt.to_numpy(dtype))
-    raw = _view(whole, dtype)
-    return array(raw.format, raw.tobytes()) if raw.format in _ARRAY_TYPES else whole
+    return _view(np.full(max(count, 0), poison, dtype=dt.to_numpy(dtype)), dtype)
 
 
 def _runtime(
-    func: PrimFunc, c: Compiler, machine: Machine, host: Mapping[str, Callable[..., Any]]
+    c: Compiler, machine: Machine, host: Mapping[str, Callable[..., Any]]
 ) -> dict[str, Any]:
     """The functions that the source calls besides arithmetic."""
 
-    def outside(name: str, index: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        raise Fault(f"{name}[{', '.join(map(str, index))}] is outside of its shape {shape}")
-
-    def off_domain(name: str, value: int, low: int, extent: int) -> None:
-        raise Fault(f"{name} = {value} is outside of its domain, {low} ... {low + extent - 1}")
-
-    def refuse(message: str) -> None:
-        raise Fault(f"assertion failed: {message}")
-
-    def agree(axis: str, first: int, other: int) -> None:
-        if first != other:
-            raise Fault(f"{axis} has the extent {first} in one loop, and {other} in another")
-
-    fresh: dict[tuple[int, int], Any] = {}
+    def fail(message: str, *values: Any) -> None:
+        raise Fault(message.format(*values))
 
     def memory(which: int, count: int, common: bool) -> Any:
         b = c.buffers[which]
-        if (which, count) not in fresh:
-            fresh[which, count] = _poisoned(b.type, count)
-        made = fresh[which, count]
-        made = made[:] if isinstance(made, array) else _view(made.copy(), b.type)
-        if machine.watch is not None:
-            machine.watch.memory(made, b, common)
+        made = _poisoned(b.type, count)
+        if machine.observer is not None:
+            machine.observer.memory(made, b, common)
         return made
 
     def call_host(op: str, *args: Any) -> Any:
@@ -335,21 +307,19 @@ def _runtime(
         return host[op](*args)
 
     found = {
-        "outside": outside,
-        "off_domain": off_domain,
-        "refuse": refuse,
-        "agree": agree,
-        "turns": machine.turns,
+        "R": array("f", [0.0]),  # rounds to float32
+        "fail": fail,
+        "arranged": machine.arranged,
         "launch": machine.launch,
         "new": lambda which, count: memory(which, count, False),
         "common": lambda which, count: machine.common(which, lambda: memory(which, count, True)),
         "host": call_host,
     }
-    if machine.watch is not None:
+    if machine.observer is not None:
         found |= {
-            "reads": machine.watch.reads,
-            "writes": machine.watch.writes,
-            "apart": machine.apart,
+            "reads": machine.observer.reads,
+            "writes": machine.observer.writes,
+            "concurrent": machine.concurrent,
             "lanes": machine.lanes,
         }
     return found

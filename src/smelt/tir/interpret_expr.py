@@ -1,24 +1,22 @@
 """Expressions of the interpreter: each becomes Python source that computes exactly its value.
 
-Integer expressions of loop variables are computed in the outermost loop that knows them. Ranges of
-integers are tracked, so that wrapping and bounds checks are written only where they can matter.
+Everything is computed where it is written, operands from left to right, and a value that occurs
+more than once in a statement once. Integers wrap after every operation; every index is tested.
 """
 
 # ruff: noqa: E701 (one case a line)
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import (
-    INDEX,
     Add,
     And,
     Binary,
@@ -38,430 +36,330 @@ from smelt.ir.expr import (
     Or,
     Select,
     StringImm,
+    Sub,
     TruncDiv,
     TruncMod,
     Var,
 )
+from smelt.ir.node import ordered
+from smelt.ir.walk import substitute
 
-from .interpret_bounds import Bounds, Interval, unknown_nodes
-from .interpret_math import codec, rounder, typed_function, wrap_range
+from .interpret_math import (
+    codec,
+    divide,
+    float_floor_mod,
+    float_to_int,
+    fmod,
+    greatest,
+    int_divide,
+    int_remainder,
+    int_to_single,
+    least,
+    rounder,
+    typed_function,
+    wrap_range,
+    wrapper,
+)
 from .nodes import Buffer, BufferLoad
-from .script_ops import OPERATORS, expr_nodes
+from .script_ops import OPERATORS, operands
 
-__all__ = ["ExprEmitter", "Frame", "Size", "Storage", "memory_size"]
+__all__ = [
+    "ExprEmitter",
+    "Storage",
+    "dense_steps",
+    "known_number",
+    "number_in",
+    "tuple_text",
+]
 
 _SIMPLE: dict[type[Expr], str] = {
-    o.node: o.symbol for o in OPERATORS if o.python is not None and o.node is not Div
+    **{o.node: o.symbol for o in OPERATORS if o.python is not None and o.node is not Div},
+    And: "&",
+    Or: "|",
 }
-"""Operators that Python's integers have too."""
-_CALLED: dict[type[Expr], str] = {Min: "least", Max: "greatest"}
-_FLOAT_CALLED: dict[type[Expr], str] = {
-    **_CALLED,
-    Div: "divide",
-    FloorMod: "float_floor_mod",
-    TruncMod: "fmod",
+"""Operators that Python's integers have too; `and` and `or` take no short cut."""
+_FLOAT_CALLED: dict[type[Expr], Callable[..., Any]] = {
+    Min: least,
+    Max: greatest,
+    Div: divide,
+    FloorMod: float_floor_mod,
+    TruncMod: fmod,
 }
-_INT_CALLED: dict[type[Expr], str] = {
-    **_CALLED,
-    Div: "int_divide",
-    TruncDiv: "int_divide",
-    TruncMod: "int_remainder",
+_INT_CALLED: dict[type[Expr], Callable[..., Any]] = {
+    Min: least,
+    Max: greatest,
+    Div: int_divide,
+    TruncDiv: int_divide,
+    TruncMod: int_remainder,
 }
+_LONG = 80
+"""Longer texts get a name."""
 
 
-class Frame:
-    """One suite of the Python source: its lines, and what has been computed in it."""
+class Storage(NamedTuple):
+    """How a buffer is kept: its Python name, element type, extents and strides in elements.
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self.lines: list[str] = []
-        self.memo: dict[Expr, str] = {}
+    Extents and strides are Python expressions: numbers, or names of what is known at run time.
+    """
 
-
-Size = int | str
-"""An extent or a stride in elements: a number, or the Python name of one known at run time."""
-
-
-class Storage:
-    """How a buffer is kept: its Python name, its shape, strides and element type."""
-
-    def __init__(
-        self, name: str, shape: tuple[Size, ...], dtype: str, steps: tuple[Size, ...] | None = None
-    ) -> None:
-        """Remember them; without `steps` the elements stand in row-major order, dense."""
-        self.name, self.shape, self.dtype = name, shape, dtype
-        self.steps = dense_steps(shape) if steps is None else steps
-        self.coded = codec(dtype) is not None
-
-    def count(self) -> Size:
-        """The elements of memory that it takes, from the first to the last."""
-        if all(isinstance(n, int) for n in (*self.shape, *self.steps)):
-            return memory_size(self.shape, self.steps)  # type: ignore[arg-type]
-        return f"memory_size({_tuple(self.shape)}, {_tuple(self.steps)})"
+    name: str
+    dtype: str
+    shape: list[str]
+    steps: list[str]
 
 
-def dense_steps(shape: tuple[Size, ...]) -> tuple[Size, ...]:
+def dense_steps(shape: list[str]) -> list[str]:
     """Strides of an array in row-major order."""
-    steps: list[Size] = []
-    step: Size = 1
-    for n in reversed(shape):
-        steps.append(step)
-        step = step * n if isinstance(n, int) and isinstance(step, int) else f"({step} * {n})"
-    return tuple(reversed(steps))
+    return [" * ".join(shape[d + 1 :]) or "1" for d in range(len(shape))]
 
 
-def memory_size(shape: tuple[int, ...], steps: tuple[int, ...]) -> int:
-    """The elements from the first to the last one of an array."""
-    if 0 in shape:
-        return 0
-    return 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
-
-
-def _tuple(items: tuple[Size, ...]) -> str:
+def tuple_text(items: list[str]) -> str:
+    """The source of a tuple."""
     return "(" + "".join([f"{x}, " for x in items]) + ")"
 
 
+def known_number(e: Expr, sizes: Mapping[Var, int]) -> int | None:
+    """The value of an extent, where known sizes tell it."""
+    known: dict[Var, Expr] = {v: IntImm(v.type, n) for v, n in sizes.items()}
+    return value_of(e if isinstance(e, IntImm) else substitute(e, known))
+
+
+def number_in(text: str) -> int | None:
+    """The number that a source text is; None for any other."""
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
 class ExprEmitter:
-    """Writes Python source for expressions into the innermost frame."""
+    """Writes Python source for expressions into the innermost suite."""
 
     def __init__(self) -> None:
-        """Start with one frame, the function's own."""
-        self.frames = [Frame()]
+        """Start with one suite, the function's own."""
+        self.suites: list[list[str]] = [[]]
         self.var_text: dict[Var, str] = {}
-        self.var_level: dict[Var, int] = {}
-        self.bounds = Bounds()
         self.storage: dict[Buffer, Storage] = {}
         self.names: dict[str, Any] = {}
         self.memo: dict[Expr, str] = {}
-        self.levels: dict[Expr, int | None] = {}
-        self.counter = self.slots = self.place = 0
-        self.watched = False
+        self.counter = self.place = 0
+        self.observed = False
 
     # ------------------------------------------------------------------------------ output
 
     def emit(self, line: str) -> None:
         """One line in the innermost suite."""
-        self.frames[-1].lines.append(line)
+        self.suites[-1].append(line)
 
-    def fresh(self, stem: str = "t") -> str:
+    def new_name(self, stem: str = "t") -> str:
         """A Python name that nothing has yet."""
         self.counter += 1
         return f"{stem}{self.counter}"
 
-    def helper(self, stem: str, value: Any) -> str:
+    def helper(self, name: str, value: Any) -> str:
         """A name for a Python value that the source uses."""
-        self.names.setdefault(stem, value)
-        return stem
+        self.names[name] = value
+        return name
+
+    def called(self, fn: Callable[..., Any], *args: str | int, name: str = "") -> str:
+        """A call of one of our functions."""
+        return f"{self.helper(name or fn.__name__, fn)}({', '.join(map(str, args))})"
 
     @contextmanager
-    def suite(self) -> Iterator[Frame]:
+    def suite(self) -> Iterator[list[str]]:
         """A suite of its own; its lines are not yet in the one around."""
-        frame, memo = Frame(), self.memo
-        self.frames.append(frame)
-        self.memo = dict(memo)
-        try:
-            yield frame
-        finally:
-            self.frames.pop()
-            self.memo = memo
+        lines: list[str] = []
+        memo, self.memo = self.memo, dict(self.memo)
+        self.suites.append(lines)
+        yield lines
+        self.suites.pop()
+        self.memo = memo
 
-    def nest(self, header: str, frame: Frame) -> None:
+    def nest(self, header: str, lines: list[str]) -> None:
         """A finished suite under its header."""
         self.emit(header)
-        self.frames[-1].lines.extend("    " + line for line in frame.lines or ["pass"])
+        self.suites[-1].extend(["    " + line for line in lines or ["pass"]])
 
-    def bind(self, var: Var, text: str, level: int, interval: Interval | None) -> None:
-        """From here on `var` is the Python expression `text`, known since frame `level`."""
-        if var in self.var_text:
-            self.bounds.forget(var)
-            self.levels.clear()
-            for frame in self.frames:
-                frame.memo = {e: t for e, t in frame.memo.items() if not _mentions(e, var)}
-        self.var_text[var], self.var_level[var] = text, level
-        if interval is not None:
-            self.bounds.facts[var] = interval
+    def keep(self, text: str) -> str:
+        """A name for a value that is computed now."""
+        name = self.new_name()
+        self.emit(f"{name} = {text}")
+        return name
 
-    # ------------------------------------------------------------------------ pure integers
+    def require(self, condition: str, message: str, *values: str) -> None:
+        """A test on which the program goes on; `message` has a {} for every value."""
+        self.emit(f"if not ({condition}): fail({', '.join([repr(message), *values])})")
 
-    def level(self, e: Expr) -> int | None:
-        """The frame since which an integer expression can be computed; None if it needs care."""
-        if e not in self.levels:
-            for node in unknown_nodes(e, self.levels):
-                self.levels[node] = self.own_level(node)
-        return self.levels[e]
-
-    def own_level(self, e: Expr) -> int | None:
-        """`level` of a node whose operands are known."""
-        match e:
-            case IntImm():
-                return 0
-            case Var():
-                return self.var_level.get(e) if not dt.is_float(e.dtype) else None
-            case FloorDiv(_, b) | FloorMod(_, b) | TruncDiv(_, b) | TruncMod(_, b) | Div(_, b):
-                divisor = self.bounds.of(b)
-                if dt.is_float(b.dtype) or divisor is None or divisor[0] <= 0 <= divisor[1]:
-                    return None
-                parts: tuple[Expr, ...] = (e.a, b)
-            case Binary(a, b):
-                parts = (a, b)
-            case Not(a):
-                parts = (a,)
-            case Cast(_, a) if not dt.is_float(e.dtype):
-                parts = (a,)
-            case Select(c, a, b) if not dt.is_float(e.dtype):
-                parts = (c, a, b)
-            case _:
-                return None
-        levels = [self.levels[p] for p in parts]
-        known = [n for n in levels if n is not None]
-        return max(known) if len(known) == len(levels) else None
-
-    def hoisted(self, e: Expr, level: int) -> str:
-        """A pure integer expression, computed in the outermost frame that can."""
-        if isinstance(e, IntImm | Var):
-            return self.plain(e)
-        memo = self.frames[level].memo
-        if e not in memo:
-            text = self.operation(e)
-            if level < len(self.frames) - 1 or len(text) > 60:
-                name = self.fresh()
-                self.frames[level].lines.append(f"{name} = {text}")
-                text = name
-            memo[e] = text
-        return memo[e]
+    def named(self, e: Expr) -> str:
+        """A value as a name or a number, which stays the same whatever is stored later."""
+        text = self.value(e)
+        return text if text.isidentifier() or number_in(text) is not None else self.keep(text)
 
     # ------------------------------------------------------------------------------ values
 
     def value(self, e: Expr) -> str:
         """A Python expression for the value, rounded to its type. May write statements first."""
         if e not in self.memo:
-            level = self.level(e)
-            if level is not None:
-                return self.hoisted(e, level)
-            self.prepare(e)
-            self.memo[e] = self.rounded(e, self.operation(e))
+            for node in ordered([e], self.needed):
+                if node not in self.memo:
+                    self.memo[node] = self.rounded(node, self.operation(node))
         return self.memo[e]
 
-    def prepare(self, e: Expr) -> None:
-        """Compute long chains from the inside, so that Python's stack does not grow with them."""
-        if (
-            isinstance(e, Binary)
-            and isinstance(e.a, Binary)
-            and isinstance(e.a.a, Binary)
-            and e.a not in self.memo
-        ):
-            for node in () if self.lazy_inside(e) else expr_nodes(e.a):
-                if isinstance(node, Binary):
-                    self.value(node)
-
-    def lazy_inside(self, e: Expr) -> bool:
-        """Whether parts of an expression must not be computed unasked."""
-        return any(isinstance(n, Call) and n.op == "if_then_else" for n in expr_nodes(e))
+    def needed(self, e: Expr) -> list[Expr]:
+        """What has to be computed before an expression in any case."""
+        if e in self.memo:
+            return []
+        lazy = isinstance(e, Call) and e.op == "if_then_else"
+        return operands(e)[:1] if lazy else operands(e)
 
     def rounded(self, e: Expr, text: str) -> str:
-        """A computed value as one of its type, kept in a place of its own where it is a float."""
-        if isinstance(
-            e, FloatImm | IntImm | Var | BufferLoad | Select | Not | Compare | StringImm | Min | Max
-        ):
-            return text if len(text) < 80 else self.keep(text)
-        if e.dtype == "float32" and not (isinstance(e, Call) and e.op == "if_then_else"):
-            self.slots += 1
-            self.emit(f"R[{self.slots - 1}] = {text}")
-            return f"R[{self.slots - 1}]"
-        if (
-            dt.is_float(e.dtype)
-            and e.dtype != "float64"
-            and not (isinstance(e, Call) and e.op == "if_then_else")
-        ):
-            return self.keep(f"{self.helper('round_' + e.dtype, rounder(e.dtype))}({text})")
-        return text if len(text) < 80 else self.keep(text)
-
-    def keep(self, text: str) -> str:
-        """A variable with this value."""
-        name = self.fresh()
-        self.emit(f"{name} = {text}")
-        return name
-
-    def stored(self, e: Expr, dtype: str) -> str:
-        """A value on its way into a float32 buffer, which rounds by itself."""
-        if dtype == e.dtype == "float32" and isinstance(e, Binary) and e not in self.memo:
-            self.prepare(e)
-            return self.operation(e)
-        return self.value(e)
-
-    def plain(self, e: Expr) -> str:
-        """A constant or a variable."""
-        match e:
-            case IntImm("bool", value):
-                return str(bool(value))
-            case IntImm(_, value):
-                return str(value) if value >= 0 else f"({value})"
-            case FloatImm(kind, value):
-                with np.errstate(all="ignore"):
-                    number = rounder(kind)(value)
-                if math.isfinite(number):
-                    return repr(number) if math.copysign(1, number) > 0 else f"({number!r})"
-                return {"inf": "inf", "-inf": "(-inf)", "nan": "nan"}[str(number)]
-            case Var():
-                if e not in self.var_text:
-                    raise Unsupported(
-                        f"the variable {e.name} has no value: it is neither a parameter nor the "
-                        "size of one, nor bound by a loop around"
-                    )
-                return self.var_text[e]
-        raise TypeError(type(e).__name__)
+        """A computed value as one of its type."""
+        computed = isinstance(e, Call) and e.op != "if_then_else"
+        computed |= isinstance(e, Cast | Binary) and not isinstance(e, Min | Max | Compare)
+        if computed and e.dtype == "float32":
+            self.emit(f"R[0] = {text}")  # an array of float32 rounds what is stored in it
+            return self.keep("R[0]")
+        if computed and dt.is_float(e.dtype) and e.dtype != "float64":
+            return self.keep(self.called(rounder(e.dtype), text, name=f"round_{e.dtype}"))
+        return text if len(text) < _LONG else self.keep(text)
 
     def operation(self, e: Expr) -> str:
         """The operation of one node on the values of its operands, not yet rounded."""
         # fmt: off
         match e:
-            case IntImm() | FloatImm() | Var():     return self.plain(e)
-            case StringImm(value):                  return repr(value)
-            case BufferLoad(buffer, indices):       return self.load(buffer, indices)
-            case Not(a):                            return f"(not {self.value(a)})"
-            case Binary():                          return self.binary(e)
-            case Select(c, a, b):
-                yes, no, test = self.value(a), self.value(b), self.value(c)
-                return f"({yes} if {test} else {no})"
-            case Cast(kind, value):                 return self.cast(kind, value)
+            case IntImm("bool", value):              return str(bool(value))
+            case IntImm(_, value):                   return str(value)
+            case FloatImm(kind, value):              return repr(rounder(kind)(value))
+            case StringImm(value):                   return repr(value)
+            case Var():                              return self.variable(e)
+            case BufferLoad(buffer, indices):        return self.load(buffer, indices)
+            case Not(a):                             return f"(not {self.value(a)})"
+            case Binary():                           return self.binary(e)
+            case Cast(kind, value):                  return self.cast(kind, value)
             case Call(_, "if_then_else", (c, a, b)): return self.if_then_else(c, a, b)
-            case Call():                            return self.call(e)
+            case Call():                             return self.call(e)
+            case Select(c, a, b):
+                return f"({self.value(a)} if {self.value(c)} else {self.value(b)})"
         # fmt: on
         raise Unsupported(f"the interpreter does not know {type(e).__name__}")
 
+    def variable(self, v: Var) -> str:
+        """What a variable has been bound to."""
+        if v not in self.var_text:
+            raise Unsupported(
+                f"the variable {v.name} has no value: it is neither a parameter nor the "
+                "size of one, nor bound by a loop around"
+            )
+        return self.var_text[v]
+
     def binary(self, e: Binary) -> str:
-        """One operator; integers wrap where they can leave their type."""
+        """One operator; integers wrap where it can leave their type."""
         a, b = self.value(e.a), self.value(e.b)
         kind, cls = dt.kind(e.a.dtype), type(e)
-        called = (_FLOAT_CALLED if kind == "float" else _INT_CALLED).get(cls)
-        if not called and cls not in _SIMPLE:
+        fn = (_FLOAT_CALLED if kind == "float" else _INT_CALLED).get(cls)
+        if fn is None and cls not in _SIMPLE:
             raise Unsupported(f"the interpreter does not know {e.symbol} of values of {e.a.dtype}")
-        text = f"{called}({a}, {b})" if called else f"({a} {_SIMPLE[cls]} {b})"
-        if kind == "float" or isinstance(e, Compare | And | Or):
+        text = f"({a} {_SIMPLE[cls]} {b})" if fn is None else self.called(fn, a, b)
+        if kind == "float":
             return text
-        return self.wrapped(text, e.dtype, self.bounds.raw(e))
+        if isinstance(e, Add | Sub | Mul):
+            return self.wrapped(text, e.dtype)
+        if isinstance(e, FloorDiv | TruncDiv | Div) and number_in(b) in (None, -1):
+            return self.wrap_call(text, e.dtype)  # the lowest value divided by -1
+        return text
 
-    def wrapped(self, text: str, dtype: str, interval: Interval | None) -> str:
-        """An integer reduced to its type, unless its range says that it is in it."""
-        low, high = wrap_range(dtype)
+    def wrap_call(self, text: str, dtype: str) -> str:
+        """An integer reduced to its type by a function, as part of an expression."""
+        return self.called(wrapper(dtype), text, name=f"wrap_{dtype}")
+
+    def wrapped(self, text: str, dtype: str) -> str:
+        """An integer reduced to its type; written so that it is quick where it is in it."""
         if dtype == "bool":
             return f"bool({text})"
-        if interval is not None and low <= interval[0] and interval[1] <= high:
-            return text
-        mask = high - low
-        return f"(({text} & {mask}))" if low == 0 else f"((({text} + {-low}) & {mask}) - {-low})"
+        low, high = wrap_range(dtype)
+        if not re.search("[a-z]", text):  # numbers only
+            return str(wrapper(dtype)(eval(text)))
+        name = self.keep(text)
+        self.emit(f"if not {low} <= {name} <= {high}: {name} = {self.wrap_call(name, dtype)}")
+        return name
 
     def cast(self, kind: str, value: Expr) -> str:
         """A conversion."""
         text, source = self.value(value), value.dtype
         if dt.is_float(kind):
-            if dt.is_float(source):
-                return text
-            interval = self.bounds.of(value)
-            exact = interval is not None and max(-interval[0], interval[1]) <= 1 << 53
-            return f"float({text})" if exact or kind != "float32" else f"int_to_single({text})"
+            wide = kind == "float32" and not dt.is_float(source) and dt.width(source) > 32
+            return self.called(int_to_single if wide else float, text)
         if kind == "bool":
             return f"({text} != 0)"
+        low, high = wrap_range(kind)
         if dt.is_float(source):
             if dt.width(kind) < 8:  # the low bits of the number as int32
-                low, high = wrap_range("int32")
-                return self.wrapped(f"float_to_int({text}, {low}, {high})", kind, None)
-            low, high = wrap_range(kind)
-            return f"float_to_int({text}, {low}, {high})"
-        text = f"int({text})" if source == "bool" else text
-        return self.wrapped(text, kind, self.bounds.of(value))
+                return self.wrap_call(self.called(float_to_int, text, *wrap_range("int32")), kind)
+            return self.called(float_to_int, text, low, high)
+        if source == "bool":
+            return f"int({text})"
+        lowest, highest = wrap_range(source)
+        return text if low <= lowest and highest <= high else self.wrapped(text, kind)
 
     def if_then_else(self, c: Expr, a: Expr, b: Expr) -> str:
         """Only the value that is asked for is computed."""
         test = self.value(c)
-        with self.bounds.assuming(c), self.suite() as yes:
+        with self.suite() as yes:
             yes_text = self.value(a)
-        with self.bounds.assuming_not(c), self.suite() as no:
+        with self.suite() as no:
             no_text = self.value(b)
-        if not yes.lines and not no.lines:
+        if not yes and not no:
             return f"({yes_text} if {test} else {no_text})"
-        name = self.fresh()
-        yes.lines.append(f"{name} = {yes_text}")
-        no.lines.append(f"{name} = {no_text}")
-        self.nest(f"if {test}:", yes)
-        self.nest("else:", no)
+        name = self.new_name()
+        self.nest(f"if {test}:", [*yes, f"{name} = {yes_text}"])
+        self.nest("else:", [*no, f"{name} = {no_text}"])
         return name
 
     def call(self, e: Call) -> str:
         """An intrinsic."""
-        args = ", ".join([self.value(a) for a in e.args])
+        args = [self.value(a) for a in e.args]
         if e.op.startswith("smelt."):
-            return f"host({e.op!r}, {args})"
+            return f"host({', '.join([repr(e.op), *args])})"
         source = e.args[0].dtype if e.args else e.type
         fn = typed_function(e.op, e.type, source)
         if fn is None:
             raise Unsupported(f"the interpreter does not know the intrinsic {e.op}")
-        return f"{self.helper(f'{e.op}_{e.type}_{source}', fn)}({args})"
+        return self.called(fn, *args, name=f"{e.op}_{e.type}_{source}")
 
     # ------------------------------------------------------------------------------- access
 
     def load(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """One element."""
-        at = self.offset(buffer, indices)
-        own = self.storage[buffer]
-        if self.watched:
+        own, at = self.element(buffer, indices)
+        if self.observed:
             at = self.keep(at)
             self.emit(f"reads({self.place}, {own.name}, {at}, {self.index_tuple(indices)})")
-        if not own.coded:
+        coded = codec(own.dtype)
+        if coded is None:
             return f"{own.name}[{at}]"
-        table = codec(own.dtype)
-        assert table is not None
-        return f"{self.helper('decode_' + own.dtype, table[0])}[{own.name}[{at}]]"
+        return f"{self.helper('decode_' + own.dtype, coded[0])}[{own.name}[{at}]]"
 
     def index_tuple(self, indices: tuple[Expr, ...]) -> str:
         """The indices as a Python tuple."""
-        return _tuple(tuple([self.value(i) for i in indices]))
+        return tuple_text([self.value(i) for i in indices])
 
-    def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
-        """The position of an element in its memory, checked against the shape."""
-        if buffer not in self.storage:
-            raise Unsupported(
-                f"the buffer {buffer.name} is used where it is neither a parameter nor allocated"
-            )
-        own = self.storage[buffer]
+    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Storage, str]:
+        """An element's buffer and its position in memory, tested against the shape."""
+        own = self.kept(buffer)
         if len(indices) != len(own.shape):
             raise Unsupported(
                 f"{buffer.name} has {len(own.shape)} dimensions, {len(indices)} indices given"
             )
         texts = [self.value(i) for i in indices]
-        tests = [
-            f"0 <= {t} < {n}"
-            for t, i, n in zip(texts, indices, own.shape, strict=True)
-            if not (isinstance(n, int) and self.bounds.inside(i, 0, n - 1))
-        ]
-        if tests:
-            self.emit(
-                f"if not ({' and '.join(tests)}): "
-                f"outside({buffer.name!r}, {_tuple(tuple(texts))}, {_tuple(own.shape)})"
+        if texts:
+            tests = [f"0 <= {t} < {n}" for t, n in zip(texts, own.shape, strict=True)]
+            index = ", ".join(["{}"] * len(texts))
+            message = f"{buffer.name}[{index}] is outside of its shape {{}}"
+            self.require(" and ".join(tests), message, *texts, tuple_text(own.shape))
+        steps = zip(texts, own.steps, strict=True)
+        return own, " + ".join([t if s == "1" else f"{t} * {s}" for t, s in steps]) or "0"
+
+    def kept(self, buffer: Buffer) -> Storage:
+        """Where a buffer is kept."""
+        if buffer not in self.storage:
+            raise Unsupported(
+                f"the buffer {buffer.name} is used where it is neither a parameter nor allocated"
             )
-        return self.address(own, texts, indices)
-
-    def address(self, own: Storage, texts: list[str], indices: tuple[Expr, ...]) -> str:
-        """The sum of indices times strides; what outer loops know of it is computed there."""
-        terms: list[tuple[int, int, str, Expr | None]] = []
-        for text, i, step in reversed(list(zip(texts, indices, own.steps, strict=True))):
-            level = self.level(i)
-            scaled = None
-            if level is not None and isinstance(step, int):
-                scaled = i if step == 1 else Mul(i, IntImm(i.dtype, step))
-            term = text if step == 1 else f"{text} * {step}"
-            terms.append((len(self.frames) if level is None else level, len(terms), term, scaled))
-        terms.sort(key=lambda t: t[:2])
-        sums: Expr | None = None
-        loose: list[str] = []
-        for _, _, text, e in terms:
-            if e is None or (sums is not None and sums.dtype != e.dtype) or e.dtype != INDEX:
-                loose.append(text)
-            else:
-                sums = e if sums is None else Add(sums, e)
-        parts = ([self.value(sums)] if sums is not None else []) + loose
-        return " + ".join(parts) or "0"
-
-
-def _mentions(e: Expr, var: Var) -> bool:
-    return any(n is var for n in expr_nodes(e))
+        return self.storage[buffer]

@@ -28,7 +28,6 @@ from smelt.ir.expr import (
 )
 from smelt.ir.node import Node
 
-from .interpret_bounds import unknown_nodes
 from .intrin.inline import Direct, element_of, inlined, innermost_call, known, lanes_buffer
 from .named_calls import NAMED_CALLS
 from .nodes import (
@@ -168,7 +167,7 @@ class _Scalarize(Rewriter):
     def special(self, root: Expr) -> bool:
         """Whether vectors or instructions stand in an expression."""
         if root not in self.found:
-            for e in unknown_nodes(root, self.found):
+            for e in expr_nodes(root):
                 vector = isinstance(e, Var | Ramp | Broadcast | Shuffle) and _lanes(e) > 1
                 self.found[e] = (
                     vector
@@ -195,14 +194,14 @@ class _Scalarize(Rewriter):
         """`body(lane)` for every lane: a loop, or one after another for irregular shuffles."""
         mask = self.mask
 
-        def turn(at: Expr) -> Stmt:
+        def one(at: Expr) -> Stmt:
             return body(at) if mask is None else IfThenElse(mask[at], body(at))
 
         shuffles = [n for e in exprs for n in expr_nodes(e) if isinstance(n, Shuffle)]
         if any(_repeats(n) is None for n in shuffles):
-            return Seq(tuple([turn(const(i, INDEX)) for i in range(count)]))
+            return Seq(tuple([one(const(i, INDEX)) for i in range(count)]))
         var = Var("lane", INDEX)
-        return For(var, const(0, INDEX), const(count, INDEX), turn(var))
+        return For(var, const(0, INDEX), const(count, INDEX), one(var))
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         """All lanes of the value are known before the first is stored."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -19,7 +19,25 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 
-__all__ = ["FUNCTIONS", "codec", "float_to_int", "rounder", "typed_function", "wrap_range"]
+__all__ = [
+    "FUNCTIONS",
+    "codec",
+    "divide",
+    "float_floor_mod",
+    "float_to_int",
+    "fmod",
+    "greatest",
+    "int_divide",
+    "int_remainder",
+    "int_to_single",
+    "least",
+    "memory_size",
+    "rounder",
+    "typed_function",
+    "wrap_range",
+    "wrapper",
+]
+
 
 Number = Any
 
@@ -73,6 +91,20 @@ def wrap_range(dtype: str) -> tuple[int, int]:
     return dt.limits(dtype)
 
 
+@cache
+def wrapper(dtype: str) -> Callable[[int], int]:
+    """What reduces an integer to a type, as its bits in two's complement do."""
+    low, high = wrap_range(dtype)
+    return lambda x: ((x - low) & (high - low)) + low
+
+
+def memory_size(shape: Sequence[int], steps: Sequence[int]) -> int:
+    """The elements from the first to the last one of an array."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+
+
 def float_to_int(x: float, low: int, high: int) -> int:
     """Truncation; what no value of the type is near becomes the nearest one, a NaN 0."""
     if x != x:
@@ -83,9 +115,9 @@ def float_to_int(x: float, low: int, high: int) -> int:
 
 
 def int_to_single(x: int) -> float:
-    """An integer as float32, rounded once."""
+    """An integer as a double that is one of float32, or becomes the nearest one when rounded."""
     if abs(x) <= 1 << 53:
-        return rounder("float32")(float(x))
+        return float(x)
     kind = np.uint64 if x > 0 else np.int64
     return float(kind(x).astype(np.float32))
 
@@ -260,11 +292,9 @@ def _reinterpret(source: str, target: str) -> Callable[[Number], Number]:
 @cache
 def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | None:
     """The intrinsic for a result type and a first operand's type; None if there is no such one."""
-    low, high = wrap_range(dtype) if not dt.is_float(dtype) and dtype != "handle" else (0, 0)
-    n, mask = dt.width(dtype), (1 << dt.width(dtype)) - 1
-
-    def wrap(x: int) -> int:
-        return ((x - low) & mask) + low if dtype != "bool" else x & 1
+    whole = not dt.is_float(dtype) and dtype != "handle"
+    low, high = wrap_range(dtype) if whole else (0, 0)
+    n, wrap = dt.width(dtype), wrapper(dtype) if whole else int
 
     table: dict[str, Callable[..., Number]] = {
         "fma": _fma(dtype) if dt.is_float(dtype) else lambda a, b, c: wrap(a * b + c),
@@ -285,7 +315,7 @@ def typed_function(op: str, dtype: str, source: str) -> Callable[..., Number] | 
         return (
             (lambda a: wrap(abs(a)))
             if op == "abs"
-            else (lambda a, b: wrap(pow(a, b, mask + 1) if b >= 0 else int(float(a) ** b)))
+            else (lambda a, b: wrap(pow(a, b, 1 << n) if b >= 0 else int(float(a) ** b)))
         )
     return table.get(op, FUNCTIONS.get(op))
 

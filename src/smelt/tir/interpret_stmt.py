@@ -13,12 +13,17 @@ from typing import NamedTuple
 
 from smelt.ir.build import is_const
 from smelt.ir.errors import Unsupported
-from smelt.ir.expr import Expr
+from smelt.ir.expr import Expr, Var
 
-from . import interpret_math
-from .interpret_bounds import Interval
-from .interpret_expr import ExprEmitter, Size, Storage, memory_size
-from .interpret_math import codec
+from .interpret_expr import (
+    ExprEmitter,
+    Storage,
+    dense_steps,
+    known_number,
+    number_in,
+    tuple_text,
+)
+from .interpret_math import codec, memory_size, wrap_range
 from .nodes import (
     Allocate,
     AssertStmt,
@@ -47,17 +52,6 @@ __all__ = ["Compiler", "Place"]
 
 _MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
 _EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
-_HELPERS = (
-    "divide",
-    "int_divide",
-    "int_remainder",
-    "float_floor_mod",
-    "fmod",
-    "least",
-    "greatest",
-    "float_to_int",
-    "int_to_single",
-)
 
 
 class Place(NamedTuple):
@@ -71,15 +65,13 @@ class Place(NamedTuple):
 class _Kernel:
     """The kernel that is being translated.
 
-    level     the frame since which the places in its axes are known
     places    the Python name of the place in each axis
     strict    whether it has barriers of its own
     communal  buffers that the threads of a block have in common
-    position  how far a thread is: numbers of loops and their turns, outermost first
+    position  how far a thread is: numbers of loops and their iterations, outermost first
     in_turn   whether one thread at a time does what is being translated
     """
 
-    level: int
     places: dict[str, str]
     strict: bool
     communal: set[Buffer]
@@ -91,22 +83,25 @@ class _Kernel:
 class Compiler(ExprEmitter):
     """Translates one program, for given sizes, to the source of a Python function.
 
-    origins  the statements that the program's stand for (see `scalarized`)
-    watched  whether every access is reported
+    origins   the statements that the program's stand for (see `scalarized`)
+    sizes     what is known of symbolic sizes
+    observed  whether every access is reported
     """
 
-    def __init__(self, origins: Mapping[Stmt, Stmt], watched: bool = False) -> None:
-        """Begin with nothing but the names of arithmetic."""
+    def __init__(
+        self, origins: Mapping[Stmt, Stmt], sizes: Mapping[Var, int], observed: bool = False
+    ) -> None:
+        """Begin with the floats that Python has no literals for."""
         super().__init__()
-        self.origins, self.watched = origins, watched
+        self.origins, self.sizes, self.observed = origins, sizes, observed
+        self.var_text.update({v: str(n) for v, n in sizes.items()})
         self.nesting = self.yields = 0
         self.places: list[Place] = []
         self.around: list[tuple[str, str]] = []
         self.buffers: list[Buffer] = []
         self.given: set[Buffer] = set()
         self.kernel: _Kernel | None = None
-        self.names.update({n: getattr(interpret_math, n) for n in _HELPERS})
-        self.names.update(inf=math.inf, nan=math.nan, memory_size=memory_size)
+        self.names.update(inf=math.inf, nan=math.nan)
 
     def mark(self, s: Stmt) -> None:
         """Begin a statement: its place, and a line in the source that leads to it."""
@@ -139,13 +134,10 @@ class Compiler(ExprEmitter):
             case IfThenElse(condition, yes, no):
                 self.branch(condition, yes, no)
             case LetStmt(var, value, body):
-                level, text = self.level(value), self.value(value)
-                if level is None:
-                    level, text = len(self.frames) - 1, self.keep(text)
-                self.bind(var, text, level, self.bounds.of(value))
+                self.var_text[var] = self.named(value)
                 self.stmt(body)
             case AssertStmt(condition, message):
-                self.emit(f"if not {self.value(condition)}: refuse({message!r})")
+                self.require(self.value(condition), "assertion failed: {}", repr(message))
             case Allocate(buffer, body):
                 self.allocate(buffer)
                 self.stmt(body)
@@ -158,23 +150,18 @@ class Compiler(ExprEmitter):
 
     def store(self, s: BufferStore) -> None:
         """buffer[indices] = value."""
-        if s.buffer not in self.storage:
+        if s.value.dtype != self.kept(s.buffer).dtype:
             raise Unsupported(
-                f"the buffer {s.buffer.name} is used where it is neither a parameter nor allocated"
+                f"a value of {s.value.dtype} is stored in {s.buffer.name}, which holds "
+                f"{s.buffer.type}"
             )
-        own = self.storage[s.buffer]
-        if s.value.dtype != own.dtype:
-            raise Unsupported(
-                f"a value of {s.value.dtype} is stored in {s.buffer.name}, which holds {own.dtype}"
-            )
-        value = self.stored(s.value, own.dtype)
-        at = self.offset(s.buffer, s.indices)
-        if own.coded:
-            table = codec(own.dtype)
-            assert table is not None
-            value = f"{self.helper('encode_' + own.dtype, table[1])}({value})"
+        value = self.value(s.value)
+        own, at = self.element(s.buffer, s.indices)
+        coded = codec(own.dtype)
+        if coded is not None:
+            value = self.called(coded[1], value, name=f"encode_{own.dtype}")
         self.emit(f"{own.name}[{at}] = {value}")
-        if self.watched:
+        if self.observed:
             index = self.index_tuple(s.indices)
             self.emit(f"writes({self.place}, {own.name}, {at}, {index})")
 
@@ -189,124 +176,111 @@ class Compiler(ExprEmitter):
     def branch(self, condition: Expr, yes: Stmt, no: Stmt | None) -> None:
         """if condition: yes else: no."""
         test = self.value(condition)
-        with self.bounds.assuming(condition), self.suite() as then:
-            self.stmt(yes)
-        with self.bounds.assuming_not(condition), self.suite() as otherwise:
-            self.stmt(no if no is not None else Seq(()))
-        self.nest(f"if {test}:", then)
-        if no is not None:
-            self.nest("else:", otherwise)
+        for header, body in ((f"if {test}:", yes), ("else:", no)):
+            if body is not None:
+                with self.suite() as lines:
+                    self.stmt(body)
+                self.nest(header, lines)
 
     def allocate(self, buffer: Buffer) -> None:
         """A buffer with contents that nobody should rely on."""
-        own = Storage(
-            self.fresh("b"),
-            tuple([self.size(e) for e in buffer.shape]),
-            buffer.type,
-            tuple([self.size(e) for e in buffer.strides]) if buffer.strides else None,
-        )
-        if any(isinstance(n, int) and n < 0 for n in own.steps):
+        shape = [self.size(e) for e in buffer.shape]
+        steps = [self.size(e) for e in buffer.strides] or dense_steps(shape)
+        if any((number_in(n) or 0) < 0 for n in steps):
             raise Unsupported(f"{buffer.name} has a negative stride")
+        own = Storage(self.new_name("b"), buffer.type, shape, steps)
         self.storage[buffer] = own
         self.buffers.append(buffer)
         made = "common" if self.kernel and buffer in self.kernel.communal else "new"
-        self.emit(f"{own.name} = {made}({len(self.buffers) - 1}, {own.count()})")
+        count = self.called(memory_size, tuple_text(shape), tuple_text(steps))
+        self.emit(f"{own.name} = {made}({len(self.buffers) - 1}, {count})")
 
-    def size(self, e: Expr) -> Size:
-        """An extent or stride as a number, where it is known."""
-        interval = self.bounds.of(e)
-        if interval is not None and interval[0] == interval[1]:
-            return interval[0]
-        return self.keep(self.value(e))
+    def size(self, e: Expr) -> str:
+        """An extent or stride, as a number where it is known."""
+        n = known_number(e, self.sizes)
+        return self.named(e) if n is None else str(n)
 
     # ------------------------------------------------------------------------------- loops
-
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        """One loop deeper."""
-        self.nesting += 1
-        try:
-            yield
-        finally:
-            self.nesting -= 1
 
     @contextmanager
     def inside(self, name: str, text: str) -> Iterator[None]:
         """In the body of a loop, whose variable has the Python expression `text`."""
         self.around.append((name, text))
+        self.nesting += 1
         if self.kernel is not None:
             self.kernel.position.append(f"{self.place}, {text}, ")
-        try:
-            yield
-        finally:
-            self.around.pop()
-            if self.kernel is not None:
-                self.kernel.position.pop()
+        yield
+        self.around.pop()
+        self.nesting -= 1
+        if self.kernel is not None:
+            self.kernel.position.pop()
 
     def loop(self, s: For) -> None:
-        """A loop; one of a single turn is only a name."""
-        level, interval = self.level(s.min), self.turns(s)
+        """A loop; one of a single iteration is only a name."""
         if s.kind == "thread_binding":
             if self.kernel is None:
                 self.launch(s)
             else:
-                self.thread_loop(s, interval)
+                self.thread_loop(s)
             return
-        if is_const(s.extent, 1) and level is not None:
-            text = self.value(s.min)
-            self.bind(s.var, text, level, interval)
-            with self.inside(s.var.name, text):
+        low = self.named(s.min)
+        if is_const(s.extent, 1):
+            self.var_text[s.var] = low
+            with self.inside(s.var.name, low):
                 self.stmt(s.body)
             return
-        low, extent = self.value(s.min), self.value(s.extent)
-        high = extent if low == "0" else f"{low} + {extent}"
+        span = f"{low}, {self.end(s, low)}"
         free = s.kind == "parallel" and self.kernel is None
-        over = f"turns({low}, {high})" if free else f"range({low}, {high})"
-        if self.watched and s.kind in ("parallel", "vectorized"):
-            over = f"{'apart' if free else 'lanes'}({self.place}, {low}, {high})"
-        if self.nesting == _MAX_NESTING:
-            self.outlined(s, over, interval)
+        over = f"arranged(range({span}))" if free else f"range({span})"
+        if self.observed and s.kind in ("parallel", "vectorized"):
+            over = f"{'concurrent' if free else 'lanes'}({self.place}, {span})"
+        if self.nesting >= _MAX_NESTING:
+            self.outlined(s, over)
         else:
-            self.plain_loop(s, over, interval)
+            self.plain_loop(s, over)
 
-    def turns(self, s: For) -> Interval | None:
-        """The values that a loop's variable takes."""
-        first, count = self.bounds.of(s.min), self.bounds.of(s.extent)
-        if first is None or count is None:
-            return None
-        return first[0], first[1] + max(count[1], 1) - 1
+    def end(self, s: For, low: str) -> str:
+        """Where a loop ends, which its variable has to be able to come to."""
+        extent, top = self.value(s.extent), wrap_range(s.var.type)[1] + 1
+        a, b = number_in(low), number_in(extent)
+        if a is not None and b is not None and a + b <= top:
+            return str(a + b)
+        end = self.keep(f"{low} + {extent}")
+        message = f"the loop {s.var.name} over {{}} ... {{}} leaves the values of {s.var.type}"
+        self.require(f"{end} <= {top}", message, low, f"{end} - 1")
+        return end
 
-    def plain_loop(self, s: For, over: str, interval: Interval | None) -> None:
+    def plain_loop(self, s: For, over: str) -> None:
         """for i in range(...): body."""
-        name = self.fresh("i")
-        with self.suite() as frame, self.deeper(), self.inside(s.var.name, name):
-            self.bind(s.var, name, len(self.frames) - 1, interval)
+        name = self.new_name("i")
+        with self.suite() as lines, self.inside(s.var.name, name):
+            self.var_text[s.var] = name
             self.stmt(s.body)
-        self.nest(f"for {name} in {over}:", frame)
+        self.nest(f"for {name} in {over}:", lines)
 
-    def outlined(self, s: For, over: str, interval: Interval | None) -> None:
+    def outlined(self, s: For, over: str) -> None:
         """A loop in a function of its own, where Python allows no deeper nesting."""
-        name, nesting, yields = self.fresh("f"), self.nesting, self.yields
-        with self.suite() as frame:
+        name, nesting, yields = self.new_name("f"), self.nesting, self.yields
+        with self.suite() as lines:
             self.nesting = 0
-            self.plain_loop(s, over, interval)
+            self.plain_loop(s, over)
             self.nesting = nesting
-        self.nest(f"def {name}():", frame)
+        self.nest(f"def {name}():", lines)
         self.emit(f"{name}()" if self.yields == yields else f"yield from {name}()")
 
     def repeat(self, s: While) -> None:
         """while condition: body."""
-        count = self.fresh("n")
+        count = self.new_name("n")
         if self.kernel is not None:
             self.emit(f"{count} = 0")
-        with self.suite() as frame, self.deeper(), self.inside("turn", count):
+        with self.suite() as lines, self.inside("turn", count):
             if self.kernel is not None:
                 self.meet(s)
             self.emit(f"if not {self.value(s.condition)}: break")
             self.stmt(s.body)
             if self.kernel is not None:
                 self.emit(f"{count} += 1")
-        self.nest("while True:", frame)
+        self.nest("while True:", lines)
 
     # ----------------------------------------------------------------------------- threads
 
@@ -314,15 +288,13 @@ class Compiler(ExprEmitter):
         """A kernel: a function of the places in its axes, called for every thread."""
         axes = thread_axes(s)
         extents = [self.axis(axis, loops) for axis, loops in axes.items()]
-        name, nesting, place = self.fresh("kernel"), self.nesting, self.place
-        names = {axis: self.fresh("p") for axis in axes}
+        name, nesting, place = self.new_name("kernel"), self.nesting, self.place
+        names = {axis: self.new_name("p") for axis in axes}
         storage, around = dict(self.storage), len(self.around)
-        with self.suite() as frame:
+        with self.suite() as lines:
             self.nesting = 0
             strict = any(barrier_scope(x) is not None for x in walk(s))
-            self.kernel = _Kernel(
-                len(self.frames) - 1, names, strict, communal_buffers(s), set(collective_blocks(s))
-            )
+            self.kernel = _Kernel(names, strict, communal_buffers(s), set(collective_blocks(s)))
             if strict and self.kernel.collective:
                 raise Unsupported(
                     "a reduction over threads stands in a kernel that has barriers of its own"
@@ -330,11 +302,11 @@ class Compiler(ExprEmitter):
             self.around += names.items()
             for b in self.own_buffers(s):
                 self.allocate(b)
-            self.thread_loop(s, self.turns(s))
+            self.thread_loop(s)
             del self.around[around:]
             self.kernel, self.nesting = None, nesting
         self.storage = storage
-        self.nest(f"def {name}({', '.join(names.values())}):", frame)
+        self.nest(f"def {name}({', '.join(names.values())}):", lines)
         items = ", ".join([f"({a!r}, {e})" for a, e in zip(axes, extents, strict=True)])
         self.emit(f"launch({place}, {name}, {strict}, [{items}])")
 
@@ -342,15 +314,16 @@ class Compiler(ExprEmitter):
         """The extent of an axis, on which all its loops agree."""
         first = self.value(loops[0].extent)
         for other in loops[1:]:
-            if other.extent is loops[0].extent:
+            extent = self.value(other.extent)
+            if extent == first:
                 continue
-            a, b = self.bounds.of(loops[0].extent), self.bounds.of(other.extent)
-            if a is not None and b is not None and (a[1] < b[0] or b[1] < a[0]):
+            if number_in(first) is not None and number_in(extent) is not None:
                 raise Unsupported(
                     f"{axis} has the extent {first} in the loop {loops[0].var.name}, and "
-                    f"{self.value(other.extent)} in the loop {other.var.name}"
+                    f"{extent} in the loop {other.var.name}"
                 )
-            self.emit(f"agree({axis!r}, {first}, {self.value(other.extent)})")
+            message = f"{axis} has the extent {{}} in one loop, and {{}} in another"
+            self.require(f"{first} == {extent}", message, first, extent)
         return first
 
     def own_buffers(self, s: For) -> list[Buffer]:
@@ -361,15 +334,15 @@ class Compiler(ExprEmitter):
         own = [b for b in used if is_shared(b) or b.scope.startswith("local")]
         return [b for b in own if b in self.storage and b not in self.given]
 
-    def thread_loop(self, s: For, interval: Interval | None) -> None:
-        """A loop of a kernel: one turn, the thread's own."""
+    def thread_loop(self, s: For) -> None:
+        """A loop of a kernel: one iteration, the thread's own."""
         assert self.kernel is not None
         if str(s.thread) not in self.kernel.places:
             raise Unsupported(f"the loop {s.var.name} is bound to no axis")
         own = self.kernel.places[str(s.thread)]
-        level = self.level(s.min)
-        text = own if is_const(s.min, 0) else f"({self.value(s.min)} + {own})"
-        self.bind(s.var, text, max(level or 0, self.kernel.level), interval)
+        if not is_const(s.min, 0):
+            own = self.wrapped(f"({self.value(s.min)} + {own})", s.var.type)
+        self.var_text[s.var] = own
         self.stmt(s.body)
 
     def meet(self, s: Stmt) -> None:
@@ -400,56 +373,37 @@ class Compiler(ExprEmitter):
     # ------------------------------------------------------------------------------ blocks
 
     def realize(self, s: BlockRealize) -> None:
-        """A block for the iteration that the loops around give."""
+        """A block for the iteration that the loops around give, where its predicate holds."""
         kernel = self.kernel
-        if kernel is not None and s in kernel.collective:
+        collective = kernel is not None and s in kernel.collective
+        if kernel is not None and collective:
             self.wait(in_turn=True)
             kernel.in_turn = True
-            self.guarded(s)
-            kernel.in_turn = False
-        else:
-            self.guarded(s)
-
-    def guarded(self, s: BlockRealize) -> None:
-        """A block where its predicate holds."""
-        if is_const(s.predicate, 1):
-            self.block(s)
-            return
         test = self.value(s.predicate)
-        with self.bounds.assuming(s.predicate), self.suite() as frame:
+        with self.suite() as lines:
             self.block(s)
-        self.nest(f"if {test}:", frame)
+        self.nest(f"if {test}:", lines)
+        if kernel is not None and collective:
+            kernel.in_turn = False
 
     def block(self, s: BlockRealize) -> None:
         """Iteration variables, buffers, init where the reduction begins, body."""
         first: list[str] = []
         for it, value in zip(s.block.iter_vars, s.values, strict=True):
-            level, text, interval = self.level(value), self.value(value), self.bounds.of(value)
-            if level is None:
-                level, text = len(self.frames) - 1, self.keep(text)
-            low, count = self.bounds.of(it.dom.min), self.bounds.of(it.dom.extent)
-            if (
-                low is None
-                or count is None
-                or not self.bounds.inside(value, low[1], low[0] + count[0] - 1)
-            ):
-                begin, extent = self.value(it.dom.min), self.value(it.dom.extent)
-                self.emit(
-                    f"if not {begin} <= {text} < {begin} + {extent}: "
-                    f"off_domain({it.var.name!r}, {text}, {begin}, {extent})"
-                )
-            self.bind(it.var, text, level, interval)
-            if it.kind == "reduce" and not (
-                low is not None and interval == low and low[0] == low[1]
-            ):
-                first.append(f"{text} == {self.value(it.dom.min)}")
+            at = self.named(value)
+            low, extent = self.named(it.dom.min), self.named(it.dom.extent)
+            self.require(
+                f"{low} <= {at} < {low} + {extent}",
+                f"{it.var.name} = {{}} is outside of its domain, {{}} ... {{}}",
+                *(at, low, f"{low} + {extent} - 1"),
+            )
+            self.var_text[it.var] = at
+            if it.kind == "reduce":
+                first.append(f"{at} == {low}")
         for b in s.block.alloc_buffers:
             self.allocate(b)
         if s.block.init is not None:
-            if first:
-                with self.suite() as frame:
-                    self.stmt(s.block.init)
-                self.nest(f"if {' and '.join(first)}:", frame)
-            else:
+            with self.suite() as lines:
                 self.stmt(s.block.init)
+            self.nest(f"if {' and '.join(first) or True}:", lines)
         self.stmt(s.block.body)

@@ -1,7 +1,7 @@
 """How the interpreter runs what may run at once: in which order, and threads in lock step.
 
 A thread is a Python generator that stops where it has to wait for the others of its block, and
-says how far it is: numbers of statements and turns of loops, which compare as the program runs.
+says how far it is: numbers of statements and of iterations, which compare as the program runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from smelt.ir.errors import SmeltError
 
 from .nodes import Buffer
 
-__all__ = ["ORDERS", "Fault", "Machine", "Order", "Watch"]
+__all__ = ["ORDERS", "Fault", "Machine", "Observer", "Order"]
 
 Order = Literal["forward", "reverse", "random"]
 ORDERS = ("forward", "reverse", "random")
@@ -34,7 +34,7 @@ class Fault(SmeltError):
         self.place = place
 
 
-class Watch(Protocol):
+class Observer(Protocol):
     """Who wants to know of every access, and of what runs at once. Places are numbers."""
 
     def begin(self, places: Sequence[Any]) -> None:
@@ -50,10 +50,10 @@ class Watch(Protocol):
         """An element has been stored."""
 
     def fork(self, place: int) -> None:
-        """A loop begins whose turns may run at once."""
+        """A loop begins whose iterations may run at once."""
 
-    def turn(self, value: int) -> None:
-        """A turn of the innermost such loop begins."""
+    def iteration(self, value: int) -> None:
+        """An iteration of the innermost such loop begins."""
 
     def join(self) -> None:
         """The loop ends."""
@@ -80,12 +80,12 @@ class Watch(Protocol):
 class Machine:
     """Runs loops and kernels of one program in an order that may be chosen.
 
-    order  of the turns of parallel loops, of the blocks of a grid, and of threads between barriers
+    order  of iterations of parallel loops, blocks of a grid, and threads between barriers
     """
 
-    def __init__(self, order: Order, seed: int, watch: Watch | None = None) -> None:
+    def __init__(self, order: Order, seed: int, observer: Observer | None = None) -> None:
         """Begin with no memory in common."""
-        self.order, self.watch = order, watch
+        self.order, self.observer = order, observer
         self.random = random.Random(seed)
         self.shared: dict[tuple[int, int], Any] = {}
         self.visits: dict[int, dict[int, int]] = {}
@@ -101,25 +101,22 @@ class Machine:
         self.random.shuffle(mixed)
         return mixed
 
-    def turns(self, low: int, high: int) -> Sequence[int]:
-        """The turns of a parallel loop."""
-        return range(low, high) if self.order == "forward" else self.arranged(range(low, high))
-
-    def apart(self, place: int, low: int, high: int) -> Iterator[int]:
-        """The turns of a parallel loop that is watched."""
-        return self._watched(place, self.turns(low, high))
+    def concurrent(self, place: int, low: int, high: int) -> Iterator[int]:
+        """The iterations of a parallel loop that is observed."""
+        return self.observed(place, self.arranged(range(low, high)))
 
     def lanes(self, place: int, low: int, high: int) -> Iterator[int]:
-        """The turns of a vectorized loop that is watched."""
-        return self._watched(place, range(low, high))
+        """The iterations of a vectorized loop that is observed."""
+        return self.observed(place, range(low, high))
 
-    def _watched(self, place: int, turns: Sequence[int]) -> Iterator[int]:
-        assert self.watch is not None
-        self.watch.fork(place)
-        for i in turns:
-            self.watch.turn(i)
+    def observed(self, place: int, iterations: Sequence[int]) -> Iterator[int]:
+        """Iterations, of which the observer is told."""
+        assert self.observer is not None
+        self.observer.fork(place)
+        for i in iterations:
+            self.observer.iteration(i)
             yield i
-        self.watch.join()
+        self.observer.join()
 
     # ------------------------------------------------------------------------------ kernels
 
@@ -134,24 +131,24 @@ class Machine:
         grid = [a for a, _ in axes if a.startswith("blockIdx")]
         threads = [a for a, _ in axes if a not in grid]
         extents = dict(axes)
-        if self.watch is not None:
-            self.watch.kernel(place, grid, threads, strict)
+        if self.observer is not None:
+            self.observer.kernel(place, grid, threads, strict)
         for block in self.arranged(_points([extents[a] for a in grid])):
-            if self.watch is not None:
-                self.watch.block(block)
+            if self.observer is not None:
+                self.observer.block(block)
             self.shared, self.visits = {}, {}
             crew: list[_Thread] = []
             for number, point in enumerate(_points([extents[a] for a in threads])):
                 at = dict(zip([*grid, *threads], [*block, *point], strict=True))
                 crew.append(_Thread(number, threads, point, [at[a] for a, _ in axes]))
             self.run_block(kernel, strict, crew)
-        if self.watch is not None:
-            self.watch.leave()
+        if self.observer is not None:
+            self.observer.leave()
 
     def run_block(self, kernel: Callable[..., Any], strict: bool, crew: list[_Thread]) -> None:
         """Run the threads of one block, phase after phase."""
-        if self.watch is not None:
-            self.watch.phase()
+        if self.observer is not None:
+            self.observer.phase()
         for t in self.arranged(crew):
             self.resume(t)
             t.run = kernel(*t.arguments)
@@ -163,8 +160,8 @@ class Machine:
             group = [t for t in waiting if t.position == behind]
             in_turn = any(t.stop is not None and t.stop[1] for t in group)
             for n, t in enumerate(group if in_turn else self.arranged(group)):
-                if self.watch is not None and (n == 0 or in_turn):
-                    self.watch.phase()
+                if self.observer is not None and (n == 0 or in_turn):
+                    self.observer.phase()
                 self.resume(t)
                 t.advance()
 
@@ -182,8 +179,8 @@ class Machine:
     def resume(self, t: _Thread) -> None:
         """From now on a thread runs."""
         self.running = t.number
-        if self.watch is not None:
-            self.watch.thread(t.number, t.point)
+        if self.observer is not None:
+            self.observer.thread(t.number, t.point)
 
     def common(self, which: int, make: Callable[[], Any]) -> Any:
         """Memory that the threads of a block have in common: the first that comes makes it."""

@@ -90,7 +90,7 @@ def find_races(func: PrimFunc, *examples: Any, seed: int = 0) -> list[Race]:
     arguments = _arguments(func, examples, seed)
     recorder = _Recorder(func)
     with np.errstate(all="ignore"):
-        interpret(func, *arguments, watch=recorder)
+        interpret(func, *arguments, observer=recorder)
     return recorder.races
 
 
@@ -165,7 +165,7 @@ class _Memory:
 
 
 class _Recorder:
-    """Watches a program run (see `Watch`)."""
+    """Observes a program run (see `Observer`)."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
@@ -218,8 +218,8 @@ class _Recorder:
         number = self.instance(place, s.kind if isinstance(s, For) else "parallel")
         (self.inner if self.in_kernel else self.outer).append((number, None))
 
-    def turn(self, value: int) -> None:
-        """A turn of the innermost loop begins."""
+    def iteration(self, value: int) -> None:
+        """An iteration of the innermost loop begins."""
         nest = self.inner if self.in_kernel else self.outer
         nest[-1] = nest[-1][0], value
         self.moved()
