@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from smelt.ir import dtype as dt
+from smelt.ir.expr import Var, cast, const
+from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc
+from tests.codegen_c.build import run_c
 
-from .build import Array, agree
+from .build import Array, agree, flat
 
 INTEGERS = {
     "int8": [-128, -7, -1, 0, 1, 3, 127],
@@ -109,6 +112,22 @@ def test_integer_arithmetic_of_loop_variables_wraps(dtype: str) -> None:
     first = np.array([high - 6], dtype)
     assert found[0, 0, 0] == found[0, 0, 3] == first[0] + 3
     assert found[0, 5, 0] == (first + first.dtype.type(8))[0] == low + 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_a_loop_may_reach_the_last_value_of_its_type(dtype: str) -> None:
+    low = dt.limits(dtype)[1] - 5
+    i, to = Var("i", dtype), Buffer("B", (const(8, "int64"),), "int64")
+    value = cast("int64", i)
+    body = BufferStore(to, value, (value - low,))
+    func = PrimFunc(
+        (to,), For(i, const(low, dtype), const(6, dtype), body, "serial"), {"name": "f"}
+    )
+    [found] = agree(func, np.zeros(8, "int64"))
+    assert found.tolist() == [*range(low, low + 6), 0, 0]
+    again = np.zeros(8, "int64")
+    assert run_c(flat(func), again) == 0
+    assert again.tolist() == found.tolist()
 
 
 @pytest.mark.parametrize("dtype", list(INTEGERS))

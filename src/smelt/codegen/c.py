@@ -240,9 +240,14 @@ class _CPrinter:
 
     def loop(self, s: For) -> Iterator[str]:
         """A loop of any kind, serially."""
-        i, low = self.name(s.var), self.text(s.min)
-        high = self.text(s.extent if low == "0" else s.min + s.extent)
-        yield f"for ({self.kind(s.var.type)} {i} = {low}; {i} < {high}; ++{i}) {{"
+        i, low, kind = self.name(s.var), self.text(s.min), self.kind(s.var.type)
+        if dt.width(s.var.type) < 32:  # the end may be one more than the type holds
+            n, high = f"{i}_n", f"(int)({low}) + (int)({self.text(s.extent)})"
+            yield f"for (int {n} = {low}; {n} < {high}; ++{n}) {{"
+            yield f"    {kind} {i} = ({kind}){n};"
+        else:
+            high = self.text(s.extent if low == "0" else s.min + s.extent)
+            yield f"for ({kind} {i} = {low}; {i} < {high}; ++{i}) {{"
         yield from self.block(s.body)
         yield "}"
 

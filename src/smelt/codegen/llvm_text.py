@@ -323,6 +323,9 @@ class FunctionText(MemoryOps):
             ]
         latch, again = self.fresh("L")[1:], self.fresh()
         up = "nuw nsw" if isinstance(s.min, IntImm) and s.min.value >= 0 else f"n{sign}w"
+        less = f"{sign}lt"
+        if dt.width(s.var.type) < 32:  # the end may be one more than the type holds
+            up, less = "", "ne"
         parent += [
             f"{head}:",
             f"{name} = phi {kind} [ {low}, %{pre} ], [ {after}, %{latch} ]",
@@ -330,7 +333,7 @@ class FunctionText(MemoryOps):
             f"br label %{latch}",
             f"{latch}:",
             f"{after} = add {up} {kind} {name}, 1",
-            f"{again} = icmp {sign}lt {kind} {after}, {high}",
+            f"{again} = icmp {less} {kind} {after}, {high}",
             f"br i1 {again}, label %{head}, label %{done}",
             f"{done}:",
         ]
