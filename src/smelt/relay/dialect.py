@@ -17,9 +17,9 @@ from smelt.relax.graph_op import Dialect, GraphOp
 from smelt.relax.nodes import RelaxExpr
 from smelt.topi.registry import Op
 
-__all__ = ["FUNCTIONS", "RELAY", "SIZED", "builder", "const", "find_builder", "known_attribute",
-           "make", "names", "relay_function", "relay_op", "sized", "value",
-           "wrapped"]  # fmt: skip
+__all__ = ["FUNCTIONS", "RELAY", "SIZED", "alias", "attributes", "builder", "const",
+           "find_builder", "known_attribute", "make", "names", "relay_function", "relay_op",
+           "sized", "value", "wrapped"]  # fmt: skip
 
 RELAY = Dialect("relay")
 relay_op = RELAY.op
@@ -40,6 +40,47 @@ def relay_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., An
         return fn
 
     return enter
+
+
+def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the attributes of an operator's body, in order, where it takes them as `**attrs`."""
+
+    def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        own = inspect.signature(fn).parameters.values()
+        operands = [p for p in own if p.kind == p.POSITIONAL_OR_KEYWORD]
+        given = [inspect.Parameter(n, kind, default=d) for n, d in defaults.items()]
+        vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
+        return fn
+
+    return declare
+
+
+def alias(name: str, arguments: str, of: str = "", **defaults: Any) -> None:
+    """Enter the builder `relay.<name>`: an operator's own with its arguments in another order.
+
+    arguments  operands and attributes; "x=data" calls x what the operator calls data
+    of         the operator, where its name is another
+    defaults   those that are not the operator's
+    """
+    op = RELAY.get(of or name)
+    own = inspect.signature(op.fn).parameters
+    names = {new: old or new for new, _, old in (a.partition("=") for a in arguments.split())}
+    signature = inspect.Signature([
+        own[old].replace(
+            name=new, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=defaults.get(new, own[old].default),
+        )
+        for new, old in names.items()
+    ])  # fmt: skip
+
+    def build(*given: Any, **named: Any) -> Any:
+        bound = signature.bind(*given, **named)
+        bound.apply_defaults()
+        operands, attrs = _arguments(op, (), {names[n]: v for n, v in bound.arguments.items()})
+        return wrapped(sized(op, *operands, **attrs))
+
+    FUNCTIONS[name] = _described(build, name, signature, op)
 
 
 def find_builder(name: str) -> Callable[..., Any] | None:
@@ -128,8 +169,15 @@ def builder(op: Op) -> Callable[..., Any]:
     if not op.variadic:
         parameters = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in own.parameters.values()]
         own = own.replace(parameters=parameters)
-    vars(build)["__signature__"] = own
-    build.__name__ = build.__qualname__ = op.name
+    return _described(build, op.name, own, op)
+
+
+def _described(
+    build: Callable[..., Any], name: str, signature: inspect.Signature, op: Op
+) -> Callable[..., Any]:
+    """A builder that looks like a function written by hand."""
+    vars(build)["__signature__"] = signature
+    build.__name__ = build.__qualname__ = name
     build.__doc__ = op.__doc__
     return build
 

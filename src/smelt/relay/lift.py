@@ -21,64 +21,40 @@ from smelt.topi.registry import Op
 
 from .dialect import RELAY, const
 from .expr import RelayVar
+from .ops.broadcast import SAME as BROADCAST
+from .ops.unary import SAME as UNARY
 
 __all__ = ["lift"]
 
 Described = tuple[str, dict[str, Any]]
 
-_PLAIN = (
-    "subtract", "multiply", "divide", "floor_divide", "power", "minimum", "maximum", "equal",
-    "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
-    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "where",
-    "exp", "log", "log2", "log10", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "tan",
-    "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc",
-    "abs", "negative", "sign", "logical_not", "bitwise_not", "isnan", "isfinite", "fast_exp",
-    "fast_tanh", "fast_erf", "invert_permutation",
+_SAME = (
+    "where", "invert_permutation", "round", "cast", "reinterpret", "cumsum", "cumprod",
+    "scatter_elements", "transpose", "broadcast_to", "sequence_mask", "reverse_sequence",
+    "matrix_set_diag", "searchsorted", "fixed_point_multiply", "fixed_point_multiply_per_axis",
+    "dft",
 )  # fmt: skip
+"""Operators that have one name in both, beside those that are one operator element by element."""
+
+_NN = ("leaky_relu", "softmax", "log_softmax", "layer_norm", "instance_norm", "lrn",
+       "sparse_dense", "sparse_add")  # fmt: skip
+"""Operators that Relay has under nn."""
 
 _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     # smelt's operator: (Relay's name, {smelt's attribute: Relay's})
-    **{name: (name, {}) for name in _PLAIN},
-    **{
-        name: (name, {"axes": "axis", "keepdims": "keepdims"})
-        for name in ("sum", "prod", "min", "all", "any")
-    },
-    "mod": ("floor_mod", {}),
+    **{core_name: (name, {}) for name, core_name in {**BROADCAST, **UNARY}.items()},
+    **{name: (name, {}) for name in _SAME},
+    **{name: (f"nn.{name}", {}) for name in _NN},
+    **{name: (name, {"axes": "axis"}) for name in ("sum", "prod", "min", "all", "any")},
     "fmod": ("mod", {}),
-    "round": ("round", {}),
-    "isinf": ("isinf", {}),
-    "identity": ("copy", {}),
-    "cast": ("cast", {}),
-    "reinterpret": ("reinterpret", {}),
-    "relu": ("nn.relu", {}),
-    "leaky_relu": ("nn.leaky_relu", {}),
-    "softmax": ("nn.softmax", {}),
-    "log_softmax": ("nn.log_softmax", {}),
-    "layer_norm": ("nn.layer_norm", {}),
-    "instance_norm": ("nn.instance_norm", {}),
     "group_norm": ("nn.group_norm", {"groups": "num_groups"}),
-    "lrn": ("nn.lrn", {}),
-    "cumsum": ("cumsum", {}),
-    "cumprod": ("cumprod", {}),
     "gather_elements": ("gather", {}),
-    "scatter_elements": ("scatter_elements", {}),
-    "transpose": ("transpose", {}),
     "squeeze": ("squeeze", {"axes": "axis"}),
-    "broadcast_to": ("broadcast_to", {}),
     "concat": ("concatenate", {}),
     "tile": ("tile", {"repeats": "reps"}),
     "depth_to_space": ("nn.depth_to_space", {"block": "block_size"}),
     "space_to_depth": ("nn.space_to_depth", {"block": "block_size"}),
-    "sequence_mask": ("sequence_mask", {}),
-    "reverse_sequence": ("reverse_sequence", {}),
-    "matrix_set_diag": ("matrix_set_diag", {}),
-    "searchsorted": ("searchsorted", {}),
     "dilate": ("nn.dilate", {"value": "dilation_value"}),
-    "fixed_point_multiply": ("fixed_point_multiply", {}),
-    "fixed_point_multiply_per_axis": ("fixed_point_multiply_per_axis", {}),
-    "sparse_dense": ("nn.sparse_dense", {}),
-    "sparse_add": ("nn.sparse_add", {}),
-    "dft": ("dft", {}),
     "threefry_split": ("random.threefry_split", {}),
     "threefry_generate": ("random.threefry_generate", {"shape": "out_shape"}),
     "uniform": ("random.uniform", {"shape": "out_shape", "dtype": "out_dtype"}),

@@ -21,7 +21,7 @@ from smelt.relax.compose.image import resized
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import const, make, relay_function, relay_op, sized
+from ..dialect import alias, const, relay_function, relay_op, sized
 
 
 def _pairs(data: RelaxExpr, pad_width: Any) -> tuple[int, ...]:
@@ -76,10 +76,7 @@ def mirror_pad(data: RelaxExpr, *, mode: str = "SYMMETRIC", pad_width: Any) -> R
     return call("pad", data, pads=_pairs(data, pad_width), mode=mode.lower())
 
 
-@relay_function("nn.mirror_pad")
-def build_mirror_pad(data: Any, pad_width: Any, mode: str = "SYMMETRIC") -> RelaxExpr:
-    """Elements around that mirror those inside."""
-    return make("nn.mirror_pad", data, mode=mode, pad_width=pad_width)
+alias("nn.mirror_pad", "data pad_width mode")
 
 
 @relay_op("nn.dilate")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from inspect import Parameter
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from smelt.relax.compose.common import (
 )
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import RELAY, make, relay_function, relay_op
+from ..dialect import RELAY, alias, relay_op
 from .qnn_affine import (
     along_axis,
     centred,
@@ -152,14 +152,11 @@ def leaky_relu(
     return saturated(y, dtype_of(data))
 
 
-@relay_function("qnn.leaky_relu")
-def build_leaky_relu(
-    x: Any, alpha: float, input_scale: Any, input_zero_point: Any, output_scale: Any,
-    output_zero_point: Any,
-) -> RelaxExpr:  # fmt: skip
-    """x where it is positive, alpha * x elsewhere."""
-    return make("qnn.leaky_relu", x, input_scale, input_zero_point, output_scale,
-                output_zero_point, alpha=alpha)  # fmt: skip
+alias(
+    "qnn.leaky_relu",
+    "x=data alpha input_scale input_zero_point output_scale output_zero_point",
+    alpha=Parameter.empty,
+)
 
 
 def _hardswish(x: RelaxExpr) -> RelaxExpr:
