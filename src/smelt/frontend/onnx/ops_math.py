@@ -86,7 +86,9 @@ def unary(name: str) -> Callable[..., Value]:
     return convert
 
 
-def _binary(target: str) -> Callable[..., Value]:
+def binary(target: str) -> Callable[..., Value]:
+    """The converter of an operator with two operands that broadcast."""
+
     def convert(g: Build, a: Value, b: Value) -> Value:
         return g.call(target, a, b)
 
@@ -123,7 +125,7 @@ _IN_PLACE = (
 for _name in _UNARY:
     onnx_op(_name, since=6 if _name in _IN_PLACE else 1)(unary(_name))
 for _name, _target in _BINARY.items():
-    onnx_op(_name, since=7)(_binary(_target))
+    onnx_op(_name, since=7)(binary(_target))
 for _name in _FOLDED:
     onnx_op(_name, since=6)(folded(_name))
 

@@ -28,6 +28,7 @@ __all__ = [
     "matmul_integers",
     "one",
     "ratio",
+    "single",
     "stored",
 ]
 
@@ -58,6 +59,11 @@ def one(g: Build, v: Value, what: str) -> Value:
     if v.rank > 1 or v.shape not in ((), (1,)):
         g.unsupported(f"{what} of the shape {v.shape}", "one number")
     return moves.reshape(g, v, ())
+
+
+def single(g: Build, v: Value) -> Value:
+    """A vector of one element as a scalar; others stay."""
+    return moves.reshape(g, v, ()) if v.shape == (1,) else v
 
 
 # ------------------------------------------------------------------------------ along an axis
@@ -184,7 +190,7 @@ def matmul_integers(
     b = moves.expand_dims(g, b, (1,)) if column else b
     za = g.constant(0, a.dtype) if za is None else za
     zb = g.constant(0, b.dtype) if zb is None else zb
-    za, zb = [moves.reshape(g, z, ()) if z.shape == (1,) else z for z in (za, zb)]
+    za, zb = single(g, za), single(g, zb)
     if za.rank or zb.rank > 1:  # numbers of rows: differences are formed first
         if any(turn):
             g.unsupported("zero points of rows of transposed operands", "one number")
