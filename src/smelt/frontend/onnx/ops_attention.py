@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir import dtype as dt
-
 from . import moves
 from .build import Build
+from .ops_cast import as_type
 from .read import Graph
 from .registry import Ints, onnx_op
 from .values import Value, simplify
@@ -71,11 +70,11 @@ def flex_attention(
         q5 = moves.reshape(g, q, (batch, own, group, length, q.shape[3]))
         k5, v5 = moves.expand_dims(g, k, (2,)), moves.expand_dims(g, v, (2,))
     scores = g.call("matmul", q5, k5, transpose_b=True)
-    scores = _cast(g, g.call("multiply", scores, g.constant(factor, q.dtype)), inner)
+    scores = as_type(g, g.call("multiply", scores, g.constant(factor, q.dtype)), inner)
     scores = moves.reshape(g, scores, (batch, heads, length, keys))
     scores = _modified(g, score_mod, scores)
     weights = _modified(g, prob_mod, g.call("softmax", scores, axis=-1))
-    weights = _cast(g, weights, v.dtype)
+    weights = as_type(g, weights, v.dtype)
     if group > 1:
         weights = moves.reshape(g, weights, (batch, own, group, length, keys))
     y = g.call("matmul", weights, v5)
@@ -88,24 +87,16 @@ def _modified(g: Build, graph: Graph | None, x: Value) -> Value:
         return x
     (made,) = g.walk.branch(graph, [x])
     assert isinstance(made, Value)
-    return _cast(g, made, x.dtype)
-
-
-def _cast(g: Build, v: Value, dtype: str) -> Value:
-    return v if v.dtype == dtype else g.call("cast", v, dtype=dtype)
+    return as_type(g, made, x.dtype)
 
 
 # ----------------------------------------------------------------------- onnxruntime's operators
 
 
-def _number(g: Build, value: float, dtype: str) -> Value:
-    return Value.of_array(np.array(value, dt.to_numpy(dtype)))
-
-
 def _masked(g: Build, keep: Value, dtype: str, low: float) -> Value:
     """0 where an integer mask is not 0, `low` elsewhere: what is added to scores."""
-    wanted = g.call("not_equal", keep, _number(g, 0, keep.dtype))
-    return g.call("where", wanted, _number(g, 0.0, dtype), _number(g, low, dtype))
+    wanted = g.call("not_equal", keep, g.constant(0, keep.dtype))
+    return g.call("where", wanted, g.constant(0.0, dtype), g.constant(low, dtype))
 
 
 def _key_mask(g: Build, mask: Value, dtype: str, low: float, keys: Any) -> Value:
@@ -115,8 +106,8 @@ def _key_mask(g: Build, mask: Value, dtype: str, low: float, keys: Any) -> Value
     """
     if mask.rank == 1:
         numbers = moves.arange(g, 0, keys, 1, "int64")
-        count = _cast(g, moves.expand_dims(g, mask, (1,)), "int64")
-        mask = _cast(g, g.call("less", moves.expand_dims(g, numbers, (0,)), count), "int32")
+        count = as_type(g, moves.expand_dims(g, mask, (1,)), "int64")
+        mask = as_type(g, g.call("less", moves.expand_dims(g, numbers, (0,)), count), "int32")
     if mask.rank not in (2, 3):
         g.unsupported(f"a mask of {mask.rank} dimensions", "1, 2, 3")
     added = _masked(g, mask, dtype, low)
@@ -130,7 +121,7 @@ def _causal(g: Build, dtype: str, queries: Any, keys: Any, low: float) -> Value:
     seen = g.call(
         "less_equal", moves.expand_dims(g, columns, (0,)), moves.expand_dims(g, rows, (1,))
     )
-    return g.call("where", seen, _number(g, 0.0, dtype), _number(g, low, dtype))
+    return g.call("where", seen, g.constant(0.0, dtype), g.constant(low, dtype))
 
 
 def _attend(

@@ -355,10 +355,12 @@ onnx_op("ArgMin")(_arg("argmin"))
 
 
 @onnx_op("CumSum", since=11)
-def cumsum(g: Build, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Running sums."""
+@onnx_op("CumProd", since=26)
+def cumulative(g: Build, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
+    """Running sums and products."""
     place = g.axis(int(g.number(axis, "axis")), x.rank)
-    return g.call("cumsum", x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
+    op = g.step.op.lower()
+    return g.call(op, x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 # ------------------------------------------------------------------------------------ products
@@ -367,16 +369,7 @@ def cumsum(g: Build, x: Value, axis: Value, *, exclusive: int = 0, reverse: int 
 @onnx_op("MatMul")
 def matmul(g: Build, a: Value, b: Value) -> Value:
     """numpy's matmul: a vector is a row or a column for the moment."""
-    if a.rank == 0 or b.rank == 0:
-        g.malformed("an operand is a scalar")
-    row, column = a.rank == 1, b.rank == 1
-    if row:
-        a = moves.expand_dims(g, a, (0,))
-    if column:
-        b = moves.expand_dims(g, b, (1,))
-    y = g.call("matmul", a, b)
-    gone = tuple([p for p, one in ((y.rank - 2, row), (y.rank - 1, column)) if one])
-    return g.call("squeeze", y, axes=gone) if gone else y
+    return moves.of_matrices(g, a, b, lambda a, b: g.call("matmul", a, b))
 
 
 @onnx_op("Gemm", since=7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from .values import Value
 
 __all__: list[str] = []
 
+F = TypeVar("F", bound=Callable[..., Value])
+
 
 def _number(g: Build, x: Value, scale: Value, zero: Value | None) -> Value:
     """What a quantized tensor stands for, in float32."""
@@ -35,13 +37,13 @@ def _quantized(g: Build, y: Value, scale: Value, zero: Value | None, dtype: str)
     return stored(g, g.call("divide", y, one(g, scale, "a scale")), zero, dtype)
 
 
-def _on_floats(name: str, zero: Any = None) -> Callable[[Callable[..., Value]], None]:
+def _on_floats(name: str, zero: Any = None) -> Callable[[F], F]:
     """Enter a converter of float tensors as one of quantized operands and a quantized result.
 
     zero  the default of the operand y_zero
     """
 
-    def enter(fn: Callable[..., Value]) -> None:
+    def enter(fn: F) -> F:
         g, *own = inspect.signature(fn).parameters.values()
         operands = [p.replace(annotation="Quantized") for p in own if p.kind == g.kind]
         attributes = [p for p in own if p.kind != g.kind]
@@ -54,6 +56,7 @@ def _on_floats(name: str, zero: Any = None) -> Callable[[Callable[..., Value]], 
 
         vars(convert)["__signature__"] = Signature([g, *operands, *scaling, *attributes])
         onnx_op(name, domain=MICROSOFT)(convert)
+        return fn
 
     return enter
 

@@ -258,6 +258,11 @@ def _text_labels(
     return text_lookup(g, x, list(keys), list(values), defaults[kind], made)
 
 
+def _items(tensor: Array | None, others: Sequence[Any]) -> list[Any]:
+    """What a tensor holds, where it is given."""
+    return list(others) if tensor is None else tensor.ravel().tolist()
+
+
 @onnx_op("CategoryMapper", domain=DOMAIN)
 def category_mapper(
     g: Build,
@@ -311,20 +316,13 @@ def label_encoder(
     values_tensor: Array | None = None,
 ) -> Value:
     """Numbers for numbers."""
-    texts = (
-        keys_strings
-        or values_strings
-        or (values_tensor is not None and values_tensor.dtype.kind == "U")
-    )
-    if texts or (keys_tensor is not None and keys_tensor.dtype.kind == "U"):
+    tensors = [t for t in (keys_tensor, values_tensor) if t is not None]
+    if keys_strings or values_strings or any(t.dtype.kind == "U" for t in tensors):
         return _text_labels(
             g, x,
-            keys_strings or keys_floats or keys_int64s if keys_tensor is None
-            else keys_tensor.ravel().tolist(),
-            values_strings or values_floats or values_int64s if values_tensor is None
-            else values_tensor.ravel().tolist(),
-            (default_string, default_float, default_int64) if default_tensor is None
-            else default_tensor.ravel().tolist() * 3,
+            _items(keys_tensor, keys_strings or keys_floats or keys_int64s),
+            _items(values_tensor, values_strings or values_floats or values_int64s),
+            _items(default_tensor, (default_string, default_float, default_int64)) * 3,
             "" if values_tensor is None else dt.from_numpy(values_tensor.dtype),
         )  # fmt: skip
     keys = np.array(keys_floats or keys_int64s) if keys_tensor is None else keys_tensor

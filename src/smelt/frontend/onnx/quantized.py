@@ -183,11 +183,12 @@ def matmul_integers(
     zb    one number, or one for each column: [n], or [..., 1, n]
     turn  whether an operand is transposed first
     """
-    if a.rank == 0 or b.rank == 0:
-        g.malformed("an operand is a scalar")
-    row, column = a.rank == 1, b.rank == 1
-    a = moves.expand_dims(g, a, (0,)) if row else a
-    b = moves.expand_dims(g, b, (1,)) if column else b
+    return moves.of_matrices(g, a, b, lambda a, b: _matrix_product(g, a, b, za, zb, turn))
+
+
+def _matrix_product(
+    g: Build, a: Value, b: Value, za: Value | None, zb: Value | None, turn: tuple[bool, bool]
+) -> Value:
     za = g.constant(0, a.dtype) if za is None else za
     zb = g.constant(0, b.dtype) if zb is None else zb
     za, zb = single(g, za), single(g, zb)
@@ -197,9 +198,7 @@ def matmul_integers(
         za = moves.expand_dims(g, za, (1,)) if za.rank == 1 else za
         a, b = _difference(g, a, za), _difference(g, b, zb)
         za, zb = g.constant(0, "int32"), g.constant(0, "int32")
-    y = _composed(g, product_sums, a, b, za, zb, *turn)
-    gone = tuple([p for p, single in ((y.rank - 2, row), (y.rank - 1, column)) if single])
-    return g.call("squeeze", y, axes=gone) if gone else y
+    return _composed(g, product_sums, a, b, za, zb, *turn)
 
 
 def _difference(g: Build, x: Value, zero: Value) -> Value:
