@@ -21,39 +21,19 @@ from .values import Value, objects, product
 __all__: list[str] = []
 
 _UNARY = {
-    "Abs": "abs",
+    **{
+        name: name.lower()
+        for name in (
+            "Abs", "Exp", "Log", "Sqrt", "Tanh", "Sigmoid", "Erf", "Relu", "Sin", "Cos", "Tan",
+            "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Floor", "Ceil",
+            "Round", "Sign", "Reciprocal", "IsNaN", "Softplus", "Softsign", "Mish",
+        )
+    },
     "Neg": "negative",
-    "Exp": "exp",
-    "Log": "log",
-    "Sqrt": "sqrt",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "Erf": "erf",
-    "Relu": "relu",
-    "Sin": "sin",
-    "Cos": "cos",
-    "Tan": "tan",
-    "Asin": "asin",
-    "Acos": "acos",
-    "Atan": "atan",
-    "Sinh": "sinh",
-    "Cosh": "cosh",
-    "Asinh": "asinh",
-    "Acosh": "acosh",
-    "Atanh": "atanh",
-    "Floor": "floor",
-    "Ceil": "ceil",
-    "Round": "round",
-    "Sign": "sign",
-    "Reciprocal": "reciprocal",
     "Not": "logical_not",
-    "IsNaN": "isnan",
     "BitwiseNot": "bitwise_not",
     "HardSwish": "hard_swish",
-    "Softplus": "softplus",
-    "Softsign": "softsign",
-    "Mish": "mish",
-}
+}  # fmt: skip
 
 _BINARY = {
     "Add": "add",
@@ -64,12 +44,8 @@ _BINARY = {
     "LessOrEqual": "less_equal",
     "Greater": "greater",
     "GreaterOrEqual": "greater_equal",
-    "And": "logical_and",
-    "Or": "logical_or",
-    "Xor": "logical_xor",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
+    **{name: f"logical_{name.lower()}" for name in ("And", "Or", "Xor")},
+    **{f"Bitwise{name}": f"bitwise_{name.lower()}" for name in ("And", "Or", "Xor")},
     "PRelu": "prelu",
 }
 
@@ -107,23 +83,12 @@ def folded(name: str) -> Callable[..., Value]:
     return convert
 
 
-_IN_PLACE = (
-    "Abs",
-    "Ceil",
-    "Exp",
-    "Floor",
-    "Log",
-    "Neg",
-    "Reciprocal",
-    "Relu",
-    "Sigmoid",
-    "Sqrt",
-    "Tanh",
-)
+IN_PLACE = ("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sqrt",
+            "Tanh")  # fmt: skip
 """Operators with another signature before opset 6."""
 
 for _name in _UNARY:
-    onnx_op(_name, since=6 if _name in _IN_PLACE else 1)(unary(_name))
+    onnx_op(_name, since=6 if _name in IN_PLACE else 1)(unary(_name))
 for _name, _target in _BINARY.items():
     onnx_op(_name, since=7)(binary(_target))
 for _name in _FOLDED:
@@ -261,18 +226,13 @@ def clip_11(g: Build, x: Value, min: Value | None = None, max: Value | None = No
 # ---------------------------------------------------------------------------------- reductions
 
 _REDUCTIONS = {
-    "ReduceSum": "sum",
-    "ReduceMean": "mean",
-    "ReduceMax": "max",
-    "ReduceMin": "min",
-    "ReduceProd": "prod",
+    **{f"Reduce{name.capitalize()}": name for name in ("sum", "mean", "max", "min", "prod")},
     "ReduceL1": "reduce_l1",
     "ReduceL2": "reduce_l2",
     "ReduceSumSquare": "reduce_sum_square",
     "ReduceLogSum": "reduce_log_sum",
     "ReduceLogSumExp": "reduce_log_sum_exp",
 }
-
 
 _SAME_OF_ONE = ("sum", "mean", "max", "min", "prod", "reduce_log_sum_exp")
 """Reductions that give the element itself where there is nothing to reduce."""

@@ -35,9 +35,7 @@ def _consuming(fn: Callable[..., Any]) -> Callable[..., Any]:
     return with_attribute(fn, convert, "consumed_inputs", "Ints", ())
 
 
-for _name in ("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Sigmoid"):
-    onnx_op(_name)(_consuming(ops_math.unary(_name)))
-for _name in ("Sqrt", "Tanh"):
+for _name in ops_math.IN_PLACE:
     onnx_op(_name)(_consuming(ops_math.unary(_name)))
 for _name in ("Max", "Min", "Sum"):
     onnx_op(_name)(_consuming(ops_math.folded(_name)))
