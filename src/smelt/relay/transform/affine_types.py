@@ -36,6 +36,11 @@ class TensorAffineType:
         return f"TensorAffineType({self.scale}, {self.zero_point}, {self.dtype!r}, {self.axis})"
 
     @property
+    def numbers(self) -> tuple[RelaxExpr, RelaxExpr]:
+        """The scale and the zero point, as operators of qnn take them."""
+        return self.scale, self.zero_point
+
+    @property
     def one(self) -> bool:
         """Whether one scale and one zero point serve all elements."""
         return all(_count(v) == 1 for v in (self.scale, self.zero_point))

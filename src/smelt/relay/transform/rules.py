@@ -29,8 +29,8 @@ from smelt.topi.registry import Op
 
 from ..dialect import RELAY, const
 
-__all__ = ["Graph", "Rule", "Rules", "constant_of", "dims", "dtype_of", "is_call", "num", "rank_of",
-           "same_type", "scalar_of"]  # fmt: skip
+__all__ = ["Graph", "Rule", "Rules", "constant_of", "dims", "dtype_of", "given", "is_call", "num",
+           "rank_of", "same_type", "scalar_of"]  # fmt: skip
 
 WALKS = 16
 """Walks over a function, at most; two or three are usual."""
@@ -103,6 +103,12 @@ class Rules:
 
 
 # ------------------------------------------------------------------- questions about values
+
+
+def given(n: Call) -> tuple[RelaxExpr, ...]:
+    """The operands of a call; none of them is left out."""
+    assert None not in n.args
+    return n.args  # type: ignore[return-value]
 
 
 def is_call(x: Any, *names: str) -> bool:
