@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from smelt.relax.compose.operands import const, value
 from smelt.relax.compose.shapes import known_sizes
 from smelt.relax.graph_op import Dialect, GraphOp
 from smelt.relax.nodes import RelaxExpr
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 
 __all__ = ["FUNCTIONS", "RELAY", "SIZED", "alias", "attributes", "builder", "const",
-           "find_builder", "known_attribute", "make", "names", "relay_function", "relay_op",
-           "sized", "value", "wrapped"]  # fmt: skip
+           "find_builder", "known_attribute", "make", "names", "registering", "relay_function",
+           "relay_op", "sized", "value", "wrapped"]  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 RELAY = Dialect("relay")
 relay_op = RELAY.op
@@ -81,6 +84,19 @@ def alias(name: str, arguments: str, of: str = "", **defaults: Any) -> None:
         return wrapped(sized(op, *operands, **attrs))
 
     FUNCTIONS[name] = _described(build, name, signature, op)
+
+
+def registering(where: str, name: str, enter: Callable[[F], Any], given: F | None) -> Any:
+    """Enter what a user gives for an operator; a decorator that does it, where nothing is given."""
+    if name not in RELAY.ops:
+        hint = nearest(name, list(RELAY.ops))
+        raise TypeMismatch(f"{where}: relay has no operator {name!r}{hint}")
+
+    def register(fn: F) -> F:
+        enter(fn)
+        return fn
+
+    return register if given is None else register(given)
 
 
 def find_builder(name: str) -> Callable[..., Any] | None:

@@ -410,9 +410,7 @@ def _slice(call: Call) -> Described:
 
 
 _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
-    "conv1d": _conv,
-    "conv2d": _conv,
-    "conv3d": _conv,
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
     "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
