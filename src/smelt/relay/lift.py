@@ -279,18 +279,14 @@ def _pool(call: Call) -> Described:
     return f"nn.{call.op.name}{rank}d", attrs
 
 
-def _reduce(name: str) -> Callable[[Call], Described]:
+def _reduce(call: Call) -> Described:
     """mean and max, which over the whole image are global pooling."""
-
-    def reduce(call: Call) -> Described:
-        axes = call.attrs["axes"]
-        rank = len(shape_of(call.args[0]))
-        if rank == 4 and call.attrs["keepdims"] and _normal(axes, 4) == (2, 3):
-            kind = {"mean": "avg", "max": "max"}[name]
-            return f"nn.global_{kind}_pool2d", {"layout": "NCHW"}
-        return name, {"axis": plain(axes), "keepdims": call.attrs["keepdims"]}
-
-    return reduce
+    axes, name = call.attrs["axes"], call.callee
+    rank = len(shape_of(call.args[0]))
+    if rank == 4 and call.attrs["keepdims"] and _normal(axes, 4) == (2, 3):
+        kind = {"mean": "avg", "max": "max"}[name]
+        return f"nn.global_{kind}_pool2d", {"layout": "NCHW"}
+    return name, {"axis": plain(axes), "keepdims": call.attrs["keepdims"]}
 
 
 def _normal(axes: Any, rank: int) -> tuple[int, ...]:
@@ -414,8 +410,8 @@ _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
     "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
-    "mean": _reduce("mean"),
-    "max": _reduce("max"),
+    "mean": _reduce,
+    "max": _reduce,
     "add": _add,
     "matmul": _matmul,
     "reshape": _reshape,
@@ -474,16 +470,9 @@ def _one_hot(call: Call) -> RelaxExpr | None:
                   dtype=a["dtype"])  # fmt: skip
 
 
-def _index(name: str) -> Callable[[Call], RelaxExpr | None]:
+def _index(call: Call) -> RelaxExpr | None:
     """argmax and argmin, whose indices are int64 here."""
-
-    def lift_index(call: Call) -> RelaxExpr | None:
-        a = call.attrs
-        found = _relay(name, call.args[0], axis=a["axis"], keepdims=a["keepdims"],
-                       select_last_index=a["select_last_index"])  # fmt: skip
-        return _relay("cast", found, dtype="int64")
-
-    return lift_index
+    return _relay("cast", _relay(call.callee, call.args[0], **call.attrs), dtype="int64")
 
 
 def _columns(indices: RelaxExpr | None) -> RelaxExpr:
@@ -534,28 +523,24 @@ def _topk(call: Call) -> RelaxExpr | None:
                   is_ascend=not a["largest"], dtype="int64")  # fmt: skip
 
 
-def _sorted(name: str) -> Callable[[Call], RelaxExpr | None]:
+def _sorted(call: Call) -> RelaxExpr | None:
     """sort and argsort, which say which end comes first the other way round."""
-
-    def lift_sorted(call: Call) -> RelaxExpr | None:
-        kind = {"dtype": call.attrs["dtype"]} if name == "argsort" else {}
-        return _relay(name, call.args[0], axis=call.attrs["axis"],
-                      is_ascend=not call.attrs["descending"], **kind)  # fmt: skip
-
-    return lift_sorted
+    kind = {"dtype": call.attrs["dtype"]} if call.callee == "argsort" else {}
+    return _relay(call.callee, call.args[0], axis=call.attrs["axis"],
+                  is_ascend=not call.attrs["descending"], **kind)  # fmt: skip
 
 
 _WHOLE: Mapping[str, Callable[[Call], RelaxExpr | None]] = {
     "gather": _take,
     "one_hot": _one_hot,
-    "argmax": _index("argmax"),
-    "argmin": _index("argmin"),
+    "argmax": _index,
+    "argmin": _index,
     "gather_nd": _gather_nd,
     "scatter_nd": _scatter_nd,
     "full": _full,
     "arange": _arange,
     "trilu": _trilu,
     "topk": _topk,
-    "sort": _sorted("sort"),
-    "argsort": _sorted("argsort"),
+    "sort": _sorted,
+    "argsort": _sorted,
 }

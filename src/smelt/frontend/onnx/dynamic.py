@@ -81,12 +81,8 @@ def slice_(
         extent = Value.of_array(objects([x.shape[a]], ()), "int64")
         step = _number(g, 1) if steps is None else _part(g, steps, n)
         first, last = _clamped(g, _part(g, starts, n), _part(g, ends, n), extent, step)
-        span = g.call("subtract", last, first)
-        size = g.call("abs", step)
-        away = g.call("where", g.call("greater", step, _number(g, 0)), span,
-                      g.call("negative", span))  # fmt: skip
-        up = g.call("add", away, g.call("subtract", size, _number(g, 1)))
-        counts.append(g.call("maximum", g.call("divide", up, size), _number(g, 0)))
+        count = _steps(g, g.call("subtract", last, first), step)
+        counts.append(g.call("maximum", count, _number(g, 0)))
         firsts.append(first)
         by.append(step)
     sizes = g.sizes(
@@ -97,6 +93,14 @@ def slice_(
         at = g.call("add", first, g.call("multiply", run, step))
         x = g.call("gather", x, at, axis=a)
     return x
+
+
+def _steps(g: Build, span: Value, step: Value) -> Value:
+    """How many steps lead over a span, the last one maybe beyond it; 0 and less: none."""
+    zero, size = _number(g, 0), g.call("abs", step)
+    away = g.call("where", g.call("greater", step, zero), span, g.call("negative", span))
+    up = g.call("add", away, g.call("subtract", size, _number(g, 1)))
+    return g.call("divide", up, size)
 
 
 def _clamped(g: Build, start: Value, end: Value, extent: Value, step: Value) -> tuple[Value, Value]:
@@ -126,11 +130,9 @@ def pad(
     own = _extents([x.shape[a] for a in axes])
     x = slice_(g, x, begin, g.call("subtract", own, behind), axes, None)
     sizes = g.sizes(g.call("maximum", pads, zero), "pads")
-    full: list[Any] = [0] * (2 * x.rank)
-    for k, a in enumerate(axes):
-        full[a], full[x.rank + a] = sizes[k], sizes[count + k]
+    full = moves.both_ends(sizes, axes, [0] * (2 * x.rank))
     fill = 0.0 if value is None else g.number(value, "constant_value")
-    return g.call("pad", x, pads=tuple(full), mode=mode, value=fill)
+    return g.call("pad", x, pads=full, mode=mode, value=fill)
 
 
 def arange(g: Build, start: Value, limit: Value, step: Value) -> Value:
@@ -140,10 +142,7 @@ def arange(g: Build, start: Value, limit: Value, step: Value) -> Value:
     first, last, by = [as_type(g, v, wide) for v in (start, limit, step)]
     span = g.call("subtract", last, first)
     if wide == "int64":
-        size = g.call("abs", by)
-        away = g.call("where", g.call("less", by, _number(g, 0)), g.call("negative", span), span)
-        up = g.call("add", away, g.call("subtract", size, _number(g, 1)))
-        count = g.call("divide", up, size)
+        count = _steps(g, span, by)
     else:
         count = g.call("cast", g.call("ceil", g.call("divide", span, by)), dtype="int64")
     (n,) = g.sizes(g.call("maximum", count, _number(g, 0)), "limit")

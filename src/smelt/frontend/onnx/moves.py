@@ -24,6 +24,7 @@ from .values import (
 )
 
 __all__ = [
+    "both_ends",
     "broadcast_to",
     "concat",
     "expand_dims",
@@ -297,6 +298,14 @@ def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
     if static(out) and x.known is not None and (x.small or x.is_array) and math.prod(out) <= SPREAD:
         return _array(x, np.broadcast_to(x.known, out))
     return g.call("broadcast_to", x, shape=tuple(out))
+
+
+def both_ends(given: Sequence[Any], axes: Sequence[int], default: Sequence[Any]) -> tuple[Any, ...]:
+    """Begins of some dimensions, then ends, as those of all."""
+    full, rank = list(default), len(default) // 2
+    for k, a in enumerate(axes):
+        full[a], full[rank + a] = given[k], given[len(axes) + k]
+    return tuple(full)
 
 
 def tile(g: Build, x: Value, repeats: Sequence[Any]) -> Value:

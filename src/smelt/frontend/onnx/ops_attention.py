@@ -125,12 +125,20 @@ def _causal(g: Build, dtype: str, queries: Any, keys: Any, low: float) -> Value:
 
 
 def _attend(
-    g: Build, q: Value, k: Value, v: Value, masks: list[Value | None], scale: float
-) -> Value:
-    """Attention of heads, with masks that are added up."""
-    given = [m for m in masks if m is not None]
-    mask = given[0] if given else None
-    for m in given[1:]:
+    g: Build, q: Value, k: Value, v: Value, bias: Value | None, which: Value | None, low: float,
+    unidirectional: int, scale: float,
+) -> Value:  # fmt: skip
+    """Attention of heads, with a bias and masks that are added up.
+
+    which  keys count; the others get the score `low`
+    """
+    masks = [] if bias is None else [bias]
+    if which is not None:
+        masks.append(_key_mask(g, which, q.dtype, low, k.shape[2]))
+    if unidirectional:
+        masks.append(_causal(g, q.dtype, q.shape[2], k.shape[2], -math.inf))
+    mask: Value | None = None
+    for m in masks:
         mask = m if mask is None else g.call("add", mask, m)
     return join_heads(g, g.call("attention", q, k, v, mask, scale=scale))
 
@@ -154,13 +162,8 @@ def attention(
     width = y.shape[2]
     sizes = qkv_hidden_sizes or (simplify(width // 3),) * 3
     q, k, v = [split_heads(g, p, num_heads) for p in moves.split(g, y, sizes, 2)]
-    length = x.shape[1]
-    masks = [attention_bias]
-    if mask_index is not None:
-        masks.append(_key_mask(g, mask_index, x.dtype, mask_filter_value, length))
-    if unidirectional:
-        masks.append(_causal(g, x.dtype, length, length, -math.inf))
-    return _attend(g, q, k, v, masks, _scale(scale, q, g))
+    low, factor = mask_filter_value, _scale(scale, q, g)
+    return _attend(g, q, k, v, attention_bias, mask_index, low, unidirectional, factor)
 
 
 @onnx_op("MultiHeadAttention", domain=MICROSOFT)
@@ -187,13 +190,9 @@ def multi_head_attention(
     q, k, v = parts
     if past_key is not None and past_value is not None:
         k, v = moves.concat(g, [past_key, k], 2), moves.concat(g, [past_value, v], 2)
-    queries, keys = q.shape[2], k.shape[2]
-    masks = [attention_bias]
-    if key_padding_mask is not None:
-        masks.append(_key_mask(g, key_padding_mask, q.dtype, mask_filter_value, keys))
-    if unidirectional:
-        masks.append(_causal(g, q.dtype, queries, keys, -math.inf))
-    return _attend(g, q, k, v, masks, _scale(scale, q, g)), k, v
+    low, factor = mask_filter_value, _scale(scale, q, g)
+    y = _attend(g, q, k, v, attention_bias, key_padding_mask, low, unidirectional, factor)
+    return y, k, v
 
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)

@@ -98,9 +98,7 @@ for _name in _FOLDED:
 @onnx_op("Mean", since=6)
 def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     """The mean of several tensors."""
-    total = first
-    for x in rest:
-        total = g.call("add", total, x)
+    total = folded("Sum")(g, first, *rest)
     return g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
 
 

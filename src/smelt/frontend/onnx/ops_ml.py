@@ -115,6 +115,13 @@ def two_classes(g: Build, score: Value, how: str, *, share: bool) -> Value:
     return post_transformed(g, pair, how)
 
 
+def best(g: Build, scores: Value, how: str, ints: Ints, strings: Strs) -> tuple[Value, Value]:
+    """The label of the highest score, and the scores after the node's transformation."""
+    which = g.call("argmax", scores, axis=1, keepdims=False)
+    scores = as_scores(g, post_transformed(g, scores, how))
+    return labels_at(g, which, ints, strings), scores
+
+
 def _matrix(g: Build, values: Floats, columns: Any, what: str, dtype: str) -> Value:
     """Rows of so many columns."""
     if not isinstance(columns, int) or not columns or len(values) % columns:
@@ -384,10 +391,8 @@ def linear_classifier(
     if scores.shape[1] == 1 and count == 2:
         second = g.call("greater", moves.squeeze(g, scores, (1,)), g.constant(0, scores.dtype))
         which = g.call("cast", second, dtype="int64")
-        scores = two_classes(g, scores, post_transform, share=True)
-    else:
-        if scores.shape[1] != count:
-            g.malformed(f"scores of {scores.shape[1]} classes, labels of {count}")
-        which = g.call("argmax", scores, axis=1, keepdims=False)
-        scores = post_transformed(g, scores, post_transform)
-    return labels_at(g, which, classlabels_ints, classlabels_strings), as_scores(g, scores)
+        scores = as_scores(g, two_classes(g, scores, post_transform, share=True))
+        return labels_at(g, which, classlabels_ints, classlabels_strings), scores
+    if scores.shape[1] != count:
+        g.malformed(f"scores of {scores.shape[1]} classes, labels of {count}")
+    return best(g, scores, post_transform, classlabels_ints, classlabels_strings)

@@ -21,6 +21,7 @@ from .ops_ml import (
     DOMAIN,
     TRANSFORMS,
     as_scores,
+    best,
     float_features,
     labels_at,
     post_transformed,
@@ -344,8 +345,6 @@ def tree_classifier(
         above = g.constant(0.5 if share else 0.0, scores.dtype)
         won = g.call("greater", moves.squeeze(g, scores, (1,)), above)
         which = g.call("cast", won, dtype="int64")
-        scores = two_classes(g, scores, post_transform, share=share)
-    else:
-        which = g.call("argmax", scores, axis=1, keepdims=False)
-        scores = post_transformed(g, scores, post_transform)
-    return labels_at(g, which, classlabels_int64s, classlabels_strings), as_scores(g, scores)
+        scores = as_scores(g, two_classes(g, scores, post_transform, share=share))
+        return labels_at(g, which, classlabels_int64s, classlabels_strings), scores
+    return best(g, scores, post_transform, classlabels_int64s, classlabels_strings)

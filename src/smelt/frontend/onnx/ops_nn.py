@@ -10,7 +10,7 @@ from smelt.ir.expr import convert
 
 from . import moves
 from .build import Build
-from .registry import Ints, Placing, onnx_op
+from .registry import Ints, Placing, Spaced, onnx_op
 from .values import Value, at_least, product, simplify, static
 from .windows import fitted, window
 
@@ -78,20 +78,16 @@ def conv_transpose(
     b: Value | None = None,
     *,
     auto_pad: str = "NOTSET",
-    dilations: Ints = (),
     group: int = 1,
     kernel_shape: Ints = (),
     output_padding: Ints = (),
     output_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
+    **place: Unpack[Spaced],
 ) -> Value:
     """The gradient of a convolution as a layer."""
     _check_kernel(g, x, w, kernel_shape)
     rank = x.rank - 2
-    win = window(
-        g, x, w.shape[2:], auto_pad="NOTSET", strides=strides, pads=pads, dilations=dilations
-    )
+    win = window(g, x, w.shape[2:], **place)
     g.one_of("auto_pad", auto_pad, ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     extra = output_padding or (0,) * rank
     for name, given in (("output_padding", extra), ("output_shape", output_shape[-rank:])):

@@ -149,15 +149,10 @@ def _global(g: Build, op: str, x: Value) -> Value:
 
 
 @onnx_op("GlobalAveragePool")
-def global_average_pool(g: Build, x: Value) -> Value:
-    """The mean over all pixels."""
-    return _global(g, "mean", x)
-
-
 @onnx_op("GlobalMaxPool")
-def global_max_pool(g: Build, x: Value) -> Value:
-    """The largest of all pixels."""
-    return _global(g, "max", x)
+def global_pool(g: Build, x: Value) -> Value:
+    """The mean over all pixels, or the largest of them."""
+    return _global(g, "mean" if g.step.op == "GlobalAveragePool" else "max", x)
 
 
 def _global_lp_pool(g: Build, x: Value, p: float) -> Value:

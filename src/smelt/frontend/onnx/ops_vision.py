@@ -11,7 +11,7 @@ from smelt.ir.expr import convert
 from . import moves
 from .build import Build
 from .ops_nn import per_channel
-from .registry import Ints, attribute_set, onnx_op
+from .registry import Ints, Spaced, attribute_set, onnx_op
 from .values import Value, at_least, simplify
 from .windows import window
 
@@ -153,21 +153,17 @@ def deform_conv(
     b: Value | None = None,
     mask: Value | None = None,
     *,
-    dilations: Ints = (),
     group: int = 1,
     kernel_shape: Ints = (),
     offset_group: int = 1,
-    pads: Ints = (),
-    strides: Ints = (),
+    **place: Unpack[Spaced],
 ) -> Value:
     """A convolution at moved points."""
     if x.rank != 4:
         g.unsupported(f"an image of {x.rank} dimensions", "4")
     if kernel_shape and tuple(w.shape[2:]) != kernel_shape:
         g.malformed(f"kernel_shape={kernel_shape}, but the weights have {w.shape[2:]}")
-    win = window(
-        g, x, w.shape[2:], auto_pad="NOTSET", strides=strides, pads=pads, dilations=dilations
-    )
+    win = window(g, x, w.shape[2:], **place)
     y = g.call(
         "deformable_conv2d",
         x,

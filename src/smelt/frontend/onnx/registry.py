@@ -35,6 +35,7 @@ __all__ = [
     "Quantized",
     "Scaling",
     "Sliding",
+    "Spaced",
     "Strs",
     "attribute_set",
     "converter_of",
@@ -75,20 +76,28 @@ def attribute_set(declared: type[T]) -> type[T]:
     return declared
 
 
-@attribute_set
-class Sliding(TypedDict, total=False):
-    """What places a window whose elements are neighbours on an image."""
-
-    auto_pad: str
+class _Stepping(TypedDict, total=False):
     pads: Ints
     strides: Ints
 
 
 @attribute_set
-class Placing(Sliding, total=False):
-    """What places a window on an image."""
+class Sliding(_Stepping, total=False):
+    """What places a window whose elements are neighbours on an image."""
+
+    auto_pad: str
+
+
+@attribute_set
+class Spaced(_Stepping, total=False):
+    """What places a window on an image, with explicit pads."""
 
     dilations: Ints
+
+
+@attribute_set
+class Placing(Sliding, Spaced, total=False):
+    """What places a window on an image."""
 
 
 @attribute_set
