@@ -257,12 +257,10 @@ def function(name: str, n: Call, types: Types, **attrs: Any) -> Result:
     return qnn(name, n.args[0], *t.numbers, *out.numbers, **attrs), out
 
 
-def _table(name: str) -> None:
-    rule(name)(lambda n, types: function(name, n, types))
-
-
-for _name in ("tanh", "exp", "sqrt", "rsqrt", "erf", "sigmoid", "log", "abs"):
-    _table(_name)
+@rule("tanh", "exp", "sqrt", "rsqrt", "erf", "sigmoid", "log", "abs")
+def looked_up(n: Call, types: Types) -> Result:
+    """The function of qnn that has the operator's name."""
+    return function(n.callee, n, types)
 
 
 def softmax(n: Call, types: Types) -> Result:
@@ -364,21 +362,15 @@ def _product(
     return y, times(s.scale, t.scale)
 
 
-def _conv(name: str) -> Rule:
-    def conv(n: Call, types: Types) -> Result:
-        """A convolution with int32 sums"""
-        x, w = _factors(n, types)
-        attrs = {k: v for k, v in n.attrs.items() if k != "out_dtype"}
-        _weight_axis(w, attrs["kernel_layout"].index("O"), 4)
-        layout = _plain_layout(attrs["out_layout"] or attrs["data_layout"])
-        y, scale = _product(name, x, w, *n.args, **attrs)
-        return y, sums_type(scale, layout.index("C"))
-
-    return conv
-
-
-rule("nn.conv2d")(_conv("conv2d"))
-rule("nn.conv2d_transpose")(_conv("conv2d_transpose"))
+@rule("nn.conv2d", "nn.conv2d_transpose")
+def conv(n: Call, types: Types) -> Result:
+    """A convolution with int32 sums, whose scale is the product of both scales"""
+    x, w = _factors(n, types)
+    attrs = {k: v for k, v in n.attrs.items() if k != "out_dtype"}
+    _weight_axis(w, attrs["kernel_layout"].index("O"), 4)
+    layout = _plain_layout(attrs["out_layout"] or attrs["data_layout"])
+    y, scale = _product(n.callee.removeprefix("nn."), x, w, *n.args, **attrs)
+    return y, sums_type(scale, layout.index("C"))
 
 
 @rule("nn.dense")
@@ -454,25 +446,19 @@ def _operands(n: Call, types: Types, levels: int) -> list[tuple[RelaxExpr, Tenso
     return found
 
 
-def _sum(name: str, plain: str) -> Rule:
-    def add(n: Call, types: Types) -> Result:
-        """Sums of one scale are exact; others are formed in the result's scale"""
-        (a, s), (b, t) = _operands(n, types, 1 << 20)
-        if s.one and t.one and same_numbers(s.scale, t.scale):
-            y = make(plain, centred(a, s), centred(b, t))
-            return y, sums_type(s.scale)
-        out = settled(n, types)
-        direct = s.dtype == t.dtype == out.dtype
-        x, z = (a, b) if direct else (integers(a), integers(b))
-        y = qnn(name, x, z, *s.numbers, *t.numbers, *out.numbers, lhs_axis=s.axis, rhs_axis=t.axis)
-        kept = out.dtype if direct else "int32"
-        return y, TensorAffineType(out.scale, out.zero_point, kept)
-
-    return add
-
-
-rule("add")(_sum("add", "add"))
-rule("subtract")(_sum("subtract", "subtract"))
+@rule("add", "subtract")
+def add(n: Call, types: Types) -> Result:
+    """Sums of one scale are exact; others are formed in the result's scale"""
+    (a, s), (b, t) = _operands(n, types, 1 << 20)
+    if s.one and t.one and same_numbers(s.scale, t.scale):
+        y = make(n.callee, centred(a, s), centred(b, t))
+        return y, sums_type(s.scale)
+    out = settled(n, types)
+    direct = s.dtype == t.dtype == out.dtype
+    x, z = (a, b) if direct else (integers(a), integers(b))
+    y = qnn(n.callee, x, z, *s.numbers, *t.numbers, *out.numbers, lhs_axis=s.axis, rhs_axis=t.axis)
+    kept = out.dtype if direct else "int32"
+    return y, TensorAffineType(out.scale, out.zero_point, kept)
 
 
 @rule("multiply")
@@ -507,32 +493,26 @@ def _requantized(
     ]
 
 
-def _extreme(name: str) -> None:
-    def extreme(n: Call, types: Types) -> Result:
-        """The operator on integers of one scale; others get the result's scale first"""
-        known: list[Any] = [types.get(a) for a in n.args]
-        s: Any = next((t for t in known if t is not None), None)
-        if s is not None and None in known:
-            c = n.args[known.index(None)]
-            if not isinstance(c, Constant):
-                raise NotInteger("an operand is neither quantized nor a constant")
-            q = folded(qnn("quantize", c, *single(s).numbers, out_dtype="int32"))
-            numbers = array(q)
-            kept = s.dtype if numbers is not None and _fits(numbers, s.dtype) else "int32"
-            both = [q if t is None else a for a, t in zip(n.args, known, strict=True)]
-            made = make(name, *[folded(integers(v, kept)) for v in both if v is not None])
-            return made, TensorAffineType(s.scale, s.zero_point, kept)
-        if all(t.one and t.same(known[0]) for t in known):
-            return make(name, *n.args), s
-        out = settled(n, types)
-        wide = TensorAffineType(out.scale, out.zero_point, "int32")
-        return make(name, *_requantized(n.args, known, out, "int32")), wide
-
-    rule(name)(extreme)
-
-
-_extreme("minimum")
-_extreme("maximum")
+@rule("minimum", "maximum")
+def extreme(n: Call, types: Types) -> Result:
+    """The operator on integers of one scale; others get the result's scale first"""
+    known: list[Any] = [types.get(a) for a in n.args]
+    s: Any = next((t for t in known if t is not None), None)
+    if s is not None and None in known:
+        c = n.args[known.index(None)]
+        if not isinstance(c, Constant):
+            raise NotInteger("an operand is neither quantized nor a constant")
+        q = folded(qnn("quantize", c, *single(s).numbers, out_dtype="int32"))
+        numbers = array(q)
+        kept = s.dtype if numbers is not None and _fits(numbers, s.dtype) else "int32"
+        both = [q if t is None else a for a, t in zip(n.args, known, strict=True)]
+        made = make(n.callee, *[folded(integers(v, kept)) for v in both if v is not None])
+        return made, TensorAffineType(s.scale, s.zero_point, kept)
+    if all(t.one and t.same(known[0]) for t in known):
+        return make(n.callee, *n.args), s
+    out = settled(n, types)
+    wide = TensorAffineType(out.scale, out.zero_point, "int32")
+    return make(n.callee, *_requantized(n.args, known, out, "int32")), wide
 
 
 @rule("concatenate")
