@@ -236,8 +236,9 @@ _SAME_OF_ONE = ("sum", "mean", "max", "min", "prod", "reduce_log_sum_exp")
 """Reductions that give the element itself where there is nothing to reduce."""
 
 
-def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
+def _reduced(g: Build, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
     """Over no axes, what a reduction does besides (a square, a logarithm) still happens."""
+    target = _REDUCTIONS[g.step.op]
     places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
     if noop and not axes:
         places = ()
@@ -266,50 +267,40 @@ def _whole_log_sum_exp(g: Build, x: Value, axes: tuple[int, ...], keepdims: bool
     return y if keepdims else g.call("squeeze", y, axes=axes)
 
 
-def _reduction(target: str) -> Callable[..., Value]:
-    def convert(g: Build, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
-        return _reduced(g, target, x, axes, keepdims)
-
-    return convert
+def _reduction(g: Build, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
+    return _reduced(g, x, axes, keepdims)
 
 
-def _reduction_18(target: str) -> Callable[..., Value]:
-    def convert(
-        g: Build,
-        x: Value,
-        axes: Value | None = None,
-        *,
-        keepdims: int = 1,
-        noop_with_empty_axes: int = 0,
-    ) -> Value:
-        found = () if axes is None else g.ints(axes, "axes")
-        return _reduced(g, target, x, found, keepdims, noop_with_empty_axes)
-
-    return convert
+def _reduction_18(
+    g: Build,
+    x: Value,
+    axes: Value | None = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Value:
+    found = () if axes is None else g.ints(axes, "axes")
+    return _reduced(g, x, found, keepdims, noop_with_empty_axes)
 
 
-for _name, _target in _REDUCTIONS.items():
-    onnx_op(_name)(_reduction(_target))
-    onnx_op(_name, since=13 if _name == "ReduceSum" else 18)(_reduction_18(_target))
+for _name in _REDUCTIONS:
+    onnx_op(_name)(_reduction)
+    onnx_op(_name, since=13 if _name == "ReduceSum" else 18)(_reduction_18)
 
 
-def _arg(target: str) -> Callable[..., Value]:
-    def convert(
-        g: Build, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
-    ) -> Value:
-        return g.call(
-            target,
-            x,
-            axis=g.axis(axis, x.rank),
-            keepdims=bool(keepdims),
-            select_last_index=bool(select_last_index),
-        )
-
-    return convert
-
-
-onnx_op("ArgMax")(_arg("argmax"))
-onnx_op("ArgMin")(_arg("argmin"))
+@onnx_op("ArgMax")
+@onnx_op("ArgMin")
+def arg(
+    g: Build, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+) -> Value:
+    """Where the largest or the smallest element is."""
+    return g.call(
+        g.step.op.lower(),
+        x,
+        axis=g.axis(axis, x.rank),
+        keepdims=bool(keepdims),
+        select_last_index=bool(select_last_index),
+    )
 
 
 @onnx_op("CumSum", since=11)

@@ -51,10 +51,7 @@ def FastMath() -> Pass:
 @FAST_RULES.rule(*FAST)
 def approximated(g: Graph, n: Call) -> RelaxExpr | None:
     """f(x)  =  fast_f(x), roughly"""
-    name = FAST[n.op.name]  # type: ignore[union-attr]
-    if dtype_of(n) != "float32":
-        return None
-    return make(name, *n.args, **n.attrs)
+    return make(FAST[n.callee], *n.args, **n.attrs) if dtype_of(n) == "float32" else None
 
 
 # ---------------------------------------------------------------------------- CanonicalizeCast

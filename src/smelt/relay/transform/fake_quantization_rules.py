@@ -105,11 +105,16 @@ def sums_type(scale: RelaxExpr, axis: int = -1) -> TensorAffineType:
     return TensorAffineType(scale, const(0), "int32", axis)
 
 
-def one_number(t: TensorAffineType) -> tuple[float, int]:
-    """The scale and the zero point where they are known."""
-    scale, zero = array(single(t).scale), array(t.zero_point)
+def _constants(t: TensorAffineType) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    scale, zero = array(t.scale), array(t.zero_point)
     if scale is None or zero is None:
         raise NotInteger("the scale and zero point of its operand are not constants")
+    return scale, zero
+
+
+def one_number(t: TensorAffineType) -> tuple[float, int]:
+    """The scale and the zero point where they are known."""
+    scale, zero = _constants(single(t))
     return float(scale[0]), int(zero[0])
 
 
@@ -220,9 +225,7 @@ def relu(n: Call, types: Types) -> Result:
 def clip(n: Call, types: Types) -> Result:
     """Between the integers that stand for the ends."""
     x, t = n.args[0], type_of(n, types)
-    scale, zero = array(t.scale), array(t.zero_point)
-    if scale is None or zero is None:
-        raise NotInteger("the scale and zero point of its operand are not constants")
+    scale, zero = _constants(t)
     wanted = [
         _nearest(float(n.attrs[a]) / scale.astype(np.float64)) + zero for a in ("a_min", "a_max")
     ]

@@ -81,7 +81,7 @@ def _integer_region(q: Any, off: set[str], hard_fail: bool) -> RelaxExpr | None:
     """What a quantize becomes; None: it stays."""
     if not is_call(q, "qnn.quantize"):
         return None
-    region = _region(q.args[0])
+    region = _region(given(q)[0])
     if not any(is_call(n, "qnn.dequantize") for n in region):
         return None
     want = _settled(q)
@@ -197,7 +197,7 @@ class _Region:
 
     def call(self, n: Call) -> tuple[RelaxExpr, AffineType]:
         """An operator's call by its rule."""
-        name = n.op.name  # type: ignore[union-attr]
+        name = n.callee
         fn = RULES.get(name) if RELAY.ops.get(name) is n.op else None
         if fn is None:
             raise _Stopped(f"{name} has no integer form")

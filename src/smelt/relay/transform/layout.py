@@ -131,7 +131,7 @@ class _Convert:
         anchors = [n for n in postorder(f) if is_call(n, *[w for w in wanted if w in ANCHORS])]
         numbers = {s % len(anchors) for s in skip if isinstance(s, int) and anchors}
         self.skipped = {n for i, n in enumerate(anchors) if i in numbers}
-        self.skipped |= {n for n in anchors if n.op.name in skip}  # type: ignore[attr-defined]
+        self.skipped |= {n for n in anchors if n.callee in skip}
 
     def run(self) -> Function:
         """The function in the new layouts."""
@@ -217,8 +217,7 @@ class _Convert:
         for have, want, what in ((said, data, "data"), (said_w, weights, "weights")):
             if sorted(have) != sorted(want):
                 raise TypeMismatch(
-                    f"ConvertLayout: {n.op.name} has {what} in {have}; "  # type: ignore[union-attr]
-                    f"{want!r} has other dimensions"
+                    f"ConvertLayout: {n.callee} has {what} in {have}; {want!r} has other dimensions"
                 )
         x, w = given(n)[:2]
         made = renewed_call(
@@ -234,7 +233,7 @@ class _Convert:
         """An operator that says its layout, in the one that its operand has or that is wanted."""
         x, said = given(n)[0], n.attrs["layout"]
         form = self.form(x)
-        asked = self.wanted.get(n.op.name)  # type: ignore[union-attr]
+        asked = self.wanted.get(n.callee)
         want = asked[0] if asked else form[1] if form is not None and form[0] == said else said
         if want == said or n.attrs.get("out_layout"):
             return None
@@ -326,7 +325,7 @@ class _Convert:
 
 def _default_kernel(n: Call, data: str, said: str) -> str:
     usual = DEFAULT_KERNEL.get(data, said)
-    if "transpose" in n.op.name and sorted(usual) == sorted(said):  # type: ignore[union-attr]
+    if "transpose" in n.callee and sorted(usual) == sorted(said):
         return usual if data.endswith("C") else said
     deep = n.attrs["groups"] > 1 and usual == "HWIO"
     return "HWOI" if deep else usual

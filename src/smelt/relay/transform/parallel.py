@@ -89,7 +89,6 @@ def groups_of(f: Function, how_key: Key, op: str) -> list[list[Call]]:
     found: dict[Any, list[Call]] = {}
     for n in postorder(f):
         if is_call(n, op):
-            assert isinstance(n, Call)
             key = how_key(n)
             if key is not None:
                 found.setdefault((n.args[0], key), []).append(n)
@@ -149,7 +148,7 @@ class _Combine:
         chains = [[c] for c in group]
         while True:
             nexts = [self.next(chain[-1], self.how.axis(chain[0])) for chain in chains]
-            kinds = {(n.op.name, tuple(n.attrs.items())) if n else None for n in nexts}  # type: ignore[union-attr]
+            kinds = {(n.callee, tuple(n.attrs.items())) if n else None for n in nexts}
             if len(kinds) != 1 or None in kinds:
                 return chains
             for chain, n in zip(chains, nexts, strict=True):
@@ -161,7 +160,6 @@ class _Combine:
         user = self.users.get(n)
         if self.uses[n] != 1 or not is_call(user, "nn.bias_add", "nn.relu"):
             return None
-        assert isinstance(user, Call)
         along = user.attrs.get("axis", axis)
         return user if user.args[0] is n and along % rank_of(n) == axis else None
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def given(n: Call) -> tuple[RelaxExpr, ...]:
     return n.args  # type: ignore[return-value]
 
 
-def is_call(x: Any, *names: str) -> bool:
+def is_call(x: Any, *names: str) -> TypeGuard[Call]:
     """Whether a value is a call of one of these operators of Relay."""
     return isinstance(x, Call) and isinstance(x.op, Op) and x.op.name in names and (
         RELAY.ops.get(x.op.name) is x.op
