@@ -88,7 +88,7 @@ def qlinear_concat(g: Build, y_scale: Value, y_zero: Value, *parts: Value, axis:
 
 
 def _channels_second(
-    g: Build, convert: Callable[[Value], Value], x: Value, channels_last: int
+    g: Build, x: Value, channels_last: int, convert: Callable[[Value], Value]
 ) -> Value:
     """A converter of images [n, c, ...] applied to one that, with channels_last, is [n, ..., c]."""
     if not channels_last:
@@ -117,15 +117,10 @@ def average_pool(
     **place: Unpack[Sliding],
 ) -> Value:
     """The mean of each window."""
-
-    def pool(x: Value) -> Value:
-        made: Value = ops_pool.average_pool(
-            g, x, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
-            kernel_shape=kernel_shape, **place,
-        )  # fmt: skip
-        return made
-
-    return _channels_second(g, pool, x, channels_last)
+    return _channels_second(g, x, channels_last, lambda v: ops_pool.average_pool(
+        g, v, ceil_mode=ceil_mode, count_include_pad=count_include_pad, kernel_shape=kernel_shape,
+        **place,
+    ))  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ products
@@ -143,12 +138,12 @@ def qlinear_conv(
     **attrs: Unpack[Convolving],
 ) -> Value:
     """QLinearConv of images [n, c, ...] or, with channels_last, [n, ..., c]."""
-
-    def conv(v: Value) -> Value:
-        made: Value = ops_quant.qlinear_conv(g, x._replace(value=v), w, y, b, **attrs)
-        return made
-
-    return _channels_second(g, conv, x.value, channels_last)
+    return _channels_second(
+        g,
+        x.value,
+        channels_last,
+        lambda v: ops_quant.qlinear_conv(g, x._replace(value=v), w, y, b, **attrs),
+    )
 
 
 @onnx_op("QGemm", domain=MICROSOFT)

@@ -108,7 +108,7 @@ class Convolving(Placing, total=False):
     kernel_shape: Ints
 
 
-_GROUPS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
+_GROUPS: dict[type, tuple[str, ...]] = {}
 
 
 def operand_group(*names: str) -> Callable[[type[T]], type[T]]:
@@ -118,7 +118,7 @@ def operand_group(*names: str) -> Callable[[type[T]], type[T]]:
     """
 
     def enter(group: type[T]) -> type[T]:
-        _GROUPS[group.__name__] = group, names
+        _GROUPS[group] = names
         return group
 
     return enter
@@ -141,18 +141,24 @@ class Scaling(NamedTuple):
     zero: Value
 
 
+def _group(fn: Callable[..., Any], p: inspect.Parameter) -> Any:
+    """The group of operands that a parameter of a converter stands for; None: it is one operand."""
+    found = getattr(fn, "__globals__", {}).get(str(p.annotation))
+    return found if isinstance(found, type) and found in _GROUPS else None
+
+
 def _grouped(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A converter with groups of operands as a function of the single ones."""
     parameters = list(inspect.signature(fn).parameters.values())[1:]
-    groups = [(n, *_GROUPS[p.annotation]) for n, p in enumerate(parameters)
-              if p.annotation in _GROUPS]  # fmt: skip
+    groups = [(n, group) for n, p in enumerate(parameters) if (group := _group(fn, p))]
     if not groups:
         return fn
 
     def convert(g: Any, *operands: Any, **attrs: Any) -> Any:
         given = list(operands)
-        for place, group, names in groups:
-            given[place : place + len(names)] = [group(*given[place : place + len(names)])]
+        for place, group in groups:
+            part = slice(place, place + len(_GROUPS[group]))
+            given[part] = [group(*given[part])]
         return fn(g, *given, **attrs)
 
     return convert
@@ -197,8 +203,8 @@ class Converter:
                     for n, k in declared.__annotations__.items()
                 }
                 self.attributes = dict(sorted(self.attributes.items()))
-            elif p.annotation in _GROUPS:
-                names = [n.format(p.name) for n in _GROUPS[p.annotation][1]]
+            elif group := _group(fn, p):
+                names = [n.format(p.name) for n in _GROUPS[group]]
                 self.operands += names
                 self.required += len(names)
             else:

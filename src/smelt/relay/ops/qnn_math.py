@@ -149,10 +149,8 @@ def leaky_relu(
     """
     integers("the data", data)
     legal(alpha > 0, f"alpha={alpha}; it has to be positive")
-    (step, zero_in), (step_out, zero) = (
-        whole("input_", input_scale, input_zero_point),
-        whole("output_", output_scale, output_zero_point),
-    )
+    step, zero_in = whole("input_", input_scale, input_zero_point)
+    step_out, zero = whole("output_", output_scale, output_zero_point)
     ratio = call("divide", cast_to(step, "float64"), cast_to(step_out, "float64"))
     x = centred(data, zero_in)
     narrow = dtype_of(data) != "int32"
