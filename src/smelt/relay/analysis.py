@@ -222,9 +222,9 @@ def get_total_mac_number(expr: Any) -> int:
             shapes = [*dims(part), *dims(part.args[0]), *dims(part.args[1])]
             if None in shapes:
                 raise Unsupported(
-                    f"get_total_mac_number: the shapes of {part.op.name} are not all known"
+                    f"get_total_mac_number: the shapes of {part.callee} are not all known"
                 )
-            total += _PRODUCTS[part.op.name](part)
+            total += _PRODUCTS[part.callee](part)
     return total
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from smelt.relax.compose.operands import const, value
 from smelt.relax.compose.shapes import known_sizes
 from smelt.relax.graph_op import Dialect, GraphOp
 from smelt.relax.nodes import RelaxExpr
+from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 
-__all__ = ["FUNCTIONS", "RELAY", "SIZED", "builder", "const", "find_builder", "known_attribute",
-           "make", "names", "relay_function", "relay_op", "sized", "value",
-           "wrapped"]  # fmt: skip
+__all__ = ["FUNCTIONS", "RELAY", "SIZED", "alias", "attributes", "builder", "const",
+           "find_builder", "known_attribute", "make", "names", "registering", "relay_function",
+           "relay_op", "sized", "value", "wrapped"]  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 RELAY = Dialect("relay")
 relay_op = RELAY.op
@@ -40,6 +43,60 @@ def relay_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., An
         return fn
 
     return enter
+
+
+def attributes(**defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the attributes of an operator's body, in order, where it takes them as `**attrs`."""
+
+    def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        own = inspect.signature(fn).parameters.values()
+        operands = [p for p in own if p.kind == p.POSITIONAL_OR_KEYWORD]
+        given = [inspect.Parameter(n, kind, default=d) for n, d in defaults.items()]
+        vars(fn)["__signature__"] = inspect.Signature([*operands, *given])
+        return fn
+
+    return declare
+
+
+def alias(name: str, arguments: str, of: str = "", **defaults: Any) -> None:
+    """Enter the builder `relay.<name>`: an operator's own with its arguments in another order.
+
+    arguments  operands and attributes; "x=data" calls x what the operator calls data
+    of         the operator, where its name is another
+    defaults   those that are not the operator's
+    """
+    op = RELAY.get(of or name)
+    own = inspect.signature(op.fn).parameters
+    names = {new: old or new for new, _, old in (a.partition("=") for a in arguments.split())}
+    signature = inspect.Signature([
+        own[old].replace(
+            name=new, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=defaults.get(new, own[old].default),
+        )
+        for new, old in names.items()
+    ])  # fmt: skip
+
+    def build(*given: Any, **named: Any) -> Any:
+        bound = signature.bind(*given, **named)
+        bound.apply_defaults()
+        operands, attrs = _arguments(op, (), {names[n]: v for n, v in bound.arguments.items()})
+        return wrapped(sized(op, *operands, **attrs))
+
+    FUNCTIONS[name] = _described(build, name, signature, op)
+
+
+def registering(where: str, name: str, enter: Callable[[F], Any], given: F | None) -> Any:
+    """Enter what a user gives for an operator; a decorator that does it, where nothing is given."""
+    if name not in RELAY.ops:
+        hint = nearest(name, list(RELAY.ops))
+        raise TypeMismatch(f"{where}: relay has no operator {name!r}{hint}")
+
+    def register(fn: F) -> F:
+        enter(fn)
+        return fn
+
+    return register if given is None else register(given)
 
 
 def find_builder(name: str) -> Callable[..., Any] | None:
@@ -128,8 +185,15 @@ def builder(op: Op) -> Callable[..., Any]:
     if not op.variadic:
         parameters = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in own.parameters.values()]
         own = own.replace(parameters=parameters)
-    vars(build)["__signature__"] = own
-    build.__name__ = build.__qualname__ = op.name
+    return _described(build, op.name, own, op)
+
+
+def _described(
+    build: Callable[..., Any], name: str, signature: inspect.Signature, op: Op
+) -> Callable[..., Any]:
+    """A builder that looks like a function written by hand."""
+    vars(build)["__signature__"] = signature
+    build.__name__ = build.__qualname__ = name
     build.__doc__ = op.__doc__
     return build
 

@@ -21,64 +21,40 @@ from smelt.topi.registry import Op
 
 from .dialect import RELAY, const
 from .expr import RelayVar
+from .ops.broadcast import SAME as BROADCAST
+from .ops.unary import SAME as UNARY
 
 __all__ = ["lift"]
 
 Described = tuple[str, dict[str, Any]]
 
-_PLAIN = (
-    "subtract", "multiply", "divide", "floor_divide", "power", "minimum", "maximum", "equal",
-    "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
-    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "where",
-    "exp", "log", "log2", "log10", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "tan",
-    "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc",
-    "abs", "negative", "sign", "logical_not", "bitwise_not", "isnan", "isfinite", "fast_exp",
-    "fast_tanh", "fast_erf", "invert_permutation",
+_SAME = (
+    "where", "invert_permutation", "round", "cast", "reinterpret", "cumsum", "cumprod",
+    "scatter_elements", "transpose", "broadcast_to", "sequence_mask", "reverse_sequence",
+    "matrix_set_diag", "searchsorted", "fixed_point_multiply", "fixed_point_multiply_per_axis",
+    "dft",
 )  # fmt: skip
+"""Operators that have one name in both, beside those that are one operator element by element."""
+
+_NN = ("leaky_relu", "softmax", "log_softmax", "layer_norm", "instance_norm", "lrn",
+       "sparse_dense", "sparse_add")  # fmt: skip
+"""Operators that Relay has under nn."""
 
 _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     # smelt's operator: (Relay's name, {smelt's attribute: Relay's})
-    **{name: (name, {}) for name in _PLAIN},
-    **{
-        name: (name, {"axes": "axis", "keepdims": "keepdims"})
-        for name in ("sum", "prod", "min", "all", "any")
-    },
-    "mod": ("floor_mod", {}),
+    **{core_name: (name, {}) for name, core_name in {**BROADCAST, **UNARY}.items()},
+    **{name: (name, {}) for name in _SAME},
+    **{name: (f"nn.{name}", {}) for name in _NN},
+    **{name: (name, {"axes": "axis"}) for name in ("sum", "prod", "min", "all", "any")},
     "fmod": ("mod", {}),
-    "round": ("round", {}),
-    "isinf": ("isinf", {}),
-    "identity": ("copy", {}),
-    "cast": ("cast", {}),
-    "reinterpret": ("reinterpret", {}),
-    "relu": ("nn.relu", {}),
-    "leaky_relu": ("nn.leaky_relu", {}),
-    "softmax": ("nn.softmax", {}),
-    "log_softmax": ("nn.log_softmax", {}),
-    "layer_norm": ("nn.layer_norm", {}),
-    "instance_norm": ("nn.instance_norm", {}),
     "group_norm": ("nn.group_norm", {"groups": "num_groups"}),
-    "lrn": ("nn.lrn", {}),
-    "cumsum": ("cumsum", {}),
-    "cumprod": ("cumprod", {}),
     "gather_elements": ("gather", {}),
-    "scatter_elements": ("scatter_elements", {}),
-    "transpose": ("transpose", {}),
     "squeeze": ("squeeze", {"axes": "axis"}),
-    "broadcast_to": ("broadcast_to", {}),
     "concat": ("concatenate", {}),
     "tile": ("tile", {"repeats": "reps"}),
     "depth_to_space": ("nn.depth_to_space", {"block": "block_size"}),
     "space_to_depth": ("nn.space_to_depth", {"block": "block_size"}),
-    "sequence_mask": ("sequence_mask", {}),
-    "reverse_sequence": ("reverse_sequence", {}),
-    "matrix_set_diag": ("matrix_set_diag", {}),
-    "searchsorted": ("searchsorted", {}),
     "dilate": ("nn.dilate", {"value": "dilation_value"}),
-    "fixed_point_multiply": ("fixed_point_multiply", {}),
-    "fixed_point_multiply_per_axis": ("fixed_point_multiply_per_axis", {}),
-    "sparse_dense": ("nn.sparse_dense", {}),
-    "sparse_add": ("nn.sparse_add", {}),
-    "dft": ("dft", {}),
     "threefry_split": ("random.threefry_split", {}),
     "threefry_generate": ("random.threefry_generate", {"shape": "out_shape"}),
     "uniform": ("random.uniform", {"shape": "out_shape", "dtype": "out_dtype"}),
@@ -303,18 +279,14 @@ def _pool(call: Call) -> Described:
     return f"nn.{call.op.name}{rank}d", attrs
 
 
-def _reduce(name: str) -> Callable[[Call], Described]:
+def _reduce(call: Call) -> Described:
     """mean and max, which over the whole image are global pooling."""
-
-    def reduce(call: Call) -> Described:
-        axes = call.attrs["axes"]
-        rank = len(shape_of(call.args[0]))
-        if rank == 4 and call.attrs["keepdims"] and _normal(axes, 4) == (2, 3):
-            kind = {"mean": "avg", "max": "max"}[name]
-            return f"nn.global_{kind}_pool2d", {"layout": "NCHW"}
-        return name, {"axis": plain(axes), "keepdims": call.attrs["keepdims"]}
-
-    return reduce
+    axes, name = call.attrs["axes"], call.callee
+    rank = len(shape_of(call.args[0]))
+    if rank == 4 and call.attrs["keepdims"] and _normal(axes, 4) == (2, 3):
+        kind = {"mean": "avg", "max": "max"}[name]
+        return f"nn.global_{kind}_pool2d", {"layout": "NCHW"}
+    return name, {"axis": plain(axes), "keepdims": call.attrs["keepdims"]}
 
 
 def _normal(axes: Any, rank: int) -> tuple[int, ...]:
@@ -434,14 +406,12 @@ def _slice(call: Call) -> Described:
 
 
 _SPECIAL: Mapping[str, Callable[[Call], Described]] = {
-    "conv1d": _conv,
-    "conv2d": _conv,
-    "conv3d": _conv,
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
     "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
-    "mean": _reduce("mean"),
-    "max": _reduce("max"),
+    "mean": _reduce,
+    "max": _reduce,
     "add": _add,
     "matmul": _matmul,
     "reshape": _reshape,
@@ -500,16 +470,9 @@ def _one_hot(call: Call) -> RelaxExpr | None:
                   dtype=a["dtype"])  # fmt: skip
 
 
-def _index(name: str) -> Callable[[Call], RelaxExpr | None]:
+def _index(call: Call) -> RelaxExpr | None:
     """argmax and argmin, whose indices are int64 here."""
-
-    def lift_index(call: Call) -> RelaxExpr | None:
-        a = call.attrs
-        found = _relay(name, call.args[0], axis=a["axis"], keepdims=a["keepdims"],
-                       select_last_index=a["select_last_index"])  # fmt: skip
-        return _relay("cast", found, dtype="int64")
-
-    return lift_index
+    return _relay("cast", _relay(call.callee, call.args[0], **call.attrs), dtype="int64")
 
 
 def _columns(indices: RelaxExpr | None) -> RelaxExpr:
@@ -560,28 +523,24 @@ def _topk(call: Call) -> RelaxExpr | None:
                   is_ascend=not a["largest"], dtype="int64")  # fmt: skip
 
 
-def _sorted(name: str) -> Callable[[Call], RelaxExpr | None]:
+def _sorted(call: Call) -> RelaxExpr | None:
     """sort and argsort, which say which end comes first the other way round."""
-
-    def lift_sorted(call: Call) -> RelaxExpr | None:
-        kind = {"dtype": call.attrs["dtype"]} if name == "argsort" else {}
-        return _relay(name, call.args[0], axis=call.attrs["axis"],
-                      is_ascend=not call.attrs["descending"], **kind)  # fmt: skip
-
-    return lift_sorted
+    kind = {"dtype": call.attrs["dtype"]} if call.callee == "argsort" else {}
+    return _relay(call.callee, call.args[0], axis=call.attrs["axis"],
+                  is_ascend=not call.attrs["descending"], **kind)  # fmt: skip
 
 
 _WHOLE: Mapping[str, Callable[[Call], RelaxExpr | None]] = {
     "gather": _take,
     "one_hot": _one_hot,
-    "argmax": _index("argmax"),
-    "argmin": _index("argmin"),
+    "argmax": _index,
+    "argmin": _index,
     "gather_nd": _gather_nd,
     "scatter_nd": _scatter_nd,
     "full": _full,
     "arange": _arange,
     "trilu": _trilu,
     "topk": _topk,
-    "sort": _sorted("sort"),
-    "argsort": _sorted("argsort"),
+    "sort": _sorted,
+    "argsort": _sorted,
 }

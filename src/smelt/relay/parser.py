@@ -293,9 +293,7 @@ class _Reader(ExprReader):
                     self.error(token, "expected a constructor", "Cons(A, List[A])")
                 if token.text in self.constructors:
                     self.error(token, f"the constructor {token.text} is defined twice")
-                fields: list[Type] = []
-                if self.takes("("):
-                    fields = [self.type() for _ in self.separated(")", "in a constructor")]
+                fields = self.listed("(", self.type, "in a constructor")
                 made.append(Constructor(token.text, tuple(fields), header))
                 self.constructors[token.text] = made[-1]
         self.type_vars = outer

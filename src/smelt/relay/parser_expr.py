@@ -155,11 +155,8 @@ class ExprReader(TypeReader):
         start = self.token
         value = self.expr()
         if not self.agree(v.type, value.type):
-            self.error(
-                start,
-                f"the value is of type {type_text(value.type)}, "
-                f"{token.text} of {type_text(v.type)}",
-            )
+            found, said = type_text(value.type), type_text(v.type)
+            self.error(start, f"the value is of type {found}, {token.text} of {said}")
         self.scopes[-1][self.key(token)] = v
         return v, value
 
@@ -448,11 +445,8 @@ class ExprReader(TypeReader):
         self.type_vars = outer
         made = Function(tuple(head.params), body, head.attrs)
         if head.result is not None and not self.agree(head.result, body.type):
-            self.error(
-                start,
-                f"the body is of type {type_text(body.type)}, "
-                f"the function says {type_text(head.result)}",
-            )
+            found, said = type_text(body.type), type_text(head.result)
+            self.error(start, f"the body is of type {found}, the function says {said}")
         return made
 
     def branch(self) -> RelaxExpr:
@@ -506,9 +500,7 @@ class ExprReader(TypeReader):
         if c is None:
             return self.error(token, f"no constructor {token.text!r}",
                               near(token.text, self.constructors))  # fmt: skip
-        inside: list[Pattern] = []
-        if self.takes("("):
-            inside = [self.pattern() for _ in self.separated(")", "in a pattern")]
+        inside = self.listed("(", self.pattern, "in a pattern")
         if len(inside) != len(c.inputs):
             self.error(token, f"{c.name} has {len(c.inputs)} fields, {len(inside)} patterns given")
         return PatternConstructor(c, tuple(inside))

@@ -254,6 +254,12 @@ class Cursor:
                     self.wrong(f"expected ',' or {closing!r} {where}")
                 self.next()
 
+    def listed(self, opening: str, item: Callable[[], T], where: str) -> list[T]:
+        """Items in brackets with commas between them; none where no bracket is."""
+        if not self.takes(opening):
+            return []
+        return [item() for _ in self.separated(_CLOSING[opening], where)]
+
     def infix(
         self, first: T, operand: Callable[[], T], strength: Mapping[str, int],
         combine: Callable[[Token, T, T], T],

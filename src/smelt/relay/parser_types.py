@@ -34,7 +34,7 @@ from smelt.ir.types import (
 )
 
 from .parser_lexer import DEPTH, Cursor, Text, Token, near
-from .printer_words import ANY, SUFFIXES
+from .printer_words import ANY, INFIX, NAMED, SUFFIXES
 
 __all__ = ["DTYPE_OF", "FLOATS", "SPECIAL", "TypeReader"]
 
@@ -49,14 +49,9 @@ NUMBER = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)(\w*)")
 
 Kind = type[Binary]
 
-_INFIX: dict[str, Kind] = {"+": Add, "-": Sub, "*": Mul}
-_STRENGTH = {"+": 1, "-": 1, "*": 2}
-_NAMED: dict[str, Kind] = {
-    "floordiv": FloorDiv,
-    "floormod": FloorMod,
-    "min": Min,
-    "max": Max,
-}
+_INFIX: dict[str, Any] = {sign: kind for kind, (sign, _) in INFIX.items()}
+_STRENGTH = dict(INFIX.values())
+_NAMED: dict[str, Any] = {name: kind for kind, name in NAMED.items()}
 _FOLD: dict[Kind, Callable[[int, int], int]] = {
     Add: lambda a, b: a + b,
     Sub: lambda a, b: a - b,
@@ -165,9 +160,7 @@ class TypeReader(Cursor):
 
     def data_type(self, token: Token) -> Type:
         """List[float32]; the name has been read."""
-        count, given = self.data_types[token.text], []
-        if self.takes("["):
-            given = [self.type() for _ in self.separated("]", "in a data type")]
+        count, given = self.data_types[token.text], self.listed("[", self.type, "in a data type")
         if len(given) != count:
             self.error(token, f"{token.text} takes {count} types, {len(given)} given")
         return TypeCall(GlobalTypeVar(token.text), tuple(given))

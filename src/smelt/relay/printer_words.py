@@ -39,6 +39,8 @@ from smelt.tir.printer import script
 
 __all__ = [
     "ANY",
+    "INFIX",
+    "NAMED",
     "SUFFIXES",
     "Words",
     "identifier",
@@ -69,8 +71,13 @@ SUFFIXES = {
 """What stands behind a number of an element type; other types have no numbers in texts."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_INFIX: dict[type, tuple[str, int]] = {Add: ("+", 1), Sub: ("-", 1), Mul: ("*", 2)}
-_NAMED: dict[type, str] = {FloorDiv: "floordiv", FloorMod: "floormod", Min: "min", Max: "max"}
+INFIX: dict[type[Node], tuple[str, int]] = {Add: ("+", 1), Sub: ("-", 1), Mul: ("*", 2)}
+"""Operations on sizes that have a sign, and how strongly it binds."""
+
+NAMED: dict[type[Node], str] = {
+    FloorDiv: "floordiv", FloorMod: "floormod", Min: "min", Max: "max",
+}  # fmt: skip
+"""Those that have a name."""
 
 
 def identifier(name: str, dotted: bool = False) -> str:
@@ -199,13 +206,13 @@ class Words:
                 return str(value), 3
             case SizeVar(name):
                 return self._size(e, name), 3
-        if type(e) in _INFIX:
-            sign, own = _INFIX[type(e)]
+        if type(e) in INFIX:
+            sign, own = INFIX[type(e)]
             (a, left), (b, right) = parts
             a, b = (f"({a})" if left < own else a), (f"({b})" if right <= own else b)
             return f"{a} {sign} {b}", own
-        if type(e) in _NAMED:
-            return f"{_NAMED[type(e)]}({', '.join([t for t, _ in parts])})", 3
+        if type(e) in NAMED:
+            return f"{NAMED[type(e)]}({', '.join([t for t, _ in parts])})", 3
         return json.dumps(script(e).strip()), 3  # type: ignore[arg-type]
 
     def _size(self, v: SizeVar, name: str) -> str:

@@ -13,13 +13,10 @@ import numpy as np
 
 from . import moves
 from .build import Build
+from .ops_cast import as_type
 from .values import Value, objects, product, simplify
 
 __all__ = ["arange", "expand", "pad", "reshape", "slice_"]
-
-
-def _int64(g: Build, v: Value) -> Value:
-    return v if v.dtype == "int64" else g.call("cast", v, dtype="int64")
 
 
 def _extents(dims: Sequence[Any]) -> Value:
@@ -39,7 +36,7 @@ def _part(g: Build, v: Value, n: int) -> Value:
 def reshape(g: Build, x: Value, shape: Value, allowzero: bool) -> Value:
     """0 keeps an extent unless allowzero, -1 is what remains."""
     rank = _rank(g, shape, "shape")
-    wanted = _int64(g, shape)
+    wanted = as_type(g, shape, "int64")
     if not allowzero:
         own = [*x.shape[:rank], *[0] * (rank - x.rank)]
         wanted = g.call("where", g.call("equal", wanted, _number(g, 0)), _extents(own), wanted)
@@ -62,7 +59,7 @@ def _rank(g: Build, v: Value, what: str) -> int:
 def expand(g: Build, x: Value, shape: Value) -> Value:
     """Repetition along extents of 1, in both directions."""
     rank = max(_rank(g, shape, "shape"), x.rank)
-    wanted = _int64(g, shape)
+    wanted = as_type(g, shape, "int64")
     short = rank - _rank(g, shape, "shape")
     if short:
         wanted = moves.concat(g, [g.constant(np.ones(short, np.int64)), wanted], 0)
@@ -77,19 +74,15 @@ def slice_(
 ) -> Value:
     """ONNX's clamped ranges: along each axis the elements first, first + step, ..."""
     places = g.axes(axes, x.rank)
-    starts, ends = _int64(g, starts), _int64(g, ends)
-    steps = None if steps is None else _int64(g, steps)
+    starts, ends = as_type(g, starts, "int64"), as_type(g, ends, "int64")
+    steps = None if steps is None else as_type(g, steps, "int64")
     firsts, counts, by = [], [], []
     for n, a in enumerate(places):
         extent = Value.of_array(objects([x.shape[a]], ()), "int64")
         step = _number(g, 1) if steps is None else _part(g, steps, n)
         first, last = _clamped(g, _part(g, starts, n), _part(g, ends, n), extent, step)
-        span = g.call("subtract", last, first)
-        size = g.call("abs", step)
-        away = g.call("where", g.call("greater", step, _number(g, 0)), span,
-                      g.call("negative", span))  # fmt: skip
-        up = g.call("add", away, g.call("subtract", size, _number(g, 1)))
-        counts.append(g.call("maximum", g.call("divide", up, size), _number(g, 0)))
+        count = _steps(g, g.call("subtract", last, first), step)
+        counts.append(g.call("maximum", count, _number(g, 0)))
         firsts.append(first)
         by.append(step)
     sizes = g.sizes(
@@ -100,6 +93,14 @@ def slice_(
         at = g.call("add", first, g.call("multiply", run, step))
         x = g.call("gather", x, at, axis=a)
     return x
+
+
+def _steps(g: Build, span: Value, step: Value) -> Value:
+    """How many steps lead over a span, the last one maybe beyond it; 0 and less: none."""
+    zero, size = _number(g, 0), g.call("abs", step)
+    away = g.call("where", g.call("greater", step, zero), span, g.call("negative", span))
+    up = g.call("add", away, g.call("subtract", size, _number(g, 1)))
+    return g.call("divide", up, size)
 
 
 def _clamped(g: Build, start: Value, end: Value, extent: Value, step: Value) -> tuple[Value, Value]:
@@ -121,7 +122,7 @@ def pad(
     g: Build, x: Value, pads: Value, axes: Sequence[int], mode: str, value: Value | None
 ) -> Value:
     """Padding by numbers from 0 on; ranges are cut by negative ones first."""
-    pads, count = _int64(g, pads), len(axes)
+    pads, count = as_type(g, pads, "int64"), len(axes)
     zero = _number(g, 0)
     cut = g.call("maximum", g.call("negative", pads), zero)
     begin = moves.slice_(g, cut, (0,), (0,), (count,), (1,))
@@ -129,30 +130,22 @@ def pad(
     own = _extents([x.shape[a] for a in axes])
     x = slice_(g, x, begin, g.call("subtract", own, behind), axes, None)
     sizes = g.sizes(g.call("maximum", pads, zero), "pads")
-    full: list[Any] = [0] * (2 * x.rank)
-    for k, a in enumerate(axes):
-        full[a], full[x.rank + a] = sizes[k], sizes[count + k]
+    full = moves.both_ends(sizes, axes, [0] * (2 * x.rank))
     fill = 0.0 if value is None else g.number(value, "constant_value")
-    return g.call("pad", x, pads=tuple(full), mode=mode, value=fill)
+    return g.call("pad", x, pads=full, mode=mode, value=fill)
 
 
 def arange(g: Build, start: Value, limit: Value, step: Value) -> Value:
     """start, start + step, ... up to the limit, which is left out."""
     dtype = start.dtype
     wide = "int64" if dtype.startswith(("int", "uint")) else "float64"
-    first, last, by = [
-        v if v.dtype == wide else g.call("cast", v, dtype=wide) for v in (start, limit, step)
-    ]
+    first, last, by = [as_type(g, v, wide) for v in (start, limit, step)]
     span = g.call("subtract", last, first)
     if wide == "int64":
-        size = g.call("abs", by)
-        away = g.call("where", g.call("less", by, _number(g, 0)), g.call("negative", span), span)
-        up = g.call("add", away, g.call("subtract", size, _number(g, 1)))
-        count = g.call("divide", up, size)
+        count = _steps(g, span, by)
     else:
         count = g.call("cast", g.call("ceil", g.call("divide", span, by)), dtype="int64")
     (n,) = g.sizes(g.call("maximum", count, _number(g, 0)), "limit")
     run = g.call("arange", start=0, step=1, count=simplify(n), dtype="int64")
-    run = run if wide == "int64" else g.call("cast", run, dtype=wide)
-    made = g.call("add", first, g.call("multiply", run, by))
-    return made if made.dtype == dtype else g.call("cast", made, dtype=dtype)
+    made = g.call("add", first, g.call("multiply", as_type(g, run, wide), by))
+    return as_type(g, made, dtype)

@@ -81,29 +81,18 @@ def _power(a: Any, b: Any) -> Any:
     return made
 
 
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
     "Mul": lambda a, b: a * b,
+    "Pow": _power,
 }
-
-
-@evaluates("Add", "Sub", "Mul")
-def _arithmetic(g: Build, operands: Operands, attrs: Attrs) -> Value:
-    a, b = _given(operands)
-    return _elementwise(_ARITHMETIC[g.step.op], (a, b), a.dtype)
 
 
 @evaluates("Div")
 def _division(g: Build, operands: Operands, attrs: Attrs) -> Value:
     a, b = _given(operands)
     return _elementwise(lambda x, y: _divide(x, y, a.dtype), (a, b), a.dtype)
-
-
-@evaluates("Pow")
-def _powers(g: Build, operands: Operands, attrs: Attrs) -> Value:
-    a, b = _given(operands)
-    return _elementwise(_power, (a, b), a.dtype)
 
 
 @evaluates("Mod")
@@ -183,20 +172,20 @@ def _root(e: Any) -> Any:
     return build.call("sqrt", cast("float32", e)) if isinstance(e, Expr) else math.sqrt(e)
 
 
-_UNARY: dict[str, Callable[[Any], Any]] = {
+_ARITHMETIC.update({
     "Neg": lambda a: -a if not isinstance(a, Expr) else convert(0, a.dtype) - a,
     "Abs": lambda a: abs(a) if not isinstance(a, Expr) else _larger(a, 0 - a),
     "Floor": _floor,
     "Ceil": _ceil,
     "Sqrt": _root,
     "Identity": lambda a: a,
-}
+})  # fmt: skip
 
 
-@evaluates(*_UNARY)
-def _unary(g: Build, operands: Operands, attrs: Attrs) -> Value:
-    x = _given(operands)[0]
-    return _elementwise(_UNARY[g.step.op], (x,), x.dtype)
+@evaluates(*_ARITHMETIC)
+def _arithmetic(g: Build, operands: Operands, attrs: Attrs) -> Value:
+    found = _given(operands)
+    return _elementwise(_ARITHMETIC[g.step.op], found, found[0].dtype)
 
 
 @evaluates("Round")
@@ -278,7 +267,7 @@ def _not(a: Any) -> Any:
     return build.logical_not(a) if isinstance(a, Expr) else not a
 
 
-_CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
+_CONDITIONS: dict[str, Callable[..., Any]] = {
     "Equal": _same,
     "Greater": _greater,
     "Less": lambda a, b: _greater(b, a),
@@ -287,6 +276,7 @@ _CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
     "And": lambda a, b: _logic(build.all_of, a, b),
     "Or": lambda a, b: _logic(build.any_of, a, b),
     "Xor": lambda a, b: _differ(a, b),
+    "Not": _not,
 }
 
 
@@ -297,13 +287,7 @@ def _logic(fn: Callable[..., Expr], a: Any, b: Any) -> Any:
 
 @evaluates(*_CONDITIONS)
 def _condition(g: Build, operands: Operands, attrs: Attrs) -> Value:
-    a, b = _given(operands)
-    return _elementwise(_CONDITIONS[g.step.op], (a, b), "bool")
-
-
-@evaluates("Not")
-def _negation(g: Build, operands: Operands, attrs: Attrs) -> Value:
-    return _elementwise(_not, _given(operands), "bool")
+    return _elementwise(_CONDITIONS[g.step.op], _given(operands), "bool")
 
 
 @evaluates("Where")

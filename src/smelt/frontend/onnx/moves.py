@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ from .values import (
 )
 
 __all__ = [
+    "both_ends",
     "broadcast_to",
     "concat",
     "expand_dims",
+    "of_matrices",
     "reshape",
     "slice_",
     "split",
@@ -113,6 +115,18 @@ def squeeze(g: Build, x: Value, axes: Sequence[int] | None) -> Value:
     if x.known is not None and (x.is_array or x.small):
         return _array(x, x.known.squeeze(places))
     return g.call("squeeze", x, axes=tuple(sorted(places)))
+
+
+def of_matrices(g: Build, a: Value, b: Value, product: Callable[[Value, Value], Value]) -> Value:
+    """numpy's matmul by a product of matrices: a vector is a row or a column for the moment."""
+    if a.rank == 0 or b.rank == 0:
+        g.malformed("an operand is a scalar")
+    row, column = a.rank == 1, b.rank == 1
+    a = expand_dims(g, a, (0,)) if row else a
+    b = expand_dims(g, b, (1,)) if column else b
+    y = product(a, b)
+    gone = tuple([p for p, one in ((y.rank - 2, row), (y.rank - 1, column)) if one])
+    return g.call("squeeze", y, axes=gone) if gone else y
 
 
 def concat(g: Build, xs: Sequence[Value], axis: int) -> Value:
@@ -276,6 +290,14 @@ def broadcast_to(g: Build, x: Value, dims: Sequence[Any]) -> Value:
     if static(out) and x.known is not None and (x.small or x.is_array) and math.prod(out) <= SPREAD:
         return _array(x, np.broadcast_to(x.known, out))
     return g.call("broadcast_to", x, shape=tuple(out))
+
+
+def both_ends(given: Sequence[Any], axes: Sequence[int], default: Sequence[Any]) -> tuple[Any, ...]:
+    """Begins of some dimensions, then ends, as those of all."""
+    full, rank = list(default), len(default) // 2
+    for k, a in enumerate(axes):
+        full[a], full[rank + a] = given[k], given[len(axes) + k]
+    return tuple(full)
 
 
 def tile(g: Build, x: Value, repeats: Sequence[Any]) -> Value:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir import dtype as dt
-
 from . import moves
 from .build import Build
+from .ops_cast import as_type
 from .read import Graph
 from .registry import Ints, onnx_op
 from .values import Value, simplify
@@ -71,11 +70,11 @@ def flex_attention(
         q5 = moves.reshape(g, q, (batch, own, group, length, q.shape[3]))
         k5, v5 = moves.expand_dims(g, k, (2,)), moves.expand_dims(g, v, (2,))
     scores = g.call("matmul", q5, k5, transpose_b=True)
-    scores = _cast(g, g.call("multiply", scores, g.constant(factor, q.dtype)), inner)
+    scores = as_type(g, g.call("multiply", scores, g.constant(factor, q.dtype)), inner)
     scores = moves.reshape(g, scores, (batch, heads, length, keys))
     scores = _modified(g, score_mod, scores)
     weights = _modified(g, prob_mod, g.call("softmax", scores, axis=-1))
-    weights = _cast(g, weights, v.dtype)
+    weights = as_type(g, weights, v.dtype)
     if group > 1:
         weights = moves.reshape(g, weights, (batch, own, group, length, keys))
     y = g.call("matmul", weights, v5)
@@ -88,24 +87,16 @@ def _modified(g: Build, graph: Graph | None, x: Value) -> Value:
         return x
     (made,) = g.walk.branch(graph, [x])
     assert isinstance(made, Value)
-    return _cast(g, made, x.dtype)
-
-
-def _cast(g: Build, v: Value, dtype: str) -> Value:
-    return v if v.dtype == dtype else g.call("cast", v, dtype=dtype)
+    return as_type(g, made, x.dtype)
 
 
 # ----------------------------------------------------------------------- onnxruntime's operators
 
 
-def _number(g: Build, value: float, dtype: str) -> Value:
-    return Value.of_array(np.array(value, dt.to_numpy(dtype)))
-
-
 def _masked(g: Build, keep: Value, dtype: str, low: float) -> Value:
     """0 where an integer mask is not 0, `low` elsewhere: what is added to scores."""
-    wanted = g.call("not_equal", keep, _number(g, 0, keep.dtype))
-    return g.call("where", wanted, _number(g, 0.0, dtype), _number(g, low, dtype))
+    wanted = g.call("not_equal", keep, g.constant(0, keep.dtype))
+    return g.call("where", wanted, g.constant(0.0, dtype), g.constant(low, dtype))
 
 
 def _key_mask(g: Build, mask: Value, dtype: str, low: float, keys: Any) -> Value:
@@ -115,8 +106,8 @@ def _key_mask(g: Build, mask: Value, dtype: str, low: float, keys: Any) -> Value
     """
     if mask.rank == 1:
         numbers = moves.arange(g, 0, keys, 1, "int64")
-        count = _cast(g, moves.expand_dims(g, mask, (1,)), "int64")
-        mask = _cast(g, g.call("less", moves.expand_dims(g, numbers, (0,)), count), "int32")
+        count = as_type(g, moves.expand_dims(g, mask, (1,)), "int64")
+        mask = as_type(g, g.call("less", moves.expand_dims(g, numbers, (0,)), count), "int32")
     if mask.rank not in (2, 3):
         g.unsupported(f"a mask of {mask.rank} dimensions", "1, 2, 3")
     added = _masked(g, mask, dtype, low)
@@ -130,16 +121,24 @@ def _causal(g: Build, dtype: str, queries: Any, keys: Any, low: float) -> Value:
     seen = g.call(
         "less_equal", moves.expand_dims(g, columns, (0,)), moves.expand_dims(g, rows, (1,))
     )
-    return g.call("where", seen, _number(g, 0.0, dtype), _number(g, low, dtype))
+    return g.call("where", seen, g.constant(0.0, dtype), g.constant(low, dtype))
 
 
 def _attend(
-    g: Build, q: Value, k: Value, v: Value, masks: list[Value | None], scale: float
-) -> Value:
-    """Attention of heads, with masks that are added up."""
-    given = [m for m in masks if m is not None]
-    mask = given[0] if given else None
-    for m in given[1:]:
+    g: Build, q: Value, k: Value, v: Value, bias: Value | None, which: Value | None, low: float,
+    unidirectional: int, scale: float,
+) -> Value:  # fmt: skip
+    """Attention of heads, with a bias and masks that are added up.
+
+    which  keys count; the others get the score `low`
+    """
+    masks = [] if bias is None else [bias]
+    if which is not None:
+        masks.append(_key_mask(g, which, q.dtype, low, k.shape[2]))
+    if unidirectional:
+        masks.append(_causal(g, q.dtype, q.shape[2], k.shape[2], -math.inf))
+    mask: Value | None = None
+    for m in masks:
         mask = m if mask is None else g.call("add", mask, m)
     return join_heads(g, g.call("attention", q, k, v, mask, scale=scale))
 
@@ -163,13 +162,8 @@ def attention(
     width = y.shape[2]
     sizes = qkv_hidden_sizes or (simplify(width // 3),) * 3
     q, k, v = [split_heads(g, p, num_heads) for p in moves.split(g, y, sizes, 2)]
-    length = x.shape[1]
-    masks = [attention_bias]
-    if mask_index is not None:
-        masks.append(_key_mask(g, mask_index, x.dtype, mask_filter_value, length))
-    if unidirectional:
-        masks.append(_causal(g, x.dtype, length, length, -math.inf))
-    return _attend(g, q, k, v, masks, _scale(scale, q, g))
+    low, factor = mask_filter_value, _scale(scale, q, g)
+    return _attend(g, q, k, v, attention_bias, mask_index, low, unidirectional, factor)
 
 
 @onnx_op("MultiHeadAttention", domain=MICROSOFT)
@@ -196,13 +190,9 @@ def multi_head_attention(
     q, k, v = parts
     if past_key is not None and past_value is not None:
         k, v = moves.concat(g, [past_key, k], 2), moves.concat(g, [past_value, v], 2)
-    queries, keys = q.shape[2], k.shape[2]
-    masks = [attention_bias]
-    if key_padding_mask is not None:
-        masks.append(_key_mask(g, key_padding_mask, q.dtype, mask_filter_value, keys))
-    if unidirectional:
-        masks.append(_causal(g, q.dtype, queries, keys, -math.inf))
-    return _attend(g, q, k, v, masks, _scale(scale, q, g)), k, v
+    low, factor = mask_filter_value, _scale(scale, q, g)
+    y = _attend(g, q, k, v, attention_bias, key_padding_mask, low, unidirectional, factor)
+    return y, k, v
 
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)

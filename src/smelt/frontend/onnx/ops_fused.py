@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Unpack
 
-import numpy as np
-
-from smelt.ir import dtype as dt
-
 from . import moves
 from .build import Build
 from .ops_attention import MICROSOFT
@@ -17,10 +13,6 @@ from .registry import Convolving, Floats, onnx_op
 from .values import Value
 
 __all__: list[str] = []
-
-
-def _number(value: float, dtype: str) -> Value:
-    return Value.of_array(np.array(value, dt.to_numpy(dtype)))
 
 
 # ---------------------------------------------------------------------------------- normalisation
@@ -114,7 +106,7 @@ def fast_gelu(g: Build, x: Value, bias: Value | None = None) -> Value:
 @onnx_op("QuickGelu", domain=MICROSOFT)
 def quick_gelu(g: Build, x: Value, *, alpha: float = 1.702) -> Value:
     """x * sigmoid(alpha * x)."""
-    scaled = g.call("multiply", x, _number(alpha, x.dtype))
+    scaled = g.call("multiply", x, g.constant(alpha, x.dtype))
     return g.call("multiply", x, g.call("sigmoid", scaled))
 
 
@@ -130,7 +122,7 @@ def fused_matmul(
     g.one_of("transBatchA", transBatchA, (0,))
     g.one_of("transBatchB", transBatchB, (0,))
     y = g.call("matmul", a, b, transpose_a=bool(transA), transpose_b=bool(transB))
-    return y if alpha == 1.0 else g.call("multiply", y, _number(alpha, y.dtype))
+    return y if alpha == 1.0 else g.call("multiply", y, g.constant(alpha, y.dtype))
 
 
 _CONV_ACTIVATIONS: dict[str, tuple[str, tuple[str, ...]]] = {

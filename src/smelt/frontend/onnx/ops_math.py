@@ -21,39 +21,19 @@ from .values import Value, objects, product
 __all__: list[str] = []
 
 _UNARY = {
-    "Abs": "abs",
+    **{
+        name: name.lower()
+        for name in (
+            "Abs", "Exp", "Log", "Sqrt", "Tanh", "Sigmoid", "Erf", "Relu", "Sin", "Cos", "Tan",
+            "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Floor", "Ceil",
+            "Round", "Sign", "Reciprocal", "IsNaN", "Softplus", "Softsign", "Mish",
+        )
+    },
     "Neg": "negative",
-    "Exp": "exp",
-    "Log": "log",
-    "Sqrt": "sqrt",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "Erf": "erf",
-    "Relu": "relu",
-    "Sin": "sin",
-    "Cos": "cos",
-    "Tan": "tan",
-    "Asin": "asin",
-    "Acos": "acos",
-    "Atan": "atan",
-    "Sinh": "sinh",
-    "Cosh": "cosh",
-    "Asinh": "asinh",
-    "Acosh": "acosh",
-    "Atanh": "atanh",
-    "Floor": "floor",
-    "Ceil": "ceil",
-    "Round": "round",
-    "Sign": "sign",
-    "Reciprocal": "reciprocal",
     "Not": "logical_not",
-    "IsNaN": "isnan",
     "BitwiseNot": "bitwise_not",
     "HardSwish": "hard_swish",
-    "Softplus": "softplus",
-    "Softsign": "softsign",
-    "Mish": "mish",
-}
+}  # fmt: skip
 
 _BINARY = {
     "Add": "add",
@@ -64,12 +44,8 @@ _BINARY = {
     "LessOrEqual": "less_equal",
     "Greater": "greater",
     "GreaterOrEqual": "greater_equal",
-    "And": "logical_and",
-    "Or": "logical_or",
-    "Xor": "logical_xor",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
+    **{name: f"logical_{name.lower()}" for name in ("And", "Or", "Xor")},
+    **{f"Bitwise{name}": f"bitwise_{name.lower()}" for name in ("And", "Or", "Xor")},
     "PRelu": "prelu",
 }
 
@@ -86,7 +62,9 @@ def unary(name: str) -> Callable[..., Value]:
     return convert
 
 
-def _binary(target: str) -> Callable[..., Value]:
+def binary(target: str) -> Callable[..., Value]:
+    """The converter of an operator with two operands that broadcast."""
+
     def convert(g: Build, a: Value, b: Value) -> Value:
         return g.call(target, a, b)
 
@@ -105,25 +83,14 @@ def folded(name: str) -> Callable[..., Value]:
     return convert
 
 
-_IN_PLACE = (
-    "Abs",
-    "Ceil",
-    "Exp",
-    "Floor",
-    "Log",
-    "Neg",
-    "Reciprocal",
-    "Relu",
-    "Sigmoid",
-    "Sqrt",
-    "Tanh",
-)
+IN_PLACE = ("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sqrt",
+            "Tanh")  # fmt: skip
 """Operators with another signature before opset 6."""
 
 for _name in _UNARY:
-    onnx_op(_name, since=6 if _name in _IN_PLACE else 1)(unary(_name))
+    onnx_op(_name, since=6 if _name in IN_PLACE else 1)(unary(_name))
 for _name, _target in _BINARY.items():
-    onnx_op(_name, since=7)(_binary(_target))
+    onnx_op(_name, since=7)(binary(_target))
 for _name in _FOLDED:
     onnx_op(_name, since=6)(folded(_name))
 
@@ -131,9 +98,7 @@ for _name in _FOLDED:
 @onnx_op("Mean", since=6)
 def mean_of(g: Build, first: Value, *rest: Value) -> Value:
     """The mean of several tensors."""
-    total = first
-    for x in rest:
-        total = g.call("add", total, x)
+    total = folded("Sum")(g, first, *rest)
     return g.call("divide", total, g.constant(1 + len(rest), total.dtype)) if rest else total
 
 
@@ -259,11 +224,7 @@ def clip_11(g: Build, x: Value, min: Value | None = None, max: Value | None = No
 # ---------------------------------------------------------------------------------- reductions
 
 _REDUCTIONS = {
-    "ReduceSum": "sum",
-    "ReduceMean": "mean",
-    "ReduceMax": "max",
-    "ReduceMin": "min",
-    "ReduceProd": "prod",
+    **{f"Reduce{name.capitalize()}": name for name in ("sum", "mean", "max", "min", "prod")},
     "ReduceL1": "reduce_l1",
     "ReduceL2": "reduce_l2",
     "ReduceSumSquare": "reduce_sum_square",
@@ -271,13 +232,13 @@ _REDUCTIONS = {
     "ReduceLogSumExp": "reduce_log_sum_exp",
 }
 
-
 _SAME_OF_ONE = ("sum", "mean", "max", "min", "prod", "reduce_log_sum_exp")
 """Reductions that give the element itself where there is nothing to reduce."""
 
 
-def _reduced(g: Build, target: str, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
+def _reduced(g: Build, x: Value, axes: Ints, keepdims: int, noop: int = 0) -> Value:
     """Over no axes, what a reduction does besides (a square, a logarithm) still happens."""
+    target = _REDUCTIONS[g.step.op]
     places = tuple(sorted(g.axes(axes, x.rank))) if axes else tuple(range(x.rank))
     if noop and not axes:
         places = ()
@@ -306,57 +267,49 @@ def _whole_log_sum_exp(g: Build, x: Value, axes: tuple[int, ...], keepdims: bool
     return y if keepdims else g.call("squeeze", y, axes=axes)
 
 
-def _reduction(target: str) -> Callable[..., Value]:
-    def convert(g: Build, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
-        return _reduced(g, target, x, axes, keepdims)
-
-    return convert
+def _reduction(g: Build, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
+    return _reduced(g, x, axes, keepdims)
 
 
-def _reduction_18(target: str) -> Callable[..., Value]:
-    def convert(
-        g: Build,
-        x: Value,
-        axes: Value | None = None,
-        *,
-        keepdims: int = 1,
-        noop_with_empty_axes: int = 0,
-    ) -> Value:
-        found = () if axes is None else g.ints(axes, "axes")
-        return _reduced(g, target, x, found, keepdims, noop_with_empty_axes)
-
-    return convert
+def _reduction_18(
+    g: Build,
+    x: Value,
+    axes: Value | None = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Value:
+    found = () if axes is None else g.ints(axes, "axes")
+    return _reduced(g, x, found, keepdims, noop_with_empty_axes)
 
 
-for _name, _target in _REDUCTIONS.items():
-    onnx_op(_name)(_reduction(_target))
-    onnx_op(_name, since=13 if _name == "ReduceSum" else 18)(_reduction_18(_target))
+for _name in _REDUCTIONS:
+    onnx_op(_name)(_reduction)
+    onnx_op(_name, since=13 if _name == "ReduceSum" else 18)(_reduction_18)
 
 
-def _arg(target: str) -> Callable[..., Value]:
-    def convert(
-        g: Build, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
-    ) -> Value:
-        return g.call(
-            target,
-            x,
-            axis=g.axis(axis, x.rank),
-            keepdims=bool(keepdims),
-            select_last_index=bool(select_last_index),
-        )
-
-    return convert
-
-
-onnx_op("ArgMax")(_arg("argmax"))
-onnx_op("ArgMin")(_arg("argmin"))
+@onnx_op("ArgMax")
+@onnx_op("ArgMin")
+def arg(
+    g: Build, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+) -> Value:
+    """Where the largest or the smallest element is."""
+    return g.call(
+        g.step.op.lower(),
+        x,
+        axis=g.axis(axis, x.rank),
+        keepdims=bool(keepdims),
+        select_last_index=bool(select_last_index),
+    )
 
 
 @onnx_op("CumSum", since=11)
-def cumsum(g: Build, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Running sums."""
+@onnx_op("CumProd", since=26)
+def cumulative(g: Build, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
+    """Running sums and products."""
     place = g.axis(int(g.number(axis, "axis")), x.rank)
-    return g.call("cumsum", x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
+    op = g.step.op.lower()
+    return g.call(op, x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 # ------------------------------------------------------------------------------------ products
@@ -365,16 +318,7 @@ def cumsum(g: Build, x: Value, axis: Value, *, exclusive: int = 0, reverse: int 
 @onnx_op("MatMul")
 def matmul(g: Build, a: Value, b: Value) -> Value:
     """numpy's matmul: a vector is a row or a column for the moment."""
-    if a.rank == 0 or b.rank == 0:
-        g.malformed("an operand is a scalar")
-    row, column = a.rank == 1, b.rank == 1
-    if row:
-        a = moves.expand_dims(g, a, (0,))
-    if column:
-        b = moves.expand_dims(g, b, (1,))
-    y = g.call("matmul", a, b)
-    gone = tuple([p for p, one in ((y.rank - 2, row), (y.rank - 1, column)) if one])
-    return g.call("squeeze", y, axes=gone) if gone else y
+    return moves.of_matrices(g, a, b, lambda a, b: g.call("matmul", a, b))
 
 
 @onnx_op("Gemm", since=7)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+import inspect
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
 from smelt.ir import dtype as dt
 
-from . import moves
+from . import moves, ops_pool, ops_quant
 from .build import Build
 from .ops_cast import as_type
+from .ops_math import binary, leaky_relu, unary
 from .ops_quant import MICROSOFT
-from .quantized import dequantized, matmul_integers, one, ratio, stored
-from .registry import Convolving, Ints, converter_of, onnx_op
+from .quantized import dequantized, matmul_integers, one, ratio, single, stored
+from .registry import Convolving, Ints, Quantized, Scaling, Sliding, converter_of, onnx_op
 from .values import Value
 
 __all__: list[str] = []
+
+F = TypeVar("F", bound=Callable[..., Value])
 
 
 def _number(g: Build, x: Value, scale: Value, zero: Value | None) -> Value:
@@ -31,75 +37,42 @@ def _quantized(g: Build, y: Value, scale: Value, zero: Value | None, dtype: str)
     return stored(g, g.call("divide", y, one(g, scale, "a scale")), zero, dtype)
 
 
-def _binary(op: str) -> Any:
-    def convert(
-        g: Build,
-        a: Value,
-        a_scale: Value,
-        a_zero: Value | None,
-        b: Value,
-        b_scale: Value,
-        b_zero: Value | None,
-        y_scale: Value,
-        y_zero: Value | None = None,
-    ) -> Value:
-        y = g.call(op, _number(g, a, a_scale, a_zero), _number(g, b, b_scale, b_zero))
-        return _quantized(g, y, y_scale, y_zero, a.dtype)
+def _on_floats(name: str, zero: Any = None) -> Callable[[F], F]:
+    """Enter a converter of float tensors as one of quantized operands and a quantized result.
 
-    return convert
+    zero  the default of the operand y_zero
+    """
 
+    def enter(fn: F) -> F:
+        g, *own = inspect.signature(fn).parameters.values()
+        operands = [p.replace(annotation="Quantized") for p in own if p.kind == g.kind]
+        attributes = [p for p in own if p.kind != g.kind]
+        scaling = [Parameter("y_scale", g.kind), Parameter("y_zero", g.kind, default=zero)]
 
-onnx_op("QLinearAdd", domain=MICROSOFT)(_binary("add"))
-onnx_op("QLinearMul", domain=MICROSOFT)(_binary("multiply"))
+        def convert(g: Build, *given: Any, **attrs: Any) -> Value:
+            quantized, (scale, *zero) = given[: len(operands)], given[len(operands) :]
+            y = fn(g, *[_number(g, *x) for x in quantized], **attrs)
+            return _quantized(g, y, scale, zero[0] if zero else None, quantized[0].value.dtype)
 
+        vars(convert)["__signature__"] = Signature([g, *operands, *scaling, *attributes])
+        onnx_op(name, domain=MICROSOFT)(convert)
+        return fn
 
-@onnx_op("QLinearSigmoid", domain=MICROSOFT)
-def qlinear_sigmoid(
-    g: Build,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value | None,
-    y_scale: Value,
-    y_zero: Value | None = None,
-) -> Value:
-    """The logistic function."""
-    y = g.call("sigmoid", _number(g, x, x_scale, x_zero))
-    return _quantized(g, y, y_scale, y_zero, x.dtype)
+    return enter
 
 
-@onnx_op("QLinearLeakyRelu", domain=MICROSOFT)
-def qlinear_leaky_relu(
-    g: Build,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value | None,
-    y_scale: Value,
-    y_zero: Value | None = None,
-    *,
-    alpha: float = 0.01,
-) -> Value:
-    """x or alpha x."""
-    y = g.call("leaky_relu", _number(g, x, x_scale, x_zero), alpha=alpha)
-    return _quantized(g, y, y_scale, y_zero, x.dtype)
+_on_floats("QLinearAdd")(binary("add"))
+_on_floats("QLinearMul")(binary("multiply"))
+_on_floats("QLinearSigmoid")(unary("Sigmoid"))
+_on_floats("QLinearLeakyRelu")(leaky_relu)
 
 
-@onnx_op("QLinearSoftmax", domain=MICROSOFT)
-def qlinear_softmax(
-    g: Build,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value | None,
-    y_scale: Value,
-    y_zero: Value | None = None,
-    *,
-    axis: int = -1,
-    opset: int,
-) -> Value:
+@_on_floats("QLinearSoftmax")
+def softmax(g: Build, x: Value, *, axis: int = -1, opset: int) -> Value:
     """Softmax as operator set `opset` defines it."""
-    softmax = converter_of("", "Softmax", opset)
-    assert softmax is not None
-    y = softmax.fn(g, _number(g, x, x_scale, x_zero), axis=axis)
-    return _quantized(g, y, y_scale, y_zero, x.dtype)
+    converter = converter_of("", "Softmax", opset)
+    assert converter is not None
+    return converter.fn(g, x, axis=axis)  # type: ignore[no-any-return]
 
 
 @onnx_op("QLinearConcat", domain=MICROSOFT)
@@ -114,53 +87,40 @@ def qlinear_concat(g: Build, y_scale: Value, y_zero: Value, *parts: Value, axis:
 # ------------------------------------------------------------------------------------- pooling
 
 
-@onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT)
-def qlinear_global_average_pool(
-    g: Build,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
-    *,
-    channels_last: int = 0,
+def _channels_second(
+    g: Build, x: Value, channels_last: int, convert: Callable[[Value], Value]
 ) -> Value:
+    """A converter of images [n, c, ...] applied to one that, with channels_last, is [n, ..., c]."""
+    if not channels_last:
+        return convert(x)
+    last = x.rank - 1
+    y = convert(moves.transpose(g, x, (0, last, *range(1, last))))
+    return moves.transpose(g, y, (0, *range(2, last + 1), 1))
+
+
+@_on_floats("QLinearGlobalAveragePool", zero=Parameter.empty)
+def global_average_pool(g: Build, x: Value, *, channels_last: int = 0) -> Value:
     """The mean over all pixels, of images [n, c, ...] or, with channels_last, [n, ..., c]."""
     axes = tuple(range(1, x.rank - 1) if channels_last else range(2, x.rank))
-    y = g.call("mean", _number(g, x, x_scale, x_zero), axes=axes, keepdims=True)
-    return _quantized(g, y, y_scale, y_zero, x.dtype)
+    return g.call("mean", x, axes=axes, keepdims=True)
 
 
-@onnx_op("QLinearAveragePool", domain=MICROSOFT)
-def qlinear_average_pool(
+@_on_floats("QLinearAveragePool")
+def average_pool(
     g: Build,
     x: Value,
-    x_scale: Value,
-    x_zero: Value | None,
-    y_scale: Value,
-    y_zero: Value | None = None,
     *,
-    auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
     channels_last: int = 0,
     count_include_pad: int = 0,
     kernel_shape: Ints,
-    pads: Ints = (),
-    strides: Ints = (),
+    **place: Unpack[Sliding],
 ) -> Value:
     """The mean of each window."""
-    pool = converter_of("", "AveragePool", 11)
-    assert pool is not None
-    y, last = _number(g, x, x_scale, x_zero), x.rank - 1
-    if channels_last:
-        y = moves.transpose(g, y, (0, last, *range(1, last)))
-    y = pool.fn(
-        g, y, auto_pad=auto_pad, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
-        kernel_shape=kernel_shape, pads=pads, strides=strides,
-    )  # fmt: skip
-    if channels_last:
-        y = moves.transpose(g, y, (0, *range(2, last + 1), 1))
-    return _quantized(g, y, y_scale, y_zero, x.dtype)
+    return _channels_second(g, x, channels_last, lambda v: ops_pool.average_pool(
+        g, v, ceil_mode=ceil_mode, count_include_pad=count_include_pad, kernel_shape=kernel_shape,
+        **place,
+    ))  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ products
@@ -169,39 +129,28 @@ def qlinear_average_pool(
 @onnx_op("QLinearConv", domain=MICROSOFT)
 def qlinear_conv(
     g: Build,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
+    x: Quantized,
+    w: Quantized,
+    y: Scaling,
     b: Value | None = None,
     *,
     channels_last: int = 0,
     **attrs: Unpack[Convolving],
 ) -> Value:
     """QLinearConv of images [n, c, ...] or, with channels_last, [n, ..., c]."""
-    plain = converter_of("", "QLinearConv", 10)
-    assert plain is not None
-    last = x.rank - 1
-    if channels_last:
-        x = moves.transpose(g, x, (0, last, *range(1, last)))
-    scales = (x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero)
-    y: Value = plain.fn(g, x, *scales, b, **attrs)
-    return moves.transpose(g, y, (0, *range(2, last + 1), 1)) if channels_last else y
+    return _channels_second(
+        g,
+        x.value,
+        channels_last,
+        lambda v: ops_quant.qlinear_conv(g, x._replace(value=v), w, y, b, **attrs),
+    )
 
 
 @onnx_op("QGemm", domain=MICROSOFT)
 def qgemm(
     g: Build,
-    a: Value,
-    a_scale: Value,
-    a_zero: Value,
-    b: Value,
-    b_scale: Value,
-    b_zero: Value,
+    a: Quantized,
+    b: Quantized,
     c: Value | None = None,
     y_scale: Value | None = None,
     y_zero: Value | None = None,
@@ -211,19 +160,18 @@ def qgemm(
     transB: int = 0,
 ) -> Value:
     """alpha A B + C, C in int32; float32 where the result has no scale."""
-    y = matmul_integers(g, a, b, a_zero, b_zero, (bool(transA), bool(transB)))
+    y = matmul_integers(g, a.value, b.value, a.zero, b.zero, (bool(transA), bool(transB)))
     if c is not None:
         y = g.call("add", y, c)
     y = as_type(g, y, "float32")
-    scales = [moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)]
-    factor = g.call("multiply", *scales)
+    factor = g.call("multiply", single(g, a.scale), single(g, b.scale))
     if alpha != 1:
         factor = g.call("multiply", factor, g.constant(alpha, "float32"))
     if y_scale is None:
         return g.call("multiply", y, factor)
     factor = ratio(g, factor, None, one(g, y_scale, "the result's scale"))
     zero = None if y_zero is None else one(g, y_zero, "the result's zero point")
-    return stored(g, g.call("multiply", y, factor), zero, a.dtype if zero is None else zero.dtype)
+    return stored(g, g.call("multiply", y, factor), zero, (a.value if zero is None else zero).dtype)
 
 
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -239,8 +187,7 @@ def matmul_integer_to_float(
 ) -> Value:
     """A product of quantized matrices, as floats."""
     y = as_type(g, matmul_integers(g, a, b, a_zero, b_zero), a_scale.dtype)
-    scales = [moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)]
-    y = g.call("multiply", y, g.call("multiply", *scales))
+    y = g.call("multiply", y, g.call("multiply", single(g, a_scale), single(g, b_scale)))
     return y if bias is None else g.call("add", y, bias)
 
 

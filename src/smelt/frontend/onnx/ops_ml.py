@@ -115,6 +115,13 @@ def two_classes(g: Build, score: Value, how: str, *, share: bool) -> Value:
     return post_transformed(g, pair, how)
 
 
+def best(g: Build, scores: Value, how: str, ints: Ints, strings: Strs) -> tuple[Value, Value]:
+    """The label of the highest score, and the scores after the node's transformation."""
+    which = g.call("argmax", scores, axis=1, keepdims=False)
+    scores = as_scores(g, post_transformed(g, scores, how))
+    return labels_at(g, which, ints, strings), scores
+
+
 def _matrix(g: Build, values: Floats, columns: Any, what: str, dtype: str) -> Value:
     """Rows of so many columns."""
     if not isinstance(columns, int) or not columns or len(values) % columns:
@@ -258,6 +265,11 @@ def _text_labels(
     return text_lookup(g, x, list(keys), list(values), defaults[kind], made)
 
 
+def _items(tensor: Array | None, others: Sequence[Any]) -> list[Any]:
+    """What a tensor holds, where it is given."""
+    return list(others) if tensor is None else tensor.ravel().tolist()
+
+
 @onnx_op("CategoryMapper", domain=DOMAIN)
 def category_mapper(
     g: Build,
@@ -311,20 +323,13 @@ def label_encoder(
     values_tensor: Array | None = None,
 ) -> Value:
     """Numbers for numbers."""
-    texts = (
-        keys_strings
-        or values_strings
-        or (values_tensor is not None and values_tensor.dtype.kind == "U")
-    )
-    if texts or (keys_tensor is not None and keys_tensor.dtype.kind == "U"):
+    tensors = [t for t in (keys_tensor, values_tensor) if t is not None]
+    if keys_strings or values_strings or any(t.dtype.kind == "U" for t in tensors):
         return _text_labels(
             g, x,
-            keys_strings or keys_floats or keys_int64s if keys_tensor is None
-            else keys_tensor.ravel().tolist(),
-            values_strings or values_floats or values_int64s if values_tensor is None
-            else values_tensor.ravel().tolist(),
-            (default_string, default_float, default_int64) if default_tensor is None
-            else default_tensor.ravel().tolist() * 3,
+            _items(keys_tensor, keys_strings or keys_floats or keys_int64s),
+            _items(values_tensor, values_strings or values_floats or values_int64s),
+            _items(default_tensor, (default_string, default_float, default_int64)) * 3,
             "" if values_tensor is None else dt.from_numpy(values_tensor.dtype),
         )  # fmt: skip
     keys = np.array(keys_floats or keys_int64s) if keys_tensor is None else keys_tensor
@@ -386,10 +391,8 @@ def linear_classifier(
     if scores.shape[1] == 1 and count == 2:
         second = g.call("greater", moves.squeeze(g, scores, (1,)), g.constant(0, scores.dtype))
         which = g.call("cast", second, dtype="int64")
-        scores = two_classes(g, scores, post_transform, share=True)
-    else:
-        if scores.shape[1] != count:
-            g.malformed(f"scores of {scores.shape[1]} classes, labels of {count}")
-        which = g.call("argmax", scores, axis=1, keepdims=False)
-        scores = post_transformed(g, scores, post_transform)
-    return labels_at(g, which, classlabels_ints, classlabels_strings), as_scores(g, scores)
+        scores = as_scores(g, two_classes(g, scores, post_transform, share=True))
+        return labels_at(g, which, classlabels_ints, classlabels_strings), scores
+    if scores.shape[1] != count:
+        g.malformed(f"scores of {scores.shape[1]} classes, labels of {count}")
+    return best(g, scores, post_transform, classlabels_ints, classlabels_strings)

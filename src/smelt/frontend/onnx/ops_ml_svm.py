@@ -9,6 +9,7 @@ from .build import Build
 from .ops_ml import (
     DOMAIN,
     as_scores,
+    best,
     float_features,
     labels_at,
     post_transformed,
@@ -46,6 +47,13 @@ def _table(g: Build, values: Floats, rows: int, what: str, dtype: str) -> Value:
     return g.constant(np.array(values).reshape(rows, -1), dtype)
 
 
+def _sums(g: Build, x: Value, coefficients: Floats, targets: int, rho: Floats) -> Value:
+    """x coefficients + rho, [rows, targets]."""
+    weights = _table(g, coefficients, targets, "coefficients", x.dtype)
+    y = g.call("matmul", x, weights, transpose_b=True)
+    return g.call("add", y, g.constant(rho[0] if rho else 0.0, x.dtype))
+
+
 @onnx_op("SVMRegressor", domain=DOMAIN)
 def svm_regressor(
     g: Build,
@@ -67,9 +75,7 @@ def svm_regressor(
         near = _kernel(g, rows, vectors, kernel_type, kernel_params)
     else:
         near = rows
-    weights = _table(g, coefficients, 1, "coefficients", rows.dtype)
-    y = g.call("matmul", near, weights, transpose_b=True)
-    y = g.call("add", y, g.constant(rho[0] if rho else 0.0, rows.dtype))
+    y = _sums(g, near, coefficients, 1, rho)
     if one_class:
         positive = g.call("greater", y, g.constant(0, y.dtype))
         y = g.call("where", positive, g.constant(1, y.dtype), g.constant(-1, y.dtype))
@@ -135,12 +141,8 @@ def svm_classifier(
     rows = float_features(g, x)
     classes = len(classlabels_ints or classlabels_strings)
     if not vectors_per_class:
-        weights = _table(g, coefficients, classes, "coefficients", rows.dtype)
-        scores = g.call("matmul", rows, weights, transpose_b=True)
-        scores = g.call("add", scores, g.constant(rho[0] if rho else 0.0, rows.dtype))
-        which = g.call("argmax", scores, axis=1, keepdims=False)
-        scores = as_scores(g, post_transformed(g, scores, post_transform))
-        return labels_at(g, which, classlabels_ints, classlabels_strings), scores
+        scores = _sums(g, rows, coefficients, classes, rho)
+        return best(g, scores, post_transform, classlabels_ints, classlabels_strings)
     if len(vectors_per_class) != classes or classes < 2:
         g.malformed(f"vectors of {len(vectors_per_class)} classes, labels of {classes}")
     vectors = _table(g, support_vectors, sum(vectors_per_class), "support_vectors", rows.dtype)

@@ -6,9 +6,9 @@ summed. A question for membership in a set becomes one question for equality per
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -21,12 +21,13 @@ from .ops_ml import (
     DOMAIN,
     TRANSFORMS,
     as_scores,
+    best,
     float_features,
     labels_at,
     post_transformed,
     two_classes,
 )
-from .registry import Array, Floats, Ints, Strs, onnx_op
+from .registry import Array, Floats, Ints, Strs, attribute_set, onnx_op
 from .values import Value
 
 __all__: list[str] = []
@@ -85,9 +86,22 @@ class _Forest:
 
 
 def _gathered(
-    g: Build, leaves: Value, weights: np.ndarray, present: np.ndarray, how: str, dtype: str
+    g: Build,
+    leaves: Value,
+    shape: tuple[int, int],
+    given: Iterable[tuple[int, int, float]],
+    how: str,
+    dtype: str,
 ) -> Value:
-    """What the leaves give to each target, [rows, targets]; `present` says to which they give."""
+    """What the leaves of rows give to each target, [rows, targets].
+
+    shape  how many leaves and targets there are
+    given  (leaf, target, weight)
+    """
+    weights, present = np.zeros(shape), np.zeros(shape, bool)
+    for leaf, target, w in given:
+        weights[leaf, target] += w
+        present[leaf, target] = True
     g.one_of("aggregate_function", how, AGGREGATES)
     if how in ("MIN", "MAX"):
         nothing = np.inf if how == "MIN" else -np.inf
@@ -167,14 +181,12 @@ def tree_ensemble(
             last = forest.other[last]
     targets = n_targets or max(leaf_targetids, default=0) + 1
     g.affordable((len(leaf_targetids), targets), "weights")
-    weights = np.zeros((len(leaf_targetids), targets))
-    present = np.zeros(weights.shape, bool)
-    for k, (t, w) in enumerate(zip(leaf_targetids, leaf_weights.ravel(), strict=True)):
-        weights[k, t], present[k, t] = w, True
+    given = zip(range(len(leaf_targetids)), leaf_targetids, leaf_weights.ravel(), strict=True)
     rows = x if x.rank == 2 else float_features(g, x)
     wide = dt.bits(x.dtype) < 32
     how = AGGREGATES[aggregate_function]
-    y = _gathered(g, forest.leaves(g, rows), weights, present, how, "float32" if wide else x.dtype)
+    leaves, shape = forest.leaves(g, rows), (len(leaf_targetids), targets)
+    y = _gathered(g, leaves, shape, given, how, "float32" if wide else x.dtype)
     return as_type(g, post_transformed(g, y, TRANSFORMS[post_transform]), x.dtype)
 
 
@@ -195,7 +207,7 @@ def _grown(
     """The forest, and the number of the leaf at each (tree, node)."""
     ids = list(zip(given["nodes_treeids"], given["nodes_nodeids"], strict=True))
     modes, values = given["nodes_modes"], _array(given, "nodes_values")
-    missing = given["nodes_missing_value_tracks_true"] or (0,) * len(ids)
+    missing = given.get("nodes_missing_value_tracks_true") or (0,) * len(ids)
     for mode in modes:
         g.one_of("nodes_modes", mode, (*MODES, "LEAF"))
     numbers: dict[tuple[int, int], int] = {}
@@ -231,20 +243,18 @@ def _scores(g: Build, x: Value, given: Mapping[str, Any], prefix: str, targets: 
     """What all trees give to each target, [rows, targets], without the base values."""
     votes = list(zip(given[f"{prefix}_treeids"], given[f"{prefix}_nodeids"], strict=True))
     forest, leaves = _grown(g, given, votes)
-    g.affordable((max(len(leaves), 1), targets), "weights")
-    weights = np.zeros((max(len(leaves), 1), targets))
-    present = np.zeros(weights.shape, bool)
-    values = _array(given, f"{prefix}_weights")
-    for at, target, w in zip(votes, given[f"{prefix}_ids"], values, strict=True):
+    shape = (max(len(leaves), 1), targets)
+    g.affordable(shape, "weights")
+    ids, values = given[f"{prefix}_ids"], _array(given, f"{prefix}_weights")
+    for target in ids:
         if not 0 <= target < targets:
             g.malformed(f"a weight for target {target} of {targets}")
-        weights[leaves[at], target] += w
-        present[leaves[at], target] = True
+    weights = zip([leaves[at] for at in votes], ids, values, strict=True)
     rows = float_features(g, x)
     how = given.get("aggregate_function", "SUM")
     exact = rows.dtype == "float64" and given.get("nodes_values_as_tensor") is not None
     wide = "float64" if exact else "float32"
-    return _gathered(g, forest.leaves(g, rows), weights, present, how, wide)
+    return _gathered(g, forest.leaves(g, rows), shape, weights, how, wide)
 
 
 def _based(g: Build, scores: Value, given: Mapping[str, Any]) -> Value:
@@ -257,37 +267,49 @@ def _based(g: Build, scores: Value, given: Mapping[str, Any]) -> Value:
     return g.call("add", scores, g.constant(base, scores.dtype))
 
 
+class _Nodes(TypedDict):
+    """What every node of the trees has."""
+
+    nodes_falsenodeids: Ints
+    nodes_featureids: Ints
+    nodes_modes: Strs
+    nodes_nodeids: Ints
+    nodes_treeids: Ints
+    nodes_truenodeids: Ints
+
+
+@attribute_set
+class Trees(_Nodes, total=False):
+    """The trees, and what is added to and made of their sums."""
+
+    base_values: Floats
+    base_values_as_tensor: Array
+    nodes_hitrates: Floats
+    nodes_hitrates_as_tensor: Array
+    nodes_missing_value_tracks_true: Ints
+    nodes_values: Floats
+    nodes_values_as_tensor: Array
+    post_transform: str
+
+
 @onnx_op("TreeEnsembleRegressor", domain=DOMAIN)
 def tree_regressor(
     g: Build,
     x: Value,
     *,
     aggregate_function: str = "SUM",
-    base_values: Floats = (),
-    base_values_as_tensor: Array | None = None,
     n_targets: int = 1,
-    nodes_falsenodeids: Ints,
-    nodes_featureids: Ints,
-    nodes_hitrates: Floats = (),
-    nodes_hitrates_as_tensor: Array | None = None,
-    nodes_missing_value_tracks_true: Ints = (),
-    nodes_modes: Strs,
-    nodes_nodeids: Ints,
-    nodes_treeids: Ints,
-    nodes_truenodeids: Ints,
-    nodes_values: Floats = (),
-    nodes_values_as_tensor: Array | None = None,
-    post_transform: str = "NONE",
     target_ids: Ints,
     target_nodeids: Ints,
     target_treeids: Ints,
     target_weights: Floats = (),
     target_weights_as_tensor: Array | None = None,
+    **trees: Unpack[Trees],
 ) -> Value:
     """The leaves' weights of each target joined, plus its base value."""
-    given = locals()
+    given = {**locals(), **trees}
     y = _based(g, _scores(g, x, given, "target", n_targets), given)
-    return as_scores(g, post_transformed(g, y, post_transform))
+    return as_scores(g, post_transformed(g, y, trees.get("post_transform", "NONE")))
 
 
 @onnx_op("TreeEnsembleClassifier", domain=DOMAIN)
@@ -295,8 +317,6 @@ def tree_classifier(
     g: Build,
     x: Value,
     *,
-    base_values: Floats = (),
-    base_values_as_tensor: Array | None = None,
     class_ids: Ints,
     class_nodeids: Ints,
     class_treeids: Ints,
@@ -304,25 +324,15 @@ def tree_classifier(
     class_weights_as_tensor: Array | None = None,
     classlabels_int64s: Ints = (),
     classlabels_strings: Strs = (),
-    nodes_falsenodeids: Ints,
-    nodes_featureids: Ints,
-    nodes_hitrates: Floats = (),
-    nodes_hitrates_as_tensor: Array | None = None,
-    nodes_missing_value_tracks_true: Ints = (),
-    nodes_modes: Strs,
-    nodes_nodeids: Ints,
-    nodes_treeids: Ints,
-    nodes_truenodeids: Ints,
-    nodes_values: Floats = (),
-    nodes_values_as_tensor: Array | None = None,
-    post_transform: str = "NONE",
+    **trees: Unpack[Trees],
 ) -> tuple[Value, Value]:
     """The class with the highest score; of two classes only one may have weights.
 
     Then that score is the second class's: a share of 1 where no weight is negative, which wins
     above one half, otherwise a margin, which wins above 0.
     """
-    given = locals()
+    given = {**locals(), **trees}
+    post_transform = trees.get("post_transform", "NONE")
     classes = len(classlabels_int64s or classlabels_strings)
     single = classes == 2 and len(set(class_ids)) == 1
     if single:
@@ -335,8 +345,6 @@ def tree_classifier(
         above = g.constant(0.5 if share else 0.0, scores.dtype)
         won = g.call("greater", moves.squeeze(g, scores, (1,)), above)
         which = g.call("cast", won, dtype="int64")
-        scores = two_classes(g, scores, post_transform, share=share)
-    else:
-        which = g.call("argmax", scores, axis=1, keepdims=False)
-        scores = post_transformed(g, scores, post_transform)
-    return labels_at(g, which, classlabels_int64s, classlabels_strings), as_scores(g, scores)
+        scores = as_scores(g, two_classes(g, scores, post_transform, share=share))
+        return labels_at(g, which, classlabels_int64s, classlabels_strings), scores
+    return best(g, scores, post_transform, classlabels_int64s, classlabels_strings)

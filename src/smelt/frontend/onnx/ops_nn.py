@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
 from smelt.ir.build import maximum
@@ -9,7 +10,7 @@ from smelt.ir.expr import convert
 
 from . import moves
 from .build import Build
-from .registry import Ints, Placing, onnx_op
+from .registry import Ints, Placing, Spaced, onnx_op
 from .values import Value, at_least, product, simplify, static
 from .windows import fitted, window
 
@@ -77,20 +78,16 @@ def conv_transpose(
     b: Value | None = None,
     *,
     auto_pad: str = "NOTSET",
-    dilations: Ints = (),
     group: int = 1,
     kernel_shape: Ints = (),
     output_padding: Ints = (),
     output_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
+    **place: Unpack[Spaced],
 ) -> Value:
     """The gradient of a convolution as a layer."""
     _check_kernel(g, x, w, kernel_shape)
     rank = x.rank - 2
-    win = window(
-        g, x, w.shape[2:], auto_pad="NOTSET", strides=strides, pads=pads, dilations=dilations
-    )
+    win = window(g, x, w.shape[2:], **place)
     g.one_of("auto_pad", auto_pad, ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     extra = output_padding or (0,) * rank
     for name, given in (("output_padding", extra), ("output_shape", output_shape[-rank:])):
@@ -141,47 +138,40 @@ def _cut(whole: Any, wanted: Any, auto_pad: str) -> tuple[Any, Any]:
 # ------------------------------------------------------------------------------------- softmax
 
 
-def _flattened(g: Build, op: str, x: Value, axis: int) -> Value:
+Along = Callable[[Build, Value, int], Value]
+
+
+def _flattened(g: Build, fn: Along, x: Value, axis: int) -> Value:
     """Before opset 13: over all dimensions from the axis on together; behind the last, of each."""
     axis = x.rank if axis == x.rank else g.axis(axis, x.rank)
     tail = x.shape[axis + 1 :]
     if axis < x.rank and all(isinstance(d, int) and d == 1 for d in tail):
-        return g.call(op, x, axis=axis)
+        return fn(g, x, axis)
     flat = moves.reshape(g, x, (*x.shape[:axis], product(x.shape[axis:])))
-    return moves.reshape(g, g.call(op, flat, axis=axis), x.shape)
+    return moves.reshape(g, fn(g, flat, axis), x.shape)
 
 
-def _softmax(name: str, op: str) -> None:
+def _softmax(name: str, fn: Along) -> None:
     def flat(g: Build, x: Value, *, axis: int = 1) -> Value:
-        return _flattened(g, op, x, axis)
+        return _flattened(g, fn, x, axis)
 
     def one(g: Build, x: Value, *, axis: int = -1) -> Value:
-        return g.call(op, x, axis=g.axis(axis, x.rank))
+        return fn(g, x, g.axis(axis, x.rank))
 
     onnx_op(name)(flat)
     onnx_op(name, since=13)(one)
 
 
-_softmax("Softmax", "softmax")
-_softmax("LogSoftmax", "log_softmax")
-
-
-@onnx_op("Hardmax")
-def hardmax(g: Build, x: Value, *, axis: int = 1) -> Value:
-    """1 at the first largest element over the dimensions from the axis on."""
-    axis = g.axis(axis, x.rank)
-    flat = moves.reshape(g, x, (*x.shape[:axis], product(x.shape[axis:])))
-    return moves.reshape(g, _hardmax(g, flat, axis), x.shape)
-
-
-@onnx_op("Hardmax", since=13)
-def hardmax_13(g: Build, x: Value, *, axis: int = -1) -> Value:
-    """1 at the first largest element over one dimension."""
-    return _hardmax(g, x, g.axis(axis, x.rank))
+_softmax("Softmax", lambda g, x, axis: g.call("softmax", x, axis=axis))
+_softmax("LogSoftmax", lambda g, x, axis: g.call("log_softmax", x, axis=axis))
 
 
 def _hardmax(g: Build, x: Value, axis: int) -> Value:
+    """1 at the first largest element."""
     best = g.call("argmax", x, axis=axis, keepdims=False, select_last_index=False)
     return g.call(
         "one_hot", best, depth=x.shape[axis], axis=axis, on_value=1.0, off_value=0.0, dtype=x.dtype
     )
+
+
+_softmax("Hardmax", _hardmax)

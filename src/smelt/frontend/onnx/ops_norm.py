@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from smelt.ir import dtype as dt
 
 from . import moves
@@ -144,5 +142,4 @@ def mean_variance(g: Build, x: Value, *, axes: Ints = (0, 2, 3)) -> Value:
     spread = g.call(
         "sqrt", g.call("mean", g.call("multiply", centred, centred), axes=places, keepdims=True)
     )
-    small = Value.of_array(np.array(1e-9, dt.to_numpy(x.dtype)))
-    return g.call("divide", centred, g.call("add", spread, small))
+    return g.call("divide", centred, g.call("add", spread, g.constant(1e-9, x.dtype)))

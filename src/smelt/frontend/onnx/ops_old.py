@@ -7,7 +7,6 @@ attributes that are operands today.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from .ops_nn import per_channel
 from .ops_norm import instance_norm
 from .ops_shape import _even, _pad
 from .read import dtype_named
-from .registry import Ints, onnx_op
+from .registry import Ints, onnx_op, with_attribute
 from .values import Value
 
 __all__: list[str] = []
@@ -33,19 +32,10 @@ def _consuming(fn: Callable[..., Any]) -> Callable[..., Any]:
     def convert(g: Build, *operands: Value, consumed_inputs: Ints = (), **attrs: Any) -> Any:
         return fn(g, *operands, **attrs)
 
-    signature = inspect.signature(fn)
-    extra = inspect.Parameter(
-        "consumed_inputs", inspect.Parameter.KEYWORD_ONLY, default=(), annotation="Ints"
-    )
-    convert.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), extra]
-    )
-    return convert
+    return with_attribute(fn, convert, "consumed_inputs", "Ints", ())
 
 
-for _name in ("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Sigmoid"):
-    onnx_op(_name)(_consuming(ops_math.unary(_name)))
-for _name in ("Sqrt", "Tanh"):
+for _name in ops_math.IN_PLACE:
     onnx_op(_name)(_consuming(ops_math.unary(_name)))
 for _name in ("Max", "Min", "Sum"):
     onnx_op(_name)(_consuming(ops_math.folded(_name)))

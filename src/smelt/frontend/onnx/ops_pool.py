@@ -11,7 +11,7 @@ from smelt.ir.expr import convert
 
 from . import moves
 from .build import Build
-from .registry import Ints, Placing, onnx_op
+from .registry import Ints, Placing, Sliding, onnx_op
 from .values import Value, product, simplify, static
 from .windows import Window, fitted, window
 
@@ -79,17 +79,10 @@ def _lp_pool(g: Build, x: Value, kernel: Ints, p: float, **attrs: Any) -> Value:
 
 @onnx_op("LpPool")
 def lp_pool_1(
-    g: Build,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Ints = (),
-    p: float = 2.0,
-    pads: Ints = (),
-    strides: Ints = (),
+    g: Build, x: Value, *, kernel_shape: Ints = (), p: float = 2.0, **place: Unpack[Sliding]
 ) -> Value:
     """The norm of each window; p need not be whole."""
-    return _lp_pool(g, x, kernel_shape, p, auto_pad=auto_pad, strides=strides, pads=pads)
+    return _lp_pool(g, x, kernel_shape, p, **place)
 
 
 @onnx_op("LpPool", since=2)
@@ -156,15 +149,10 @@ def _global(g: Build, op: str, x: Value) -> Value:
 
 
 @onnx_op("GlobalAveragePool")
-def global_average_pool(g: Build, x: Value) -> Value:
-    """The mean over all pixels."""
-    return _global(g, "mean", x)
-
-
 @onnx_op("GlobalMaxPool")
-def global_max_pool(g: Build, x: Value) -> Value:
-    """The largest of all pixels."""
-    return _global(g, "max", x)
+def global_pool(g: Build, x: Value) -> Value:
+    """The mean over all pixels, or the largest of them."""
+    return _global(g, "mean" if g.step.op == "GlobalAveragePool" else "max", x)
 
 
 def _global_lp_pool(g: Build, x: Value, p: float) -> Value:

@@ -17,9 +17,10 @@ from .quantized import (
     matmul_integers,
     one,
     ratio,
+    single,
     stored,
 )
-from .registry import Convolving, onnx_op
+from .registry import Convolving, Quantized, Scaling, onnx_op
 from .values import Value
 
 __all__: list[str] = []
@@ -94,27 +95,15 @@ def matmul_integer(
 
 
 @onnx_op("QLinearMatMul", since=10)
-def qlinear_matmul(
-    g: Build,
-    a: Value,
-    a_scale: Value,
-    a_zero: Value,
-    b: Value,
-    b_scale: Value,
-    b_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
-) -> Value:
+def qlinear_matmul(g: Build, a: Quantized, b: Quantized, y: Scaling) -> Value:
     """MatMulInteger, brought to the scale and zero point of the result."""
-    y = as_type(g, matmul_integers(g, a, b, a_zero, b_zero), "float32")
+    sums = as_type(g, matmul_integers(g, a.value, b.value, a.zero, b.zero), "float32")
+    a_scale = a.scale
     if a_scale.rank == 1 and a_scale.shape != (1,):  # one for each row
         a_scale = moves.expand_dims(g, a_scale, (1,))
-    y_zero = one(g, y_zero, "the result's zero point")
-    a_scale, b_scale = (
-        moves.reshape(g, s, ()) if s.shape == (1,) else s for s in (a_scale, b_scale)
-    )
-    factor = ratio(g, a_scale, b_scale, one(g, y_scale, "the result's scale"))
-    return stored(g, g.call("multiply", y, factor), y_zero, y_zero.dtype)
+    zero = one(g, y.zero, "the result's zero point")
+    factor = ratio(g, single(g, a_scale), single(g, b.scale), one(g, y.scale, "the result's scale"))
+    return stored(g, g.call("multiply", sums, factor), zero, zero.dtype)
 
 
 @onnx_op("ConvInteger", since=10)
@@ -133,25 +122,20 @@ def conv_integer(
 @onnx_op("QLinearConv", since=10)
 def qlinear_conv(
     g: Build,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
+    x: Quantized,
+    w: Quantized,
+    y: Scaling,
     b: Value | None = None,
     **attrs: Unpack[Convolving],
 ) -> Value:
     """ConvInteger and a bias, brought to the scale and zero point of the result."""
-    y = conv_integers(g, x, w, x_zero, w_zero, **attrs)
-    channels = (w.shape[0], *(1,) * (x.rank - 2))
+    sums = conv_integers(g, x.value, w.value, x.zero, w.zero, **attrs)
+    channels = (w.value.shape[0], *(1,) * (x.value.rank - 2))
     if b is not None:
-        y = g.call("add", y, moves.reshape(g, b, channels))
-    w_scale = moves.reshape(g, w_scale, () if w_scale.shape in ((), (1,)) else channels)
+        sums = g.call("add", sums, moves.reshape(g, b, channels))
+    w_scale = moves.reshape(g, w.scale, () if w.scale.shape in ((), (1,)) else channels)
     factor = ratio(
-        g, one(g, x_scale, "the image's scale"), w_scale, one(g, y_scale, "the result's scale")
+        g, one(g, x.scale, "the image's scale"), w_scale, one(g, y.scale, "the result's scale")
     )
-    y = g.call("multiply", as_type(g, y, "float32"), factor)
-    return stored(g, y, one(g, y_zero, "the result's zero point"), y_zero.dtype)
+    moved = g.call("multiply", as_type(g, sums, "float32"), factor)
+    return stored(g, moved, one(g, y.zero, "the result's zero point"), y.zero.dtype)

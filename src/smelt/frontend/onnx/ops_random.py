@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from smelt.ir.limits import worth_knowing
 
 from .build import Build
 from .ops_cast import as_type
-from .registry import Ints, onnx_op
+from .registry import Ints, attribute_set, onnx_op
 from .values import Value, static
 
 __all__: list[str] = []
@@ -59,62 +59,65 @@ def uniform(g: Build, shape: Sequence[Any], dtype: str, seed: float | None) -> V
     return _drawn(g, "uniform", 0.0, 1.0, shape, dtype, seed)
 
 
+@attribute_set
+class Normal(TypedDict, total=False):
+    """A normal distribution."""
+
+    mean: float
+    scale: float
+    seed: float
+
+
+@attribute_set
+class Uniform(TypedDict, total=False):
+    """Numbers between two bounds, all equally likely."""
+
+    high: float
+    low: float
+    seed: float
+
+
+def _normal(g: Build, shape: Sequence[Any], dtype: str, of: Normal) -> Value:
+    mean, scale = of.get("mean", 0.0), of.get("scale", 1.0)
+    return _drawn(g, "normal", mean, scale, shape, dtype, of.get("seed"))
+
+
+def _uniform(g: Build, shape: Sequence[Any], dtype: str, of: Uniform) -> Value:
+    low, high = of.get("low", 0.0), of.get("high", 1.0)
+    return _drawn(g, "uniform", low, high, shape, dtype, of.get("seed"))
+
+
+def _kind(g: Build, x: Value, dtype: int | None) -> str:
+    """The element type that a node names, or the operand's."""
+    return x.dtype if dtype is None else g.dtype(dtype, "dtype")
+
+
 @onnx_op("RandomNormal")
-def random_normal(
-    g: Build,
-    *,
-    dtype: int = 1,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    seed: float | None = None,
-    shape: Ints,
-) -> Value:
+def random_normal(g: Build, *, dtype: int = 1, shape: Ints, **of: Unpack[Normal]) -> Value:
     """Numbers of a normal distribution."""
-    return _drawn(g, "normal", mean, scale, shape, g.dtype(dtype, "dtype"), seed)
+    return _normal(g, shape, g.dtype(dtype, "dtype"), of)
 
 
 @onnx_op("RandomUniform")
-def random_uniform(
-    g: Build,
-    *,
-    dtype: int = 1,
-    high: float = 1.0,
-    low: float = 0.0,
-    seed: float | None = None,
-    shape: Ints,
-) -> Value:
+def random_uniform(g: Build, *, dtype: int = 1, shape: Ints, **of: Unpack[Uniform]) -> Value:
     """Numbers between two bounds."""
-    return _drawn(g, "uniform", low, high, shape, g.dtype(dtype, "dtype"), seed)
+    return _uniform(g, shape, g.dtype(dtype, "dtype"), of)
 
 
 @onnx_op("RandomNormalLike")
 def random_normal_like(
-    g: Build,
-    x: Value,
-    *,
-    dtype: int | None = None,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    seed: float | None = None,
+    g: Build, x: Value, *, dtype: int | None = None, **of: Unpack[Normal]
 ) -> Value:
     """As many numbers as the operand has."""
-    kind = x.dtype if dtype is None else g.dtype(dtype, "dtype")
-    return _drawn(g, "normal", mean, scale, x.shape, kind, seed)
+    return _normal(g, x.shape, _kind(g, x, dtype), of)
 
 
 @onnx_op("RandomUniformLike")
 def random_uniform_like(
-    g: Build,
-    x: Value,
-    *,
-    dtype: int | None = None,
-    high: float = 1.0,
-    low: float = 0.0,
-    seed: float | None = None,
+    g: Build, x: Value, *, dtype: int | None = None, **of: Unpack[Uniform]
 ) -> Value:
     """As many numbers as the operand has."""
-    kind = x.dtype if dtype is None else g.dtype(dtype, "dtype")
-    return _drawn(g, "uniform", low, high, x.shape, kind, seed)
+    return _uniform(g, x.shape, _kind(g, x, dtype), of)
 
 
 @onnx_op("Bernoulli", since=15)
@@ -122,7 +125,7 @@ def bernoulli(g: Build, x: Value, *, dtype: int | None = None, seed: float | Non
     """1 with the probability that the operand gives, else 0."""
     wide = "float64" if x.dtype == "float64" else "float32"
     drawn = g.call("less", uniform(g, x.shape, wide, seed), as_type(g, x, wide))
-    return as_type(g, drawn, x.dtype if dtype is None else g.dtype(dtype, "dtype"))
+    return as_type(g, drawn, _kind(g, x, dtype))
 
 
 @onnx_op("Multinomial", since=7)

@@ -9,7 +9,7 @@ import numpy as np
 
 from smelt.ir.expr import Expr, convert
 
-from . import evaluate
+from . import evaluate, moves
 from .build import Build
 from .registry import Floats, Ints, onnx_op
 from .values import Value, simplify, static
@@ -182,7 +182,4 @@ def _roi(g: Build, roi: Value | None, where: Ints, rank: int) -> tuple[float, ..
     given = [float(v) for v in g.dims(roi, "roi")]
     if len(given) != 2 * len(where):
         g.malformed(f"{len(given)} numbers in 'roi'; {len(where)} dimensions need twice as many")
-    full = [0.0] * rank + [1.0] * rank
-    for k, a in enumerate(where):
-        full[a], full[rank + a] = given[k], given[len(where) + k]
-    return tuple(full)
+    return moves.both_ends(given, where, [0.0] * rank + [1.0] * rank)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -15,12 +15,11 @@ from smelt.runtime.errors import closest
 
 from . import moves
 from .build import Build
-from .registry import Floats, onnx_op
+from .ops_cast import as_type
+from .registry import Floats, Strs, attribute_set, onnx_op
 from .values import Value
 
 __all__: list[str] = []
-
-Strs = tuple[str, ...]
 
 _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "Relu": ("relu", None, None),
@@ -65,7 +64,7 @@ class _Layer:
         """What a weight holds for a direction, in the type of the computation."""
         if len(self.directions) > 1:
             v = moves.slice_(self.g, v, (0,), (d,), (d + 1,), (1,))
-        return _cast(self.g, moves.squeeze(self.g, v, (0,)), self.dtype)
+        return as_type(self.g, moves.squeeze(self.g, v, (0,)), self.dtype)
 
     def state(self, v: Value | None, d: int) -> Value | None:
         """An initial state [batch, hidden] of a direction."""
@@ -117,22 +116,33 @@ class _Layer:
         out = moves.concat(g, [moves.expand_dims(g, v, (axis,)) for v in values], axis)
         if self.layout:
             out = moves.transpose(g, out, (2, 0, 1, 3) if axis else (1, 0, 2))
-        return _cast(g, out, self.x.dtype if self.dtype == self.x.dtype else self.narrow)
+        return as_type(g, out, self.x.dtype if self.dtype == self.x.dtype else self.narrow)
 
     narrow: str = ""
     """The node's type, where the computation has a wider one."""
 
 
-def _cast(g: Build, v: Value, dtype: str) -> Value:
-    return v if v.dtype == dtype else g.call("cast", v, dtype=dtype)
+@attribute_set
+class Recurring(TypedDict, total=False):
+    """The attributes that all recurrent layers have."""
+
+    activation_alpha: Floats
+    activation_beta: Floats
+    activations: Strs
+    clip: float
+    direction: str
+    hidden_size: int
+    layout: int
 
 
 def _layer(
-    g: Build, x: Value, w: Value, r: Value, b: Value | None, lengths: Value | None, *,
-    gates: int, functions: Strs, activations: Strs, alpha: Floats, beta: Floats, clip: float,
-    direction: str, hidden_size: int | None, layout: int,
+    g: Build, x: Value, w: Value, r: Value, b: Value | None, lengths: Value | None, gates: int,
+    functions: Strs, attrs: Recurring,
 ) -> _Layer:  # fmt: skip
     """Check what all recurrent layers have in common."""
+    direction, layout = attrs.get("direction", "forward"), attrs.get("layout", 0)
+    hidden_size, activations = attrs.get("hidden_size"), attrs.get("activations", ())
+    alpha, beta = attrs.get("activation_alpha", ()), attrs.get("activation_beta", ())
     g.one_of("direction", direction, ("forward", "reverse", "bidirectional"))
     g.one_of("layout", layout, (0, 1))
     backward = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
@@ -150,13 +160,14 @@ def _layer(
         g.malformed(f"hidden_size={hidden_size}, and R is for {hidden} units")
     dtype = x.dtype if x.dtype == "float64" else "float32"
     narrow = x.dtype
-    x = _cast(g, moves.transpose(g, x, (1, 0, 2)) if layout else x, dtype)
+    x = as_type(g, moves.transpose(g, x, (1, 0, 2)) if layout else x, dtype)
     if lengths is not None and _are_full(lengths, x.shape[0]):
         lengths = None
     chosen = _chosen(g, activations or functions * count, alpha, beta, count * len(functions))
     per = len(functions)
     split = [{k: v[d * per : (d + 1) * per] for k, v in chosen.items()} for d in range(count)]
-    return _Layer(g, x, w, r, b, lengths, gates, dtype, layout, backward, split, clip, narrow)
+    return _Layer(g, x, w, r, b, lengths, gates, dtype, layout, backward, split,
+                  attrs.get("clip", 0.0), narrow)  # fmt: skip
 
 
 def _are_full(lengths: Value, length: Any) -> bool:
@@ -189,16 +200,11 @@ def _chosen(
 @onnx_op("RNN", since=7)
 def rnn(
     g: Build, x: Value, w: Value, r: Value, b: Value | None = None,
-    sequence_lens: Value | None = None, initial_h: Value | None = None, *,
-    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strs = (),
-    clip: float = 0.0, direction: str = "forward", hidden_size: int | None = None, layout: int = 0,
+    sequence_lens: Value | None = None, initial_h: Value | None = None,
+    **attrs: Unpack[Recurring],
 ) -> tuple[Value, ...]:  # fmt: skip
     """h = f(W x + R h + biases)."""
-    layer = _layer(
-        g, x, w, r, b, sequence_lens, gates=1, functions=("Tanh",), activations=activations,
-        alpha=activation_alpha, beta=activation_beta, clip=clip, direction=direction,
-        hidden_size=hidden_size, layout=layout,
-    )  # fmt: skip
+    layer = _layer(g, x, w, r, b, sequence_lens, 1, ("Tanh",), attrs)
 
     def one(d: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
         return g.calls(
@@ -213,16 +219,10 @@ def rnn(
 def gru(
     g: Build, x: Value, w: Value, r: Value, b: Value | None = None,
     sequence_lens: Value | None = None, initial_h: Value | None = None, *,
-    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strs = (),
-    clip: float = 0.0, direction: str = "forward", hidden_size: int | None = None, layout: int = 0,
-    linear_before_reset: int = 0,
+    linear_before_reset: int = 0, **attrs: Unpack[Recurring],
 ) -> tuple[Value, ...]:  # fmt: skip
     """Gates z, r, h; with linear_before_reset the state's product for h is scaled by r."""
-    layer = _layer(
-        g, x, w, r, b, sequence_lens, gates=3, functions=("Sigmoid", "Tanh"),
-        activations=activations, alpha=activation_alpha, beta=activation_beta, clip=clip,
-        direction=direction, hidden_size=hidden_size, layout=layout,
-    )  # fmt: skip
+    layer = _layer(g, x, w, r, b, sequence_lens, 3, ("Sigmoid", "Tanh"), attrs)
 
     def one(d: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
         weights, state = layer.recurrent(d), layer.state(initial_h, d)
@@ -246,17 +246,11 @@ def gru(
 def lstm(
     g: Build, x: Value, w: Value, r: Value, b: Value | None = None,
     sequence_lens: Value | None = None, initial_h: Value | None = None,
-    initial_c: Value | None = None, p: Value | None = None, *,
-    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strs = (),
-    clip: float = 0.0, direction: str = "forward", hidden_size: int | None = None,
-    input_forget: int = 0, layout: int = 0,
+    initial_c: Value | None = None, p: Value | None = None, *, input_forget: int = 0,
+    **attrs: Unpack[Recurring],
 ) -> tuple[Value, ...]:  # fmt: skip
     """Gates i, o, f, c; peepholes P of i, o, f."""
-    layer = _layer(
-        g, x, w, r, b, sequence_lens, gates=4, functions=("Sigmoid", "Tanh", "Tanh"),
-        activations=activations, alpha=activation_alpha, beta=activation_beta, clip=clip,
-        direction=direction, hidden_size=hidden_size, layout=layout,
-    )  # fmt: skip
+    layer = _layer(g, x, w, r, b, sequence_lens, 4, ("Sigmoid", "Tanh", "Tanh"), attrs)
 
     def one(d: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
         return g.calls(

@@ -150,17 +150,12 @@ def tile(g: Build, x: Value, repeats: Value) -> Value:
 
 
 @onnx_op("DepthToSpace")
-def depth_to_space(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    """Channels into space."""
-    g.one_of("mode", mode, ("DCR", "CRD"))
-    return g.call("depth_to_space", x, block=blocksize, mode=mode)
-
-
 @onnx_op("SpaceToDepth")
-def space_to_depth(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    """Space into channels."""
+def blocks(g: Build, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    """Channels into space, or space into channels."""
     g.one_of("mode", mode, ("DCR", "CRD"))
-    return g.call("space_to_depth", x, block=blocksize, mode=mode)
+    op = "depth_to_space" if g.step.op == "DepthToSpace" else "space_to_depth"
+    return g.call(op, x, block=blocksize, mode=mode)
 
 
 @onnx_op("Trilu", since=14)
@@ -274,8 +269,5 @@ def pad_11(
     widths = g.dims(pads, "pads")
     if axes is not None:
         which = g.axes(g.ints(axes, "axes"), x.rank)
-        full: list[Any] = [0] * (2 * x.rank)
-        for k, a in enumerate(which):
-            full[a], full[x.rank + a] = widths[k], widths[len(which) + k]
-        widths = tuple(full)
+        widths = moves.both_ends(widths, which, [0] * (2 * x.rank))
     return _pad(g, x, widths, mode, 0.0 if value is None else g.number(value, "constant_value"))

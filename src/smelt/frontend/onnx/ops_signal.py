@@ -249,13 +249,6 @@ def tensor_scatter(
     )
 
 
-@onnx_op("CumProd", since=26)
-def cumprod(g: Build, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Running products."""
-    place = g.axis(int(g.number(axis, "axis")), x.rank)
-    return g.call("cumprod", x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
-
-
 @onnx_op("Det", since=11)
 def det(g: Build, x: Value) -> Value:
     """Determinants."""

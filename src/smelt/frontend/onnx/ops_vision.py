@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from smelt.ir.build import maximum, minimum
 from smelt.ir.expr import convert
@@ -11,7 +11,7 @@ from smelt.ir.expr import convert
 from . import moves
 from .build import Build
 from .ops_nn import per_channel
-from .registry import Ints, onnx_op
+from .registry import Ints, Spaced, attribute_set, onnx_op
 from .values import Value, at_least, simplify
 from .windows import window
 
@@ -79,47 +79,43 @@ def center_crop_pad(g: Build, x: Value, shape: Value, *, axes: Ints = ()) -> Val
 # --------------------------------------------------------------------------------------- regions
 
 
+@attribute_set
+class Pooling(TypedDict, total=False):
+    """What RoiAlign makes of each region."""
+
+    mode: str
+    output_height: int
+    output_width: int
+    sampling_ratio: int
+    spatial_scale: float
+
+
 def _roi_align(
-    g: Build, x: Value, rois: Value, images: Value, half_pixel: bool, attrs: dict[str, Any]
+    g: Build, x: Value, rois: Value, images: Value, half_pixel: bool, attrs: Pooling
 ) -> Value:
     _image(g, x)
     if rois.rank != 2 or images.rank != 1:
         g.malformed(f"rois and batch_indices have {rois.rank} and {images.rank} dimensions")
-    g.one_of("mode", attrs["mode"], ("avg", "max"))
+    mode = attrs.get("mode", "avg")
+    g.one_of("mode", mode, ("avg", "max"))
     numbers = moves.reshape(g, g.call("cast", images, dtype=rois.dtype), (images.shape[0], 1))
     return g.call(
         "roi_align",
         x,
         moves.concat(g, (numbers, rois), 1),
-        size=(attrs["output_height"], attrs["output_width"]),
-        scale=attrs["spatial_scale"],
-        samples=attrs["sampling_ratio"],
-        mode="avg" if attrs["mode"] == "avg" else "max_pixel",
+        size=(attrs.get("output_height", 1), attrs.get("output_width", 1)),
+        scale=attrs.get("spatial_scale", 1.0),
+        samples=attrs.get("sampling_ratio", 0),
+        mode="avg" if mode == "avg" else "max_pixel",
         half_pixel=half_pixel,
     )
 
 
 @onnx_op("RoiAlign", since=10)
 def roi_align_10(
-    g: Build,
-    x: Value,
-    rois: Value,
-    batch_indices: Value,
-    *,
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
+    g: Build, x: Value, rois: Value, batch_indices: Value, **attrs: Unpack[Pooling]
 ) -> Value:
     """Regions pooled from interpolated points; pixels lie at whole coordinates."""
-    attrs: dict[str, Any] = {
-        "mode": mode,
-        "output_height": output_height,
-        "output_width": output_width,
-        "sampling_ratio": sampling_ratio,
-        "spatial_scale": spatial_scale,
-    }
     return _roi_align(g, x, rois, batch_indices, False, attrs)
 
 
@@ -131,22 +127,11 @@ def roi_align(
     batch_indices: Value,
     *,
     coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
+    **attrs: Unpack[Pooling],
 ) -> Value:
     """Regions pooled from interpolated points."""
     how = coordinate_transformation_mode
     g.one_of("coordinate_transformation_mode", how, ("half_pixel", "output_half_pixel"))
-    attrs: dict[str, Any] = {
-        "mode": mode,
-        "output_height": output_height,
-        "output_width": output_width,
-        "sampling_ratio": sampling_ratio,
-        "spatial_scale": spatial_scale,
-    }
     return _roi_align(g, x, rois, batch_indices, how == "half_pixel", attrs)
 
 
@@ -168,21 +153,17 @@ def deform_conv(
     b: Value | None = None,
     mask: Value | None = None,
     *,
-    dilations: Ints = (),
     group: int = 1,
     kernel_shape: Ints = (),
     offset_group: int = 1,
-    pads: Ints = (),
-    strides: Ints = (),
+    **place: Unpack[Spaced],
 ) -> Value:
     """A convolution at moved points."""
     if x.rank != 4:
         g.unsupported(f"an image of {x.rank} dimensions", "4")
     if kernel_shape and tuple(w.shape[2:]) != kernel_shape:
         g.malformed(f"kernel_shape={kernel_shape}, but the weights have {w.shape[2:]}")
-    win = window(
-        g, x, w.shape[2:], auto_pad="NOTSET", strides=strides, pads=pads, dilations=dilations
-    )
+    win = window(g, x, w.shape[2:], **place)
     y = g.call(
         "deformable_conv2d",
         x,

@@ -40,6 +40,11 @@ def _sorted(
     model: str, steps: Sequence[Step], live: Sequence[int], maker: Mapping[str, int]
 ) -> list[Step]:
     """Depth first in the file's order; a node met below itself lies on a cycle."""
+
+    def cycle(k: int) -> ImportFailure:
+        through = f"the node {steps[k].label!r} ({steps[k].op})"
+        return ImportFailure(f"{model}: the graph has a cycle through {through}")
+
     done: list[Step] = []
     state: dict[int, int] = {}
     for root in live:
@@ -53,19 +58,13 @@ def _sorted(
             if state.get(k) == 2:
                 continue
             if state.get(k) == 1:
-                raise ImportFailure(
-                    f"{model}: the graph has a cycle through the node {steps[k].label!r} "
-                    f"({steps[k].op})"
-                )
+                raise cycle(k)
             state[k] = 1
             stack.append((k, True))
             below = [maker[n] for n in uses(steps[k]) if n in maker]
             for b in below:
                 if state.get(b) == 1:
-                    raise ImportFailure(
-                        f"{model}: the graph has a cycle through the node {steps[b].label!r} "
-                        f"({steps[b].op})"
-                    )
+                    raise cycle(b)
             stack += [(b, False) for b in reversed(below) if b not in state]
     return done
 

@@ -28,6 +28,7 @@ __all__ = [
     "matmul_integers",
     "one",
     "ratio",
+    "single",
     "stored",
 ]
 
@@ -58,6 +59,11 @@ def one(g: Build, v: Value, what: str) -> Value:
     if v.rank > 1 or v.shape not in ((), (1,)):
         g.unsupported(f"{what} of the shape {v.shape}", "one number")
     return moves.reshape(g, v, ())
+
+
+def single(g: Build, v: Value) -> Value:
+    """A vector of one element as a scalar; others stay."""
+    return moves.reshape(g, v, ()) if v.shape == (1,) else v
 
 
 # ------------------------------------------------------------------------------ along an axis
@@ -177,23 +183,22 @@ def matmul_integers(
     zb    one number, or one for each column: [n], or [..., 1, n]
     turn  whether an operand is transposed first
     """
-    if a.rank == 0 or b.rank == 0:
-        g.malformed("an operand is a scalar")
-    row, column = a.rank == 1, b.rank == 1
-    a = moves.expand_dims(g, a, (0,)) if row else a
-    b = moves.expand_dims(g, b, (1,)) if column else b
+    return moves.of_matrices(g, a, b, lambda a, b: _matrix_product(g, a, b, za, zb, turn))
+
+
+def _matrix_product(
+    g: Build, a: Value, b: Value, za: Value | None, zb: Value | None, turn: tuple[bool, bool]
+) -> Value:
     za = g.constant(0, a.dtype) if za is None else za
     zb = g.constant(0, b.dtype) if zb is None else zb
-    za, zb = [moves.reshape(g, z, ()) if z.shape == (1,) else z for z in (za, zb)]
+    za, zb = single(g, za), single(g, zb)
     if za.rank or zb.rank > 1:  # numbers of rows: differences are formed first
         if any(turn):
             g.unsupported("zero points of rows of transposed operands", "one number")
         za = moves.expand_dims(g, za, (1,)) if za.rank == 1 else za
         a, b = _difference(g, a, za), _difference(g, b, zb)
         za, zb = g.constant(0, "int32"), g.constant(0, "int32")
-    y = _composed(g, product_sums, a, b, za, zb, *turn)
-    gone = tuple([p for p, single in ((y.rank - 2, row), (y.rank - 1, column)) if single])
-    return g.call("squeeze", y, axes=gone) if gone else y
+    return _composed(g, product_sums, a, b, za, zb, *turn)
 
 
 def _difference(g: Build, x: Value, zero: Value) -> Value:

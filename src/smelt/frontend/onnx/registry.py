@@ -4,15 +4,16 @@
     def leaky_relu(g: Build, x: Value, *, alpha: float = 0.01) -> Value: ...
 
 Positional parameters are operands (`= None`: optional, `*xs`: any number), keyword-only parameters
-are attributes with their types; one without a default is required. `since` is the first operator
-set the converter is for, up to the next converter of the same operator.
+are attributes with their types; one without a default is required. Operands and attributes that
+several operators share are declared once: operand_group, attribute_set. `since` is the first
+operator set the converter is for, up to the next converter of the same operator.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from smelt.ir.tables import entering
 from smelt.topi.registry import Op
 
 from .read import Graph, Input
+from .values import Value
 
 __all__ = [
     "Array",
@@ -30,15 +32,23 @@ __all__ = [
     "Floats",
     "Ints",
     "Placing",
+    "Quantized",
+    "Scaling",
+    "Sliding",
+    "Spaced",
     "Strs",
+    "attribute_set",
     "converter_of",
     "custom_converter",
     "evaluates",
     "evaluator_of",
     "onnx_op",
+    "operand_group",
     "rename",
+    "with_attribute",
 ]
 
+T = TypeVar("T")
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
 Strs = tuple[str, ...]
@@ -57,15 +67,40 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-class Placing(TypedDict, total=False):
-    """What places a window on an image: `**place: Unpack[Placing]` declares these attributes."""
+_SETS: dict[str, Any] = {}
 
-    auto_pad: str
-    dilations: Ints
+
+def attribute_set(declared: type[T]) -> type[T]:
+    """Let a TypedDict stand for its attributes in signatures: `**place: Unpack[Placing]`."""
+    _SETS[f"Unpack[{declared.__name__}]"] = declared
+    return declared
+
+
+class _Stepping(TypedDict, total=False):
     pads: Ints
     strides: Ints
 
 
+@attribute_set
+class Sliding(_Stepping, total=False):
+    """What places a window whose elements are neighbours on an image."""
+
+    auto_pad: str
+
+
+@attribute_set
+class Spaced(_Stepping, total=False):
+    """What places a window on an image, with explicit pads."""
+
+    dilations: Ints
+
+
+@attribute_set
+class Placing(Sliding, Spaced, total=False):
+    """What places a window on an image."""
+
+
+@attribute_set
 class Convolving(Placing, total=False):
     """The attributes of a convolution."""
 
@@ -73,7 +108,71 @@ class Convolving(Placing, total=False):
     kernel_shape: Ints
 
 
-_SETS = {f"Unpack[{s.__name__}]": s for s in (Placing, Convolving)}
+_GROUPS: dict[type, tuple[str, ...]] = {}
+
+
+def operand_group(*names: str) -> Callable[[type[T]], type[T]]:
+    """Let a NamedTuple stand for several operands: `x: Quantized`.
+
+    names  what they are called, where {} is the parameter's name
+    """
+
+    def enter(group: type[T]) -> type[T]:
+        _GROUPS[group] = names
+        return group
+
+    return enter
+
+
+@operand_group("{}", "{}_scale", "{}_zero")
+class Quantized(NamedTuple):
+    """A quantized tensor."""
+
+    value: Value
+    scale: Value
+    zero: Value
+
+
+@operand_group("{}_scale", "{}_zero")
+class Scaling(NamedTuple):
+    """How a result is quantized."""
+
+    scale: Value
+    zero: Value
+
+
+def _group(fn: Callable[..., Any], p: inspect.Parameter) -> Any:
+    """The group of operands that a parameter of a converter stands for; None: it is one operand."""
+    found = getattr(fn, "__globals__", {}).get(str(p.annotation))
+    return found if isinstance(found, type) and found in _GROUPS else None
+
+
+def _grouped(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A converter with groups of operands as a function of the single ones."""
+    parameters = list(inspect.signature(fn).parameters.values())[1:]
+    groups = [(n, group) for n, p in enumerate(parameters) if (group := _group(fn, p))]
+    if not groups:
+        return fn
+
+    def convert(g: Any, *operands: Any, **attrs: Any) -> Any:
+        given = list(operands)
+        for place, group in groups:
+            part = slice(place, place + len(_GROUPS[group]))
+            given[part] = [group(*given[part])]
+        return fn(g, *given, **attrs)
+
+    return convert
+
+
+def with_attribute(
+    fn: Callable[..., Any], convert: Callable[..., Any], name: str, kind: str, default: Any
+) -> Callable[..., Any]:
+    """`convert` with the signature of a converter, and one attribute more."""
+    signature = inspect.signature(fn)
+    more = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    parameters = [*signature.parameters.values(), more]
+    vars(convert)["__signature__"] = signature.replace(parameters=parameters)
+    return convert
 
 
 class Converter:
@@ -84,7 +183,7 @@ class Converter:
 
         folds  what `evaluates` says of the operator is true of this version
         """
-        self.fn, self.op, self.since, self.folds = fn, op, since, folds
+        self.fn, self.op, self.since, self.folds = _grouped(fn), op, since, folds
         self.operands: list[str] = []
         self.required = 0
         self.variadic = False
@@ -98,9 +197,16 @@ class Converter:
                 self.variadic = True
                 self.rest = p.name
             elif p.kind == p.VAR_KEYWORD and p.annotation in _SETS:
-                kinds = _SETS[p.annotation].__annotations__
-                self.attributes |= {n: (k.__forward_arg__, None) for n, k in kinds.items()}
+                declared = _SETS[p.annotation]
+                self.attributes |= {
+                    n: (k.__forward_arg__, p.empty if n in declared.__required_keys__ else None)
+                    for n, k in declared.__annotations__.items()
+                }
                 self.attributes = dict(sorted(self.attributes.items()))
+            elif group := _group(fn, p):
+                names = [n.format(p.name) for n in _GROUPS[group]]
+                self.operands += names
+                self.required += len(names)
             else:
                 self.operands.append(p.name)
                 self.required += p.default is p.empty

@@ -7,7 +7,7 @@ from typing import Any
 from smelt.relax.nodes import RelaxExpr, call
 from smelt.topi import get_op
 
-from ..dialect import RELAY, make, relay_function, relay_op
+from ..dialect import RELAY, alias, make, relay_function, relay_op
 
 MARKS = {
     "annotation.stop_fusion": "The value is computed before what uses it is fused.",
@@ -61,10 +61,4 @@ def on_device(
     return call("identity", body)
 
 
-@relay_function("annotation.on_device")
-def build_on_device(
-    body: Any, device: Any, constrain_result: bool = False, constrain_body: bool = True
-) -> RelaxExpr:
-    """on_device under its classic name."""
-    return make("on_device", body, device=device, constrain_result=constrain_result,
-                constrain_body=constrain_body)  # fmt: skip
+alias("annotation.on_device", "body device constrain_result constrain_body", of="on_device")

@@ -20,6 +20,7 @@ from smelt.relax.compose.window import SPATIAL
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import RELAY, relay_function, relay_op, sized
+from .layout import on_images
 
 
 def _resize(rank: int) -> None:
@@ -87,13 +88,13 @@ def crop_and_resize(
 ) -> RelaxExpr:
     """Parts of images, each brought to one size."""
     one_of("method", method, "bilinear", "nearest_neighbor")
-    x = spread(data, layout, "layout", "NCHW")
-    y = call(
-        "crop_and_resize", x, boxes, box_indices, size=numbers("crop_size", 2)(crop_size),
+    y = on_images(
+        "crop_and_resize", data, layout, boxes, box_indices,
+        size=numbers("crop_size", 2)(crop_size),
         mode="linear" if method == "bilinear" else "nearest",
         extrapolation_value=float(extrapolation_value),
     )  # fmt: skip
-    return cast_to(gathered(y, "NCHW", layout, "layout"), out_dtype)
+    return cast_to(y, out_dtype)
 
 
 @relay_op("image.affine_grid")

@@ -22,7 +22,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.layout import parse_layout, whole_dims
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import make, relay_function, relay_op, wrapped
+from ..dialect import alias, make, relay_function, relay_op, wrapped
 
 # ------------------------------------------------------------------------------------- products
 
@@ -102,13 +102,7 @@ def contrib_dense_pack(
     return product(data, turned(plain, letters, "NC"), False, True, out_dtype)
 
 
-@relay_function("nn.contrib_dense_pack")
-def build_dense_pack(
-    data: Any, weight: Any, weight_layout: str = "NC", units: int | None = None, out_dtype: str = ""
-) -> RelaxExpr:
-    """A dense product whose weight has another layout."""
-    return make("nn.contrib_dense_pack", data, weight, units=units, out_dtype=out_dtype,
-                weight_layout=weight_layout)  # fmt: skip
+alias("nn.contrib_dense_pack", "data weight weight_layout units out_dtype", weight_layout="NC")
 
 
 @relay_op("nn.bias_add")
@@ -151,13 +145,10 @@ def dropout(data: RelaxExpr, *, rate: float = 0.5) -> list[RelaxExpr]:
 @relay_function("nn.dropout")
 def build_dropout(data: Any, rate: float = 0.5) -> RelaxExpr:
     """The data: nothing is dropped at inference."""
-    return dropout_raw(data, rate)[0]  # type: ignore[no-any-return]
+    return wrapped(make("nn.dropout", data, rate=rate))[0]  # type: ignore[no-any-return]
 
 
-@relay_function("nn.dropout_raw")
-def dropout_raw(data: Any, rate: float = 0.5) -> Any:
-    """The operator with both of its results."""
-    return wrapped(make("nn.dropout", data, rate=rate))
+alias("nn.dropout_raw", "data rate", of="nn.dropout")
 
 
 @relay_op("nn.fifo_buffer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import Parameter
 from typing import Any
 
 from smelt.relax.compose.common import (
@@ -17,7 +18,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.norm import moved
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import relay_op
+from ..dialect import attributes, relay_op
 
 
 def _vectors(data: RelaxExpr, axis: int, **given: RelaxExpr) -> None:
@@ -67,25 +68,27 @@ def batch_norm(
     return [y, moving_mean, moving_var]
 
 
-def _norm(name: str, first: int, to: int, doc: str, **attrs: Any) -> None:
-    """Enter nn.<name>_norm: `first` is the usual axis, `to` where the core has it."""
+def _norm(name: str, first: int, to: int, doc: str, *required: str, **fixed: Any) -> None:
+    """Enter nn.<name>_norm.
 
+    first     the usual axis
+    to        where the core has it
+    required  attributes in front of the others, num_<what the core calls it>
+    fixed     attributes of the core's operator
+    """
+
+    @attributes(**dict.fromkeys(required, Parameter.empty), axis=first, epsilon=1e-5, center=True,
+                scale=True)  # fmt: skip
     def body(
-        data: RelaxExpr,
-        gamma: RelaxExpr,
-        beta: RelaxExpr,
-        *,
-        axis: int = first,
-        epsilon: float = 1e-5,
-        center: bool = True,
-        scale: bool = True,
-    ) -> RelaxExpr:
+        data: RelaxExpr, gamma: RelaxExpr, beta: RelaxExpr, *, axis: int, center: bool,
+        scale: bool, **attrs: Any,
+    ) -> RelaxExpr:  # fmt: skip
         _vectors(data, axis, gamma=gamma, beta=beta)
         factor, summand = _affine(gamma, beta, center, scale)
+        own = {n.removeprefix("num_"): v for n, v in attrs.items()}
         return moved(
-            data, axis, to,
-            lambda x: call(f"{name}_norm", x, factor, summand, epsilon=epsilon, **attrs),
-        )  # fmt: skip
+            data, axis, to, lambda x: call(f"{name}_norm", x, factor, summand, **own, **fixed)
+        )
 
     body.__doc__ = doc
     relay_op(f"nn.{name}_norm")(body)
@@ -93,27 +96,7 @@ def _norm(name: str, first: int, to: int, doc: str, **attrs: Any) -> None:
 
 _norm("layer", -1, -1, "Normalised over one axis.", axis=-1)
 _norm("instance", 1, 1, "Each channel of each image normalised; axis is the channels'.")
-
-
-@relay_op("nn.group_norm")
-def group_norm(
-    data: RelaxExpr,
-    gamma: RelaxExpr,
-    beta: RelaxExpr,
-    *,
-    num_groups: int,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> RelaxExpr:
-    """Groups of neighbouring channels of each image normalised."""
-    _vectors(data, axis, gamma=gamma, beta=beta)
-    factor, summand = _affine(gamma, beta, center, scale)
-    return moved(
-        data, axis, 1,
-        lambda x: call("group_norm", x, factor, summand, groups=num_groups, epsilon=epsilon),
-    )  # fmt: skip
+_norm("group", 1, 1, "Groups of neighbouring channels of each image normalised.", "num_groups")
 
 
 @relay_op("nn.lrn")

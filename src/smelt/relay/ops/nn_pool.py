@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from smelt.relax.compose.common import numbers
@@ -9,33 +10,28 @@ from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import SPATIAL, adaptive_pool, ceiled, pool, window
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import RELAY, make, relay_function
+from ..dialect import RELAY, attributes, make, relay_function
+
+_COUNTING: Mapping[str, Mapping[str, Any]] = {"max": {}, "avg": {"count_include_pad": False}}
+"""What only one kind has."""
+
+_CORE = {"pool_size": "kernel", "padding": "pads", "dilation": "dilations"}
+
+
+def _of_core(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """A window's attributes by the core's names."""
+    return {_CORE.get(name, name): value for name, value in attrs.items()}
 
 
 def _pool(kind: str, rank: int) -> None:
-    first = "NC" + SPATIAL[rank]
+    ones, first = (1,) * rank, "NC" + SPATIAL[rank]
 
-    if kind == "max":
-
-        def body(
-            data: RelaxExpr, *, pool_size: Any = (1,) * rank, strides: Any = (1,) * rank,
-            dilation: Any = (1,) * rank, padding: Any = (0,) * rank, layout: str = first,
-            out_layout: str = "", ceil_mode: bool = False,
-        ) -> RelaxExpr:  # fmt: skip
-            return pool(kind, rank, data, layout, out_layout, ceil_mode, {
-                "kernel": pool_size, "strides": strides, "pads": padding, "dilations": dilation,
-            })  # fmt: skip
-    else:
-
-        def body(  # type: ignore[misc]
-            data: RelaxExpr, *, pool_size: Any = (1,) * rank, strides: Any = (1,) * rank,
-            dilation: Any = (1,) * rank, padding: Any = (0,) * rank, layout: str = first,
-            out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
-        ) -> RelaxExpr:  # fmt: skip
-            return pool(kind, rank, data, layout, out_layout, ceil_mode, {
-                "kernel": pool_size, "strides": strides, "pads": padding, "dilations": dilation,
-                "count_include_pad": count_include_pad,
-            })  # fmt: skip
+    @attributes(pool_size=ones, strides=ones, dilation=ones, padding=(0,) * rank, layout=first,
+                out_layout="", ceil_mode=False, **_COUNTING[kind])  # fmt: skip
+    def body(
+        data: RelaxExpr, *, layout: str, out_layout: str, ceil_mode: bool, **attrs: Any
+    ) -> RelaxExpr:
+        return pool(kind, rank, data, layout, out_layout, ceil_mode, _of_core(attrs))
 
     body.__doc__ = f"The {kind} of each window over {rank} dimension{'s' * (rank > 1)}."
     prepare = window(rank, "pool_size", "strides", "dilation")
@@ -43,36 +39,17 @@ def _pool(kind: str, rank: int) -> None:
 
 
 def _grad(kind: str) -> None:
-    def derivative(
-        out_grad: Any, data: Any, layout: str, out_layout: str, ceil: bool, a: Any
-    ) -> RelaxExpr:
-        x = spread(data, layout, "layout", "NCHW")
+    @attributes(pool_size=(1, 1), strides=(1, 1), padding=(0, 0), layout="NCHW", out_layout="",
+                ceil_mode=False, **_COUNTING[kind])  # fmt: skip
+    def body(
+        out_grad: RelaxExpr, data: RelaxExpr, *, layout: str, out_layout: str, ceil_mode: bool,
+        **attrs: Any,
+    ) -> RelaxExpr:  # fmt: skip
+        x, a = spread(data, layout, "layout", "NCHW"), _of_core(attrs)
         g = spread(out_grad, out_layout or layout, "layout", "NCHW")
-        if ceil:
+        if ceil_mode:
             a["pads"] = ceiled(x, a["kernel"], a["strides"], a["pads"], (1, 1))
         return gathered(call(f"{kind}_pool_grad", g, x, **a), "NCHW", layout, "layout")
-
-    if kind == "max":
-
-        def body(
-            out_grad: RelaxExpr, data: RelaxExpr, *, pool_size: Any = (1, 1),
-            strides: Any = (1, 1), padding: Any = (0, 0), layout: str = "NCHW",
-            out_layout: str = "", ceil_mode: bool = False,
-        ) -> RelaxExpr:  # fmt: skip
-            return derivative(out_grad, data, layout, out_layout, ceil_mode, {
-                "kernel": pool_size, "strides": strides, "pads": padding,
-            })  # fmt: skip
-    else:
-
-        def body(  # type: ignore[misc]
-            out_grad: RelaxExpr, data: RelaxExpr, *, pool_size: Any = (1, 1),
-            strides: Any = (1, 1), padding: Any = (0, 0), layout: str = "NCHW",
-            out_layout: str = "", ceil_mode: bool = False, count_include_pad: bool = False,
-        ) -> RelaxExpr:  # fmt: skip
-            return derivative(out_grad, data, layout, out_layout, ceil_mode, {
-                "kernel": pool_size, "strides": strides, "pads": padding,
-                "count_include_pad": count_include_pad,
-            })  # fmt: skip
 
     body.__doc__ = f"The derivative of nn.{kind}_pool2d."
     RELAY.op(f"nn.{kind}_pool2d_grad", prepare=window(2, "pool_size", "strides"))(body)

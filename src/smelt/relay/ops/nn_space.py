@@ -18,10 +18,10 @@ from smelt.relax.compose.common import (
     shape_of,
 )
 from smelt.relax.compose.image import resized
-from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import const, make, relay_function, relay_op, sized
+from ..dialect import alias, const, relay_function, relay_op, sized
+from .layout import on_images
 
 
 def _pairs(data: RelaxExpr, pad_width: Any) -> tuple[int, ...]:
@@ -76,10 +76,7 @@ def mirror_pad(data: RelaxExpr, *, mode: str = "SYMMETRIC", pad_width: Any) -> R
     return call("pad", data, pads=_pairs(data, pad_width), mode=mode.lower())
 
 
-@relay_function("nn.mirror_pad")
-def build_mirror_pad(data: Any, pad_width: Any, mode: str = "SYMMETRIC") -> RelaxExpr:
-    """Elements around that mirror those inside."""
-    return make("nn.mirror_pad", data, mode=mode, pad_width=pad_width)
+alias("nn.mirror_pad", "data pad_width mode")
 
 
 @relay_op("nn.dilate")
@@ -95,17 +92,12 @@ def dilate(data: RelaxExpr, *, strides: Any, dilation_value: float = 0.0) -> Rel
 # -------------------------------------------------------------------------------------- blocks
 
 
-def _blocks(name: str, data: RelaxExpr, layout: str, **attrs: Any) -> RelaxExpr:
-    y = call(name, spread(data, layout, "layout", "NCHW"), **attrs)
-    return gathered(y, "NCHW", layout, "layout")
-
-
 @relay_op("nn.depth_to_space")
 def depth_to_space(
     data: RelaxExpr, *, block_size: int, layout: str = "NCHW", mode: str = "DCR"
 ) -> RelaxExpr:
     """Channels laid out as blocks of pixels."""
-    return _blocks("depth_to_space", data, layout, block=block_size, mode=mode)
+    return on_images("depth_to_space", data, layout, block=block_size, mode=mode)
 
 
 @relay_op("nn.space_to_depth")
@@ -114,7 +106,7 @@ def space_to_depth(
 ) -> RelaxExpr:
     """Blocks of pixels laid out as channels."""
     one_of("mode", mode, "DCR")
-    return _blocks("space_to_depth", data, layout, block=block_size)
+    return on_images("space_to_depth", data, layout, block=block_size)
 
 
 def _two(name: str, pairs: Any, count: int) -> list[tuple[int, int]]:

@@ -16,33 +16,21 @@ from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.window import SPATIAL, check_channels, check_weight, conv, window
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import RELAY, relay_op
+from ..dialect import RELAY, attributes, relay_op
+
+
+def placed(rank: int) -> dict[str, Any]:
+    """What places the windows of a convolution, and the defaults."""
+    return {"strides": (1,) * rank, "padding": (0,) * rank, "dilation": (1,) * rank}
 
 
 def _conv(rank: int) -> None:
-    first = "NC" + SPATIAL[rank]
-    kernel = "OI" + SPATIAL[rank]
+    first, kernel = "NC" + SPATIAL[rank], "OI" + SPATIAL[rank]
 
-    def body(
-        data: RelaxExpr,
-        weight: RelaxExpr,
-        *,
-        strides: Any = (1,) * rank,
-        padding: Any = (0,) * rank,
-        dilation: Any = (1,) * rank,
-        groups: int = 1,
-        channels: int | None = None,
-        kernel_size: Any = None,
-        data_layout: str = first,
-        kernel_layout: str = kernel,
-        out_layout: str = "",
-        out_dtype: str = "",
-    ) -> RelaxExpr:
-        return conv(rank, data, weight, {
-            "strides": strides, "padding": padding, "dilation": dilation, "groups": groups,
-            "channels": channels, "kernel_size": kernel_size, "data_layout": data_layout,
-            "kernel_layout": kernel_layout, "out_layout": out_layout, "out_dtype": out_dtype,
-        })  # fmt: skip
+    @attributes(**placed(rank), groups=1, channels=None, kernel_size=None, data_layout=first,
+                kernel_layout=kernel, out_layout="", out_dtype="")  # fmt: skip
+    def body(data: RelaxExpr, weight: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return conv(rank, data, weight, attrs)
 
     body.__doc__ = f"A convolution over {rank} dimension{'s' * (rank > 1)}."
     prepare = window(rank, "strides", "dilation", "kernel_size")
@@ -52,38 +40,17 @@ def _conv(rank: int) -> None:
     RELAY.op(*names, prepare=prepare)(body)
 
 
-for _rank in SPATIAL:
-    _conv(_rank)
-
-
 def _conv_transpose(rank: int) -> None:
     first = "NC" + SPATIAL[rank]
     # names of the data's and the result's channels: 2-D kernels are called by what they are, 1-D
     # and 3-D ones by the convolution that this one is the transpose of
     mine = ("IO" if rank == 2 else "OI") + SPATIAL[rank]
 
-    def body(
-        data: RelaxExpr,
-        weight: RelaxExpr,
-        *,
-        strides: Any = (1,) * rank,
-        padding: Any = (0,) * rank,
-        dilation: Any = (1,) * rank,
-        groups: int = 1,
-        channels: int | None = None,
-        kernel_size: Any = None,
-        data_layout: str = first,
-        kernel_layout: str = mine,
-        out_layout: str = "",
-        output_padding: Any = (0,) * rank,
-        out_dtype: str = "",
-    ) -> RelaxExpr:
-        return conv(rank, data, weight, {
-            "strides": strides, "padding": padding, "dilation": dilation, "groups": groups,
-            "channels": channels, "kernel_size": kernel_size, "data_layout": data_layout,
-            "kernel_layout": kernel_layout, "out_layout": out_layout, "out_dtype": out_dtype,
-            "output_padding": output_padding,
-        }, mine)  # fmt: skip
+    @attributes(**placed(rank), groups=1, channels=None, kernel_size=None, data_layout=first,
+                kernel_layout=mine, out_layout="", output_padding=(0,) * rank,
+                out_dtype="")  # fmt: skip
+    def body(data: RelaxExpr, weight: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return conv(rank, data, weight, attrs, mine)
 
     body.__doc__ = f"""A transposed convolution over {rank} dimension{"s" * (rank > 1)}.
 
@@ -94,6 +61,7 @@ def _conv_transpose(rank: int) -> None:
 
 
 for _rank in SPATIAL:
+    _conv(_rank)
     _conv_transpose(_rank)
 
 

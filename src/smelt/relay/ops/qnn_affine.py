@@ -31,7 +31,7 @@ from smelt.relax.nodes import Constant, RelaxExpr, call
 
 __all__ = ["QUANTIZED", "along_axis", "centred", "computed", "config", "integers", "is_zero",
            "known", "limits", "one_number", "requantize_config", "requantized", "rescaled",
-           "saturated", "wide_type"]  # fmt: skip
+           "saturated", "whole", "wide_type"]  # fmt: skip
 
 QUANTIZED = ("int8", "uint8", "int16", "uint16", "int32")
 """Element types of tensors that stand for numbers."""
@@ -100,6 +100,11 @@ def parameter(name: str, x: RelaxExpr, count: int | None) -> RelaxExpr:
 def one_number(name: str, x: RelaxExpr) -> RelaxExpr:
     """A scale or a zero point of a whole tensor."""
     return parameter(name, x, None)
+
+
+def whole(prefix: str, scale: RelaxExpr, zero_point: RelaxExpr) -> tuple[RelaxExpr, RelaxExpr]:
+    """The scale and the zero point of a whole tensor: <prefix>scale and <prefix>zero_point."""
+    return one_number(f"{prefix}scale", scale), one_number(f"{prefix}zero_point", zero_point)
 
 
 def along_axis(name: str, x: RelaxExpr, data: RelaxExpr, axis: int) -> RelaxExpr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from inspect import Parameter
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from smelt.relax.compose.common import (
 )
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import RELAY, make, relay_function, relay_op
+from ..dialect import RELAY, alias, relay_op
 from .qnn_affine import (
     along_axis,
     centred,
@@ -29,6 +29,7 @@ from .qnn_affine import (
     requantized,
     rescaled,
     saturated,
+    whole,
 )
 from .qnn_scale import dequantized, quantized
 
@@ -47,57 +48,70 @@ def _same_types(lhs: RelaxExpr, rhs: RelaxExpr) -> None:
 # --------------------------------------------------------------------------------- two operands
 
 
-def _sum(name: str, core: str) -> None:
+def _binary(name: str, doc: str, joined: Callable[..., RelaxExpr]) -> None:
+    """Enter an operator of two quantized tensors.
+
+    joined  (lhs, rhs, their scales and zero points, the output's) -> the result
+    """
+
     def body(
         lhs: RelaxExpr, rhs: RelaxExpr, lhs_scale: RelaxExpr, lhs_zero_point: RelaxExpr,
         rhs_scale: RelaxExpr, rhs_zero_point: RelaxExpr, output_scale: RelaxExpr,
         output_zero_point: RelaxExpr, *, lhs_axis: int = -1, rhs_axis: int = -1,
     ) -> RelaxExpr:  # fmt: skip
         _same_types(lhs, rhs)
-        scale = one_number("output_scale", output_scale)
-        zero = one_number("output_zero_point", output_zero_point)
-        nothing = scalar(0, "int32")
-        a = requantized(lhs, lhs_scale, lhs_zero_point, scale, nothing, lhs_axis)
-        b = requantized(rhs, rhs_scale, rhs_zero_point, scale, nothing, rhs_axis)
-        y = call(core, a, b)
-        y = y if is_zero(zero) else call("add", y, cast_to(zero, "int32"))
-        return saturated(y, dtype_of(lhs))
+        a, b = (
+            (lhs, lhs_scale, lhs_zero_point, lhs_axis),
+            (rhs, rhs_scale, rhs_zero_point, rhs_axis),
+        )
+        return joined(a, b, *whole("output_", output_scale, output_zero_point))
 
-    body.__doc__ = f"""{name.capitalize()} with broadcasting.
+    body.__doc__ = doc
+    RELAY.op(f"qnn.{name}")(body)
+
+
+Side = tuple[RelaxExpr, RelaxExpr, RelaxExpr, int]
+"""A tensor, its scale, its zero point, and the axis along which these may vary."""
+
+
+def _sum(name: str) -> None:
+    def joined(lhs: Side, rhs: Side, scale: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
+        nothing = scalar(0, "int32")
+        a, b = (requantized(x, s, z, scale, nothing, axis) for x, s, z, axis in (lhs, rhs))
+        y = call(name, a, b)
+        y = y if is_zero(zero) else call("add", y, cast_to(zero, "int32"))
+        return saturated(y, dtype_of(lhs[0]))
+
+    doc = f"""{name.capitalize()} with broadcasting.
 
     Both operands are requantized to output_scale in int32; the result is saturated to their type.
     Shapes  scales and zero points: scalars; those of lhs and rhs may be vectors along lhs_axis and
             rhs_axis
     """
-    RELAY.op(f"qnn.{name}")(body)
+    _binary(name, doc, joined)
 
 
-_sum("add", "add")
-_sum("subtract", "subtract")
+_sum("add")
+_sum("subtract")
 
 
-@relay_op("qnn.mul")
-def mul(
-    lhs: RelaxExpr, rhs: RelaxExpr, lhs_scale: RelaxExpr, lhs_zero_point: RelaxExpr,
-    rhs_scale: RelaxExpr, rhs_zero_point: RelaxExpr, output_scale: RelaxExpr,
-    output_zero_point: RelaxExpr, *, lhs_axis: int = -1, rhs_axis: int = -1,
-) -> RelaxExpr:  # fmt: skip
+def _product(lhs: Side, rhs: Side, scale: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
+    parts = []
+    for side, (x, s, z, axis) in (("lhs", lhs), ("rhs", rhs)):
+        factor = cast_to(one_number(f"{side}_scale", s), "float32")
+        parts.append((centred(x, along_axis(f"{side}_zero_point", z, x, axis)), factor))
+    y, ratio = (call("multiply", *both) for both in zip(*parts, strict=True))
+    return requantized(y, ratio, scalar(0, "int32"), scale, zero, out_dtype=dtype_of(lhs[0]))
+
+
+_binary(
+    "mul",
     """Products with broadcasting: formed in int32 and requantized from lhs_scale * rhs_scale.
 
     Shapes  scales: scalars; zero points of lhs and rhs may be vectors along lhs_axis and rhs_axis
-    """
-    _same_types(lhs, rhs)
-    scales = [
-        cast_to(one_number(n, s), "float32")
-        for n, s in (("lhs_scale", lhs_scale), ("rhs_scale", rhs_scale))
-    ]
-    a = centred(lhs, along_axis("lhs_zero_point", lhs_zero_point, lhs, lhs_axis))
-    b = centred(rhs, along_axis("rhs_zero_point", rhs_zero_point, rhs, rhs_axis))
-    return requantized(
-        call("multiply", a, b), call("multiply", *scales), scalar(0, "int32"),
-        one_number("output_scale", output_scale),
-        one_number("output_zero_point", output_zero_point), out_dtype=dtype_of(lhs),
-    )  # fmt: skip
+    """,
+    _product,
+)
 
 
 @relay_op("qnn.concatenate")
@@ -113,13 +127,11 @@ def concatenate(
         f"{len(parts)} tensors, {len(scales)} scales and {len(zeros)} zero points; each tensor "
         "needs one of each",
     )
-    scale = one_number("output_scale", output_scale)
-    zero = one_number("output_zero_point", output_zero_point)
+    output = whole("output_", output_scale, output_zero_point)
     made = []
     for x, s, z in zip(parts, scales, zeros, strict=True):
         integers("the data", x)
-        s, z = one_number("input_scale", s), one_number("input_zero_point", z)
-        made.append(requantized(x, s, z, scale, zero, out_dtype=dtype_of(x)))
+        made.append(requantized(x, *whole("input_", s, z), *output, out_dtype=dtype_of(x)))
     return call("concat", *made, axis=normal_axis(axis, rank_of(parts[0])))
 
 
@@ -137,13 +149,10 @@ def leaky_relu(
     """
     integers("the data", data)
     legal(alpha > 0, f"alpha={alpha}; it has to be positive")
-    zero = one_number("output_zero_point", output_zero_point)
-    scales = [
-        cast_to(one_number(n, s), "float64")
-        for n, s in (("input_scale", input_scale), ("output_scale", output_scale))
-    ]
-    ratio = call("divide", *scales)
-    x = centred(data, one_number("input_zero_point", input_zero_point))
+    step, zero_in = whole("input_", input_scale, input_zero_point)
+    step_out, zero = whole("output_", output_scale, output_zero_point)
+    ratio = call("divide", cast_to(step, "float64"), cast_to(step_out, "float64"))
+    x = centred(data, zero_in)
     narrow = dtype_of(data) != "int32"
     low = rescaled(x, call("multiply", ratio, scalar(alpha, "float64")), -1, narrow=narrow)
     high = rescaled(x, ratio, -1, narrow=narrow)
@@ -152,14 +161,11 @@ def leaky_relu(
     return saturated(y, dtype_of(data))
 
 
-@relay_function("qnn.leaky_relu")
-def build_leaky_relu(
-    x: Any, alpha: float, input_scale: Any, input_zero_point: Any, output_scale: Any,
-    output_zero_point: Any,
-) -> RelaxExpr:  # fmt: skip
-    """x where it is positive, alpha * x elsewhere."""
-    return make("qnn.leaky_relu", x, input_scale, input_zero_point, output_scale,
-                output_zero_point, alpha=alpha)  # fmt: skip
+alias(
+    "qnn.leaky_relu",
+    "x=data alpha input_scale input_zero_point output_scale output_zero_point",
+    alpha=Parameter.empty,
+)
 
 
 def _hardswish(x: RelaxExpr) -> RelaxExpr:
@@ -191,11 +197,8 @@ def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
     ) -> RelaxExpr:  # fmt: skip
         dtype = dtype_of(x)
         integers("x", x, "int8", "uint8")
-        inputs = one_number("scale", scale), one_number("zero_point", zero_point)
-        outputs = (
-            one_number("output_scale", output_scale),
-            one_number("output_zero_point", output_zero_point),
-        )
+        inputs = whole("", scale, zero_point)
+        outputs = whole("output_", output_scale, output_zero_point)
         codes = constant(np.arange(256, dtype="uint8").view(dtype))
         numbers = fn(dequantized(codes, *inputs, 0, "float32"))
         return looked_up(x, computed(quantized(_finite(numbers), *outputs, 0, dtype)))

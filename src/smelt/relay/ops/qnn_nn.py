@@ -36,6 +36,7 @@ from .qnn_affine import (
     one_number,
     parameter,
     requantized,
+    whole,
     wide_type,
 )
 
@@ -46,14 +47,14 @@ FACTORS = ("int8", "uint8", "int16", "uint16")
 
 
 def _conv_operands(
-    data: RelaxExpr, kernel: RelaxExpr, out_dtype: str, **parameters: RelaxExpr
-) -> None:
-    """The rules that convolutions and products share."""
+    data: RelaxExpr, kernel: RelaxExpr, out_dtype: str, scale: RelaxExpr, zero_point: RelaxExpr
+) -> RelaxExpr:
+    """The rules that convolutions and products share; the data's zero point."""
     one_of("out_dtype", out_dtype, "int32", "int16")
     integers("the data", data, *FACTORS)
     integers("the kernel", kernel, *FACTORS)
-    for name in ("input_scale", "input_zero_point"):
-        one_number(name, parameters[name])
+    one_number("input_scale", scale)
+    return one_number("input_zero_point", zero_point)
 
 
 def _by_channel(name: str, x: RelaxExpr, channels: int | None, rest: int) -> RelaxExpr:
@@ -90,14 +91,12 @@ def conv2d(
     The result's scale is input_scale * kernel_scale, its zero point 0.
     Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the output channels
     """
-    _conv_operands(data, kernel, out_dtype, input_scale=input_scale,
-                   input_zero_point=input_zero_point)  # fmt: skip
+    za = _conv_operands(data, kernel, out_dtype, input_scale, input_zero_point)
     x = spread(data, data_layout, "data_layout", "NCHW")
     w = spread(kernel, kernel_layout, "kernel_layout", "OIHW")
     outputs = extents(w)[0]
     check_weight(w, channels, kernel_size, outputs)
     check_channels(x, w, groups)
-    za = one_number("input_zero_point", input_zero_point)
     zw = _by_channel("kernel_zero_point", kernel_zero_point, outputs, 2)
     _by_channel("kernel_scale", kernel_scale, outputs, 2)
     a = {"strides": strides, "pads": padding, "dilations": dilation}
@@ -136,14 +135,12 @@ def conv2d_transpose(
             kernel_layout="IOHW"; kernel_scale and kernel_zero_point: scalars, or vectors of the
             output channels (with groups=1)
     """
-    _conv_operands(data, weight, out_dtype, input_scale=input_scale,
-                   input_zero_point=input_zero_point)  # fmt: skip
+    za = _conv_operands(data, weight, out_dtype, input_scale, input_zero_point)
     x = spread(data, data_layout, "data_layout", "NCHW")
     w = spread(weight, kernel_layout, "kernel_layout", "IOHW")
     own = extents(w)[1]
     check_weight(w, channels, kernel_size, None if own is None else own * groups)
     check_channels(x, w, groups, transposed=True)
-    za = one_number("input_zero_point", input_zero_point)
     zw = _by_channel("kernel_zero_point", kernel_zero_point, own, 2)
     legal(
         not rank_of(zw) or groups == 1,
@@ -179,12 +176,10 @@ def dense(
     The result's scale is input_scale * kernel_scale, its zero point 0.
     Shapes  kernel_scale and kernel_zero_point: scalars, or vectors of the units
     """
-    _conv_operands(data, weight, out_dtype, input_scale=input_scale,
-                   input_zero_point=input_zero_point)  # fmt: skip
+    za = _conv_operands(data, weight, out_dtype, input_scale, input_zero_point)
     legal(rank_of(weight) == 2, f"the weight has {rank_of(weight)} dimensions; 2 are legal")
     rows = extents(weight)[0]
     legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
-    za = one_number("input_zero_point", input_zero_point)
     zw = _by_channel("kernel_zero_point", kernel_zero_point, rows, 0)
     _by_channel("kernel_scale", kernel_scale, rows, 0)
     return cast_to(product_sums(data, weight, za, zw, False, True), out_dtype)
@@ -207,7 +202,7 @@ def batch_matmul(
 
     The result's scale is x_scale * y_scale, its zero point 0; all four are scalars.
     """
-    _conv_operands(x, y, out_dtype, input_scale=x_scale, input_zero_point=x_zero_point)
+    _conv_operands(x, y, out_dtype, x_scale, x_zero_point)
     for name, v in (("x", x), ("y", y)):
         legal(rank_of(v) >= 3, f"{name} has {rank_of(v)} dimensions; at least 3 are needed")
     one_number("y_scale", y_scale)
@@ -241,22 +236,16 @@ def avg_pool2d(
     The border stands for 0 and counts where count_include_pad says so.
     """
     integers("the data", data, "int8", "uint8", "int16", "uint16")
-    parameters = [
-        one_number(n, v)
-        for n, v in (
-            ("input_scale", input_scale), ("input_zero_point", input_zero_point),
-            ("output_scale", output_scale), ("output_zero_point", output_zero_point),
-        )
-    ]  # fmt: skip
+    scale, zero = whole("input_", input_scale, input_zero_point)
+    output = whole("output_", output_scale, output_zero_point)
     x = spread(data, layout, "layout", "NCHW")
     pads = ceiled(x, pool_size, strides, padding, dilation) if ceil_mode else padding
     a = {"strides": strides, "pads": pads, "dilations": dilation}
     channels = extents(x)[1]
     legal(channels is not None, "the number of channels has to be known")
-    sums = window_sums(centred(x, parameters[1]), pool_size, channels or 1, a)
+    sums = window_sums(centred(x, zero), pool_size, channels or 1, a)
     mean = _nearest_quotient(sums, _counts(x, pool_size, a, count_include_pad))
-    y = requantized(mean, parameters[0], scalar(0, "int32"), parameters[2], parameters[3],
-                    out_dtype=dtype_of(data))  # fmt: skip
+    y = requantized(mean, scale, scalar(0, "int32"), *output, out_dtype=dtype_of(data))
     return gathered(y, "NCHW", out_layout or layout, "out_layout")
 
 
@@ -299,8 +288,7 @@ def softmax(
     """
     integers("the data", data, "int8", "uint8")
     at = normal_axis(axis, rank_of(data))
-    one_number("zero_point", zero_point)
-    step = cast_to(one_number("scale", scale), "float64")
+    step = cast_to(whole("", scale, zero_point)[0], "float64")
     away = call("multiply", constant(np.arange(256.0)), call("negative", step))
     exps = call("multiply", call("exp", away), scalar(float(1 << EXP_BITS), "float64"))
     table = computed(cast_to(call("round", exps), "int32"))
@@ -310,8 +298,6 @@ def softmax(
     total = cast_to(call("sum", parts, axes=(at,), keepdims=True), "int64")
     shares = call("left_shift", cast_to(parts, "int64"), scalar(SHARE_BITS, "int64"))
     y = cast_to(call("floor_divide", shares, total), "int32")
-    return requantized(
-        y, scalar(2.0**-SHARE_BITS, "float32"), scalar(0, "int32"),
-        one_number("output_scale", output_scale),
-        one_number("output_zero_point", output_zero_point), out_dtype=dtype_of(data),
-    )  # fmt: skip
+    output = whole("output_", output_scale, output_zero_point)
+    step = scalar(2.0**-SHARE_BITS, "float32")
+    return requantized(y, step, scalar(0, "int32"), *output, out_dtype=dtype_of(data))

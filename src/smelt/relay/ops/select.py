@@ -28,7 +28,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.index import largest, rows_of
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import make, relay_function, relay_op
+from ..dialect import alias, make, relay_function, relay_op
 from .transform import flat
 
 MODES = {"clip": "clip", "wrap": "wrap", "fast": "clip"}
@@ -89,10 +89,7 @@ def gather(data: RelaxExpr, indices: RelaxExpr, *, axis: int) -> RelaxExpr:
     return call("gather_elements", data, indices, axis=normal_axis(axis, rank_of(data)))
 
 
-@relay_function("gather")
-def build_gather(data: Any, axis: int, indices: Any) -> RelaxExpr:
-    """One element of an axis for each index."""
-    return make("gather", data, indices, axis=axis)
+alias("gather", "data axis indices")
 
 
 def _rows(indices: RelaxExpr) -> RelaxExpr:
@@ -120,10 +117,7 @@ def adv_index(data: RelaxExpr) -> RelaxExpr:
     return call("gather_nd", x, rows_of(x, indices))
 
 
-@relay_function("adv_index")
-def build_adv_index(inputs: Any) -> RelaxExpr:
-    """data[indices[0], indices[1], ...] for a sequence of data and indices."""
-    return make("adv_index", inputs)
+alias("adv_index", "inputs=data")
 
 
 # ------------------------------------------------------------------------------------- writing

@@ -10,19 +10,13 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.einsum import einsum as compose_einsum
 from smelt.relax.nodes import RelaxExpr, call
 
-from ..dialect import make, relay_function, relay_op
+from ..dialect import alias, relay_op
 
 
 @relay_op("einsum")
 def einsum(data: RelaxExpr, *, equation: str) -> RelaxExpr:
     """Einstein's sum of a tuple of tensors: "ij,jk->ik". Each tensor has a letter once."""
     return compose_einsum(items_of(data), equation)
-
-
-@relay_function("einsum")
-def build_einsum(data: object, equation: str) -> RelaxExpr:
-    """Einstein's sum of tensors."""
-    return make("einsum", data, equation=equation)
 
 
 # ------------------------------------------------------------------------------------- Fourier
@@ -62,11 +56,4 @@ def stft(
                 onesided=onesided)  # fmt: skip
 
 
-@relay_function("stft")
-def build_stft(
-    data: object, n_fft: int, hop_length: int, win_length: int, window: object, normalized: bool,
-    onesided: bool,
-) -> RelaxExpr:  # fmt: skip
-    """The Fourier transforms of windows of a signal."""
-    return make("stft", data, window, n_fft=n_fft, hop_length=hop_length, win_length=win_length,
-                normalized=normalized, onesided=onesided)  # fmt: skip
+alias("stft", "data n_fft hop_length win_length window normalized onesided")

@@ -37,7 +37,7 @@ from smelt.relax.compose.shapes import (
 )
 from smelt.relax.nodes import Call, RelaxExpr, call
 
-from ..dialect import make, relay_function, relay_op, sized
+from ..dialect import alias, make, relay_function, relay_op, sized
 
 # -------------------------------------------------------------------------------------- shapes
 
@@ -78,10 +78,7 @@ def reverse_reshape(data: RelaxExpr, *, newshape: Any) -> RelaxExpr:
     return reshaped(data, tuple(reversed(new_shape(shape_of(data)[::-1], wanted))))
 
 
-@relay_function("reverse_reshape")
-def build_reverse_reshape(data: Any, newshape: Any) -> RelaxExpr:
-    """contrib_reverse_reshape under its short name."""
-    return make("contrib_reverse_reshape", data, newshape=newshape)
+alias("reverse_reshape", "data newshape", of="contrib_reverse_reshape")
 
 
 @relay_op("expand_dims")

@@ -15,10 +15,10 @@ from smelt.relax.compose.common import (
     reshaped,
     shape_of,
 )
-from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import relay_op
+from .layout import on_images
 
 
 def plain_numbers(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -176,12 +176,9 @@ def roi_align(
     mode: str = "avg",
 ) -> RelaxExpr:
     """Regions [k, 5] of images, each pooled from interpolated points; 0 or -1 samples: by size."""
-    x = spread(data, layout, "layout", "NCHW")
-    y = call(
-        "roi_align", x, rois, size=numbers("pooled_size", 2)(pooled_size),
-        scale=float(spatial_scale), samples=max(sample_ratio, 0), mode=mode,
-    )  # fmt: skip
-    return gathered(y, "NCHW", layout, "layout")
+    size, scale = numbers("pooled_size", 2)(pooled_size), float(spatial_scale)
+    return on_images("roi_align", data, layout, rois, size=size, scale=scale,
+                     samples=max(sample_ratio, 0), mode=mode)  # fmt: skip
 
 
 @relay_op("vision.roi_pool")
@@ -194,10 +191,8 @@ def roi_pool(
     layout: str = "NCHW",
 ) -> RelaxExpr:
     """Regions [k, 5] of images, the largest element of each part."""
-    x = spread(data, layout, "layout", "NCHW")
-    y = call("roi_pool", x, rois, size=numbers("pooled_size", 2)(pooled_size),
-             scale=float(spatial_scale))  # fmt: skip
-    return gathered(y, "NCHW", layout, "layout")
+    size, scale = numbers("pooled_size", 2)(pooled_size), float(spatial_scale)
+    return on_images("roi_pool", data, layout, rois, size=size, scale=scale)
 
 
 @relay_op("vision.proposal")

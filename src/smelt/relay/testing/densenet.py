@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.ir.errors import Unsupported
 from smelt.relax.nodes import Function, RelaxExpr
 
 from .. import op
 from ..expr import var
-from .layers import batch_norm_infer, classifier, conv2d, conv_block, extent, network
+from .layers import batch_norm_infer, chosen, classifier, conv2d, conv_block, extent, network
 from .workload import workload_of
 
 # layers: (first channels, channels that each layer adds, layers of each block)
@@ -29,11 +28,7 @@ def get_net(
     image_shape: Any = (3, 224, 224), dtype: str = "float32",
 ) -> Function:  # fmt: skip
     """The network."""
-    if densenet_size not in SIZES:
-        raise Unsupported(
-            f"densenet: densenet_size={densenet_size}; legal: {', '.join([str(n) for n in SIZES])}"
-        )
-    first, growth, blocks = SIZES[densenet_size]
+    first, growth, blocks = chosen("densenet", "densenet_size", densenet_size, SIZES)
     x: RelaxExpr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     x = conv_block(x, "stem", first, 7, 2, 3)
     x = op.nn.max_pool2d(x, (3, 3), (2, 2), padding=(1, 1))

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from smelt.ir.build import value_of
+from smelt.ir.errors import Unsupported
 from smelt.relax.nodes import Function, RelaxExpr, Var, free_vars
 
 from .. import op
 from ..expr import var
 
-__all__ = ["batch_norm_infer", "conv2d", "conv_block", "dense_add_bias", "network"]
+__all__ = ["batch_norm_infer", "chosen", "conv2d", "conv_block", "dense_add_bias", "network"]
+
+T = TypeVar("T")
+
+
+def chosen(net: str, name: str, value: Any, known: Mapping[Any, T]) -> T:
+    """What a table of a network has for an argument."""
+    if value not in known:
+        raise Unsupported(f"{net}: {name}={value!r}; legal: {', '.join(map(str, known))}")
+    return known[value]
 
 
 def extent(data: RelaxExpr, axis: int) -> int:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.ir.errors import Unsupported
 from smelt.relax.nodes import Function, RelaxExpr
 
 from .. import op
 from ..expr import var
-from .layers import batch_norm_infer, classifier, conv2d, conv_block, extent, network
+from .layers import batch_norm_infer, chosen, classifier, conv2d, conv_block, extent, network
 from .workload import workload_of
 
 # layers: (blocks of each stage, whether a block is a bottleneck)
@@ -43,11 +42,7 @@ def get_net(
     image_shape: Any = (3, 224, 224), layout: str = "NCHW", dtype: str = "float32",
 ) -> Function:  # fmt: skip
     """The network; images lower than 33 pixels are not made smaller before the blocks."""
-    if num_layers not in DEPTHS:
-        raise Unsupported(
-            f"resnet: num_layers={num_layers}; legal: {', '.join([str(n) for n in DEPTHS])}"
-        )
-    blocks, bottleneck = DEPTHS[num_layers]
+    blocks, bottleneck = chosen("resnet", "num_layers", num_layers, DEPTHS)
     x: RelaxExpr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     if extent(x, layout.index("H")) <= 32:
         x = conv_block(x, "stem", 64, 3, 1, 1, layout=layout)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.ir.errors import Unsupported
 from smelt.relax.nodes import Function, RelaxExpr
 
 from .. import op
 from ..expr import var
-from .layers import conv2d, network, variable
+from .layers import chosen, conv2d, network, variable
 from .workload import workload_of
 
 # version: (channels, kernel of the first convolution, blocks in front of which pooling stands)
@@ -28,9 +27,7 @@ def get_net(
     image_shape: Any = (3, 224, 224), dtype: str = "float32",
 ) -> Function:  # fmt: skip
     """The network."""
-    if version not in VERSIONS:
-        raise Unsupported(f"squeezenet: version={version!r}; legal: {', '.join(VERSIONS)}")
-    channels, kernel, pooled = VERSIONS[version]
+    channels, kernel, pooled = chosen("squeezenet", "version", version, VERSIONS)
     x: RelaxExpr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     x = biased(x, "conv1", channels, kernel, 2)
     for n, narrow in enumerate(SQUEEZE):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.ir.errors import Unsupported
 from smelt.relax.nodes import Function, RelaxExpr
 
 from .. import op
 from ..expr import var
-from .layers import batch_norm_infer, conv2d, dense_add_bias, network, variable
+from .layers import batch_norm_infer, chosen, conv2d, dense_add_bias, network, variable
 from .workload import Workload, create_workload
 
 # layers: convolutions of each stage
@@ -21,12 +20,9 @@ def get_net(
     dtype: str = "float32", num_layers: int = 11, batch_norm: bool = False, hidden: int = 4096,
 ) -> Function:  # fmt: skip
     """hidden: units of the two dense layers."""
-    if num_layers not in DEPTHS:
-        raise Unsupported(
-            f"vgg: num_layers={num_layers}; legal: {', '.join([str(n) for n in DEPTHS])}"
-        )
+    stages = chosen("vgg", "num_layers", num_layers, DEPTHS)
     x: RelaxExpr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
-    for stage, count in enumerate(DEPTHS[num_layers]):
+    for stage, count in enumerate(stages):
         channels = min(64 << stage, 512)
         for n in range(count):
             name = f"conv{stage + 1}_{n + 1}"

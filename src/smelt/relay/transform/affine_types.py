@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.errors import TypeMismatch, Unsupported
+from smelt.ir.errors import Unsupported
 from smelt.relax.nodes import Constant, RelaxExpr
-from smelt.runtime.errors import nearest
 
-from ..dialect import RELAY, const, make
+from ..dialect import const, make, registering
 
 __all__ = ["OPTIONAL", "RULES", "AffineType", "NotInteger", "Rule", "TensorAffineType",
            "TupleAffineType", "array", "register_fake_quantization_to_integer",
@@ -34,6 +33,11 @@ class TensorAffineType:
 
     def __repr__(self) -> str:
         return f"TensorAffineType({self.scale}, {self.zero_point}, {self.dtype!r}, {self.axis})"
+
+    @property
+    def numbers(self) -> tuple[RelaxExpr, RelaxExpr]:
+        """The scale and the zero point, as operators of qnn take them."""
+        return self.scale, self.zero_point
 
     @property
     def one(self) -> bool:
@@ -81,18 +85,12 @@ def register_fake_quantization_to_integer(
            Raising NotInteger leaves the operator in floats. A decorator where it is None
     level  there for the classic signature: what is registered last counts
     """
-    if op_name not in RELAY.ops:
-        hint = nearest(op_name, list(RELAY.ops))
-        raise TypeMismatch(
-            f"register_fake_quantization_to_integer: relay has no operator {op_name!r}{hint}"
-        )
 
-    def enter(fn: Rule) -> Rule:
+    def enter(fn: Rule) -> None:
         RULES[op_name] = fn
         OPTIONAL.discard(op_name)
-        return fn
 
-    return enter if func is None else enter(func)
+    return registering("register_fake_quantization_to_integer", op_name, enter, func)
 
 
 def register_optional_fake_quantization_to_integer(

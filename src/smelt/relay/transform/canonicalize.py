@@ -16,7 +16,7 @@ from smelt.transform import Pass
 from ..dialect import make
 from .inference import along
 from .passes import graph_pass
-from .rules import Graph, Rules, dtype_of, is_call, rank_of
+from .rules import Graph, Rules, dtype_of, given, is_call, rank_of
 
 __all__ = ["CanonicalizeCast", "CanonicalizeOps", "FastMath", "SplitArgs"]
 
@@ -31,8 +31,7 @@ def CanonicalizeOps() -> Pass:
 @BIAS_RULES.rule("nn.bias_add")
 def plain_add(g: Graph, n: Call) -> RelaxExpr | None:
     """nn.bias_add(x, b, axis)  =  x + expand_dims(b)"""
-    x, b = n.args
-    assert b is not None
+    x, b = given(n)
     return make("add", x, along(b, n.attrs["axis"], rank_of(x)))
 
 
@@ -52,10 +51,7 @@ def FastMath() -> Pass:
 @FAST_RULES.rule(*FAST)
 def approximated(g: Graph, n: Call) -> RelaxExpr | None:
     """f(x)  =  fast_f(x), roughly"""
-    name = FAST[n.op.name]  # type: ignore[union-attr]
-    if dtype_of(n) != "float32":
-        return None
-    return make(name, *n.args, **n.attrs)
+    return make(FAST[n.callee], *n.args, **n.attrs) if dtype_of(n) == "float32" else None
 
 
 # ---------------------------------------------------------------------------- CanonicalizeCast

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from .affine_types import (
     same_numbers,
     times,
 )
-from .rules import dims, dtype_of, rank_of
+from .rules import dims, dtype_of, given, rank_of
 from .structure import FoldConstantExpr
 
 Types = dict[Any, Any]
@@ -105,11 +105,16 @@ def sums_type(scale: RelaxExpr, axis: int = -1) -> TensorAffineType:
     return TensorAffineType(scale, const(0), "int32", axis)
 
 
-def one_number(t: TensorAffineType) -> tuple[float, int]:
-    """The scale and the zero point where they are known."""
-    scale, zero = array(single(t).scale), array(t.zero_point)
+def _constants(t: TensorAffineType) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    scale, zero = array(t.scale), array(t.zero_point)
     if scale is None or zero is None:
         raise NotInteger("the scale and zero point of its operand are not constants")
+    return scale, zero
+
+
+def one_number(t: TensorAffineType) -> tuple[float, int]:
+    """The scale and the zero point where they are known."""
+    scale, zero = _constants(single(t))
     return float(scale[0]), int(zero[0])
 
 
@@ -220,9 +225,7 @@ def relu(n: Call, types: Types) -> Result:
 def clip(n: Call, types: Types) -> Result:
     """Between the integers that stand for the ends."""
     x, t = n.args[0], type_of(n, types)
-    scale, zero = array(t.scale), array(t.zero_point)
-    if scale is None or zero is None:
-        raise NotInteger("the scale and zero point of its operand are not constants")
+    scale, zero = _constants(t)
     wanted = [
         _nearest(float(n.attrs[a]) / scale.astype(np.float64)) + zero for a in ("a_min", "a_max")
     ]
@@ -254,16 +257,13 @@ def function(name: str, n: Call, types: Types, **attrs: Any) -> Result:
     """An operator of qnn on one tensor with a scale before and one behind."""
     t = narrow(single(type_of(n, types)))
     out = _result(n, types, t)
-    y = qnn(name, n.args[0], t.scale, t.zero_point, out.scale, out.zero_point, **attrs)
-    return y, out
+    return qnn(name, n.args[0], *t.numbers, *out.numbers, **attrs), out
 
 
-def _table(name: str) -> None:
-    rule(name)(lambda n, types: function(name, n, types))
-
-
-for _name in ("tanh", "exp", "sqrt", "rsqrt", "erf", "sigmoid", "log", "abs"):
-    _table(_name)
+@rule("tanh", "exp", "sqrt", "rsqrt", "erf", "sigmoid", "log", "abs")
+def looked_up(n: Call, types: Types) -> Result:
+    """The function of qnn that has the operator's name."""
+    return function(n.callee, n, types)
 
 
 def softmax(n: Call, types: Types) -> Result:
@@ -274,16 +274,19 @@ def softmax(n: Call, types: Types) -> Result:
 register_optional_fake_quantization_to_integer("nn.softmax", softmax)
 
 
-@rule("nn.leaky_relu")
-def leaky_relu(n: Call, types: Types) -> Result:
-    """qnn.leaky_relu, to the result's scale where that is settled, else to the operand's."""
+def _rescaled(n: Call, types: Types) -> tuple[TensorAffineType, TensorAffineType]:
+    """The operand's type, and the result's: the settled one, or else the operand's."""
     t = single(type_of(n, types))
     found = types.get(n)
     out = found if isinstance(found, TensorAffineType) and found.dtype == t.dtype else t
-    out = single(out, "its result")
-    y = qnn("leaky_relu", n.args[0], n.attrs["alpha"], t.scale, t.zero_point, out.scale,
-            out.zero_point)  # fmt: skip
-    return y, out
+    return t, single(out, "its result")
+
+
+@rule("nn.leaky_relu")
+def leaky_relu(n: Call, types: Types) -> Result:
+    """qnn.leaky_relu, to the result's scale where that is settled, else to the operand's."""
+    t, out = _rescaled(n, types)
+    return qnn("leaky_relu", n.args[0], n.attrs["alpha"], *t.numbers, *out.numbers), out
 
 
 # ------------------------------------------------------------------------------------ averages
@@ -325,12 +328,8 @@ def global_avg_pool2d(n: Call, types: Types) -> Result:
 @rule("nn.avg_pool2d")
 def avg_pool2d(n: Call, types: Types) -> Result:
     """qnn.avg_pool2d, to the result's scale where that is settled, else to the operand's."""
-    t = single(type_of(n, types))
-    found = types.get(n)
-    out = found if isinstance(found, TensorAffineType) and found.dtype == t.dtype else t
-    out = single(out, "its result")
-    y = qnn("avg_pool2d", n.args[0], t.scale, t.zero_point, out.scale, out.zero_point, **n.attrs)
-    return y, out
+    t, out = _rescaled(n, types)
+    return qnn("avg_pool2d", n.args[0], *t.numbers, *out.numbers, **n.attrs), out
 
 
 # ------------------------------------------------------------------------------------ products
@@ -358,21 +357,23 @@ def _factors(n: Call, types: Types) -> tuple[TensorAffineType, TensorAffineType]
     return single(x, "its data"), w
 
 
-def _conv(name: str) -> Rule:
-    def conv(n: Call, types: Types) -> Result:
-        """A convolution with int32 sums, whose scale is the product of both scales"""
-        x, w = _factors(n, types)
-        attrs = {k: v for k, v in n.attrs.items() if k != "out_dtype"}
-        _weight_axis(w, attrs["kernel_layout"].index("O"), 4)
-        layout = _plain_layout(attrs["out_layout"] or attrs["data_layout"])
-        y = qnn(name, n.args[0], n.args[1], x.zero_point, w.zero_point, x.scale, w.scale, **attrs)
-        return y, sums_type(times(x.scale, w.scale), layout.index("C"))
-
-    return conv
+def _product(
+    name: str, s: TensorAffineType, t: TensorAffineType, *operands: RelaxExpr | None, **attrs: Any
+) -> tuple[Any, RelaxExpr]:
+    """A product of qnn with int32 sums, and their scale, the product of both scales."""
+    y = qnn(name, *operands, s.zero_point, t.zero_point, s.scale, t.scale, **attrs)
+    return y, times(s.scale, t.scale)
 
 
-rule("nn.conv2d")(_conv("conv2d"))
-rule("nn.conv2d_transpose")(_conv("conv2d_transpose"))
+@rule("nn.conv2d", "nn.conv2d_transpose")
+def conv(n: Call, types: Types) -> Result:
+    """A convolution with int32 sums, whose scale is the product of both scales"""
+    x, w = _factors(n, types)
+    attrs = {k: v for k, v in n.attrs.items() if k != "out_dtype"}
+    _weight_axis(w, attrs["kernel_layout"].index("O"), 4)
+    layout = _plain_layout(attrs["out_layout"] or attrs["data_layout"])
+    y, scale = _product(n.callee.removeprefix("nn."), x, w, *n.args, **attrs)
+    return y, sums_type(scale, layout.index("C"))
 
 
 @rule("nn.dense")
@@ -380,9 +381,8 @@ def dense(n: Call, types: Types) -> Result:
     """qnn.dense"""
     x, w = _factors(n, types)
     _weight_axis(w, 0, 2)
-    y = qnn("dense", n.args[0], n.args[1], x.zero_point, w.zero_point, x.scale, w.scale,
-            units=n.attrs["units"])  # fmt: skip
-    return y, sums_type(times(x.scale, w.scale), rank_of(y) - 1)
+    y, scale = _product("dense", x, w, *n.args, units=n.attrs["units"])
+    return y, sums_type(scale, rank_of(y) - 1)
 
 
 @rule("nn.matmul")
@@ -393,14 +393,12 @@ def matmul(n: Call, types: Types) -> Result:
     if n.attrs["transpose_a"]:
         raise NotInteger("its data is transposed; transpose_a=False is legal")
     x, w = _factors(n, types)
-    weight = n.args[1]
-    assert weight is not None
+    data, weight = given(n)
     _weight_axis(w, 0 if n.attrs["transpose_b"] else 1, 2)
     if not n.attrs["transpose_b"]:
         weight = folded(make("transpose", weight, axes=(1, 0)))
-    y = qnn("dense", n.args[0], weight, x.zero_point, w.zero_point, x.scale, w.scale,
-            units=n.attrs["units"])  # fmt: skip
-    return y, sums_type(times(x.scale, w.scale), rank_of(y) - 1)
+    y, scale = _product("dense", x, w, data, weight, units=n.attrs["units"])
+    return y, sums_type(scale, rank_of(y) - 1)
 
 
 @rule("nn.batch_matmul")
@@ -408,16 +406,16 @@ def batch_matmul(n: Call, types: Types) -> Result:
     """qnn.batch_matmul"""
     x, w = _factors(n, types)
     single(w, "its second operand")
-    y = qnn("batch_matmul", n.args[0], n.args[1], x.zero_point, w.zero_point, x.scale, w.scale,
-            transpose_a=n.attrs["transpose_a"], transpose_b=n.attrs["transpose_b"])  # fmt: skip
-    return y, sums_type(times(x.scale, w.scale))
+    turned = {k: n.attrs[k] for k in ("transpose_a", "transpose_b")}
+    y, scale = _product("batch_matmul", x, w, *n.args, **turned)
+    return y, sums_type(scale)
 
 
 @rule("nn.bias_add")
 def bias_add(n: Call, types: Types) -> Result:
     """The bias in the scale of the sums."""
-    x, b = n.args
-    t, axis = type_of(n, types), n.attrs["axis"] % rank_of(n.args[0])
+    x, b = given(n)
+    t, axis = type_of(n, types), n.attrs["axis"] % rank_of(x)
     if not t.one and t.axis % rank_of(x) != axis:
         raise NotInteger(f"the scales of its data vary along axis {t.axis}, the bias along {axis}")
     zero = const(0)
@@ -425,10 +423,7 @@ def bias_add(n: Call, types: Types) -> Result:
     if b_type is None:
         b = folded(qnn("quantize", b, t.scale, zero, axis=0, out_dtype="int32"))
     elif not (same_numbers(b_type.scale, t.scale) and same_numbers(b_type.zero_point, zero)):
-        b = folded(qnn("requantize", b, b_type.scale, b_type.zero_point, t.scale, zero, axis=0,
-                       out_dtype="int32"))  # fmt: skip
-    assert x is not None
-    assert b is not None
+        b = folded(qnn("requantize", b, *b_type.numbers, t.scale, zero, axis=0, out_dtype="int32"))
     y = make("nn.bias_add", integers(x), folded(integers(b)), axis=n.attrs["axis"])
     return y, TensorAffineType(t.scale, t.zero_point, "int32", t.axis)
 
@@ -448,33 +443,25 @@ def _quantized_constant(x: RelaxExpr, levels: int) -> tuple[RelaxExpr, TensorAff
 
 def _operands(n: Call, types: Types, levels: int) -> list[tuple[RelaxExpr, TensorAffineType]]:
     found = []
-    for a in n.args:
-        assert a is not None
+    for a in given(n):
         t = types.get(a)
         found.append((a, t) if t is not None else _quantized_constant(a, levels))
     return found
 
 
-def _sum(name: str, plain: str) -> Rule:
-    def add(n: Call, types: Types) -> Result:
-        """Sums of one scale are exact; others are formed in the result's scale"""
-        (a, s), (b, t) = _operands(n, types, 1 << 20)
-        if s.one and t.one and same_numbers(s.scale, t.scale):
-            y = make(plain, centred(a, s), centred(b, t))
-            return y, sums_type(s.scale)
-        out = settled(n, types)
-        direct = s.dtype == t.dtype == out.dtype
-        x, z = (a, b) if direct else (integers(a), integers(b))
-        y = qnn(name, x, z, s.scale, s.zero_point, t.scale, t.zero_point, out.scale,
-                out.zero_point, lhs_axis=s.axis, rhs_axis=t.axis)  # fmt: skip
-        kept = out.dtype if direct else "int32"
-        return y, TensorAffineType(out.scale, out.zero_point, kept)
-
-    return add
-
-
-rule("add")(_sum("add", "add"))
-rule("subtract")(_sum("subtract", "subtract"))
+@rule("add", "subtract")
+def add(n: Call, types: Types) -> Result:
+    """Sums of one scale are exact; others are formed in the result's scale"""
+    (a, s), (b, t) = _operands(n, types, 1 << 20)
+    if s.one and t.one and same_numbers(s.scale, t.scale):
+        y = make(n.callee, centred(a, s), centred(b, t))
+        return y, sums_type(s.scale)
+    out = settled(n, types)
+    direct = s.dtype == t.dtype == out.dtype
+    x, z = (a, b) if direct else (integers(a), integers(b))
+    y = qnn(n.callee, x, z, *s.numbers, *t.numbers, *out.numbers, lhs_axis=s.axis, rhs_axis=t.axis)
+    kept = out.dtype if direct else "int32"
+    return y, TensorAffineType(out.scale, out.zero_point, kept)
 
 
 @rule("multiply")
@@ -492,46 +479,43 @@ def multiply(n: Call, types: Types) -> Result:
     single(s), single(t)
     out = types.get(n)
     if isinstance(out, TensorAffineType) and out.one and s.dtype == t.dtype == out.dtype:
-        y = qnn("mul", a, b, s.scale, s.zero_point, t.scale, t.zero_point, out.scale,
-                out.zero_point)  # fmt: skip
-        return y, out
+        return qnn("mul", a, b, *s.numbers, *t.numbers, *out.numbers), out
     for x, u in ((n.args[0], s), (n.args[1], t)):
         if types.get(x) is not None:
             narrow(u)
     return make("multiply", centred(a, s), centred(b, t)), sums_type(times(s.scale, t.scale))
 
 
-def _extreme(name: str) -> None:
-    def extreme(n: Call, types: Types) -> Result:
-        """The operator on integers of one scale; others get the result's scale first"""
-        known: list[Any] = [types.get(a) for a in n.args]
-        s: Any = next((t for t in known if t is not None), None)
-        if s is not None and None in known:
-            c = n.args[known.index(None)]
-            if not isinstance(c, Constant):
-                raise NotInteger("an operand is neither quantized nor a constant")
-            q = folded(qnn("quantize", c, single(s).scale, s.zero_point, out_dtype="int32"))
-            numbers = array(q)
-            kept = s.dtype if numbers is not None and _fits(numbers, s.dtype) else "int32"
-            both = [q if t is None else a for a, t in zip(n.args, known, strict=True)]
-            made = make(name, *[folded(integers(v, kept)) for v in both if v is not None])
-            return made, TensorAffineType(s.scale, s.zero_point, kept)
-        if all(t.one and t.same(known[0]) for t in known):
-            return make(name, *n.args), s
-        out = settled(n, types)
-        wide = TensorAffineType(out.scale, out.zero_point, "int32")
-        parts = [
-            qnn("requantize", a, t.scale, t.zero_point, out.scale, out.zero_point, axis=t.axis,
-                out_dtype="int32")
-            for a, t in zip(n.args, known, strict=True)
-        ]  # fmt: skip
-        return make(name, *parts), wide
-
-    rule(name)(extreme)
+def _requantized(
+    xs: Iterable[Any], types: Iterable[TensorAffineType], out: TensorAffineType, dtype: str
+) -> list[Any]:
+    """Integers of several types as those of one."""
+    return [
+        qnn("requantize", x, *t.numbers, *out.numbers, axis=t.axis, out_dtype=dtype)
+        for x, t in zip(xs, types, strict=True)
+    ]
 
 
-_extreme("minimum")
-_extreme("maximum")
+@rule("minimum", "maximum")
+def extreme(n: Call, types: Types) -> Result:
+    """The operator on integers of one scale; others get the result's scale first"""
+    known: list[Any] = [types.get(a) for a in n.args]
+    s: Any = next((t for t in known if t is not None), None)
+    if s is not None and None in known:
+        c = n.args[known.index(None)]
+        if not isinstance(c, Constant):
+            raise NotInteger("an operand is neither quantized nor a constant")
+        q = folded(qnn("quantize", c, *single(s).numbers, out_dtype="int32"))
+        numbers = array(q)
+        kept = s.dtype if numbers is not None and _fits(numbers, s.dtype) else "int32"
+        both = [q if t is None else a for a, t in zip(n.args, known, strict=True)]
+        made = make(n.callee, *[folded(integers(v, kept)) for v in both if v is not None])
+        return made, TensorAffineType(s.scale, s.zero_point, kept)
+    if all(t.one and t.same(known[0]) for t in known):
+        return make(n.callee, *n.args), s
+    out = settled(n, types)
+    wide = TensorAffineType(out.scale, out.zero_point, "int32")
+    return make(n.callee, *_requantized(n.args, known, out, "int32")), wide
 
 
 @rule("concatenate")
@@ -545,13 +529,7 @@ def concatenate(n: Call, types: Types) -> Result:
         return renewed_call(n, data), parts[0]
     out = settled(n, types)
     if all(t.one and t.dtype == out.dtype for t in parts):
-        y = qnn("concatenate", data, Tuple(tuple([t.scale for t in parts])),
-                Tuple(tuple([t.zero_point for t in parts])), out.scale, out.zero_point,
-                axis=axis)  # fmt: skip
-        return y, out
-    made = [
-        qnn("requantize", x, t.scale, t.zero_point, out.scale, out.zero_point, axis=t.axis,
-            out_dtype=out.dtype)
-        for x, t in zip(data.items, parts, strict=True)
-    ]  # fmt: skip
+        scales, zeros = (Tuple(v) for v in zip(*[t.numbers for t in parts], strict=True))
+        return qnn("concatenate", data, scales, zeros, *out.numbers, axis=axis), out
+    made = _requantized(data.items, parts, out, out.dtype)
     return make("concatenate", Tuple(tuple(made)), axis=axis), out

@@ -33,7 +33,7 @@ from .affine_types import (
     register_optional_fake_quantization_to_integer,
 )
 from .passes import graph_pass
-from .rules import is_call
+from .rules import given, is_call
 from .structure import FoldConstantExpr
 
 __all__ = ["FakeQuantizationToInteger", "NotInteger", "TensorAffineType", "TupleAffineType",
@@ -81,7 +81,7 @@ def _integer_region(q: Any, off: set[str], hard_fail: bool) -> RelaxExpr | None:
     """What a quantize becomes; None: it stays."""
     if not is_call(q, "qnn.quantize"):
         return None
-    region = _region(q.args[0])
+    region = _region(given(q)[0])
     if not any(is_call(n, "qnn.dequantize") for n in region):
         return None
     want = _settled(q)
@@ -96,8 +96,7 @@ def _integer_region(q: Any, off: set[str], hard_fail: bool) -> RelaxExpr | None:
     if t.same(want):
         return made
     axis = want.axis if t.one else t.axis
-    return make("qnn.requantize", made, t.scale, t.zero_point, want.scale, want.zero_point,
-                axis=axis, out_dtype=want.dtype)  # fmt: skip
+    return make("qnn.requantize", made, *t.numbers, *want.numbers, axis=axis, out_dtype=want.dtype)
 
 
 class _Stopped(Exception):
@@ -188,8 +187,7 @@ class _Region:
                 t = self.types.get(whole)
                 return TupleGetItem(whole, index), t.types[index] if t is not None else None
             case Call() if is_call(n, "qnn.dequantize"):
-                x, scale, zero = n.args
-                assert x is not None
+                x, scale, zero = given(n)
                 assert isinstance(x.type, TensorType)
                 t = TensorAffineType(_known(scale), _known(zero), x.type.dtype, n.attrs["axis"])
                 return x, t
@@ -199,7 +197,7 @@ class _Region:
 
     def call(self, n: Call) -> tuple[RelaxExpr, AffineType]:
         """An operator's call by its rule."""
-        name = n.op.name  # type: ignore[union-attr]
+        name = n.callee
         fn = RULES.get(name) if RELAY.ops.get(name) is n.op else None
         if fn is None:
             raise _Stopped(f"{name} has no integer form")
@@ -244,5 +242,4 @@ def _dequantized_late(n: Any, off: set[str]) -> RelaxExpr | None:
         return None
     if not isinstance(t, TensorAffineType) or not isinstance(n.type, TensorType):
         return None
-    return make("qnn.dequantize", made, t.scale, t.zero_point, axis=t.axis,
-                out_dtype=n.type.dtype)  # fmt: skip
+    return make("qnn.dequantize", made, *t.numbers, axis=t.axis, out_dtype=n.type.dtype)

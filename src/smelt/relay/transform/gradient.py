@@ -233,11 +233,9 @@ _PLAIN_CONV = (("NCHW", "OIHW", ""), ("NCHW", "OIHW", "NCHW"))
 
 @rule("nn.max_pool2d", "nn.avg_pool2d")
 def _pool2d(n: Call, d: RelaxExpr) -> list[RelaxExpr | None]:
-    op = RELAY.get(f"{n.op.name}_grad")  # type: ignore[union-attr]
+    op = RELAY.get(f"{n.callee}_grad")
     if any(step != 1 for step in n.attrs["dilation"]):
-        raise Unsupported(
-            f"gradient: {n.op.name} with dilation={n.attrs['dilation']}; legal: 1"  # type: ignore[union-attr]
-        )
+        raise Unsupported(f"gradient: {n.callee} with dilation={n.attrs['dilation']}; legal: 1")
     return [make(op, d, n.args[0], **{k: v for k, v in n.attrs.items() if k in op.attributes})]
 
 

@@ -9,7 +9,7 @@ from smelt.transform import Pass
 
 from ..dialect import make
 from .passes import graph_pass
-from .rules import Graph, Rules, dims, dtype_of, rank_of
+from .rules import Graph, Rules, dims, dtype_of, given, rank_of
 
 __all__ = ["INFERENCE_RULES", "SimplifyInference"]
 
@@ -37,10 +37,7 @@ def batch_norm(g: Graph, n: Call) -> RelaxExpr | None:
 
     scale = gamma / sqrt(var + epsilon),  shift = beta - mean * scale
     """
-    x, gamma, beta, mean, var = n.args
-    assert x is not None
-    assert mean is not None
-    assert var is not None
+    x, gamma, beta, mean, var = given(n)
     root = make("sqrt", make("add", var, n.attrs["epsilon"]))
     scale: RelaxExpr = make("divide", 1.0, root)
     if n.attrs["scale"]:
@@ -73,17 +70,16 @@ def _affine(n: Call, y: RelaxExpr, axis: int) -> RelaxExpr:
     """y * gamma + beta, as far as the attributes ask for it."""
     rank = rank_of(y)
     if n.attrs["scale"]:
-        y = make("multiply", y, along(n.args[1], axis, rank))  # type: ignore[arg-type]
+        y = make("multiply", y, along(given(n)[1], axis, rank))
     if n.attrs["center"]:
-        y = make("add", y, along(n.args[2], axis, rank))  # type: ignore[arg-type]
+        y = make("add", y, along(given(n)[2], axis, rank))
     return y
 
 
 @rule("nn.layer_norm")
 def layer_norm(g: Graph, n: Call) -> RelaxExpr | None:
     """layer_norm(x, gamma, beta)  =  normalized(x) * gamma + beta   over one axis"""
-    x = n.args[0]
-    assert x is not None
+    x = given(n)[0]
     axis = n.attrs["axis"] % rank_of(x)
     return _affine(n, normalized(x, (axis,), n.attrs["epsilon"]), axis)
 
@@ -91,8 +87,7 @@ def layer_norm(g: Graph, n: Call) -> RelaxExpr | None:
 @rule("nn.instance_norm")
 def instance_norm(g: Graph, n: Call) -> RelaxExpr | None:
     """instance_norm(x, gamma, beta)  =  normalized(x) * gamma + beta   over all but two axes"""
-    x = n.args[0]
-    assert x is not None
+    x = given(n)[0]
     axis = n.attrs["axis"] % rank_of(x)
     axes = [d for d in range(1, rank_of(x)) if d != axis]
     return _affine(n, normalized(x, axes, n.attrs["epsilon"]), axis)
@@ -101,8 +96,7 @@ def instance_norm(g: Graph, n: Call) -> RelaxExpr | None:
 @rule("nn.group_norm")
 def group_norm(g: Graph, n: Call) -> RelaxExpr | None:
     """group_norm(x, gamma, beta)  =  normalized(x in groups) * gamma + beta"""
-    x = n.args[0]
-    assert x is not None
+    x = given(n)[0]
     shape, axis = dims(x), n.attrs["axis"] % rank_of(x)
     if None in shape:
         return None
@@ -116,7 +110,6 @@ def group_norm(g: Graph, n: Call) -> RelaxExpr | None:
 @rule("nn.l2_normalize")
 def l2_normalize(g: Graph, n: Call) -> RelaxExpr | None:
     """l2_normalize(x)  =  x / sqrt(max(sum of x * x, eps))"""
-    x = n.args[0]
-    assert x is not None
+    x = given(n)[0]
     total = make("sum", make("multiply", x, x), axis=n.attrs["axis"], keepdims=True)
     return make("divide", x, make("sqrt", make("maximum", total, n.attrs["eps"])))

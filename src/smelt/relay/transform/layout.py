@@ -27,7 +27,7 @@ from smelt.transform import Pass
 
 from ..dialect import RELAY, make
 from .passes import graph_pass
-from .rules import is_call, rank_of
+from .rules import given, is_call, rank_of
 
 __all__ = ["AlterOpLayout", "ConvertLayout", "LayoutConfig"]
 
@@ -86,8 +86,8 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> Pass:
                      then that of the weights; "default" is the usual one for the other
     """
     wanted: dict[str, tuple[str, ...]] = {}
-    for name, given in desired_layouts.items():
-        layouts = (given,) if isinstance(given, str) else tuple(given)
+    for name, asked in desired_layouts.items():
+        layouts = (asked,) if isinstance(asked, str) else tuple(asked)
         known = (*ANCHORS, *LAYOUT_ATTR)
         if name not in known:
             hint = nearest(name, known)
@@ -131,7 +131,7 @@ class _Convert:
         anchors = [n for n in postorder(f) if is_call(n, *[w for w in wanted if w in ANCHORS])]
         numbers = {s % len(anchors) for s in skip if isinstance(s, int) and anchors}
         self.skipped = {n for i, n in enumerate(anchors) if i in numbers}
-        self.skipped |= {n for n in anchors if n.op.name in skip}  # type: ignore[attr-defined]
+        self.skipped |= {n for n in anchors if n.callee in skip}
 
     def run(self) -> Function:
         """The function in the new layouts."""
@@ -196,9 +196,12 @@ class _Convert:
             return None if n in self.skipped else self.anchor(n, *self.wanted[name])
         if name in LAYOUT_ATTR:
             return self.by_layout(n)
+        if name == "concatenate":
+            return self.concatenate(n)
         handler = _HANDLERS.get(name)
         if handler is not None:
-            return handler(self, n)
+            form = self.form(n.args[0])
+            return None if form is None else handler(self, n, *form)
         return self.broadcast(n) if kind_of(n) in ("elementwise", "broadcast") else None
 
     # -------------------------------------------------------------------------------- kinds
@@ -214,12 +217,9 @@ class _Convert:
         for have, want, what in ((said, data, "data"), (said_w, weights, "weights")):
             if sorted(have) != sorted(want):
                 raise TypeMismatch(
-                    f"ConvertLayout: {n.op.name} has {what} in {have}; "  # type: ignore[union-attr]
-                    f"{want!r} has other dimensions"
+                    f"ConvertLayout: {n.callee} has {what} in {have}; {want!r} has other dimensions"
                 )
-        x, w = n.args[0], n.args[1]
-        assert x is not None
-        assert w is not None
+        x, w = given(n)[:2]
         made = renewed_call(
             n, self.in_layout(x, said, data), self.in_layout(w, said_w, weights),
             *[self.plain(a) for a in n.args[2:]],
@@ -231,10 +231,9 @@ class _Convert:
 
     def by_layout(self, n: Call) -> RelaxExpr | None:
         """An operator that says its layout, in the one that its operand has or that is wanted."""
-        x, said = n.args[0], n.attrs["layout"]
-        assert x is not None
+        x, said = given(n)[0], n.attrs["layout"]
         form = self.form(x)
-        asked = self.wanted.get(n.op.name)  # type: ignore[union-attr]
+        asked = self.wanted.get(n.callee)
         want = asked[0] if asked else form[1] if form is not None and form[0] == said else said
         if want == said or n.attrs.get("out_layout"):
             return None
@@ -242,27 +241,22 @@ class _Convert:
         self.forms[n] = (said, want)
         return renewed_call(n, self.in_layout(x, said, want), *rest, layout=want)
 
-    def by_axis(self, n: Call) -> RelaxExpr | None:
+    def renewed(self, n: Call, **attrs: Any) -> RelaxExpr:
+        """A call whose first operand stays in its layout."""
+        first, *rest = n.args
+        new: RelaxExpr = self.done[first]  # type: ignore[index]
+        return renewed_call(n, new, *[self.plain(a) for a in rest], **attrs)
+
+    def by_axis(self, n: Call, said: str, have: str) -> RelaxExpr | None:
         """An operator on one axis of its first operand."""
-        x = n.args[0]
-        form = self.form(x)
-        if form is None:
-            return None
-        said, have = form
-        axis = have.index(said[n.attrs["axis"] % len(said)])
-        made = renewed_call(
-            n,
-            self.done[x],  # type: ignore[index]
-            *[self.plain(a) for a in n.args[1:]],
-            axis=axis,
-        )
+        made = self.renewed(n, axis=have.index(said[n.attrs["axis"] % len(said)]))
         items = getattr(n.type, "items", None)
         if items is None:
-            self.forms[n] = form
+            self.forms[n] = (said, have)
         elif is_call(n, "nn.batch_norm"):
-            self.forms[n] = [form, None, None]
+            self.forms[n] = [(said, have), None, None]
         else:
-            self.forms[n] = [form] * len(items)
+            self.forms[n] = [(said, have)] * len(items)
         return made
 
     def broadcast(self, n: Call) -> RelaxExpr | None:
@@ -307,33 +301,22 @@ class _Convert:
         axis = have.index(said[n.attrs["axis"] % len(said)])
         return renewed_call(n, Tuple(parts), axis=axis)
 
-    def pad(self, n: Call) -> RelaxExpr | None:
+    def pad(self, n: Call, said: str, have: str) -> RelaxExpr | None:
         """The numbers around each dimension go with it."""
-        form = self.form(n.args[0])
-        if form is None:
-            return None
-        said, have = form
         widths = n.attrs["pad_width"]
-        self.forms[n] = form
-        return renewed_call(
-            n, self.done[n.args[0]], *[self.plain(a) for a in n.args[1:]],  # type: ignore[index]
-            pad_width=tuple([widths[said.index(c)] for c in have]),
-        )  # fmt: skip
+        self.forms[n] = (said, have)
+        return self.renewed(n, pad_width=tuple([widths[said.index(c)] for c in have]))
 
-    def reduction(self, n: Call) -> RelaxExpr | None:
+    def reduction(self, n: Call, said: str, have: str) -> RelaxExpr | None:
         """Over the same dimensions, wherever they are; without them the order has to be right."""
-        form = self.form(n.args[0])
-        if form is None:
-            return None
-        said, have = form
         axis = n.attrs["axis"]
         many = axis if isinstance(axis, tuple) else range(len(said)) if axis is None else (axis,)
         over = {said[a % len(said)] for a in many}
         if n.attrs["exclude"]:
             over = set(said) - over
-        rest = [[c for c in layout if c not in over] for layout in form]
+        rest = [[c for c in layout if c not in over] for layout in (said, have)]
         if n.attrs["keepdims"]:
-            self.forms[n] = form
+            self.forms[n] = (said, have)
         elif rest[0] != rest[1]:
             return None
         axes = tuple([i for i, c in enumerate(have) if c in over])
@@ -342,15 +325,15 @@ class _Convert:
 
 def _default_kernel(n: Call, data: str, said: str) -> str:
     usual = DEFAULT_KERNEL.get(data, said)
-    if "transpose" in n.op.name and sorted(usual) == sorted(said):  # type: ignore[union-attr]
+    if "transpose" in n.callee and sorted(usual) == sorted(said):
         return usual if data.endswith("C") else said
     deep = n.attrs["groups"] > 1 and usual == "HWIO"
     return "HWOI" if deep else usual
 
 
-_HANDLERS: dict[str, Callable[[_Convert, Call], RelaxExpr | None]] = {
+_HANDLERS: dict[str, Callable[[_Convert, Call, str, str], RelaxExpr | None]] = {
     **dict.fromkeys(AXIS_ATTR, _Convert.by_axis),
     **dict.fromkeys(REDUCTIONS, _Convert.reduction),
-    "concatenate": _Convert.concatenate,
     "nn.pad": _Convert.pad,
 }
+"""What is done with calls whose first operand has another layout than the program says."""

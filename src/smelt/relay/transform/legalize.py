@@ -7,11 +7,10 @@ from typing import Any
 
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.nodes import Call, RelaxExpr
-from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 
-from ..dialect import RELAY
+from ..dialect import registering
 from .passes import graph_pass
 from .rules import Graph, Rules
 
@@ -35,15 +34,11 @@ def register_legalize(
     level     there for the classic signature: what is registered last counts
     table     the name of the table, which Legalize takes
     """
-    if op_name not in RELAY.ops:
-        hint = nearest(op_name, list(RELAY.ops))
-        raise TypeMismatch(f"register_legalize: relay has no operator {op_name!r}{hint}")
 
-    def enter(fn: Legalization) -> Legalization:
+    def enter(fn: Legalization) -> None:
         LEGALIZE[table, op_name] = fn
-        return fn
 
-    return enter if legal_op is None else enter(legal_op)
+    return registering("register_legalize", op_name, enter, legal_op)
 
 
 def Legalize(legalize_map_attr_name: str = FTVM) -> Pass:

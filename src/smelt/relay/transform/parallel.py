@@ -27,7 +27,7 @@ def CombineParallelConv2D(min_num_branches: int = 3) -> Pass:
 
     min_num_branches  convolutions there have to be
     """
-    how = _How("nn.conv2d", _conv_key, _conv_axis, _conv_joint, _conv_channels)
+    how = _How("nn.conv2d", _conv_key, _conv_axis, lambda n: n.attrs["kernel_layout"].index("O"))
     return _combining("CombineParallelConv2D", how, min_num_branches)
 
 
@@ -41,13 +41,14 @@ def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Pa
             "CombineParallelDense",
             lambda mod: map_functions(mod, lambda f: _batched(f, min_num_branches)),
         )
-    how = _How("nn.dense", _dense_key, lambda n: rank_of(n) - 1, _dense_joint, _dense_channels)
+    how = _How("nn.dense", _dense_key, lambda n: rank_of(n) - 1, lambda n: 0)
     return _combining("CombineParallelDense", how, min_num_branches)
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> Pass:
     """nn.batch_matmul of one tensor with several others become one."""
-    how = _How("nn.batch_matmul", _matmul_key, lambda n: 2, _matmul_joint, lambda n: dims(n)[2])
+    how = _How("nn.batch_matmul", _matmul_key, lambda n: 2,
+               lambda n: 1 if n.attrs["transpose_b"] else 2)  # fmt: skip
     return _combining("CombineParallelBatchMatmul", how, min_num_branches)
 
 
@@ -64,15 +65,13 @@ class _How:
 
     key       what the calls of a group have in common; None: such a call is left alone
     axis      the axis of the result that the parts lie along
-    joint     the weights together
-    channels  how many of the axis a call has
+    rows      the axis of the weights that they come from
     """
 
     def __init__(
-        self, op: str, key: Key, axis: Callable[[Call], int],
-        joint: Callable[[list[Call]], RelaxExpr], channels: Callable[[Call], int | None],
-    ) -> None:  # fmt: skip
-        self.op, self.key, self.axis, self.joint, self.channels = op, key, axis, joint, channels
+        self, op: str, key: Key, axis: Callable[[Call], int], rows: Callable[[Call], int]
+    ) -> None:
+        self.op, self.key, self.axis, self.rows = op, key, axis, rows
 
 
 def _combining(name: str, how: _How, least: int) -> Pass:
@@ -90,7 +89,6 @@ def groups_of(f: Function, how_key: Key, op: str) -> list[list[Call]]:
     found: dict[Any, list[Call]] = {}
     for n in postorder(f):
         if is_call(n, op):
-            assert isinstance(n, Call)
             key = how_key(n)
             if key is not None:
                 found.setdefault((n.args[0], key), []).append(n)
@@ -118,7 +116,7 @@ class _Combine:
             at = 0
             for chain in chains:
                 places[chain[-1]] = (chains, at)
-                at += self.how.channels(chain[0]) or 0
+                at += dims(chain[0].args[1])[self.how.rows(chain[0])] or 0
         if not places:
             return self.f
         joint: dict[Node, RelaxExpr] = {}
@@ -150,7 +148,7 @@ class _Combine:
         chains = [[c] for c in group]
         while True:
             nexts = [self.next(chain[-1], self.how.axis(chain[0])) for chain in chains]
-            kinds = {(n.op.name, tuple(n.attrs.items())) if n else None for n in nexts}  # type: ignore[union-attr]
+            kinds = {(n.callee, tuple(n.attrs.items())) if n else None for n in nexts}
             if len(kinds) != 1 or None in kinds:
                 return chains
             for chain, n in zip(chains, nexts, strict=True):
@@ -162,16 +160,16 @@ class _Combine:
         user = self.users.get(n)
         if self.uses[n] != 1 or not is_call(user, "nn.bias_add", "nn.relu"):
             return None
-        assert isinstance(user, Call)
         along = user.attrs.get("axis", axis)
         return user if user.args[0] is n and along % rank_of(n) == axis else None
 
     def whole(self, x: RelaxExpr, chains: list[list[Call]]) -> RelaxExpr:
         """The one call for all, and what follows it."""
         heads = [c[0] for c in chains]
+        joint = _side_by_side([c.args[1] for c in heads], self.how.rows(heads[0]))
         extra = {"channels": None} if "channels" in heads[0].attrs else {}
         extra |= {"units": None} if "units" in heads[0].attrs else {}
-        y: RelaxExpr = renewed_call(heads[0], x, self.how.joint(heads), **extra)
+        y: RelaxExpr = renewed_call(heads[0], x, joint, **extra)
         for i, step in enumerate(chains[0][1:], 1):
             rest = [c[i].args[1] for c in chains] if len(step.args) > 1 else []
             y = renewed_call(step, y, *([_side_by_side(rest, 0)] if rest else []))
@@ -200,14 +198,6 @@ def _conv_axis(n: Call) -> int:
     return layout.index("C")
 
 
-def _conv_channels(n: Call) -> int | None:
-    return dims(n)[_conv_axis(n)]
-
-
-def _conv_joint(group: list[Call]) -> RelaxExpr:
-    return _side_by_side([c.args[1] for c in group], group[0].attrs["kernel_layout"].index("O"))
-
-
 # ------------------------------------------------------------------------- products of matrices
 
 
@@ -216,21 +206,9 @@ def _dense_key(n: Call) -> Any:
     return (n.attrs["out_dtype"], dtype_of(w)) if rank_of(w) == 2 and None not in dims(w) else None
 
 
-def _dense_channels(n: Call) -> int | None:
-    return dims(n.args[1])[0]
-
-
-def _dense_joint(group: list[Call]) -> RelaxExpr:
-    return _side_by_side([c.args[1] for c in group], 0)
-
-
 def _matmul_key(n: Call) -> Any:
     shape = dims(n.args[1])
     return None if None in shape else (shape[0], tuple(n.attrs.items()))
-
-
-def _matmul_joint(group: list[Call]) -> RelaxExpr:
-    return _side_by_side([c.args[1] for c in group], 1 if group[0].attrs["transpose_b"] else 2)
 
 
 def _batched(f: Function, least: int) -> Function:
@@ -238,7 +216,7 @@ def _batched(f: Function, least: int) -> Function:
     if least < 2:
         raise CompileError(f"CombineParallelDense: min_num_branches={least}; 2 or more are legal")
     places: dict[Node, tuple[list[Call], int]] = {}
-    check = _Combine(f, _How("nn.dense", _dense_key, lambda n: 1, _dense_joint, _dense_channels))
+    check = _Combine(f, _How("nn.dense", _dense_key, lambda n: 1, lambda n: 0))
 
     def key(n: Call) -> Any:
         known = rank_of(n.args[0]) == 2 and None not in dims(n.args[0])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from smelt.topi.registry import Op
 
 from ..dialect import RELAY, const
 
-__all__ = ["Graph", "Rule", "Rules", "constant_of", "dims", "dtype_of", "is_call", "num", "rank_of",
-           "same_type", "scalar_of"]  # fmt: skip
+__all__ = ["Graph", "Rule", "Rules", "constant_of", "dims", "dtype_of", "given", "is_call", "num",
+           "rank_of", "same_type", "scalar_of"]  # fmt: skip
 
 WALKS = 16
 """Walks over a function, at most; two or three are usual."""
@@ -105,7 +105,13 @@ class Rules:
 # ------------------------------------------------------------------- questions about values
 
 
-def is_call(x: Any, *names: str) -> bool:
+def given(n: Call) -> tuple[RelaxExpr, ...]:
+    """The operands of a call; none of them is left out."""
+    assert None not in n.args
+    return n.args  # type: ignore[return-value]
+
+
+def is_call(x: Any, *names: str) -> TypeGuard[Call]:
     """Whether a value is a call of one of these operators of Relay."""
     return isinstance(x, Call) and isinstance(x.op, Op) and x.op.name in names and (
         RELAY.ops.get(x.op.name) is x.op

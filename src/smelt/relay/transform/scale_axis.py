@@ -6,14 +6,14 @@ The weights are multiplied by an expression; FoldConstant computes it where they
 from __future__ import annotations
 
 from smelt.ir import dtype as dt
-from smelt.relax.nodes import Call, RelaxExpr
+from smelt.relax.nodes import Call, Constant, RelaxExpr
 from smelt.relax.transform.rewriting import renewed_call
 from smelt.transform import Pass
 
 from ..dialect import const, make
 from .inference import along
 from .passes import graph_pass
-from .rules import Graph, Rules, constant_of, dims, dtype_of, is_call, rank_of
+from .rules import Graph, Rules, constant_of, dims, dtype_of, given, is_call, rank_of
 
 __all__ = ["BackwardFoldScaleAxis", "FoldScaleAxis", "ForwardFoldScaleAxis"]
 
@@ -38,7 +38,7 @@ def ForwardFoldScaleAxis() -> Pass:
     return graph_pass("ForwardFoldScaleAxis", FORWARD)
 
 
-def channel_vector(c: RelaxExpr | None, x: RelaxExpr, axis: int) -> RelaxExpr | None:
+def channel_vector(c: RelaxExpr | None, x: RelaxExpr, axis: int) -> Constant | None:
     """What a constant is along one axis of a tensor that it broadcasts to: a vector.
 
     None where it is no constant, varies along another axis, or makes the tensor larger.
@@ -71,8 +71,7 @@ def _channel(n: Call) -> int:
 
 def _weight_scaled(n: Call, vector: RelaxExpr, letter: str) -> RelaxExpr | None:
     """The weights times a vector along output ("O") or input ("I") channels."""
-    w = n.args[1]
-    assert w is not None
+    w = given(n)[1]
     if is_call(n, "nn.dense"):
         return make("multiply", w, along(vector, 0 if letter == "O" else 1, 2))
     layout, groups = n.attrs["kernel_layout"], n.attrs["groups"]
@@ -134,18 +133,14 @@ def _scaled(g: Graph, x: RelaxExpr, c: RelaxExpr, axis: int) -> RelaxExpr | None
         w = _weight_scaled(x, c, "O")
         return None if w is None else renewed_call(x, x.args[0], w)
     if is_call(x, "nn.bias_add") and x.attrs["axis"] % rank_of(x) == axis:
-        y = _scaled(g, x.args[0], c, axis)  # type: ignore[arg-type]
+        y = _scaled(g, given(x)[0], c, axis)
         return None if y is None else renewed_call(x, y, make("multiply", x.args[1], c))
-    if is_call(x, "nn.relu", "nn.leaky_relu") and _positive(c):
-        y = _scaled(g, x.args[0], c, axis)  # type: ignore[arg-type]
-        return None if y is None else renewed_call(x, y)
-    if is_call(x, "nn.max_pool2d") and _positive(c) and x.attrs["layout"].index("C") == axis:
-        y = _scaled(g, x.args[0], c, axis)  # type: ignore[arg-type]
+    if _commutes(x, axis) and _positive(c):
+        y = _scaled(g, given(x)[0], c, axis)
         return None if y is None else renewed_call(x, y)
     if is_call(x, "add"):
         made = []
-        for a in x.args:
-            assert a is not None
+        for a in given(x):
             y = _term_scaled(g, a, x, c, axis)
             if y is None:
                 return None
@@ -154,15 +149,18 @@ def _scaled(g: Graph, x: RelaxExpr, c: RelaxExpr, axis: int) -> RelaxExpr | None
     return None
 
 
+def _commutes(x: Call, axis: int) -> bool:
+    """Whether positive factors along an axis may be drawn through an operator."""
+    pool = is_call(x, "nn.max_pool2d") and x.attrs["layout"].index("C") == axis
+    return pool or is_call(x, "nn.relu", "nn.leaky_relu")
+
+
 def _term_scaled(g: Graph, a: RelaxExpr, whole: Call, c: RelaxExpr, axis: int) -> RelaxExpr | None:
     """One term of a sum times a vector: a constant along the channels, or a product."""
     known = channel_vector(a, whole, axis)
     if known is not None:
-        factor = constant_of(c)
-        assert factor is not None
-        shape = constant_of(known)
-        assert shape is not None
-        return along(const(shape * factor), axis, rank_of(whole))
+        product = constant_of(known) * constant_of(c)  # type: ignore[operator]
+        return along(const(product), axis, rank_of(whole))
     return _scaled(g, a, c, axis) if a.type is whole.type else None
 
 
@@ -172,8 +170,7 @@ def _term_scaled(g: Graph, a: RelaxExpr, whole: Call, c: RelaxExpr, axis: int) -
 @FORWARD.rule(*CONVS, "nn.dense")
 def scale_in_front(g: Graph, n: Call) -> RelaxExpr | None:
     """conv(f(x * c), w)  =  conv(f(x), w * c)"""
-    x = n.args[0]
-    assert x is not None
+    x = given(n)[0]
     if not dt.is_float(dtype_of(n)):
         return None
     axis = rank_of(x) - 1 if is_call(n, "nn.dense") else n.attrs["data_layout"].index("C")
@@ -199,11 +196,7 @@ def _without_scale(
             if vector is not None and (_positive(vector) or not positive):
                 return y, vector
         return None
-    through = is_call(x, "nn.relu", "nn.leaky_relu") or (
-        is_call(x, "nn.max_pool2d") and x.attrs["layout"].index("C") == axis
-    )
-    inner = x.args[0]
-    if not through or inner is None:
+    if not _commutes(x, axis):
         return None
-    found = _without_scale(g, inner, axis, True)
+    found = _without_scale(g, given(x)[0], axis, True)
     return None if found is None else (renewed_call(x, found[0]), found[1])

@@ -26,7 +26,7 @@ def SimplifyExpr() -> Pass:
 @rule("add", "subtract", "multiply", "divide", "power")
 def neutral(g: Graph, n: Call) -> RelaxExpr | None:
     """x + 0  =  x - 0  =  x * 1  =  x / 1  =  x ** 1  =  x"""
-    op = n.op.name  # type: ignore[union-attr]
+    op = n.callee
     one = 0.0 if op in ("add", "subtract") else 1.0
     a, b = n.args
     if scalar_of(b) == one and same_type(a, n):
@@ -41,7 +41,7 @@ def reshape_twice(g: Graph, n: Call) -> RelaxExpr | None:
     if same_type(x, n):
         return x
     if is_call(x, "reshape", "squeeze", "expand_dims", "nn.batch_flatten") and None not in dims(n):
-        return make("reshape", x.args[0], newshape=dims(n))  # type: ignore[union-attr]
+        return make("reshape", x.args[0], newshape=dims(n))
     return None
 
 
@@ -58,8 +58,8 @@ def transpose_twice(g: Graph, n: Call) -> RelaxExpr | None:
     if axes == tuple(range(len(axes))):
         return x
     if is_call(x, "transpose"):
-        inner = _axes(x)  # type: ignore[arg-type]
-        return make("transpose", x.args[0], axes=tuple([inner[a] for a in axes]))  # type: ignore[union-attr]
+        inner = _axes(x)
+        return make("transpose", x.args[0], axes=tuple([inner[a] for a in axes]))
     return None
 
 
@@ -71,11 +71,11 @@ def layout_twice(g: Graph, n: Call) -> RelaxExpr | None:
         return x
     if not is_call(x, "layout_transform"):
         return None
-    y, first = x.args[0], x.attrs["src_layout"]  # type: ignore[union-attr]
-    if x.attrs["dst_layout"] != a["src_layout"]:  # type: ignore[union-attr]
+    y, first = x.args[0], x.attrs["src_layout"]
+    if x.attrs["dst_layout"] != a["src_layout"]:
         return None
     if first == a["dst_layout"]:
-        return y  # type: ignore[no-any-return]
+        return y
     plain = all(not any(c.isdigit() for c in lay) for lay in (first, a["dst_layout"]))
     if not plain:
         return None
@@ -88,8 +88,8 @@ def cast_twice(g: Graph, n: Call) -> RelaxExpr | None:
     x = n.args[0]
     if same_type(x, n):
         return x
-    if is_call(x, "cast") and _keeps(dtype_of(x.args[0]), dtype_of(x)):  # type: ignore[union-attr]
-        return make("cast", x.args[0], dtype=n.attrs["dtype"])  # type: ignore[union-attr]
+    if is_call(x, "cast") and _keeps(dtype_of(x.args[0]), dtype_of(x)):
+        return make("cast", x.args[0], dtype=n.attrs["dtype"])
     return None
 
 
@@ -106,8 +106,8 @@ def _keeps(a: str, b: str) -> bool:
 def nothing_moved(g: Graph, n: Call) -> RelaxExpr | None:
     """A change of shape that changes no shape, or undoes the one before  =  x"""
     x = n.args[0]
-    if is_call(x, "reshape", "squeeze", "expand_dims") and same_type(x.args[0], n):  # type: ignore[union-attr]
-        return x.args[0]  # type: ignore[union-attr, no-any-return]
+    if is_call(x, "reshape", "squeeze", "expand_dims") and same_type(x.args[0], n):
+        return x.args[0]
     return x if same_type(x, n) else None
 
 
@@ -130,7 +130,7 @@ def scales_together(g: Graph, n: Call) -> RelaxExpr | None:
     x, b = n.args
     if not is_call(x, "multiply") or not g.single(x) or not dt.is_float(dtype_of(n)):
         return None
-    y, a = x.args  # type: ignore[union-attr]
+    y, a = x.args
     first, second = constant_of(a), constant_of(b)
     if first is None or second is None:
         return None
@@ -142,7 +142,7 @@ def divided_by_root(g: Graph, n: Call) -> RelaxExpr | None:
     """x / sqrt(y)  =  x * rsqrt(y)"""
     x, y = n.args
     if is_call(y, "sqrt") and g.single(y):
-        return make("multiply", x, make("rsqrt", y.args[0]))  # type: ignore[union-attr]
+        return make("multiply", x, make("rsqrt", y.args[0]))
     return None
 
 
@@ -153,10 +153,10 @@ def clipped_above(g: Graph, n: Call) -> RelaxExpr | None:
     high = scalar_of(n.args[1])
     if high is None or not is_call(low, "maximum"):
         return None
-    below = scalar_of(low.args[1])  # type: ignore[union-attr]
+    below = scalar_of(low.args[1])
     if below is None or below > high:
         return None
-    return make("clip", low.args[0], a_min=below, a_max=high)  # type: ignore[union-attr]
+    return make("clip", low.args[0], a_min=below, a_max=high)
 
 
 @rule("clip")
@@ -165,9 +165,9 @@ def clip_twice(g: Graph, n: Call) -> RelaxExpr | None:
     x = n.args[0]
     if not is_call(x, "clip"):
         return None
-    low = max(n.attrs["a_min"], x.attrs["a_min"])  # type: ignore[union-attr]
-    high = min(n.attrs["a_max"], x.attrs["a_max"])  # type: ignore[union-attr]
-    return make("clip", x.args[0], a_min=low, a_max=high) if low <= high else None  # type: ignore[union-attr]
+    low = max(n.attrs["a_min"], x.attrs["a_min"])
+    high = min(n.attrs["a_max"], x.attrs["a_max"])
+    return make("clip", x.args[0], a_min=low, a_max=high) if low <= high else None
 
 
 # ------------------------------------------------------------------------------------ DivToMul

@@ -30,9 +30,8 @@ def FoldExplicitPadding() -> Pass:
 def folded_padding(g: Graph, n: Call) -> RelaxExpr | None:
     """conv(pad(x), padding=p)  =  conv(x, padding=p + pad)   for padding with what p means"""
     x = n.args[0]
-    if not is_call(x, "nn.pad") or x.attrs["pad_mode"] != "constant":  # type: ignore[union-attr]
+    if not is_call(x, "nn.pad") or x.attrs["pad_mode"] != "constant":
         return None
-    assert isinstance(x, Call)
     layout: str = n.attrs["data_layout" if "data_layout" in n.attrs else "layout"]
     value = 0.0 if len(x.args) < 2 or x.args[1] is None else scalar_of(x.args[1])
     if value != _meant(n) or any(c.isdigit() for c in layout):
@@ -56,7 +55,7 @@ def folded_padding(g: Graph, n: Call) -> RelaxExpr | None:
 
 def _meant(n: Call) -> float:
     """What the padding of an operator stands for."""
-    return -math.inf if "max_pool" in n.op.name else 0.0  # type: ignore[union-attr]
+    return -math.inf if "max_pool" in n.callee else 0.0
 
 
 def FlattenAtrousConv() -> Pass:
@@ -68,10 +67,9 @@ def FlattenAtrousConv() -> Pass:
 def dilated(g: Graph, n: Call) -> RelaxExpr | None:
     """batch_to_space(conv2d(space_to_batch(x, d)), d)  =  conv2d(x, dilation=d)"""
     conv = n.args[0]
-    first = conv.args[0] if is_call(conv, "nn.conv2d") else None  # type: ignore[union-attr]
+    first = conv.args[0] if is_call(conv, "nn.conv2d") else None
     if not isinstance(conv, Call) or not is_call(first, "nn.space_to_batch_nd"):
         return None
-    assert isinstance(first, Call)
     block = tuple(n.attrs["block_shape"])
     layout: str = conv.attrs["data_layout"]
     if tuple(first.attrs["block_shape"]) != block or layout != "NHWC":
@@ -111,9 +109,9 @@ def _turned(mod: IRModule, names: tuple[str, ...]) -> IRModule:
     def plain(g: Graph, n: Call) -> RelaxExpr | None:
         """dense(x, transpose(w))  =  dense(x, w.T)"""
         w = n.args[1]
-        if not is_call(w, "transpose") or w.args[0] not in new:  # type: ignore[union-attr]
+        if not is_call(w, "transpose") or w.args[0] not in new:
             return None
-        return renewed_call(n, n.args[0], new[w.args[0]])  # type: ignore[union-attr]
+        return renewed_call(n, n.args[0], new[w.args[0]])
 
     made = rules.function(main)
     used = set(free_vars(made.body))
