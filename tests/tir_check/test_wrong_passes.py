@@ -17,8 +17,8 @@ from smelt.ir.module import IRModule
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext, Sequential
 from smelt.lowering.check_passes import CheckInstrument
+from smelt.lowering.instrument import Check
 from smelt.lowering.lower import lower
-from smelt.lowering.watch import Check
 from smelt.pipeline import LOWER
 from smelt.tir.nodes import (
     Allocate,

@@ -22,10 +22,10 @@ from smelt.tir.nodes import (
 from smelt.tir.regions import refresh_regions
 from smelt.tir.rewrite import substitute_stmt
 
-from .bindings import require_once
-from .guard import over_variables
 from .handles import BlockRV
+from .injective import require_once
 from .loops import find, sequence
+from .predicate import over_variables
 from .primitive import Base, primitive
 from .state import State
 

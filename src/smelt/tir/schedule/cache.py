@@ -23,10 +23,10 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter
 
-from .bindings import is_injective
 from .check import recheck
-from .guard import conditions
 from .handles import BlockRV
+from .injective import is_injective
+from .predicate import conditions
 from .primitive import Base, primitive
 from .region import domain_loops, touched
 from .require import Kind, require_consumers_apart, require_kind

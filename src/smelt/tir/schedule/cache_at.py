@@ -7,12 +7,12 @@ from collections.abc import Callable
 from smelt.tir.facts import Box
 from smelt.tir.nodes import Block, BlockRealize, Buffer, For, Stmt, seq
 
+from .annotate import AnnotatePrimitives
 from .blockize import BlockizePrimitives
 from .cache import CachePrimitives, add_alloc, buffer_at, copy_nest, swapped
 from .check import recheck
+from .compute_at import ComputeAtPrimitives
 from .handles import BlockRV
-from .marks import MarkPrimitives
-from .motion import MotionPrimitives
 from .primitive import primitive
 from .region import touched
 from .require import require_around
@@ -21,7 +21,9 @@ from .state import Change, State
 __all__ = ["CacheAtPrimitives"]
 
 
-class CacheAtPrimitives(CachePrimitives, MotionPrimitives, BlockizePrimitives, MarkPrimitives):
+class CacheAtPrimitives(
+    CachePrimitives, ComputeAtPrimitives, BlockizePrimitives, AnnotatePrimitives
+):
     """cache_inplace, read_at, write_at."""
 
     @primitive

@@ -11,8 +11,8 @@ from smelt.ir.walk import free_vars
 from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For, Stmt
 
-from .bindings import is_injective
-from .guard import conditions
+from .injective import is_injective
+from .predicate import conditions
 from .region import touched
 from .state import State
 

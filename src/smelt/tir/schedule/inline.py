@@ -19,8 +19,8 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter, loads
 
-from .bindings import injective
-from .guard import own_conditions, require_unguarded
+from .injective import injective
+from .predicate import own_conditions, require_unguarded
 from .primitive import Base, primitive
 from .region import domain_loops, refreshed, solve
 from .require import Kind, require_kind, require_operands_stay

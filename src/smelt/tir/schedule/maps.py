@@ -14,8 +14,8 @@ from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import BlockRealize, For, no_op
 
-from .bindings import injective
-from .normal import unique_name
+from .canonical import unique_name
+from .injective import injective
 from .state import State
 from .trace_text import Formula, expr_text, formula
 

@@ -12,12 +12,12 @@ from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
 from smelt.tir.regions import accesses
 from smelt.tir.rewrite import substitute_stmt
 
-from .bindings import require_once
-from .factor import Factoring
 from .handles import BlockRV
+from .injective import require_once
 from .primitive import Base, primitive
 from .region import substituted
 from .require import Kind, require_around, require_kind
+from .rfactor import Factoring
 from .state import State
 
 __all__ = ["ReductionPrimitives"]

@@ -19,10 +19,10 @@ from smelt.tir.nodes import (
 )
 
 from .cache import buffer_at
-from .guard import require_unguarded
 from .handles import BlockRV
 from .layout import Relayout, is_outer, named_buffer
 from .maps import IndexFunction, read_map
+from .predicate import require_unguarded
 from .primitive import Base, primitive
 from .region import domain_loops, refreshed
 from .require import (

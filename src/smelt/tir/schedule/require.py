@@ -11,7 +11,7 @@ from enum import Enum
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import BlockRealize, Buffer, For, Stmt
 
-from .bindings import rewriting_loops
+from .injective import rewriting_loops
 from .state import State
 
 __all__ = [

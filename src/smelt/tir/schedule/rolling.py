@@ -10,8 +10,8 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import BlockRealize, Buffer, For
 
 from .cache import buffer_at
-from .guard import require_unguarded
 from .layout import Relayout, is_outer, transform_accesses
+from .predicate import require_unguarded
 from .primitive import Base, primitive
 from .region import touched
 from .require import Kind, require_kind

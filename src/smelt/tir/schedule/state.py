@@ -32,7 +32,7 @@ from smelt.tir.nodes import (
     walk,
 )
 
-from .normal import normalized, unique_name
+from .canonical import canonicalize, unique_name
 from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import expr_text
@@ -100,7 +100,7 @@ class State:
 
     def __init__(self, func: PrimFunc) -> None:
         """Give loops, blocks and variables names of their own and bind their ranges."""
-        func = normalized(func)
+        func = canonicalize(func)
         self.func = func
         self.facts = Facts(func)
         self.names = _variable_names(func)

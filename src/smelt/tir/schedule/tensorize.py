@@ -21,11 +21,11 @@ from smelt.tir.nodes import (
 from smelt.tir.rewrite import Rewriter
 
 from .blockize import BlockizePrimitives
-from .fresh import freshened
 from .layout import is_outer
 from .loops import find
 from .matching import Matching, Place
 from .primitive import primitive
+from .renamed import renamed_copy
 from .state import State
 
 __all__ = ["Intrinsic", "TensorizePrimitives"]
@@ -111,8 +111,8 @@ def _placed(
     """An implementation where the tile's buffers lie, with names of its own; what it allocates."""
     rewriter = _Placing(places)
     if not (isinstance(implementation, BlockRealize) and not implementation.values):
-        return rewriter.stmt(freshened(s, implementation)), ()
-    fresh = freshened(s, implementation)
+        return rewriter.stmt(renamed_copy(s, implementation)), ()
+    fresh = renamed_copy(s, implementation)
     assert isinstance(fresh, BlockRealize)
     s.block_names.discard(fresh.block.name)
     return rewriter.stmt(fresh.block.body), fresh.block.alloc_buffers

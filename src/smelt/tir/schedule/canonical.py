@@ -10,7 +10,7 @@ from smelt.tir.nodes import Block, BlockRealize, Buffer, For, IterVar, LetStmt, 
 from smelt.tir.regions import accesses
 from smelt.tir.rewrite import Rewriter
 
-__all__ = ["normalized", "unique_name"]
+__all__ = ["canonicalize", "unique_name"]
 
 
 def unique_name(base: str, taken: set[str]) -> str:
@@ -23,7 +23,7 @@ def unique_name(base: str, taken: set[str]) -> str:
     return name
 
 
-def normalized(func: PrimFunc) -> PrimFunc:
+def canonicalize(func: PrimFunc) -> PrimFunc:
     """An equal function with unique names, whose blocks list what they read and write."""
     if not (isinstance(func.body, BlockRealize) and func.body.block.name == "root"):
         raise ScheduleError(

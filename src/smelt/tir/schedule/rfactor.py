@@ -25,7 +25,7 @@ from smelt.tir.nodes import (
 from smelt.tir.regions import refresh_regions
 
 from .combiner import read_update
-from .guard import over_variables, own_conditions
+from .predicate import over_variables, own_conditions
 from .require import Kind, require_kind, require_top
 from .state import State, allocating
 

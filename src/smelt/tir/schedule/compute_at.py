@@ -12,13 +12,13 @@ from smelt.tir.facts import Box
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, For, Stmt, seq
 
 from .check import recheck
-from .guard import own_conditions
+from .predicate import own_conditions
 from .primitive import Base, primitive
 from .region import domain_loops, solve, touched
 from .require import Kind, require_kind, require_operands_stay
 from .state import State
 
-__all__ = ["MotionPrimitives"]
+__all__ = ["ComputeAtPrimitives"]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Domain:
     conditions: list[tuple[str, Expr]]
 
 
-class MotionPrimitives(Base):
+class ComputeAtPrimitives(Base):
     """compute_at and reverse_compute_at."""
 
     @primitive

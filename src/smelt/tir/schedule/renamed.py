@@ -19,7 +19,7 @@ from smelt.tir.rewrite import Rewriter
 
 from .state import State
 
-__all__ = ["freshened"]
+__all__ = ["renamed_copy"]
 
 
 class _Fresh(Rewriter):
@@ -74,6 +74,6 @@ class _Fresh(Rewriter):
         return super().visit_expr(e)
 
 
-def freshened(state: State, s: Stmt) -> Stmt:
+def renamed_copy(state: State, s: Stmt) -> Stmt:
     """A copy of a statement in which loops, blocks, variables and buffers have new names."""
     return _Fresh(state).stmt(s)

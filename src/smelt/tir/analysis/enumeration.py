@@ -35,9 +35,9 @@ from smelt.ir.expr import (
     Var,
 )
 
-from .concurrent import Access, Loop
+from .parallel_accesses import Access, Loop
 
-__all__ = ["Meeting", "meeting"]
+__all__ = ["Conflict", "find_conflict"]
 
 _ROWS = 20_000
 """At most so many turns of the loops around an access are looked at."""
@@ -49,7 +49,7 @@ Columns = dict[Var, Column]
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Conflict:
     """What enumeration says of two accesses.
 
     turns       values of the loop's variable in which both touch one element; None: none found
@@ -60,9 +60,9 @@ class Meeting:
     exhaustive: bool
 
 
-def meeting(
+def find_conflict(
     loop: Loop, a: Access, b: Access, same: set[Var], sizes: Mapping[Var, int]
-) -> Meeting | None:
+) -> Conflict | None:
     """Two turns of a loop in which two accesses touch one element, if there are any.
 
     same   variables that have one value in both
@@ -83,8 +83,8 @@ def meeting(
         if mine is None or others is None:
             return None
         keys = _keys(mine, others)
-        return Meeting(_different(*keys, first[loop.var], second[loop.var]), few is None)
-    return Meeting(None, False)
+        return Conflict(_different(*keys, first[loop.var], second[loop.var]), few is None)
+    return Conflict(None, False)
 
 
 _TOO_MANY: Columns = {}
