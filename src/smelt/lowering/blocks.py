@@ -13,7 +13,6 @@ from smelt.tir.nodes import (
     Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
     BufferStore,
     For,
     IfThenElse,
@@ -26,7 +25,7 @@ from smelt.tir.nodes import (
     sub_statements,
     walk,
 )
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Indices, Rewriter, loads
 
 from .carried import carries
 from .first_values import start_reductions
@@ -246,30 +245,15 @@ class Shift(Rewriter):
         self.analyzer.bind(s.var, s.min, s.extent)
         return super().visit_For(s)
 
-    def moved(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def moved(self, indices: Indices) -> Indices:
         """Indices counted from the beginning of the smaller buffer."""
         return tuple(
             [self.analyzer.simplify(i - low) for i, low in zip(indices, self.low, strict=True)]
         )
 
-    def visit_expr(self, e: Expr) -> Expr:
-        """A load of the old buffer becomes one of the new."""
-        e = super().visit_expr(e)
-        return (
-            BufferLoad(self.new, self.moved(e.indices))
-            if isinstance(e, BufferLoad) and e.buffer is self.old
-            else e
-        )
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        """A store to the old buffer becomes one to the new."""
-        new = super().visit_BufferStore(s)
-        assert isinstance(new, BufferStore)
-        return (
-            BufferStore(self.new, new.value, self.moved(new.indices))
-            if new.buffer is self.old
-            else new
-        )
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        """An access of the old buffer becomes one of the new."""
+        return (self.new, self.moved(indices)) if b is self.old else (b, indices)
 
 
 def drop_empty(s: Stmt) -> Stmt:

@@ -36,8 +36,7 @@ class _Serial(Rewriter):
 
 def serialize(func: PrimFunc, *kinds: str) -> PrimFunc:
     """A program whose loops of some kinds are serial ones."""
-    body = _Serial(kinds).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Serial(kinds).program(func)
 
 
 class _Cost(NamedTuple):
@@ -94,5 +93,4 @@ def mark_unrolled(func: PrimFunc, step: int, depth: int, extent: int) -> PrimFun
     depth   so many unrolled loops inside each other at most
     extent  every loop of at most so many turns
     """
-    body = _Mark(step, depth, extent).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Mark(step, depth, extent).program(func)

@@ -114,8 +114,7 @@ def legalize_compute(func: PrimFunc, wide: Mapping[str, str]) -> PrimFunc:
     Rounding a sum, product or quotient twice gives what rounding it once does, since the wide type
     has more than twice the digits. What only moves values is left alone.
     """
-    body = _Compute(wide).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Compute(wide).program(func)
 
 
 # ------------------------------------------------------------------------------------- storage

@@ -70,8 +70,7 @@ class _Inits(Rewriter):
 
 def lower_init_blocks(func: PrimFunc) -> PrimFunc:
     """with T.init(): S   ->   if every reduce variable is at its first value: S."""
-    body = _Inits(func).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Inits(func).program(func)
 
 
 # ------------------------------------------------------------------------------- opaque blocks

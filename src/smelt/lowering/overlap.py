@@ -23,7 +23,6 @@ from smelt.tir.nodes import (
     Allocate,
     AssertStmt,
     Buffer,
-    BufferLoad,
     BufferStore,
     Evaluate,
     For,
@@ -36,11 +35,10 @@ from smelt.tir.nodes import (
     sub_statements,
     walk,
 )
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Indices, Rewriter, loads, renamed
 
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_pure, require_flat
-from .unroll import renamed
 
 __all__ = ["DOUBLE_BUFFER", "double_buffers", "software_pipeline"]
 
@@ -227,29 +225,15 @@ class _Turn(Rewriter):
         self.copies = pipeline.copies
         self.turn = pipeline.analyzer.simplify(value - pipeline.loop.min)
 
-    def place(self, b: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
         """Where an element of a turn's buffer stands."""
-        wide, count = self.copies[b]
+        wide, count = self.copies.get(b, (b, 1))
         if count == 1:
             return wide, indices
         copy = self.turn % count
         if not b.shape:
             return wide, (copy,)
         return wide, (indices[0] + copy * b.shape[0], *indices[1:])
-
-    def visit_expr(self, e: Expr) -> Expr:
-        new = super().visit_expr(e)
-        if isinstance(new, BufferLoad) and new.buffer in self.copies:
-            return BufferLoad(*self.place(new.buffer, new.indices))
-        return new
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        new = super().visit_BufferStore(s)
-        assert isinstance(new, BufferStore)
-        if new.buffer not in self.copies:
-            return new
-        buffer, indices = self.place(new.buffer, new.indices)
-        return BufferStore(buffer, new.value, indices)
 
 
 def _wide(b: Buffer, count: int) -> Buffer:
@@ -308,8 +292,7 @@ def _numbers(s: For, key: str) -> list[int]:
 def software_pipeline(func: PrimFunc) -> PrimFunc:
     """Loops annotated with "software_pipeline_stage": statement n runs so many turns later."""
     require_flat(func, "InjectSoftwarePipeline")
-    body = _Annotated(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Annotated(sizes_of(func)).program(func)
 
 
 class _Doubled(RangeRewriter):
@@ -350,5 +333,4 @@ def _fills(s: Stmt, marked: set[Buffer]) -> bool:
 def double_buffers(func: PrimFunc) -> PrimFunc:
     """Buffers marked with "double_buffer_scope" are filled for the next turn meanwhile."""
     require_flat(func, "InjectDoubleBuffer")
-    body = _Doubled(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Doubled(sizes_of(func)).program(func)

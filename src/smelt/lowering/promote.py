@@ -40,8 +40,7 @@ def promote_accumulators(func: PrimFunc) -> PrimFunc:
     Only where the loop surely stores it, and all that the loop does with the buffer is at such
     places, each the same as another or apart from it. Buffers are taken not to overlap.
     """
-    body = _Promote(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Promote(sizes_of(func)).program(func)
 
 
 class _Uses:

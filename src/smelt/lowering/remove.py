@@ -102,8 +102,7 @@ def _uses(s: Stmt, buffer: Buffer) -> bool:
 
 def remove_no_op(func: PrimFunc) -> PrimFunc:
     """A program without loops, branches, bindings, buffers and stores that do nothing."""
-    body = _Remove(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Remove(sizes_of(func)).program(func)
 
 
 class _Drop(Rewriter):
@@ -124,8 +123,7 @@ class _Drop(Rewriter):
 
 
 def _without(func: PrimFunc, dropped: Callable[[Stmt], bool]) -> PrimFunc:
-    body = _Drop(dropped).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Drop(dropped).program(func)
 
 
 def remove_assume(func: PrimFunc) -> PrimFunc:

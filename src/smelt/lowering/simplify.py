@@ -107,8 +107,7 @@ class Simplify(RangeRewriter):
 
 def simplify(func: PrimFunc) -> PrimFunc:
     """A program with its statements simplified."""
-    body = Simplify(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return Simplify(sizes_of(func)).program(func)
 
 
 def _decided_lanes(c: Expr) -> Expr:

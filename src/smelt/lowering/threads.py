@@ -14,7 +14,6 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Allocate,
     Buffer,
-    BufferLoad,
     BufferStore,
     For,
     PrimFunc,
@@ -25,11 +24,10 @@ from smelt.tir.nodes import (
     walk,
 )
 from smelt.tir.printer import script
-from smelt.tir.rewrite import Rewriter, loads, substitute_stmt
+from smelt.tir.rewrite import Indices, Rewriter, loads, renamed, substitute_stmt
 
 from .ranges import analyzer_of, sizes_of
 from .safe import require_flat, require_one_dimension
-from .unroll import renamed
 
 __all__ = ["inject_virtual_threads", "lift_thread_bindings", "unify_thread_bindings"]
 
@@ -48,9 +46,9 @@ def is_virtual(s: Stmt) -> bool:
 class _Unify(Rewriter):
     """Gives the loops of one axis one variable."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
-        self.func = func
+        self.name = name
         self.first: dict[str, For] = {}
         self.around: list[str] = []
 
@@ -59,14 +57,14 @@ class _Unify(Rewriter):
             return super().visit_For(s)
         if s.thread in self.around:
             raise CompileError(
-                f"UnifyThreadBinding: in {self.func.name}, the loop {s.var.name} over "
+                f"UnifyThreadBinding: in {self.name}, the loop {s.var.name} over "
                 f"{s.thread} stands inside another loop over it; an axis is bound once around a "
                 "statement"
             )
         first = self.first.setdefault(s.thread, s)
         if s.extent is not first.extent or s.min is not first.min:
             raise CompileError(
-                f"UnifyThreadBinding: in {self.func.name}, {first.var.name} and {s.var.name} are "
+                f"UnifyThreadBinding: in {self.name}, {first.var.name} and {s.var.name} are "
                 f"both bound to {s.thread}, but their extents are {_text(first.extent)} and "
                 f"{_text(s.extent)}; the loops of one axis have one extent"
             )
@@ -84,8 +82,7 @@ def _text(e: Expr) -> str:
 
 def unify_thread_bindings(func: PrimFunc) -> PrimFunc:
     """All loops of a thread axis run over one variable, and over one extent."""
-    body = _Unify(func).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Unify(func.name).program(func)
 
 
 # ----------------------------------------------------------------------------- virtual threads
@@ -154,20 +151,11 @@ class _Inside(Rewriter):
         super().__init__()
         self.own = spread.own
 
-    def visit_expr(self, e: Expr) -> Expr:
-        new = super().visit_expr(e)
-        if isinstance(new, BufferLoad) and new.buffer in self.own:
-            wide, offset = self.own[new.buffer]
-            return BufferLoad(wide, (new.indices[0] + offset,))
-        return new
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        new = super().visit_BufferStore(s)
-        assert isinstance(new, BufferStore)
-        if new.buffer not in self.own:
-            return new
-        wide, offset = self.own[new.buffer]
-        return BufferStore(wide, new.value, (new.indices[0] + offset,))
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        if b not in self.own:
+            return b, indices
+        wide, offset = self.own[b]
+        return wide, (indices[0] + offset,)
 
 
 def inject_virtual_threads(func: PrimFunc) -> PrimFunc:

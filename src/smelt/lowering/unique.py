@@ -18,10 +18,6 @@ class _Once(Rewriter):
         super().__init__()
         self.bound: set[Var | Buffer] = {*func.params, *shape_vars(func.params)}
         self.vars: dict[Var, Expr] = {}
-        self.buffers: dict[Buffer, Buffer] = {}
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
 
     @contextmanager
     def scope(self, variables: dict[Var, Var], buffers: dict[Buffer, Buffer]) -> Iterator[None]:
@@ -94,5 +90,4 @@ class _Once(Rewriter):
 
 def bind_once(func: PrimFunc) -> PrimFunc:
     """A program in which no variable and no buffer object is bound in two places."""
-    body = _Once(func).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Once(func).program(func)

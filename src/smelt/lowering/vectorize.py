@@ -38,11 +38,10 @@ from smelt.tir.nodes import (
     walk,
 )
 from smelt.tir.printer import script
-from smelt.tir.rewrite import Rewriter, loads, substitute_stmt
+from smelt.tir.rewrite import Rewriter, loads, renamed, substitute_stmt
 from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
-from .unroll import renamed
 
 __all__ = ["vectorize_loops"]
 

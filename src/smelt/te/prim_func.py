@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
@@ -34,29 +35,14 @@ from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topol
 __all__ = ["create_prim_func", "program_of"]
 
 
-class _ToBuffers(Rewriter):
-    """Replaces tensors by plain buffers and axis variables by a block's own."""
-
-    def __init__(self, buffers: dict[Tensor, Buffer]) -> None:
-        super().__init__()
-        self.buffers = buffers
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers[b] if isinstance(b, Tensor) else b
-
-
-class _OwnNames(_ToBuffers):
-    """Of a statement also everything that it binds gets a name that the program has not yet."""
+class _OwnNames(Rewriter):
+    """Replaces tensors by plain buffers; what is bound gets a name that the program has not yet."""
 
     def __init__(self, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> None:
-        super().__init__(buffers)
+        super().__init__()
+        self.buffers: dict[Any, Buffer] = dict(buffers)
         self.names = names
         self.vars: dict[Expr, Expr] = {}
-        self.local: dict[Buffer, Buffer] = {}
-
-    def buffer(self, b: Buffer) -> Buffer:
-        found = self.local.get(b)
-        return super().buffer(b) if found is None else found
 
     @contextmanager
     def scope(self, *bound: Var) -> Iterator[tuple[Var, ...]]:
@@ -83,7 +69,7 @@ class _OwnNames(_ToBuffers):
 
     def visit_Block(self, s: Block) -> Stmt:
         for b in s.alloc_buffers:
-            self.local[b] = b.replace(name=_unique(b.name, self.names))
+            self.buffers[b] = b.replace(name=_unique(b.name, self.names))
         doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
         with self.scope(*[i.var for i in s.iter_vars]) as own:
             made = super().visit_Block(s)
@@ -204,7 +190,7 @@ def _plain_vars(e: Expr) -> set[Var]:
 
 def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
     assert isinstance(op, ComputeOp)
-    rewrite = _ToBuffers(buffers)
+    rewrite = Rewriter(buffers=buffers)
     iters, loops = [], []
     for axis in (*op.axis, *op.reduce_axis):
         own = IterVar(Var(_unique("v_" + axis.var.name, names)), axis.dom, axis.kind)
@@ -264,7 +250,7 @@ def _point(buffer: Buffer, indices: tuple[Expr, ...]) -> BufferRegion:
     return BufferRegion(buffer, tuple([Range(i, one) for i in indices]))
 
 
-def _reads(op: ComputeOp, rewrite: _ToBuffers) -> tuple[BufferRegion, ...]:
+def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[BufferRegion, ...]:
     """The elements read, one region a load (whole dimensions where an index is data-dependent)."""
     found: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
     stack: list[Expr] = []
@@ -306,7 +292,7 @@ def _parts(e: Expr) -> list[Expr]:
 
 
 def _reduction(
-    e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: _ToBuffers
+    e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: Rewriter
 ) -> tuple[Stmt, Stmt]:
     """The init and the update of a reduction, also of several components at once."""
     assert isinstance(e, Reduce)

@@ -292,7 +292,7 @@ class _Retyped(Rewriter):
         return super().visit_expr(e)
 
     def visit_Block(self, s: Block) -> Stmt:
-        return s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
+        return self.block_parts(s)
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         value, indices = self.expr(s.value), self.exprs(s.indices)

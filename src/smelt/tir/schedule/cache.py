@@ -21,7 +21,7 @@ from smelt.tir.nodes import (
     seq,
     walk,
 )
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import Rewriter, replace_buffers
 
 from .check import recheck
 from .handles import BlockRV
@@ -405,24 +405,15 @@ def swapped(old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
 
     def change(block: Stmt) -> Stmt:
         assert isinstance(block, Block)
-        return _Swap({old: new}).stmt(block)
+        return replace_buffers(block, {old: new})
 
     return change
-
-
-class _Swap(Rewriter):
-    def __init__(self, buffers: dict[Buffer, Buffer]) -> None:
-        super().__init__()
-        self.buffers = buffers
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
 
 
 def replace_buffer(s: State, old: Buffer, new: Buffer) -> None:
     """Another buffer of the same shape in the whole function; only its users are rebuilt."""
     changes: dict[Stmt, Change] = {}
-    swap = _Swap({old: new})
+    swap = Rewriter(buffers={old: new})
     for b in walk(s.func.body):
         if isinstance(b, Block) and not any(isinstance(x, BlockRealize) for x in walk(b.body)):
             if any(r.buffer is old for r in (*b.reads, *b.writes)):
@@ -434,7 +425,7 @@ def replace_buffer(s: State, old: Buffer, new: Buffer) -> None:
         s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
 
 
-def _outer(swap: _Swap) -> Callable[[Stmt], Stmt]:
+def _outer(swap: Rewriter) -> Callable[[Stmt], Stmt]:
     def change(b: Stmt) -> Stmt:
         assert isinstance(b, Block)
         allocs = tuple([swap.buffer(x) for x in b.alloc_buffers])

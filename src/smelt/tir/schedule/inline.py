@@ -39,8 +39,7 @@ class ReplaceLoads(Rewriter):
         self.state, self.target, self.value = state, buffer, value
 
     def visit_Block(self, s: Block) -> Stmt:
-        init = None if s.init is None else self.stmt(s.init)
-        return refreshed(self.state, s.replace(body=self.stmt(s.body), init=init))
+        return refreshed(self.state, self.block_parts(s))
 
     def visit_expr(self, e: Expr) -> Expr:
         new = super().visit_expr(e)

@@ -11,7 +11,6 @@ from smelt.tir.nodes import (
     Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
     BufferRegion,
     BufferStore,
     IterVar,
@@ -20,7 +19,7 @@ from smelt.tir.nodes import (
     seq,
     walk,
 )
-from smelt.tir.rewrite import Rewriter, substitute_stmt
+from smelt.tir.rewrite import Indices, Rewriter
 
 from .cache import buffer_at, replace_buffer
 from .loops import sequence
@@ -143,12 +142,7 @@ class LayoutPrimitives(Base):
             for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))
         ]
         values = _inverted(s, b, own, new)
-        inner = b.block.replace(
-            iter_vars=tuple(new),
-            body=substitute_stmt(b.block.body, values),
-            init=None if b.block.init is None else substitute_stmt(b.block.init, values),
-        )
-        inner = refreshed(s, inner)
+        inner = refreshed(s, Rewriter(values).block_parts(b.block.replace(iter_vars=tuple(new))))
         nest = s.nest(
             [f"ax{k}" for k in range(len(new))],
             shape,
@@ -295,26 +289,15 @@ def named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str | Buff
 class Relayout(Rewriter):
     """Moves every access of a buffer to new indices of a new one."""
 
-    def __init__(
-        self, old: Buffer, new: Buffer, at: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
-    ) -> None:
+    def __init__(self, old: Buffer, new: Buffer, at: Callable[[Indices], Indices]) -> None:
         super().__init__()
         self.old, self.new, self.at = old, new, at
 
-    def visit_expr(self, e: Expr) -> Expr:
-        new = super().visit_expr(e)
-        if isinstance(new, BufferLoad) and new.buffer is self.old:
-            return BufferLoad(self.new, self.at(new.indices))
-        return new
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        indices, value = self.exprs(s.indices), self.expr(s.value)
-        if s.buffer is self.old:
-            return BufferStore(self.new, value, self.at(indices))
-        return BufferStore(s.buffer, value, indices)
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        return (self.new, self.at(indices)) if b is self.old else (b, indices)
 
     def visit_Block(self, s: Block) -> Stmt:
-        return s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
+        return self.block_parts(s)
 
 
 def transform_accesses(s: State, old: Buffer, new: Buffer, rewriter: Rewriter) -> None:

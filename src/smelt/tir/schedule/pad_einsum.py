@@ -189,12 +189,8 @@ class _Padding:
         )
         for i in iters:
             s.facts.bind(i.var, i.dom.min, i.dom.extent)
-        swap = _Swapped(self.swap)
-        block = b.block.replace(
-            iter_vars=iters,
-            body=swap.stmt(b.block.body),
-            init=None if b.block.init is None else swap.stmt(b.block.init),
-        )
+        swap = Rewriter(buffers=self.swap)
+        block = swap.block_parts(b.block.replace(iter_vars=iters))
         stmt: Stmt = BlockRealize(b.values, b.predicate, refreshed(s, block))
         by_loop = {v: self.extents[i.var] for i, v in zip(b.block.iter_vars, b.values, strict=True)}
         loops: list[For] = []
@@ -266,12 +262,3 @@ def _factors(e: Expr) -> list[BufferLoad]:
     if isinstance(inner, Expr):
         return _factors(inner)
     return [e] if isinstance(e, BufferLoad) else []
-
-
-class _Swapped(Rewriter):
-    def __init__(self, buffers: dict[Buffer, Buffer]) -> None:
-        super().__init__()
-        self.buffers = buffers
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
