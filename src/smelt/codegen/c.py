@@ -51,6 +51,7 @@ from smelt.target import Target
 from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.interpret_math import rounder
 from smelt.tir.intrin.registry import Instruction
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import (
     Allocate,
     AssertStmt,
@@ -154,12 +155,7 @@ class _CPrinter:
         if node not in self.names:
             base = re.sub(r"\W", "_", node.name) or "v"
             base = "_" + base if base[0].isdigit() else base
-            fresh, n = base, 0
-            while fresh in self.taken:
-                n += 1
-                fresh = f"{base}_{n}"
-            self.taken.add(fresh)
-            self.names[node] = fresh
+            self.names[node] = unique_name(base, self.taken)
         return self.names[node]
 
     def kind(self, dtype: str, table: dict[str, str] = C_TYPE) -> str:

@@ -13,6 +13,7 @@ from smelt.ir.build import all_of, equal, is_const
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import const
 from smelt.tir.facts import Facts
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import (
     Allocate,
     Block,
@@ -80,7 +81,7 @@ class _Opaque(RangeRewriter):
     """Replaces block variables by their values, and leaves the blocks."""
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
-        for i, value in zip(s.block.iter_vars, s.values, strict=True):
+        for i, value in s.bindings:
             if s.block.init is not None and i.kind == "reduce":
                 raise CompileError(
                     f"ConvertBlocksToOpaque: the block {s.block.name} has an init, whose "
@@ -147,17 +148,10 @@ class _Place:
         body = s.body
         if isinstance(body, BlockRealize) and not body.block.iter_vars:
             return s.replace(body=body.replace(block=self.block(body.block)))
-        block = Block(self.name(), (), (), (), body, None, (self.buffer,))
+        name = unique_name(f"{self.buffer.name}_alloc", self.names)
+        block = Block(name, (), (), (), body, None, (self.buffer,))
         block = refresh_regions(self.facts, block)
         return s.replace(body=BlockRealize((), const(True), block))
-
-    def name(self) -> str:
-        """A name for a block around a loop's body."""
-        name, n = f"{self.buffer.name}_alloc", 0
-        while name in self.names:
-            n += 1
-            name = f"{self.buffer.name}_alloc_{n}"
-        return name
 
     def without(self, s: Block) -> Block:
         """A block whose regions do not mention the buffer, which lives inside it now."""

@@ -9,6 +9,7 @@ from typing import Any
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -38,7 +39,7 @@ __all__ = ["create_prim_func", "program_of"]
 class _OwnNames(Rewriter):
     """Replaces tensors by plain buffers; what is bound gets a name that the program has not yet."""
 
-    def __init__(self, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> None:
+    def __init__(self, buffers: dict[Tensor, Buffer], names: set[str]) -> None:
         super().__init__()
         self.buffers: dict[Any, Buffer] = dict(buffers)
         self.names = names
@@ -49,7 +50,7 @@ class _OwnNames(Rewriter):
         """The variables that stand for these while the block of code runs."""
         own = []
         for v in bound:
-            name = _unique(v.name, self.names)
+            name = unique_name(v.name, self.names)
             own.append(v if name == v.name else Var(name, v.type))
         before = self.vars, self.memo
         self.vars = {**self.vars, **dict(zip(bound, own, strict=True))}
@@ -69,13 +70,13 @@ class _OwnNames(Rewriter):
 
     def visit_Block(self, s: Block) -> Stmt:
         for b in s.alloc_buffers:
-            self.buffers[b] = b.replace(name=_unique(b.name, self.names))
+            self.buffers[b] = b.replace(name=unique_name(b.name, self.names))
         doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
         with self.scope(*[i.var for i in s.iter_vars]) as own:
             made = super().visit_Block(s)
         assert isinstance(made, Block)
         iters = [i.replace(var=v, dom=d) for i, v, d in zip(s.iter_vars, own, doms, strict=True)]
-        name = _unique("block:" + s.name, self.names).removeprefix("block:")
+        name = unique_name("block:" + s.name, self.names).removeprefix("block:")
         return made.replace(name=name, iter_vars=tuple(iters))
 
 
@@ -93,17 +94,17 @@ def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFu
 def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str) -> PrimFunc:
     """The program that carries out some operations, producers first: a block each, in order."""
     params = [a for a in args if isinstance(a, Tensor)]
-    names: dict[str, int] = {}
+    names: set[str] = set()
     buffers: dict[Tensor, Buffer] = {}
     for tensor in [*params, *[t for op in ops for t in op.outputs]]:
         if tensor not in buffers:
             buffers[tensor] = Buffer(
-                _unique(tensor.name, names), tensor.shape, tensor.type, tensor.scope
+                unique_name(tensor.name, names), tensor.shape, tensor.type, tensor.scope
             )
     sizes = _sizes([*params, *[t for op in ops for t in op.outputs]], ops)
     scalars = [a for a in args if isinstance(a, Var)]
     for v in (*scalars, *sizes):
-        names.setdefault(v.name, 0)
+        names.add(v.name)
     allocated = [buffers[t] for op in ops for t in op.outputs if t not in params]
     stages = {ComputeOp: _compute, ExternOp: _extern}
     body = seq(*[stages[type(op)](op, buffers, names) for op in ops if type(op) in stages])
@@ -127,19 +128,6 @@ def _equations(ops: Sequence[Operation]) -> tuple[tuple[str, str, str, bool], ..
                         a, b = sorted([extent_text(e), extent_text(other)])
                         found[a, b, op.name, True] = None
     return tuple(found)
-
-
-def _unique(name: str, names: dict[str, int]) -> str:
-    """A name that nothing in the function has yet: a, a_1, a_2, ..."""
-    if name not in names:
-        names[name] = 0
-        return name
-    while True:
-        names[name] += 1
-        fresh = f"{name}_{names[name]}"
-        if fresh not in names:
-            names[fresh] = 0
-            return fresh
 
 
 def _sizes(tensors: Sequence[Tensor], ops: Sequence[Operation]) -> list[Var]:
@@ -188,15 +176,15 @@ def _plain_vars(e: Expr) -> set[Var]:
     return found
 
 
-def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
+def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> Stmt:
     assert isinstance(op, ComputeOp)
     rewrite = Rewriter(buffers=buffers)
     iters, loops = [], []
     for axis in (*op.axis, *op.reduce_axis):
-        own = IterVar(Var(_unique("v_" + axis.var.name, names)), axis.dom, axis.kind)
+        own = IterVar(Var(unique_name("v_" + axis.var.name, names)), axis.dom, axis.kind)
         rewrite.memo[axis.var] = own.var
         iters.append(own)
-        loops.append((Var(_unique(axis.var.name, names)), axis.dom))
+        loops.append((Var(unique_name(axis.var.name, names)), axis.dom))
     point = tuple([i.var for i in iters[: len(op.axis)]])
     outs = [buffers[t] for t in op.outputs]
     init: Stmt | None = None
@@ -223,7 +211,7 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]
     return stmt
 
 
-def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
+def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> Stmt:
     """A block that reads and writes whole tensors."""
     assert isinstance(op, ExternOp)
     name, attrs = _block_name(op, names), dict(op.attrs)
@@ -239,9 +227,9 @@ def _whole(b: Buffer) -> BufferRegion:
     return BufferRegion(b, tuple([Range(const(0, INDEX), e) for e in b.shape]))
 
 
-def _block_name(op: Operation, names: dict[str, int]) -> str:
+def _block_name(op: Operation, names: set[str]) -> str:
     """Blocks have a name space of their own, told apart by a prefix in the table."""
-    fresh = _unique("block:" + op.name, names)
+    fresh = unique_name("block:" + op.name, names)
     return fresh.removeprefix("block:")
 
 

@@ -280,6 +280,16 @@ class BlockRealize(Stmt):
     predicate: Expr
     block: Block
 
+    @property
+    def bindings(self) -> list[tuple[IterVar, Expr]]:
+        """Each iteration variable with its value."""
+        return list(zip(self.block.iter_vars, self.values, strict=True))
+
+    @property
+    def var_values(self) -> dict[Var, Expr]:
+        """The values by variable, for substitution."""
+        return {i.var: value for i, value in self.bindings}
+
 
 class PrimFunc(Scripted, Node):
     """A tensor program.

@@ -113,10 +113,7 @@ class _Scan(Rewriter):
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
         for e in (*s.values, s.predicate):
             self.expr(e)
-        values = {
-            i.var: substitute(v, self.values)
-            for i, v in zip(s.block.iter_vars, s.values, strict=True)
-        }
+        values = {i.var: substitute(v, self.values) for i, v in s.bindings}
         own = set(s.block.alloc_buffers)
         for regions, out in (
             (s.block.reads, self.inner_reads),

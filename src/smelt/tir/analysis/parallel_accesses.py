@@ -285,7 +285,7 @@ class ParallelAccesses:
         for e in (*s.values, s.predicate):
             self.read(e)
         first: list[Expr] = []
-        for it, value in zip(s.block.iter_vars, s.values, strict=True):
+        for it, value in s.bindings:
             self.values[it.var] = self.value(value)
             if it.kind == "reduce":
                 first.append(equal(self.values[it.var], self.value(it.dom.min)))

@@ -144,12 +144,7 @@ def _mentioned(s: Stmt) -> set[Var]:
 
 def _kind_of(blocks: Sequence[BlockRealize], v: Var) -> str:
     """The kind of a variable bound to a loop: what the blocks inside bind to it, if they agree."""
-    kinds = {
-        i.kind
-        for b in blocks
-        for i, value in zip(b.block.iter_vars, b.values, strict=True)
-        if v in free_vars(value)
-    }
+    kinds = {i.kind for b in blocks for i, value in b.bindings if v in free_vars(value)}
     return kinds.pop() if len(kinds) == 1 else "opaque"
 
 
@@ -164,7 +159,7 @@ class _Outer:
         self.values: list[Expr] = []
         self.outside: list[Expr] = []
         inside: list[Expr] = []
-        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        for i, value in b.bindings:
             inside.append(self._divide(i, value))
         outer_guard, inner_guard = self._guards(inside)
         reduces = any(i.kind == "reduce" for i in self.iters)

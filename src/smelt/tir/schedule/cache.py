@@ -184,7 +184,7 @@ class CachePrimitives(Base):
 def _require_finished(s: State, b: BlockRealize, scope: BlockRealize) -> None:
     """A reduction over instances of the block around it would lose what the new buffer holds."""
     outer = {i.var for i in scope.block.iter_vars if not is_const(i.dom.extent, 1)}
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         if i.kind == "reduce" and free_vars(value) & outer:
             s.fail(
                 f"{b.block.name} is not finished inside block {scope.block.name}, which runs over "
@@ -268,10 +268,7 @@ def _fills(s: State, b: BlockRealize, region: BufferRegion, box: Box, limits: Bo
     loops = [
         x
         for x in s.loops_above(b)
-        if any(
-            i.kind == "spatial" and x.var in free_vars(v)
-            for i, v in zip(b.block.iter_vars, b.values, strict=True)
-        )
+        if any(i.kind == "spatial" and x.var in free_vars(v) for i, v in b.bindings)
     ]
     runs: Expr = const(1, INDEX)
     size: Expr = const(1, INDEX)

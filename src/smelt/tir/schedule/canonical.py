@@ -6,21 +6,12 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import Facts
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import Allocate, Block, BlockRealize, For, LetStmt, PrimFunc, Stmt, walk
 from smelt.tir.regions import accesses
 from smelt.tir.rewrite import RenameBound, Rewriter
 
-__all__ = ["canonicalize", "unique_name"]
-
-
-def unique_name(base: str, taken: set[str]) -> str:
-    """base, base_1, base_2, ...: the first that is not taken, which it is then."""
-    name, count = base, 0
-    while name in taken:
-        count += 1
-        name = f"{base}_{count}"
-    taken.add(name)
-    return name
+__all__ = ["canonicalize"]
 
 
 def canonicalize(func: PrimFunc) -> PrimFunc:

@@ -55,7 +55,7 @@ def check_reorder(state: State, loops: Sequence[For]) -> None:
         )
     blocks = state.blocks_in(body)
     for b in blocks:
-        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        for i, value in b.bindings:
             if i.kind == "opaque" and free_vars(value) & {x.var for x in loops}:
                 state.cannot_prove(
                     f"the order of {i.var.name} in block {b.block.name} does not matter",
@@ -80,7 +80,7 @@ def _check_accumulation(state: State, b: BlockRealize, loops: Sequence[For]) -> 
     if b.block.init is None:
         return
     used: dict[str, set[Var]] = {"spatial": set(), "reduce": set()}
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         used.setdefault(i.kind, set()).update(free_vars(value))
     for x in loops:
         if x.var in used["spatial"] & used["reduce"]:
@@ -108,7 +108,7 @@ def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = Fal
     blocks = state.blocks_in(loop.body)
     for b in blocks:
         uses = False
-        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        for i, value in b.bindings:
             if loop.var not in free_vars(value):
                 continue
             uses = True
@@ -157,7 +157,7 @@ def _splits_writes(state: State, b: BlockRealize, loop: For) -> bool:
 def _boxes_apart(state: State, b: BlockRealize, loop: For) -> bool:
     """Whether a spatial variable's range moves on by its own width or more each iteration."""
     inner = state.loops_between(b, loop)
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         if i.kind == "spatial" and loop.var in free_vars(value):
             ends = state.facts.relax(value, inner)
             step = None if ends is None else state.facts.step(ends[0], loop.var)
@@ -281,7 +281,7 @@ def _check_pair(
                 mark={first: f"writes {region.buffer.name}", then: f"uses {region.buffer.name}"},
                 legal="loops whose blocks use only what their own iteration writes",
             )
-    for i, value in zip(first.block.iter_vars, first.values, strict=True):
+    for i, value in first.bindings:
         if i.kind != "spatial" and free_vars(value) & {x.var for x in loops}:
             state.fail(
                 f"the iterations of {', '.join(x.var.name for x in loops)} may not "

@@ -406,7 +406,7 @@ def _made(
 
 def _check_finished(s: State, b: BlockRealize, p: BlockRealize, around: Sequence[For]) -> None:
     """A producer's reduction must be complete inside one iteration."""
-    for i, value in zip(p.block.iter_vars, p.values, strict=True):
+    for i, value in p.bindings:
         if i.kind == "spatial":
             continue
         for x in around:
@@ -441,7 +441,7 @@ def _check_box(
 ) -> None:
     """The elements made in one iteration must fill their box: as many iterations as elements."""
     used: set[Var] = set()
-    for i, value in zip(p.block.iter_vars, p.values, strict=True):
+    for i, value in p.bindings:
         if i.kind == "spatial":
             used |= free_vars(value)
     runs: Expr = const(1, INDEX)

@@ -375,7 +375,7 @@ def own_loops(s: State, b: BlockRealize) -> Stmt:
         node = x
     rest = [v for v in wanted if value_of(v) is None]
     around = {x.var: x for x in loops}
-    for i, v in zip(b.block.iter_vars, b.values, strict=True):
+    for i, v in b.bindings:
         loop = around.get(v) if isinstance(v, Var) else None
         if loop is None:
             if not (is_const(i.dom.extent, 1) and s.facts.equal(v, i.dom.min)):

@@ -179,9 +179,9 @@ class Matching:
         return s
 
     def _block(self, d: BlockRealize, t: BlockRealize) -> None:
-        for i, v in zip(d.block.iter_vars, d.values, strict=True):
+        for i, v in d.bindings:
             self.meaning[i.var] = substitute(v, self.meaning)
-        for i, v in zip(t.block.iter_vars, t.values, strict=True):
+        for i, v in t.bindings:
             self.values[i.var] = substitute(v, self.values)
         if not (is_const(d.predicate, 1) and is_const(t.predicate, 1)):
             if is_const(d.predicate, 1) or is_const(t.predicate, 1):

@@ -192,7 +192,7 @@ class _Padding:
         swap = Rewriter(buffers=self.swap)
         block = swap.block_parts(b.block.replace(iter_vars=iters))
         stmt: Stmt = BlockRealize(b.values, b.predicate, refreshed(s, block))
-        by_loop = {v: self.extents[i.var] for i, v in zip(b.block.iter_vars, b.values, strict=True)}
+        by_loop = {v: self.extents[i.var] for i, v in b.bindings}
         loops: list[For] = []
         node = self.nest
         while isinstance(node, For):

@@ -71,7 +71,7 @@ class PaddingPrimitives(Base):
             )
         require_around(s, target, b)
         condition, value, constant = store.value.args
-        values = dict(zip([i.var for i in b.block.iter_vars], b.values, strict=True))
+        values = b.var_values
         name, nest = _constant_nest(s, b, [target, *s.loops_between(b, target)], store, constant)
         inner = b.block.replace(body=BufferStore(store.buffer, value, store.indices))
         guard = all_of(

@@ -125,10 +125,7 @@ class ReductionPrimitives(Base):
 
 
 def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
-    return any(
-        i.kind == kind and v in free_vars(value)
-        for i, value in zip(b.block.iter_vars, b.values, strict=True)
-    )
+    return any(i.kind == kind and v in free_vars(value) for i, value in b.bindings)
 
 
 def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
@@ -148,7 +145,7 @@ def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
 def _require_start_inside(s: State, b: BlockRealize, inner: Sequence[For]) -> None:
     """The reduction begins where the loops do, not in some instance of a block around it only."""
     first: dict[Var, Expr] = {x.var: x.min for x in inner}
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         if i.kind == "reduce":
             s.demand(
                 equal(substitute(value, first), i.dom.min),
@@ -161,9 +158,7 @@ def _require_start_inside(s: State, b: BlockRealize, inner: Sequence[For]) -> No
 
 def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, str]:
     """The initial values in a block of its own, in copies of the spatial loops."""
-    spatial = [
-        (i, v) for i, v in zip(b.block.iter_vars, b.values, strict=True) if i.kind == "spatial"
-    ]
+    spatial = [(i, v) for i, v in b.bindings if i.kind == "spatial"]
     used: set[Var] = set()
     for _, value in spatial:
         used |= free_vars(value)

@@ -42,7 +42,7 @@ Domain = dict[Var, tuple[Expr, Expr]]
 
 def touched(state: State, b: BlockRealize, region: BufferRegion, loops: Sequence[For]) -> Box:
     """The box of a buffer that a block touches while `loops` (outermost first) run."""
-    values = dict(zip([i.var for i in b.block.iter_vars], b.values, strict=True))
+    values = b.var_values
     ranges = [Range(substitute(r.min, values), substitute(r.extent, values)) for r in region.region]
     return state.facts.box(ranges, region.buffer.shape, loops)
 

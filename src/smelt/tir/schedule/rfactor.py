@@ -56,11 +56,7 @@ class Factoring:
 
     def _check_loops(self) -> None:
         s, b, x = self.s, self.b, self.target
-        kinds = {
-            i.kind
-            for i, v in zip(b.block.iter_vars, b.values, strict=True)
-            if x.var in free_vars(v)
-        }
+        kinds = {i.kind for i, v in b.bindings if x.var in free_vars(v)}
         if kinds != {"reduce"}:
             s.fail(
                 f"{x.var.name} binds {' and '.join(sorted(kinds)) or 'no'} variables",
@@ -121,7 +117,7 @@ class Factoring:
         values: list[Expr] = [x.var]
         to_own: dict[Var, Expr] = {x.var: factor.var}
         own: dict[Var, Expr] = {}
-        for i, v in zip(b.block.iter_vars, b.values, strict=True):
+        for i, v in b.bindings:
             if i.kind == "spatial":
                 n = s.new_var(i.var.name, i.dom.min, i.dom.extent)
                 own[i.var] = n
@@ -133,7 +129,7 @@ class Factoring:
                 to_own[loop.var] = n
                 iters.append(IterVar(n, Range(loop.min, loop.extent), "reduce"))
                 values.append(loop.var)
-        for i, v in zip(b.block.iter_vars, b.values, strict=True):
+        for i, v in b.bindings:
             if i.kind == "reduce":
                 own[i.var] = substitute(v, to_own)
         at = [substitute(e, own) for e in update.point]
@@ -204,7 +200,4 @@ class Factoring:
 
 
 def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
-    return any(
-        i.kind == kind and v in free_vars(value)
-        for i, value in zip(b.block.iter_vars, b.values, strict=True)
-    )
+    return any(i.kind == kind and v in free_vars(value) for i, value in b.bindings)

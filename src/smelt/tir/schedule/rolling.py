@@ -126,7 +126,7 @@ class _Rolling:
                 mark={b: "producer", self.consumers[0]: "consumer"},
                 legal=f"the same after compute_at({b.block.name!r}, ...)",
             )
-        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        for i, value in b.bindings:
             running = [x for x in shared if x.var in free_vars(value)]
             if i.kind == "reduce" and running:
                 s.fail(
@@ -212,9 +212,7 @@ class _Rolling:
     def carry_out(self) -> None:
         """Change the program."""
         s, b, first = self.s, self.b, self.windows[0]
-        values: dict[Var, Expr] = dict(
-            zip([i.var for i in b.block.iter_vars], b.values, strict=True)
-        )
+        values: dict[Var, Expr] = b.var_values
         fresh = []
         for w in self.windows:
             at = s.facts.simplify(substitute(self.region.region[w.dim].min, values) - w.low)
@@ -234,10 +232,7 @@ class _Rolling:
         moved = s.realize(name)
         carried = {w.loop.var for w in self.windows}
         iters = tuple(
-            [
-                i.replace(kind="opaque") if free_vars(v) & carried else i
-                for i, v in zip(moved.block.iter_vars, moved.values, strict=True)
-            ]
+            [i.replace(kind="opaque") if free_vars(v) & carried else i for i, v in moved.bindings]
         )
         s.replace(
             {

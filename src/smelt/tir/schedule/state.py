@@ -14,6 +14,7 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.node import Node
 from smelt.tir.facts import Facts
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import (
     Allocate,
     Block,
@@ -32,7 +33,7 @@ from smelt.tir.nodes import (
     walk,
 )
 
-from .canonical import canonicalize, unique_name
+from .canonical import canonicalize
 from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import expr_text
