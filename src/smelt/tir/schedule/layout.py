@@ -11,7 +11,6 @@ from smelt.tir.nodes import (
     Block,
     BlockRealize,
     Buffer,
-    BufferRegion,
     BufferStore,
     IterVar,
     Range,
@@ -19,6 +18,7 @@ from smelt.tir.nodes import (
     seq,
     walk,
 )
+from smelt.tir.regions import element, full
 from smelt.tir.rewrite import Indices, Rewriter
 
 from .cache import buffer_at, replace_buffer
@@ -143,12 +143,7 @@ class LayoutPrimitives(Base):
         ]
         values = _inverted(s, b, own, new)
         inner = refreshed(s, Rewriter(values).block_parts(b.block.replace(iter_vars=tuple(new))))
-        nest = s.nest(
-            [f"ax{k}" for k in range(len(new))],
-            shape,
-            lambda loops: BlockRealize(tuple(loops), const(True), inner),
-        )
-        s.replace({outer: nest})
+        s.replace({outer: s.block_nest(inner)})
 
     @primitive
     def set_axis_separator(
@@ -336,8 +331,7 @@ def _fill_padding(
     filling: Callable[[Sequence[Expr]], Expr],
 ) -> None:
     """Write the padding behind the nest that writes the buffer."""
-    zero, one = const(0, INDEX), const(1, INDEX)
-    iters = [IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(new.shape)]
+    iters = s.iter_vars(full(new).region)
     domain, _ = solve(s.facts, layout.results, [(i.var, i.var) for i in iters], layout.variables)
     inside = []
     for v, extent in zip(layout.variables, old.shape, strict=True):
@@ -348,17 +342,11 @@ def _fill_padding(
                 legal="no pad_value",
             )
         inside.append(domain[v][0] < extent)
-    point: tuple[Expr, ...] = tuple([i.var for i in iters])
-    region = BufferRegion(new, tuple([Range(p, one) for p in point]))
+    point: Indices = tuple([i.var for i in iters])
     name = s.fresh_block(f"{old.name}_padding")
-    block = Block(name, tuple(iters), (), (region,), BufferStore(new, filling(point), point))
-
-    def make(loops: list[Expr]) -> Stmt:
-        outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
-        at = {i.var: x for i, x in zip(iters, loops, strict=True)}
-        return BlockRealize(tuple(loops), substitute(outside, at), block)
-
-    nest = s.nest([f"ax{k}" for k in range(len(iters))], new.shape, make)
+    store = BufferStore(new, filling(point), point)
+    outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
+    nest = s.block_nest(Block(name, iters, (), (element(new, point),), store), outside)
     place = s.top(writer, s.scope(writer).block)
     s.replace({place: lambda x: seq(x, nest)})
 

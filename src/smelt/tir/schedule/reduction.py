@@ -10,13 +10,12 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
 from smelt.tir.regions import accesses
-from smelt.tir.rewrite import substitute_stmt
+from smelt.tir.rewrite import Rewriter, substitute_stmt
 
 from .handles import BlockRV
 from .injective import require_once
 from .primitive import Base, primitive
-from .region import substituted
-from .require import Kind, require_around, require_kind
+from .require import Kind, binds, require_around, require_kind
 from .rfactor import Factoring
 from .state import State
 
@@ -67,7 +66,7 @@ class ReductionPrimitives(Base):
         inner = [target, *s.loops_between(b, target)]
         for x in inner:
             concurrent = x.kind in ("vectorized", "parallel", "thread_binding")
-            if concurrent and not is_const(x.extent, 1) and not _binds(b, x.var, "spatial"):
+            if concurrent and not is_const(x.extent, 1) and not binds(b, x.var, "spatial"):
                 s.fail(
                     f"{x.var.name} is {x.kind}",
                     mark={x: x.kind},
@@ -124,15 +123,11 @@ class ReductionPrimitives(Base):
         return BlockRV(Factoring(s, blocks[0], target, factor_axis).carry_out())
 
 
-def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
-    return any(i.kind == kind and v in free_vars(value) for i, value in b.bindings)
-
-
 def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
     loops = s.loops_above(b)
     outside = loops[: loops.index(target)]
     for x in outside:
-        if _binds(b, x.var, "reduce"):
+        if binds(b, x.var, "reduce"):
             s.fail(
                 f"{x.var.name}, outside {target.var.name}, binds a reduce variable "
                 f"of {b.block.name}: "
@@ -183,7 +178,11 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
     ]
     name = s.fresh_block(f"{b.block.name}_init")
     block = Block(
-        name, tuple(iters), (), substituted(b.block.writes, own), substitute_stmt(b.block.init, own)
+        name,
+        tuple(iters),
+        (),
+        Rewriter(own).regions(b.block.writes),
+        substitute_stmt(b.block.init, own),
     )
     block = block.replace(reads=accesses(s.facts, block)[0])
     predicate = s.facts.conjunction(*guard)

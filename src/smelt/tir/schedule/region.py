@@ -32,7 +32,6 @@ __all__ = [
     "merge_digits",
     "refreshed",
     "solve",
-    "substituted",
     "told_by_body",
     "touched",
 ]
@@ -294,24 +293,3 @@ def _as_said(
         else:
             out[r] = r
     return tuple(out.values())
-
-
-def substituted(
-    regions: Iterable[BufferRegion], values: Mapping[Var, Expr]
-) -> tuple[BufferRegion, ...]:
-    """Regions with variables replaced."""
-    mapping = dict(values)
-    return tuple(
-        [
-            BufferRegion(
-                r.buffer,
-                tuple(
-                    [
-                        Range(substitute(d.min, mapping), substitute(d.extent, mapping))
-                        for d in r.region
-                    ]
-                ),
-            )
-            for r in regions
-        ]
-    )

@@ -26,7 +26,7 @@ from smelt.tir.regions import refresh_regions
 
 from .combiner import read_update
 from .predicate import over_variables, own_conditions
-from .require import Kind, require_kind, require_top
+from .require import Kind, binds, require_kind, require_top
 from .state import State, allocating
 
 __all__ = ["Factoring"]
@@ -43,7 +43,7 @@ class Factoring:
         self.loops = s.loops_above(b)
         self._check_loops()
         self.update = read_update(s, b)
-        self.reduce_loops = [x for x in self.loops if _binds(b, x.var, "reduce")]
+        self.reduce_loops = [x for x in self.loops if binds(b, x.var, "reduce")]
         self._check_order()
         rank = len(self.update.point)
         if not -rank - 1 <= axis <= rank:
@@ -197,7 +197,3 @@ class Factoring:
             return BlockRealize(tuple(values), guard, block)
 
         return s.nest([f"ax{n}" for n in range(len(domains))], [d.extent for d in domains], make)
-
-
-def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
-    return any(i.kind == kind and v in free_vars(value) for i, value in b.bindings)
