@@ -106,6 +106,14 @@ class Facts:
             for (low, high), (first, last) in zip(inner, outer, strict=True)
         )
 
+    def covers(self, outer: Box, inner: Box, shape: Sequence[Expr]) -> bool:
+        """Whether what a box holds of an array of that shape is certainly in another box."""
+        return all(
+            (self.prove(low >= first) or self.prove(first <= 0))
+            and (self.prove(high <= last) or self.prove(last >= size - 1))
+            for (low, high), (first, last), size in zip(inner, outer, shape, strict=True)
+        )
+
     def _least(self, a: Expr, b: Expr) -> Expr:
         if self.prove(a <= b):
             return a

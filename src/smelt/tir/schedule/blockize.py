@@ -242,17 +242,9 @@ class _Outer:
             (i, v) for i, v in zip(b.block.iter_vars, inside, strict=True) if i.kind == "spatial"
         ]
         used = set().union(*[free_vars(v) for _, v in pairs]) if pairs else set()
-        own: dict[Var, Expr] = {}
-        iters = []
-        for i, _ in pairs:
-            v = s.new_var(f"{i.var.name}_init", i.dom.min, i.dom.extent)
-            iters.append(IterVar(v, i.dom))
-            own[i.var] = v
-        fresh: dict[Var, Expr] = {
-            x.var: s.new_var(f"{x.var.name}_init", x.min, x.extent)
-            for x in self.inner
-            if x.var in used
-        }
+        own = s.copies([i for i, _ in pairs], "init")
+        iters = [i.replace(var=own[i.var]) for i, _ in pairs]
+        fresh = s.copies([x for x in self.inner if x.var in used], "init")
         assert b.block.init is not None
         # initial values are set where the reduce variables begin, as far as the guard holds there
         first: dict[Var, Expr] = {x.var: x.min for x in self.inner if x.var not in fresh}
@@ -270,7 +262,6 @@ class _Outer:
             refresh_regions(s.facts, block),
         )
         for x in reversed(self.inner):
-            own_loop = fresh.get(x.var)
-            if isinstance(own_loop, Var):
-                stmt = For(own_loop, x.min, x.extent, stmt)
+            if x.var in fresh:
+                stmt = For(fresh[x.var], x.min, x.extent, stmt)
         return stmt

@@ -8,7 +8,7 @@ from smelt.ir.build import equal, is_const
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
+from smelt.tir.nodes import Block, BlockRealize, For, Stmt, seq
 from smelt.tir.regions import accesses
 from smelt.tir.rewrite import Rewriter, substitute_stmt
 
@@ -158,18 +158,13 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
     for _, value in spatial:
         used |= free_vars(value)
     loops = [x for x in inner if x.var in used]
-    fresh = {x.var: s.new_var(f"{x.var.name}_init", x.min, x.extent) for x in loops}
-    to: dict[Var, Expr] = dict(fresh)
-    own: dict[Var, Expr] = {}
-    iters = []
-    for i, _ in spatial:
-        v = s.new_var(f"{i.var.name}_init", i.dom.min, i.dom.extent)
-        own[i.var] = v
-        iters.append(IterVar(v, i.dom))
+    to = s.copies(loops, "init")
+    own = s.copies([i for i, _ in spatial], "init")
+    iters = [i.replace(var=own[i.var]) for i, _ in spatial]
     assert b.block.init is not None
     # the initial value is set where the reduce variables begin, as far as the predicate holds
     # there; a part of it about their loops alone says how long the reduction is, perhaps not at all
-    first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in fresh}
+    first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in to}
     others = {x.var for x in s.loops_above(b)} - set(first)
     guard = [
         substitute(c, {**to, **first})
@@ -188,7 +183,5 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
     predicate = s.facts.conjunction(*guard)
     stmt: Stmt = BlockRealize(tuple([substitute(v, to) for _, v in spatial]), predicate, block)
     for x in reversed(loops):
-        stmt = For(
-            fresh[x.var], x.min, substitute(x.extent, to), stmt, x.kind, x.thread, x.annotations
-        )
+        stmt = x.replace(var=to[x.var], extent=substitute(x.extent, to), body=stmt)
     return stmt, name

@@ -16,13 +16,13 @@ from smelt.tir.nodes import (
     BufferRegion,
     Evaluate,
     For,
-    Range,
     Stmt,
     is_no_op,
     no_op,
     sub_statements,
 )
 from smelt.tir.regions import refresh_regions
+from smelt.tir.rewrite import Rewriter
 
 if TYPE_CHECKING:
     from .state import State
@@ -41,9 +41,8 @@ Domain = dict[Var, tuple[Expr, Expr]]
 
 def touched(state: State, b: BlockRealize, region: BufferRegion, loops: Sequence[For]) -> Box:
     """The box of a buffer that a block touches while `loops` (outermost first) run."""
-    values = b.var_values
-    ranges = [Range(substitute(r.min, values), substitute(r.extent, values)) for r in region.region]
-    return state.facts.box(ranges, region.buffer.shape, loops)
+    own = Rewriter(b.var_values).region(region)
+    return state.facts.box(own.region, region.buffer.shape, loops)
 
 
 def domain_loops(block: Block) -> list[For]:
@@ -262,10 +261,7 @@ def _covered(
     write = next(w for w in first.block.writes if w.buffer is region.buffer)
     need = touched(state, then, region, mine[len(shared) :])
     have = touched(state, first, write, theirs[len(shared) :])
-    return all(
-        state.facts.prove(low >= begin) and state.facts.prove(high <= end)
-        for (low, high), (begin, end) in zip(need, have, strict=True)
-    )
+    return state.facts.contains(have, need)
 
 
 EXPLICIT = "explicit_{}_region"

@@ -153,18 +153,13 @@ class _Rolling:
                 if r.buffer is not self.buffer:
                     continue
                 need = touched(s, c, r, s.loops_between(c, inside))
-                for (low, high), (first, last), size in zip(
-                    need, self.box, self.buffer.shape, strict=True
-                ):
-                    begins = s.facts.prove(low >= first) or s.facts.prove(first <= 0)
-                    ends = s.facts.prove(high <= last) or s.facts.prove(last >= size - 1)
-                    if not (begins and ends):
-                        s.cannot_prove(
-                            f"{c.block.name} uses only what {self.b.block.name} makes in the same "
-                            f"iteration of {inside.var.name}",
-                            mark={c: f"uses {self.buffer.name}", self.b: "makes it"},
-                            legal="a producer as compute_at places it",
-                        )
+                if not s.facts.covers(self.box, need, self.buffer.shape):
+                    s.cannot_prove(
+                        f"{c.block.name} uses only what {self.b.block.name} makes in the same "
+                        f"iteration of {inside.var.name}",
+                        mark={c: f"uses {self.buffer.name}", self.b: "makes it"},
+                        legal="a producer as compute_at places it",
+                    )
 
     def _windows(self) -> list[_Window]:
         """The dimensions with an overlap, that of the outermost loop first."""

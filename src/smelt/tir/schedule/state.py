@@ -333,6 +333,11 @@ class State:
             stmt = For(v, const(0, INDEX), extent, stmt)
         return stmt
 
+    def copies(self, of: Iterable[For | IterVar], suffix: str) -> dict[Var, Var]:
+        """New variables, by those of loops or of a block, with the same ranges."""
+        doms = [(x.var, x.dom if isinstance(x, IterVar) else Range(x.min, x.extent)) for x in of]
+        return {v: self.new_var(f"{v.name}_{suffix}", d.min, d.extent) for v, d in doms}
+
     def iter_vars(self, domains: Iterable[Range]) -> tuple[IterVar, ...]:
         """New spatial variables v0, v1, ... of a block over some domains."""
         return tuple(
