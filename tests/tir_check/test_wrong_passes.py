@@ -68,7 +68,7 @@ class _OffByOne(_Once):
 class _DroppedInit(_Once):
     """A reduction that adds to whatever is there."""
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         if not self.done and s.init is not None:
             self.done = True
             return s.replace(init=None)

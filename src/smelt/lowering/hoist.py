@@ -59,8 +59,7 @@ class _Hoist(Rewriter):
         self.anywhere = anywhere
 
     def visit_For(self, s: For) -> Stmt:
-        new = super().visit_For(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         lets: list[LetStmt] = []
         if self.bindings:
             new, lets = _without_bindings(new)

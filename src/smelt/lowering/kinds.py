@@ -29,8 +29,7 @@ class _Serial(Rewriter):
         self.kinds = kinds
 
     def visit_For(self, s: For) -> Stmt:
-        new = super().visit_For(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         return new.replace(kind="serial") if new.kind in self.kinds else new
 
 
@@ -74,8 +73,7 @@ class _Mark(Rewriter):
     def visit_For(self, s: For) -> Stmt:
         outer = self.step
         self.step = int(s.annotations.get(MAX_STEP, outer))
-        new = super().visit_For(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         if new.kind == "serial" and isinstance(new.extent, IntImm):
             inside, turns = self.cost(new.body), new.extent.value
             small = inside.steps * turns <= self.step and inside.depth < self.depth

@@ -221,9 +221,8 @@ class _Storage(Rewriter):
     def visit_Allocate(self, s: Allocate) -> Stmt:
         return Allocate(self.buffer(s.buffer), self.stmt(s.body), s.annotations)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         new = super().visit_Block(s)
-        assert isinstance(new, Block)
         return new.replace(alloc_buffers=tuple([self.buffer(b) for b in s.alloc_buffers]))
 
 

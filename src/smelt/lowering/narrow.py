@@ -202,7 +202,7 @@ class _Force(_Narrow):
         assert isinstance(block, Block)
         return BlockRealize(values, predicate, block)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         iters = []
         for i in s.iter_vars:
             self.analyzer.bind(i.var, i.dom.min, i.dom.extent)

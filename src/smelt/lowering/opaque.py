@@ -32,7 +32,8 @@ from smelt.tir.nodes import (
 from smelt.tir.regions import accesses, refresh_regions
 from smelt.tir.rewrite import Rewriter, loads
 
-from .blocks import Realize, Shift, allocations, shrunk, uses
+from .accesses import uses
+from .blocks import Realize, Shift, allocations, shrunk
 from .carried import carries
 from .overlap import DOUBLE_BUFFER
 from .ranges import RangeRewriter, analyzer_of, sizes_of
@@ -56,9 +57,8 @@ class _Inits(Rewriter):
         super().__init__()
         self.facts = Facts(func)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         new = super().visit_Block(s)
-        assert isinstance(new, Block)
         if new.init is None:
             return new
         first = [equal(i.var, i.dom.min) for i in new.iter_vars if i.kind == "reduce"]
@@ -90,7 +90,6 @@ class _Opaque(RangeRewriter):
             self.memo[i.var] = self.analyzer.simplify(self.expr(value))
         predicate = self.expr(s.predicate)
         block = Rewriter.visit_Block(self, s.block.replace(iter_vars=()))
-        assert isinstance(block, Block)
         return BlockRealize((), predicate, block)
 
 
@@ -169,7 +168,7 @@ class _Forget(Rewriter):
         super().__init__()
         self.place = place
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         if self.place.buffer not in s.alloc_buffers:
             return super().visit_Block(s)
         rest = tuple([b for b in s.alloc_buffers if b is not self.place.buffer])
@@ -215,9 +214,8 @@ class _Compact(RangeRewriter):
             )
         return super().visit_BlockRealize(s)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         new = super().visit_Block(s)
-        assert isinstance(new, Block)
         body: Stmt = new.body if new.init is None else seq(new.init, new.body)
         allocated: list[Buffer] = []
         for b in new.alloc_buffers:

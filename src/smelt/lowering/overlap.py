@@ -32,11 +32,11 @@ from smelt.tir.nodes import (
     Stmt,
     While,
     seq,
-    sub_statements,
     walk,
 )
-from smelt.tir.rewrite import Indices, Rewriter, loads, renamed
+from smelt.tir.rewrite import Indices, Rewriter, renamed
 
+from .accesses import Access, accesses
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_pure, require_flat
 
@@ -46,22 +46,13 @@ STAGE, ORDER = "software_pipeline_stage", "software_pipeline_order"
 DOUBLE_BUFFER = "double_buffer_scope"
 
 
-class _Access(NamedTuple):
-    """An access of a statement: the loops inside the statement that it stands in."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    domains: dict[Var, tuple[Expr, Expr]]
-    store: bool
-
-
 class _Part(NamedTuple):
     """A statement of the body: how many turns later it runs, and its place among the others."""
 
     stmt: Stmt
     stage: int
     order: int
-    accesses: list[_Access]
+    accesses: list[Access]
 
     def touches(self, b: Buffer) -> bool:
         return any(a.buffer is b for a in self.accesses)
@@ -93,7 +84,7 @@ class _Pipeline:
             )
         first = min(stages)
         self.parts = [
-            _Part(s, n - first, o, _accesses(s))
+            _Part(s, n - first, o, list(accesses(s)))
             for s, n, o in zip(stmts, stages, order, strict=True)
         ]
         self.last = max(stages) - first
@@ -141,7 +132,7 @@ class _Pipeline:
                     + (f"{later} turns apart" if later else "in one turn")
                 )
 
-    def _apart(self, x: _Access, y: _Access, later: int) -> bool:
+    def _apart(self, x: Access, y: Access, later: int) -> bool:
         """Whether an access and one some turns later certainly touch different elements."""
         v = self.loop.var
         inside = self.analyzer.inside({v: (self.loop.min, self.loop.extent)})
@@ -244,22 +235,6 @@ def _wide(b: Buffer, count: int) -> Buffer:
     return b.replace(shape=shape, strides=())
 
 
-def _accesses(s: Stmt) -> list[_Access]:
-    found: list[_Access] = []
-    stack: list[tuple[Stmt, dict[Var, tuple[Expr, Expr]]]] = [(s, {})]
-    while stack:
-        x, domains = stack.pop()
-        if isinstance(x, For):
-            domains = {**domains, x.var: (x.min, x.extent)}
-        if isinstance(x, BufferStore):
-            found.append(_Access(x.buffer, x.indices, domains, True))
-        for c in x.children():
-            if isinstance(c, Expr):
-                found += [_Access(e.buffer, e.indices, domains, False) for e in loads(c)]
-        stack.extend((c, domains) for c in sub_statements(x))
-    return found
-
-
 def _has_effect(s: Stmt) -> bool:
     return isinstance(s, AssertStmt | While) or (isinstance(s, Evaluate) and not is_pure(s.value))
 
@@ -268,8 +243,7 @@ class _Annotated(RangeRewriter):
     """Pipelines the loops that ask for it, from the inside out."""
 
     def loop(self, s: For) -> Stmt:
-        new = super().loop(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         if STAGE not in new.annotations:
             return new
         stages = _numbers(new, STAGE)
@@ -299,8 +273,7 @@ class _Doubled(RangeRewriter):
     """Pipelines loops that fill a buffer marked with "double_buffer_scope" and then use it."""
 
     def loop(self, s: For) -> Stmt:
-        new = super().loop(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         marked: set[Buffer] = set()
         body = new.body
         while isinstance(body, Allocate):

@@ -11,7 +11,6 @@ from smelt.tir.nodes import (
     Allocate,
     AssertStmt,
     BlockRealize,
-    Buffer,
     BufferLoad,
     BufferStore,
     Evaluate,
@@ -24,10 +23,10 @@ from smelt.tir.nodes import (
     is_no_op,
     no_op,
     seq,
-    walk,
 )
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Rewriter
 
+from .accesses import uses
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_pure
 
@@ -38,8 +37,7 @@ class _Remove(RangeRewriter):
     """Replaces what does nothing by nothing, from the inside out."""
 
     def loop(self, s: For) -> Stmt:
-        new = super().loop(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         if is_no_op(new.body) or self.analyzer.can_prove(new.extent <= 0):
             return no_op()
         return new
@@ -51,8 +49,7 @@ class _Remove(RangeRewriter):
         return seq(*kept) if kept else no_op()
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
-        new = super().visit_IfThenElse(s)
-        assert isinstance(new, IfThenElse)
+        new = self.parts(s)
         no = None if new.else_body is None or is_no_op(new.else_body) else new.else_body
         if is_const(new.condition):
             return new.then_body if is_const(new.condition, 1) else no or no_op()
@@ -61,15 +58,13 @@ class _Remove(RangeRewriter):
         return new if no is new.else_body else IfThenElse(new.condition, new.then_body)
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
-        new = super().visit_LetStmt(s)
-        assert isinstance(new, LetStmt)
+        new = self.parts(s)
         used = s.var in free_vars(new.body) or not is_pure(new.value)
         return new if used else new.body
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
-        new = super().visit_Allocate(s)
-        assert isinstance(new, Allocate)
-        return new if _uses(new.body, new.buffer) else new.body
+        new = self.parts(s)
+        return new if uses(new.body, new.buffer) else new.body
 
     def visit_Evaluate(self, s: Evaluate) -> Stmt:
         return no_op() if is_pure(s.value) else s
@@ -84,20 +79,13 @@ class _Remove(RangeRewriter):
         return no_op() if same else s
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
-        new = super().visit_BlockRealize(s)
-        assert isinstance(new, BlockRealize)
+        new = self.parts(s)
         empty = is_no_op(new.block.body) and (new.block.init is None or is_no_op(new.block.init))
         return no_op() if empty or is_const(new.predicate, 0) else new
 
 
 def _alike(load: BufferLoad, s: BufferStore) -> bool:
     return all(a is b for a, b in zip(load.indices, s.indices, strict=True))
-
-
-def _uses(s: Stmt, buffer: Buffer) -> bool:
-    if any(load.buffer is buffer for load in loads(s)):
-        return True
-    return any(isinstance(x, BufferStore) and x.buffer is buffer for x in walk(s))
 
 
 def remove_no_op(func: PrimFunc) -> PrimFunc:

@@ -5,8 +5,6 @@ The meaning of a bound loop is that of a serial one whose turns do not depend on
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from smelt.arith import Analyzer
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, IntImm, Var
@@ -14,7 +12,6 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Allocate,
     Buffer,
-    BufferStore,
     For,
     PrimFunc,
     Seq,
@@ -26,6 +23,7 @@ from smelt.tir.nodes import (
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Indices, Rewriter, loads, renamed, substitute_stmt
 
+from .accesses import Access, accesses
 from .ranges import analyzer_of, sizes_of
 from .safe import require_flat, require_one_dimension
 
@@ -92,8 +90,7 @@ class _Virtual(Rewriter):
     """Replaces loops over virtual threads, from the inside out."""
 
     def visit_For(self, s: For) -> Stmt:
-        new = super().visit_For(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         if not is_virtual(new):
             return new
         if not isinstance(new.extent, IntImm):
@@ -214,20 +211,10 @@ def _runs(s: Stmt, axis: str) -> bool:
     return isinstance(s, For) and s.thread == axis
 
 
-class _Uses(NamedTuple):
-    """The accesses of a region: buffer, indices, the loops around it, whether it is a store."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    domains: dict[Var, tuple[Expr, Expr]]
-    store: bool
-
-
 def _require_apart(func: PrimFunc, region: Stmt, loop: For) -> None:
     """Refuse a region in which a thread may touch what another one writes."""
     where = f"LiftThreadBinding: in {func.name}, the loops over {loop.thread}"
-    found: list[_Uses] = []
-    _accesses(region, {}, found)
+    found = list(accesses(region))
     for a in found:
         if a.store and loop.var not in a.domains:
             raise CompileError(
@@ -243,19 +230,7 @@ def _require_apart(func: PrimFunc, region: Stmt, loop: For) -> None:
             )
 
 
-def _accesses(s: Stmt, domains: dict[Var, tuple[Expr, Expr]], out: list[_Uses]) -> None:
-    if isinstance(s, For):
-        domains = {**domains, s.var: (s.min, s.extent)}
-    if isinstance(s, BufferStore):
-        out.append(_Uses(s.buffer, s.indices, domains, True))
-    for c in s.children():
-        if isinstance(c, Expr):
-            out.extend(_Uses(x.buffer, x.indices, domains, False) for x in loads(c))
-    for x in sub_statements(s):
-        _accesses(x, domains, out)
-
-
-def _apart(uses: list[_Uses], loop: For, analyzer: Analyzer) -> bool:
+def _apart(uses: list[Access], loop: For, analyzer: Analyzer) -> bool:
     """Whether some dimension gives each thread an interval of its own, one behind the other."""
     inside = analyzer.inside({loop.var: (loop.min, loop.extent)})
     for d in range(uses[0].buffer.rank):

@@ -70,7 +70,7 @@ class _Once(Rewriter):
         same = buffer is s.buffer and body is s.body
         return s if same else Allocate(buffer, body, s.annotations)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
         new = {i.var: self.var(i.var) for i in s.iter_vars}
         iters = tuple(
@@ -80,7 +80,6 @@ class _Once(Rewriter):
             own = {b: self.own(b) for b in s.alloc_buffers}
             with self.scope({}, {a: b for a, b in own.items() if a is not b}):
                 made = super().visit_Block(s)
-        assert isinstance(made, Block)
         known = all(v is w for v, w in new.items()) and all(
             d.min is i.dom.min and d.extent is i.dom.extent
             for d, i in zip(doms, s.iter_vars, strict=True)

@@ -185,8 +185,7 @@ class _Vectorize(RangeRewriter):
     def loop(self, s: For) -> Stmt:
         if s.kind == "vectorized" and any(_is_vector(x) for x in walk(s.body)):
             s = s.replace(kind="serial")  # the inner loop is the vector
-        new = super().loop(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         s = new
         if s.kind != "vectorized":
             return s

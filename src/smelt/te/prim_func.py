@@ -68,13 +68,12 @@ class _OwnNames(Rewriter):
         with self.scope(s.var) as (var,):
             return LetStmt(var, value, self.stmt(s.body))
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         for b in s.alloc_buffers:
             self.buffers[b] = b.replace(name=unique_name(b.name, self.names))
         doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
         with self.scope(*[i.var for i in s.iter_vars]) as own:
             made = super().visit_Block(s)
-        assert isinstance(made, Block)
         iters = [i.replace(var=v, dom=d) for i, v, d in zip(s.iter_vars, own, doms, strict=True)]
         name = unique_name("block:" + s.name, self.names).removeprefix("block:")
         return made.replace(name=name, iter_vars=tuple(iters))

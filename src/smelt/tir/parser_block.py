@@ -284,7 +284,7 @@ class _Regions(Rewriter):
     def visit_expr(self, e: Expr) -> Expr:
         return e
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         new = self.block_parts(s)
         if s not in self.bare:
             return new

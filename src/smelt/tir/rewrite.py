@@ -106,6 +106,11 @@ class Rewriter:
         method: Callable[[Stmt], Stmt] = getattr(self, "visit_" + type(s).__name__)
         return method(s)
 
+    def parts(self, s: N) -> N:
+        """A statement with its parts rewritten; the variable that it binds stays."""
+        own = getattr(s, "var", None)
+        return s.with_children(lambda c: c if c is own else self.child(c))
+
     def visit_Seq(self, s: Seq) -> Stmt:
         """Statements one after another, flattened again where something changed."""
         new = _each(self.stmt, s.stmts)
@@ -113,34 +118,31 @@ class Rewriter:
 
     def visit_For(self, s: For) -> Stmt:
         """A loop; its variable stays."""
-        low, extent, body = self.expr(s.min), self.expr(s.extent), self.stmt(s.body)
-        return updated(s, min=low, extent=extent, body=body)
+        return self.parts(s)
 
     def visit_While(self, s: While) -> Stmt:
         """A loop with a condition."""
-        return s.with_children(self.child)
+        return self.parts(s)
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
         """A branch."""
-        return s.with_children(self.child)
+        return self.parts(s)
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         """A binding; its variable stays."""
-        value, body = self.expr(s.value), self.stmt(s.body)
-        return updated(s, value=value, body=body)
+        return self.parts(s)
 
     def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
         """A check."""
-        return s.with_children(self.child)
+        return self.parts(s)
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
         """A buffer and where it lives."""
-        buffer, body = self.buffer(s.buffer), self.stmt(s.body)
-        return updated(s, buffer=buffer, body=body)
+        return self.parts(s)
 
     def visit_Evaluate(self, s: Evaluate) -> Stmt:
         """An effect."""
-        return s.with_children(self.child)
+        return self.parts(s)
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         """A store."""
@@ -150,9 +152,9 @@ class Rewriter:
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
         """A block and its bindings."""
-        return s.with_children(self.child)
+        return self.parts(s)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         """A block, its regions included."""
         reads, writes = self.regions(s.reads), self.regions(s.writes)
         new = self.block_parts(s)

@@ -291,7 +291,7 @@ class _Retyped(Rewriter):
             return cast(self.old.type, BufferLoad(self.new, self.exprs(e.indices)))
         return super().visit_expr(e)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         return self.block_parts(s)
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:

@@ -144,5 +144,5 @@ class _LookUp(Rewriter):
             return BufferLoad(new.buffer, tuple([self.tables.get(i, i) for i in new.indices]))
         return new
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         return s.replace(body=self.stmt(s.body))

@@ -88,7 +88,7 @@ class _Unique(RenameBound):
     def visit_Allocate(self, s: Allocate) -> Stmt:
         return Rewriter.visit_Allocate(self, s)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         iters = tuple([i.replace(var=self.bind(i.var)) for i in s.iter_vars])
         for b in s.alloc_buffers:
             name = unique_name(b.name, self.names)
@@ -109,7 +109,7 @@ class _Regions(Rewriter):
         super().__init__()
         self.facts = facts
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         new = self.block_parts(s)
         if not _bare(s):
             return new

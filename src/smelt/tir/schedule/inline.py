@@ -38,7 +38,7 @@ class ReplaceLoads(Rewriter):
         super().__init__()
         self.state, self.target, self.value = state, buffer, value
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         return refreshed(self.state, self.block_parts(s))
 
     def visit_expr(self, e: Expr) -> Expr:

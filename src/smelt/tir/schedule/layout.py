@@ -291,7 +291,7 @@ class Relayout(Rewriter):
     def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
         return (self.new, self.at(indices)) if b is self.old else (b, indices)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         return self.block_parts(s)
 
 
