@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import product
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import (
     EQ,
@@ -45,7 +46,6 @@ from smelt.ir.expr import (
     TruncDiv,
     TruncMod,
     Var,
-    const,
 )
 from smelt.target import Target
 from smelt.tir.interpret_lanes import scalarize
@@ -68,7 +68,8 @@ from smelt.tir.nodes import (
     While,
 )
 from smelt.tir.printer import script
-from smelt.tir.script_ops import expr_nodes, shape_vars
+from smelt.tir.rewrite import loads
+from smelt.tir.script_ops import shape_vars
 
 from .c_helpers import C_TYPE, MATH, STORED, Helpers, suffix
 from .features import require
@@ -244,9 +245,7 @@ class _CPrinter:
 
     def allocate(self, b: Buffer, body: Stmt) -> Iterator[str]:
         """A local array, or memory from the heap where it is large or of unknown size."""
-        size: Expr = const(1)
-        for e in b.shape:
-            size = size * e
+        size = product(b.shape)
         kind, name, count = self.kind(b.type, STORED), self.name(b), self.text(size)
         small = isinstance(size, IntImm) and size.value * dt.bytes_of(b.type) <= _STACK_BYTES
         yield "{"
@@ -364,7 +363,7 @@ class _CPrinter:
     def element(self, b: Buffer, indices: tuple[Expr, ...]) -> str:
         """A[i * 64 + j]."""
         offset: Expr | None = None
-        steps = b.strides or tuple([_product(b.shape[i + 1 :]) for i in range(b.rank)])
+        steps = b.strides or tuple([product(b.shape[i + 1 :]) for i in range(b.rank)])
         for i, step in zip(indices, steps, strict=True):
             term = i * step
             offset = term if offset is None else offset + term
@@ -398,7 +397,7 @@ class _CPrinter:
         if isinstance(e, TruncMod) and dt.is_float(dtype):
             return self.rounded(self.two(f"fmod{suffix(dtype)}", e.a, e.b)[0], _ATOM, dtype)
         wraps = isinstance(e, Add | Sub | Mul) and (
-            dtype == "int32" or (dtype == "int64" and _has_load(e))
+            dtype == "int32" or (dtype == "int64" and loads(e))
         )
         if wraps:
             kind = C_TYPE[dtype]
@@ -502,14 +501,3 @@ def _address(element: BufferLoad) -> Call:
 
 def _c_text(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _product(items: tuple[Expr, ...]) -> Expr:
-    result: Expr = const(1)
-    for e in items:
-        result = result * e
-    return result
-
-
-def _has_load(e: Expr) -> bool:
-    return any(isinstance(n, BufferLoad) for n in expr_nodes(e))

@@ -25,6 +25,7 @@ from smelt.tir.nodes import (
     sub_statements,
 )
 from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
 
@@ -79,12 +80,9 @@ class _Uses:
     def _expr(self, e: Expr) -> None:
         for load in loads(e):
             self.read.setdefault(load.buffer, set()).add(load.indices[0])
-        stack: list[Expr] = [e]
-        while stack:
-            n = stack.pop()
+        for n in expr_nodes(e):
             effect = isinstance(n, Call) and n.op.startswith(("smelt.", "call_llvm_intrin"))
             self.opaque = self.opaque or effect
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
 
 
 def _expressions(s: Stmt) -> list[Expr]:

@@ -28,7 +28,9 @@ from smelt.tir.nodes import (
     seq,
 )
 from smelt.tir.printer import extent_text
+from smelt.tir.regions import element, full
 from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.script_ops import expr_nodes
 
 from .broadcast import EQUATIONS, parts, repeated
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topological
@@ -154,25 +156,7 @@ def _body_vars(e: Expr) -> set[Var]:
         for s in (*e.sources, *e.init):
             out |= _body_vars(s)
         return out
-    return _plain_vars(e)
-
-
-def _plain_vars(e: Expr) -> set[Var]:
-    found: set[Var] = set()
-    stack = [e]
-    seen: set[Expr] = set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, Var):
-            found.add(n)
-        elif isinstance(n, BufferLoad):
-            stack.extend(n.indices)
-        else:
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return found
+    return {n for n in expr_nodes(e) if isinstance(n, Var)}
 
 
 def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> Stmt:
@@ -193,7 +177,7 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> S
         body = seq(
             *[BufferStore(b, rewrite.expr(e), point) for b, e in zip(outs, op.body, strict=True)]
         )
-    writes = tuple([_point(b, point) for b in outs])
+    writes = tuple([element(b, point) for b in outs])
     block = Block(
         _block_name(op, names),
         tuple(iters),
@@ -218,23 +202,14 @@ def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> St
     alloc: tuple[Buffer, ...] = ()
     if isinstance(body, BlockRealize) and not body.block.iter_vars:
         alloc, body = body.block.alloc_buffers, body.block.body
-    ins, outs = (tuple([_whole(buffers[t]) for t in x]) for x in (op.inputs, op.outputs))
+    ins, outs = (tuple([full(buffers[t]) for t in x]) for x in (op.inputs, op.outputs))
     return BlockRealize((), const(True), Block(name, (), ins, outs, body, None, alloc, attrs))
-
-
-def _whole(b: Buffer) -> BufferRegion:
-    return BufferRegion(b, tuple([Range(const(0, INDEX), e) for e in b.shape]))
 
 
 def _block_name(op: Operation, names: set[str]) -> str:
     """Blocks have a name space of their own, told apart by a prefix in the table."""
     fresh = unique_name("block:" + op.name, names)
     return fresh.removeprefix("block:")
-
-
-def _point(buffer: Buffer, indices: tuple[Expr, ...]) -> BufferRegion:
-    one = const(1, INDEX)
-    return BufferRegion(buffer, tuple([Range(i, one) for i in indices]))
 
 
 def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[BufferRegion, ...]:
@@ -263,19 +238,8 @@ def _region(load: BufferLoad) -> BufferRegion:
     one, zero = const(1, INDEX), const(0, INDEX)
     dims = []
     for i, extent in zip(load.indices, load.buffer.shape, strict=True):
-        opaque = any(isinstance(c, BufferLoad) for c in _parts(i))
-        dims.append(Range(zero, extent) if opaque else Range(i, one))
+        dims.append(Range(zero, extent) if loads(i) else Range(i, one))
     return BufferRegion(load.buffer, tuple(dims))
-
-
-def _parts(e: Expr) -> list[Expr]:
-    out, stack = [], [e]
-    while stack:
-        n = stack.pop()
-        out.append(n)
-        if not isinstance(n, BufferLoad):
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return out
 
 
 def _reduction(

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from smelt.arith.refute import NUMPY_FUNCTIONS
 from smelt.ir import dtype as dt
 from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
     Binary,
     Call,
     Cast,
@@ -25,13 +18,8 @@ from smelt.ir.expr import (
     FloorDiv,
     FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     Not,
-    Or,
     Select,
-    Sub,
     Var,
 )
 
@@ -163,26 +151,6 @@ def _different(a: Column, b: Column, mine: Column, other: Column) -> tuple[int, 
 
 # ----------------------------------------------------------------------------------- expressions
 
-_OPERATIONS: dict[type[Expr], Callable[[Column, Column], Column]] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    Min: np.minimum,
-    Max: np.maximum,
-    EQ: np.equal,
-    NE: np.not_equal,
-    LT: np.less,
-    LE: np.less_equal,
-    GT: np.greater,
-    GE: np.greater_equal,
-    And: np.logical_and,
-    Or: np.logical_or,
-}
-_DIVISIONS: dict[type[Expr], Callable[[Column, Column], Column]] = {
-    FloorDiv: np.floor_divide,
-    FloorMod: np.remainder,
-}
-
 
 def _value(e: Expr, columns: Columns) -> Column | None:
     """The values of an integer expression; None where it is not one of the columns' variables."""
@@ -205,7 +173,9 @@ def _value(e: Expr, columns: Columns) -> Column | None:
             x, y = _value(a, columns), _value(b, columns)
             if x is None or y is None:
                 return None
-            if type(e) in _DIVISIONS and (y > 0).all():
-                return _DIVISIONS[type(e)](x, y)
-            return _OPERATIONS[type(e)](x, y) if type(e) in _OPERATIONS else None
+            known = type(e) in NUMPY_FUNCTIONS
+            if not known or (isinstance(e, FloorDiv | FloorMod) and not (y > 0).all()):
+                return None
+            found: Column = NUMPY_FUNCTIONS[type(e)](x, y)
+            return found
     return None

@@ -29,6 +29,7 @@ from smelt.tir.nodes import (
     Seq,
     Stmt,
 )
+from smelt.tir.rewrite import loads
 
 from .show import show_first
 from .state import State
@@ -210,7 +211,7 @@ class Matching:
         if isinstance(d, BufferLoad) and isinstance(t, BufferLoad):
             self._access(d.buffer, d.indices, t.buffer, t.indices, d, t)
             return
-        if d.dtype == t.dtype == INDEX and not _has_loads(d) and not _has_loads(t):
+        if d.dtype == t.dtype == INDEX and not loads(d) and not loads(t):
             if self._same(substitute(d, self.meaning), substitute(t, self.values)):
                 return
             raise self._differ("an index has another value", d, t)
@@ -429,16 +430,6 @@ def _keeps(narrow: str, wide: str) -> bool:
     if signs[0] == signs[1]:
         return dt.width(narrow) <= dt.width(wide)
     return not signs[0] and dt.width(narrow) < dt.width(wide)
-
-
-def _has_loads(e: Expr) -> bool:
-    stack = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, BufferLoad):
-            return True
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
 
 
 def _orders(description: Stmt, tile: Stmt) -> Iterator[Stmt]:
