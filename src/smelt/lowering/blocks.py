@@ -24,6 +24,7 @@ from smelt.tir.nodes import (
     seq,
     sub_statements,
     walk,
+    without_no_ops,
 )
 from smelt.tir.rewrite import Indices, Rewriter, loads
 
@@ -230,6 +231,5 @@ def drop_empty(s: Stmt) -> Stmt:
             body = drop_empty(s.body)
             return no_op() if is_no_op(body) else s if body is s.body else s.replace(body=body)
         case Seq(stmts):
-            kept = [x for x in (drop_empty(x) for x in stmts) if not is_no_op(x)]
-            return seq(*kept) if kept else no_op()
+            return without_no_ops(s, map(drop_empty, stmts))
     return s

@@ -24,8 +24,6 @@ from smelt.ir.expr import (
 )
 from smelt.ir.walk import rebuild_binary, refold
 from smelt.tir.nodes import (
-    Allocate,
-    Block,
     BlockRealize,
     Buffer,
     BufferLoad,
@@ -217,13 +215,6 @@ class _Storage(Rewriter):
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         value = self.expr(s.value)
         return LetStmt(self.var(s.var), value, self.stmt(s.body))
-
-    def visit_Allocate(self, s: Allocate) -> Stmt:
-        return Allocate(self.buffer(s.buffer), self.stmt(s.body), s.annotations)
-
-    def visit_Block(self, s: Block) -> Block:
-        new = super().visit_Block(s)
-        return new.replace(alloc_buffers=tuple([self.buffer(b) for b in s.alloc_buffers]))
 
 
 def _carries(e: Expr) -> bool:

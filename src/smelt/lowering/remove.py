@@ -23,6 +23,7 @@ from smelt.tir.nodes import (
     is_no_op,
     no_op,
     seq,
+    without_no_ops,
 )
 from smelt.tir.rewrite import Rewriter
 
@@ -43,10 +44,7 @@ class _Remove(RangeRewriter):
         return new
 
     def visit_Seq(self, s: Seq) -> Stmt:
-        kept = [x for x in map(self.stmt, s.stmts) if not is_no_op(x)]
-        if len(kept) == len(s.stmts) and all(a is b for a, b in zip(kept, s.stmts, strict=True)):
-            return s
-        return seq(*kept) if kept else no_op()
+        return without_no_ops(s, map(self.stmt, s.stmts))
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
         new = self.parts(s)
