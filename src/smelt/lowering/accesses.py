@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from smelt.ir.expr import Expr, Var
@@ -11,7 +12,7 @@ from smelt.tir.rewrite import loads
 
 __all__ = ["Access", "Domains", "accesses", "uses"]
 
-Domains = dict[Var, tuple[Expr, Expr]]
+Domains = Mapping[Var, tuple[Expr, Expr]]
 """The first value and the extent of loops."""
 
 
@@ -24,11 +25,10 @@ class Access(NamedTuple):
     store: bool
 
 
-def accesses(s: Stmt, domains: Mapping[Var, tuple[Expr, Expr]] | None = None) -> Iterator[Access]:
+def accesses(s: Stmt, domains: Domains = MappingProxyType({})) -> Iterator[Access]:
     """All loads and stores, in the order of the text."""
-    domains = dict(domains or {})
     if isinstance(s, For):
-        domains[s.var] = (s.min, s.extent)
+        domains = {**domains, s.var: (s.min, s.extent)}
     if isinstance(s, BufferStore):
         yield Access(s.buffer, s.indices, domains, True)
     for c in s.children():

@@ -125,14 +125,14 @@ class _Pipeline:
                 for q in y.accesses
                 if p.buffer is b and q.buffer is b and (p.store or q.store)
             ]
-            if not all(self._apart(p, q, later) for p, q in pairs):
+            if not all(self._disjoint(p, q, later) for p, q in pairs):
                 raise CompileError(
                     f"{self.who}: cannot prove that the statements of the loop "
                     f"{self.loop.var.name} may change places: both touch {b.name}, "
                     + (f"{later} turns apart" if later else "in one turn")
                 )
 
-    def _apart(self, x: Access, y: Access, later: int) -> bool:
+    def _disjoint(self, x: Access, y: Access, later: int) -> bool:
         """Whether an access and one some turns later certainly touch different elements."""
         v = self.loop.var
         inside = self.analyzer.inside({v: (self.loop.min, self.loop.extent)})

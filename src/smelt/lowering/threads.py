@@ -203,7 +203,7 @@ def _lifted(func: PrimFunc, s: Stmt, axis: str) -> Stmt:
         return made
     loop = next(x for x in walk(s) if _runs(x, axis))
     assert isinstance(loop, For)
-    _require_apart(func, s, loop)
+    _require_disjoint(func, s, loop)
     return loop.replace(body=_Lift(loop.var).stmt(s))
 
 
@@ -211,7 +211,7 @@ def _runs(s: Stmt, axis: str) -> bool:
     return isinstance(s, For) and s.thread == axis
 
 
-def _require_apart(func: PrimFunc, region: Stmt, loop: For) -> None:
+def _require_disjoint(func: PrimFunc, region: Stmt, loop: For) -> None:
     """Refuse a region in which a thread may touch what another one writes."""
     where = f"LiftThreadBinding: in {func.name}, the loops over {loop.thread}"
     found = list(accesses(region))
@@ -223,14 +223,14 @@ def _require_apart(func: PrimFunc, region: Stmt, loop: For) -> None:
             )
     analyzer = analyzer_of(sizes_of(func))
     for b in dict.fromkeys(a.buffer for a in found if a.store):
-        if not _apart([a for a in found if a.buffer is b], loop, analyzer):
+        if not _disjoint([a for a in found if a.buffer is b], loop, analyzer):
             raise CompileError(
                 f"{where} cannot become one: cannot prove that no thread touches what another one "
                 f"writes to {b.name}; they would need a barrier, which GPU targets will bring"
             )
 
 
-def _apart(uses: list[Access], loop: For, analyzer: Analyzer) -> bool:
+def _disjoint(uses: list[Access], loop: For, analyzer: Analyzer) -> bool:
     """Whether some dimension gives each thread an interval of its own, one behind the other."""
     inside = analyzer.inside({loop.var: (loop.min, loop.extent)})
     for d in range(uses[0].buffer.rank):

@@ -50,7 +50,7 @@ class Rewriter:
     """Rebuilds a statement bottom up. Override `visit_<class>` for what should change.
 
     `expr` rewrites an expression: it memoises by node, so shared subexpressions are visited once
-    per memo; call `fresh()` where the context changes (a new scope with other facts).
+    per memo; empty `memo` where the context changes (a new scope with other facts).
     """
 
     def __init__(

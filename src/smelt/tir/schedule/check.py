@@ -144,12 +144,12 @@ def check_merged(state: State, loop: For) -> None:
 
 def _splits_writes(state: State, b: BlockRealize, loop: For) -> bool:
     """Whether different iterations of `loop` certainly write different elements."""
-    return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_apart(
+    return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_disjoint(
         state, b, loop
     )
 
 
-def _boxes_apart(state: State, b: BlockRealize, loop: For) -> bool:
+def _boxes_disjoint(state: State, b: BlockRealize, loop: For) -> bool:
     """Whether a spatial variable's range moves on by its own width or more each iteration."""
     inner = state.loops_between(b, loop)
     for i, value in b.bindings:

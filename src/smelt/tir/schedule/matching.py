@@ -101,7 +101,7 @@ class Matching:
             self._forget()
             try:
                 self._statement(order, tile)
-                self._check_apart()
+                self._check_disjoint()
             except Difference as e:
                 first = first or e
             else:
@@ -370,7 +370,7 @@ class Matching:
             out.append(self.state.facts.simplify(rest))
         return tuple(out)
 
-    def _check_apart(self) -> None:
+    def _check_disjoint(self) -> None:
         """Buffers that the instruction writes must not share memory with its others."""
         for (a, x), (b, y) in itertools.combinations(self.places.items(), 2):
             if x.buffer is y.buffer and {a, b} & self.written and not self._disjoint(a, x, b, y):
