@@ -34,6 +34,7 @@ from smelt.lowering.exchange import exchange_gathers
 from smelt.lowering.finish import finish
 from smelt.lowering.flatten import flatten_buffers
 from smelt.lowering.guards import drop_safe_guards, guard_reductions, hoist_guards, tighten_loops
+from smelt.lowering.instrument import dump_folder, write_text
 from smelt.lowering.kernel import hardware_for
 from smelt.lowering.legalize import legalize_narrow
 from smelt.lowering.lower import lower as lower_function
@@ -47,7 +48,6 @@ from smelt.lowering.unroll import unroll_loops
 from smelt.lowering.variants import Declared, declare, may_vary
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
-from smelt.lowering.watch import dump_folder, write_text
 from smelt.lowering.workspace import lift_workspaces
 from smelt.model import Model, ModelInput, Needs
 from smelt.relax.match_cast import resolve_match_cast

@@ -17,8 +17,8 @@ from smelt.ir.module import IRModule
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext, Sequential
 from smelt.lowering.check_passes import CheckInstrument
+from smelt.lowering.instrument import Check
 from smelt.lowering.lower import lower
-from smelt.lowering.watch import Check
 from smelt.pipeline import LOWER
 from smelt.tir.nodes import (
     Allocate,
@@ -68,7 +68,7 @@ class _OffByOne(_Once):
 class _DroppedInit(_Once):
     """A reduction that adds to whatever is there."""
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         if not self.done and s.init is not None:
             self.done = True
             return s.replace(init=None)

@@ -12,7 +12,7 @@ from smelt.ir.walk import free_vars
 
 from . import compare as _compare
 from .answer import Answer, ConstIntBound, ModularSet
-from .bounds import deep, expr_bounds, poly_bounds, residue, settle
+from .bounds import deep, expr_bounds, poly_bounds, precompute, residue
 from .context import Bounds, Context
 from .facts import learn
 from .interval_set import IntervalSet
@@ -143,7 +143,7 @@ class Analyzer:
         try:
             return self.context.simplify(x)
         except RecursionError:
-            settle(self.context, x)
+            precompute(self.context, x)
             return self.context.simplify(x)
 
     def rewrite_simplify(self, e: ExprLike) -> Expr:

@@ -33,8 +33,8 @@ __all__ = [
     "deep",
     "expr_bounds",
     "poly_bounds",
+    "precompute",
     "residue",
-    "settle",
     "type_bounds",
 ]
 
@@ -345,16 +345,16 @@ _T = TypeVar("_T")
 
 
 def deep(cx: Context, run: Callable[[], _T], *exprs: Expr) -> _T:
-    """The result of a function; where expressions are nested too deeply, after settling them."""
+    """The result of a function; parts of expressions nested too deeply are precomputed."""
     try:
         return run()
     except RecursionError:
         for e in exprs:
-            settle(cx, e)
+            precompute(cx, e)
         return run()
 
 
-def settle(cx: Context, e: Expr) -> None:
+def precompute(cx: Context, e: Expr) -> None:
     """Derives what is known of each part, the operands first: each step is a short one then."""
     for part in postorder(e):
         if isinstance(part, Expr):

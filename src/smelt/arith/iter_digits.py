@@ -144,7 +144,7 @@ class Digits:
             new, offset = parts.get(s, ([s], self.sizes.zero))
             args += new
             base = self.sizes.plus(base, offset)
-        return self.parser.normal(args, base)
+        return self.parser.canonical(args, base)
 
     # --------------------------------------------------------------------------- resolution
 
@@ -180,7 +180,7 @@ class Digits:
         fine = self._resolved(IterSplit(mark, chain[low], extent, z.one))
         if not fine:
             return False
-        total = self.parser.normal(fine, z.zero)
+        total = self.parser.canonical(fine, z.zero)
         new = IterMark(total, self.parser.reach(total.args), z.zero, z.zero)
         if new.extent is not extent:
             return False
@@ -268,7 +268,7 @@ class Digits:
         args = [self.cuts.split(d, weight) for d, weight in in_a]
         args[start:stop] = [IterSplit(b, self.sizes.one, b.extent, in_a[stop - 1][1])]
         assert isinstance(a.source, IterSum)
-        a.source = self.parser.normal(args, a.source.base)
+        a.source = self.parser.canonical(args, a.source.base)
         return True
 
     def _overlap(self, a: IterMark, b: IterMark, below: list[tuple[Digit, Expr]]) -> bool:
@@ -280,7 +280,7 @@ class Digits:
         lower = self.cuts.product(d for d, _ in below)
         args = [IterSplit(a, z.one, a.extent, lower)]
         args += [self.cuts.split(d, weight) for d, weight in below]
-        total = self.parser.normal(args, z.zero)
+        total = self.parser.canonical(args, z.zero)
         mark = IterMark(total, self.parser.reach(total.args), z.zero, z.zero)
         b.source = IterSum((IterSplit(mark, z.one, b.extent, z.one),), z.zero)
         return True

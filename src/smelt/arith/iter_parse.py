@@ -59,7 +59,7 @@ class Parser:
             part = self.atom(moving[0])
             args += [_scaled(z, s, by) for s in part.args]
             base = z.plus(base, z.times(part.base, by))
-        return self.normal(args, base)
+        return self.canonical(args, base)
 
     def written(self, e: Expr) -> IterSum:
         """An expression as it is written, without what the simplifier would make of it."""
@@ -76,12 +76,12 @@ class Parser:
                 a, b = done[n.a], done[n.b]
                 sign = z.one if isinstance(n, Add) else z.of(-1)
                 args = [*a.args, *[_scaled(z, s, sign) for s in b.args]]
-                done[n] = self.normal(args, z.plus(a.base, z.times(b.base, sign)))
+                done[n] = self.canonical(args, z.plus(a.base, z.times(b.base, sign)))
             elif isinstance(n, Mul) and not (self.varies(n.a) and self.varies(n.b)):
                 moving, by = (n.b, n.a) if self.varies(n.b) else (n.a, n.b)
                 scale, total = done[by].base, done[moving]
                 args = [_scaled(z, s, scale) for s in total.args]
-                done[n] = self.normal(args, z.times(total.base, scale))
+                done[n] = self.canonical(args, z.times(total.base, scale))
             elif isinstance(n, FloorDiv | FloorMod) and not self.varies(n.b):
                 done[n] = self.divide(done[n.a], done[n.b].base)[isinstance(n, FloorMod)]
             else:
@@ -106,7 +106,7 @@ class Parser:
         """A whole mark as a split."""
         return IterSplit(mark, self.sizes.one, mark.extent, self.sizes.one)
 
-    def normal(self, args: Iterable[IterSplit], base: Expr) -> IterSum:
+    def canonical(self, args: Iterable[IterSplit], base: Expr) -> IterSum:
         """Each digit once and with a positive scale; digits that are neighbours joined."""
         z = self.sizes
         scales: dict[tuple[IterMark, Expr, Expr], Expr] = {}
@@ -151,7 +151,7 @@ class Parser:
         return z.plus(base, z.times(by, mark.low))
 
     def _flip(self, s: IterSplit) -> IterSplit:
-        """-d * k  =  (extent - 1 - d) * k  +  what `normal` has put into the base."""
+        """-d * k  =  (extent - 1 - d) * k  +  what `canonical` has put into the base."""
         z = self.sizes
         scale = z.less(z.zero, s.scale)
         if s.source in self.flipped and s.extent is s.source.extent:
@@ -227,7 +227,7 @@ class Parser:
         whole = z.floor(s.base, d)
         base = z.less(s.base, z.times(whole, d))
         if not inner:
-            return self.normal(above, whole), IterSum((), base)
+            return self.canonical(above, whole), IterSum((), base)
         if above and self._carries(s.args, inner[0], base, d):
             inner, above = list(s.args), []
         unit = inner[-1].scale
@@ -244,8 +244,8 @@ class Parser:
         rest = z.less(base, z.times(shift, unit))
         high, low = self._cut(inner, shift, fine)
         return (
-            self.normal([*above, *high.args], z.plus(whole, high.base)),
-            self.normal(
+            self.canonical([*above, *high.args], z.plus(whole, high.base)),
+            self.canonical(
                 [_scaled(z, a, unit) for a in low.args], z.plus(rest, z.times(low.base, unit))
             ),
         )

@@ -36,12 +36,12 @@ from smelt.ir.walk import free_vars
 
 from .analyzer import Analyzer
 
-__all__ = ["refute_bijection"]
+__all__ = ["NUMPY_FUNCTIONS", "refute_bijection"]
 
 _POINTS = 1 << 14
 """So many elements are looked at; a larger space is looked at in part."""
 
-_RULES: dict[type, Any] = {
+NUMPY_FUNCTIONS: dict[type, Any] = {
     Add: np.add,
     Sub: np.subtract,
     Mul: np.multiply,
@@ -58,6 +58,7 @@ _RULES: dict[type, Any] = {
     And: np.logical_and,
     Or: np.logical_or,
 }
+"""What integer and truth operators are on arrays."""
 
 
 def refute_bijection(
@@ -121,7 +122,7 @@ def _evaluate(e: Expr, values: dict[Expr, Any]) -> Any:
         if isinstance(n, IntImm):
             values[n] = np.array(n.value, object)
             continue
-        rule = _RULES.get(type(n))
+        rule = NUMPY_FUNCTIONS.get(type(n))
         if rule is None or not isinstance(n, Binary):
             return None
         try:

@@ -81,7 +81,7 @@ def _conditions(
 def _divided(d: Detection, total: IterSum, inside: set[Var]) -> tuple[IterMark, IterMark]:
     """The outer and the inner part of one sum."""
     z = d.sizes
-    fine = d.parser.normal(
+    fine = d.parser.canonical(
         [part for s in total.args for part in _resolved(z, s, inside)], total.base
     )
     inner = [s for s in fine.args if s.source.variables() <= inside]

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from smelt.ir import dtype as dt
+from smelt.ir.build import product
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import (
     EQ,
@@ -45,12 +46,12 @@ from smelt.ir.expr import (
     TruncDiv,
     TruncMod,
     Var,
-    const,
 )
 from smelt.target import Target
 from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.interpret_math import rounder
 from smelt.tir.intrin.registry import Instruction
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import (
     Allocate,
     AssertStmt,
@@ -67,7 +68,8 @@ from smelt.tir.nodes import (
     While,
 )
 from smelt.tir.printer import script
-from smelt.tir.script_ops import expr_nodes, shape_vars
+from smelt.tir.rewrite import loads
+from smelt.tir.script_ops import shape_vars
 
 from .c_helpers import C_TYPE, MATH, STORED, Helpers, suffix
 from .features import require
@@ -154,12 +156,7 @@ class _CPrinter:
         if node not in self.names:
             base = re.sub(r"\W", "_", node.name) or "v"
             base = "_" + base if base[0].isdigit() else base
-            fresh, n = base, 0
-            while fresh in self.taken:
-                n += 1
-                fresh = f"{base}_{n}"
-            self.taken.add(fresh)
-            self.names[node] = fresh
+            self.names[node] = unique_name(base, self.taken)
         return self.names[node]
 
     def kind(self, dtype: str, table: dict[str, str] = C_TYPE) -> str:
@@ -253,9 +250,7 @@ class _CPrinter:
 
     def allocate(self, b: Buffer, body: Stmt) -> Iterator[str]:
         """A local array, or memory from the heap where it is large or of unknown size."""
-        size: Expr = const(1)
-        for e in b.shape:
-            size = size * e
+        size = product(b.shape)
         kind, name, count = self.kind(b.type, STORED), self.name(b), self.text(size)
         small = isinstance(size, IntImm) and size.value * dt.bytes_of(b.type) <= _STACK_BYTES
         yield "{"
@@ -373,7 +368,7 @@ class _CPrinter:
     def element(self, b: Buffer, indices: tuple[Expr, ...]) -> str:
         """A[i * 64 + j]."""
         offset: Expr | None = None
-        steps = b.strides or tuple([_product(b.shape[i + 1 :]) for i in range(b.rank)])
+        steps = b.strides or tuple([product(b.shape[i + 1 :]) for i in range(b.rank)])
         for i, step in zip(indices, steps, strict=True):
             term = i * step
             offset = term if offset is None else offset + term
@@ -407,7 +402,7 @@ class _CPrinter:
         if isinstance(e, TruncMod) and dt.is_float(dtype):
             return self.rounded(self.two(f"fmod{suffix(dtype)}", e.a, e.b)[0], _ATOM, dtype)
         wraps = isinstance(e, Add | Sub | Mul) and (
-            dtype == "int32" or (dtype == "int64" and _has_load(e))
+            dtype == "int32" or (dtype == "int64" and loads(e))
         )
         if wraps:
             kind = C_TYPE[dtype]
@@ -511,14 +506,3 @@ def _address(element: BufferLoad) -> Call:
 
 def _c_text(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _product(items: tuple[Expr, ...]) -> Expr:
-    result: Expr = const(1)
-    for e in items:
-        result = result * e
-    return result
-
-
-def _has_load(e: Expr) -> bool:
-    return any(isinstance(n, BufferLoad) for n in expr_nodes(e))

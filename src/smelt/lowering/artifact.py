@@ -28,7 +28,7 @@ from smelt.runtime.linking import c_name
 from smelt.target import Target
 
 from .host import ENTRY, PLAN
-from .watch import check_wanted, dump_folder
+from .instrument import check_wanted, dump_folder
 
 __all__ = ["ELSEWHERE", "Artifact", "cache_of", "check_native", "load", "objects_of"]
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from smelt.arith import Analyzer
 from smelt.ir.build import all_of, equal, is_const, maximum, minimum
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
+from smelt.ir.expr import INDEX, Expr, IntImm, const
 from smelt.tir.nodes import (
     Allocate,
     Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
     BufferStore,
     For,
     IfThenElse,
@@ -25,15 +24,17 @@ from smelt.tir.nodes import (
     seq,
     sub_statements,
     walk,
+    without_no_ops,
 )
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Indices, Rewriter, loads
 
+from .accesses import accesses, uses
 from .carried import carries
 from .first_values import start_reductions
 from .lanes import every_lane
 from .ranges import RangeRewriter, analyzer_of, sizes_of
 
-__all__ = ["Realize", "Shift", "allocations", "lower_blocks", "shrunk", "uses"]
+__all__ = ["Realize", "Shift", "allocations", "lower_blocks", "shrunk"]
 
 
 def lower_blocks(func: PrimFunc) -> PrimFunc:
@@ -82,26 +83,12 @@ class Realize(RangeRewriter):
         predicate = self.expr(s.predicate)
         return body if is_const(predicate, 1) else IfThenElse(predicate, body)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         """Blocks stand in a BlockRealize only."""
         raise InternalError(f"the block {s.name} stands outside a BlockRealize")
 
 
 # ------------------------------------------------------------------------------- placement
-
-
-def uses(s: Stmt, buffer: Buffer) -> bool:
-    """Whether a statement touches a buffer."""
-    stack = [s]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, BufferStore) and x.buffer is buffer:
-            return True
-        for c in x.children():
-            if isinstance(c, Expr) and any(load.buffer is buffer for load in loads(c)):
-                return True
-        stack.extend(sub_statements(x))
-    return False
 
 
 def _place(s: Stmt, buffer: Buffer, sizes: Mapping[Expr, int]) -> Stmt:
@@ -138,13 +125,12 @@ def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
 
 def shrunk(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> tuple[Buffer, tuple[Expr, ...]]:
     """A buffer of what `s` touches of another one, and where in that one it begins."""
-    accesses: list[tuple[tuple[Expr, ...], dict[Var, tuple[Expr, Expr]]]] = []
-    _collect(s, buffer, {}, accesses)
+    touched = [every_lane(a.indices, a.domains) for a in accesses(s) if a.buffer is buffer]
     stored = {x.buffer for x in walk(s) if isinstance(x, BufferStore)}
     low: list[Expr] = []
     shape: list[Expr] = []
     for d, extent in enumerate(buffer.shape):
-        found = [analyzer.interval(indices[d], domains) for indices, domains in accesses]
+        found = [analyzer.interval(indices[d], domains) for indices, domains in touched]
         # a bound that data says may be another one at the next access
         bounds = [
             b
@@ -215,25 +201,6 @@ def _larger(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
     return b if analyzer.can_prove(b >= a) else maximum(a, b)
 
 
-def _collect(
-    s: Stmt,
-    buffer: Buffer,
-    domains: Mapping[Var, tuple[Expr, Expr]],
-    out: list[tuple[tuple[Expr, ...], dict[Var, tuple[Expr, Expr]]]],
-) -> None:
-    """All index tuples of a buffer with the loops inside `s` that they stand in."""
-    if isinstance(s, For):
-        domains = {**domains, s.var: (s.min, s.extent)}
-    if isinstance(s, BufferStore) and s.buffer is buffer:
-        out.append(every_lane(s.indices, domains))
-    for c in s.children():
-        if isinstance(c, Expr):
-            found = [load.indices for load in loads(c) if load.buffer is buffer]
-            out.extend(every_lane(indices, domains) for indices in found)
-    for x in sub_statements(s):
-        _collect(x, buffer, domains, out)
-
-
 class Shift(Rewriter):
     """Replaces a buffer by a smaller one that starts at `low`."""
 
@@ -246,30 +213,15 @@ class Shift(Rewriter):
         self.analyzer.bind(s.var, s.min, s.extent)
         return super().visit_For(s)
 
-    def moved(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def moved(self, indices: Indices) -> Indices:
         """Indices counted from the beginning of the smaller buffer."""
         return tuple(
             [self.analyzer.simplify(i - low) for i, low in zip(indices, self.low, strict=True)]
         )
 
-    def visit_expr(self, e: Expr) -> Expr:
-        """A load of the old buffer becomes one of the new."""
-        e = super().visit_expr(e)
-        return (
-            BufferLoad(self.new, self.moved(e.indices))
-            if isinstance(e, BufferLoad) and e.buffer is self.old
-            else e
-        )
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        """A store to the old buffer becomes one to the new."""
-        new = super().visit_BufferStore(s)
-        assert isinstance(new, BufferStore)
-        return (
-            BufferStore(self.new, new.value, self.moved(new.indices))
-            if new.buffer is self.old
-            else new
-        )
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        """An access of the old buffer becomes one of the new."""
+        return (self.new, self.moved(indices)) if b is self.old else (b, indices)
 
 
 def drop_empty(s: Stmt) -> Stmt:
@@ -279,6 +231,5 @@ def drop_empty(s: Stmt) -> Stmt:
             body = drop_empty(s.body)
             return no_op() if is_no_op(body) else s if body is s.body else s.replace(body=body)
         case Seq(stmts):
-            kept = [x for x in (drop_empty(x) for x in stmts) if not is_no_op(x)]
-            return seq(*kept) if kept else no_op()
+            return without_no_ops(s, map(drop_empty, stmts))
     return s

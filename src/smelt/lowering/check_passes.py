@@ -24,7 +24,7 @@ from smelt.tir.analysis.examples import random_array
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.verify import verify
 
-from .watch import Check, differs
+from .instrument import Check, differs
 
 __all__ = ["CheckInstrument"]
 

@@ -41,7 +41,7 @@ def _collect(s: Stmt, around: tuple[For, ...], facts: Facts, found: list[tuple[s
         around = (*around, s)
     elif isinstance(s, BlockRealize):
         if s.block.init is not None:
-            pairs = zip(s.block.iter_vars, s.values, strict=True)
+            pairs = s.bindings
             used = {v for i, value in pairs if i.kind == "reduce" for v in free_vars(value)}
             loops = [x for x in around if x.var in used]
             if any(not facts.prove(x.extent >= 1) for x in loops):

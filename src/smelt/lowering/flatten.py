@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Expr, const
-from smelt.tir.nodes import Allocate, Buffer, BufferLoad, BufferStore, PrimFunc, Stmt
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.nodes import Allocate, Buffer, BufferStore, PrimFunc, Stmt
+from smelt.tir.rewrite import Indices, Rewriter
 
 from .lanes import in_steps
 from .ranges import sizes_of
@@ -24,12 +24,8 @@ class _Offsets(Rewriter):
         self.analyzer = analyzer
         self.flat: dict[Buffer, Buffer] = {}
 
-    def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, BufferLoad):
-            return BufferLoad(
-                self.buffer(e.buffer), (self.offset(e.buffer, self.exprs(e.indices)),)
-            )
-        return super().visit_expr(e)
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        return self.buffer(b), (self.offset(b, indices),)
 
     def buffer(self, b: Buffer) -> Buffer:
         found = self.flat.get(b)
@@ -48,7 +44,7 @@ class _Offsets(Rewriter):
             size = size + (e - 1) * step
         return self.analyzer.simplify(size)
 
-    def offset(self, b: Buffer, indices: tuple[Expr, ...]) -> Expr:
+    def offset(self, b: Buffer, indices: Indices) -> Expr:
         total: Expr = const(0, INDEX)
         step: Expr = const(1, INDEX)
         strides = b.strides

@@ -225,9 +225,8 @@ class _Tighten(RangeRewriter):
     def loop(self, s: For) -> Stmt:
         if s.kind == "vectorized":
             self.lanes.add(s.var)
-        new = super().loop(s)
+        new = self.parts(s)
         self.lanes.discard(s.var)
-        assert isinstance(new, For)
         s, body = new, new.body
         if s.kind != "serial" or not isinstance(body, IfThenElse) or body.else_body is not None:
             return s

@@ -22,12 +22,11 @@ from smelt.tir.nodes import (
     no_op,
     sub_statements,
 )
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import Rewriter, renamed
 
 from .blocks import drop_empty
 from .guards import conjuncts
 from .safe import is_speculable, require_flat
-from .unroll import renamed
 
 __all__ = ["hoist"]
 
@@ -48,8 +47,7 @@ def hoist(
     Nothing moves that may be undefined where the program does not compute it.
     """
     require_flat(func, "hoisting")
-    body = _Hoist(branches, choices, bindings, anywhere).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Hoist(branches, choices, bindings, anywhere).program(func)
 
 
 class _Hoist(Rewriter):
@@ -61,8 +59,7 @@ class _Hoist(Rewriter):
         self.anywhere = anywhere
 
     def visit_For(self, s: For) -> Stmt:
-        new = super().visit_For(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         lets: list[LetStmt] = []
         if self.bindings:
             new, lets = _without_bindings(new)

@@ -23,9 +23,9 @@ from smelt.tir.schedule import Schedule
 
 from .custom import Prepared, packs_of
 from .group import group_to_prim_func
+from .instrument import Check, Observer, StageWriter
 from .lower import PLAIN, for_target, lower
 from .packing import Pack
-from .watch import Check, Observer, StageWriter
 
 __all__ = ["CompiledKernel", "KernelSpec", "build_kernel", "plain_program", "scheduled"]
 

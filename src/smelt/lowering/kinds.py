@@ -29,15 +29,13 @@ class _Serial(Rewriter):
         self.kinds = kinds
 
     def visit_For(self, s: For) -> Stmt:
-        new = super().visit_For(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         return new.replace(kind="serial") if new.kind in self.kinds else new
 
 
 def serialize(func: PrimFunc, *kinds: str) -> PrimFunc:
     """A program whose loops of some kinds are serial ones."""
-    body = _Serial(kinds).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Serial(kinds).program(func)
 
 
 class _Cost(NamedTuple):
@@ -75,8 +73,7 @@ class _Mark(Rewriter):
     def visit_For(self, s: For) -> Stmt:
         outer = self.step
         self.step = int(s.annotations.get(MAX_STEP, outer))
-        new = super().visit_For(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         if new.kind == "serial" and isinstance(new.extent, IntImm):
             inside, turns = self.cost(new.body), new.extent.value
             small = inside.steps * turns <= self.step and inside.depth < self.depth
@@ -94,5 +91,4 @@ def mark_unrolled(func: PrimFunc, step: int, depth: int, extent: int) -> PrimFun
     depth   so many unrolled loops inside each other at most
     extent  every loop of at most so many turns
     """
-    body = _Mark(step, depth, extent).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Mark(step, depth, extent).program(func)

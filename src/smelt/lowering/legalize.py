@@ -24,8 +24,6 @@ from smelt.ir.expr import (
 )
 from smelt.ir.walk import rebuild_binary, refold
 from smelt.tir.nodes import (
-    Allocate,
-    Block,
     BlockRealize,
     Buffer,
     BufferLoad,
@@ -114,8 +112,7 @@ def legalize_compute(func: PrimFunc, wide: Mapping[str, str]) -> PrimFunc:
     Rounding a sum, product or quotient twice gives what rounding it once does, since the wide type
     has more than twice the digits. What only moves values is left alone.
     """
-    body = _Compute(wide).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Compute(wide).program(func)
 
 
 # ------------------------------------------------------------------------------------- storage
@@ -218,14 +215,6 @@ class _Storage(Rewriter):
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         value = self.expr(s.value)
         return LetStmt(self.var(s.var), value, self.stmt(s.body))
-
-    def visit_Allocate(self, s: Allocate) -> Stmt:
-        return Allocate(self.buffer(s.buffer), self.stmt(s.body), s.annotations)
-
-    def visit_Block(self, s: Block) -> Stmt:
-        new = super().visit_Block(s)
-        assert isinstance(new, Block)
-        return new.replace(alloc_buffers=tuple([self.buffer(b) for b in s.alloc_buffers]))
 
 
 def _carries(e: Expr) -> bool:

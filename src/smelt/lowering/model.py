@@ -44,12 +44,12 @@ from .external import (
 )
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph
 from .host import Body, KernelCall, entry_program, plan_program
+from .instrument import check_wanted, dump_folder, write_text
 from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
 from .lower import lowering_steps
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .variants import Declared, shapes_of, size_text, workspace_of
-from .watch import check_wanted, dump_folder, write_text
 
 __all__ = ["Model", "compile_fused", "kernel_specs", "size_text"]
 

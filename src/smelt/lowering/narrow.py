@@ -31,7 +31,6 @@ from smelt.ir.expr import (
 )
 from smelt.ir.walk import rebuild_binary, refold
 from smelt.tir.nodes import (
-    Allocate,
     Block,
     BlockRealize,
     Buffer,
@@ -44,6 +43,7 @@ from smelt.tir.nodes import (
     Stmt,
 )
 from smelt.tir.printer import script
+from smelt.tir.rewrite import Rewriter
 from smelt.tir.script_ops import shape_vars
 
 from .ranges import RangeRewriter, sizes_of
@@ -193,29 +193,19 @@ class _Force(_Narrow):
             found = self.buffers[b] = b.replace(shape=shape, strides=strides)
         return found
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:
-        return Allocate(self.buffer(s.buffer), self.stmt(s.body), s.annotations)
-
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
         values = self.indices(s.values)
         predicate, block = self.expr(s.predicate), self.stmt(s.block)
         assert isinstance(block, Block)
         return BlockRealize(values, predicate, block)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         iters = []
         for i in s.iter_vars:
             self.analyzer.bind(i.var, i.dom.min, i.dom.extent)
             dom = self.range(i.dom)
             iters.append(i.replace(var=self.scalar(i.var), dom=dom))
-        return s.replace(
-            iter_vars=tuple(iters),
-            alloc_buffers=tuple([self.buffer(b) for b in s.alloc_buffers]),
-            reads=self.regions(s.reads),
-            writes=self.regions(s.writes),
-            init=None if s.init is None else self.stmt(s.init),
-            body=self.stmt(s.body),
-        )
+        return Rewriter.visit_Block(self, s.replace(iter_vars=tuple(iters)))
 
     def region(self, r: BufferRegion) -> BufferRegion:
         return BufferRegion(self.buffer(r.buffer), tuple([self.range(d) for d in r.region]))

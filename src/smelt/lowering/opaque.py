@@ -13,6 +13,7 @@ from smelt.ir.build import all_of, equal, is_const
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import const
 from smelt.tir.facts import Facts
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import (
     Allocate,
     Block,
@@ -31,7 +32,8 @@ from smelt.tir.nodes import (
 from smelt.tir.regions import accesses, refresh_regions
 from smelt.tir.rewrite import Rewriter, loads
 
-from .blocks import Realize, Shift, allocations, shrunk, uses
+from .accesses import uses
+from .blocks import Realize, Shift, allocations, shrunk
 from .carried import carries
 from .overlap import DOUBLE_BUFFER
 from .ranges import RangeRewriter, analyzer_of, sizes_of
@@ -55,9 +57,8 @@ class _Inits(Rewriter):
         super().__init__()
         self.facts = Facts(func)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         new = super().visit_Block(s)
-        assert isinstance(new, Block)
         if new.init is None:
             return new
         first = [equal(i.var, i.dom.min) for i in new.iter_vars if i.kind == "reduce"]
@@ -70,8 +71,7 @@ class _Inits(Rewriter):
 
 def lower_init_blocks(func: PrimFunc) -> PrimFunc:
     """with T.init(): S   ->   if every reduce variable is at its first value: S."""
-    body = _Inits(func).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Inits(func).program(func)
 
 
 # ------------------------------------------------------------------------------- opaque blocks
@@ -81,7 +81,7 @@ class _Opaque(RangeRewriter):
     """Replaces block variables by their values, and leaves the blocks."""
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
-        for i, value in zip(s.block.iter_vars, s.values, strict=True):
+        for i, value in s.bindings:
             if s.block.init is not None and i.kind == "reduce":
                 raise CompileError(
                     f"ConvertBlocksToOpaque: the block {s.block.name} has an init, whose "
@@ -90,7 +90,6 @@ class _Opaque(RangeRewriter):
             self.memo[i.var] = self.analyzer.simplify(self.expr(value))
         predicate = self.expr(s.predicate)
         block = Rewriter.visit_Block(self, s.block.replace(iter_vars=()))
-        assert isinstance(block, Block)
         return BlockRealize((), predicate, block)
 
 
@@ -148,17 +147,10 @@ class _Place:
         body = s.body
         if isinstance(body, BlockRealize) and not body.block.iter_vars:
             return s.replace(body=body.replace(block=self.block(body.block)))
-        block = Block(self.name(), (), (), (), body, None, (self.buffer,))
+        name = unique_name(f"{self.buffer.name}_alloc", self.names)
+        block = Block(name, (), (), (), body, None, (self.buffer,))
         block = refresh_regions(self.facts, block)
         return s.replace(body=BlockRealize((), const(True), block))
-
-    def name(self) -> str:
-        """A name for a block around a loop's body."""
-        name, n = f"{self.buffer.name}_alloc", 0
-        while name in self.names:
-            n += 1
-            name = f"{self.buffer.name}_alloc_{n}"
-        return name
 
     def without(self, s: Block) -> Block:
         """A block whose regions do not mention the buffer, which lives inside it now."""
@@ -176,7 +168,7 @@ class _Forget(Rewriter):
         super().__init__()
         self.place = place
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         if self.place.buffer not in s.alloc_buffers:
             return super().visit_Block(s)
         rest = tuple([b for b in s.alloc_buffers if b is not self.place.buffer])
@@ -222,9 +214,8 @@ class _Compact(RangeRewriter):
             )
         return super().visit_BlockRealize(s)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         new = super().visit_Block(s)
-        assert isinstance(new, Block)
         body: Stmt = new.body if new.init is None else seq(new.init, new.body)
         allocated: list[Buffer] = []
         for b in new.alloc_buffers:

@@ -23,7 +23,6 @@ from smelt.tir.nodes import (
     Allocate,
     AssertStmt,
     Buffer,
-    BufferLoad,
     BufferStore,
     Evaluate,
     For,
@@ -33,28 +32,18 @@ from smelt.tir.nodes import (
     Stmt,
     While,
     seq,
-    sub_statements,
     walk,
 )
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Indices, Rewriter, renamed
 
+from .accesses import Access, accesses
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_pure, require_flat
-from .unroll import renamed
 
 __all__ = ["DOUBLE_BUFFER", "double_buffers", "software_pipeline"]
 
 STAGE, ORDER = "software_pipeline_stage", "software_pipeline_order"
 DOUBLE_BUFFER = "double_buffer_scope"
-
-
-class _Access(NamedTuple):
-    """An access of a statement: the loops inside the statement that it stands in."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    domains: dict[Var, tuple[Expr, Expr]]
-    store: bool
 
 
 class _Part(NamedTuple):
@@ -63,7 +52,7 @@ class _Part(NamedTuple):
     stmt: Stmt
     stage: int
     order: int
-    accesses: list[_Access]
+    accesses: list[Access]
 
     def touches(self, b: Buffer) -> bool:
         return any(a.buffer is b for a in self.accesses)
@@ -95,7 +84,7 @@ class _Pipeline:
             )
         first = min(stages)
         self.parts = [
-            _Part(s, n - first, o, _accesses(s))
+            _Part(s, n - first, o, list(accesses(s)))
             for s, n, o in zip(stmts, stages, order, strict=True)
         ]
         self.last = max(stages) - first
@@ -136,14 +125,14 @@ class _Pipeline:
                 for q in y.accesses
                 if p.buffer is b and q.buffer is b and (p.store or q.store)
             ]
-            if not all(self._apart(p, q, later) for p, q in pairs):
+            if not all(self._disjoint(p, q, later) for p, q in pairs):
                 raise CompileError(
                     f"{self.who}: cannot prove that the statements of the loop "
                     f"{self.loop.var.name} may change places: both touch {b.name}, "
                     + (f"{later} turns apart" if later else "in one turn")
                 )
 
-    def _apart(self, x: _Access, y: _Access, later: int) -> bool:
+    def _disjoint(self, x: Access, y: Access, later: int) -> bool:
         """Whether an access and one some turns later certainly touch different elements."""
         v = self.loop.var
         inside = self.analyzer.inside({v: (self.loop.min, self.loop.extent)})
@@ -227,29 +216,15 @@ class _Turn(Rewriter):
         self.copies = pipeline.copies
         self.turn = pipeline.analyzer.simplify(value - pipeline.loop.min)
 
-    def place(self, b: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
         """Where an element of a turn's buffer stands."""
-        wide, count = self.copies[b]
+        wide, count = self.copies.get(b, (b, 1))
         if count == 1:
             return wide, indices
         copy = self.turn % count
         if not b.shape:
             return wide, (copy,)
         return wide, (indices[0] + copy * b.shape[0], *indices[1:])
-
-    def visit_expr(self, e: Expr) -> Expr:
-        new = super().visit_expr(e)
-        if isinstance(new, BufferLoad) and new.buffer in self.copies:
-            return BufferLoad(*self.place(new.buffer, new.indices))
-        return new
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        new = super().visit_BufferStore(s)
-        assert isinstance(new, BufferStore)
-        if new.buffer not in self.copies:
-            return new
-        buffer, indices = self.place(new.buffer, new.indices)
-        return BufferStore(buffer, new.value, indices)
 
 
 def _wide(b: Buffer, count: int) -> Buffer:
@@ -260,22 +235,6 @@ def _wide(b: Buffer, count: int) -> Buffer:
     return b.replace(shape=shape, strides=())
 
 
-def _accesses(s: Stmt) -> list[_Access]:
-    found: list[_Access] = []
-    stack: list[tuple[Stmt, dict[Var, tuple[Expr, Expr]]]] = [(s, {})]
-    while stack:
-        x, domains = stack.pop()
-        if isinstance(x, For):
-            domains = {**domains, x.var: (x.min, x.extent)}
-        if isinstance(x, BufferStore):
-            found.append(_Access(x.buffer, x.indices, domains, True))
-        for c in x.children():
-            if isinstance(c, Expr):
-                found += [_Access(e.buffer, e.indices, domains, False) for e in loads(c)]
-        stack.extend((c, domains) for c in sub_statements(x))
-    return found
-
-
 def _has_effect(s: Stmt) -> bool:
     return isinstance(s, AssertStmt | While) or (isinstance(s, Evaluate) and not is_pure(s.value))
 
@@ -284,8 +243,7 @@ class _Annotated(RangeRewriter):
     """Pipelines the loops that ask for it, from the inside out."""
 
     def loop(self, s: For) -> Stmt:
-        new = super().loop(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         if STAGE not in new.annotations:
             return new
         stages = _numbers(new, STAGE)
@@ -308,16 +266,14 @@ def _numbers(s: For, key: str) -> list[int]:
 def software_pipeline(func: PrimFunc) -> PrimFunc:
     """Loops annotated with "software_pipeline_stage": statement n runs so many turns later."""
     require_flat(func, "InjectSoftwarePipeline")
-    body = _Annotated(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Annotated(sizes_of(func)).program(func)
 
 
 class _Doubled(RangeRewriter):
     """Pipelines loops that fill a buffer marked with "double_buffer_scope" and then use it."""
 
     def loop(self, s: For) -> Stmt:
-        new = super().loop(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         marked: set[Buffer] = set()
         body = new.body
         while isinstance(body, Allocate):
@@ -350,5 +306,4 @@ def _fills(s: Stmt, marked: set[Buffer]) -> bool:
 def double_buffers(func: PrimFunc) -> PrimFunc:
     """Buffers marked with "double_buffer_scope" are filled for the next turn meanwhile."""
     require_flat(func, "InjectDoubleBuffer")
-    body = _Doubled(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Doubled(sizes_of(func)).program(func)

@@ -19,11 +19,10 @@ from smelt.ir.build import all_of, maximum, minimum
 from smelt.ir.expr import GE, GT, INDEX, LE, LT, And, Call, Compare, Expr, IntImm, Or, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt, sub_statements
-from smelt.tir.rewrite import loads
+from smelt.tir.rewrite import loads, renamed
 
 from .ranges import RangeRewriter, sizes_of
 from .simplify import Simplify
-from .unroll import renamed
 
 __all__ = ["partition_loops"]
 

@@ -48,11 +48,11 @@ from .host import (
     where_not_empty,
     with_sizes,
 )
+from .instrument import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
 from .lower import for_target, lower
 from .memory import ALIGNMENT
 from .model import size_text
 from .variants import Declared
-from .watch import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
 
 __all__ = ["build_program"]
 

@@ -25,6 +25,7 @@ from smelt.tir.nodes import (
     sub_statements,
 )
 from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
 
@@ -38,10 +39,9 @@ def promote_accumulators(func: PrimFunc) -> PrimFunc:
     """Elements at a place that a serial loop does not change are loaded before it, stored after it.
 
     Only where the loop surely stores it, and all that the loop does with the buffer is at such
-    places, each the same as another or apart from it. Buffers are taken not to overlap.
+    places, each the same as another or disjoint from it. Buffers are taken not to overlap.
     """
-    body = _Promote(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Promote(sizes_of(func)).program(func)
 
 
 class _Uses:
@@ -80,12 +80,9 @@ class _Uses:
     def _expr(self, e: Expr) -> None:
         for load in loads(e):
             self.read.setdefault(load.buffer, set()).add(load.indices[0])
-        stack: list[Expr] = [e]
-        while stack:
-            n = stack.pop()
+        for n in expr_nodes(e):
             effect = isinstance(n, Call) and n.op.startswith(("smelt.", "call_llvm_intrin"))
             self.opaque = self.opaque or effect
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
 
 
 def _expressions(s: Stmt) -> list[Expr]:
@@ -132,13 +129,13 @@ class _Promote(RangeRewriter):
             ):
                 continue
             size = sum(dt.bytes_of(b.type) * dt.lanes(i.dtype) for i in every)
-            apart = all(self._apart(x, y) for n, x in enumerate(every) for y in every[:n])
-            if size <= room and apart and all(_is_dense(i) for i in every):
+            disjoint = all(self._disjoint(x, y) for n, x in enumerate(every) for y in every[:n])
+            if size <= room and disjoint and all(_is_dense(i) for i in every):
                 found[b] = every
                 room -= size
         return found
 
-    def _apart(self, x: Expr, y: Expr) -> bool:
+    def _disjoint(self, x: Expr, y: Expr) -> bool:
         """Whether two places have no element in common, surely."""
         (a, m), (b, n) = _extent(x), _extent(y)
         separate = any_of(a + m <= b, b + n <= a)

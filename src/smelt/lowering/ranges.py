@@ -29,7 +29,7 @@ class RangeRewriter(Rewriter):
         """A loop whose range is known."""
         return super().visit_For(s)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         """A block, whose variables' domains are known from here on."""
         doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
         for i, d in zip(s.iter_vars, doms, strict=True):

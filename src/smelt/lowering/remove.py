@@ -11,7 +11,6 @@ from smelt.tir.nodes import (
     Allocate,
     AssertStmt,
     BlockRealize,
-    Buffer,
     BufferLoad,
     BufferStore,
     Evaluate,
@@ -24,10 +23,11 @@ from smelt.tir.nodes import (
     is_no_op,
     no_op,
     seq,
-    walk,
+    without_no_ops,
 )
-from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.rewrite import Rewriter
 
+from .accesses import uses
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_pure
 
@@ -38,21 +38,16 @@ class _Remove(RangeRewriter):
     """Replaces what does nothing by nothing, from the inside out."""
 
     def loop(self, s: For) -> Stmt:
-        new = super().loop(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         if is_no_op(new.body) or self.analyzer.can_prove(new.extent <= 0):
             return no_op()
         return new
 
     def visit_Seq(self, s: Seq) -> Stmt:
-        kept = [x for x in map(self.stmt, s.stmts) if not is_no_op(x)]
-        if len(kept) == len(s.stmts) and all(a is b for a, b in zip(kept, s.stmts, strict=True)):
-            return s
-        return seq(*kept) if kept else no_op()
+        return without_no_ops(s, map(self.stmt, s.stmts))
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
-        new = super().visit_IfThenElse(s)
-        assert isinstance(new, IfThenElse)
+        new = self.parts(s)
         no = None if new.else_body is None or is_no_op(new.else_body) else new.else_body
         if is_const(new.condition):
             return new.then_body if is_const(new.condition, 1) else no or no_op()
@@ -61,15 +56,13 @@ class _Remove(RangeRewriter):
         return new if no is new.else_body else IfThenElse(new.condition, new.then_body)
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
-        new = super().visit_LetStmt(s)
-        assert isinstance(new, LetStmt)
+        new = self.parts(s)
         used = s.var in free_vars(new.body) or not is_pure(new.value)
         return new if used else new.body
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
-        new = super().visit_Allocate(s)
-        assert isinstance(new, Allocate)
-        return new if _uses(new.body, new.buffer) else new.body
+        new = self.parts(s)
+        return new if uses(new.body, new.buffer) else new.body
 
     def visit_Evaluate(self, s: Evaluate) -> Stmt:
         return no_op() if is_pure(s.value) else s
@@ -84,8 +77,7 @@ class _Remove(RangeRewriter):
         return no_op() if same else s
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
-        new = super().visit_BlockRealize(s)
-        assert isinstance(new, BlockRealize)
+        new = self.parts(s)
         empty = is_no_op(new.block.body) and (new.block.init is None or is_no_op(new.block.init))
         return no_op() if empty or is_const(new.predicate, 0) else new
 
@@ -94,16 +86,9 @@ def _alike(load: BufferLoad, s: BufferStore) -> bool:
     return all(a is b for a, b in zip(load.indices, s.indices, strict=True))
 
 
-def _uses(s: Stmt, buffer: Buffer) -> bool:
-    if any(load.buffer is buffer for load in loads(s)):
-        return True
-    return any(isinstance(x, BufferStore) and x.buffer is buffer for x in walk(s))
-
-
 def remove_no_op(func: PrimFunc) -> PrimFunc:
     """A program without loops, branches, bindings, buffers and stores that do nothing."""
-    body = _Remove(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Remove(sizes_of(func)).program(func)
 
 
 class _Drop(Rewriter):
@@ -124,8 +109,7 @@ class _Drop(Rewriter):
 
 
 def _without(func: PrimFunc, dropped: Callable[[Stmt], bool]) -> PrimFunc:
-    body = _Drop(dropped).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Drop(dropped).program(func)
 
 
 def remove_assume(func: PrimFunc) -> PrimFunc:

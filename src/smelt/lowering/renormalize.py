@@ -17,5 +17,4 @@ class _Normal(RangeRewriter):
 
 def renormalize(func: PrimFunc) -> PrimFunc:
     """A program whose expressions are simplified under the ranges of the loops around."""
-    body = _Normal(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Normal(sizes_of(func)).program(func)

@@ -42,5 +42,4 @@ class _Choose(RangeRewriter):
 
 def rewrite_unsafe_select(func: PrimFunc) -> PrimFunc:
     """A program whose selects can compute both values: the others choose before they compute."""
-    body = _Choose(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Choose(sizes_of(func)).program(func)

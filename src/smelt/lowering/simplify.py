@@ -16,7 +16,7 @@ from smelt.tir.nodes import (
     Stmt,
     is_no_op,
     no_op,
-    seq,
+    without_no_ops,
 )
 from smelt.tir.rewrite import Rewriter
 
@@ -88,8 +88,7 @@ class Simplify(RangeRewriter):
 
     def visit_Seq(self, s: Seq) -> Stmt:
         """Statements that do nothing are dropped."""
-        kept = [x for x in (self.stmt(x) for x in s.stmts) if not is_no_op(x)]
-        return seq(*kept) if kept else no_op()
+        return without_no_ops(s, map(self.stmt, s.stmts))
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         """A binding to a constant or variable is substituted."""
@@ -107,8 +106,7 @@ class Simplify(RangeRewriter):
 
 def simplify(func: PrimFunc) -> PrimFunc:
     """A program with its statements simplified."""
-    body = Simplify(sizes_of(func)).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return Simplify(sizes_of(func)).program(func)
 
 
 def _decided_lanes(c: Expr) -> Expr:

@@ -5,8 +5,6 @@ The meaning of a bound loop is that of a serial one whose turns do not depend on
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from smelt.arith import Analyzer
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, IntImm, Var
@@ -14,8 +12,6 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Allocate,
     Buffer,
-    BufferLoad,
-    BufferStore,
     For,
     PrimFunc,
     Seq,
@@ -25,11 +21,11 @@ from smelt.tir.nodes import (
     walk,
 )
 from smelt.tir.printer import script
-from smelt.tir.rewrite import Rewriter, loads, substitute_stmt
+from smelt.tir.rewrite import Indices, Rewriter, loads, renamed, substitute_stmt
 
+from .accesses import Access, accesses
 from .ranges import analyzer_of, sizes_of
 from .safe import require_flat, require_one_dimension
-from .unroll import renamed
 
 __all__ = ["inject_virtual_threads", "lift_thread_bindings", "unify_thread_bindings"]
 
@@ -48,9 +44,9 @@ def is_virtual(s: Stmt) -> bool:
 class _Unify(Rewriter):
     """Gives the loops of one axis one variable."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
-        self.func = func
+        self.name = name
         self.first: dict[str, For] = {}
         self.around: list[str] = []
 
@@ -59,14 +55,14 @@ class _Unify(Rewriter):
             return super().visit_For(s)
         if s.thread in self.around:
             raise CompileError(
-                f"UnifyThreadBinding: in {self.func.name}, the loop {s.var.name} over "
+                f"UnifyThreadBinding: in {self.name}, the loop {s.var.name} over "
                 f"{s.thread} stands inside another loop over it; an axis is bound once around a "
                 "statement"
             )
         first = self.first.setdefault(s.thread, s)
         if s.extent is not first.extent or s.min is not first.min:
             raise CompileError(
-                f"UnifyThreadBinding: in {self.func.name}, {first.var.name} and {s.var.name} are "
+                f"UnifyThreadBinding: in {self.name}, {first.var.name} and {s.var.name} are "
                 f"both bound to {s.thread}, but their extents are {_text(first.extent)} and "
                 f"{_text(s.extent)}; the loops of one axis have one extent"
             )
@@ -84,8 +80,7 @@ def _text(e: Expr) -> str:
 
 def unify_thread_bindings(func: PrimFunc) -> PrimFunc:
     """All loops of a thread axis run over one variable, and over one extent."""
-    body = _Unify(func).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Unify(func.name).program(func)
 
 
 # ----------------------------------------------------------------------------- virtual threads
@@ -95,8 +90,7 @@ class _Virtual(Rewriter):
     """Replaces loops over virtual threads, from the inside out."""
 
     def visit_For(self, s: For) -> Stmt:
-        new = super().visit_For(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         if not is_virtual(new):
             return new
         if not isinstance(new.extent, IntImm):
@@ -154,20 +148,11 @@ class _Inside(Rewriter):
         super().__init__()
         self.own = spread.own
 
-    def visit_expr(self, e: Expr) -> Expr:
-        new = super().visit_expr(e)
-        if isinstance(new, BufferLoad) and new.buffer in self.own:
-            wide, offset = self.own[new.buffer]
-            return BufferLoad(wide, (new.indices[0] + offset,))
-        return new
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        new = super().visit_BufferStore(s)
-        assert isinstance(new, BufferStore)
-        if new.buffer not in self.own:
-            return new
-        wide, offset = self.own[new.buffer]
-        return BufferStore(wide, new.value, (new.indices[0] + offset,))
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        if b not in self.own:
+            return b, indices
+        wide, offset = self.own[b]
+        return wide, (indices[0] + offset,)
 
 
 def inject_virtual_threads(func: PrimFunc) -> PrimFunc:
@@ -218,7 +203,7 @@ def _lifted(func: PrimFunc, s: Stmt, axis: str) -> Stmt:
         return made
     loop = next(x for x in walk(s) if _runs(x, axis))
     assert isinstance(loop, For)
-    _require_apart(func, s, loop)
+    _require_disjoint(func, s, loop)
     return loop.replace(body=_Lift(loop.var).stmt(s))
 
 
@@ -226,20 +211,10 @@ def _runs(s: Stmt, axis: str) -> bool:
     return isinstance(s, For) and s.thread == axis
 
 
-class _Uses(NamedTuple):
-    """The accesses of a region: buffer, indices, the loops around it, whether it is a store."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    domains: dict[Var, tuple[Expr, Expr]]
-    store: bool
-
-
-def _require_apart(func: PrimFunc, region: Stmt, loop: For) -> None:
+def _require_disjoint(func: PrimFunc, region: Stmt, loop: For) -> None:
     """Refuse a region in which a thread may touch what another one writes."""
     where = f"LiftThreadBinding: in {func.name}, the loops over {loop.thread}"
-    found: list[_Uses] = []
-    _accesses(region, {}, found)
+    found = list(accesses(region))
     for a in found:
         if a.store and loop.var not in a.domains:
             raise CompileError(
@@ -248,26 +223,14 @@ def _require_apart(func: PrimFunc, region: Stmt, loop: For) -> None:
             )
     analyzer = analyzer_of(sizes_of(func))
     for b in dict.fromkeys(a.buffer for a in found if a.store):
-        if not _apart([a for a in found if a.buffer is b], loop, analyzer):
+        if not _disjoint([a for a in found if a.buffer is b], loop, analyzer):
             raise CompileError(
                 f"{where} cannot become one: cannot prove that no thread touches what another one "
                 f"writes to {b.name}; they would need a barrier, which GPU targets will bring"
             )
 
 
-def _accesses(s: Stmt, domains: dict[Var, tuple[Expr, Expr]], out: list[_Uses]) -> None:
-    if isinstance(s, For):
-        domains = {**domains, s.var: (s.min, s.extent)}
-    if isinstance(s, BufferStore):
-        out.append(_Uses(s.buffer, s.indices, domains, True))
-    for c in s.children():
-        if isinstance(c, Expr):
-            out.extend(_Uses(x.buffer, x.indices, domains, False) for x in loads(c))
-    for x in sub_statements(s):
-        _accesses(x, domains, out)
-
-
-def _apart(uses: list[_Uses], loop: For, analyzer: Analyzer) -> bool:
+def _disjoint(uses: list[Access], loop: For, analyzer: Analyzer) -> bool:
     """Whether some dimension gives each thread an interval of its own, one behind the other."""
     inside = analyzer.inside({loop.var: (loop.min, loop.extent)})
     for d in range(uses[0].buffer.rank):

@@ -18,10 +18,6 @@ class _Once(Rewriter):
         super().__init__()
         self.bound: set[Var | Buffer] = {*func.params, *shape_vars(func.params)}
         self.vars: dict[Var, Expr] = {}
-        self.buffers: dict[Buffer, Buffer] = {}
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
 
     @contextmanager
     def scope(self, variables: dict[Var, Var], buffers: dict[Buffer, Buffer]) -> Iterator[None]:
@@ -74,7 +70,7 @@ class _Once(Rewriter):
         same = buffer is s.buffer and body is s.body
         return s if same else Allocate(buffer, body, s.annotations)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
         new = {i.var: self.var(i.var) for i in s.iter_vars}
         iters = tuple(
@@ -84,7 +80,6 @@ class _Once(Rewriter):
             own = {b: self.own(b) for b in s.alloc_buffers}
             with self.scope({}, {a: b for a, b in own.items() if a is not b}):
                 made = super().visit_Block(s)
-        assert isinstance(made, Block)
         known = all(v is w for v, w in new.items()) and all(
             d.min is i.dom.min and d.extent is i.dom.extent
             for d, i in zip(doms, s.iter_vars, strict=True)
@@ -94,5 +89,4 @@ class _Once(Rewriter):
 
 def bind_once(func: PrimFunc) -> PrimFunc:
     """A program in which no variable and no buffer object is bound in two places."""
-    body = _Once(func).stmt(func.body)
-    return func if body is func.body else func.replace(body=body)
+    return _Once(func).program(func)

@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import IntImm, Var, const
-from smelt.tir.nodes import Allocate, Buffer, For, LetStmt, PrimFunc, Stmt, no_op, seq
+from smelt.ir.expr import IntImm, const
+from smelt.tir.nodes import Allocate, For, LetStmt, PrimFunc, Stmt, no_op, seq
 from smelt.tir.printer import script
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import renamed
 
 from .ranges import sizes_of
 from .simplify import Simplify
 
-__all__ = ["renamed", "unroll_loops"]
+__all__ = ["unroll_loops"]
 
 _LARGE = 16384
 """Statements after which unrolling is refused as a mistake."""
-
-
-class _Rename(Rewriter):
-    """Fresh variables and buffers for everything defined inside."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.buffers: dict[Buffer, Buffer] = {}
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
-
-    def visit_For(self, s: For) -> Stmt:
-        fresh = self.memo[s.var] = Var(s.var.name, s.var.type)
-        return For(
-            fresh,
-            self.expr(s.min),
-            self.expr(s.extent),
-            self.stmt(s.body),
-            s.kind,
-            s.thread,
-            s.annotations,
-        )
-
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
-        value = self.expr(s.value)
-        fresh = Var(s.var.name, s.var.type)
-        self.memo[s.var] = fresh
-        return LetStmt(fresh, value, self.stmt(s.body))
-
-    def visit_Allocate(self, s: Allocate) -> Stmt:
-        fresh = self.buffers[s.buffer] = s.buffer.replace()
-        return Allocate(fresh, self.stmt(s.body), s.annotations)
-
-
-def renamed(s: Stmt) -> Stmt:
-    """A copy whose loop variables, bindings and buffers are new objects."""
-    return _Rename().stmt(s)
 
 
 class _Unroll(Simplify):

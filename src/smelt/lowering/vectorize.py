@@ -38,11 +38,10 @@ from smelt.tir.nodes import (
     walk,
 )
 from smelt.tir.printer import script
-from smelt.tir.rewrite import Rewriter, loads, substitute_stmt
+from smelt.tir.rewrite import Rewriter, loads, renamed, substitute_stmt
 from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
-from .unroll import renamed
 
 __all__ = ["vectorize_loops"]
 
@@ -186,8 +185,7 @@ class _Vectorize(RangeRewriter):
     def loop(self, s: For) -> Stmt:
         if s.kind == "vectorized" and any(_is_vector(x) for x in walk(s.body)):
             s = s.replace(kind="serial")  # the inner loop is the vector
-        new = super().loop(s)
-        assert isinstance(new, For)
+        new = self.parts(s)
         s = new
         if s.kind != "vectorized":
             return s

@@ -6,8 +6,8 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, Var, const
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import Allocate, Buffer, BufferLoad, BufferStore, For, PrimFunc, Stmt
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.nodes import Allocate, Buffer, For, PrimFunc, Stmt
+from smelt.tir.rewrite import Indices, Rewriter
 
 __all__ = ["lift_workspaces"]
 
@@ -49,20 +49,11 @@ class _Lift(Rewriter):
         self.moved[s.buffer] = (workspace, offset * size)
         return self.stmt(s.body)
 
-    def visit_expr(self, e: Expr) -> Expr:
-        e = super().visit_expr(e)
-        if isinstance(e, BufferLoad) and e.buffer in self.moved:
-            workspace, offset = self.moved[e.buffer]
-            return BufferLoad(workspace, (e.indices[0] + offset,))
-        return e
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        new = super().visit_BufferStore(s)
-        assert isinstance(new, BufferStore)
-        if new.buffer in self.moved:
-            workspace, offset = self.moved[new.buffer]
-            return BufferStore(workspace, new.value, (new.indices[0] + offset,))
-        return new
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        if b not in self.moved:
+            return b, indices
+        workspace, offset = self.moved[b]
+        return workspace, (indices[0] + offset,)
 
 
 def lift_workspaces(func: PrimFunc) -> PrimFunc:

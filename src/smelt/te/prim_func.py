@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import (
     Block,
     BlockRealize,
@@ -26,7 +28,9 @@ from smelt.tir.nodes import (
     seq,
 )
 from smelt.tir.printer import extent_text
+from smelt.tir.regions import element, full
 from smelt.tir.rewrite import Rewriter, loads
+from smelt.tir.script_ops import expr_nodes
 
 from .broadcast import EQUATIONS, parts, repeated
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topological
@@ -34,36 +38,21 @@ from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topol
 __all__ = ["create_prim_func", "program_of"]
 
 
-class _ToBuffers(Rewriter):
-    """Replaces tensors by plain buffers and axis variables by a block's own."""
+class _OwnNames(Rewriter):
+    """Replaces tensors by plain buffers; what is bound gets a name that the program has not yet."""
 
-    def __init__(self, buffers: dict[Tensor, Buffer]) -> None:
+    def __init__(self, buffers: dict[Tensor, Buffer], names: set[str]) -> None:
         super().__init__()
-        self.buffers = buffers
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers[b] if isinstance(b, Tensor) else b
-
-
-class _OwnNames(_ToBuffers):
-    """Of a statement also everything that it binds gets a name that the program has not yet."""
-
-    def __init__(self, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> None:
-        super().__init__(buffers)
+        self.buffers: dict[Any, Buffer] = dict(buffers)
         self.names = names
         self.vars: dict[Expr, Expr] = {}
-        self.local: dict[Buffer, Buffer] = {}
-
-    def buffer(self, b: Buffer) -> Buffer:
-        found = self.local.get(b)
-        return super().buffer(b) if found is None else found
 
     @contextmanager
     def scope(self, *bound: Var) -> Iterator[tuple[Var, ...]]:
         """The variables that stand for these while the block of code runs."""
         own = []
         for v in bound:
-            name = _unique(v.name, self.names)
+            name = unique_name(v.name, self.names)
             own.append(v if name == v.name else Var(name, v.type))
         before = self.vars, self.memo
         self.vars = {**self.vars, **dict(zip(bound, own, strict=True))}
@@ -81,15 +70,14 @@ class _OwnNames(_ToBuffers):
         with self.scope(s.var) as (var,):
             return LetStmt(var, value, self.stmt(s.body))
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         for b in s.alloc_buffers:
-            self.local[b] = b.replace(name=_unique(b.name, self.names))
+            self.buffers[b] = b.replace(name=unique_name(b.name, self.names))
         doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
         with self.scope(*[i.var for i in s.iter_vars]) as own:
             made = super().visit_Block(s)
-        assert isinstance(made, Block)
         iters = [i.replace(var=v, dom=d) for i, v, d in zip(s.iter_vars, own, doms, strict=True)]
-        name = _unique("block:" + s.name, self.names).removeprefix("block:")
+        name = unique_name("block:" + s.name, self.names).removeprefix("block:")
         return made.replace(name=name, iter_vars=tuple(iters))
 
 
@@ -107,17 +95,17 @@ def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFu
 def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str) -> PrimFunc:
     """The program that carries out some operations, producers first: a block each, in order."""
     params = [a for a in args if isinstance(a, Tensor)]
-    names: dict[str, int] = {}
+    names: set[str] = set()
     buffers: dict[Tensor, Buffer] = {}
     for tensor in [*params, *[t for op in ops for t in op.outputs]]:
         if tensor not in buffers:
             buffers[tensor] = Buffer(
-                _unique(tensor.name, names), tensor.shape, tensor.type, tensor.scope
+                unique_name(tensor.name, names), tensor.shape, tensor.type, tensor.scope
             )
     sizes = _sizes([*params, *[t for op in ops for t in op.outputs]], ops)
     scalars = [a for a in args if isinstance(a, Var)]
     for v in (*scalars, *sizes):
-        names.setdefault(v.name, 0)
+        names.add(v.name)
     allocated = [buffers[t] for op in ops for t in op.outputs if t not in params]
     stages = {ComputeOp: _compute, ExternOp: _extern}
     body = seq(*[stages[type(op)](op, buffers, names) for op in ops if type(op) in stages])
@@ -141,19 +129,6 @@ def _equations(ops: Sequence[Operation]) -> tuple[tuple[str, str, str, bool], ..
                         a, b = sorted([extent_text(e), extent_text(other)])
                         found[a, b, op.name, True] = None
     return tuple(found)
-
-
-def _unique(name: str, names: dict[str, int]) -> str:
-    """A name that nothing in the function has yet: a, a_1, a_2, ..."""
-    if name not in names:
-        names[name] = 0
-        return name
-    while True:
-        names[name] += 1
-        fresh = f"{name}_{names[name]}"
-        if fresh not in names:
-            names[fresh] = 0
-            return fresh
 
 
 def _sizes(tensors: Sequence[Tensor], ops: Sequence[Operation]) -> list[Var]:
@@ -181,36 +156,18 @@ def _body_vars(e: Expr) -> set[Var]:
         for s in (*e.sources, *e.init):
             out |= _body_vars(s)
         return out
-    return _plain_vars(e)
+    return {n for n in expr_nodes(e) if isinstance(n, Var)}
 
 
-def _plain_vars(e: Expr) -> set[Var]:
-    found: set[Var] = set()
-    stack = [e]
-    seen: set[Expr] = set()
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        if isinstance(n, Var):
-            found.add(n)
-        elif isinstance(n, BufferLoad):
-            stack.extend(n.indices)
-        else:
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return found
-
-
-def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
+def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> Stmt:
     assert isinstance(op, ComputeOp)
-    rewrite = _ToBuffers(buffers)
+    rewrite = Rewriter(buffers=buffers)
     iters, loops = [], []
     for axis in (*op.axis, *op.reduce_axis):
-        own = IterVar(Var(_unique("v_" + axis.var.name, names)), axis.dom, axis.kind)
+        own = IterVar(Var(unique_name("v_" + axis.var.name, names)), axis.dom, axis.kind)
         rewrite.memo[axis.var] = own.var
         iters.append(own)
-        loops.append((Var(_unique(axis.var.name, names)), axis.dom))
+        loops.append((Var(unique_name(axis.var.name, names)), axis.dom))
     point = tuple([i.var for i in iters[: len(op.axis)]])
     outs = [buffers[t] for t in op.outputs]
     init: Stmt | None = None
@@ -220,7 +177,7 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]
         body = seq(
             *[BufferStore(b, rewrite.expr(e), point) for b, e in zip(outs, op.body, strict=True)]
         )
-    writes = tuple([_point(b, point) for b in outs])
+    writes = tuple([element(b, point) for b in outs])
     block = Block(
         _block_name(op, names),
         tuple(iters),
@@ -237,7 +194,7 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]
     return stmt
 
 
-def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int]) -> Stmt:
+def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> Stmt:
     """A block that reads and writes whole tensors."""
     assert isinstance(op, ExternOp)
     name, attrs = _block_name(op, names), dict(op.attrs)
@@ -245,26 +202,17 @@ def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: dict[str, int])
     alloc: tuple[Buffer, ...] = ()
     if isinstance(body, BlockRealize) and not body.block.iter_vars:
         alloc, body = body.block.alloc_buffers, body.block.body
-    ins, outs = (tuple([_whole(buffers[t]) for t in x]) for x in (op.inputs, op.outputs))
+    ins, outs = (tuple([full(buffers[t]) for t in x]) for x in (op.inputs, op.outputs))
     return BlockRealize((), const(True), Block(name, (), ins, outs, body, None, alloc, attrs))
 
 
-def _whole(b: Buffer) -> BufferRegion:
-    return BufferRegion(b, tuple([Range(const(0, INDEX), e) for e in b.shape]))
-
-
-def _block_name(op: Operation, names: dict[str, int]) -> str:
+def _block_name(op: Operation, names: set[str]) -> str:
     """Blocks have a name space of their own, told apart by a prefix in the table."""
-    fresh = _unique("block:" + op.name, names)
+    fresh = unique_name("block:" + op.name, names)
     return fresh.removeprefix("block:")
 
 
-def _point(buffer: Buffer, indices: tuple[Expr, ...]) -> BufferRegion:
-    one = const(1, INDEX)
-    return BufferRegion(buffer, tuple([Range(i, one) for i in indices]))
-
-
-def _reads(op: ComputeOp, rewrite: _ToBuffers) -> tuple[BufferRegion, ...]:
+def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[BufferRegion, ...]:
     """The elements read, one region a load (whole dimensions where an index is data-dependent)."""
     found: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
     stack: list[Expr] = []
@@ -290,23 +238,12 @@ def _region(load: BufferLoad) -> BufferRegion:
     one, zero = const(1, INDEX), const(0, INDEX)
     dims = []
     for i, extent in zip(load.indices, load.buffer.shape, strict=True):
-        opaque = any(isinstance(c, BufferLoad) for c in _parts(i))
-        dims.append(Range(zero, extent) if opaque else Range(i, one))
+        dims.append(Range(zero, extent) if loads(i) else Range(i, one))
     return BufferRegion(load.buffer, tuple(dims))
 
 
-def _parts(e: Expr) -> list[Expr]:
-    out, stack = [], [e]
-    while stack:
-        n = stack.pop()
-        out.append(n)
-        if not isinstance(n, BufferLoad):
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return out
-
-
 def _reduction(
-    e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: _ToBuffers
+    e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: Rewriter
 ) -> tuple[Stmt, Stmt]:
     """The init and the update of a reduction, also of several components at once."""
     assert isinstance(e, Reduce)

@@ -28,6 +28,7 @@ from smelt.tir.nodes import (
     seq,
 )
 from smelt.tir.rewrite import replace_buffers
+from smelt.tir.script_ops import expr_nodes
 
 from .broadcast import at, broadcast_shapes, describe, simple
 
@@ -274,17 +275,11 @@ def _axis_names(
 
 def _check_reduce(body: tuple[Expr, ...], name: str) -> None:
     for e in body:
-        if isinstance(e, Reduce):
-            continue
-        stack: list[Any] = [e]
-        while stack:
-            n = stack.pop()
-            if isinstance(n, Reduce):
-                raise TypeMismatch(
-                    f"compute {name}: a reduction must be the whole expression; "
-                    "give it a compute of its own and use that tensor"
-                )
-            stack.extend(c for c in n.children() if isinstance(c, Expr))
+        if not isinstance(e, Reduce) and any(isinstance(n, Reduce) for n in expr_nodes(e)):
+            raise TypeMismatch(
+                f"compute {name}: a reduction must be the whole expression; "
+                "give it a compute of its own and use that tensor"
+            )
 
 
 def extern(

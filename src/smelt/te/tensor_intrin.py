@@ -70,5 +70,5 @@ def _update(name: str, made: Any, reduces: bool) -> Stmt | PrimFunc:
 class _WithoutInit(Rewriter):
     """The update of a reduction alone."""
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         return super().visit_Block(s.replace(init=None))

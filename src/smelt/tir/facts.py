@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from smelt.arith import Analyzer, Answer
 from smelt.ir.build import all_of, is_const, maximum, minimum
@@ -94,6 +94,25 @@ class Facts:
             (self._least(x0, y0), self._most(x1, y1))
             for (x0, x1), (y0, y1) in zip(a, b, strict=True)
         ]
+
+    def hull(self, boxes: Iterable[Box]) -> Box | None:
+        """The smallest box that holds all; None where there are none."""
+        return functools.reduce(lambda a, b: b if a is None else self.union(a, b), boxes, None)
+
+    def contains(self, outer: Box, inner: Box) -> bool:
+        """Whether one box certainly lies inside another."""
+        return all(
+            self.prove(low >= first) and self.prove(high <= last)
+            for (low, high), (first, last) in zip(inner, outer, strict=True)
+        )
+
+    def covers(self, outer: Box, inner: Box, shape: Sequence[Expr]) -> bool:
+        """Whether what a box holds of an array of that shape is certainly in another box."""
+        return all(
+            (self.prove(low >= first) or self.prove(first <= 0))
+            and (self.prove(high <= last) or self.prove(last >= size - 1))
+            for (low, high), (first, last), size in zip(inner, outer, shape, strict=True)
+        )
 
     def _least(self, a: Expr, b: Expr) -> Expr:
         if self.prove(a <= b):

@@ -7,7 +7,7 @@ binds those variables to the loops around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from smelt.ir import dtype as dt
@@ -280,6 +280,16 @@ class BlockRealize(Stmt):
     predicate: Expr
     block: Block
 
+    @property
+    def bindings(self) -> list[tuple[IterVar, Expr]]:
+        """Each iteration variable with its value."""
+        return list(zip(self.block.iter_vars, self.values, strict=True))
+
+    @property
+    def var_values(self) -> dict[Var, Expr]:
+        """The values by variable, for substitution."""
+        return {i.var: value for i, value in self.bindings}
+
 
 class PrimFunc(Scripted, Node):
     """A tensor program.
@@ -329,6 +339,14 @@ def is_no_op(stmt: Stmt) -> bool:
     return (isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)) or (
         isinstance(stmt, Seq) and not stmt.stmts
     )
+
+
+def without_no_ops(s: Seq, parts: Iterable[Stmt]) -> Stmt:
+    """A sequence with other statements, without those that do nothing."""
+    kept = [x for x in parts if not is_no_op(x)]
+    if len(kept) == len(s.stmts) and all(a is b for a, b in zip(kept, s.stmts, strict=True)):
+        return s
+    return seq(*kept) if kept else no_op()
 
 
 def intrinsic(op: str, *args: ExprLike) -> Stmt:

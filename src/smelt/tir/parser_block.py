@@ -284,10 +284,8 @@ class _Regions(Rewriter):
     def visit_expr(self, e: Expr) -> Expr:
         return e
 
-    def visit_Block(self, s: Block) -> Stmt:
-        init = None if s.init is None else self.stmt(s.init)
-        body = self.stmt(s.body)
-        new = s if body is s.body and init is s.init else s.replace(body=body, init=init)
+    def visit_Block(self, s: Block) -> Block:
+        new = self.block_parts(s)
         if s not in self.bare:
             return new
         reads, writes = accesses(self.facts, new)

@@ -22,9 +22,9 @@ from .nodes import (
     Range,
     Stmt,
 )
-from .rewrite import Rewriter
+from .rewrite import Rewriter, loads
 
-__all__ = ["accesses", "full", "refresh_regions"]
+__all__ = ["accesses", "element", "full", "refresh_regions"]
 
 _Touched = tuple[BufferRegion, tuple[For, ...]]
 """A region in terms of loops, and the loops of the block's body around it."""
@@ -33,6 +33,11 @@ _Touched = tuple[BufferRegion, tuple[For, ...]]
 def full(buffer: Buffer) -> BufferRegion:
     """All of a buffer."""
     return BufferRegion(buffer, tuple([_whole(e) for e in buffer.shape]))
+
+
+def element(buffer: Buffer, indices: Sequence[Expr]) -> BufferRegion:
+    """One element of a buffer."""
+    return BufferRegion(buffer, tuple([Range(i, const(1, INDEX)) for i in indices]))
 
 
 def _whole(extent: Expr) -> Range:
@@ -113,22 +118,14 @@ class _Scan(Rewriter):
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
         for e in (*s.values, s.predicate):
             self.expr(e)
-        values = {
-            i.var: substitute(v, self.values)
-            for i, v in zip(s.block.iter_vars, s.values, strict=True)
-        }
-        own = set(s.block.alloc_buffers)
+        values = {i.var: substitute(v, self.values) for i, v in s.bindings}
+        own, inner = set(s.block.alloc_buffers), Rewriter(values)
         for regions, out in (
             (s.block.reads, self.inner_reads),
             (s.block.writes, self.inner_writes),
         ):
-            for r in regions:
-                if r.buffer not in own:
-                    ranges = [
-                        Range(substitute(d.min, values), substitute(d.extent, values))
-                        for d in r.region
-                    ]
-                    out.append((BufferRegion(r.buffer, tuple(ranges)), tuple(self.loops)))
+            found = [inner.region(r) for r in regions if r.buffer not in own]
+            out += [(r, tuple(self.loops)) for r in found]
         return s
 
     def point(self, buffer: Buffer, indices: tuple[Expr, ...]) -> BufferRegion:
@@ -142,7 +139,7 @@ class _Scan(Rewriter):
 
 def _interval(index: Expr) -> Range | None:
     """The elements that an index, or all lanes of one, picks; None where only data tells."""
-    if _data_dependent(index):
+    if loads(index):
         return None
     match index:
         case Broadcast(value):
@@ -150,16 +147,6 @@ def _interval(index: Expr) -> Range | None:
         case Ramp(base, IntImm(_, step), lanes) if step >= 1:
             return Range(base, const(step * (lanes - 1) + 1, INDEX))
     return Range(index, const(1, INDEX)) if dt.lanes(index.dtype) == 1 else None
-
-
-def _data_dependent(e: Expr) -> bool:
-    stack: list[Expr] = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, BufferLoad):
-            return True
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
 
 
 def _relaxed(facts: Facts, r: BufferRegion, loops: Sequence[For]) -> BufferRegion:

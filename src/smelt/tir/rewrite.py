@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from smelt.ir.expr import Binary, Expr, Var
 from smelt.ir.node import Node
@@ -21,6 +22,7 @@ from .nodes import (
     For,
     IfThenElse,
     LetStmt,
+    PrimFunc,
     Range,
     Seq,
     Stmt,
@@ -28,19 +30,42 @@ from .nodes import (
     seq,
 )
 
-__all__ = ["Rewriter", "map_exprs", "replace_buffers", "substitute_stmt"]
+__all__ = [
+    "Indices",
+    "RenameBound",
+    "Rewriter",
+    "map_exprs",
+    "renamed",
+    "replace_buffers",
+    "substitute_stmt",
+    "updated",
+]
+
+N = TypeVar("N", bound=Node)
+
+Indices = tuple[Expr, ...]
 
 
 class Rewriter:
     """Rebuilds a statement bottom up. Override `visit_<class>` for what should change.
 
     `expr` rewrites an expression: it memoises by node, so shared subexpressions are visited once
-    per memo; call `fresh()` where the context changes (a new scope with other facts).
+    per memo; empty `memo` where the context changes (a new scope with other facts).
     """
 
-    def __init__(self) -> None:
-        """Start with an empty memo."""
-        self.memo: dict[Expr, Expr] = {}
+    def __init__(
+        self,
+        values: Mapping[Var, Expr] | None = None,
+        buffers: Mapping[Any, Buffer] | None = None,
+    ) -> None:
+        """What stands for some variables and buffers."""
+        self.memo: dict[Expr, Expr] = dict(values.items()) if values else {}
+        self.buffers: Mapping[Any, Buffer] = buffers or {}
+
+    def program(self, f: PrimFunc) -> PrimFunc:
+        """A program with its body rewritten; the same one where nothing changed."""
+        body = self.stmt(f.body)
+        return f if body is f.body else f.replace(body=body)
 
     # -------------------------------------------------------------------------- expressions
 
@@ -57,20 +82,22 @@ class Rewriter:
             a, b = self.expr(e.a), self.expr(e.b)
             return e if a is e.a and b is e.b else rebuild_binary(type(e), a, b)
         if isinstance(e, BufferLoad):
-            indices = self.exprs(e.indices)
-            buffer = self.buffer(e.buffer)
+            buffer, indices = self.access(e.buffer, self.exprs(e.indices))
             return e if indices is e.indices and buffer is e.buffer else BufferLoad(buffer, indices)
         new = e.with_children(lambda c: self.expr(c) if isinstance(c, Expr) else c)
         return new if new is e else refold(new)
 
     def exprs(self, items: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Several expressions; the same tuple where nothing changed."""
-        new = tuple([self.expr(e) for e in items])
-        return items if all(a is b for a, b in zip(new, items, strict=True)) else new
+        return _each(self.expr, items)
+
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        """Where a load or store goes whose indices are rewritten already."""
+        return self.buffer(b), indices
 
     def buffer(self, b: Buffer) -> Buffer:
         """What stands for a buffer."""
-        return b
+        return self.buffers.get(b, b)
 
     # --------------------------------------------------------------------------- statements
 
@@ -79,112 +106,154 @@ class Rewriter:
         method: Callable[[Stmt], Stmt] = getattr(self, "visit_" + type(s).__name__)
         return method(s)
 
+    def parts(self, s: N) -> N:
+        """A statement with its parts rewritten; the variable that it binds stays."""
+        own = getattr(s, "var", None)
+        return s.with_children(lambda c: c if c is own else self.child(c))
+
     def visit_Seq(self, s: Seq) -> Stmt:
         """Statements one after another, flattened again where something changed."""
-        new = [self.stmt(x) for x in s.stmts]
-        return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
+        new = _each(self.stmt, s.stmts)
+        return s if new is s.stmts else seq(*new)
 
     def visit_For(self, s: For) -> Stmt:
         """A loop; its variable stays."""
-        low, extent, body = self.expr(s.min), self.expr(s.extent), self.stmt(s.body)
-        if low is s.min and extent is s.extent and body is s.body:
-            return s
-        return s.replace(min=low, extent=extent, body=body)
+        return self.parts(s)
 
     def visit_While(self, s: While) -> Stmt:
         """A loop with a condition."""
-        return While(self.expr(s.condition), self.stmt(s.body))
+        return self.parts(s)
 
     def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
         """A branch."""
-        c, a = self.expr(s.condition), self.stmt(s.then_body)
-        b = None if s.else_body is None else self.stmt(s.else_body)
-        return (
-            s if c is s.condition and a is s.then_body and b is s.else_body else IfThenElse(c, a, b)
-        )
+        return self.parts(s)
 
     def visit_LetStmt(self, s: LetStmt) -> Stmt:
         """A binding; its variable stays."""
-        value, body = self.expr(s.value), self.stmt(s.body)
-        return s if value is s.value and body is s.body else LetStmt(s.var, value, body)
+        return self.parts(s)
 
     def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
         """A check."""
-        c = self.expr(s.condition)
-        return s if c is s.condition else AssertStmt(c, s.message)
+        return self.parts(s)
 
     def visit_Allocate(self, s: Allocate) -> Stmt:
         """A buffer and where it lives."""
-        buffer, body = self.buffer(s.buffer), self.stmt(s.body)
-        return s if buffer is s.buffer and body is s.body else Allocate(buffer, body, s.annotations)
+        return self.parts(s)
 
     def visit_Evaluate(self, s: Evaluate) -> Stmt:
         """An effect."""
-        value = self.expr(s.value)
-        return s if value is s.value else Evaluate(value)
+        return self.parts(s)
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         """A store."""
-        value, indices, buffer = self.expr(s.value), self.exprs(s.indices), self.buffer(s.buffer)
-        if value is s.value and indices is s.indices and buffer is s.buffer:
-            return s
-        return BufferStore(buffer, value, indices)
+        value = self.expr(s.value)
+        buffer, indices = self.access(s.buffer, self.exprs(s.indices))
+        return updated(s, buffer=buffer, value=value, indices=indices)
 
     def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
         """A block and its bindings."""
-        values, predicate = self.exprs(s.values), self.expr(s.predicate)
-        block = self.stmt(s.block)
-        if values is s.values and predicate is s.predicate and block is s.block:
-            return s
-        assert isinstance(block, Block)
-        return BlockRealize(values, predicate, block)
+        return self.parts(s)
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         """A block, its regions included."""
         reads, writes = self.regions(s.reads), self.regions(s.writes)
+        new = self.block_parts(s)
+        allocs = _each(self.buffer, s.alloc_buffers)
+        return updated(new, reads=reads, writes=writes, alloc_buffers=allocs)
+
+    def block_parts(self, s: Block) -> Block:
+        """A block whose statements alone are rewritten."""
         init = None if s.init is None else self.stmt(s.init)
-        body = self.stmt(s.body)
-        allocs = tuple([self.buffer(b) for b in s.alloc_buffers])
-        same = all(a is b for a, b in zip(allocs, s.alloc_buffers, strict=True))
-        if reads is s.reads and writes is s.writes and init is s.init and body is s.body and same:
-            return s
-        return s.replace(reads=reads, writes=writes, init=init, body=body, alloc_buffers=allocs)
+        return updated(s, init=init, body=self.stmt(s.body))
 
     def regions(self, items: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
         """Regions with buffers and bounds rewritten."""
-        new = tuple([self.region(r) for r in items])
-        return items if all(a is b for a, b in zip(new, items, strict=True)) else new
+        return _each(self.region, items)
 
     def region(self, r: BufferRegion) -> BufferRegion:
         """One region."""
-        buffer = self.buffer(r.buffer)
-        ranges = []
-        for d in r.region:
-            low, extent = self.expr(d.min), self.expr(d.extent)
-            ranges.append(d if low is d.min and extent is d.extent else Range(low, extent))
-        if buffer is r.buffer and all(a is b for a, b in zip(ranges, r.region, strict=True)):
-            return r
-        return BufferRegion(buffer, tuple(ranges))
+        return r.with_children(self.child)
+
+    def child(self, node: Node) -> Node:
+        """A part of a statement or of a region; variables of blocks stay."""
+        match node:
+            case Expr():
+                return self.expr(node)
+            case Stmt():
+                return self.stmt(node)
+            case Buffer():
+                return self.buffer(node)
+            case Range():
+                return node.with_children(self.child)
+        return node
 
 
-class _Substitute(Rewriter):
-    def __init__(self, values: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer]) -> None:
+def _each(fn: Callable[[N], N], items: tuple[N, ...]) -> tuple[N, ...]:
+    """A function of each item; the same tuple where nothing changed."""
+    new = tuple([fn(x) for x in items])
+    return items if all(a is b for a, b in zip(new, items, strict=True)) else new
+
+
+def updated(node: N, **fields: Any) -> N:
+    """A node with some fields changed; the same node where they hold these objects already."""
+    same = all(getattr(node, f) is value for f, value in fields.items())
+    return node if same else node.replace(**fields)
+
+
+class RenameBound(Rewriter):
+    """A copy in which the variables and buffers that a statement binds are new ones.
+
+    Override `new_var` and `new_buffer` to name them.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is bound yet."""
         super().__init__()
-        self.memo.update(values.items())
-        self.buffers = buffers
+        self.buffers: dict[Any, Buffer] = {}
 
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
+    def new_var(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
+        """What stands for a variable, which runs from `low` where a loop binds it."""
+        return Var(v.name, v.type)
+
+    def new_buffer(self, b: Buffer) -> Buffer:
+        """What stands for a buffer."""
+        return b.replace()
+
+    def bind(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
+        """The variable that stands for one from here on."""
+        new = self.memo[v] = self.new_var(v, low, extent)
+        return new
+
+    def visit_For(self, s: For) -> Stmt:
+        """A loop over a variable of its own."""
+        low, extent = self.expr(s.min), self.expr(s.extent)
+        var = self.bind(s.var, low, extent)
+        return s.replace(var=var, min=low, extent=extent, body=self.stmt(s.body))
+
+    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+        """A binding of a variable of its own."""
+        value = self.expr(s.value)
+        return LetStmt(self.bind(s.var), value, self.stmt(s.body))
+
+    def visit_Allocate(self, s: Allocate) -> Stmt:
+        """A buffer of its own."""
+        own = self.buffers[s.buffer] = self.new_buffer(s.buffer)
+        return Allocate(own, self.stmt(s.body), s.annotations)
+
+
+def renamed(s: Stmt) -> Stmt:
+    """A copy whose loop variables, bindings and buffers are new objects."""
+    return RenameBound().stmt(s)
 
 
 def substitute_stmt(s: Stmt, values: Mapping[Var, Expr]) -> Stmt:
     """A statement with variables replaced by expressions."""
-    return _Substitute(values, {}).stmt(s) if values else s
+    return Rewriter(values).stmt(s) if values else s
 
 
 def replace_buffers(s: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
     """A statement with buffers replaced by others of the same rank."""
-    return _Substitute({}, buffers).stmt(s) if buffers else s
+    return Rewriter(buffers=buffers).stmt(s) if buffers else s
 
 
 class _MapExprs(Rewriter):

@@ -48,7 +48,7 @@ def verify_blocks(func: PrimFunc, fail: Fail) -> None:
         s, loops, guarded = stack.pop()
         if isinstance(s, BlockRealize):
             if not guarded and is_const(s.predicate, 1):
-                for it, value in zip(s.block.iter_vars, s.values, strict=True):
+                for it, value in s.bindings:
                     _domain(facts, s.block, it, value, loops, fail)
             if s.block.reads or s.block.writes:
                 _regions(facts, s.block, fail)

@@ -29,6 +29,11 @@ def compress(g: Build, x: Value, condition: Value, *, axis: int | None = None) -
     at = 0 if axis is None else g.axis(axis, x.rank)
     condition = moves.slice_(g, condition, (0,), (0,), (x.shape[at],), (1,))
     if condition.is_array and condition.known is not None:
-        return moves.take(g, x, Value.of_array(np.flatnonzero(condition.known)), at)
+        taken = np.flatnonzero(condition.known)
+        first, end = (int(taken[0]), int(taken[-1]) + 1) if taken.size else (0, 0)
+        if taken.size == end - first:  # as many as there are
+            return moves.slice_(g, x, (at,), (first,), (end,), (1,))
+        held = moves.split(g, x, (end, x.shape[at] - end), at)[0]  # which has to be there
+        return moves.take(g, held, Value.of_array(taken), at)
     places, count = g.calls("argwhere", condition)
     return g.call("gather", x, moves.squeeze(g, g.shrink(places, count), (1,)), axis=at)

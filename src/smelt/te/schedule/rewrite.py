@@ -6,22 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from smelt.ir.expr import Expr, Var
 from smelt.te.tensor import Operation, Tensor
-from smelt.tir.nodes import Buffer
 from smelt.tir.rewrite import Rewriter
 
 __all__ = ["made", "rewritten"]
-
-
-class _Rewrite(Rewriter):
-    """Other values for variables, other tensors in the place of tensors."""
-
-    def __init__(self, values: Mapping[Var, Expr], tensors: Mapping[Tensor, Tensor]) -> None:
-        super().__init__()
-        self.memo.update(values.items())
-        self.tensors = tensors
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.tensors.get(b, b) if isinstance(b, Tensor) else b
 
 
 def rewritten(
@@ -30,7 +17,7 @@ def rewritten(
     tensors: Mapping[Tensor, Tensor] | None = None,
 ) -> tuple[Expr, ...]:
     """Expressions with other values for variables and other tensors to read."""
-    rewrite = _Rewrite(values, tensors or {})
+    rewrite = Rewriter(values, tensors)
     return tuple([rewrite.expr(e) for e in body])
 
 

@@ -193,7 +193,7 @@ class Accesses:
         for value in (*s.values, s.predicate):
             self._read(value)
         first: list[Expr] = []
-        for it, value in zip(s.block.iter_vars, s.values, strict=True):
+        for it, value in s.bindings:
             self._values[it.var] = self.facts.simplify(self._value(value))
             if it.kind == "reduce":
                 first.append(equal(self._values[it.var], self._value(it.dom.min)))

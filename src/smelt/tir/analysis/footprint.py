@@ -27,8 +27,8 @@ from smelt.tir.printer import listing
 from smelt.tir.schedule.region import merge_digits
 
 from .accesses import Access, Accesses, Loop, Work
+from .iteration_count import Elements, Guards, IterationCounter, product
 from .reroll import merged, rerolled
-from .sweep import Elements, Guards, Sweeper, product
 from .table import table
 
 __all__ = ["Footprint", "Level", "Touched", "footprint"]
@@ -225,8 +225,8 @@ class _Measure:
             source, extent = loop.source, loop.nest[-1].extent
             kind = source.kind if isinstance(source, For) else "while"
             name = self.names[source.var] if isinstance(source, For) else "while"
-            sweeper = Sweeper(self.program.facts, place.lanes, outer, self.witness)
-            trips, known = sweeper.executions(sweeper.guards(loop.guards))
+            counter = IterationCounter(self.program.facts, place.lanes, outer, self.witness)
+            trips, known = counter.executions(counter.guards(loop.guards))
         return Level(
             source, name, kind, len(outer), extent, trips, known, tuple(touches), work, exact
         )
@@ -266,7 +266,7 @@ class _Place:
         self.facts, self.outer, self.witness = program.facts, outer, witness
         self.names = names
         self.lanes = tuple(program.lanes.values())
-        self.sweepers: dict[tuple[For, ...], Sweeper] = {}
+        self.counters: dict[tuple[For, ...], IterationCounter] = {}
         self.sorted: dict[_Key, Guards] = {}
         self.counts: dict[_Key, tuple[Expr, bool]] = {}
 
@@ -274,25 +274,25 @@ class _Place:
         """Whether a statement in these loops stands inside."""
         return nest[: len(self.outer)] == self.outer
 
-    def sweeper(self, nest: tuple[For, ...]) -> Sweeper:
+    def counter(self, nest: tuple[For, ...]) -> IterationCounter:
         inner = nest[len(self.outer) :]
-        if inner not in self.sweepers:
+        if inner not in self.counters:
             # What is not a vector below a condition on lanes runs if it holds for any of them.
             still = (*self.outer, *[x for x in self.lanes if x not in inner])
-            self.sweepers[inner] = Sweeper(self.facts, still, inner, self.witness)
-        return self.sweepers[inner]
+            self.counters[inner] = IterationCounter(self.facts, still, inner, self.witness)
+        return self.counters[inner]
 
     def guards(self, nest: tuple[For, ...], conditions: tuple[Expr, ...]) -> Guards:
         key = nest, conditions
         if key not in self.sorted:
-            self.sorted[key] = self.sweeper(nest).guards(conditions)
+            self.sorted[key] = self.counter(nest).guards(conditions)
         return self.sorted[key]
 
     def executions(self, at: Access | Work) -> tuple[Expr, bool]:
         """How often the statement runs, and whether that is exact."""
         key = at.nest, at.guards
         if key not in self.counts:
-            self.counts[key] = self.sweeper(at.nest).executions(self.guards(*key))
+            self.counts[key] = self.counter(at.nest).executions(self.guards(*key))
         return self.counts[key]
 
     def sides(self, items: Sequence[_T], depth: int) -> tuple[list[_T], list[_T]] | None:
@@ -409,7 +409,7 @@ class _Place:
             return None
         indices = merge_digits([i for i in a.indices if i is not None])
         around = (*a.nest, *a.copies)
-        return self.sweeper(around).elements(indices, self.guards(around, a.guards))
+        return self.counter(around).elements(indices, self.guards(around, a.guards))
 
     def union(self, buffer: Buffer, parts: Sequence[_Part]) -> tuple[tuple[Expr, ...], Expr, bool]:
         """The box around all parts, how many elements they have together, whether that is exact."""
@@ -426,14 +426,14 @@ class _Place:
         for p in parts:
             total = total + p.elements
         total, volume = self.facts.simplify(total), product(self.facts, sides)
-        exact = all(p.exact for p in parts) and self.apart(parts)
+        exact = all(p.exact for p in parts) and self.disjoint(parts)
         return sides, total if exact else self.least(total, volume), exact
 
     def same(self, a: Box, b: Box) -> bool:
         equal = self.facts.equal
         return all(equal(a0, b0) and equal(a1, b1) for (a0, a1), (b0, b1) in zip(a, b, strict=True))
 
-    def apart(self, parts: Sequence[_Part]) -> bool:
+    def disjoint(self, parts: Sequence[_Part]) -> bool:
         """Whether no two boxes share an element in the iteration that is the witness."""
         if len(parts) > _PAIRWISE:
             return False

@@ -20,9 +20,9 @@ from smelt.tir.nodes import AssertStmt, For, PrimFunc, Seq, While, walk
 from smelt.tir.printer import script
 from smelt.tir.script_ops import shape_vars
 
-from .apart import Apart
-from .concurrent import Access, Concurrency, Kernel, Loop, Path
-from .points import meeting
+from .disjoint import Disjointness
+from .enumeration import find_conflict
+from .parallel_accesses import Access, Kernel, Loop, ParallelAccesses, Path
 
 __all__ = ["Verdict", "check_races", "parallel_verdict", "verify_parallel"]
 
@@ -106,11 +106,11 @@ def check_races(func: PrimFunc) -> None:
 
 def parallel_verdict(func: PrimFunc) -> Verdict:
     """The answer of `verify_parallel`, and the accesses that it is about."""
-    found = Concurrency(func)
+    found = ParallelAccesses(func)
     if not found.accesses:
         return Verdict(func, Answer.YES)
     sizes = [p for p in func.params if isinstance(p, Var)] + shape_vars(func.params)
-    proof = Apart(sizes)
+    proof = Disjointness(sizes)
     open_pairs: list[tuple[Loop, Access, Access]] = []
     for loop, buffers in found.levels():
         for b, accesses in buffers.items():
@@ -119,13 +119,13 @@ def parallel_verdict(func: PrimFunc) -> Verdict:
                 continue
             groups = _groups(accesses)
             around = {x.var for x in _around(loop, accesses[0])}
-            if len(groups) > _FEW and proof.all_apart(loop, accesses, around):
+            if len(groups) > _FEW and proof.all_disjoint(loop, accesses, around):
                 continue
             if len(groups) > _MANY:
                 open_pairs.append((loop, accesses[0], accesses[-1]))
             for first, second in _pairs(proof, loop, groups[:_MANY]):
                 same = _same(loop, first, second)
-                if proof.apart(loop, first, second, same):
+                if proof.disjoint(loop, first, second, same):
                     continue
                 if len(open_pairs) == _LOOKED_AT:
                     return _unknown(func, open_pairs)
@@ -152,7 +152,7 @@ def _enumerated(
     undecided = Verdict(func, Answer.UNKNOWN, loop, a, b)
     for n in _SIZES:
         tried = dict.fromkeys(sizes, n)
-        found = meeting(loop, a, b, same, tried)
+        found = find_conflict(loop, a, b, same, tried)
         if found is None:
             return undecided
         if found.turns is None:
@@ -163,7 +163,7 @@ def _enumerated(
             return undecided
         if loop.kind == "threads" and a.kernel is not None and a.kernel.strict:
             together = same | {x.var for x in _common_loops(a, b)}
-            found = meeting(loop, a, b, together, tried) or found
+            found = find_conflict(loop, a, b, together, tried) or found
         if found.turns is None or any(isinstance(s, AssertStmt) for s in walk(func.body)):
             return undecided
         said, (x, y) = {v.name: n for v in sizes}, found.turns
@@ -181,11 +181,11 @@ def _groups(accesses: Sequence[Access]) -> list[list[Access]]:
 
 
 def _pairs(
-    proof: Apart, loop: Loop, groups: Sequence[list[Access]]
+    proof: Disjointness, loop: Loop, groups: Sequence[list[Access]]
 ) -> Iterator[tuple[Access, Access]]:
     """Pairs with a store that may meet in different turns.
 
-    What is apart whatever the conditions of the accesses are need not be looked at one by one.
+    What is disjoint whatever the conditions of the accesses are need not be looked at one by one.
     """
     around = {x.var for x in _around(loop, groups[0][0])}
     plain = [replace(mine[0], guards=()) for mine in groups]
@@ -193,7 +193,7 @@ def _pairs(
         for k, others in enumerate(groups[n:], n):
             if not any(a.writes for a in (*mine, *others)):
                 continue
-            if not proof.apart(loop, plain[n], plain[k], around):
+            if not proof.disjoint(loop, plain[n], plain[k], around):
                 yield from _one_by_one(loop, mine, others)
 
 
@@ -344,7 +344,7 @@ def _may_be_no(loop: Loop, a: Access, b: Access) -> bool:
 # ------------------------------------------------------------------------------- private memory
 
 
-def _writes_first(proof: Apart, loop: Loop, accesses: Sequence[Access]) -> bool:
+def _writes_first(proof: Disjointness, loop: Loop, accesses: Sequence[Access]) -> bool:
     """Whether each turn certainly stores all that it loads, before it does.
 
     The stores of one statement without conditions fill a box, loop by loop; the loads come later
@@ -374,7 +374,7 @@ def _writes_first(proof: Apart, loop: Loop, accesses: Sequence[Access]) -> bool:
 
 
 def _filled(
-    proof: Apart, w: Access, outer: set[Var]
+    proof: Disjointness, w: Access, outer: set[Var]
 ) -> list[tuple[Mapping[Expr, int], int, int]] | None:
     """Per dimension what a statement fills: terms of the loops around, and an interval."""
     if w.indices is None or w.guards:

@@ -8,8 +8,8 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Ramp, Var, cast, const
 from smelt.tir.named_calls import NAMED_CALLS, name_of
-from smelt.tir.nodes import Allocate, Buffer, BufferLoad, For, LetStmt, Stmt
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.nodes import Buffer, BufferLoad, Stmt
+from smelt.tir.rewrite import RenameBound
 from smelt.tir.script_ops import expr_nodes
 
 from .registry import Instruction
@@ -67,7 +67,7 @@ def inlined(instruction: Instruction, places: Sequence[Expr], result: Buffer) ->
     return _Inline(instruction, places, result).stmt(instruction.meaning.body)
 
 
-class _Inline(Rewriter):
+class _Inline(RenameBound):
     def __init__(self, instruction: Instruction, places: Sequence[Expr], result: Buffer) -> None:
         super().__init__()
         self.places: dict[Buffer, BufferLoad] = {}
@@ -77,32 +77,13 @@ class _Inline(Rewriter):
             else:
                 assert isinstance(place, BufferLoad)
                 self.places[p] = place
-        self.buffers = {instruction.result: result}
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
+        self.buffers[instruction.result] = result
 
     def visit_expr(self, e: Expr) -> Expr:
         place = self.places.get(e.buffer) if isinstance(e, BufferLoad) else None
         if place is None or not isinstance(e, BufferLoad):
             return super().visit_expr(e)
         return BufferLoad(place.buffer, (place.indices[0] + self.expr(e.indices[0]),))
-
-    def _fresh(self, v: Var) -> Var:
-        new = self.memo[v] = Var(v.name, v.type)
-        return new
-
-    def visit_For(self, s: For) -> Stmt:
-        low, extent = self.expr(s.min), self.expr(s.extent)
-        return s.replace(var=self._fresh(s.var), min=low, extent=extent, body=self.stmt(s.body))
-
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
-        value = self.expr(s.value)
-        return LetStmt(self._fresh(s.var), value, self.stmt(s.body))
-
-    def visit_Allocate(self, s: Allocate) -> Stmt:
-        own = self.buffers[s.buffer] = s.buffer.replace()
-        return Allocate(own, self.stmt(s.body), s.annotations)
 
 
 def lanes_buffer(name: str, dtype: str) -> Buffer:

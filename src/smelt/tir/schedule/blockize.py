@@ -22,10 +22,10 @@ from smelt.tir.nodes import (
 from smelt.tir.regions import refresh_regions
 from smelt.tir.rewrite import substitute_stmt
 
-from .bindings import require_once
-from .guard import over_variables
 from .handles import BlockRV
+from .injective import require_once
 from .loops import find, sequence
+from .predicate import over_variables
 from .primitive import Base, primitive
 from .state import State
 
@@ -144,12 +144,7 @@ def _mentioned(s: Stmt) -> set[Var]:
 
 def _kind_of(blocks: Sequence[BlockRealize], v: Var) -> str:
     """The kind of a variable bound to a loop: what the blocks inside bind to it, if they agree."""
-    kinds = {
-        i.kind
-        for b in blocks
-        for i, value in zip(b.block.iter_vars, b.values, strict=True)
-        if v in free_vars(value)
-    }
+    kinds = {i.kind for b in blocks for i, value in b.bindings if v in free_vars(value)}
     return kinds.pop() if len(kinds) == 1 else "opaque"
 
 
@@ -164,7 +159,7 @@ class _Outer:
         self.values: list[Expr] = []
         self.outside: list[Expr] = []
         inside: list[Expr] = []
-        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        for i, value in b.bindings:
             inside.append(self._divide(i, value))
         outer_guard, inner_guard = self._guards(inside)
         reduces = any(i.kind == "reduce" for i in self.iters)
@@ -247,17 +242,9 @@ class _Outer:
             (i, v) for i, v in zip(b.block.iter_vars, inside, strict=True) if i.kind == "spatial"
         ]
         used = set().union(*[free_vars(v) for _, v in pairs]) if pairs else set()
-        own: dict[Var, Expr] = {}
-        iters = []
-        for i, _ in pairs:
-            v = s.new_var(f"{i.var.name}_init", i.dom.min, i.dom.extent)
-            iters.append(IterVar(v, i.dom))
-            own[i.var] = v
-        fresh: dict[Var, Expr] = {
-            x.var: s.new_var(f"{x.var.name}_init", x.min, x.extent)
-            for x in self.inner
-            if x.var in used
-        }
+        own = s.copies([i for i, _ in pairs], "init")
+        iters = [i.replace(var=own[i.var]) for i, _ in pairs]
+        fresh = s.copies([x for x in self.inner if x.var in used], "init")
         assert b.block.init is not None
         # initial values are set where the reduce variables begin, as far as the guard holds there
         first: dict[Var, Expr] = {x.var: x.min for x in self.inner if x.var not in fresh}
@@ -275,7 +262,6 @@ class _Outer:
             refresh_regions(s.facts, block),
         )
         for x in reversed(self.inner):
-            own_loop = fresh.get(x.var)
-            if isinstance(own_loop, Var):
-                stmt = For(own_loop, x.min, x.extent, stmt)
+            if x.var in fresh:
+                stmt = For(fresh[x.var], x.min, x.extent, stmt)
         return stmt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.build import all_of, is_const
+from smelt.ir.build import all_of, is_const, product
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import Box
@@ -15,24 +15,23 @@ from smelt.tir.nodes import (
     BufferRegion,
     BufferStore,
     For,
-    IterVar,
-    Range,
     Stmt,
     seq,
     walk,
 )
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.regions import element, full
+from smelt.tir.rewrite import Indices, Rewriter, replace_buffers
 
-from .bindings import is_injective
 from .check import recheck
-from .guard import conditions
 from .handles import BlockRV
+from .injective import is_injective
+from .predicate import conditions
 from .primitive import Base, primitive
 from .region import domain_loops, touched
 from .require import Kind, require_consumers_apart, require_kind
-from .state import Change, State
+from .state import Change, State, allocating
 
-__all__ = ["CachePrimitives", "add_alloc", "buffer_at", "copy_nest", "replace_buffer", "swapped"]
+__all__ = ["CachePrimitives", "buffer_at", "copy_nest", "copy_of", "replace_buffer", "swapped"]
 
 
 class CachePrimitives(Base):
@@ -72,15 +71,13 @@ class CachePrimitives(Base):
         scope = s.scope(b)
         chosen = _chosen(s, buffer, scope, consumer_blocks)
         writers = s.writers(scope, buffer)
-        cached = Buffer(
-            s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope
-        )
+        cached = copy_of(s, buffer, storage_scope)
         name = s.fresh_block(cached.name)
         changes: dict[Stmt, Change] = {c.block: swapped(buffer, cached) for c in chosen}
         inside, place, behind = _between(s, scope, writers, chosen)
         nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
-        changes[place] = _beside(changes.get(place), nest, behind)
-        add_alloc(changes, scope, cached)
+        changes[place] = lambda x: seq(x, nest) if behind else seq(nest, x)
+        changes[scope.block] = allocating(cached)
         s.replace(changes)
         recheck(s, s.realize(name))
         return BlockRV(name)
@@ -122,21 +119,12 @@ class CachePrimitives(Base):
         require_consumers_apart(s, b, buffer)
         _require_finished(s, b, scope)
         consumers = _chosen(s, buffer, scope, consumer_blocks) if consumer_blocks else []
-        cached = Buffer(
-            s.fresh(f"{buffer.name}_{storage_scope}"),
-            buffer.shape,
-            buffer.type,
-            storage_scope,
-            buffer.strides,
-        )
+        cached = copy_of(s, buffer, storage_scope, buffer.strides)
         name = s.fresh_block(cached.name)
         nest = copy_nest(s, name, cached, buffer, *written_box(s, b, buffer))
-        changes: dict[Stmt, Change] = {b.block: swapped(buffer, cached)}
-        for c in consumers:
-            changes[c.block] = swapped(buffer, cached)
-        place = s.top(b, scope.block)
-        changes[place] = _beside(changes.get(place), nest, True)
-        add_alloc(changes, scope, cached)
+        changes: dict[Stmt, Change] = {x.block: swapped(buffer, cached) for x in (b, *consumers)}
+        changes[s.top(b, scope.block)] = lambda x: seq(x, nest)
+        changes[scope.block] = allocating(cached)
         s.replace(changes)
         return BlockRV(name)
 
@@ -184,7 +172,7 @@ class CachePrimitives(Base):
 def _require_finished(s: State, b: BlockRealize, scope: BlockRealize) -> None:
     """A reduction over instances of the block around it would lose what the new buffer holds."""
     outer = {i.var for i in scope.block.iter_vars if not is_const(i.dom.extent, 1)}
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         if i.kind == "reduce" and free_vars(value) & outer:
             s.fail(
                 f"{b.block.name} is not finished inside block {scope.block.name}, which runs over "
@@ -268,25 +256,15 @@ def _fills(s: State, b: BlockRealize, region: BufferRegion, box: Box, limits: Bo
     loops = [
         x
         for x in s.loops_above(b)
-        if any(
-            i.kind == "spatial" and x.var in free_vars(v)
-            for i, v in zip(b.block.iter_vars, b.values, strict=True)
-        )
+        if any(i.kind == "spatial" and x.var in free_vars(v) for i, v in b.bindings)
     ]
-    runs: Expr = const(1, INDEX)
-    size: Expr = const(1, INDEX)
-    for x in loops:
-        runs = runs * x.extent
-    for low, high in box:
-        size = size * s.facts.extent(low, high)
+    runs = product([x.extent for x in loops])
+    size = product([s.facts.extent(low, high) for low, high in box])
     own = {i.var for i in b.block.iter_vars}
     alone = [d.min for d in region.region if isinstance(d.min, Var) and d.min in own]
     plain = len(set(alone)) == len(region.region)
-    inside = all(
-        s.facts.prove(low >= first) and s.facts.prove(high <= last)
-        for (low, high), (first, last) in zip(box, limits, strict=True)
-    )
-    return s.facts.equal(runs, size) and (plain or inside) and is_injective(s, b, loops)
+    inside = plain or s.facts.contains(limits, box)
+    return s.facts.equal(runs, size) and inside and is_injective(s, b, loops)
 
 
 def copy_nest(
@@ -302,19 +280,11 @@ def copy_nest(
 
     under  a condition on the copying
     """
-    zero, one = const(0, INDEX), const(1, INDEX)
-    iters = tuple(
-        [IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(source.shape)]
-    )
-    point: tuple[Expr, ...] = tuple([i.var for i in iters])
-    region = tuple([Range(p, one) for p in point])
-    block = Block(
-        name,
-        iters,
-        (BufferRegion(source, region),),
-        (BufferRegion(target, region),),
-        BufferStore(target, source[point], point),
-    )
+    zero = const(0, INDEX)
+    iters = s.iter_vars(full(source).region)
+    point: Indices = tuple([i.var for i in iters])
+    here, there = (element(b, point) for b in (source, target))
+    block = Block(name, iters, (here,), (there,), BufferStore(target, source[point], point))
     lows: list[Expr] = [zero] * len(iters)
     extents = list(source.shape)
     for k, (low, high) in enumerate(box or ()):
@@ -337,24 +307,9 @@ def copy_nest(
     return s.nest([f"ax{k}" for k in range(len(iters))], extents, make)
 
 
-def add_alloc(changes: dict[Stmt, Change], scope: BlockRealize, buffer: Buffer) -> None:
-    """Let a block allocate one more buffer."""
-    earlier = changes.get(scope.block)
-
-    def change(old: Stmt) -> Stmt:
-        new = earlier(old) if callable(earlier) else old
-        assert isinstance(new, Block)
-        return new.replace(alloc_buffers=(*new.alloc_buffers, buffer))
-
-    changes[scope.block] = change
-
-
-def _beside(earlier: Change, nest: Stmt, behind: bool) -> Callable[[Stmt], Stmt]:
-    def change(old: Stmt) -> Stmt:
-        new = earlier(old) if callable(earlier) else old
-        return seq(new, nest) if behind else seq(nest, new)
-
-    return change
+def copy_of(s: State, b: Buffer, scope: str, strides: tuple[Expr, ...] = ()) -> Buffer:
+    """A buffer of the same shape in another kind of memory."""
+    return Buffer(s.fresh(f"{b.name}_{scope}"), b.shape, b.type, scope, strides)
 
 
 def _between(
@@ -391,13 +346,12 @@ def _needed(s: State, buffer: Buffer, readers: Sequence[BlockRealize], inside: S
     """What the readers use of a buffer while the loops inside a statement run; None for all."""
     if isinstance(inside, Block) and inside.name == "root":
         return None
-    box: Box | None = None
-    for c in readers:
-        for r in c.block.reads:
-            if r.buffer is buffer:
-                more = touched(s, c, r, s.loops_between(c, inside))
-                box = more if box is None else s.facts.union(box, more)
-    return box
+    return s.facts.hull(
+        touched(s, c, r, s.loops_between(c, inside))
+        for c in readers
+        for r in c.block.reads
+        if r.buffer is buffer
+    )
 
 
 def swapped(old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
@@ -405,24 +359,15 @@ def swapped(old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
 
     def change(block: Stmt) -> Stmt:
         assert isinstance(block, Block)
-        return _Swap({old: new}).stmt(block)
+        return replace_buffers(block, {old: new})
 
     return change
-
-
-class _Swap(Rewriter):
-    def __init__(self, buffers: dict[Buffer, Buffer]) -> None:
-        super().__init__()
-        self.buffers = buffers
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
 
 
 def replace_buffer(s: State, old: Buffer, new: Buffer) -> None:
     """Another buffer of the same shape in the whole function; only its users are rebuilt."""
     changes: dict[Stmt, Change] = {}
-    swap = _Swap({old: new})
+    swap = Rewriter(buffers={old: new})
     for b in walk(s.func.body):
         if isinstance(b, Block) and not any(isinstance(x, BlockRealize) for x in walk(b.body)):
             if any(r.buffer is old for r in (*b.reads, *b.writes)):
@@ -434,7 +379,7 @@ def replace_buffer(s: State, old: Buffer, new: Buffer) -> None:
         s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
 
 
-def _outer(swap: _Swap) -> Callable[[Stmt], Stmt]:
+def _outer(swap: Rewriter) -> Callable[[Stmt], Stmt]:
     def change(b: Stmt) -> Stmt:
         assert isinstance(b, Block)
         allocs = tuple([swap.buffer(x) for x in b.alloc_buffers])

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from smelt.tir.nodes import Buffer, For, seq
 
-from smelt.tir.facts import Box
-from smelt.tir.nodes import Block, BlockRealize, Buffer, For, Stmt, seq
-
+from .annotate import AnnotatePrimitives
 from .blockize import BlockizePrimitives
-from .cache import CachePrimitives, add_alloc, buffer_at, copy_nest, swapped
+from .cache import CachePrimitives, buffer_at, copy_nest, copy_of, swapped
 from .check import recheck
+from .compute_at import ComputeAtPrimitives
 from .handles import BlockRV
-from .marks import MarkPrimitives
-from .motion import MotionPrimitives
 from .primitive import primitive
 from .region import touched
 from .require import require_around
-from .state import Change, State
+from .state import allocating
 
 __all__ = ["CacheAtPrimitives"]
 
 
-class CacheAtPrimitives(CachePrimitives, MotionPrimitives, BlockizePrimitives, MarkPrimitives):
+class CacheAtPrimitives(
+    CachePrimitives, ComputeAtPrimitives, BlockizePrimitives, AnnotatePrimitives
+):
     """cache_inplace, read_at, write_at."""
 
     @primitive
@@ -65,18 +64,20 @@ class CacheAtPrimitives(CachePrimitives, MotionPrimitives, BlockizePrimitives, M
                 mark={b: f"reads {buffer.name}"},
                 legal="a buffer that the block reads and writes",
             )
-        box = _union(s, [touched(s, b, r, []) for r in (*reads, *writes)])
-        back = _union(s, [touched(s, b, r, []) for r in writes])
+        box = s.facts.hull(touched(s, b, r, []) for r in (*reads, *writes))
+        back = s.facts.hull(touched(s, b, r, []) for r in writes)
         scope = s.scope(b)
-        cached = Buffer(
-            s.fresh(f"{buffer.name}_{storage_scope}"), buffer.shape, buffer.type, storage_scope
-        )
+        cached = copy_of(s, buffer, storage_scope)
         names = [s.fresh_block(cached.name), s.fresh_block(cached.name)]
         before = copy_nest(s, names[0], buffer, cached, box, under=b.predicate)
         behind = copy_nest(s, names[1], cached, buffer, back, under=b.predicate)
-        changes: dict[Stmt, Change] = {b: _between(before, swapped(buffer, cached), behind)}
-        add_alloc(changes, scope, cached)
-        s.replace(changes)
+        s.replace(
+            {
+                b: lambda x: seq(before, x, behind),
+                b.block: swapped(buffer, cached),
+                scope.block: allocating(cached),
+            }
+        )
         for name in names:
             recheck(s, s.realize(name))
         return [BlockRV(n) for n in names]
@@ -169,20 +170,3 @@ class CacheAtPrimitives(CachePrimitives, MotionPrimitives, BlockizePrimitives, M
         outer = self.blockize(inner[0] if inner else copy)
         self.annotate(outer, "auto_copy", 1)
         return outer
-
-
-def _union(s: State, boxes: list[Box]) -> Box:
-    whole = boxes[0]
-    for box in boxes[1:]:
-        whole = s.facts.union(whole, box)
-    return whole
-
-
-def _between(before: Stmt, change: Callable[[Stmt], Stmt], behind: Stmt) -> Callable[[Stmt], Stmt]:
-    def around(old: Stmt) -> Stmt:
-        assert isinstance(old, BlockRealize)
-        inner = change(old.block)
-        assert isinstance(inner, Block)
-        return seq(before, old.replace(block=inner), behind)
-
-    return around

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smelt.ir.expr import INDEX, Binary, Expr, Var, const
+from smelt.ir.expr import INDEX, Binary, Expr, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
@@ -12,7 +12,6 @@ from smelt.tir.nodes import (
     Buffer,
     BufferLoad,
     BufferStore,
-    IterVar,
     Stmt,
     seq,
 )
@@ -80,16 +79,11 @@ class CacheIndexPrimitives(Base):
         if not names:
             return []
         place = s.top(b, s.scope(b).block)
-
-        def beside(x: Stmt) -> Stmt:
-            if x is b:
-                x = b.replace(block=refreshed(s, _LookUp(tables).stmt(b.block)))
-            return seq(*nests, x)
-
-        changes: dict[Stmt, Change] = {place: beside}
-        if place is not b:
-            changes[b.block] = refreshed(s, _LookUp(tables).stmt(b.block))
-        changes[s.scope(b).block] = allocating(*[load.buffer for load in tables.values()])
+        changes: dict[Stmt, Change] = {
+            b.block: refreshed(s, _LookUp(tables).stmt(b.block)),
+            place: lambda x: seq(*nests, x),
+            s.scope(b).block: allocating(*[load.buffer for load in tables.values()]),
+        }
         s.replace(changes)
         return names
 
@@ -128,21 +122,12 @@ def _table(
     used = [i for i in b.block.iter_vars if i.var in free_vars(e)]
     shape = tuple([i.dom.extent for i in used])
     buffer = Buffer(s.fresh(f"index_var_{number}"), shape, INDEX, scope)
-    iters = [
-        IterVar(s.new_var(f"v{k}", i.dom.min, i.dom.extent), i.dom) for k, i in enumerate(used)
-    ]
+    iters = s.iter_vars(i.dom for i in used)
     own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
     here = tuple([n.var - n.dom.min for n in iters])
     name = s.fresh_block(f"index_{number}")
     store = BufferStore(buffer, substitute(e, own), here)
-    block = refreshed(s, Block(name, tuple(iters), (), (), store))
-    nest = s.nest(
-        [f"ax{k}" for k in range(len(used))],
-        shape,
-        lambda loops: BlockRealize(
-            tuple([i.dom.min + x for i, x in zip(used, loops, strict=True)]), const(True), block
-        ),
-    )
+    nest = s.block_nest(refreshed(s, Block(name, iters, (), (), store)))
     return name, nest, BufferLoad(buffer, tuple([i.var - i.dom.min for i in used]))
 
 
@@ -159,5 +144,5 @@ class _LookUp(Rewriter):
             return BufferLoad(new.buffer, tuple([self.tables.get(i, i) for i in new.indices]))
         return new
 
-    def visit_Block(self, s: Block) -> Stmt:
+    def visit_Block(self, s: Block) -> Block:
         return s.replace(body=self.stmt(s.body))

@@ -9,14 +9,26 @@ from smelt.ir.expr import Expr, Var
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, BufferStore, Evaluate, For, Stmt
+from smelt.tir.nodes import (
+    BlockRealize,
+    Buffer,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    Stmt,
+    sub_statements,
+)
 
-from .bindings import is_injective
-from .guard import conditions
+from .injective import is_injective
+from .predicate import conditions
 from .region import touched
 from .state import State
 
 __all__ = ["check_concurrent", "check_merged", "check_reorder", "opaque_statement", "recheck"]
+
+
+_ANY_ORDER = "a statement outside any block may run in another order"
 
 
 def opaque_statement(s: Stmt) -> Stmt | None:
@@ -26,36 +38,29 @@ def opaque_statement(s: Stmt) -> Stmt | None:
         node = stack.pop()
         if isinstance(node, BufferStore | Evaluate):
             return node
-        if isinstance(node, BlockRealize):
-            continue
-        stack.extend(
-            getattr(node, "stmts", None)
-            or [
-                x
-                for x in (
-                    getattr(node, "body", None),
-                    getattr(node, "then_body", None),
-                    getattr(node, "else_body", None),
-                )
-                if x
-            ]
-        )
+        if not isinstance(node, BlockRealize):
+            stack.extend(sub_statements(node))
     return None
+
+
+def _require_blocks(state: State, body: Stmt, claim: str, loops: str) -> None:
+    """Refuse statements outside blocks, of which nothing is known."""
+    bare = opaque_statement(body)
+    if bare is not None:
+        state.cannot_prove(
+            claim,
+            mark={bare: "not in a block"},
+            legal=f"{loops} with nothing but blocks inside",
+        )
 
 
 def check_reorder(state: State, loops: Sequence[For]) -> None:
     """Refuse to let the iterations of a perfect nest (outermost first) run in another order."""
     body = loops[-1].body
-    bare = opaque_statement(body)
-    if bare is not None:
-        state.cannot_prove(
-            "a statement outside any block may run in another order",
-            mark={bare: "not in a block"},
-            legal="loops with nothing but blocks inside",
-        )
+    _require_blocks(state, body, _ANY_ORDER, "loops")
     blocks = state.blocks_in(body)
     for b in blocks:
-        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        for i, value in b.bindings:
             if i.kind == "opaque" and free_vars(value) & {x.var for x in loops}:
                 state.cannot_prove(
                     f"the order of {i.var.name} in block {b.block.name} does not matter",
@@ -80,7 +85,7 @@ def _check_accumulation(state: State, b: BlockRealize, loops: Sequence[For]) -> 
     if b.block.init is None:
         return
     used: dict[str, set[Var]] = {"spatial": set(), "reduce": set()}
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         used.setdefault(i.kind, set()).update(free_vars(value))
     for x in loops:
         if x.var in used["spatial"] & used["reduce"]:
@@ -98,17 +103,13 @@ def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = Fal
     """
     if is_const(loop.extent, 1):
         return
-    bare = opaque_statement(loop.body)
-    if bare is not None:
-        state.cannot_prove(
-            f"the iterations of {loop.var.name} are independent",
-            mark={bare: "not in a block"},
-            legal="a loop with nothing but blocks inside",
-        )
+    _require_blocks(
+        state, loop.body, f"the iterations of {loop.var.name} are independent", "a loop"
+    )
     blocks = state.blocks_in(loop.body)
     for b in blocks:
         uses = False
-        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        for i, value in b.bindings:
             if loop.var not in free_vars(value):
                 continue
             uses = True
@@ -137,27 +138,21 @@ def recheck(state: State, s: Stmt) -> None:
 
 def check_merged(state: State, loop: For) -> None:
     """Refuse a merged loop whose blocks use what other iterations make."""
-    bare = opaque_statement(loop.body)
-    if bare is not None:
-        state.cannot_prove(
-            "a statement outside any block may run in another order",
-            mark={bare: "not in a block"},
-            legal="loops with nothing but blocks inside",
-        )
+    _require_blocks(state, loop.body, _ANY_ORDER, "loops")
     _check_covered(state, state.blocks_in(loop.body), [loop], "run together")
 
 
 def _splits_writes(state: State, b: BlockRealize, loop: For) -> bool:
     """Whether different iterations of `loop` certainly write different elements."""
-    return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_apart(
+    return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_disjoint(
         state, b, loop
     )
 
 
-def _boxes_apart(state: State, b: BlockRealize, loop: For) -> bool:
+def _boxes_disjoint(state: State, b: BlockRealize, loop: For) -> bool:
     """Whether a spatial variable's range moves on by its own width or more each iteration."""
     inner = state.loops_between(b, loop)
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         if i.kind == "spatial" and loop.var in free_vars(value):
             ends = state.facts.relax(value, inner)
             step = None if ends is None else state.facts.step(ends[0], loop.var)
@@ -270,18 +265,15 @@ def _check_pair(
             legal="a writer without conditions of its own",
         )
     have = touched(state, first, write, state.loops_between(first, inside))
-    for (low, high), (start, end), extent in zip(need, have, region.buffer.shape, strict=True):
-        if not (state.facts.prove(low >= start) or state.facts.prove(start <= 0)) or not (
-            state.facts.prove(high <= end) or state.facts.prove(end >= extent - 1)
-        ):
-            names = " and ".join(x.var.name for x in loops)
-            state.cannot_prove(
-                f"the iterations of {names} may {what}: {then.block.name} may use elements of "
-                f"{region.buffer.name} that {first.block.name} writes in another iteration",
-                mark={first: f"writes {region.buffer.name}", then: f"uses {region.buffer.name}"},
-                legal="loops whose blocks use only what their own iteration writes",
-            )
-    for i, value in zip(first.block.iter_vars, first.values, strict=True):
+    if not state.facts.covers(have, need, region.buffer.shape):
+        names = " and ".join(x.var.name for x in loops)
+        state.cannot_prove(
+            f"the iterations of {names} may {what}: {then.block.name} may use elements of "
+            f"{region.buffer.name} that {first.block.name} writes in another iteration",
+            mark={first: f"writes {region.buffer.name}", then: f"uses {region.buffer.name}"},
+            legal="loops whose blocks use only what their own iteration writes",
+        )
+    for i, value in first.bindings:
         if i.kind != "spatial" and free_vars(value) & {x.var for x in loops}:
             state.fail(
                 f"the iterations of {', '.join(x.var.name for x in loops)} may not "

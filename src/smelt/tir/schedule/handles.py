@@ -9,45 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from smelt.tir.nodes import Block, For
 
 __all__ = ["BlockRV", "ExprRV", "LoopRV", "StmtSRef"]
 
 
-class LoopRV(str):
+class _Name(str):
+    """The name of something in a function."""
+
+    __slots__ = ("func",)
+
+    func: str
+
+    def __new__(cls, name: str, func: str = "") -> Self:
+        """A handle by its name; `func` is "" for the function worked on."""
+        self = str.__new__(cls, name)
+        self.func = func
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+class LoopRV(_Name):
     """The name of a loop."""
 
-    __slots__ = ("func",)
-
-    func: str
-
-    def __new__(cls, name: str, func: str = "") -> LoopRV:
-        """A handle by its name; `func` is "" for the function worked on."""
-        self = str.__new__(cls, name)
-        self.func = func
-        return self
-
-    def __repr__(self) -> str:
-        return f"LoopRV({str(self)!r})"
+    __slots__ = ()
 
 
-class BlockRV(str):
+class BlockRV(_Name):
     """The name of a block."""
 
-    __slots__ = ("func",)
-
-    func: str
-
-    def __new__(cls, name: str, func: str = "") -> BlockRV:
-        """A handle by its name; `func` is "" for the function worked on."""
-        self = str.__new__(cls, name)
-        self.func = func
-        return self
-
-    def __repr__(self) -> str:
-        return f"BlockRV({str(self)!r})"
+    __slots__ = ()
 
 
 class ExprRV(int):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from smelt.ir.build import all_of, is_const
-from smelt.ir.expr import INDEX, Expr, Var, const
+from smelt.ir.build import all_of, is_const, product
+from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import substitute
 from smelt.tir.facts import Facts
 from smelt.tir.nodes import (
@@ -19,14 +19,14 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter, loads
 
-from .bindings import injective
-from .guard import own_conditions, require_unguarded
+from .injective import injective
+from .predicate import own_conditions, require_unguarded
 from .primitive import Base, primitive
 from .region import domain_loops, refreshed, solve
-from .require import Kind, require_kind, require_operands_stay
+from .require import Kind, require_kind, require_operands_stay, require_store
 from .state import State
 
-__all__ = ["InlinePrimitives", "drop_buffer"]
+__all__ = ["InlinePrimitives"]
 
 
 class ReplaceLoads(Rewriter):
@@ -38,9 +38,8 @@ class ReplaceLoads(Rewriter):
         super().__init__()
         self.state, self.target, self.value = state, buffer, value
 
-    def visit_Block(self, s: Block) -> Stmt:
-        init = None if s.init is None else self.stmt(s.init)
-        return refreshed(self.state, s.replace(body=self.stmt(s.body), init=init))
+    def visit_Block(self, s: Block) -> Block:
+        return refreshed(self.state, self.block_parts(s))
 
     def visit_expr(self, e: Expr) -> Expr:
         new = super().visit_expr(e)
@@ -77,7 +76,7 @@ class InlinePrimitives(Base):
         """
         s = self.state
         b = s.realize(block)
-        store = _single_store(s, b)
+        store = require_store(s, b)
         _require_inlinable(s, b, store.buffer)
         _require_consumers_only(s, b, store.buffer)
         inverse = _inverse(s, b, store.indices)
@@ -102,9 +101,9 @@ class InlinePrimitives(Base):
             return new if not bound & set(values) else simplify_indices(s.facts, new)
 
         changes: dict[Stmt, Stmt | Callable[[Stmt], Stmt] | None] = {b: None}
-        for c in _all_readers(s, b, store.buffer):
+        for c in s.readers(s.scope(b), store.buffer):
             require_operands_stay(s, b, c)
-            changes[c.block] = _rewritten(ReplaceLoads(s, store.buffer, value))
+            changes[c.block] = ReplaceLoads(s, store.buffer, value).stmt
         _apply(s, changes, store.buffer)
 
     @primitive
@@ -132,16 +131,16 @@ class InlinePrimitives(Base):
         """
         s = self.state
         c = s.realize(block)
-        store = _single_store(s, c)
+        store = require_store(s, c)
         require_kind(s, c, Kind.COMPLETE)
         p = _only_producer(s, c)
-        made = _single_store(s, p)
+        made = require_store(s, p)
         require_kind(s, p, Kind.COMPLETE)
         _require_only_consumer(s, p, c, made.buffer)
         require_unguarded(s, c, f"{p.block.name} would store more elements")
         require_unguarded(s, p, f"{c.block.name} would store fewer elements")
         indices = _read_indices(s, c, made.buffer)
-        values = _solved(s, c, indices, made)
+        values = _inverse(s, c, indices)(made.indices)
 
         def inline(found: tuple[Expr, ...]) -> Expr:
             del found
@@ -153,7 +152,7 @@ class InlinePrimitives(Base):
             simplify_indices(s.facts, value),
             tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]),
         )
-        block_new = p.block.replace(body=_with_store(p.block.body, made, new))
+        block_new = p.block.replace(body=new)
         guard = s.facts.conjunction(
             *[x for i in c.block.iter_vars for x in _inside(i.var, i.dom.min, i.dom.extent, values)]
         )
@@ -191,27 +190,18 @@ def _require_only_consumer(s: State, p: BlockRealize, c: BlockRealize, buffer: B
 
 def _covers(s: State, b: BlockRealize, buffer: Buffer) -> bool:
     """Whether a block has as many iterations as its buffer elements."""
-    size: Expr = const(1, INDEX)
-    runs: Expr = const(1, INDEX)
-    for e in buffer.shape:
-        size = size * e
-    for i in b.block.iter_vars:
-        runs = runs * i.dom.extent
-    return s.facts.equal(size, runs)
+    return s.facts.equal(product(buffer.shape), _runs(b))
+
+
+def _runs(b: BlockRealize) -> Expr:
+    """How many iterations a block has."""
+    return product([i.dom.extent for i in b.block.iter_vars])
 
 
 def _onto(s: State, p: BlockRealize, c: BlockRealize, values: Mapping[Var, Expr]) -> bool:
     """Whether the producer's iterations give each of the consumer's exactly once."""
-    loops = domain_loops(p.block)
-    made: Expr = const(1, INDEX)
-    used: Expr = const(1, INDEX)
-    for i in p.block.iter_vars:
-        made = made * i.dom.extent
-    for i in c.block.iter_vars:
-        used = used * i.dom.extent
-    return s.facts.equal(made, used) and injective(
-        s, [values[i.var] for i in c.block.iter_vars], loops
-    )
+    here = [values[i.var] for i in c.block.iter_vars]
+    return s.facts.equal(_runs(p), _runs(c)) and injective(s, here, domain_loops(p.block))
 
 
 def _inside(v: Var, low: Expr, extent: Expr, values: Mapping[Var, Expr]) -> list[Expr]:
@@ -229,24 +219,9 @@ class _Indices(Rewriter):
         self.facts = facts
 
     def visit_expr(self, e: Expr) -> Expr:
-        if e.dtype in ("int64", "bool") and not _has_loads(e):
+        if e.dtype in ("int64", "bool") and not loads(e):
             return self.facts.simplify(e)
         return super().visit_expr(e)
-
-
-def _has_loads(e: Expr) -> bool:
-    return bool(loads(e))
-
-
-def _single_store(s: State, b: BlockRealize) -> BufferStore:
-    body = b.block.body
-    if not isinstance(body, BufferStore):
-        s.fail(
-            f"{b.block.name} is more than one store",
-            mark={b: "its body"},
-            legal="a block whose body is one store",
-        )
-    return body
 
 
 def _require_inlinable(s: State, b: BlockRealize, buffer: Buffer) -> None:
@@ -286,10 +261,6 @@ def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
                 )
 
 
-def _all_readers(s: State, b: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
-    return s.readers(s.scope(b), buffer)
-
-
 def _inverse(
     s: State, b: BlockRealize, indices: Sequence[Expr]
 ) -> Callable[[tuple[Expr, ...]], dict[Var, Expr]]:
@@ -321,13 +292,6 @@ def _inverse(
     return values
 
 
-def _solved(
-    s: State, c: BlockRealize, indices: Sequence[Expr], made: BufferStore
-) -> dict[Var, Expr]:
-    """The consumer's variables in terms of the producer's."""
-    return _inverse(s, c, indices)(made.indices)
-
-
 def _only_producer(s: State, c: BlockRealize) -> BlockRealize:
     producers = s.producers(c)
     if len(producers) != 1:
@@ -351,24 +315,6 @@ def _read_indices(s: State, c: BlockRealize, buffer: Buffer) -> tuple[Expr, ...]
     return found.pop()
 
 
-def _with_store(body: Stmt, old: BufferStore, new: BufferStore) -> Stmt:
-    return new if body is old else body
-
-
-def _rewritten(rewriter: Rewriter) -> Callable[[Stmt], Stmt]:
-    return lambda old: rewriter.stmt(old)
-
-
-def drop_buffer(s: State, buffer: Buffer) -> None:
-    """Take a buffer that nothing uses any more from the block that allocates it."""
-    for b in walk(s.func.body):
-        if isinstance(b, Block) and buffer in b.alloc_buffers:
-            s.replace(
-                {b: b.replace(alloc_buffers=tuple([x for x in b.alloc_buffers if x is not buffer]))}
-            )
-            return
-
-
 def _apply(
     s: State, changes: Mapping[Stmt, Stmt | Callable[[Stmt], Stmt] | None], buffer: Buffer
 ) -> None:
@@ -378,12 +324,6 @@ def _apply(
     )
     full = dict(changes)
     if owner is not None:
-
-        def without(old: Stmt) -> Stmt:
-            assert isinstance(old, Block)
-            return old.replace(
-                alloc_buffers=tuple([x for x in old.alloc_buffers if x is not buffer])
-            )
-
-        full[owner] = without
+        kept = tuple([x for x in owner.alloc_buffers if x is not buffer])
+        full[owner] = lambda old: old.replace(alloc_buffers=kept)
     s.replace(full)

@@ -11,8 +11,6 @@ from smelt.tir.nodes import (
     Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
-    BufferRegion,
     BufferStore,
     IterVar,
     Range,
@@ -20,7 +18,8 @@ from smelt.tir.nodes import (
     seq,
     walk,
 )
-from smelt.tir.rewrite import Rewriter, substitute_stmt
+from smelt.tir.regions import element, full
+from smelt.tir.rewrite import Indices, Rewriter
 
 from .cache import buffer_at, replace_buffer
 from .loops import sequence
@@ -143,18 +142,8 @@ class LayoutPrimitives(Base):
             for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))
         ]
         values = _inverted(s, b, own, new)
-        inner = b.block.replace(
-            iter_vars=tuple(new),
-            body=substitute_stmt(b.block.body, values),
-            init=None if b.block.init is None else substitute_stmt(b.block.init, values),
-        )
-        inner = refreshed(s, inner)
-        nest = s.nest(
-            [f"ax{k}" for k in range(len(new))],
-            shape,
-            lambda loops: BlockRealize(tuple(loops), const(True), inner),
-        )
-        s.replace({outer: nest})
+        inner = refreshed(s, Rewriter(values).block_parts(b.block.replace(iter_vars=tuple(new))))
+        s.replace({outer: s.block_nest(inner)})
 
     @primitive
     def set_axis_separator(
@@ -295,26 +284,15 @@ def named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str | Buff
 class Relayout(Rewriter):
     """Moves every access of a buffer to new indices of a new one."""
 
-    def __init__(
-        self, old: Buffer, new: Buffer, at: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
-    ) -> None:
+    def __init__(self, old: Buffer, new: Buffer, at: Callable[[Indices], Indices]) -> None:
         super().__init__()
         self.old, self.new, self.at = old, new, at
 
-    def visit_expr(self, e: Expr) -> Expr:
-        new = super().visit_expr(e)
-        if isinstance(new, BufferLoad) and new.buffer is self.old:
-            return BufferLoad(self.new, self.at(new.indices))
-        return new
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        return (self.new, self.at(indices)) if b is self.old else (b, indices)
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        indices, value = self.exprs(s.indices), self.expr(s.value)
-        if s.buffer is self.old:
-            return BufferStore(self.new, value, self.at(indices))
-        return BufferStore(s.buffer, value, indices)
-
-    def visit_Block(self, s: Block) -> Stmt:
-        return s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
+    def visit_Block(self, s: Block) -> Block:
+        return self.block_parts(s)
 
 
 def transform_accesses(s: State, old: Buffer, new: Buffer, rewriter: Rewriter) -> None:
@@ -353,8 +331,7 @@ def _fill_padding(
     filling: Callable[[Sequence[Expr]], Expr],
 ) -> None:
     """Write the padding behind the nest that writes the buffer."""
-    zero, one = const(0, INDEX), const(1, INDEX)
-    iters = [IterVar(s.new_var(f"v{k}", 0, e), Range(zero, e)) for k, e in enumerate(new.shape)]
+    iters = s.iter_vars(full(new).region)
     domain, _ = solve(s.facts, layout.results, [(i.var, i.var) for i in iters], layout.variables)
     inside = []
     for v, extent in zip(layout.variables, old.shape, strict=True):
@@ -365,17 +342,11 @@ def _fill_padding(
                 legal="no pad_value",
             )
         inside.append(domain[v][0] < extent)
-    point: tuple[Expr, ...] = tuple([i.var for i in iters])
-    region = BufferRegion(new, tuple([Range(p, one) for p in point]))
+    point: Indices = tuple([i.var for i in iters])
     name = s.fresh_block(f"{old.name}_padding")
-    block = Block(name, tuple(iters), (), (region,), BufferStore(new, filling(point), point))
-
-    def make(loops: list[Expr]) -> Stmt:
-        outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
-        at = {i.var: x for i, x in zip(iters, loops, strict=True)}
-        return BlockRealize(tuple(loops), substitute(outside, at), block)
-
-    nest = s.nest([f"ax{k}" for k in range(len(iters))], new.shape, make)
+    store = BufferStore(new, filling(point), point)
+    outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
+    nest = s.block_nest(Block(name, iters, (), (element(new, point),), store), outside)
     place = s.top(writer, s.scope(writer).block)
     s.replace({place: lambda x: seq(x, nest)})
 
@@ -392,7 +363,7 @@ def own_loops(s: State, b: BlockRealize) -> Stmt:
         node = x
     rest = [v for v in wanted if value_of(v) is None]
     around = {x.var: x for x in loops}
-    for i, v in zip(b.block.iter_vars, b.values, strict=True):
+    for i, v in b.bindings:
         loop = around.get(v) if isinstance(v, Var) else None
         if loop is None:
             if not (is_const(i.dom.extent, 1) and s.facts.equal(v, i.dom.min)):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.arith import Answer
-from smelt.ir.build import all_of, ceildiv, value_of
+from smelt.ir.build import all_of, ceildiv, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import conjuncts
@@ -161,9 +161,7 @@ class LoopPrimitives(Base):
         s = self.state
         nest = _perfect_nest(s, loops)
         names = [x.var.name for x in nest]
-        total: Expr = const(1, INDEX)
-        for x in nest:
-            total = total * x.extent
+        total = product([x.extent for x in nest])
         fused = s.new_var("_".join(names) + "_fused", 0, s.facts.simplify(total))
         values: dict[Var, Expr] = {}
         rest: Expr = fused
@@ -320,7 +318,7 @@ def _factors(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[
             "at most one factor may be None, and there must be one at least", legal="e.g. [None, 8]"
         )
     given: list[Expr | None] = [None if f is None else convert(f, INDEX) for f in factors]
-    product: Expr = const(1, INDEX)
+    covered: Expr = const(1, INDEX)
     for g in given:
         if g is None:
             continue
@@ -331,15 +329,15 @@ def _factors(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[
             mark={target: "split here"},
             legal="factors >= 1",
         )
-        product = product * g
+        covered = covered * g
     if None in given:
         return [
-            s.facts.simplify(ceildiv(target.extent, product)) if g is None else g for g in given
+            s.facts.simplify(ceildiv(target.extent, covered)) if g is None else g for g in given
         ]
     extents = [g for g in given if g is not None]
     s.demand(
-        product >= target.extent,
-        f"factors with product {show_expr(product)} do not cover the extent "
+        covered >= target.extent,
+        f"factors with product {show_expr(covered)} do not cover the extent "
         f"{show_expr(target.extent)} of {target.var.name}",
         f"the factors cover the extent of {target.var.name}",
         mark={target: f"extent {show_expr(target.extent)}"},

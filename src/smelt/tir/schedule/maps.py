@@ -12,10 +12,10 @@ from smelt.arith.index_map import AxisSeparator
 from smelt.ir.expr import INDEX, Expr, FloorMod, IntImm, Var, const, convert
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import BlockRealize, For, no_op
 
-from .bindings import injective
-from .normal import unique_name
+from .injective import injective
 from .state import State
 from .trace_text import Formula, expr_text, formula
 

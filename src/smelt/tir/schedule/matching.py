@@ -29,6 +29,7 @@ from smelt.tir.nodes import (
     Seq,
     Stmt,
 )
+from smelt.tir.rewrite import loads
 
 from .show import show_first
 from .state import State
@@ -100,7 +101,7 @@ class Matching:
             self._forget()
             try:
                 self._statement(order, tile)
-                self._check_apart()
+                self._check_disjoint()
             except Difference as e:
                 first = first or e
             else:
@@ -179,9 +180,9 @@ class Matching:
         return s
 
     def _block(self, d: BlockRealize, t: BlockRealize) -> None:
-        for i, v in zip(d.block.iter_vars, d.values, strict=True):
+        for i, v in d.bindings:
             self.meaning[i.var] = substitute(v, self.meaning)
-        for i, v in zip(t.block.iter_vars, t.values, strict=True):
+        for i, v in t.bindings:
             self.values[i.var] = substitute(v, self.values)
         if not (is_const(d.predicate, 1) and is_const(t.predicate, 1)):
             if is_const(d.predicate, 1) or is_const(t.predicate, 1):
@@ -210,7 +211,7 @@ class Matching:
         if isinstance(d, BufferLoad) and isinstance(t, BufferLoad):
             self._access(d.buffer, d.indices, t.buffer, t.indices, d, t)
             return
-        if d.dtype == t.dtype == INDEX and not _has_loads(d) and not _has_loads(t):
+        if d.dtype == t.dtype == INDEX and not loads(d) and not loads(t):
             if self._same(substitute(d, self.meaning), substitute(t, self.values)):
                 return
             raise self._differ("an index has another value", d, t)
@@ -369,7 +370,7 @@ class Matching:
             out.append(self.state.facts.simplify(rest))
         return tuple(out)
 
-    def _check_apart(self) -> None:
+    def _check_disjoint(self) -> None:
         """Buffers that the instruction writes must not share memory with its others."""
         for (a, x), (b, y) in itertools.combinations(self.places.items(), 2):
             if x.buffer is y.buffer and {a, b} & self.written and not self._disjoint(a, x, b, y):
@@ -429,16 +430,6 @@ def _keeps(narrow: str, wide: str) -> bool:
     if signs[0] == signs[1]:
         return dt.width(narrow) <= dt.width(wide)
     return not signs[0] and dt.width(narrow) < dt.width(wide)
-
-
-def _has_loads(e: Expr) -> bool:
-    stack = [e]
-    while stack:
-        n = stack.pop()
-        if isinstance(n, BufferLoad):
-            return True
-        stack.extend(c for c in n.children() if isinstance(c, Expr))
-    return False
 
 
 def _orders(description: Stmt, tile: Stmt) -> Iterator[Stmt]:

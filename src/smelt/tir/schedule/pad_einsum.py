@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import all_of, ceildiv, equal, if_then_else
-from smelt.ir.expr import INDEX, Add, Expr, Mul, Var, cast, const
+from smelt.ir.expr import Add, Expr, Mul, Var, cast, const
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import (
     Block,
@@ -14,12 +14,12 @@ from smelt.tir.nodes import (
     BufferLoad,
     BufferStore,
     For,
-    IterVar,
     Range,
     Stmt,
     seq,
 )
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.regions import full
+from smelt.tir.rewrite import Indices, Rewriter
 
 from .layout import own_loops
 from .primitive import Base, primitive
@@ -29,6 +29,7 @@ from .require import (
     require_consumers_apart,
     require_kind,
     require_producers_apart,
+    require_store,
     require_top,
 )
 from .state import Change, State, allocating
@@ -145,13 +146,7 @@ class _Padding:
                     legal="a result indexed by all padded spatial variables",
                 )
         reduced = {i.var for i in b.block.iter_vars if i.kind == "reduce"} & self.grown
-        body = b.block.body
-        if not isinstance(body, BufferStore):
-            s.fail(
-                f"{b.block.name} is more than one store",
-                mark={b: "its body"},
-                legal="a block whose body is one store",
-            )
+        body = require_store(s, b)
         if reduced:
             self._check_sum(body, reduced)
 
@@ -189,14 +184,10 @@ class _Padding:
         )
         for i in iters:
             s.facts.bind(i.var, i.dom.min, i.dom.extent)
-        swap = _Swapped(self.swap)
-        block = b.block.replace(
-            iter_vars=iters,
-            body=swap.stmt(b.block.body),
-            init=None if b.block.init is None else swap.stmt(b.block.init),
-        )
+        swap = Rewriter(buffers=self.swap)
+        block = swap.block_parts(b.block.replace(iter_vars=iters))
         stmt: Stmt = BlockRealize(b.values, b.predicate, refreshed(s, block))
-        by_loop = {v: self.extents[i.var] for i, v in zip(b.block.iter_vars, b.values, strict=True)}
+        by_loop = {v: self.extents[i.var] for i, v in b.bindings}
         loops: list[For] = []
         node = self.nest
         while isinstance(node, For):
@@ -224,14 +215,8 @@ class _Padding:
         new = Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global")
         self.swap[buffer] = new
         name = s.fresh_block(new.name)
-        domain = buffer.shape if written else shape
-        iters = tuple(
-            [
-                IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e))
-                for k, e in enumerate(domain)
-            ]
-        )
-        point: tuple[Expr, ...] = tuple([i.var for i in iters])
+        iters = s.iter_vars(full(buffer if written else new).region)
+        point: Indices = tuple([i.var for i in iters])
         if written:
             store = BufferStore(buffer, BufferLoad(new, point), point)
         else:
@@ -249,12 +234,7 @@ class _Padding:
                 ),
                 point,
             )
-        block = Block(name, iters, (), (), store)
-        nest = s.nest(
-            [f"ax{k}" for k in range(len(iters))],
-            domain,
-            lambda loops: BlockRealize(tuple(loops), const(True), refreshed(s, block)),
-        )
+        nest = s.block_nest(refreshed(s, Block(name, iters, (), (), store)))
         (self.after if written else self.before).append(nest)
 
 
@@ -266,12 +246,3 @@ def _factors(e: Expr) -> list[BufferLoad]:
     if isinstance(inner, Expr):
         return _factors(inner)
     return [e] if isinstance(e, BufferLoad) else []
-
-
-class _Swapped(Rewriter):
-    def __init__(self, buffers: dict[Buffer, Buffer]) -> None:
-        super().__init__()
-        self.buffers = buffers
-
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from smelt.ir.build import all_of
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Call, Expr, FloatImm, IntImm, Var
+from smelt.ir.expr import Call, Expr, FloatImm, IntImm
 from smelt.ir.walk import substitute
 from smelt.tir.facts import conjuncts
 from smelt.tir.nodes import (
@@ -71,7 +71,7 @@ class PaddingPrimitives(Base):
             )
         require_around(s, target, b)
         condition, value, constant = store.value.args
-        values = dict(zip([i.var for i in b.block.iter_vars], b.values, strict=True))
+        values = b.var_values
         name, nest = _constant_nest(s, b, [target, *s.loops_between(b, target)], store, constant)
         inner = b.block.replace(body=BufferStore(store.buffer, value, store.indices))
         guard = all_of(
@@ -102,13 +102,8 @@ def _constant_nest(
     s: State, b: BlockRealize, loops: Sequence[For], store: BufferStore, constant: Expr
 ) -> tuple[str, Stmt]:
     """A copy of a block's loops that stores a constant."""
-    fresh = {x.var: s.new_var(f"{x.var.name}_pad", x.min, x.extent) for x in loops}
-    to: dict[Var, Expr] = dict(fresh)
-    iters = [
-        IterVar(s.new_var(f"{i.var.name}_pad", i.dom.min, i.dom.extent), i.dom)
-        for i in b.block.iter_vars
-    ]
-    own: dict[Var, Expr] = {i.var: n.var for i, n in zip(b.block.iter_vars, iters, strict=True)}
+    to, own = s.copies(loops, "pad"), s.copies(b.block.iter_vars, "pad")
+    iters = [IterVar(own[i.var], i.dom) for i in b.block.iter_vars]
     name = s.fresh_block(f"{b.block.name}_pad_const")
     block = Block(
         name,
@@ -123,5 +118,5 @@ def _constant_nest(
         refreshed(s, block),
     )
     for x in reversed(loops):
-        stmt = For(fresh[x.var], x.min, substitute(x.extent, to), stmt)
+        stmt = For(to[x.var], x.min, substitute(x.extent, to), stmt)
     return name, stmt

@@ -9,10 +9,10 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, const, convert
 from smelt.tir.nodes import For, Seq, Stmt, seq
 
 from .check import check_merged
-from .fresh import freshened
 from .handles import LoopRV
 from .loops import rebind, require_plain, sequence
 from .primitive import Base, primitive
+from .renamed import renamed_copy
 from .show import show_expr
 from .state import State
 
@@ -63,7 +63,7 @@ class PartitionPrimitives(Base):
         start: Expr = target.min
         for k, e in enumerate(extents):
             v = s.new_var(f"{target.var.name}_{k}", 0, e)
-            body = target.body if k == 0 else freshened(s, target.body)
+            body = target.body if k == 0 else renamed_copy(s, target.body)
             names.append(LoopRV(v.name))
             unit = is_const(e, 1) and not preserve_unit_iters
             shifted = s.facts.simplify(start if unit else start + v)

@@ -8,16 +8,15 @@ from smelt.ir.build import equal, is_const
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import Block, BlockRealize, For, IterVar, Stmt, seq
+from smelt.tir.nodes import Block, BlockRealize, For, Stmt, seq
 from smelt.tir.regions import accesses
-from smelt.tir.rewrite import substitute_stmt
+from smelt.tir.rewrite import Rewriter, substitute_stmt
 
-from .bindings import require_once
-from .factor import Factoring
 from .handles import BlockRV
+from .injective import require_once
 from .primitive import Base, primitive
-from .region import substituted
-from .require import Kind, require_around, require_kind
+from .require import Kind, binds, require_around, require_kind
+from .rfactor import Factoring
 from .state import State
 
 __all__ = ["ReductionPrimitives"]
@@ -67,7 +66,7 @@ class ReductionPrimitives(Base):
         inner = [target, *s.loops_between(b, target)]
         for x in inner:
             concurrent = x.kind in ("vectorized", "parallel", "thread_binding")
-            if concurrent and not is_const(x.extent, 1) and not _binds(b, x.var, "spatial"):
+            if concurrent and not is_const(x.extent, 1) and not binds(b, x.var, "spatial"):
                 s.fail(
                     f"{x.var.name} is {x.kind}",
                     mark={x: x.kind},
@@ -124,18 +123,11 @@ class ReductionPrimitives(Base):
         return BlockRV(Factoring(s, blocks[0], target, factor_axis).carry_out())
 
 
-def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
-    return any(
-        i.kind == kind and v in free_vars(value)
-        for i, value in zip(b.block.iter_vars, b.values, strict=True)
-    )
-
-
 def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
     loops = s.loops_above(b)
     outside = loops[: loops.index(target)]
     for x in outside:
-        if _binds(b, x.var, "reduce"):
+        if binds(b, x.var, "reduce"):
             s.fail(
                 f"{x.var.name}, outside {target.var.name}, binds a reduce variable "
                 f"of {b.block.name}: "
@@ -148,7 +140,7 @@ def _require_reduction_inside(s: State, b: BlockRealize, target: For) -> None:
 def _require_start_inside(s: State, b: BlockRealize, inner: Sequence[For]) -> None:
     """The reduction begins where the loops do, not in some instance of a block around it only."""
     first: dict[Var, Expr] = {x.var: x.min for x in inner}
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         if i.kind == "reduce":
             s.demand(
                 equal(substitute(value, first), i.dom.min),
@@ -161,25 +153,18 @@ def _require_start_inside(s: State, b: BlockRealize, inner: Sequence[For]) -> No
 
 def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, str]:
     """The initial values in a block of its own, in copies of the spatial loops."""
-    spatial = [
-        (i, v) for i, v in zip(b.block.iter_vars, b.values, strict=True) if i.kind == "spatial"
-    ]
+    spatial = [(i, v) for i, v in b.bindings if i.kind == "spatial"]
     used: set[Var] = set()
     for _, value in spatial:
         used |= free_vars(value)
     loops = [x for x in inner if x.var in used]
-    fresh = {x.var: s.new_var(f"{x.var.name}_init", x.min, x.extent) for x in loops}
-    to: dict[Var, Expr] = dict(fresh)
-    own: dict[Var, Expr] = {}
-    iters = []
-    for i, _ in spatial:
-        v = s.new_var(f"{i.var.name}_init", i.dom.min, i.dom.extent)
-        own[i.var] = v
-        iters.append(IterVar(v, i.dom))
+    to = s.copies(loops, "init")
+    own = s.copies([i for i, _ in spatial], "init")
+    iters = [i.replace(var=own[i.var]) for i, _ in spatial]
     assert b.block.init is not None
     # the initial value is set where the reduce variables begin, as far as the predicate holds
     # there; a part of it about their loops alone says how long the reduction is, perhaps not at all
-    first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in fresh}
+    first: dict[Var, Expr] = {x.var: x.min for x in inner if x.var not in to}
     others = {x.var for x in s.loops_above(b)} - set(first)
     guard = [
         substitute(c, {**to, **first})
@@ -188,13 +173,15 @@ def _init_nest(s: State, b: BlockRealize, inner: Sequence[For]) -> tuple[Stmt, s
     ]
     name = s.fresh_block(f"{b.block.name}_init")
     block = Block(
-        name, tuple(iters), (), substituted(b.block.writes, own), substitute_stmt(b.block.init, own)
+        name,
+        tuple(iters),
+        (),
+        Rewriter(own).regions(b.block.writes),
+        substitute_stmt(b.block.init, own),
     )
     block = block.replace(reads=accesses(s.facts, block)[0])
     predicate = s.facts.conjunction(*guard)
     stmt: Stmt = BlockRealize(tuple([substitute(v, to) for _, v in spatial]), predicate, block)
     for x in reversed(loops):
-        stmt = For(
-            fresh[x.var], x.min, substitute(x.extent, to), stmt, x.kind, x.thread, x.annotations
-        )
+        stmt = x.replace(var=to[x.var], extent=substitute(x.extent, to), body=stmt)
     return stmt, name

@@ -16,13 +16,13 @@ from smelt.tir.nodes import (
     BufferRegion,
     Evaluate,
     For,
-    Range,
     Stmt,
     is_no_op,
     no_op,
     sub_statements,
 )
 from smelt.tir.regions import refresh_regions
+from smelt.tir.rewrite import Rewriter
 
 if TYPE_CHECKING:
     from .state import State
@@ -32,7 +32,6 @@ __all__ = [
     "merge_digits",
     "refreshed",
     "solve",
-    "substituted",
     "told_by_body",
     "touched",
 ]
@@ -42,9 +41,8 @@ Domain = dict[Var, tuple[Expr, Expr]]
 
 def touched(state: State, b: BlockRealize, region: BufferRegion, loops: Sequence[For]) -> Box:
     """The box of a buffer that a block touches while `loops` (outermost first) run."""
-    values = dict(zip([i.var for i in b.block.iter_vars], b.values, strict=True))
-    ranges = [Range(substitute(r.min, values), substitute(r.extent, values)) for r in region.region]
-    return state.facts.box(ranges, region.buffer.shape, loops)
+    own = Rewriter(b.var_values).region(region)
+    return state.facts.box(own.region, region.buffer.shape, loops)
 
 
 def domain_loops(block: Block) -> list[For]:
@@ -263,10 +261,7 @@ def _covered(
     write = next(w for w in first.block.writes if w.buffer is region.buffer)
     need = touched(state, then, region, mine[len(shared) :])
     have = touched(state, first, write, theirs[len(shared) :])
-    return all(
-        state.facts.prove(low >= begin) and state.facts.prove(high <= end)
-        for (low, high), (begin, end) in zip(need, have, strict=True)
-    )
+    return state.facts.contains(have, need)
 
 
 EXPLICIT = "explicit_{}_region"
@@ -294,24 +289,3 @@ def _as_said(
         else:
             out[r] = r
     return tuple(out.values())
-
-
-def substituted(
-    regions: Iterable[BufferRegion], values: Mapping[Var, Expr]
-) -> tuple[BufferRegion, ...]:
-    """Regions with variables replaced."""
-    mapping = dict(values)
-    return tuple(
-        [
-            BufferRegion(
-                r.buffer,
-                tuple(
-                    [
-                        Range(substitute(d.min, mapping), substitute(d.extent, mapping))
-                        for d in r.region
-                    ]
-                ),
-            )
-            for r in regions
-        ]
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import Expr, Var, const
+from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import (
     Block,
@@ -19,10 +19,10 @@ from smelt.tir.nodes import (
 )
 
 from .cache import buffer_at
-from .guard import require_unguarded
 from .handles import BlockRV
 from .layout import Relayout, is_outer, named_buffer
 from .maps import IndexFunction, read_map
+from .predicate import require_unguarded
 from .primitive import Base, primitive
 from .region import domain_loops, refreshed
 from .require import (
@@ -216,15 +216,11 @@ class _Staging:
         name, nest = _copy(s, self.used, old, new, self.indices, point, writes)
         inner = refreshed(s, Relayout(old, new, lambda _: point).stmt(b.block))
         place = s.top(b, s.scope(b).block)
-
-        def beside(x: Stmt) -> Stmt:
-            if x is b:
-                x = BlockRealize(b.values, b.predicate, inner)
-            return seq(x, nest) if writes else seq(nest, x)
-
-        changes: dict[Stmt, Change] = {place: beside, s.scope(b).block: allocating(new)}
-        if place is not b:
-            changes[b.block] = inner
+        changes: dict[Stmt, Change] = {
+            b.block: inner,
+            place: lambda x: seq(x, nest) if writes else seq(nest, x),
+            s.scope(b).block: allocating(new),
+        }
         s.replace(changes)
         return name
 
@@ -239,9 +235,7 @@ def _copy(
     writes: bool,
 ) -> tuple[str, Stmt]:
     """The block that copies between the two, in loops over the used variables."""
-    iters = [
-        IterVar(s.new_var(f"v{k}", i.dom.min, i.dom.extent), i.dom) for k, i in enumerate(used)
-    ]
+    iters = s.iter_vars(i.dom for i in used)
     own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
     there = tuple([substitute(e, own) for e in indices])
     here = tuple([substitute(e, own) for e in point])
@@ -249,15 +243,7 @@ def _copy(
     if writes:
         store = BufferStore(old, BufferLoad(new, here), there)
     name = s.fresh_block(new.name)
-    block = refreshed(s, Block(name, tuple(iters), (), (), store))
-    nest = s.nest(
-        [f"ax{k}" for k in range(len(used))],
-        [i.dom.extent for i in used],
-        lambda loops: BlockRealize(
-            tuple([i.dom.min + x for i, x in zip(used, loops, strict=True)]), const(True), block
-        ),
-    )
-    return name, nest
+    return name, s.block_nest(refreshed(s, Block(name, iters, (), (), store)))
 
 
 def _require_inside(s: State, b: BlockRealize, buffer: Buffer, indices: Sequence[Expr]) -> None:

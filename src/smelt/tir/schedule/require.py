@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from enum import Enum
 
+from smelt.ir.expr import Var
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import BlockRealize, Buffer, For, Stmt
+from smelt.tir.nodes import BlockRealize, Buffer, BufferStore, For, Stmt
 
-from .bindings import rewriting_loops
+from .injective import rewriting_loops
 from .state import State
 
 __all__ = [
     "Kind",
+    "binds",
     "kind_of",
     "require_around",
     "require_consumers_apart",
     "require_kind",
     "require_operands_stay",
     "require_producers_apart",
+    "require_store",
     "require_top",
     "why_not",
 ]
@@ -108,6 +111,23 @@ def require_top(state: State, b: BlockRealize) -> None:
             mark={b: "this block"},
             legal="a block directly in the function",
         )
+
+
+def require_store(state: State, b: BlockRealize) -> BufferStore:
+    """The one store that a block is; refuses a block that is more."""
+    body = b.block.body
+    if not isinstance(body, BufferStore):
+        state.fail(
+            f"{b.block.name} is more than one store",
+            mark={b: "its body"},
+            legal="a block whose body is one store",
+        )
+    return body
+
+
+def binds(b: BlockRealize, v: Var, kind: str) -> bool:
+    """Whether a variable stands in the value of a block's variable of that kind."""
+    return any(i.kind == kind and v in free_vars(value) for i, value in b.bindings)
 
 
 def require_consumers_apart(state: State, b: BlockRealize, buffer: Buffer) -> None:

@@ -10,8 +10,8 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import BlockRealize, Buffer, For
 
 from .cache import buffer_at
-from .guard import require_unguarded
 from .layout import Relayout, is_outer, transform_accesses
+from .predicate import require_unguarded
 from .primitive import Base, primitive
 from .region import touched
 from .require import Kind, require_kind
@@ -126,7 +126,7 @@ class _Rolling:
                 mark={b: "producer", self.consumers[0]: "consumer"},
                 legal=f"the same after compute_at({b.block.name!r}, ...)",
             )
-        for i, value in zip(b.block.iter_vars, b.values, strict=True):
+        for i, value in b.bindings:
             running = [x for x in shared if x.var in free_vars(value)]
             if i.kind == "reduce" and running:
                 s.fail(
@@ -153,18 +153,13 @@ class _Rolling:
                 if r.buffer is not self.buffer:
                     continue
                 need = touched(s, c, r, s.loops_between(c, inside))
-                for (low, high), (first, last), size in zip(
-                    need, self.box, self.buffer.shape, strict=True
-                ):
-                    begins = s.facts.prove(low >= first) or s.facts.prove(first <= 0)
-                    ends = s.facts.prove(high <= last) or s.facts.prove(last >= size - 1)
-                    if not (begins and ends):
-                        s.cannot_prove(
-                            f"{c.block.name} uses only what {self.b.block.name} makes in the same "
-                            f"iteration of {inside.var.name}",
-                            mark={c: f"uses {self.buffer.name}", self.b: "makes it"},
-                            legal="a producer as compute_at places it",
-                        )
+                if not s.facts.covers(self.box, need, self.buffer.shape):
+                    s.cannot_prove(
+                        f"{c.block.name} uses only what {self.b.block.name} makes in the same "
+                        f"iteration of {inside.var.name}",
+                        mark={c: f"uses {self.buffer.name}", self.b: "makes it"},
+                        legal="a producer as compute_at places it",
+                    )
 
     def _windows(self) -> list[_Window]:
         """The dimensions with an overlap, that of the outermost loop first."""
@@ -212,9 +207,7 @@ class _Rolling:
     def carry_out(self) -> None:
         """Change the program."""
         s, b, first = self.s, self.b, self.windows[0]
-        values: dict[Var, Expr] = dict(
-            zip([i.var for i in b.block.iter_vars], b.values, strict=True)
-        )
+        values: dict[Var, Expr] = b.var_values
         fresh = []
         for w in self.windows:
             at = s.facts.simplify(substitute(self.region.region[w.dim].min, values) - w.low)
@@ -234,10 +227,7 @@ class _Rolling:
         moved = s.realize(name)
         carried = {w.loop.var for w in self.windows}
         iters = tuple(
-            [
-                i.replace(kind="opaque") if free_vars(v) & carried else i
-                for i, v in zip(moved.block.iter_vars, moved.values, strict=True)
-            ]
+            [i.replace(kind="opaque") if free_vars(v) & carried else i for i, v in moved.bindings]
         )
         s.replace(
             {

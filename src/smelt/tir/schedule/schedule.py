@@ -8,12 +8,13 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.module import IRModule
 from smelt.tir.nodes import PrimFunc
 
+from .buffers import BufferPrimitives
 from .cache_at import CacheAtPrimitives
 from .cache_index import CacheIndexPrimitives
 from .inline import InlinePrimitives
 from .layout import LayoutPrimitives
+from .loop_kinds import LoopKindPrimitives
 from .loops import LoopPrimitives
-from .misc import BufferPrimitives
 from .pad_einsum import EinsumPrimitives
 from .padding import PaddingPrimitives
 from .partition import PartitionPrimitives
@@ -37,8 +38,9 @@ class Schedule(
     SamplePrimitives,
     LoopPrimitives,
     PartitionPrimitives,
-    CacheAtPrimitives,  # with cache, motion, blockize and marks
+    CacheAtPrimitives,  # with cache, compute_at, blockize and annotate
     CacheIndexPrimitives,
+    LoopKindPrimitives,
     InlinePrimitives,
     ReductionPrimitives,
     LayoutPrimitives,

@@ -6,6 +6,7 @@ looked up after a change; a change rebuilds only the nodes between the root and 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -13,16 +14,21 @@ from smelt.arith import Answer
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.node import Node
+from smelt.ir.walk import substitute
 from smelt.tir.facts import Facts
+from smelt.tir.names import unique_name
 from smelt.tir.nodes import (
     Allocate,
     Block,
     BlockRealize,
     Buffer,
+    BufferRegion,
     For,
     IfThenElse,
+    IterVar,
     LetStmt,
     PrimFunc,
+    Range,
     Seq,
     Stmt,
     While,
@@ -32,7 +38,7 @@ from smelt.tir.nodes import (
     walk,
 )
 
-from .normal import normalized, unique_name
+from .canonical import canonicalize
 from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import expr_text
@@ -100,7 +106,7 @@ class State:
 
     def __init__(self, func: PrimFunc) -> None:
         """Give loops, blocks and variables names of their own and bind their ranges."""
-        func = normalized(func)
+        func = canonicalize(func)
         self.func = func
         self.facts = Facts(func)
         self.names = _variable_names(func)
@@ -176,23 +182,15 @@ class State:
 
     def loops_above(self, s: Stmt) -> list[For]:
         """The loops around a statement inside its scope block, outermost first."""
-        out = []
-        for up in self.above(s):
-            if isinstance(up, Block):
-                break
-            if isinstance(up, For):
-                out.append(up)
-        return out[::-1]
+        return self._loops_until(s, lambda up: isinstance(up, Block))
 
     def loops_between(self, s: Stmt, outer: Stmt) -> list[For]:
         """The loops around a statement that stand inside `outer`, outermost first."""
-        out = []
-        for up in self.above(s):
-            if up is outer:
-                break
-            if isinstance(up, For):
-                out.append(up)
-        return out[::-1]
+        return self._loops_until(s, lambda up: up is outer)
+
+    def _loops_until(self, s: Stmt, is_end: Callable[[Stmt], bool]) -> list[For]:
+        inside = itertools.takewhile(lambda up: not is_end(up), self.above(s))
+        return [up for up in inside if isinstance(up, For)][::-1]
 
     def top(self, s: Stmt, inside: Stmt) -> Stmt:
         """The statement directly in the body of `inside` (a Seq opened) that holds `s`."""
@@ -217,35 +215,23 @@ class State:
 
     def readers(self, scope: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
         """The blocks of a scope that read a buffer, in order."""
-        return [
-            b for b in self.blocks_in(scope.block) if any(r.buffer is buffer for r in b.block.reads)
-        ]
+        return [b for b in self.blocks_in(scope.block) if _among(b.block.reads, {buffer})]
 
     def writers(self, scope: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
         """The blocks of a scope that write a buffer, in order."""
-        return [
-            b
-            for b in self.blocks_in(scope.block)
-            if any(r.buffer is buffer for r in b.block.writes)
-        ]
+        return [b for b in self.blocks_in(scope.block) if _among(b.block.writes, {buffer})]
 
     def producers(self, b: BlockRealize) -> list[BlockRealize]:
         """The blocks that write what a block reads."""
         read = {r.buffer for r in b.block.reads}
-        return [
-            p
-            for p in self.blocks_in(self.scope(b).block)
-            if p is not b and any(w.buffer in read for w in p.block.writes)
-        ]
+        around = self.blocks_in(self.scope(b).block)
+        return [p for p in around if p is not b and _among(p.block.writes, read)]
 
     def consumers(self, b: BlockRealize) -> list[BlockRealize]:
         """The blocks that read what a block writes."""
         written = {w.buffer for w in b.block.writes}
-        return [
-            c
-            for c in self.blocks_in(self.scope(b).block)
-            if c is not b and any(r.buffer in written for r in c.block.reads)
-        ]
+        around = self.blocks_in(self.scope(b).block)
+        return [c for c in around if c is not b and _among(c.block.reads, written)]
 
     # ------------------------------------------------------------------------------ changing
 
@@ -347,6 +333,32 @@ class State:
             stmt = For(v, const(0, INDEX), extent, stmt)
         return stmt
 
+    def copies(self, of: Iterable[For | IterVar], suffix: str) -> dict[Var, Var]:
+        """New variables, by those of loops or of a block, with the same ranges."""
+        doms = [(x.var, x.dom if isinstance(x, IterVar) else Range(x.min, x.extent)) for x in of]
+        return {v: self.new_var(f"{v.name}_{suffix}", d.min, d.extent) for v, d in doms}
+
+    def iter_vars(self, domains: Iterable[Range]) -> tuple[IterVar, ...]:
+        """New spatial variables v0, v1, ... of a block over some domains."""
+        return tuple(
+            [IterVar(self.new_var(f"v{k}", d.min, d.extent), d) for k, d in enumerate(domains)]
+        )
+
+    def block_nest(self, block: Block, predicate: Expr | None = None) -> Stmt:
+        """A block in loops ax0, ax1, ... over the domains of its variables.
+
+        predicate  in terms of these variables
+        """
+
+        def make(loops: list[Expr]) -> Stmt:
+            values = [i.dom.min + x for i, x in zip(block.iter_vars, loops, strict=True)]
+            at = {i.var: v for i, v in zip(block.iter_vars, values, strict=True)}
+            guard = const(True) if predicate is None else substitute(predicate, at)
+            return BlockRealize(tuple(values), guard, block)
+
+        extents = [i.dom.extent for i in block.iter_vars]
+        return self.nest([f"ax{k}" for k in range(len(extents))], extents, make)
+
     # -------------------------------------------------------------------------------- errors
 
     def fail(
@@ -400,6 +412,11 @@ class State:
         present = ", ".join(f"{n} ({e})" if e else n for n, e in names(self.func).items())
         lines.append(f"  {kind}s of {self.func.name}: {present or 'none'}")
         raise ScheduleError("\n".join(lines))
+
+
+def _among(regions: Iterable[BufferRegion], buffers: set[Buffer]) -> bool:
+    """Whether one of the regions belongs to one of the buffers."""
+    return any(r.buffer in buffers for r in regions)
 
 
 def allocating(*buffers: Buffer) -> Callable[[Stmt], Stmt]:

@@ -7,25 +7,22 @@ from collections.abc import Mapping
 from smelt.ir.expr import INDEX, Expr, const
 from smelt.tir.intrin.registry import TensorIntrin
 from smelt.tir.nodes import (
-    Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
     BufferRegion,
-    BufferStore,
     For,
     PrimFunc,
     Range,
     Stmt,
 )
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import Indices, Rewriter
 
 from .blockize import BlockizePrimitives
-from .fresh import freshened
 from .layout import is_outer
 from .loops import find
 from .matching import Matching, Place
 from .primitive import primitive
+from .renamed import renamed_copy
 from .state import State
 
 __all__ = ["Intrinsic", "TensorizePrimitives"]
@@ -111,8 +108,8 @@ def _placed(
     """An implementation where the tile's buffers lie, with names of its own; what it allocates."""
     rewriter = _Placing(places)
     if not (isinstance(implementation, BlockRealize) and not implementation.values):
-        return rewriter.stmt(freshened(s, implementation)), ()
-    fresh = freshened(s, implementation)
+        return rewriter.stmt(renamed_copy(s, implementation)), ()
+    fresh = renamed_copy(s, implementation)
     assert isinstance(fresh, BlockRealize)
     s.block_names.discard(fresh.block.name)
     return rewriter.stmt(fresh.block.body), fresh.block.alloc_buffers
@@ -125,17 +122,9 @@ class _Placing(Rewriter):
         super().__init__()
         self.places = places
 
-    def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, BufferLoad) and e.buffer in self.places:
-            place = self.places[e.buffer]
-            return BufferLoad(place.buffer, place.at(self.exprs(e.indices)))
-        return super().visit_expr(e)
-
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        if s.buffer not in self.places:
-            return super().visit_BufferStore(s)
-        place = self.places[s.buffer]
-        return BufferStore(place.buffer, self.expr(s.value), place.at(self.exprs(s.indices)))
+    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        place = self.places.get(b)
+        return (b, indices) if place is None else (place.buffer, place.at(indices))
 
     def region(self, r: BufferRegion) -> BufferRegion:
         """A region as the box that holds it."""
@@ -150,12 +139,3 @@ class _Placing(Rewriter):
                 extent = extent + (d.extent - 1) * abs(step)
             ranges.append(Range(first, extent))
         return BufferRegion(place.buffer, tuple(ranges))
-
-    def visit_Block(self, s: Block) -> Stmt:
-        init = None if s.init is None else self.stmt(s.init)
-        return s.replace(
-            body=self.stmt(s.body),
-            init=init,
-            reads=self.regions(s.reads),
-            writes=self.regions(s.writes),
-        )

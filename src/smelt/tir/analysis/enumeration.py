@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from smelt.arith.refute import NUMPY_FUNCTIONS
 from smelt.ir import dtype as dt
 from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
     Binary,
     Call,
     Cast,
@@ -25,19 +18,14 @@ from smelt.ir.expr import (
     FloorDiv,
     FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     Not,
-    Or,
     Select,
-    Sub,
     Var,
 )
 
-from .concurrent import Access, Loop
+from .parallel_accesses import Access, Loop
 
-__all__ = ["Meeting", "meeting"]
+__all__ = ["Conflict", "find_conflict"]
 
 _ROWS = 20_000
 """At most so many turns of the loops around an access are looked at."""
@@ -49,7 +37,7 @@ Columns = dict[Var, Column]
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Conflict:
     """What enumeration says of two accesses.
 
     turns       values of the loop's variable in which both touch one element; None: none found
@@ -60,9 +48,9 @@ class Meeting:
     exhaustive: bool
 
 
-def meeting(
+def find_conflict(
     loop: Loop, a: Access, b: Access, same: set[Var], sizes: Mapping[Var, int]
-) -> Meeting | None:
+) -> Conflict | None:
     """Two turns of a loop in which two accesses touch one element, if there are any.
 
     same   variables that have one value in both
@@ -83,8 +71,8 @@ def meeting(
         if mine is None or others is None:
             return None
         keys = _keys(mine, others)
-        return Meeting(_different(*keys, first[loop.var], second[loop.var]), few is None)
-    return Meeting(None, False)
+        return Conflict(_different(*keys, first[loop.var], second[loop.var]), few is None)
+    return Conflict(None, False)
 
 
 _TOO_MANY: Columns = {}
@@ -163,26 +151,6 @@ def _different(a: Column, b: Column, mine: Column, other: Column) -> tuple[int, 
 
 # ----------------------------------------------------------------------------------- expressions
 
-_OPERATIONS: dict[type[Expr], Callable[[Column, Column], Column]] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    Min: np.minimum,
-    Max: np.maximum,
-    EQ: np.equal,
-    NE: np.not_equal,
-    LT: np.less,
-    LE: np.less_equal,
-    GT: np.greater,
-    GE: np.greater_equal,
-    And: np.logical_and,
-    Or: np.logical_or,
-}
-_DIVISIONS: dict[type[Expr], Callable[[Column, Column], Column]] = {
-    FloorDiv: np.floor_divide,
-    FloorMod: np.remainder,
-}
-
 
 def _value(e: Expr, columns: Columns) -> Column | None:
     """The values of an integer expression; None where it is not one of the columns' variables."""
@@ -205,7 +173,9 @@ def _value(e: Expr, columns: Columns) -> Column | None:
             x, y = _value(a, columns), _value(b, columns)
             if x is None or y is None:
                 return None
-            if type(e) in _DIVISIONS and (y > 0).all():
-                return _DIVISIONS[type(e)](x, y)
-            return _OPERATIONS[type(e)](x, y) if type(e) in _OPERATIONS else None
+            known = type(e) in NUMPY_FUNCTIONS
+            if not known or (isinstance(e, FloorDiv | FloorMod) and not (y > 0).all()):
+                return None
+            found: Column = NUMPY_FUNCTIONS[type(e)](x, y)
+            return found
     return None

@@ -41,7 +41,7 @@ from smelt.tir.threads import (
     thread_axes,
 )
 
-__all__ = ["CONCURRENT", "Access", "Concurrency", "Kernel", "Loop"]
+__all__ = ["CONCURRENT", "Access", "Kernel", "Loop", "ParallelAccesses"]
 
 CONCURRENT = ("parallel", "vectorized", "thread_binding")
 """The kinds of loops whose turns may run at once."""
@@ -110,7 +110,7 @@ _SOMETHING = Var("condition", "bool")
 """A condition of which nothing is known."""
 
 
-class Concurrency:
+class ParallelAccesses:
     """All accesses in loops whose turns may run at once, to buffers that are written there.
 
     accesses  in the order of the text
@@ -285,7 +285,7 @@ class Concurrency:
         for e in (*s.values, s.predicate):
             self.read(e)
         first: list[Expr] = []
-        for it, value in zip(s.block.iter_vars, s.values, strict=True):
+        for it, value in s.bindings:
             self.values[it.var] = self.value(value)
             if it.kind == "reduce":
                 first.append(equal(self.values[it.var], self.value(it.dom.min)))

@@ -14,7 +14,7 @@ import smelt
 from smelt.ir.errors import CompileError, InternalError, VerifyError
 from smelt.ir.expr import Var
 from smelt.lowering import kernel
-from smelt.lowering.watch import Check, StageWriter, check_wanted
+from smelt.lowering.instrument import Check, StageWriter, check_wanted
 from smelt.pipeline import lower_program as lower
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.parser import parse

@@ -83,7 +83,7 @@ def _translated(s: State, b: BlockRealize, loops: Sequence[For], c: Expr) -> Exp
     around = [x for x in loops if x.var in free_vars(c)]
     if not around:
         return c
-    for i, value in zip(b.block.iter_vars, b.values, strict=True):
+    for i, value in b.bindings:
         if isinstance(c, Compare) and c.a is value and not free_vars(c.b) & {x.var for x in loops}:
             return type(c)(i.var, c.b)
     # variables without a range: the condition must not vanish because of the domains

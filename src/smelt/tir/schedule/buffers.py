@@ -291,8 +291,8 @@ class _Retyped(Rewriter):
             return cast(self.old.type, BufferLoad(self.new, self.exprs(e.indices)))
         return super().visit_expr(e)
 
-    def visit_Block(self, s: Block) -> Stmt:
-        return s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
+    def visit_Block(self, s: Block) -> Block:
+        return self.block_parts(s)
 
     def visit_BufferStore(self, s: BufferStore) -> Stmt:
         value, indices = self.expr(s.value), self.exprs(s.indices)

@@ -3,7 +3,7 @@
 Two accesses touch one element only where all their indices agree. An index is a sum of terms; where
 each term weighs more than all lighter ones together can, equal sums have equal terms, so that what
 the terms say of the loop's variable is equal too. Where this gives the variable itself, different
-turns are apart.
+turns touch different elements.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from smelt.ir.expr import (
 )
 from smelt.ir.walk import free_vars, substitute
 
-from .concurrent import Access, Loop
+from .parallel_accesses import Access, Loop
 
-__all__ = ["Apart", "Known"]
+__all__ = ["Disjointness", "Known"]
 
 _Terms = tuple[dict[Expr, int], int]
 _Span = tuple[int, int]
@@ -59,7 +59,7 @@ class Known:
         self.limits: list[tuple[dict[Expr, int], int]] = []
         self.turns: dict[Expr, list[Expr]] = {}
 
-    def span(self, e: Expr, proof: Apart) -> _Span | None:
+    def span(self, e: Expr, proof: Disjointness) -> _Span | None:
         """The smallest and the largest value of a term."""
         match e:
             case Var():
@@ -71,7 +71,7 @@ class Known:
                 return None if inner is None else (inner[0] // n, inner[1] // n)
         return None
 
-    def total(self, form: _Terms, proof: Apart) -> _Span | None:
+    def total(self, form: _Terms, proof: Disjointness) -> _Span | None:
         """The smallest and the largest value of a sum."""
         terms = form[0]
         low = high = form[1]
@@ -85,7 +85,7 @@ class Known:
         rest = self.plain(terms, proof)
         return None if rest is None else (low + rest[0], high + rest[1])
 
-    def plain(self, terms: Mapping[Expr, int], proof: Apart) -> _Span | None:
+    def plain(self, terms: Mapping[Expr, int], proof: Disjointness) -> _Span | None:
         """The same from the ranges of the terms alone."""
         low = high = 0
         for t, c in terms.items():
@@ -96,7 +96,7 @@ class Known:
             high += max(c * own[0], c * own[1])
         return low, high
 
-    def learn(self, condition: Expr, proof: Apart) -> None:
+    def learn(self, condition: Expr, proof: Disjointness) -> None:
         """What a condition that holds says; other kinds of conditions say nothing."""
         match condition:
             case And(a, b):
@@ -120,7 +120,7 @@ class Known:
             case LE(a, b) | GE(b, a) if dt.is_int(a.dtype):
                 self.at_most(a, b, 0, proof)
 
-    def at_most(self, a: Expr, b: Expr, more: int, proof: Apart) -> None:
+    def at_most(self, a: Expr, b: Expr, more: int, proof: Disjointness) -> None:
         """a <= b + more."""
         terms, rest = proof.form(a - b)
         most = more - rest
@@ -135,14 +135,14 @@ class Known:
                 else:
                     self.spans[t] = max(own[0], -(most // -c)), own[1]
 
-    def excludes(self, condition: Expr, proof: Apart) -> bool:
+    def excludes(self, condition: Expr, proof: Disjointness) -> bool:
         """Whether a comparison certainly does not hold."""
         trial = Known(dict(self.spans))
         trial.learn(condition, proof)
         return any(low > high for low, high in trial.spans.values())
 
 
-class Apart:
+class Disjointness:
     """Proofs for one program; what is known of its variables is looked up once."""
 
     def __init__(self, sizes: Iterable[Var]) -> None:
@@ -218,7 +218,7 @@ class Apart:
 
     # -------------------------------------------------------------------------------- proofs
 
-    def apart(self, loop: Loop, a: Access, b: Access, same: set[Var]) -> bool:
+    def disjoint(self, loop: Loop, a: Access, b: Access, same: set[Var]) -> bool:
         """Whether different turns of `loop` certainly touch different elements.
 
         same  variables with one value in both accesses; all others but sizes are free
@@ -241,7 +241,7 @@ class Apart:
         sums += [g.a - g.b for g in a.guards if isinstance(g, EQ) and g in b.guards]
         return self.determines(loop.var, sums, known, same, here)
 
-    def all_apart(self, loop: Loop, accesses: Sequence[Access], same: set[Var]) -> bool:
+    def all_disjoint(self, loop: Loop, accesses: Sequence[Access], same: set[Var]) -> bool:
         """Whether different turns of `loop` certainly touch different elements, whichever of
         several accesses they do; quick, for the many copies that unrolling makes.
         """

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.ir.build import all_of, equal, is_const, value_of
+from smelt.ir.build import all_of, equal, is_const, product, value_of
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Box
 from smelt.tir.nodes import BlockRealize, Buffer, BufferRegion, For, Stmt, seq
 
 from .check import recheck
-from .guard import own_conditions
+from .predicate import own_conditions
 from .primitive import Base, primitive
 from .region import domain_loops, solve, touched
-from .require import Kind, require_kind, require_operands_stay
+from .require import Kind, binds, require_kind, require_operands_stay
 from .state import State
 
-__all__ = ["MotionPrimitives"]
+__all__ = ["ComputeAtPrimitives"]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Domain:
     conditions: list[tuple[str, Expr]]
 
 
-class MotionPrimitives(Base):
+class ComputeAtPrimitives(Base):
     """compute_at and reverse_compute_at."""
 
     @primitive
@@ -74,18 +74,10 @@ class MotionPrimitives(Base):
         consumers = s.consumers(b)
         _require_inside(s, consumers, target, b, "consumer")
         require_operands_stay(s, b, target)
-        first, last = _window(s, b, target, s.producers(b), consumers)
+        window = _window(s, b, target, s.producers(b), consumers)
         domain = _needed(s, b, target, consumers)
         nest = _make_nest(s, b, domain, preserve_unit_loops)
-        body = _statements(target)
-        place = first if index == -2 else last if index == -1 else index
-        if not first <= place <= last:
-            s.fail(
-                f"index {index} would put {b.block.name} before a producer or behind a consumer",
-                mark={target: f"{len(_statements(target))} statements inside"},
-                legal=f"{first} to {last}, -1 (last) or -2 (first)",
-            )
-        _move(s, b, target, body, place, nest)
+        _move(s, b, target, _place(s, b, target, window, index, "-1 (last) or -2 (first)"), nest)
 
     @primitive
     def reverse_compute_at(
@@ -135,17 +127,10 @@ class MotionPrimitives(Base):
             )
         _require_all_writers(s, b, target)
         require_operands_stay(s, b, target)
-        first, last = _window(s, b, target, s.producers(b), s.consumers(b))
+        window = _window(s, b, target, s.producers(b), s.consumers(b))
         domain = _made(s, b, target, producers)
         nest = _make_nest(s, b, domain, preserve_unit_loops)
-        place = first if index in (-1, -2) else index
-        if not first <= place <= last:
-            s.fail(
-                f"index {index} would put {b.block.name} before a producer or behind a consumer",
-                mark={target: f"{len(_statements(target))} statements inside"},
-                legal=f"{first} to {last}, -1 or -2",
-            )
-        _move(s, b, target, _statements(target), last if index == -1 else place, nest)
+        _move(s, b, target, _place(s, b, target, window, index, "-1 or -2"), nest)
 
 
 # ---------------------------------------------------------------------------------------- needs
@@ -259,6 +244,21 @@ def _window(
     return first, last
 
 
+def _place(
+    s: State, b: BlockRealize, target: For, window: tuple[int, int], index: int, ends: str
+) -> int:
+    """The place in a loop's body that an index means: -1 is the last one, -2 the first."""
+    first, last = window
+    place = {-2: first, -1: last}.get(index, index)
+    if not first <= place <= last:
+        s.fail(
+            f"index {index} would put {b.block.name} before a producer or behind a consumer",
+            mark={target: f"{len(_statements(target))} statements inside"},
+            legal=f"{first} to {last}, {ends}",
+        )
+    return place
+
+
 def _require_order(
     s: State,
     b: BlockRealize,
@@ -294,13 +294,12 @@ def _needed(
     wanted: dict[Var, tuple[Expr, Expr]] = {}
     spatial = [i.var for i in b.block.iter_vars if i.kind == "spatial"]
     for w in b.block.writes:
-        box: Box | None = None
-        for c in consumers:
-            inner = s.loops_between(c, target)
-            for r in c.block.reads:
-                if r.buffer is w.buffer:
-                    more = touched(s, c, r, inner)
-                    box = more if box is None else s.facts.union(box, more)
+        box = s.facts.hull(
+            touched(s, c, r, s.loops_between(c, target))
+            for c in consumers
+            for r in c.block.reads
+            if r.buffer is w.buffer
+        )
         if box is None:
             continue
         found, _ = solve(s.facts, [d.min for d in w.region], box, spatial)
@@ -406,7 +405,7 @@ def _made(
 
 def _check_finished(s: State, b: BlockRealize, p: BlockRealize, around: Sequence[For]) -> None:
     """A producer's reduction must be complete inside one iteration."""
-    for i, value in zip(p.block.iter_vars, p.values, strict=True):
+    for i, value in p.bindings:
         if i.kind == "spatial":
             continue
         for x in around:
@@ -440,17 +439,8 @@ def _check_box(
     s: State, b: BlockRealize, p: BlockRealize, box: Box, inner: Sequence[For], target: For
 ) -> None:
     """The elements made in one iteration must fill their box: as many iterations as elements."""
-    used: set[Var] = set()
-    for i, value in zip(p.block.iter_vars, p.values, strict=True):
-        if i.kind == "spatial":
-            used |= free_vars(value)
-    runs: Expr = const(1, INDEX)
-    for x in inner:
-        if x.var in used:
-            runs = runs * x.extent
-    size: Expr = const(1, INDEX)
-    for low, high in box:
-        size = size * s.facts.extent(low, high)
+    runs = product([x.extent for x in inner if binds(p, x.var, "spatial")])
+    size = product([s.facts.extent(low, high) for low, high in box])
     if not s.facts.equal(runs, size):
         s.cannot_prove(
             f"what {p.block.name} makes in one iteration of {target.var.name} is a "
@@ -556,8 +546,9 @@ def _make_nest(s: State, b: BlockRealize, domain: Sequence[_Domain], keep_unit: 
     return s.nest(labels, extents, make, keep_unit)
 
 
-def _move(s: State, b: BlockRealize, target: For, body: list[Stmt], place: int, nest: Stmt) -> None:
+def _move(s: State, b: BlockRealize, target: For, place: int, nest: Stmt) -> None:
     """Take a block from where it is and put its new nest into a loop."""
+    body = _statements(target)
     anchor = body[place] if place < len(body) else body[-1]
     after = place >= len(body)
 

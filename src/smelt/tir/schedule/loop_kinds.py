@@ -1,29 +1,21 @@
-"""Primitives that say how loops run, and attach facts to loops and blocks."""
+"""Primitives that say how loops run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-
 from smelt.ir.build import equal
-from smelt.ir.expr import Expr, FloatImm, IntImm, StringImm
-from smelt.ir.walk import free_vars
-from smelt.tir.nodes import BlockRealize, For, Stmt, walk
+from smelt.ir.expr import IntImm
+from smelt.tir.nodes import For, Stmt, walk
 
 from .check import check_concurrent
-from .loops import THREAD_AXES, find, require_serial
+from .loops import THREAD_AXES, require_serial
 from .primitive import Base, primitive
 from .state import State
 
-__all__ = ["MarkPrimitives"]
+__all__ = ["LoopKindPrimitives"]
 
 
-class MarkPrimitives(Base):
-    """parallel, vectorize, unroll, bind, annotate, unannotate."""
-
-    # -------------------------------------------------------------------------------- kinds
+class LoopKindPrimitives(Base):
+    """parallel, vectorize, unroll, bind."""
 
     @primitive
     def parallel(self, loop: str) -> None:
@@ -138,60 +130,6 @@ class MarkPrimitives(Base):
         check_concurrent(s, target, how, cross)
         s.replace({target: target.replace(kind=kind, thread=thread)})
 
-    # -------------------------------------------------------------------------- annotations
-
-    @primitive
-    def annotate(self, block_or_loop: str, ann_key: str, ann_val: Any) -> None:
-        """Attach a fact to a loop or a block; what it means is up to whoever reads it.
-
-        Before
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Step    annotate("B", "stage", 1)
-        After
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    T.block_attr({"stage": 1})
-                    B[v] = A[v] + 1.0
-        Needs   None, a number, text, an expression over sizes, or a list or dict of these.
-        """
-        s = self.state
-        target = find(s, block_or_loop)
-        value = _attribute(s, ann_val)
-        _set_annotations(s, target, {**_annotations(target), ann_key: value})
-
-    @primitive
-    def unannotate(self, block_or_loop: str, ann_key: str) -> None:
-        """Take an annotation away.
-
-        Before
-            for i in T.serial(4, annotations={"stage": 1}):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Step    unannotate("i", "stage")
-        After
-            for i in range(4):
-                with T.block("B"):
-                    v = T.axis.spatial(4, i)
-                    B[v] = A[v] + 1.0
-        Needs   an annotation of that name.
-        """
-        s = self.state
-        target = find(s, block_or_loop)
-        old = dict(_annotations(target))
-        if ann_key not in old:
-            s.fail(
-                f"{block_or_loop} has no annotation {ann_key!r}",
-                mark={target: "here"},
-                legal=", ".join(old) or "it has none",
-            )
-        del old[ann_key]
-        _set_annotations(s, target, old)
-
 
 def _check_threads(s: State, target: For, axis: str) -> None:
     """An axis is bound once on the way to a block, and everywhere in a kernel to one extent."""
@@ -221,43 +159,3 @@ def _check_threads(s: State, target: For, axis: str) -> None:
             mark={x: axis, target: "loop"},
             legal="one extent of an axis in a kernel",
         )
-
-
-def _annotations(target: For | BlockRealize) -> Mapping[str, Any]:
-    return target.annotations if isinstance(target, For) else target.block.annotations
-
-
-def _set_annotations(s: State, target: For | BlockRealize, new: dict[str, Any]) -> None:
-    if isinstance(target, For):
-        s.replace({target: target.replace(annotations=new)})
-    else:
-        s.replace({target.block: target.block.replace(annotations=new)})
-
-
-def _attribute(s: State, v: Any) -> Any:
-    """An attribute as plain data: constants as Python values, tuples as lists."""
-    if isinstance(v, IntImm | FloatImm | StringImm):
-        return bool(v.value) if v.dtype == "bool" else v.value
-    if isinstance(v, Expr):
-        loops = {x for x in free_vars(v) if x not in s.func.params}
-        if loops:
-            name = min(x.name for x in loops)
-            s.fail(
-                f"{name} is no value that is known outside of its loop",
-                legal="an expression over the function's scalar parameters",
-            )
-        return v
-    if isinstance(v, list | tuple):
-        return [_attribute(s, x) for x in v]
-    if isinstance(v, dict) and all(isinstance(k, str) for k in v):
-        return {k: _attribute(s, x) for k, x in v.items()}
-    if v is None or isinstance(v, str | bool | float):
-        return v
-    if isinstance(v, int):
-        return int(v)
-    if not isinstance(v, np.generic):
-        s.fail(
-            f"{type(v).__name__} cannot be an annotation",
-            legal="None, numbers, text, expressions over sizes, lists and dicts of these",
-        )
-    return v.item()

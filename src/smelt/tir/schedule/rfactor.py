@@ -25,8 +25,8 @@ from smelt.tir.nodes import (
 from smelt.tir.regions import refresh_regions
 
 from .combiner import read_update
-from .guard import over_variables, own_conditions
-from .require import Kind, require_kind, require_top
+from .predicate import over_variables, own_conditions
+from .require import Kind, binds, require_kind, require_top
 from .state import State, allocating
 
 __all__ = ["Factoring"]
@@ -43,7 +43,7 @@ class Factoring:
         self.loops = s.loops_above(b)
         self._check_loops()
         self.update = read_update(s, b)
-        self.reduce_loops = [x for x in self.loops if _binds(b, x.var, "reduce")]
+        self.reduce_loops = [x for x in self.loops if binds(b, x.var, "reduce")]
         self._check_order()
         rank = len(self.update.point)
         if not -rank - 1 <= axis <= rank:
@@ -56,11 +56,7 @@ class Factoring:
 
     def _check_loops(self) -> None:
         s, b, x = self.s, self.b, self.target
-        kinds = {
-            i.kind
-            for i, v in zip(b.block.iter_vars, b.values, strict=True)
-            if x.var in free_vars(v)
-        }
+        kinds = {i.kind for i, v in b.bindings if x.var in free_vars(v)}
         if kinds != {"reduce"}:
             s.fail(
                 f"{x.var.name} binds {' and '.join(sorted(kinds)) or 'no'} variables",
@@ -121,7 +117,7 @@ class Factoring:
         values: list[Expr] = [x.var]
         to_own: dict[Var, Expr] = {x.var: factor.var}
         own: dict[Var, Expr] = {}
-        for i, v in zip(b.block.iter_vars, b.values, strict=True):
+        for i, v in b.bindings:
             if i.kind == "spatial":
                 n = s.new_var(i.var.name, i.dom.min, i.dom.extent)
                 own[i.var] = n
@@ -133,7 +129,7 @@ class Factoring:
                 to_own[loop.var] = n
                 iters.append(IterVar(n, Range(loop.min, loop.extent), "reduce"))
                 values.append(loop.var)
-        for i, v in zip(b.block.iter_vars, b.values, strict=True):
+        for i, v in b.bindings:
             if i.kind == "reduce":
                 own[i.var] = substitute(v, to_own)
         at = [substitute(e, own) for e in update.point]
@@ -201,10 +197,3 @@ class Factoring:
             return BlockRealize(tuple(values), guard, block)
 
         return s.nest([f"ax{n}" for n in range(len(domains))], [d.extent for d in domains], make)
-
-
-def _binds(b: BlockRealize, v: Var, kind: str) -> bool:
-    return any(
-        i.kind == kind and v in free_vars(value)
-        for i, value in zip(b.block.iter_vars, b.values, strict=True)
-    )

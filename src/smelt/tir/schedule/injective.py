@@ -105,7 +105,7 @@ def rewriting_loops(state: State, w: BlockRealize) -> list[For]:
         plain = {i.var for i in spatial} <= set(at)
         if not plain and not injective(state, at, domains):
             bound.update(i.var for i in spatial)
-    values = zip(w.block.iter_vars, w.values, strict=True)
+    values = w.bindings
     moving = [v for i, v in values if i.kind == "opaque" or i.var in bound]
     used = set().union(*[free_vars(v) for v in moving])
     return [x for x in state.loops_above(w) if x.var in used and not is_const(x.extent, 1)]

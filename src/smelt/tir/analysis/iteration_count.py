@@ -16,7 +16,7 @@ from smelt.tir.facts import Facts, conjuncts
 from smelt.tir.nodes import BufferLoad, For
 from smelt.tir.script_ops import expr_nodes
 
-__all__ = ["Digit", "Elements", "Guards", "Limits", "Sweeper", "Terms", "product"]
+__all__ = ["Digit", "Elements", "Guards", "IterationCounter", "Limits", "Terms", "product"]
 
 Terms = tuple[tuple[Var, Expr], ...]
 """A sum of loop variables times factors, in the order of the loops; the first is positive."""
@@ -77,7 +77,7 @@ def product(facts: Facts, factors: Iterable[Expr]) -> Expr:
     return facts.simplify(total)
 
 
-class Sweeper:
+class IterationCounter:
     """Answers for one place in a program: `inner` loops run once through, `outer` ones stand still.
 
     Counts are those of the iteration of the outer loops that has most. An answer is *attained*

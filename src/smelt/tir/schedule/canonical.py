@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from smelt.ir.errors import ScheduleError
-from smelt.ir.expr import Var
+from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import Facts
-from smelt.tir.nodes import Block, BlockRealize, Buffer, For, IterVar, LetStmt, PrimFunc, Stmt, walk
+from smelt.tir.names import unique_name
+from smelt.tir.nodes import Allocate, Block, BlockRealize, For, LetStmt, PrimFunc, Stmt, walk
 from smelt.tir.regions import accesses
-from smelt.tir.rewrite import Rewriter
+from smelt.tir.rewrite import RenameBound, Rewriter
 
-__all__ = ["normalized", "unique_name"]
-
-
-def unique_name(base: str, taken: set[str]) -> str:
-    """base, base_1, base_2, ...: the first that is not taken, which it is then."""
-    name, count = base, 0
-    while name in taken:
-        count += 1
-        name = f"{base}_{count}"
-    taken.add(name)
-    return name
+__all__ = ["canonicalize"]
 
 
-def normalized(func: PrimFunc) -> PrimFunc:
+def canonicalize(func: PrimFunc) -> PrimFunc:
     """An equal function with unique names, whose blocks list what they read and write."""
     if not (isinstance(func.body, BlockRealize) and func.body.block.name == "root"):
         raise ScheduleError(
@@ -77,19 +68,15 @@ def _repeated(func: PrimFunc) -> bool:
     return len(set(names)) < len(names) or len(set(blocks)) < len(blocks)
 
 
-class _Unique(Rewriter):
+class _Unique(RenameBound):
     """Renames whatever repeats a name."""
 
     def __init__(self, func: PrimFunc) -> None:
         super().__init__()
         self.names = {p.name for p in func.params}
         self.blocks: set[str] = set()
-        self.buffers: dict[Buffer, Buffer] = {}
 
-    def buffer(self, b: Buffer) -> Buffer:
-        return self.buffers.get(b, b)
-
-    def _var(self, v: Var) -> Var:
+    def bind(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
         name = unique_name(v.name, self.names)
         if name != v.name:
             self.memo = {k: e for k, e in self.memo.items() if isinstance(k, Var)}
@@ -98,17 +85,11 @@ class _Unique(Rewriter):
         assert isinstance(new, Var)
         return new
 
-    def visit_For(self, s: For) -> Stmt:
-        low, extent = self.expr(s.min), self.expr(s.extent)
-        v = self._var(s.var)
-        return s.replace(var=v, min=low, extent=extent, body=self.stmt(s.body))
+    def visit_Allocate(self, s: Allocate) -> Stmt:
+        return Rewriter.visit_Allocate(self, s)
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
-        value = self.expr(s.value)
-        return LetStmt(self._var(s.var), value, self.stmt(s.body))
-
-    def visit_Block(self, s: Block) -> Stmt:
-        iters = tuple([IterVar(self._var(i.var), i.dom, i.kind) for i in s.iter_vars])
+    def visit_Block(self, s: Block) -> Block:
+        iters = tuple([i.replace(var=self.bind(i.var)) for i in s.iter_vars])
         for b in s.alloc_buffers:
             name = unique_name(b.name, self.names)
             if name != b.name:
@@ -128,8 +109,8 @@ class _Regions(Rewriter):
         super().__init__()
         self.facts = facts
 
-    def visit_Block(self, s: Block) -> Stmt:
-        new = s.replace(body=self.stmt(s.body), init=None if s.init is None else self.stmt(s.init))
+    def visit_Block(self, s: Block) -> Block:
+        new = self.block_parts(s)
         if not _bare(s):
             return new
         reads, writes = accesses(self.facts, new)

@@ -1,0 +1,44 @@
+"""The accesses of a statement, with the loops inside it that they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from smelt.ir.expr import Expr, Var
+from smelt.tir.nodes import Buffer, BufferStore, For, Stmt, sub_statements
+from smelt.tir.rewrite import loads
+
+__all__ = ["Access", "Domains", "accesses", "uses"]
+
+Domains = Mapping[Var, tuple[Expr, Expr]]
+"""The first value and the extent of loops."""
+
+
+class Access(NamedTuple):
+    """A load or a store, and the loops inside the statement that it stands in."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    domains: Domains
+    store: bool
+
+
+def accesses(s: Stmt, domains: Domains = MappingProxyType({})) -> Iterator[Access]:
+    """All loads and stores, in the order of the text."""
+    if isinstance(s, For):
+        domains = {**domains, s.var: (s.min, s.extent)}
+    if isinstance(s, BufferStore):
+        yield Access(s.buffer, s.indices, domains, True)
+    for c in s.children():
+        if isinstance(c, Expr):
+            for x in loads(c):
+                yield Access(x.buffer, x.indices, domains, False)
+    for part in sub_statements(s):
+        yield from accesses(part, domains)
+
+
+def uses(s: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement touches a buffer."""
+    return any(a.buffer is buffer for a in accesses(s))

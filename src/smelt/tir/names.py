@@ -1,0 +1,15 @@
+"""Names that nothing else has."""
+
+from __future__ import annotations
+
+__all__ = ["unique_name"]
+
+
+def unique_name(base: str, taken: set[str]) -> str:
+    """base, base_1, base_2, ...: the first that is not taken, which it is then."""
+    name, count = base, 0
+    while name in taken:
+        count += 1
+        name = f"{base}_{count}"
+    taken.add(name)
+    return name
