@@ -377,3 +377,19 @@ def test_a_border_of_nothing_is_refused(mode: str) -> None:
                   opset=19)  # fmt: skip
         with pytest.raises(SmeltError, match=r"repeats its elements|needs max\(1, n"):
             smelt.compile(m)(random(3))
+
+
+@pytest.mark.parametrize("condition", [[True], [True, True], [False, True], [True, False, True]])
+def test_compress_of_fewer_elements_than_conditions(condition: list[bool]) -> None:
+    known = {"c": np.array(condition)}
+    for extent in ("n", 1, 2, 3):
+        m = model([node("Compress", ["x", "c"], axis=1)], {"x": (["b", extent], F32)},
+                  constants=known)  # fmt: skip
+        exe = smelt.compile(m)
+        for n in (0, 1, 2, 4) if extent == "n" else (extent,):
+            x = random(2, n)
+            if extent == "n" and condition == [True, False, True] and n < 3:
+                with pytest.raises(InputError, match="needs max"):
+                    exe(x)
+                continue
+            np.testing.assert_array_equal(run(exe, {"x": x})[0], reference(m, {"x": x})[0])
