@@ -18,7 +18,7 @@ from benchmarks.report import Results, table, write
 
 PASSES = """
 import sys, time
-from smelt.lowering.graph import plan_graph
+from smelt.artifact.graph import plan_graph
 from smelt.pipeline import import_model, optimize
 mod, times = import_model(sys.argv[1]), []
 for _ in range(15):

@@ -16,6 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from smelt import te
+from smelt.artifact.artifact import ELSEWHERE, Artifact, check_native, load
+from smelt.artifact.kernel import hardware_for
+from smelt.artifact.model import Progress, compile_fused
+from smelt.artifact.program import build_program
+from smelt.artifact.variants import Declared, declare, may_vary
+from smelt.artifact.vm import compile_vm, refuse_control, vm_construct
 from smelt.byoc import compile_externals
 from smelt.codegen.llvm import is_native, resolve
 from smelt.frontend.onnx import NeedsValues, from_onnx
@@ -27,7 +33,6 @@ from smelt.ir.options import Options
 from smelt.ir.sizes import Extent, Size, plain_shapes
 from smelt.ir.steps import Step, check_names, check_order, run_steps
 from smelt.ir.transform import PassContext
-from smelt.lowering.artifact import ELSEWHERE, Artifact, check_native, load
 from smelt.lowering.blocks import lower_blocks
 from smelt.lowering.collapse import collapse_parallel
 from smelt.lowering.exchange import exchange_gathers
@@ -35,19 +40,14 @@ from smelt.lowering.finish import finish
 from smelt.lowering.flatten import flatten_buffers
 from smelt.lowering.guards import drop_safe_guards, guard_reductions, hoist_guards, tighten_loops
 from smelt.lowering.instrument import dump_folder, write_text
-from smelt.lowering.kernel import hardware_for
 from smelt.lowering.legalize import legalize_narrow
 from smelt.lowering.lower import lower as lower_function
 from smelt.lowering.lower import lowering_steps
-from smelt.lowering.model import Progress, compile_fused
 from smelt.lowering.partition import partition_loops
-from smelt.lowering.program import build_program
 from smelt.lowering.promote import promote_accumulators
 from smelt.lowering.simplify import simplify
 from smelt.lowering.unroll import unroll_loops
-from smelt.lowering.variants import Declared, declare, may_vary
 from smelt.lowering.vectorize import vectorize_loops
-from smelt.lowering.vm import compile_vm, refuse_control, vm_construct
 from smelt.lowering.workspace import lift_workspaces
 from smelt.model import Model, ModelInput, Needs
 from smelt.relax.match_cast import resolve_match_cast

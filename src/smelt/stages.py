@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from smelt.artifact.graph import plan_graph
+from smelt.artifact.kernel import KernelSpec, plain_program, scheduled
+from smelt.artifact.model import kernel_specs
 from smelt.codegen.llvm import ObjectCompiler, resolve
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
-from smelt.lowering.graph import plan_graph
-from smelt.lowering.kernel import KernelSpec, plain_program, scheduled
-from smelt.lowering.model import kernel_specs
 from smelt.pipeline import (
     GRAPH,
     as_target,

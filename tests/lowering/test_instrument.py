@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 import smelt
+from smelt.artifact import kernel
 from smelt.ir.errors import CompileError, InternalError, VerifyError
 from smelt.ir.expr import Var
-from smelt.lowering import kernel
 from smelt.lowering.instrument import Check, StageWriter, check_wanted
 from smelt.pipeline import lower_program as lower
 from smelt.tir.nodes import PrimFunc

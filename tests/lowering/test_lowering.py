@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from smelt.artifact.kernel import hardware_for
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Var
-from smelt.lowering.kernel import hardware_for
 from smelt.rules.cpu import schedule
 from smelt.target import Target
 from smelt.tir.parser import parse

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from smelt.artifact.graph import Storage
+from smelt.artifact.memory import plan_memory
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.walk import substitute
-from smelt.lowering.graph import Storage
-from smelt.lowering.memory import plan_memory
 
 
 def test_a_size_of_0_leaves_room_for_what_has_no_size() -> None:

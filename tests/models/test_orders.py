@@ -8,9 +8,9 @@ import zlib
 import pytest
 
 import smelt
+from smelt.artifact.artifact import load
 from smelt.codegen.llvm import resolve
 from smelt.ir.steps import Step
-from smelt.lowering.artifact import load
 from smelt.pipeline import GRAPH, assemble, checked_context, import_model, run_graph
 from smelt.target import Target
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import smelt
+from smelt.artifact import artifact as artifacts
 from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError
-from smelt.lowering import artifact as artifacts
 from smelt.runtime import Executable, ExportError
 from tests.models import conv_nets, transformers
 from tests.models.net import floats

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from smelt.artifact.kernel import CompiledKernel
+from smelt.artifact.model import _KernelReader, _read_kernel
+from smelt.artifact.packing import Pack
 from smelt.ir.expr import const
-from smelt.lowering.kernel import CompiledKernel
-from smelt.lowering.model import _KernelReader, _read_kernel
-from smelt.lowering.packing import Pack
 
 
 class Evil:
@@ -45,9 +45,9 @@ def test_foreign_code_is_not_run(tmp_path: Path) -> None:
     [
         ("smelt.ir.node", "NodeMeta"),  # makes source of the names that it is given
         ("smelt.ir.module", "IRModule"),
-        ("smelt.lowering.kernel", "Path"),
-        ("smelt.lowering.kernel", "KernelSpec"),
-        ("smelt.lowering.kernel", "CompiledKernel.__class__"),
+        ("smelt.artifact.kernel", "Path"),
+        ("smelt.artifact.kernel", "KernelSpec"),
+        ("smelt.artifact.kernel", "CompiledKernel.__class__"),
         ("smelt.ir.expr", "const"),
     ],
 )

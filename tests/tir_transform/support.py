@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from smelt.artifact.kernel import hardware_for
 from smelt.codegen.llvm import resolve
 from smelt.ir import dtype as dt
 from smelt.ir.expr import Expr, IntImm, Var
-from smelt.lowering.kernel import hardware_for
 from smelt.target import Target
 from smelt.tir import transform
 from smelt.tir.interpret import interpret

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import smelt
-from smelt.lowering.graph import plan_graph
+from smelt.artifact.graph import plan_graph
 from smelt.pipeline import GRAPH, checked_context, import_model, run_graph
 from smelt.relax.nodes import Call, GlobalVar, values
 from smelt.relax.transform.choose_layouts import price

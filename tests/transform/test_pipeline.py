@@ -10,9 +10,9 @@ import pytest
 
 import smelt
 from smelt import relax, relay
+from smelt.artifact.artifact import load
 from smelt.ir.errors import CompileError, Unsupported
 from smelt.ir.steps import check_order
-from smelt.lowering.artifact import load
 from smelt.pipeline import GRAPH, LOWER, VM, checked_context, run_graph
 from smelt.relay.dataflow_pattern import is_op, wildcard
 from smelt.tir.schedule import Schedule

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from smelt.artifact.external import External, result_types, sizes_of
+from smelt.artifact.graph import symbol_of
 from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import TensorType
-from smelt.lowering.external import External, result_types, sizes_of
-from smelt.lowering.graph import symbol_of
 from smelt.relax.nodes import Call, Function, GlobalVar, values
 from smelt.runtime.errors import ExportError, nearest
 from smelt.runtime.external import registered_runtimes, runtime_of

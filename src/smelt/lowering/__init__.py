@@ -1,1 +1,1 @@
-"""From fused groups to programs, from scheduled programs to flat loops, and the host program."""
+"""From scheduled programs to flat loops."""

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from smelt.artifact.artifact import ELSEWHERE, check_native, load
+from smelt.artifact.vm import refuse_control
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
-from smelt.lowering.artifact import ELSEWHERE, check_native, load
-from smelt.lowering.vm import refuse_control
 from smelt.pipeline import (
     GRAPH,
     LOWER,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from smelt.artifact.graph import GraphPlan, plan_graph
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
-from smelt.lowering.graph import GraphPlan, plan_graph
 from smelt.runtime import Executable, NDArray
 from smelt.runtime.errors import not_picklable
 from smelt.runtime.linking import Linker

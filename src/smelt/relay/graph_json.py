@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from smelt.artifact.graph import GraphPlan, Launch, Storage
 from smelt.ir.expr import Expr, IntImm
-from smelt.lowering.graph import GraphPlan, Launch, Storage
 from smelt.runtime import NDArray, array
 from smelt.runtime.params import digest
 from smelt.runtime.report import node_names

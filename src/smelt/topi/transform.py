@@ -259,7 +259,7 @@ def _of_something(begin: Expr, end: Expr) -> tuple[Expr, Expr]:
     """The ends of a slice as they are where no size is 0, if their distance is a number then.
 
     Such an extent broadcasts. That the elements have to exist is noted; a model is compiled for
-    a size of 0 too (lowering.variants).
+    a size of 0 too (artifact.variants).
     """
     sizes = free_vars(begin) | free_vars(end)
     some = Analyzer(dict.fromkeys(sorted(sizes, key=lambda v: v.name), (1, None)))

@@ -24,6 +24,8 @@ from smelt.ir.options import Options
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars, substitute
+from smelt.lowering.instrument import check_wanted, dump_folder, write_text
+from smelt.lowering.lower import lowering_steps
 from smelt.relax.nodes import Call, Constant, Function, memory_key, values
 from smelt.relax.views import dense
 from smelt.runtime.abi import ABI_VERSION
@@ -32,7 +34,6 @@ from smelt.target.processor import needed_features
 from smelt.tir.printer import script
 
 from .artifact import Artifact, cache_of, objects_of
-from .custom import Prepared, custom_ops, prepare, prepared_program
 from .external import (
     External,
     Externals,
@@ -44,17 +45,16 @@ from .external import (
 )
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph
 from .host import Body, KernelCall, entry_program, plan_program
-from .instrument import check_wanted, dump_folder, write_text
 from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
-from .lower import lowering_steps
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
+from .user_ops import Prepared, custom_ops, prepare, prepared_program
 from .variants import Declared, shapes_of, size_text, workspace_of
 
 __all__ = ["Model", "compile_fused", "kernel_specs", "size_text"]
 
 Progress = Callable[[str, int, int], None]
-BUILD = "smelt.lowering.kernel:build_kernel"
+BUILD = "smelt.artifact.kernel:build_kernel"
 
 
 @dataclass

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from smelt.ir.build import maximum
 from smelt.ir.expr import Expr, IntImm, Var, const
+from smelt.lowering.ranges import analyzer_of
 
 from .graph import Storage
-from .ranges import analyzer_of
 
 __all__ = ["MemoryPlan", "plan_memory"]
 

@@ -22,13 +22,13 @@ from smelt.codegen.llvm import is_native, link_in_process, object_code
 from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
+from smelt.lowering.instrument import check_wanted, dump_folder
 from smelt.runtime.executable import Executable
 from smelt.runtime.files import check_target, write_file
 from smelt.runtime.linking import c_name
 from smelt.target import Target
 
 from .host import ENTRY, PLAN
-from .instrument import check_wanted, dump_folder
 
 __all__ = ["ELSEWHERE", "Artifact", "cache_of", "check_native", "load", "objects_of"]
 

@@ -13,6 +13,8 @@ from smelt.ir.expr import Expr, Var, const
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.ir.types import TensorType, TupleType, Type
+from smelt.lowering.instrument import Check, Observer, StageWriter
+from smelt.lowering.lower import PLAIN, for_target, lower
 from smelt.relax.nodes import Function
 from smelt.relax.views import View
 from smelt.rules.cpu import schedule
@@ -21,11 +23,9 @@ from smelt.target import Hardware, Target, hardware_of
 from smelt.tir.nodes import Block, Buffer, PrimFunc, walk
 from smelt.tir.schedule import Schedule
 
-from .custom import Prepared, packs_of
 from .group import group_to_prim_func
-from .instrument import Check, Observer, StageWriter
-from .lower import PLAIN, for_target, lower
 from .packing import Pack
+from .user_ops import Prepared, packs_of
 
 __all__ = ["CompiledKernel", "KernelSpec", "build_kernel", "plain_program", "scheduled"]
 

@@ -8,13 +8,12 @@ from smelt import te
 from smelt.arith import Analyzer
 from smelt.ir.expr import Expr, Var, const
 from smelt.ir.walk import free_vars
+from smelt.lowering.ranges import analyzer_of, sizes_of
 from smelt.relax.nodes import Function, tensor_type_of
 from smelt.relax.transform.to_programs import computed
 from smelt.relax.views import View, is_dense
 from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
-
-from .ranges import analyzer_of, sizes_of
 
 __all__ = ["group_to_prim_func"]
 

@@ -15,6 +15,15 @@ from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, const
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars
+from smelt.lowering.instrument import (
+    Check,
+    Observer,
+    StageWriter,
+    check_wanted,
+    dump_folder,
+    write_text,
+)
+from smelt.lowering.lower import for_target, lower
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.executable import Executable
 from smelt.runtime.expression import names_in
@@ -48,8 +57,6 @@ from .host import (
     where_not_empty,
     with_sizes,
 )
-from .instrument import Check, Observer, StageWriter, check_wanted, dump_folder, write_text
-from .lower import for_target, lower
 from .memory import ALIGNMENT
 from .model import size_text
 from .variants import Declared

@@ -28,7 +28,7 @@ from smelt.tir.facts import analyzer_of
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
-from .called import program_for, stand_in
+from .call_tir import program_for, stand_in
 
 __all__ = [
     "GraphPlan",
