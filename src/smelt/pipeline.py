@@ -94,7 +94,7 @@ GRAPH: tuple[Step, ...] = (
          also=("ToGraphNormalForm",)),
     Step(name_sizes, "NameSizes", "symbolic sizes get names of their own", gives=("named sizes",),
          must="the host program knows sizes by name"),
-    Step(expand_ops, "ExpandOps", "the operators of a face become the core's",
+    Step(expand_ops, "ExpandOps", "the operators of a dialect become the core's",
          needs=("graph form",), gives=("core operators",),
          must="kernels are made of the core's operators", also=("CanonicalizeOps",)),
     Step(unify_sizes, "UnifySizes",

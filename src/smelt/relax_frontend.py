@@ -11,7 +11,7 @@ from typing import Any
 
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.read import load
-from smelt.frontend.onnx.thaw import thawed
+from smelt.frontend.onnx.unfreeze import unfrozen
 from smelt.frontend.torch import to_onnx
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
@@ -65,7 +65,7 @@ def _agree(dtypes: str | Mapping[str, str] | None, opset: int | None, read: Any)
 
 def _with_params(model: Any, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
     """A model with its weights as the last parameters of "main"."""
-    proto, names = thawed(model)
+    proto, names = unfrozen(model)
     arrays = load(model).graph.arrays
     mod = import_onnx(proto, shapes)
     main = mod["main"]

@@ -1,4 +1,4 @@
-"""Sizes that only the run tells broadcast: equal, or one of them 1, as onnxruntime has it."""
+"""Sizes known only at run time broadcast: equal, or one of them 1, as onnxruntime has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes that the data tell broadcast where they meet: programs that decide while they run."""
+"""Data-dependent sizes broadcast where they meet: programs that decide while they run."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def graph(
     return model(nodes, inputs, outputs).graph
 
 
-# ------------------------------------------------------------------------- sizes that the data tell
+# ------------------------------------------------------------------------- data-dependent sizes
 
 
 def test_reshape() -> None:

@@ -29,7 +29,7 @@ n, m = SIZES["n"], SIZES["m"]
 
 
 def test_every_operator_has_an_implementation_in_numpy() -> None:
-    own = {name: op for name, op in ops().items() if not op.custom}
+    own = {name: op for name, op in ops().items() if not op.user_defined}
     assert own.keys() == NUMPY_OPS.keys()
     for name, op in own.items():
         assert op.__doc__, name

@@ -1,4 +1,4 @@
-"""Sizes that only the run tells broadcast in every face: Relay, Relax, te and topi, libraries."""
+"""Sizes known only at run time broadcast in every face: Relay, Relax, te and topi, libraries."""
 
 from __future__ import annotations
 

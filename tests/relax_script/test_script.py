@@ -322,7 +322,7 @@ A = Var("a", X.type)
 SIDE = Function((), call("relu", X))
 EDGES = {
     "a function of the module as a value": Function((X,), Tuple((GlobalVar("f"), X))),
-    "a call whose size only the run tells": Function(
+    "a call with a data-dependent size": Function(
         (X,), call_function(GlobalVar("f"), [X], tensor_type((SizeVar("any"),)))
     ),
     "recursion": recursive(FuncType((X.type,), X.type)),

@@ -104,8 +104,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a size that depends on data": (
         lambda: smelt.compile(relay.IRModule.from_expr(relay.reshape(MATRIX, SIZE))),
-        "the graph executor runs straight programs only; found a tensor whose size only the run "
-        "tells in @main: dyn.reshape(m, n)\n"
+        "the graph executor runs straight programs only; found a tensor with a data-dependent "
+        "size in @main: dyn.reshape(m, n)\n"
         "  the virtual machine runs it: relay.vm.compile(mod, target), or "
         'relay.create_executor("vm", mod)',
     ),

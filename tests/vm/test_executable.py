@@ -269,7 +269,7 @@ def test_what_other_forms_refuse() -> None:
         (main([x], relay.Let(f, relay.Function([y], f(y)), f(x))),
          "a call of a closure in @main: f(y)"),
         (main([x], relay.arange(num(0), x, num(1), dtype="int32")),
-         "a tensor whose size only the run tells in @main: arange(0, x, 1)"),
+         "a tensor with a data-dependent size in @main: arange(0, x, 1)"),
     ]  # fmt: skip
     for mod, found in cases:
         for form in ("graph", "aot"):

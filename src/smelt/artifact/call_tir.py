@@ -12,10 +12,10 @@ from smelt.relax.nodes import Var as GraphVar
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers, substitute_stmt
 
-__all__ = ["program_for", "stand_in"]
+__all__ = ["call_tir_group", "program_for"]
 
 
-def stand_in(call: Call) -> Function:
+def call_tir_group(call: Call) -> Function:
     """A group that has the types of a call's operands and results, and the program's name."""
     params = tuple([GraphVar(f"p{i}", a.type) for i, a in enumerate(call.args) if a is not None])
     body = call.replace(args=params)

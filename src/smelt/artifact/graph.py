@@ -28,7 +28,7 @@ from smelt.tir.facts import analyzer_of
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
-from .call_tir import program_for, stand_in
+from .call_tir import call_tir_group, program_for
 
 __all__ = [
     "GraphPlan",
@@ -163,7 +163,7 @@ class _Planner:
     def launch(self, v: Call, name: str) -> Place | tuple[Place, ...]:
         """A kernel, an external function or a program, with fresh storages for its results."""
         callee = self.mod.functions[name]
-        group = stand_in(v) if isinstance(callee, PrimFunc) else callee
+        group = call_tir_group(v) if isinstance(callee, PrimFunc) else callee
         program = program_for(callee, v) if isinstance(callee, PrimFunc) else None
         assert isinstance(group, Function)
         if program is None:

@@ -48,7 +48,7 @@ from .host import Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
-from .user_ops import Prepared, custom_ops, prepare, prepared_program
+from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, shapes_of, size_text, workspace_of
 
 __all__ = ["Model", "compile_fused", "kernel_specs", "size_text"]
@@ -105,7 +105,7 @@ def spec_of(
     group, prepared = launch.group, None
     if launch.program is not None:
         prepared = prepared_program(group, launch.program)
-    elif custom_ops(group):
+    elif user_ops(group):
         made = {} if made is None else made
         key = (group, places)
         if key not in made:

@@ -23,7 +23,7 @@ from smelt.topi.registry import Op
 from .group import group_to_prim_func
 from .packing import Pack, pack_of
 
-__all__ = ["Prepared", "custom_ops", "packs_of", "prepare", "prepared_program"]
+__all__ = ["Prepared", "packs_of", "prepare", "prepared_program", "user_ops"]
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Prepared:
         return "\n".join([script(f) for f in (self.plain, self.scheduled) if f is not None])
 
 
-def custom_ops(group: Function) -> list[Op]:
+def user_ops(group: Function) -> list[Op]:
     """The operators of a group that smelt does not bring."""
     ops = [v.op for v in values(group.body) if isinstance(v, Call) and isinstance(v.op, Op)]
-    return [o for o in dict.fromkeys(ops) if o.custom]
+    return [o for o in dict.fromkeys(ops) if o.user_defined]
 
 
 def prepare(
@@ -72,10 +72,10 @@ def prepare(
     """
     plain = group_to_prim_func(group, inputs, outputs, "kernel")
     name = GlobalVar(str(group.attrs.get("name", "kernel")))
-    stand_in = group.replace(body=Call(name, group.params, {}, group.body.type))
-    with_rules = [o for o in custom_ops(group) if o.rule is not None]
+    call_tir_group = group.replace(body=Call(name, group.params, {}, group.body.type))
+    with_rules = [o for o in user_ops(group) if o.rule is not None]
     if not rules or not with_rules:
-        return Prepared(stand_in, plain)
+        return Prepared(call_tir_group, plain)
     sch = Schedule(plain)
     for o in with_rules:
         _apply(o, sch, hardware)
@@ -89,7 +89,7 @@ def prepare(
                 f"the schedule of {', '.join([o.name for o in with_rules])}: transform_layout of "
                 f"{b.name}, which is no constant: its order in memory is settled"
             )
-    return Prepared(stand_in, plain, sch.func, str(sch.trace), packs)
+    return Prepared(call_tir_group, plain, sch.func, str(sch.trace), packs)
 
 
 def prepared_program(group: Function, program: PrimFunc) -> Prepared:

@@ -109,7 +109,7 @@ def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
         case Call(Constructor()):
             return "a value of a data type"
         case Call() if is_host_call(node) and to_static(node) is None:
-            return "a tensor whose size only the run tells"
+            return "a tensor with a data-dependent size"
         case Call(GlobalVar() as g):
             f = mod.functions.get(g.name)
             if isinstance(f, Function) and not any(f.attrs.get(k) for k in KEPT):
@@ -332,7 +332,7 @@ class _Emitter:
         for node in operators:
             for n in _inputs(node, own, self.scope):
                 inputs.setdefault(n, n.type)
-        f, given = segment_function(inputs, results, self.tellers)
+        f, given = segment_function(inputs, results, self.definitions)
         number = self.module.segments.add(f)
         places = tuple([p for g in given for p in self.opened(g, g.type)])
         made = tuple([self.register() for _ in results])
@@ -354,7 +354,7 @@ class _Emitter:
 
         return parts(self.reg(node), t)
 
-    def tellers(self, sizes: set[SizeVar]) -> list[tuple[RelaxExpr, Type]]:
+    def definitions(self, sizes: set[SizeVar]) -> list[tuple[RelaxExpr, Type]]:
         """Variables whose types tell sizes."""
         found: list[tuple[RelaxExpr, Type]] = []
         left = set(sizes)

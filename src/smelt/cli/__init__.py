@@ -1,1 +1,1 @@
-"""The command line: it reads arguments, calls the public face, prints. No compiler logic."""
+"""The command line: it reads arguments, calls the public API, prints. No compiler logic."""

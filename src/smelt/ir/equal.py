@@ -279,7 +279,7 @@ def _together(path: _Path, ours: Iterable[Part], theirs: Iterable[Part], free: b
     return [(p.action, _Path(path, p.label or q.label), p.value, q.value, free) for p, q in pairs]
 
 
-# ------------------------------------------------------------------------------------------ faces
+# ------------------------------------------------------------------------------------------ dialect
 
 
 def structural_equal(

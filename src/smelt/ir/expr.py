@@ -107,14 +107,14 @@ ExprLike = Expr | int | float | bool
 class Var(Expr, interned=False):
     """A named unknown: a loop variable, a symbolic size, a scalar parameter. Has identity.
 
-    `teller` is no field: of a size that only the run tells it is the graph value whose type has it
+    `definition` is no field: for a data-dependent size it is the graph value whose type has it
     (relax/host_ops). A table beside would keep graphs alive, since values hold sizes.
     """
 
     name: str
     type: str = INDEX
 
-    __extra_slots__ = ("teller",)
+    __extra_slots__ = ("definition",)
 
     @property
     def dtype(self) -> str:

@@ -15,7 +15,7 @@ from .types import GlobalTypeVar
 __all__ = ["FunctionName", "IRModule", "as_function"]
 
 TEXTS: dict[str, Callable[..., str]] = {}
-"""Texts of modules in the words of a face, by the face's name; each face enters its own."""
+"""Texts of modules in the words of a dialect, by its name; each dialect enters its own."""
 
 
 VARIABLES: dict[str, Callable[[str], Any]] = {}
@@ -23,7 +23,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {}
 
 
 STANDARD: dict[str, Callable[[Any], object]] = {}
-"""What enters the definitions of a standard text into a module; faces enter theirs."""
+"""What enters the definitions of a standard text into a module; dialects enter theirs."""
 
 
 class FunctionName(str):
@@ -156,7 +156,7 @@ class IRModule(Scripted):
         return by_name[name]
 
     def astext(self, show_meta_data: bool = True) -> str:
-        """The text in the words of the face that the program is written in, else the script.
+        """The text in the words of the dialect that the program is written in, else the script.
 
         show_meta_data  list the constants that the text refers to
         """

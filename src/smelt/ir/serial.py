@@ -19,7 +19,7 @@ theirs."""
 
 
 def _formats() -> dict[str, Any]:
-    # The faces that enter theirs lie above this room and may not have been loaded yet.
+    # The dialects that enter theirs lie above this room and may not have been loaded yet.
     importlib.import_module("smelt.relay")
     return FORMATS
 

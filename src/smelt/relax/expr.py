@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import types
+from smelt.ir.classic_class import classic_class
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import INDEX, convert
 from smelt.ir.expr import Expr as SizeExpr
-from smelt.ir.face import face
 from smelt.topi.registry import Op
 
 from . import nodes as core
@@ -24,13 +24,13 @@ __all__ = ["Call", "Constant", "DataflowVar", "Expr", "Function", "GlobalVar", "
            "get_shape_of"]  # fmt: skip
 
 
-@face(core.RelaxExpr)
+@classic_class(core.RelaxExpr)
 def Expr(*given: Any) -> Any:
     """Any value of a graph program."""
     raise TypeMismatch("relax.Expr is the class of all expressions; make one of its kinds")
 
 
-@face(core.Var)
+@classic_class(core.Var)
 def Var(name_hint: str, struct_info: Any = None, span: object = None) -> core.Var:
     """A variable: `relax.Var("x", relax.TensorStructInfo((2, 3), "float32"))`.
 
@@ -45,7 +45,7 @@ DataflowVar = Var
 """The same: a dataflow block has no variables of another kind."""
 
 
-@face(core.Constant)
+@classic_class(core.Constant)
 def Constant(data: Any, struct_info: Any = None, span: object = None) -> core.Constant:
     """An array known at compile time: `relax.Constant(array)`.
 
@@ -54,13 +54,13 @@ def Constant(data: Any, struct_info: Any = None, span: object = None) -> core.Co
     return const(np.asarray(data))
 
 
-@face(core.GlobalVar)
+@classic_class(core.GlobalVar)
 def GlobalVar(name_hint: str) -> core.GlobalVar:
     """A function of the module by name: `relax.GlobalVar("f")`."""
     return core.GlobalVar(name_hint)
 
 
-@face(core.Call)
+@classic_class(core.Call)
 def Call(
     op: Any,
     args: Sequence[Any],
@@ -82,13 +82,13 @@ def Call(
     return core.call_function(op, operands, types_given[0] if types_given else None)
 
 
-@face(core.Tuple)
+@classic_class(core.Tuple)
 def Tuple(fields: Sequence[Any], span: object = None) -> core.Tuple:
     """Several values together: `relax.Tuple([a, b])`."""
     return core.Tuple(tuple([value(f, "relax.Tuple: a field") for f in fields]))
 
 
-@face(core.TupleGetItem)
+@classic_class(core.TupleGetItem)
 def TupleGetItem(tuple_value: Any, index: int, span: object = None) -> core.TupleGetItem:
     """One value of a tuple: `relax.TupleGetItem(t, 0)`."""
     whole = value(tuple_value, "relax.TupleGetItem: the tuple")
@@ -98,7 +98,7 @@ def TupleGetItem(tuple_value: Any, index: int, span: object = None) -> core.Tupl
     return core.TupleGetItem(whole, index)
 
 
-@face(core.If)
+@classic_class(core.If)
 def If(cond: Any, true_branch: Any, false_branch: Any, span: object = None) -> core.If:
     """A branch: `relax.If(cond, true_branch, false_branch)`.
 
@@ -113,7 +113,7 @@ def If(cond: Any, true_branch: Any, false_branch: Any, span: object = None) -> c
     return core.If(value(cond, "relax.If: the condition"), yes, no, sides[0].type)
 
 
-@face(core.Function)
+@classic_class(core.Function)
 def Function(
     params: Sequence[core.Var],
     body: Any,
@@ -136,7 +136,7 @@ def Function(
     return made
 
 
-@face(core.MatchCast)
+@classic_class(core.MatchCast)
 def MatchCast(given: Any, struct_info: Any, span: object = None) -> core.MatchCast:
     """A value and a type that is claimed of it: `relax.MatchCast(value, struct_info)`.
 
@@ -146,7 +146,7 @@ def MatchCast(given: Any, struct_info: Any, span: object = None) -> core.MatchCa
     return core.MatchCast(value(given, "relax.MatchCast: the value"), t)
 
 
-@face(SizeExpr)
+@classic_class(SizeExpr)
 def PrimValue(given: Any, span: object = None) -> SizeExpr:
     """One number: `relax.PrimValue(1)` is an expression of sizes, or a number's constant.
 

@@ -1,4 +1,4 @@
-"""Operators of a face: functions from graph values to graph values.
+"""Operators of a dialect: functions from graph values to graph values.
 
     RELAY = Dialect("relay")
 
@@ -33,10 +33,10 @@ _ORDER = ("elementwise", "broadcast", "injective", "reduce", "contraction", "opa
 
 
 class Dialect:
-    """The operators of a face by name, and how the face writes expressions."""
+    """The operators of a dialect by name, and how the dialect writes expressions."""
 
     def __init__(self, name: str) -> None:
-        """No operators yet. The face sets how it writes, and `make`: (operator's name, *operands).
+        """No operators yet. The dialect sets how it writes, and `make`: (operator, *operands).
 
         text    of an expression; astext also with the version and the constants
         """

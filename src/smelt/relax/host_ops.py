@@ -1,11 +1,12 @@
-"""Calls whose results' sizes only the data tell: types for them, and who computes them.
+"""Calls with data-dependent sizes: their types, and what computes them.
 
 An importer that knows all types says them itself: `host_call` makes calls that the virtual machine
-runs in numpy, `run_size` sizes that a value tells while the program runs, `tied` calls that use
-such sizes in attributes.
+runs in numpy, `run_size` makes data-dependent sizes, `call_with_sizes` calls that use such sizes in
+attributes.
 
-Operators of a face say which operands decide the type (`GraphOp.needs`). Where these are constants
-the operator is one of known sizes; else the virtual machine runs it in numpy (runtime/vm_host).
+Operators of a dialect say which operands decide the type (`GraphOp.needs`). Where these are
+constants the operator is one of known sizes; else the virtual machine runs it in numpy
+(runtime/vm_host).
 """
 
 from __future__ import annotations
@@ -23,11 +24,21 @@ from smelt.ir.walk import free_vars
 from .graph_op import Dialect, GraphOp
 from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call
 
-__all__ = ["VM", "HostOp", "call_type", "host_call", "is_host_call", "needs_values", "run_size",
-           "sizes_of", "tied", "told_by"]  # fmt: skip
+__all__ = [
+    "VM",
+    "HostOp",
+    "call_type",
+    "call_with_sizes",
+    "define_sizes",
+    "host_call",
+    "is_host_call",
+    "needs_values",
+    "run_size",
+    "sizes_of",
+]  # fmt: skip
 
 VM = Dialect("vm")
-"""Operators of programs whose sizes the data tell."""
+"""Operators of programs with data-dependent sizes."""
 
 
 class HostOp(GraphOp):
@@ -58,57 +69,57 @@ def host_call(op: str, *args: RelaxExpr, type: Type, name: str = "", **attrs: An
     return Call(HostOp(op), args, CallAttrs(op, attrs), type, name)
 
 
-@VM.op("vm.tie")
-def _tie(x: RelaxExpr, *tellers: RelaxExpr) -> RelaxExpr:
-    """x; what is computed with it may use the sizes in the tellers' types."""
+@VM.op("vm.depend")
+def _depend(x: RelaxExpr, *definitions: RelaxExpr) -> RelaxExpr:
+    """x; what is computed with it may use the sizes in the definitions' types."""
     return x
 
 
 @VM.op("vm.arange")
-def _tied_arange(*tellers: RelaxExpr, start: Any, step: Any, count: Any, dtype: str) -> RelaxExpr:
+def _arange(*definitions: RelaxExpr, start: Any, step: Any, count: Any, dtype: str) -> RelaxExpr:
     return call("arange", start=start, step=step, count=count, dtype=dtype)
 
 
 @VM.op("vm.full")
-def _tied_full(*tellers: RelaxExpr, shape: Any, value: Any, dtype: str) -> RelaxExpr:
+def _fill(*definitions: RelaxExpr, shape: Any, value: Any, dtype: str) -> RelaxExpr:
     return call("full", shape=shape, value=value, dtype=dtype)
 
 
 @VM.op("vm.eye")
-def _tied_eye(*tellers: RelaxExpr, rows: Any, columns: Any, k: int, dtype: str) -> RelaxExpr:
+def _eye(*definitions: RelaxExpr, rows: Any, columns: Any, k: int, dtype: str) -> RelaxExpr:
     return call("eye", rows=rows, columns=columns, k=k, dtype=dtype)
 
 
 def run_size(name: str) -> SizeVar:
-    """A size that a value will tell while the program runs: see `told_by`."""
+    """A size that a value will tell while the program runs: see `define_sizes`."""
     size = SizeVar(name, INDEX)
-    size.teller = None  # type: ignore[attr-defined]
+    size.definition = None  # type: ignore[attr-defined]
     return size
 
 
-def told_by(teller: RelaxExpr) -> RelaxExpr:
+def define_sizes(definition: RelaxExpr) -> RelaxExpr:
     """Note that a tensor tells the sizes of the run in its type that nothing tells yet."""
-    t = teller.type
+    t = definition.type
     for e in t.shape if isinstance(t, TensorType) else ():
-        if isinstance(e, SizeVar) and getattr(e, "teller", e) is None:
-            e.teller = teller  # type: ignore[attr-defined]
-    return teller
+        if isinstance(e, SizeVar) and getattr(e, "definition", e) is None:
+            e.definition = definition  # type: ignore[attr-defined]
+    return definition
 
 
-def tied(op: str, *args: RelaxExpr | None, name: str = "", **attrs: Any) -> Call:
+def call_with_sizes(op: str, *args: RelaxExpr | None, name: str = "", **attrs: Any) -> Call:
     """A call of a core operator that depends on what tells the sizes in its attributes."""
     shown = {
         e for a in args if a is not None and isinstance(a.type, TensorType) for e in a.type.shape
     }
     used = {v for a in attrs.values() for v in sizes_of(a)} - shown
-    found = [getattr(v, "teller", None) for v in sorted(used, key=lambda v: v.name)]
-    tellers = list(dict.fromkeys([t for t in found if t is not None]))
+    found = [getattr(v, "definition", None) for v in sorted(used, key=lambda v: v.name)]
+    definitions = list(dict.fromkeys([t for t in found if t is not None]))
     given = next((i for i, a in enumerate(args) if a is not None), None)
-    if not tellers:
+    if not definitions:
         return call(op, *args, name=name, **attrs)
     if given is None:
-        return call(VM.get(f"vm.{op}"), *tellers, name=name, **attrs)
-    held = call(VM.get("vm.tie"), args[given], *tellers)
+        return call(VM.get(f"vm.{op}"), *definitions, name=name, **attrs)
+    held = call(VM.get("vm.depend"), args[given], *definitions)
     return call(op, *args[:given], held, *args[given + 1 :], name=name, **attrs)
 
 

@@ -99,7 +99,7 @@ def interpret(function: Function, *inputs: Any, module: IRModule | None = None) 
 def evaluate_op(op: Op, args: Iterable[Array | None], attrs: Mapping[str, Any]) -> Any:
     """One operator in numpy: an array, or a tuple where it has several results."""
     fn = NUMPY_OPS.get(op.name)
-    if fn is None and op.custom:
+    if fn is None and op.user_defined:
         return _by_definition(op, list(args), attrs)
     if fn is None:
         raise Unsupported(f"{op.name} has no implementation in numpy")
@@ -365,7 +365,7 @@ class _Run:
         return result
 
     def expanded(self, node: Call, op: GraphOp, args: list[Any]) -> Any:
-        """An operator of a face: what its body says."""
+        """An operator of a dialect: what its body says."""
         run = _Run(self.sizes, self.module)
         types = [None if a is None else a.type for a in node.args]
         if op.needs or any(incomplete(t) for t in types):

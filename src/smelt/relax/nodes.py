@@ -99,7 +99,7 @@ class RelaxExpr(Node):
     """A value of a graph program. Has identity; `type` is what is known of it.
 
     +, -, *, /, ** and comparisons with < and > are calls of the operators of those names, in the
-    words of the face that the operands belong to; == is identity.
+    words of the dialect that the operands belong to; == is identity.
     """
 
     __extra_slots__: ClassVar[tuple[str, ...]] = ()
@@ -125,7 +125,7 @@ class RelaxExpr(Node):
         return script(self) if words is None else words.text(self)
 
     def astext(self, show_meta_data: bool = True) -> str:
-        """The text in the words of the face that the program is written in, else the script.
+        """The text in the words of the dialect that the program is written in, else the script.
 
         show_meta_data  list the constants that the text refers to
         """
@@ -237,7 +237,7 @@ class GlobalVar(RelaxExpr):
 VARIABLES["global"] = GlobalVar
 
 CONSTANTS: list[Any] = []
-"""The dialect that prints what holds constants alone, which belong to no face: a face enters it."""
+"""The dialect that prints what holds constants alone, which belong to none; it enters itself."""
 
 
 class Call(RelaxExpr):
@@ -389,7 +389,7 @@ class MatchCast(RelaxExpr):
 def dialect_of(e: Node) -> Any:
     """Whose words an expression is written in: the first found; None: the core's own.
 
-    A face's operators have a `dialect`, and so have its variables.
+    A dialect's operators have a `dialect`, and so have its variables.
     """
     for node in postorder(e):
         found = getattr(node.op if isinstance(node, Call) else node, "dialect", None)

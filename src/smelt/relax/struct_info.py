@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from smelt.ir import types
+from smelt.ir.classic_class import classic_class
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import Expr
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.face import face
 
 __all__ = ["FuncStructInfo", "ObjectStructInfo", "PrimStructInfo", "ShapeStructInfo", "StructInfo",
            "TensorStructInfo", "TupleStructInfo", "struct_info_of"]  # fmt: skip
@@ -33,13 +33,13 @@ def struct_info_of(given: Any, where: str) -> types.Type:
     return made
 
 
-@face(types.Type)
+@classic_class(types.Type)
 def StructInfo(*given: Any) -> Any:
     """Any type."""
     raise TypeMismatch("relax.StructInfo is the class of all types; make one of its kinds")
 
 
-@face(types.TensorType)
+@classic_class(types.TensorType)
 def TensorStructInfo(
     shape: Sequence[Any] | None = None,
     dtype: str = "float32",
@@ -64,14 +64,14 @@ def TensorStructInfo(
     return types.tensor_type(extents, dtype)
 
 
-@face(types.TupleType)
+@classic_class(types.TupleType)
 def TupleStructInfo(fields: Sequence[Any]) -> types.TupleType:
     """Several values: `relax.TupleStructInfo([a, b])`."""
     where = "relax.TupleStructInfo: a field"
     return types.TupleType(tuple([struct_info_of(f, where) for f in fields]))
 
 
-@face(types.FuncType)
+@classic_class(types.FuncType)
 def FuncStructInfo(params: Sequence[Any], ret: Any, purity: bool = True) -> types.FuncType:
     """A function: `relax.FuncStructInfo(params, ret)`."""
     if not purity:
@@ -81,7 +81,7 @@ def FuncStructInfo(params: Sequence[Any], ret: Any, purity: bool = True) -> type
     return types.FuncType(made, struct_info_of(ret, "relax.FuncStructInfo: the result"))
 
 
-@face(types.IncompleteType)
+@classic_class(types.IncompleteType)
 def ObjectStructInfo() -> types.IncompleteType:
     """A value of which nothing is known: inference finds it out.
 
@@ -90,7 +90,7 @@ def ObjectStructInfo() -> types.IncompleteType:
     return types.IncompleteType()
 
 
-@face(_Nothing)
+@classic_class(_Nothing)
 def PrimStructInfo(dtype: str | Expr | None = None, value: Expr | None = None) -> types.TensorType:
     """One number: `relax.PrimStructInfo("int64")` is the type of a tensor without dimensions.
 
@@ -100,7 +100,7 @@ def PrimStructInfo(dtype: str | Expr | None = None, value: Expr | None = None) -
     return types.tensor_type((), kind)
 
 
-@face(_Nothing)
+@classic_class(_Nothing)
 def ShapeStructInfo(values: Any = None, ndim: int = -1) -> Any:
     """A shape as a value: there is none here.
 

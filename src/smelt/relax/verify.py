@@ -362,7 +362,7 @@ class _Verifier:
 
 
 def tells_sizes(node: RelaxExpr) -> bool:
-    """Whether a value may have sizes that only the run tells."""
+    """Whether a value may have sizes known only at run time."""
     if isinstance(node, Call):
         return isinstance(node.op, RelaxExpr) or is_host_call(node)
     return isinstance(node, If | Match)

@@ -1,4 +1,4 @@
-"""The classic face on smelt's graph programs: Relay's names, smelt's one graph IR behind them.
+"""The classic API over smelt's graph programs: Relay's names, smelt's one graph IR behind them.
 
 mod, params = relay.frontend.from_onnx(model, {"input": (1, 3, 224, 224)})
 with smelt.transform.PassContext(opt_level=3):

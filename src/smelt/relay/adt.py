@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from smelt.ir.classic_class import classic_class
 from smelt.ir.errors import TypeMismatch, Unsupported
-from smelt.ir.face import face
 from smelt.ir.types import GlobalTypeVar as CoreTypeName
 from smelt.ir.types import IncompleteType, Type
 from smelt.ir.types import TypeVar as CoreTypeVar
@@ -20,7 +20,7 @@ __all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "P
            "TypeData"]  # fmt: skip
 
 
-@face(core.Constructor)
+@classic_class(core.Constructor)
 def Constructor(
     name_hint: str, inputs: Sequence[Type], belong_to: CoreTypeName
 ) -> core.Constructor:
@@ -31,7 +31,7 @@ def Constructor(
     return core.Constructor(name_hint, tuple([_type(i) for i in inputs]), belong_to)
 
 
-@face(core.TypeData)
+@classic_class(core.TypeData)
 def TypeData(
     header: CoreTypeName,
     type_vars: Sequence[CoreTypeVar],
@@ -50,25 +50,25 @@ def TypeData(
     return core.TypeData(header, tuple(type_vars), tuple(constructors))
 
 
-@face(core.Pattern)
+@classic_class(core.Pattern)
 def Pattern(*given: Any) -> Any:
     """Any pattern."""
     raise TypeMismatch("relay.Pattern is the class of all patterns; make one of its kinds")
 
 
-@face(core.PatternWildcard)
+@classic_class(core.PatternWildcard)
 def PatternWildcard() -> core.PatternWildcard:
     """Any value: `relay.PatternWildcard()`."""
     return core.PatternWildcard()
 
 
-@face(core.PatternVar)
+@classic_class(core.PatternVar)
 def PatternVar(var: Var) -> core.PatternVar:
     """Any value, by a name: `relay.PatternVar(var)`."""
     return core.PatternVar(var)
 
 
-@face(core.PatternConstructor)
+@classic_class(core.PatternConstructor)
 def PatternConstructor(
     constructor: core.Constructor, patterns: Sequence[core.Pattern] | None = None
 ) -> core.PatternConstructor:
@@ -85,7 +85,7 @@ def PatternConstructor(
     return core.PatternConstructor(constructor, given)
 
 
-@face(core.PatternTuple)
+@classic_class(core.PatternTuple)
 def PatternTuple(patterns: Sequence[core.Pattern] | None = None) -> core.PatternTuple:
     """A tuple: `relay.PatternTuple(patterns)`.
 
@@ -94,7 +94,7 @@ def PatternTuple(patterns: Sequence[core.Pattern] | None = None) -> core.Pattern
     return core.PatternTuple(tuple(patterns or ()))
 
 
-@face(core.Clause)
+@classic_class(core.Clause)
 def Clause(lhs: core.Pattern, rhs: Any) -> core.Clause:
     """One case: `relay.Clause(lhs, rhs)`.
 
@@ -103,7 +103,7 @@ def Clause(lhs: core.Pattern, rhs: Any) -> core.Clause:
     return core.Clause(lhs, value(rhs, "relay.Clause: the value"))
 
 
-@face(core.Match)
+@classic_class(core.Match)
 def Match(data: Any, clauses: Sequence[core.Clause], complete: bool = True) -> core.Match:
     """A choice by the look of a value: `relay.Match(data, clauses, complete=True)`.
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from smelt.ir.classic_class import classic_class
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.face import face
 from smelt.ir.types import IncompleteType, TupleType, Type
 from smelt.relax import nodes as core
 from smelt.relax.nodes import CallAttrs, RelaxExpr
@@ -30,7 +30,7 @@ class RelayVar(core.Var):
     dialect: ClassVar[Anything] = RELAY
 
 
-@face(SizeVar)
+@classic_class(SizeVar)
 def Any() -> SizeVar:
     """An extent that is not known before the program runs: `relay.Any()`. Each is another one.
 
@@ -43,13 +43,13 @@ def _node(given: Anything, where: str) -> RelaxExpr:
     return value(given, where)
 
 
-@face(RelaxExpr)
+@classic_class(RelaxExpr)
 def Expr(*given: Anything) -> Anything:
     """Any value of a graph program."""
     raise TypeMismatch("relay.Expr is the class of all expressions; make one of its kinds")
 
 
-@face(core.Var)
+@classic_class(core.Var)
 def Var(name_hint: str, type_annotation: Type | None = None, span: object = None) -> core.Var:
     """A variable: `relay.Var(name_hint, type_annotation=None)`.
 
@@ -58,7 +58,7 @@ def Var(name_hint: str, type_annotation: Type | None = None, span: object = None
     return RelayVar(name_hint, IncompleteType() if type_annotation is None else type_annotation)
 
 
-@face(core.Constant)
+@classic_class(core.Constant)
 def Constant(data: Anything, span: object = None) -> core.Constant:
     """An array known at compile time: `relay.Constant(array)`.
 
@@ -67,13 +67,13 @@ def Constant(data: Anything, span: object = None) -> core.Constant:
     return const(np.asarray(data))
 
 
-@face(core.GlobalVar)
+@classic_class(core.GlobalVar)
 def GlobalVar(name_hint: str, type_annot: Type | None = None) -> core.GlobalVar:
     """A function of the module by name: `relay.GlobalVar("f")`; called, it makes a Call."""
     return core.GlobalVar(name_hint)
 
 
-@face(core.Call)
+@classic_class(core.Call)
 def Call(
     op: Anything,
     args: Sequence[Anything],
@@ -92,13 +92,13 @@ def Call(
     return made if not attrs else made.replace(attrs=CallAttrs("a function", dict(attrs)))
 
 
-@face(core.Tuple)
+@classic_class(core.Tuple)
 def Tuple(fields: Sequence[Anything], span: object = None) -> core.Tuple:
     """Several values together: `relay.Tuple([a, b])`."""
     return core.Tuple(tuple([_node(f, "relay.Tuple: a field") for f in fields]))
 
 
-@face(core.TupleGetItem)
+@classic_class(core.TupleGetItem)
 def TupleGetItem(tuple_value: Anything, index: int, span: object = None) -> core.TupleGetItem:
     """One value of a tuple: `relay.TupleGetItem(t, 0)`."""
     whole = _node(tuple_value, "relay.TupleGetItem: the tuple")
@@ -110,7 +110,7 @@ def TupleGetItem(tuple_value: Anything, index: int, span: object = None) -> core
     return core.TupleGetItem(whole, int(index))
 
 
-@face(core.Function)
+@classic_class(core.Function)
 def Function(
     params: Sequence[core.Var],
     body: Anything,
@@ -138,7 +138,7 @@ def Function(
     return core.Function(tuple(params), made, given)
 
 
-@face(core.If)
+@classic_class(core.If)
 def If(
     cond: Anything, true_branch: Anything, false_branch: Anything, span: object = None
 ) -> core.If:
@@ -158,7 +158,7 @@ def If(
     return core.If(condition, core.Function((), yes), core.Function((), no), t)
 
 
-@face(core.Let)
+@classic_class(core.Let)
 def Let(variable: core.Var, value: Anything, body: Anything, span: object = None) -> core.Let:
     """A named value: `relay.Let(variable, value, body)`.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.read import load
-from smelt.frontend.onnx.thaw import thawed
+from smelt.frontend.onnx.unfreeze import unfrozen
 from smelt.frontend.torch import to_onnx
 from smelt.ir.errors import Absent, ImportFailure, Unsupported
 from smelt.ir.module import IRModule
@@ -72,7 +72,7 @@ def from_onnx(
     _check_dtypes(dtype, given)
     if freeze_params:
         return lift(lift_quantized(import_onnx(read, shape))), {}
-    proto, names = thawed(model)
+    proto, names = unfrozen(model)
     params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
     return lift(lift_quantized(import_onnx(proto, shape))), params
 
@@ -120,7 +120,7 @@ def from_pytorch(
             "is no map: models come through ONNX; define an operator with smelt.op instead"
         )
     proto = to_onnx(script_module, [_input_info(i, default_dtype) for i in input_infos])
-    opened, names = thawed(proto)
+    opened, names = unfrozen(proto)
     params = {n: array(a) for n, a in load(proto).graph.arrays.items() if n in names}
     return lift(lift_quantized(import_onnx(opened))), params
 

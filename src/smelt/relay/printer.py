@@ -360,7 +360,7 @@ def _usual(op: Op, name: str, value: Any) -> bool:
     return p is not None and same_data(value, p.default)
 
 
-# ------------------------------------------------------------------------------------- faces
+# ------------------------------------------------------------------------------------- dialect
 
 
 def _own(mod: IRModule) -> bool:

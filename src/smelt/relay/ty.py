@@ -9,9 +9,9 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir import types
+from smelt.ir.classic_class import classic_class
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Expr
-from smelt.ir.face import face
 
 __all__ = ["FuncType", "GlobalTypeVar", "IncompleteType", "TensorType", "TupleType", "Type",
            "TypeCall", "TypeVar", "scalar_type"]  # fmt: skip
@@ -40,13 +40,13 @@ def checked_type(shape: Any, dtype: Any, where: str) -> types.TensorType:
     return types.tensor_type(tuple(extents), name)
 
 
-@face(types.Type)
+@classic_class(types.Type)
 def Type(*given: Any) -> Any:
     """Any type."""
     raise TypeError("relay.Type is the class of all types; make one of its kinds")
 
 
-@face(types.TensorType)
+@classic_class(types.TensorType)
 def TensorType(shape: Sequence[Any], dtype: str = "float32") -> types.TensorType:
     """A tensor: `relay.TensorType(shape, dtype="float32")`.
 
@@ -55,13 +55,13 @@ def TensorType(shape: Sequence[Any], dtype: str = "float32") -> types.TensorType
     return checked_type(shape, dtype, "relay.TensorType")
 
 
-@face(types.TupleType)
+@classic_class(types.TupleType)
 def TupleType(fields: Sequence[types.Type]) -> types.TupleType:
     """Several values: `relay.TupleType([a, b])`."""
     return types.TupleType(tuple(fields))
 
 
-@face(types.FuncType)
+@classic_class(types.FuncType)
 def FuncType(
     arg_types: Sequence[types.Type],
     ret_type: types.Type,
@@ -72,25 +72,25 @@ def FuncType(
     return types.FuncType(tuple(arg_types), ret_type, tuple(type_params or ()))
 
 
-@face(types.TypeVar)
+@classic_class(types.TypeVar)
 def TypeVar(name_hint: str, kind: object = None) -> types.TypeVar:
     """A type that stands for any other: `relay.TypeVar("a")`. Each is another one."""
     return types.TypeVar(name_hint)
 
 
-@face(types.GlobalTypeVar)
+@classic_class(types.GlobalTypeVar)
 def GlobalTypeVar(name_hint: str, kind: object = None) -> types.GlobalTypeVar:
     """A data type of the module by name: `relay.GlobalTypeVar("List")`."""
     return types.GlobalTypeVar(name_hint)
 
 
-@face(types.TypeCall)
+@classic_class(types.TypeCall)
 def TypeCall(func: types.GlobalTypeVar, args: Sequence[types.Type]) -> types.TypeCall:
     """A data type applied to types: `relay.TypeCall(List, [a])`."""
     return types.TypeCall(func, tuple(args))
 
 
-@face(types.IncompleteType)
+@classic_class(types.IncompleteType)
 def IncompleteType(kind: object = None) -> types.IncompleteType:
     """A type that inference has to find.
 

@@ -1,4 +1,4 @@
-"""Operators of the virtual machine whose results' sizes only the data tell, in numpy.
+"""Operators of the virtual machine with data-dependent sizes, in numpy.
 
 Each takes arrays and plain attributes, and gives an array or a tuple of them.
 """

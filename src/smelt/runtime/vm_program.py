@@ -7,7 +7,7 @@
     TailInvoke       f (a, ...)     the same, and its result is this function's:
     TailClosure      c (a, ...)     the frame is given to the callee
     InvokeSegment    (d, ...) k (a, ...)  compiled native code
-    InvokeHost       (d, ...) name attrs (a, ...)  an operator of vm_host, whose sizes the data tell
+    InvokeHost       (d, ...) name attrs (a, ...)  an operator of vm_host, with data-dependent sizes
     AllocADT         d tag name (a, ...)
     AllocTuple       d (a, ...)
     AllocClosure     d f (a, ...)

@@ -1,6 +1,6 @@
 """Numpy's broadcasting: tensors of different shapes, element by element.
 
-Of two extents that only the run tells, n and m, either may be 1: the result has
+Of two extents known only at run time, n and m, either may be 1: the result has
 select(n == 1, m, n) elements, and an operand is read at select(n == 1, 0, i). That they are equal
 or one of them is 1 is noted, for a check at entry; graphs are compiled for equal ones too
 (artifact.variants).

@@ -1,4 +1,4 @@
-"""What is known of the variables of one function: a thin face of the arithmetic Analyzer."""
+"""What is known of the variables of one function: over the arithmetic Analyzer."""
 
 from __future__ import annotations
 

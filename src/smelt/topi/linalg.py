@@ -10,7 +10,7 @@ from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import agree, describe, float_only, require, stored, wide
-from .program import Cell, let, loop, product, program, seq, sharing, store, turns, when
+from .program import Cell, let, loop, loop_nest, product, program, seq, sharing, store, when
 from .registry import op
 
 __all__ = ["det", "pairwise_coupling"]
@@ -110,7 +110,7 @@ def det(x: Tensor) -> Tensor:
             )
 
         kind = sharing(product(outer) * n * n * n)
-        return turns(outer, [pivot, total], (ins, outs), one, kind, "matrix")
+        return loop_nest(outer, [pivot, total], (ins, outs), one, kind, "matrix")
 
     return stored(program([outer, x.shape], [to, to], [x], body, "det")[0], x.dtype)
 
@@ -217,7 +217,7 @@ def pairwise_coupling(x: Tensor) -> Tensor:
             return _Coupling(at[0], (*ins, *outs), cells).run()
 
         kind = sharing(rows * k * k * SWEEPS)
-        return turns([rows], cells, (ins, outs), one, kind, "row")
+        return loop_nest([rows], cells, (ins, outs), one, kind, "row")
 
     shapes = [(rows, k), x.shape, (rows, k)]
     return stored(program(shapes, [to] * 3, [x], body, "pairwise_coupling")[0], x.dtype)

@@ -32,8 +32,25 @@ from smelt.tir.nodes import (
 from smelt.tir.rewrite import loads
 
 __all__ = [
-    "Cell", "Lanes", "block", "copied", "filled_with", "let", "lets", "loop", "loops", "product",
-    "program", "scratch", "seq", "sharing", "steps", "store", "summed", "turns", "when",
+    "Cell",
+    "Lanes",
+    "block",
+    "copied",
+    "filled_with",
+    "let",
+    "lets",
+    "loop",
+    "loop_nest",
+    "loops",
+    "product",
+    "program",
+    "scratch",
+    "seq",
+    "sharing",
+    "steps",
+    "store",
+    "summed",
+    "when",
 ]  # fmt: skip
 
 VECTOR = 8
@@ -132,7 +149,7 @@ class Cell:
         return store(self.buffer, (0,), value)
 
 
-def turns(
+def loop_nest(
     extents: Sequence[ExprLike], cells: Sequence[Cell], touched: Sequence[Sequence[Tensor]],
     body: Callable[[tuple[Expr, ...]], Stmt], kind: str = "serial", name: str = "turn",
 ) -> Stmt:  # fmt: skip
@@ -272,7 +289,7 @@ class Lanes:
         steps    how much work an element is
         """
         kind = sharing(self.count * self.size * steps)
-        return turns([self.count], cells, touched, lambda i: body(i[0]), kind, "lane")
+        return loop_nest([self.count], cells, touched, lambda i: body(i[0]), kind, "lane")
 
     def at(self, lane: Expr, place: ExprLike) -> tuple[Expr, ...]:
         """The index in the tensor of an element of a lane."""

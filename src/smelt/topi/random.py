@@ -25,7 +25,7 @@ from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import at, describe, extents, lies_over, require, tensor
-from .program import Cell, product, program, seq, sharing, store, turns, when
+from .program import Cell, loop_nest, product, program, seq, sharing, store, when
 from .reduce import scan
 from .registry import op
 from .sort import searchsorted
@@ -102,7 +102,7 @@ def _blocks(key: Tensor, count: Expr) -> Tensor:
                 *[store(result, (i[0], j), w.value) for j, w in enumerate(words)],
             )
 
-        return turns([count], words, (ins, outs), one, sharing(count * 100), "block")
+        return loop_nest([count], words, (ins, outs), one, sharing(count * 100), "block")
 
     return program([(count, BLOCK)], [WORD], [key], body, "threefry")[0]
 
@@ -185,7 +185,7 @@ def threefry_split(key: Tensor) -> tuple[Tensor, Tensor]:
             fresh, longer = rehashed(key, left, right), appended(key, left, right)
             return when(full, seq(*fresh), seq(*longer))
 
-        return turns([], words, (ins, outs), whole)
+        return loop_nest([], words, (ins, outs), whole)
 
     left, right = program([(KEY_WORDS,)] * 2, [WORD] * 2, [key], body, "threefry_split")
     return left, right

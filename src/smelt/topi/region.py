@@ -24,7 +24,7 @@ from .common import (
     wide,
 )  # fmt: skip
 from .conv import Window
-from .program import lets, sharing, turns
+from .program import lets, loop_nest, sharing
 from .program import program as statement
 from .registry import op
 from .statements import at, loop, put, seq, when
@@ -147,7 +147,7 @@ def _aligned(region: _Region, mode: str) -> Tensor:
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         kind = sharing(functools.reduce(operator.mul, shape) * WORK_OF_A_PART)
-        return turns(
+        return loop_nest(
             [rois.shape[0] * rows], [], (ins, outs),
             lambda v: _row_of_parts(region, mode, outs[0], v[0] // rows, v[0] % rows), kind,
         )  # fmt: skip

@@ -83,7 +83,7 @@ class Op:
         self._memo: dict[Any, OpInstance] = {}
 
     @property
-    def custom(self) -> bool:
+    def user_defined(self) -> bool:
         """Whether a user defined it: other processes do not have it."""
         return str(self.fn.__module__).partition(".")[0] != "smelt"
 
@@ -94,7 +94,7 @@ class Op:
                   `te.compute`s, and elementwise neighbours may be in the kernel too
         hardware  a `smelt.target.Hardware`
         """
-        if not self.custom:
+        if not self.user_defined:
             raise CompileError(f"{self.name} is smelt's own operator; its schedule is in the rules")
         if not callable(rule):
             raise CompileError(
@@ -172,10 +172,10 @@ class Op:
         except SmeltError as e:
             if str(e).startswith(self.name + ":"):
                 raise
-            more = f"\n  operands: {_listed(args)}" if self.custom else ""
+            more = f"\n  operands: {_listed(args)}" if self.user_defined else ""
             raise type(e)(f"{self.name}: {e}{more}") from e
         except Exception as e:
-            if not self.custom:
+            if not self.user_defined:
                 raise
             raise TypeMismatch(
                 f"{self.name}: its body failed: {type(e).__name__}: {e}\n"
@@ -309,8 +309,8 @@ def op(
     def make(f: Callable[..., Any]) -> Op:
         made = Op(f, name or f.__name__.rstrip("_"), kind)
         found = _OPS.get(made.name)
-        if found is not None and not (made.custom and _home(found.fn) == _home(f)):
-            whose = f"defined in {found.fn.__module__}" if found.custom else "smelt's own"
+        if found is not None and not (made.user_defined and _home(found.fn) == _home(f)):
+            whose = f"defined in {found.fn.__module__}" if found.user_defined else "smelt's own"
             raise CompileError(
                 f"the operator {made.name!r} is {whose}; give yours another name: "
                 '@smelt.op(name="...")'

@@ -15,7 +15,19 @@ from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import describe, extents, number, require, tensor
-from .program import Cell, filled_with, let, loop, loops, product, program, seq, store, turns, when
+from .program import (
+    Cell,
+    filled_with,
+    let,
+    loop,
+    loop_nest,
+    loops,
+    product,
+    program,
+    seq,
+    store,
+    when,
+)
 from .registry import op
 from .sort import before, order_of
 
@@ -87,7 +99,7 @@ def unique(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tensor, T
             steps += [loop(x.shape[0], step, "k"), store(count, (), filled.value)]
             return seq(*steps)
 
-        return turns([], [filled], (ins, outs), whole)
+        return loop_nest([], [filled], (ins, outs), whole)
 
     shapes: list[Sequence[ExprLike]] = [*[x.shape] * 4, ()]
     made = program(shapes, [x.dtype, *[INDEX] * 4], [x, order, first], body, "unique")
@@ -199,7 +211,7 @@ def unique_rows(x: Tensor, *, sorted: bool = True) -> tuple[Tensor, Tensor, Tens
             search = seq(rows.made.set(0), loop(n, rows.member, "i"))
             return seq(*clear, search, rows.written(sorted))
 
-        return turns([], cells, (ins, outs), whole)
+        return loop_nest([], cells, (ins, outs), whole)
 
     shapes: list[Sequence[ExprLike]] = [x.shape, *[(n,)] * 3, (), *[(n,)] * 4]
     found = program(shapes, [x.dtype, *[INDEX] * 8], [x], body, "unique_rows")
@@ -231,7 +243,7 @@ def argwhere(x: Tensor) -> tuple[Tensor, Tensor]:
                 store(count, (), filled.value),
             )  # fmt: skip
 
-        return turns([], [filled], (ins, outs), whole)
+        return loop_nest([], [filled], (ins, outs), whole)
 
     shapes: list[Sequence[ExprLike]] = [(product(x.shape), rank), ()]
     positions, count = program(shapes, [INDEX, INDEX], [x], body, "argwhere")

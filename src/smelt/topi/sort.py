@@ -22,7 +22,7 @@ from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import agree, axis_of, describe, require, same_dtype, tensor
-from .program import Cell, Lanes, let, loop, product, program, seq, sharing, store, turns, when
+from .program import Cell, Lanes, let, loop, loop_nest, product, program, seq, sharing, store, when
 from .registry import op
 
 __all__ = ["argsort", "first_of", "order_of", "searchsorted", "sort"]
@@ -219,6 +219,6 @@ def searchsorted(
             return seq(low.set(0), high.set(n), halving, store(result, i, cast(dtype, low.value)))
 
         kind = sharing(product(values.shape) * 16)
-        return turns(values.shape, [low, high], (ins, outs), one, kind, "search")
+        return loop_nest(values.shape, [low, high], (ins, outs), one, kind, "search")
 
     return program([values.shape], [dtype], [sorted, values], body, "searchsorted")[0]

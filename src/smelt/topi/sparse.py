@@ -23,13 +23,13 @@ from .program import (
     filled_with,
     let,
     loop,
+    loop_nest,
     loops,
     product,
     program,
     seq,
     sharing,
     store,
-    turns,
     when,
 )
 from .registry import op
@@ -116,7 +116,7 @@ def sparse_dense(x: Tensor, data: Tensor, indices: Tensor, indptr: Tensor) -> Te
             return seq(total.set(number(0, to)), blocks, store(result, (m, n), total.value))
 
         kind = sharing(product([matrix.rows, x.shape[0], const(64, INDEX)]))
-        return turns([matrix.rows, x.shape[0]], [total], (ins, outs), one, kind, "row")
+        return loop_nest([matrix.rows, x.shape[0]], [total], (ins, outs), one, kind, "row")
 
     operands = [x, data, indices, indptr]
     shape = (x.shape[0], matrix.rows)
@@ -290,7 +290,7 @@ def _filled(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
             store(count, (), filled.value),
         )
 
-    return turns([], [filled], (ins, outs), whole)
+    return loop_nest([], [filled], (ins, outs), whole)
 
 
 @op

@@ -9,7 +9,7 @@ from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
 from .common import agree, describe, number, require, same_dtype
-from .program import Cell, filled_with, loop, program, seq, sharing, store, turns, when
+from .program import Cell, filled_with, loop, loop_nest, program, seq, sharing, store, when
 from .registry import op
 
 __all__ = ["count_runs", "tree_leaves"]
@@ -85,7 +85,7 @@ def tree_leaves(
             )
 
         kind = sharing(rows * trees * max(depth, 1) * 8)
-        return turns([rows, trees], [node], (ins, outs), one, kind, "tree")
+        return loop_nest([rows, trees], [node], (ins, outs), one, kind, "tree")
 
     operands = [x, roots, features, modes, values, then, other, missing]
     return program([(rows, trees)], [INDEX], operands, body, "tree_leaves")[0]
@@ -145,7 +145,7 @@ def count_runs(
             return loop(runs, lambda r: loop(skips + 1, lambda s: skipped(r, s), "skip"), "run")
 
         clear = filled_with(result, const(0.0, "float32"))
-        return seq(clear, turns([x.shape[0]], [same], (ins, outs), one, "serial", "row"))
+        return seq(clear, loop_nest([x.shape[0]], [same], (ins, outs), one, "serial", "row"))
 
     shape = (x.shape[0], const(width, INDEX))
     return program([shape], ["float32"], [x, pool, begins, sizes, places], body, "count_runs")[0]

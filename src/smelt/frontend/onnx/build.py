@@ -14,7 +14,7 @@ from smelt.ir.expr import Expr
 from smelt.ir.limits import KNOWN, worth_knowing
 from smelt.ir.types import TensorType, TupleType, tensor_type
 from smelt.relax import nodes as relax
-from smelt.relax.host_ops import host_call, run_size, tied, told_by
+from smelt.relax.host_ops import call_with_sizes, define_sizes, host_call, run_size
 
 from .read import Graph, Step, dtype_of, version_of
 from .values import Operand, Value, product
@@ -80,7 +80,7 @@ class Build:
             return self._texts(op, operands, attrs)
         exprs = [None if v is None else v.expr for v in operands]
         try:
-            return tied(op, *exprs, name=self.step.label, **attrs)
+            return call_with_sizes(op, *exprs, name=self.step.label, **attrs)
         except SmeltError as e:
             raise type(e)(f"{self.where}: {e}") from e
 
@@ -96,7 +96,7 @@ class Build:
             self.unsupported(f"{op} of texts", ", ".join(["equal", *TEXT_MOVES]))
         given = [v for v in operands if v is not None]
         shapes = [self.shaped(v).expr if v.dtype == "string" else v.expr for v in given]
-        t = tied(op, *shapes, **attrs).type
+        t = call_with_sizes(op, *shapes, **attrs).type
         assert isinstance(t, TensorType)
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
         if any(
@@ -111,7 +111,7 @@ class Build:
         else:
             moved = TensorType(t.shape, "string")
             made = host_call("strings.move", *exprs, type=moved, name=name, move=op, attrs=plain)
-        told_by(made)
+        define_sizes(made)
         return made
 
     def constant(self, array: np.ndarray | float, dtype: str | None = None) -> Value:
@@ -126,22 +126,22 @@ class Build:
     ) -> Value:
         """An operator that the virtual machine runs in numpy.
 
-        shape  the result's extents; None is one that only the run tells
+        shape  the result's extents; None is one known only at run time
         """
         self.walk.decide()
         dims = [self.fresh() if d is None else d for d in shape]
         t = tensor_type(dims, dtype)
         made = host_call(op, *[v.expr for v in operands], type=t, name=self.step.label, **attrs)
-        return Value(t, told_by(made))
+        return Value(t, define_sizes(made))
 
     def fresh(self) -> Expr:
-        """A size that only the run tells."""
+        """A size known only at run time."""
         return run_size(self.step.label)
 
     def sizes(self, value: Value, what: str, wanted: Value | None = None) -> tuple[Any, ...]:
         """Extents, 0 or more, from an operand: numbers, or expressions of sizes.
 
-        An operand that is computed gives sizes that only the run tells.
+        An operand that is computed gives sizes known only at run time.
 
         wanted  what the extents have to be, or without dimensions: what their product has to be
         """
@@ -156,7 +156,7 @@ class Build:
         given = [v.expr for v in (value, wanted) if v is not None]
         made = host_call("sizes", *given, type=t, name=self.step.label, where=where)
         for n in range(count):
-            told_by(relax.TupleGetItem(made, n))
+            define_sizes(relax.TupleGetItem(made, n))
         return tuple(extents)
 
     def shrink(self, padded: Value, count: Value, axis: int = 0) -> Value:

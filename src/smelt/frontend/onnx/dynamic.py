@@ -1,4 +1,4 @@
-"""Moving elements by numbers that only the run tells.
+"""Moving elements by numbers known only at run time.
 
 The numbers are brought into a form without negative ones by operators of the graph; what becomes an
 extent is then a size of the run (`Build.sizes`), the rest stays an operand.

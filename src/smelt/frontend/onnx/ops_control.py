@@ -15,7 +15,7 @@ from smelt.ir.expr import Expr
 from smelt.ir.limits import MOST_TURNS
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.relax import nodes as relax
-from smelt.relax.host_ops import host_call, told_by
+from smelt.relax.host_ops import define_sizes, host_call
 
 from . import moves
 from .build import Build
@@ -73,9 +73,9 @@ def _results(g: Build, made: relax.RelaxExpr) -> tuple[Value, ...]:
     """The results of a choice or a call."""
     g.walk.decide()
     if isinstance(made.type, TensorType):
-        return (Value(made.type, told_by(made)),)
+        return (Value(made.type, define_sizes(made)),)
     assert isinstance(made.type, TupleType)
-    items = [told_by(relax.TupleGetItem(made, n)) for n in range(len(made.type.items))]
+    items = [define_sizes(relax.TupleGetItem(made, n)) for n in range(len(made.type.items))]
     return tuple([Value(i.type, i) for i in items])  # type: ignore[arg-type]
 
 
@@ -126,7 +126,7 @@ def run_loop(
         if go is not None and go.known is None:
             return g.needs(go, "cond")
         g.unsupported(
-            "a loop that carries sequences, with a condition that only the run tells",
+            "a loop that carries sequences, with a condition known only at run time",
             f"a known number of turns, at most {MOST_TURNS}",
         )
     return _recursive(g, count, go, state, turn, axes, back, width)  # type: ignore[arg-type, return-value]
@@ -208,7 +208,7 @@ def _recursive(
     start = _called(loop, [zero, _continues(g, zero, limit, go), *state], empty, result)
     made = relax.Let(loop, function, start)
     items = [relax.TupleGetItem(made, n) for n in range(len(types) + width)]
-    out = [Value(t, told_by(i)) for t, i in zip(result.items, items, strict=False)
+    out = [Value(t, define_sizes(i)) for t, i in zip(result.items, items, strict=False)
            if isinstance(t, TensorType)]  # fmt: skip
     for n, r in enumerate(results):
         out.append(_stacked(g, items[len(types) + n], r, axes[n], back[n]))
@@ -216,7 +216,7 @@ def _recursive(
 
 
 def _param(name: str, t: TensorType) -> Value:
-    return Value(t, told_by(relax.Var(name, t)))
+    return Value(t, define_sizes(relax.Var(name, t)))
 
 
 def _fresh(g: Build, t: TensorType, open_: set[Expr]) -> TensorType:
@@ -270,7 +270,7 @@ def _stacked(g: Build, items: relax.RelaxExpr, one: Value, axis: int, reverse: b
         "stack", items, type=t, axis=at, shape=shape, dtype=one.dtype, reverse=reverse,
         name=g.step.label,
     )  # fmt: skip
-    return Value(t, told_by(made))
+    return Value(t, define_sizes(made))
 
 
 @onnx_op("Loop")

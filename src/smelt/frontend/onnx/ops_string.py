@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smelt.ir.types import TupleType, tensor_type
 from smelt.relax import nodes as relax
-from smelt.relax.host_ops import host_call, told_by
+from smelt.relax.host_ops import define_sizes, host_call
 
 from .build import Build
 from .registry import Strs, onnx_op
@@ -41,7 +41,7 @@ def string_split(
         "strings.split", x.expr, type=TupleType(types), name=g.step.label, delimiter=delimiter,
         maxsplit=maxsplit,
     )  # fmt: skip
-    parts, counts = [told_by(relax.TupleGetItem(made, n)) for n in range(2)]
+    parts, counts = [define_sizes(relax.TupleGetItem(made, n)) for n in range(2)]
     return Value(types[0], parts), Value(types[1], counts)
 
 

@@ -32,7 +32,7 @@ from smelt.ir.expr import (
 from smelt.ir.types import TensorType, tensor_type
 from smelt.ir.walk import free_vars
 from smelt.relax import nodes as relax
-from smelt.relax.host_ops import tied
+from smelt.relax.host_ops import call_with_sizes
 
 __all__ = [
     "SMALL",
@@ -187,7 +187,7 @@ def _materialise(known: np.ndarray, dtype: str, name: str) -> relax.RelaxExpr:
         return relax.constant(known, name)
     flat = list(known.flat)
     parts = [
-        tied("arange", start=e, step=1, count=1, dtype=dtype, name=name)
+        call_with_sizes("arange", start=e, step=1, count=1, dtype=dtype, name=name)
         if isinstance(e, Expr)
         else relax.constant(np.array([e], dt.to_numpy(dtype)), name)
         for e in flat

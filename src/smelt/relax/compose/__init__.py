@@ -1,1 +1,1 @@
-"""Expressions of the core that the operators of several faces are made of."""
+"""Expressions of the core that the operators of several dialects are made of."""

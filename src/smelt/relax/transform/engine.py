@@ -178,11 +178,11 @@ class Graph:
 
     def call(self, op: str, *args: RelaxExpr | None, **attrs: Any) -> RelaxExpr:
         """An operator applied to values, simplified."""
-        return self.settle(call(op, *args, name=self.name, **attrs))
+        return self.rewritten(call(op, *args, name=self.name, **attrs))
 
     def again(self, n: Call, *args: RelaxExpr | None) -> RelaxExpr:
         """The same operator with the same attributes on other operands, simplified."""
-        return self.settle(call(n.op, *args, name=n.name, **n.attrs))  # type: ignore[arg-type]
+        return self.rewritten(call(n.op, *args, name=n.name, **n.attrs))  # type: ignore[arg-type]
 
     def constant(self, value: Any, dtype: str) -> Constant:
         """A constant from numbers in float64 (or integers), rounded once."""
@@ -224,7 +224,7 @@ class Graph:
 
     # --------------------------------------------------------------------------------- the walk
 
-    def settle(self, n: RelaxExpr) -> RelaxExpr:
+    def rewritten(self, n: RelaxExpr) -> RelaxExpr:
         """A value with rules applied at its root until none fits."""
         for _ in range(STEPS):
             if not isinstance(n, Call) or not isinstance(n.op, Op) or n in self._rest:
@@ -282,7 +282,7 @@ class Graph:
         new = rebuild(node, done)
         if isinstance(new, TupleGetItem):
             return self._item(new)
-        return self.settle(new)
+        return self.rewritten(new)
 
     def _item(self, node: TupleGetItem) -> RelaxExpr:
         """One node for equal items of a tuple."""

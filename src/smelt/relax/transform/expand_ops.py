@@ -1,4 +1,4 @@
-"""Operators of a face become the core's: each call is replaced by what its operator's body says."""
+"""Operators of a dialect become the core's: each call is replaced by its operator's body."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["expand_ops", "to_static"]
 
 
 def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
-    """Expand the calls of face operators in all graph functions but those of other compilers.
+    """Expand the calls of dialect operators in all graph functions but those of other compilers.
 
     names  only operators of these names; None: all
     """

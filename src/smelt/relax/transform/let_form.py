@@ -37,7 +37,7 @@ MakeVar = Callable[[str, Any], Var]
 def to_anf(mod: IRModule, variable: MakeVar = Var) -> IRModule:
     """Every value that is computed gets a name; operands are variables and constants.
 
-    variable  makes the variables: a face's own class
+    variable  makes the variables: a dialect's own class
     """
     return map_functions(mod, lambda f: _named(f, variable, everything=True))
 

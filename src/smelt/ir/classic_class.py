@@ -6,11 +6,11 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-__all__ = ["face"]
+__all__ = ["classic_class"]
 
 
-class Face(type):
-    """A classic class name for nodes of the core: calling it makes a node by `make` (see `face`).
+class ClassicClass(type):
+    """A classic class name for nodes of the core: calling it makes a node by `make`.
 
     `isinstance` asks for the core's class, `node`.
     """
@@ -29,7 +29,7 @@ class Face(type):
         return issubclass(subclass, cls.node) or type.__subclasscheck__(cls, subclass)
 
 
-def face(node: type) -> Callable[[Callable[..., Any]], Any]:
+def classic_class(node: type) -> Callable[[Callable[..., Any]], Any]:
     """Make a function the classic class of its name: calling the class calls the function.
 
     node  what `isinstance` asks for
@@ -38,6 +38,6 @@ def face(node: type) -> Callable[[Callable[..., Any]], Any]:
     def made(make: Callable[..., Any]) -> Any:
         names = {n: getattr(make, n) for n in ("__module__", "__qualname__", "__doc__")}
         own = {"node": node, "make": staticmethod(make), "__signature__": signature(make)}
-        return Face(make.__name__, (), {**names, **own})
+        return ClassicClass(make.__name__, (), {**names, **own})
 
     return made

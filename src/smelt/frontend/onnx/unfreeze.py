@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-__all__ = ["thawed"]
+__all__ = ["unfrozen"]
 
 # Operators whose small float operands are settings that the importer has to know.
 _SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape",
              "QuantizeLinear", "DequantizeLinear")  # fmt: skip
 
 
-def thawed(model: Any) -> tuple[Any, set[str]]:
+def unfrozen(model: Any) -> tuple[Any, set[str]]:
     """A copy of the model with its weights as inputs, and their names."""
     import onnx  # noqa: PLC0415  (heavy)
 
