@@ -76,17 +76,21 @@ def _depend(x: RelaxExpr, *definitions: RelaxExpr) -> RelaxExpr:
 
 
 @VM.op("vm.arange")
-def _arange(*definitions: RelaxExpr, start: Any, step: Any, count: Any, dtype: str) -> RelaxExpr:
+def _dependent_arange(
+    *definitions: RelaxExpr, start: Any, step: Any, count: Any, dtype: str
+) -> RelaxExpr:
     return call("arange", start=start, step=step, count=count, dtype=dtype)
 
 
 @VM.op("vm.full")
-def _fill(*definitions: RelaxExpr, shape: Any, value: Any, dtype: str) -> RelaxExpr:
+def _dependent_full(*definitions: RelaxExpr, shape: Any, value: Any, dtype: str) -> RelaxExpr:
     return call("full", shape=shape, value=value, dtype=dtype)
 
 
 @VM.op("vm.eye")
-def _eye(*definitions: RelaxExpr, rows: Any, columns: Any, k: int, dtype: str) -> RelaxExpr:
+def _dependent_eye(
+    *definitions: RelaxExpr, rows: Any, columns: Any, k: int, dtype: str
+) -> RelaxExpr:
     return call("eye", rows=rows, columns=columns, k=k, dtype=dtype)
 
 
