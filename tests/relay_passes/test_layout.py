@@ -88,6 +88,7 @@ def test_what_follows_goes_along(between: Callable[[Any], Any]) -> None:
         lambda y: relay.mean(y, axis=(2, 3)),
         lambda y: relay.mean(y, axis=(1,)),
         lambda y: relay.sum(y, axis=(0, 2), exclude=True),
+        lambda y: relay.variance(y, axis=(2, 3), keepdims=True),
         lambda y: relay.strided_slice(y, begin=(0, 1), end=(1, 3), strides=(1, 1)),
         lambda y: relay.transpose(y, axes=(0, 2, 3, 1)),
         lambda y: relay.nn.dense(relay.nn.batch_flatten(y), const(3, 144)),

@@ -46,7 +46,7 @@ AXIS_ATTR = ("nn.bias_add", "nn.batch_norm", "nn.softmax", "nn.log_softmax", "nn
              "split", "qnn.quantize", "qnn.dequantize", "qnn.requantize")  # fmt: skip
 """Operators that name one axis of their first operand, and leave the order as it is."""
 
-REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "variance")
+REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any")
 
 DEFAULT_KERNEL = {"NCHW": "OIHW", "NHWC": "HWIO", "NCW": "OIW", "NWC": "WIO", "NCDHW": "OIDHW",
                   "NDHWC": "DHWIO", "HWNC": "HWOI"}  # fmt: skip
