@@ -135,7 +135,7 @@ LOWER: tuple[Step, ...] = (
          gives=("loops",), must="code is made from loops, not from blocks",
          also=("LowerInitBlock", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque",
                "CompactBufferAllocation")),
-    Step(simplify, "Simplify", "decided branches and loops of one turn go"),
+    Step(simplify, "Simplify", "decided branches and loops of one iteration go"),
     Step(drop_safe_guards, "ReduceBranchingThroughOvercompute",
          "what only protects unused register elements goes", needs=("loops",)),
     Step(guard_reductions, "GuardReductions",

@@ -115,7 +115,7 @@ def test_races_of_the_program_itself_are_the_users() -> None:
         'def f(A: T.Buffer((8,), "int32"), I: T.Buffer((8,), "int64")):\n'
         "    for i in T.parallel(8):\n        A[{at}] = T.int32(1)\n".replace("{at}", "i // 2")
     )
-    with pytest.raises(VerifyError, match="turns of the parallel loop i race for A"):
+    with pytest.raises(VerifyError, match="iterations of the parallel loop i race for A"):
         Check(func)
     unproved = parse(script(func).replace("i // 2", "I[i]"))
     with pytest.raises(VerifyError, match="a race for A"):

@@ -240,7 +240,9 @@ def test_sizes_for_which_there_is_a_race() -> None:
         'def f(A: T.Buffer((n,), "float32"), S: T.Buffer((1,), "float32"), n: T.int64):\n'
         "    for i in T.parallel(n):\n        S[0] = S[0] + A[i]\n"
     )
-    with pytest.raises(VerifyError, match="turns of the parallel loop i race for S, where n = 8"):
+    with pytest.raises(
+        VerifyError, match="iterations of the parallel loop i race for S, where n = 8"
+    ):
         check_races(func)
 
 
@@ -250,7 +252,7 @@ def test_data_decides_what_is_found() -> None:
     assert find_races(func, a, np.arange(8)) == []
     (race,) = find_races(func, a, np.array([0, 1, 2, 3, 4, 2, 6, 7]))
     assert race.index == (2,)
-    assert (race.first.turns, race.second.turns) == ((("i", 2),), (("i", 5),))
+    assert (race.first.iterations, race.second.iterations) == ((("i", 2),), (("i", 5),))
     assert (race.first.writes, race.second.writes) == (True, True)
     assert find_races(func)  # example indices meet each other
 
@@ -270,7 +272,7 @@ def test_shapes_as_examples() -> None:
 
 
 def test_a_buffer_of_a_block_is_private_to_its_parallel_loop() -> None:
-    """A producer that overlaps from turn to turn: lowering gives every turn a buffer of its own."""
+    """A producer that overlaps from one iteration to the next: each gets a buffer of its own."""
     sch = Schedule(conv(c=2, h=5, w=5, o=3))
     sch.compute_inline("badd")
     sch.compute_inline("radd")
@@ -283,7 +285,7 @@ def test_a_buffer_of_a_block_is_private_to_its_parallel_loop() -> None:
 
 
 def test_a_value_that_another_turn_made() -> None:
-    """The block's buffer would be private to each turn, and all but the first find nothing."""
+    """The block's buffer would be private to each iteration, and all but the first find nothing."""
     func = parse("""
 def f(A: T.Buffer((4,), "float32")):
     with T.block("root"):

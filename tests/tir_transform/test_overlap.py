@@ -169,7 +169,7 @@ ERRORS = [
         "for i in T.serial(1, 8, annotations={'software_pipeline_stage': [0, 1]}):\n"
         "        D[i] = D[i - 1] + A[i]\n        D[i] = D[i] * 2.0",
         "InjectSoftwarePipeline: cannot prove that the statements of the loop i may change places: "
-        "both touch D, 1 turns apart",
+        "both touch D, 1 iterations apart",
     ),
     (
         "for i in range(8):\n"

@@ -441,7 +441,7 @@ def in_context(p: Any, func: PrimFunc) -> PrimFunc:
 
 
 VECTOR_ERRORS = [
-    ("B[0] = A[i]", "vectorize: all turns of i store to one element of B"),
+    ("B[0] = A[i]", "vectorize: all iterations of i store to one element of B"),
     (
         "assert A[i] > 0.0, 'positive'",
         "vectorize: a check inside the vectorised loop i depends on it",

@@ -391,7 +391,7 @@ class FunctionText(MemoryOps):
             self.mask, self.guard, self.guard_lanes = outer
 
     def while_loop(self, condition: Expr, body: Stmt) -> None:
-        """A loop on a condition that is evaluated before each turn."""
+        """A loop on a condition that is evaluated before each iteration."""
         head, inside, done = (self.fresh("L")[1:] for _ in range(3))
         self.line(f"br label %{head}")
         self.line(f"{head}:")

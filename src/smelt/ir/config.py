@@ -113,7 +113,7 @@ CONFIG: tuple[ConfigKey, ...] = (
         "which loops UnrollLoop writes out without being asked by their kind",
         _count("auto_max_step", 0, "serial loops whose copies have at most so many statements"),
         _count("auto_max_depth", 8, "of these, those that hold at most so many unrolled loops"),
-        _count("auto_max_extent", 0, "every serial loop of at most so many turns"),
+        _count("auto_max_extent", 0, "every serial loop of at most so many iterations"),
         _flag("explicit_unroll", True, "False: unrolled loops keep their kind instead"),
     ),
     _group(

@@ -12,7 +12,7 @@ __all__ = [
     "GROWN",
     "KNOWN",
     "MOST",
-    "MOST_TURNS",
+    "MOST_ITERATIONS",
     "NESTED",
     "SPREAD",
     "WORK",
@@ -48,7 +48,7 @@ NESTED = 64
 WRITTEN_OUT = 1 << 16
 """Nodes of functions, branches and loops that are written out."""
 
-MOST_TURNS = 4096
+MOST_ITERATIONS = 4096
 """Turns of a loop, or parts of a tensor, that are written out one by one."""
 
 DIMENSIONS = 32

@@ -1,7 +1,7 @@
-"""Whether the turns of a loop hand values on to each other in a buffer.
+"""Whether the iterations of a loop hand values on to each other in a buffer.
 
 A buffer that is used inside a loop only may live in the loop's body, and so be smaller, where
-every turn writes what it reads. What cannot be proved counts as handed on.
+every iteration writes what it reads. What cannot be proved counts as handed on.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class _Access(NamedTuple):
     guards: tuple[Expr, ...]
 
     def of(self, indices: tuple[Expr, ...]) -> _Access:
-        """An access in this place; the lanes of a vector are like turns of a loop."""
+        """An access in this place; the lanes of a vector are like iterations of a loop."""
         return _Access(*every_lane(indices, self.domains), self.guards)
 
     def without(self, loops: Domains) -> _Access:
-        """The access where the turns of some of its loops are given."""
+        """The access where the iterations of some of its loops are given."""
         rest = {v: d for v, d in self.domains.items() if v not in loops}
         return self._replace(domains=rest)
 
 
 def carries(s: For, buffer: Buffer, analyzer: Analyzer) -> bool:
-    """Whether a turn may use what another one has left in the buffer.
+    """Whether an iteration may use what another one has left in the buffer.
 
     analyzer  knows the loops around; the loop itself is bound in it
     """
@@ -51,7 +51,7 @@ def carries(s: For, buffer: Buffer, analyzer: Analyzer) -> bool:
     found: list[tuple[bool, _Access]] = []
     _collect(s.body, buffer, _Access((), {}, ()), found)
     stores = [a for is_store, a in found if is_store]
-    own = buffer.scope == "local"  # a turn may have registers to itself, wherever it writes
+    own = buffer.scope == "local"  # an iteration may have registers to itself, wherever it writes
     if not own and not any(s.var in free_vars(i) for a in stores for i in a.indices):
         return True
     before: list[_Access] = []
@@ -84,9 +84,9 @@ def _collect(s: Stmt, buffer: Buffer, at: _Access, out: list[tuple[bool, _Access
 
 
 def _covers(write: _Access, read: _Access, buffer: Buffer, analyzer: Analyzer) -> bool:
-    """Whether everything that `read` reads has been written by `write` in the same turn.
+    """Whether everything that `read` reads has been written by `write` in the same iteration.
 
-    Loops around both have the same turn as well.
+    Loops around both have the same iteration as well.
     """
     shared = {v: d for v, d in write.domains.items() if v in read.domains}
     inside = analyzer.inside(shared)

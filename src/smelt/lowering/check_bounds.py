@@ -105,7 +105,7 @@ class _Check(RangeRewriter):
         return seq(*self.before(s, s.min, s.extent), super().loop(s))
 
     def visit_While(self, s: While) -> Stmt:
-        """The condition is evaluated before each turn, so its checks stand there as well."""
+        """The condition is evaluated before each iteration, so its checks stand there as well."""
         checks = self.before(s, s.condition)
         return seq(*checks, While(s.condition, seq(self.stmt(s.body), *checks)))
 

@@ -1,4 +1,4 @@
-"""Nested parallel loops become one, so that all their turns are shared out among the threads.
+"""Nested parallel loops become one, so that all their iterations are shared out among the threads.
 
 for i in parallel(3):                  for t in parallel(12):
     if i < 2:                              i = t // 4
@@ -29,10 +29,10 @@ class _Collapse(Rewriter):
         extent = _common_extent(new.body)
         if extent is None:
             return new
-        turn = Var(f"{new.var.name}_{extent[1]}", new.var.type)
-        inner = _with_values(new.body, turn % extent[0])
-        body = LetStmt(new.var, new.min + turn // extent[0], inner)
-        return For(turn, const(0), new.extent * extent[0], body, "parallel")
+        iteration = Var(f"{new.var.name}_{extent[1]}", new.var.type)
+        inner = _with_values(new.body, iteration % extent[0])
+        body = LetStmt(new.var, new.min + iteration // extent[0], inner)
+        return For(iteration, const(0), new.extent * extent[0], body, "parallel")
 
 
 def _common_extent(s: Stmt) -> tuple[Expr, str] | None:

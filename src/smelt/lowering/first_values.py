@@ -1,4 +1,4 @@
-"""Initial values of reductions whose loops may have no turns, before these loops.
+"""Initial values of reductions whose loops may have no iterations, before these loops.
 
 for i in range(4):                          for i in range(4):
     for k in range(n):                          B[i] = 0.0
@@ -18,9 +18,9 @@ __all__ = ["start_reductions"]
 
 
 def start_reductions(func: PrimFunc) -> PrimFunc:
-    """The initial value stands in the first turn of a reduction; where there is none, before it.
+    """The initial value stands in a reduction's first iteration; where there is none, before it.
 
-    A nest that does not allow this (see decompose_reduction) keeps it in the first turn.
+    A nest that does not allow this (see decompose_reduction) keeps it in the first iteration.
     """
     if not any(isinstance(s, Block) and s.init is not None for s in walk(func.body)):
         return func

@@ -85,7 +85,7 @@ class _Hoist(Rewriter):
         return self.versions(made, copies) if isinstance(made, For) else made
 
     def invariant(self, s: For) -> Expr | None:
-        """A condition of the body that the loop's turns do not change, or None."""
+        """A condition of the body that the loop's iterations do not change, or None."""
         if not self.anywhere:
             found = conjuncts(s.body.condition) if isinstance(s.body, IfThenElse) else []
             return next((c for c in found if _leaves(c, {s.var})), None)

@@ -46,7 +46,7 @@ _WATCHED = 20_000
 _SIZES = (5, 1, 12)
 """Values of the symbolic sizes while checking."""
 _WHILE = 100
-"""How often a loop is taken to run whose number of turns is not known."""
+"""How often a loop is taken to run whose number of iterations is not known."""
 _TOLERANCE = 1e-4
 """Of the largest magnitude: a fused multiply-add and a polynomial round differently."""
 
@@ -100,8 +100,8 @@ class Check:
 
     The first stage runs on random numbers, with some values of the symbolic sizes; every later one
     has to leave the same in memory. Integers that serve as indices are chosen so that the first
-    stage stays inside of its arrays. Parallel turns and threads of later stages run in a random
-    order, and races are looked for, by proof and (in small programs) by watching every access.
+    stage stays inside of its arrays. Parallel iterations and threads of later stages run in a
+    random order, and races are looked for, by proof and (in small programs) by watching.
 
     Nothing is compared where the program is too large to be interpreted, or where the first stage
     cannot be: `reason` says so.
@@ -266,15 +266,17 @@ def differs(a: Array, b: Array) -> float:
     return worst if worst > max(_TOLERANCE, rounding) else 0.0
 
 
-def _stores(s: Stmt, values: Mapping[Var, Expr], turns: int = 1) -> int:
+def _stores(s: Stmt, values: Mapping[Var, Expr], iterations: int = 1) -> int:
     """About how many elements a program stores; a loop without constant bounds counts as few."""
-    if turns > _STORES:
-        return turns
+    if iterations > _STORES:
+        return iterations
     if isinstance(s, BufferStore):
-        return turns
+        return iterations
     if isinstance(s, While):
-        return turns * _WHILE + sum(_stores(x, values, turns * _WHILE) for x in sub_statements(s))
+        return iterations * _WHILE + sum(
+            _stores(x, values, iterations * _WHILE) for x in sub_statements(s)
+        )
     if isinstance(s, For):
         extent = value_of(substitute(s.extent, values))
-        turns *= _SIZES[0] if extent is None else extent
-    return sum(_stores(x, values, turns) for x in sub_statements(s))
+        iterations *= _SIZES[0] if extent is None else extent
+    return sum(_stores(x, values, iterations) for x in sub_statements(s))

@@ -75,9 +75,9 @@ class _Mark(Rewriter):
         self.step = int(s.annotations.get(MAX_STEP, outer))
         new = self.parts(s)
         if new.kind == "serial" and isinstance(new.extent, IntImm):
-            inside, turns = self.cost(new.body), new.extent.value
-            small = inside.steps * turns <= self.step and inside.depth < self.depth
-            if (small and not inside.loops) or turns <= self.extent:
+            inside, iterations = self.cost(new.body), new.extent.value
+            small = inside.steps * iterations <= self.step and inside.depth < self.depth
+            if (small and not inside.loops) or iterations <= self.extent:
                 new = new.replace(kind="unrolled")
         self.step = outer
         return new
@@ -89,6 +89,6 @@ def mark_unrolled(func: PrimFunc, step: int, depth: int, extent: int) -> PrimFun
     step    loops whose copies have at most so many statements, as long as no other loop stays
             inside; the annotation "pragma_auto_unroll_max_step" of a loop around says otherwise
     depth   so many unrolled loops inside each other at most
-    extent  every loop of at most so many turns
+    extent  every loop of at most so many iterations
     """
     return _Mark(step, depth, extent).program(func)

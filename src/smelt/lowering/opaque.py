@@ -182,8 +182,8 @@ class _Forget(Rewriter):
 def plan_buffer_locations(func: PrimFunc) -> PrimFunc:
     """Intermediate buffers move into the smallest block or loop body that holds all their uses.
 
-    A loop's body that is no block becomes one. A buffer in which the turns of a loop may hand on
-    values stays outside of that loop.
+    A loop's body that is no block becomes one. A buffer in which the iterations of a loop may hand
+    on values stays outside of that loop.
     """
     for buffer in allocations(func.body):
         func = func.replace(body=_Forget(_Place(func, buffer)).stmt(func.body))

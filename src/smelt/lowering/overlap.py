@@ -1,4 +1,4 @@
-"""Turns of a loop overlap: while one turn computes, the next one's data are fetched already.
+"""Iterations of a loop overlap: while one computes, the next one's data are fetched already.
 
     for i in range(n):          load(0)
         load(i)                 for i in range(1, n):
@@ -6,7 +6,7 @@
                                     use(i - 1)
                                 use(n - 1)
 
-What a turn keeps in buffers of its own has as many copies as turns are under way.
+What an iteration keeps in buffers of its own has as many copies as iterations are under way.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DOUBLE_BUFFER = "double_buffer_scope"
 
 
 class _Part(NamedTuple):
-    """A statement of the body: how many turns later it runs, and its place among the others."""
+    """A statement of the body: how many iterations later it runs, its place among the others."""
 
     stmt: Stmt
     stage: int
@@ -111,10 +111,10 @@ class _Pipeline:
                     self._keeps(x, y, b, 0 if n < m else 1, b in own)
 
     def _keeps(self, x: _Part, y: _Part, b: Buffer, first: int, own: bool) -> None:
-        """x in one turn stays before y in the same or a later one, where both touch an element.
+        """x in one iteration stays before y in it or a later one, where both touch an element.
 
-        first  1 where y is not behind x in one turn
-        own    each turn has the buffer for itself
+        first  1 where y is not behind x in one iteration
+        own    each iteration has the buffer for itself
         """
         for later in range(first, 1 if own else x.stage - y.stage + 1):
             if (x.stage, x.order) < (later + y.stage, y.order):
@@ -129,11 +129,11 @@ class _Pipeline:
                 raise CompileError(
                     f"{self.who}: cannot prove that the statements of the loop "
                     f"{self.loop.var.name} may change places: both touch {b.name}, "
-                    + (f"{later} turns apart" if later else "in one turn")
+                    + (f"{later} iterations apart" if later else "in one iteration")
                 )
 
     def _disjoint(self, x: Access, y: Access, later: int) -> bool:
-        """Whether an access and one some turns later certainly touch different elements."""
+        """Whether an access and one some iterations later certainly touch different elements."""
         v = self.loop.var
         inside = self.analyzer.inside({v: (self.loop.min, self.loop.extent)})
         moved = {v: v + const(later, v.type)}
@@ -177,15 +177,15 @@ class _Pipeline:
     def in_order(self) -> list[_Part]:
         return sorted(self.parts, key=lambda p: p.order)
 
-    def at(self, time: Expr, k: int, turns: int) -> Stmt:
-        """What runs at one time, `k` after the beginning of a loop of so many turns."""
-        found = [p for p in self.in_order() if 0 <= k - p.stage < turns]
-        return seq(*[self.turn(p, time - p.stage) for p in found])
+    def at(self, time: Expr, k: int, iterations: int) -> Stmt:
+        """What runs at one time, `k` after the beginning of a loop of so many iterations."""
+        found = [p for p in self.in_order() if 0 <= k - p.stage < iterations]
+        return seq(*[self.iteration(p, time - p.stage) for p in found])
 
     def steady(self) -> Stmt:
         """The loop in which all stages run."""
         v = Var(self.loop.var.name, self.loop.var.type)
-        body = seq(*[self.turn(p, v - p.stage) for p in self.in_order()])
+        body = seq(*[self.iteration(p, v - p.stage) for p in self.in_order()])
         return self._loop(v, self.loop.min + self.last, self.loop.extent - self.last, body)
 
     def guarded(self) -> Stmt:
@@ -196,7 +196,7 @@ class _Pipeline:
         for p in self.in_order():
             conditions = [v - p.stage >= self.loop.min] if p.stage else []
             conditions += [v - p.stage < end] if p.stage < self.last else []
-            stmt = self.turn(p, v - p.stage)
+            stmt = self.iteration(p, v - p.stage)
             parts.append(IfThenElse(all_of(conditions), stmt) if conditions else stmt)
         return self._loop(v, self.loop.min, self.loop.extent + self.last, seq(*parts))
 
@@ -204,24 +204,24 @@ class _Pipeline:
         notes = {k: x for k, x in self.loop.annotations.items() if k not in (STAGE, ORDER)}
         return For(v, low, extent, body, "serial", None, notes)
 
-    def turn(self, p: _Part, value: Expr) -> Stmt:
-        """A statement for one value of the loop's variable, with that turn's copies of buffers."""
-        return _Turn(self, value).stmt(renamed(p.stmt))
+    def iteration(self, p: _Part, value: Expr) -> Stmt:
+        """A statement for one value of the loop's variable, with its own copies of buffers."""
+        return _Iteration(self, value).stmt(renamed(p.stmt))
 
 
-class _Turn(Rewriter):
+class _Iteration(Rewriter):
     def __init__(self, pipeline: _Pipeline, value: Expr) -> None:
         super().__init__()
         self.memo[pipeline.loop.var] = value
         self.copies = pipeline.copies
-        self.turn = pipeline.analyzer.simplify(value - pipeline.loop.min)
+        self.iteration = pipeline.analyzer.simplify(value - pipeline.loop.min)
 
     def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
-        """Where an element of a turn's buffer stands."""
+        """Where an element of an iteration's buffer stands."""
         wide, count = self.copies.get(b, (b, 1))
         if count == 1:
             return wide, indices
-        copy = self.turn % count
+        copy = self.iteration % count
         if not b.shape:
             return wide, (copy,)
         return wide, (indices[0] + copy * b.shape[0], *indices[1:])
@@ -264,7 +264,7 @@ def _numbers(s: For, key: str) -> list[int]:
 
 
 def software_pipeline(func: PrimFunc) -> PrimFunc:
-    """Loops annotated with "software_pipeline_stage": statement n runs so many turns later."""
+    """Loops annotated with "software_pipeline_stage": statement n runs so many iterations later."""
     require_flat(func, "InjectSoftwarePipeline")
     return _Annotated(sizes_of(func)).program(func)
 
@@ -304,6 +304,6 @@ def _fills(s: Stmt, marked: set[Buffer]) -> bool:
 
 
 def double_buffers(func: PrimFunc) -> PrimFunc:
-    """Buffers marked with "double_buffer_scope" are filled for the next turn meanwhile."""
+    """Buffers marked with "double_buffer_scope" are filled for the next iteration meanwhile."""
     require_flat(func, "InjectDoubleBuffer")
     return _Doubled(sizes_of(func)).program(func)

@@ -3,7 +3,7 @@
 Where all conditions inside hold for low <= v < high, the body becomes
 
     if low <= v and v < high: body without the conditions
-    else if v < low:          body (v is a constant where there is one such turn)
+    else if v < low:          body (v is a constant where there is one such iteration)
     else:                     body (likewise)
 
 A branch a tile costs nothing, and the loop stays one, so it can still be parallel.
@@ -27,7 +27,7 @@ from .simplify import Simplify
 __all__ = ["partition_loops"]
 
 _EDGES = 4
-"""An edge of at most this many turns is written out, one copy a turn."""
+"""An edge of at most this many iterations is written out, one copy an iteration."""
 
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
@@ -70,22 +70,22 @@ class _Partition(RangeRewriter):
             return self.stmt(renamed(simplified))
 
     def edge(self, body: Stmt, v: Var, low: Expr, high: Expr, condition: Expr) -> Stmt | None:
-        """The turns of one edge: a constant where there is one, a copy each where there are few."""
+        """The iterations of one edge: a constant where there is one, a copy each of a few."""
         size = self.analyzer.simplify(high - low)
         if self.analyzer.can_prove(size <= 0):
             return None
         upper = self.analyzer.bounds(size)[1]
         if isinstance(size, IntImm) and size.value <= _EDGES and upper is not None:
-            turns = [self.turn(body, v, low + i) for i in range(size.value)]
-            result = turns[-1]
+            iterations = [self.iteration(body, v, low + i) for i in range(size.value)]
+            result = iterations[-1]
             for i in range(size.value - 2, -1, -1):
-                result = IfThenElse(v <= self.analyzer.simplify(low + i), turns[i], result)
+                result = IfThenElse(v <= self.analyzer.simplify(low + i), iterations[i], result)
             return result
         if upper == 1:
-            return self.turn(body, v, low)
+            return self.iteration(body, v, low)
         return self.part(body, condition)
 
-    def turn(self, body: Stmt, v: Var, value: Expr) -> Stmt:
+    def iteration(self, body: Stmt, v: Var, value: Expr) -> Stmt:
         """The body for one value of the loop's variable."""
         copy = renamed(LetStmt(v, self.analyzer.simplify(value), body))
         return self.stmt(_under(copy, self.analyzer))

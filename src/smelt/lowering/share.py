@@ -2,7 +2,7 @@
 
 A buffer is alive from the first to the last statement that touches it; a loop that holds only a
 part of its life counts as one statement. Buffers stay inside the parallel loop that allocates
-them, since its turns run at the same time.
+them, since its iterations run at the same time.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Simplify(RangeRewriter):
         self.plain.memo.update(self.values.items())
 
     def visit_For(self, s: For) -> Stmt:
-        """Loops without turns vanish; those of one turn become their body."""
+        """Loops without iterations vanish; those of one iteration become their body."""
         low, extent = self.expr(s.min), self.expr(s.extent)
         if isinstance(extent, IntImm) and extent.value <= 0:
             return no_op()

@@ -1,6 +1,6 @@
 """Loops bound to thread axes: one variable an axis, virtual threads written out, threads outside.
 
-The meaning of a bound loop is that of a serial one whose turns do not depend on each other.
+The meaning of a bound loop is that of a serial one whose iterations do not depend on each other.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ class _Lanes(Rewriter):
             buffer, index = self.wide[buffer], self.lane_index(index)
         elif dt.lanes(index.dtype) == 1 and dt.lanes(value.dtype) > 1:
             raise CompileError(
-                f"vectorize: all turns of {self.var.name} store to one element of {buffer.name}"
+                f"vectorize: all iterations of {self.var.name} store to one element of "
+                f"{buffer.name}"
             )
         lanes = dt.lanes(index.dtype)
         if lanes > 1 and dt.lanes(value.dtype) == 1:

@@ -69,7 +69,7 @@ STEPS: tuple[Step, ...] = (
         "vectorize",
         "s[C].vectorize(yi)",
         "The innermost loop walks over neighbours in memory: one vector instruction does many of "
-        "its turns.",
+        "its iterations.",
         _vectorize,
     ),
     Step(

@@ -220,7 +220,7 @@ def stack(items: list[Array], *, axis: int, shape: list[int], dtype: str, revers
     for n, x in enumerate(items):
         if x.shape != items[0].shape:
             raise InputError(
-                f"a loop stacks its results, but that of turn {n} has the shape {list(x.shape)}, "
-                f"that of turn 0 {list(items[0].shape)}"
+                f"a loop stacks its results, but that of iteration {n} has the shape "
+                f"{list(x.shape)}, that of iteration 0 {list(items[0].shape)}"
             )
     return np.stack(items[::-1] if reverse else items, axis)

@@ -1,7 +1,7 @@
 """Threads: what the loops of kind "thread_binding" say about the machine that runs them.
 
 An outermost such loop is a kernel. All loops of a kernel that name the same axis are that one axis:
-each thread has one place in it, and takes from every such loop the turn of its place.
+each thread has one place in it, and takes from every such loop the iteration of its place.
 """
 
 from __future__ import annotations

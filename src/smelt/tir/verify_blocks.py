@@ -67,7 +67,7 @@ def _domain(
     used = [x for x in loops if x.var in free_vars(value)]
     names = {x.var for x in loops}
     if any((free_vars(x.min) | free_vars(x.extent)) & names for x in used):
-        return  # not every combination of turns happens
+        return  # not every combination of iterations happens
     if not used or facts.analyzer.linear(value, [x.var for x in used]) is None:
         return
     ends = facts.relax(value, used)

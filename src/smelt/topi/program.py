@@ -136,7 +136,7 @@ class Cell:
     """A number that a program changes: a buffer of one element."""
 
     def __init__(self, dtype: str = INDEX, name: str = "cell") -> None:
-        """Make the buffer; `turns` says where it lives."""
+        """Make the buffer; `iterations` says where it lives."""
         self.buffer = Buffer(name, (const(1, INDEX),), dtype, "local")
 
     @property
@@ -183,15 +183,15 @@ def scratch(shape: Sequence[Expr], dtype: str, name: str) -> Buffer:
 
 
 def block(
-    name: str, extents: Sequence[ExprLike], body: Callable[..., Stmt], *, turns: ExprLike = 1,
+    name: str, extents: Sequence[ExprLike], body: Callable[..., Stmt], *, iterations: ExprLike = 1,
     start: Callable[..., Stmt] | None = None,
 ) -> Stmt:  # fmt: skip
     """The body for every point of a box, as a block that the rules can schedule.
 
     extents  of the box; the body gets a variable for each
-    start    what begins a sum: the body then has a further variable, the last one, below `turns`
+    start    what begins a sum: the body then has a further, last variable below `iterations`
     """
-    sizes = [convert(e, INDEX) for e in (*extents, *([] if start is None else [turns]))]
+    sizes = [convert(e, INDEX) for e in (*extents, *([] if start is None else [iterations]))]
     outer = [Var(f"{name}_{d}") for d in range(len(sizes))]
     kinds = ["spatial"] * len(extents) + ["reduce"] * (start is not None)
     own = [IterVar(Var(f"v_{v.name}"), Range(const(0, INDEX), e), k)
@@ -231,17 +231,19 @@ def _point(b: Buffer, indices: Sequence[Expr]) -> BufferRegion:
 
 
 def summed(
-    target: Buffer, extents: Sequence[ExprLike], turns: ExprLike, term: Callable[..., Expr],
+    target: Buffer, extents: Sequence[ExprLike], iterations: ExprLike, term: Callable[..., Expr],
     name: str,
 ) -> Stmt:  # fmt: skip
-    """target[point] = the sum of term(*point, k) over k below `turns`, as a block."""
+    """target[point] = the sum of term(*point, k) over k below `iterations`, as a block."""
 
     def add(*point: Expr) -> Stmt:
         at = point[:-1]
         return store(target, at, BufferLoad(target, at) + term(*point))
 
     zero = const(0.0, target.dtype)
-    return block(name, extents, add, turns=turns, start=lambda *point: store(target, point, zero))
+    return block(
+        name, extents, add, iterations=iterations, start=lambda *point: store(target, point, zero)
+    )
 
 
 def steps(

@@ -1,7 +1,7 @@
 """Converters of If, Loop and Scan.
 
-A condition or a number of turns that is known is decided here. The others become branches
-and functions that call themselves, which the virtual machine runs: a turn is one native call.
+A condition or a number of iterations that is known is decided here. The others become branches
+and functions that call themselves, which the virtual machine runs: an iteration is one native call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr
-from smelt.ir.limits import MOST_TURNS
+from smelt.ir.limits import MOST_ITERATIONS
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type, tensor_type
 from smelt.relax import nodes as relax
 from smelt.relax.host_ops import define_sizes, host_call
@@ -26,10 +26,10 @@ from .values import Operand, SequenceValue, Value
 __all__: list[str] = []
 
 UNROLLED = 8
-"""Loops of at most so many turns are written out, so that all turns are one native call."""
+"""Loops of at most so many iterations are written out, so that all are one native call."""
 
-Turn = Callable[[Value, "list[Operand]"], "tuple[Value | None, list[Operand], list[Value]]"]
-"""One turn of a loop: number and state -> condition (None: goes on), state, results of the turn."""
+Iteration = Callable[[Value, "list[Operand]"], "tuple[Value | None, list[Operand], list[Value]]"]
+"""One iteration of a loop: number and state -> condition (None: goes on), state, its results."""
 
 
 # ------------------------------------------------------------------------------------------- If
@@ -99,50 +99,50 @@ def _scalar(g: Build, v: Value) -> Value:
 
 
 def run_loop(
-    g: Build, count: Value | None, go: Value | None, state: Sequence[Operand], turn: Turn,
+    g: Build, count: Value | None, go: Value | None, state: Sequence[Operand], iteration: Iteration,
     width: int = 0, axes: Sequence[int] = (), back: Sequence[bool] = (),
 ) -> list[Operand]:  # fmt: skip
-    """The state after a loop, and what its turns gave, stacked.
+    """The state after a loop, and what its iterations gave, stacked.
 
-    count       the most turns; None: no limit
+    count       the most iterations; None: no limit
     go          whether it begins; None: it does
-    width       how many results a turn has
+    width       how many results an iteration has
     axes, back  along which axes they are stacked, and which of them backward
     """
     axes, back = list(axes) or [0] * width, list(back) or [False] * width
     sequences = any(isinstance(v, SequenceValue) for v in state)
     known = (count is None or count.is_array) and (go is None or go.known is not None)
     if known and count is not None:
-        turns = g.number(count, "M")
-        if turns <= (MOST_TURNS if sequences else UNROLLED):
-            done = _unrolled(g, turns, go, state, turn, axes, back, width)
+        iterations = g.number(count, "M")
+        if iterations <= (MOST_ITERATIONS if sequences else UNROLLED):
+            done = _unrolled(g, iterations, go, state, iteration, axes, back, width)
             if done is not None:
                 return done
     if sequences:
         if count is not None and count.known is not None and not count.is_array:
-            g.unsupported("a loop over sequences with a symbolic number of turns", "a number")
+            g.unsupported("a loop over sequences with a symbolic number of iterations", "a number")
         if count is not None and count.known is None:
             return g.needs(count, "M")
         if go is not None and go.known is None:
             return g.needs(go, "cond")
         g.unsupported(
             "a loop that carries sequences, with a condition known only at run time",
-            f"a known number of turns, at most {MOST_TURNS}",
+            f"a known number of iterations, at most {MOST_ITERATIONS}",
         )
-    return _recursive(g, count, go, state, turn, axes, back, width)  # type: ignore[arg-type, return-value]
+    return _recursive(g, count, go, state, iteration, axes, back, width)  # type: ignore[arg-type, return-value]
 
 
 def _unrolled(
-    g: Build, turns: int, go: Value | None, state: Sequence[Operand], turn: Turn,
+    g: Build, iterations: int, go: Value | None, state: Sequence[Operand], iteration: Iteration,
     axes: Sequence[int], back: Sequence[bool], width: int,
 ) -> list[Operand] | None:  # fmt: skip
     """The loop written out; None where a condition is not known."""
     given = list(state)
     found: list[list[Value]] = [[] for _ in range(width)]
     if go is not None and not g.number(go, "cond"):
-        turns = 0
-    for n in range(turns):
-        more, given, results = turn(g.constant(n, "int64"), given)
+        iterations = 0
+    for n in range(iterations):
+        more, given, results = iteration(g.constant(n, "int64"), given)
         for row, r in zip(found, results, strict=True):
             row.append(r)
         if more is not None:
@@ -157,13 +157,13 @@ def _unrolled(
         at = axis % (row[0].rank + 1)
         parts = [moves.expand_dims(g, r, (at,)) for r in (row[::-1] if reverse else row)]
         if any(p.shape != parts[0].shape for p in parts):
-            g.unsupported("results of turns with different shapes", "one shape")
+            g.unsupported("results of iterations with different shapes", "one shape")
         stacked.append(moves.concat(g, parts, at))
     return [*given, *stacked]
 
 
 def _recursive(
-    g: Build, count: Value | None, go: Value | None, state: Sequence[Value], turn: Turn,
+    g: Build, count: Value | None, go: Value | None, state: Sequence[Value], iteration: Iteration,
     axes: Sequence[int], back: Sequence[bool], width: int,
 ) -> list[Value]:  # fmt: skip
     """The loop as a function that calls itself."""
@@ -171,11 +171,11 @@ def _recursive(
     zero = g.constant(0, "int64")
     limit = None if count is None else _scalar(g, g.call("cast", count, dtype="int64"))
     types = [v.type for v in state]
-    open_: set[Expr] = set()  # extents that differ from turn to turn
+    open_: set[Expr] = set()  # extents that differ from one iteration to the next
     for _ in range(4):
         number = _param("i", tensor_type((), "int64"))
         params = [_param(f"s{n}", t) for n, t in enumerate(types)]
-        more, after, results = turn(number, list(params))
+        more, after, results = iteration(number, list(params))
         wider = [
             _agreed(g, n, t, v, open_) for n, (t, v) in enumerate(zip(types, after, strict=True))
         ]
@@ -220,16 +220,16 @@ def _param(name: str, t: TensorType) -> Value:
 
 
 def _fresh(g: Build, t: TensorType, open_: set[Expr]) -> TensorType:
-    """A type with other sizes for extents that differ from turn to turn."""
+    """A type with other sizes for extents that differ from one iteration to the next."""
     return TensorType(tuple([g.fresh() if e in open_ else e for e in t.shape]), t.dtype)
 
 
 def _agreed(g: Build, n: int, t: TensorType, v: Operand, open_: set[Expr]) -> TensorType:
-    """The type of a loop's value at every turn, given that at one and after it."""
+    """The type of a loop's value at every iteration, given that at one and after it."""
     if not isinstance(v, Value) or v.rank != t.rank or v.dtype != t.dtype:
         what = _shown(v) if isinstance(v, Value) else "a sequence"
         g.unsupported(
-            f"the loop's value {n} is {_shown(Value(t))} before a turn and {what} after it",
+            f"the loop's value {n} is {_shown(Value(t))} before an iteration and {what} after it",
             "one rank and element type",
         )
     shape = []
@@ -243,7 +243,7 @@ def _agreed(g: Build, n: int, t: TensorType, v: Operand, open_: set[Expr]) -> Te
 
 
 def _continues(g: Build, number: Value, limit: Value | None, go: Value | None) -> Value:
-    """Whether a turn begins."""
+    """Whether an iteration begins."""
     flag = g.constant(True, "bool") if go is None else _scalar(g, go)
     if flag.dtype != "bool":
         flag = g.call("cast", flag, dtype="bool")
@@ -277,10 +277,10 @@ def _stacked(g: Build, items: relax.RelaxExpr, one: Value, axis: int, reverse: b
 def loop(
     g: Build, m: Value | None = None, cond: Value | None = None, *state: Operand, body: Graph
 ) -> tuple[Operand, ...]:
-    """Turns up to a number, as long as a condition holds."""
+    """Iterations up to a number, as long as a condition holds."""
     carried = len(state)
 
-    def turn(
+    def iteration(
         number: Value, given: list[Operand]
     ) -> tuple[Value | None, list[Operand], list[Value]]:
         always = g.constant(True, "bool")
@@ -291,13 +291,13 @@ def loop(
         results = []
         for r in made[1 + carried :]:
             if not isinstance(r, Value):
-                g.malformed("a result of each turn has to be a tensor")
+                g.malformed("a result of each iteration has to be a tensor")
             results.append(r)
         forever = more.is_array and bool(np.all(more.known))
         return None if forever else more, made[1 : 1 + carried], results
 
     width = len(body.outputs) - 1 - carried
-    return tuple(run_loop(g, m, cond, state, turn, width))
+    return tuple(run_loop(g, m, cond, state, iteration, width))
 
 
 # ----------------------------------------------------------------------------------------- Scan
@@ -314,7 +314,7 @@ def scan(
     scan_output_axes: Ints = (),
     scan_output_directions: Ints = (),
 ) -> tuple[Operand, ...]:
-    """A turn for each slice of the inputs."""
+    """An iteration for each slice of the inputs."""
     carried = len(operands) - num_scan_inputs
     inputs = operands[carried:]
     width = len(body.outputs) - carried
@@ -332,7 +332,7 @@ def scan(
         )
     ]
 
-    def turn(
+    def iteration(
         number: Value, given: list[Operand]
     ) -> tuple[Value | None, list[Operand], list[Value]]:
         slices = [moves.take(g, x, number, a) for x, a in zip(xs, axes, strict=True)]
@@ -344,7 +344,7 @@ def scan(
                            else np.array(length, np.int64), "int64")  # fmt: skip
     back = [bool(d) for d in scan_output_directions or (0,) * width]
     places = scan_output_axes or (0,) * width
-    return tuple(run_loop(g, count, None, operands[:carried], turn, width, places, back))
+    return tuple(run_loop(g, count, None, operands[:carried], iteration, width, places, back))
 
 
 @onnx_op("Scan", since=8)

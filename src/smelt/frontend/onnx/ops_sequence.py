@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.limits import MOST_TURNS
+from smelt.ir.limits import MOST_ITERATIONS
 
 from . import moves
 from .build import Build
@@ -101,17 +101,17 @@ def split_to_sequence(
     axis = g.axis(axis, x.rank)
     extent = g.extent(x, axis, "parts")
     if split is None:
-        sizes: Sequence[Any] = range(extent) if extent > MOST_TURNS else (1,) * extent
+        sizes: Sequence[Any] = range(extent) if extent > MOST_ITERATIONS else (1,) * extent
     elif split.rank == 0:
         part = int(g.number(split, "split"))
         if part < 1:
             g.malformed(f"split={part}; it has to be 1 or more")
         begins = range(0, extent, part)
-        sizes = begins if len(begins) > MOST_TURNS else [min(part, extent - b) for b in begins]
+        sizes = begins if len(begins) > MOST_ITERATIONS else [min(part, extent - b) for b in begins]
     else:
         sizes = g.ints(split, "split")
-    if len(sizes) > MOST_TURNS:
-        g.unsupported(f"{len(sizes)} parts", f"up to {MOST_TURNS}")
+    if len(sizes) > MOST_ITERATIONS:
+        g.unsupported(f"{len(sizes)} parts", f"up to {MOST_ITERATIONS}")
     parts = moves.split(g, x, sizes, axis)
     if split is None and not keepdims:
         parts = tuple([moves.squeeze(g, p, (axis,)) for p in parts])
@@ -151,7 +151,7 @@ def optional_get_element(g: Build, x: Operand) -> Operand:
 def sequence_map(
     g: Build, sequence: Operand, *more: Operand, body: Graph
 ) -> tuple[SequenceValue, ...]:
-    """A graph applied to each item; tensors among the operands are the same at every turn."""
+    """A graph applied to each item; tensors among the operands are the same at every iteration."""
     items = _items(g, sequence)
     rows: list[list[Value]] = [[] for _ in body.outputs]
     for n, item in enumerate(items):

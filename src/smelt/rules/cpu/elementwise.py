@@ -472,7 +472,7 @@ def _continues(outer: Axis, inner: Axis, extent: int) -> bool:
 
 
 def _unroll(nest: Nest) -> int:
-    """Vectors in a turn: enough to hide the loop behind memory, one where much is computed."""
+    """Vectors an iteration: enough to hide the loop behind memory, one where much is computed."""
     if sum([heavy(v) for v in nest.values]):
         return 1
     return 4 if len(nest.accesses) <= 4 else 2
@@ -484,7 +484,7 @@ def _power(n: int) -> int:
 
 
 def vectorize(sch: Schedule, loop: str, size: int, lanes: int, unroll: int) -> str:
-    """Cut a loop into vectors, several to a turn; returns the loop over the turns."""
+    """Cut a loop into vectors, several to an iteration; returns the loop over the iterations."""
     lanes = min(lanes, _power(size))
     vectors = -(-size // lanes)
     if vectors <= unroll:

@@ -78,7 +78,7 @@ def schedule_blocks(sch: Schedule, hardware: Hardware, constants: frozenset[str]
 
 
 def has_steps(sch: Schedule) -> bool:
-    """Whether a program has a recurrence: a loop whose turns are steps in order."""
+    """Whether a program has a recurrence: a loop whose iterations are steps in order."""
     return any(_steps(sch, b) for b in sch.get_child_blocks("root"))
 
 

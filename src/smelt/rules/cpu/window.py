@@ -41,7 +41,7 @@ _UNROLLED = 11
 _EDGES = 3
 """So few tiles of columns are written out: each has edges of its own."""
 _WRITTEN_OUT = 64
-"""Turns of a loop after the reduction that are written out at most."""
+"""Iterations of a loop after the reduction that are written out at most."""
 _FEWEST = 4
 """Lanes below which whole groups cost more than gathering them."""
 _PORTS = 2

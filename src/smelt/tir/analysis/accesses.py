@@ -61,7 +61,7 @@ _OPAQUE = "smelt."
 class Loop:
     """A loop of the program, and the loops from zero that stand for it and for those around it.
 
-    source  the statement: a For or a While, whose number of turns is a new symbolic size
+    source  the statement: a For or a While, whose number of iterations is a new symbolic size
     nest    outermost first, this loop last
     """
 
@@ -133,9 +133,9 @@ class Accesses:
                 self._loop(s)
             case While(condition, body):
                 self._read(condition)
-                turns = Var("turns", INDEX)
-                self.facts.analyzer.assume_positive(turns)
-                self._inside(s, For(Var("turn", INDEX), const(0, INDEX), turns, no_op()), body)
+                iterations = Var("turns", INDEX)
+                self.facts.analyzer.assume_positive(iterations)
+                self._inside(s, For(Var("turn", INDEX), const(0, INDEX), iterations, no_op()), body)
             case IfThenElse(condition, yes, no):
                 self._read(condition)
                 known = self._condition(condition)
@@ -336,8 +336,8 @@ def _meant(instruction: Instruction) -> int:
     """The arithmetic of an instruction's meaning: a flat program of fixed loops."""
     total = 0
     for w in Accesses(instruction.meaning).work:
-        turns = [value_of(x.extent) for x in w.nest]
-        total += w.operations * math.prod([1 if n is None else n for n in turns])
+        iterations = [value_of(x.extent) for x in w.nest]
+        total += w.operations * math.prod([1 if n is None else n for n in iterations])
     return total
 
 

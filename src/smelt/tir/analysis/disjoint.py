@@ -1,9 +1,9 @@
-"""Whether two accesses in different turns of a loop can be shown to touch different elements.
+"""Whether two accesses in different iterations of a loop can be shown to touch different elements.
 
 Two accesses touch one element only where all their indices agree. An index is a sum of terms; where
 each term weighs more than all lighter ones together can, equal sums have equal terms, so that what
 the terms say of the loop's variable is equal too. Where this gives the variable itself, different
-turns touch different elements.
+iterations touch different elements.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Known:
 
     spans   smallest and largest value of a variable
     limits  sums of terms, and what they are at most
-    turns   of loops that begin at zero: numbers that their variables stay below
+    iterations   of loops that begin at zero: numbers that their variables stay below
     """
 
     def __init__(self, spans: dict[Var, _Span]) -> None:
         """Begin with the ranges of loops."""
         self.spans = spans
         self.limits: list[tuple[dict[Expr, int], int]] = []
-        self.turns: dict[Expr, list[Expr]] = {}
+        self.iterations: dict[Expr, list[Expr]] = {}
 
     def span(self, e: Expr, proof: Disjointness) -> _Span | None:
         """The smallest and the largest value of a term."""
@@ -194,9 +194,9 @@ class Disjointness:
                     spans[x.var] = own
             found = self.known[key] = Known(spans)
             for x in access.loops:
-                ends = _arms(x.turns)
+                ends = _arms(x.iterations)
                 if is_const(x.low, 0):
-                    found.turns[x.var] = ends
+                    found.iterations[x.var] = ends
                 for end in ends:
                     if not isinstance(end, IntImm):
                         found.at_most(x.var, x.low + end, -1, self)
@@ -207,11 +207,11 @@ class Disjointness:
     def range_of(self, x: Loop) -> _Span | None:
         """The first and the last value of a loop's variable."""
         if x.var not in self.spans:
-            low, turns = x.low, x.turns
-            if isinstance(low, IntImm) and isinstance(turns, IntImm):
-                self.spans[x.var] = low.value, low.value + max(turns.value, 1) - 1
+            low, iterations = x.low, x.iterations
+            if isinstance(low, IntImm) and isinstance(iterations, IntImm):
+                self.spans[x.var] = low.value, low.value + max(iterations.value, 1) - 1
             else:
-                self.analyzer.bind(x.var, low, turns)
+                self.analyzer.bind(x.var, low, iterations)
                 first, last = self.analyzer.bounds(x.var)
                 self.spans[x.var] = None if first is None or last is None else (first, last)
         return self.spans[x.var]
@@ -219,7 +219,7 @@ class Disjointness:
     # -------------------------------------------------------------------------------- proofs
 
     def disjoint(self, loop: Loop, a: Access, b: Access, same: set[Var]) -> bool:
-        """Whether different turns of `loop` certainly touch different elements.
+        """Whether different iterations of `loop` certainly touch different elements.
 
         same  variables with one value in both accesses; all others but sizes are free
         """
@@ -228,7 +228,7 @@ class Disjointness:
         here, there = self.at(a), self.at(b)
         mine, others = here.spans.get(loop.var), there.spans.get(loop.var)
         if mine is not None and mine == others and mine[0] >= mine[1]:
-            return True  # it happens in one turn only
+            return True  # it happens in one iteration only
         known: list[Expr] = []
         sums: list[Expr] = []
         for x, y in zip(a.indices, b.indices, strict=True):
@@ -242,7 +242,7 @@ class Disjointness:
         return self.determines(loop.var, sums, known, same, here)
 
     def all_disjoint(self, loop: Loop, accesses: Sequence[Access], same: set[Var]) -> bool:
-        """Whether different turns of `loop` certainly touch different elements, whichever of
+        """Whether different iterations of `loop` certainly touch different elements, whichever of
         several accesses they do; quick, for the many copies that unrolling makes.
         """
         if any(a.indices is None for a in accesses):
@@ -269,7 +269,7 @@ class Disjointness:
         return self.determines(loop.var, (), known, same, at)
 
     def separate(self, x: Expr, y: Expr, same: set[Var], here: Known, there: Known) -> bool:
-        """Whether two sums have no value in common, whatever the turns are."""
+        """Whether two sums have no value in common, whatever the iterations are."""
         fixed = same | set(self.sizes)
         (p, p0), (q, q0) = self.form(x), self.form(y)
         equal = {t for t, c in p.items() if q.get(t) == c and free_vars(t) <= fixed}
@@ -322,7 +322,7 @@ class Disjointness:
         n = t.b if t.a is var else t.a
         rests = []
         for (terms, rest), known in ((left, here), (right, there)):
-            low = [q for q, d in terms.items() if d == c and _holds(known.turns.get(q), n)]
+            low = [q for q, d in terms.items() if d == c and _holds(known.iterations.get(q), n)]
             if not low:
                 return False
             rests.append(({q: d for q, d in terms.items() if q is not low[0]}, rest))
@@ -364,7 +364,7 @@ class Disjointness:
     # ------------------------------------------------------------------------ the slow way
 
     def moves_on(self, loop: Loop, a: Access, b: Access, same: set[Var]) -> bool:
-        """Whether an index is always further on in later turns, by the analyzer's intervals."""
+        """Whether an index is always further on in later iterations, by their intervals."""
         if a.indices is None or b.indices is None:
             return False
         for x, y in zip(a.indices, b.indices, strict=True):
@@ -381,16 +381,16 @@ class Disjointness:
         return all(known.span(t, self) is not None for t in self.form(e)[0])
 
     def ends(self, loop: Loop, e: Expr, access: Access, same: set[Var]) -> tuple[Expr, Expr] | None:
-        """The smallest and the largest value of an index in one turn of a loop."""
+        """The smallest and the largest value of an index in one iteration of a loop."""
         for x in access.loops:
-            self.analyzer.bind(x.var, x.low, x.turns)
+            self.analyzer.bind(x.var, x.low, x.iterations)
         inner = [x for x in access.loops[access.loops.index(loop) + 1 :] if x.var not in same]
-        return self.analyzer.interval(e, {x.var: (x.low, x.turns) for x in inner})
+        return self.analyzer.interval(e, {x.var: (x.low, x.iterations) for x in inner})
 
     def ordered(
         self, loop: Loop, first: tuple[Expr, Expr] | None, second: tuple[Expr, Expr] | None
     ) -> bool:
-        """Whether what two intervals hold always grows, or always falls, from turn to turn."""
+        """Whether what two intervals hold always grows, or always falls, with the iterations."""
         if first is None or second is None:
             return False
         further = Var("further", loop.var.type)

@@ -1,4 +1,4 @@
-"""Accesses by enumeration: which elements are touched in which turn of a loop, as numbers."""
+"""Accesses by enumeration: which elements are touched in which iteration of a loop, as numbers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .parallel_accesses import Access, Loop
 __all__ = ["Conflict", "find_conflict"]
 
 _ROWS = 20_000
-"""At most so many turns of the loops around an access are looked at."""
+"""At most so many iterations of the loops around an access are looked at."""
 _FEW = (None, 8, 4, 3, 2)
-"""How many turns of each loop are looked at: all, or the first ones."""
+"""How many iterations of each loop are looked at: all, or the first ones."""
 
 Column = np.ndarray[Any, Any]
 Columns = dict[Var, Column]
@@ -40,18 +40,18 @@ Columns = dict[Var, Column]
 class Conflict:
     """What enumeration says of two accesses.
 
-    turns       values of the loop's variable in which both touch one element; None: none found
-    exhaustive  whether all turns have been looked at
+    iterations       values of the loop's variable in which both touch one element; None: none found
+    exhaustive  whether all iterations have been looked at
     """
 
-    turns: tuple[int, int] | None
+    iterations: tuple[int, int] | None
     exhaustive: bool
 
 
 def find_conflict(
     loop: Loop, a: Access, b: Access, same: set[Var], sizes: Mapping[Var, int]
 ) -> Conflict | None:
-    """Two turns of a loop in which two accesses touch one element, if there are any.
+    """Two iterations of a loop in which two accesses touch one element, if there are any.
 
     same   variables that have one value in both
     sizes  what symbolic sizes are taken to be
@@ -86,20 +86,23 @@ def _columns(a: Access, sizes: Mapping[Var, int], few: int | None) -> Columns | 
     columns: Columns = {v: np.array([n]) for v, n in sizes.items()}
     rows = 1
     for x in a.loops:
-        low, turns = _value(x.low, columns), _value(x.turns, columns)
-        if low is None or turns is None:
+        low, iterations = _value(x.low, columns), _value(x.iterations, columns)
+        if low is None or iterations is None:
             return None
-        low, turns = np.broadcast_to(low, rows), np.broadcast_to(np.maximum(turns, 0), rows)
+        low, iterations = (
+            np.broadcast_to(low, rows),
+            np.broadcast_to(np.maximum(iterations, 0), rows),
+        )
         if few is not None:
-            turns = np.minimum(turns, few)
-        rows = int(turns.sum())
+            iterations = np.minimum(iterations, few)
+        rows = int(iterations.sum())
         if rows > _ROWS:
             return _TOO_MANY
-        start = np.cumsum(turns) - turns
-        at = np.arange(rows) - np.repeat(start, turns)
-        columns = {v: c if len(c) == 1 and v in sizes else np.repeat(c, turns)
+        start = np.cumsum(iterations) - iterations
+        at = np.arange(rows) - np.repeat(start, iterations)
+        columns = {v: c if len(c) == 1 and v in sizes else np.repeat(c, iterations)
                    for v, c in columns.items()}  # fmt: skip
-        columns[x.var] = np.repeat(low, turns) + at
+        columns[x.var] = np.repeat(low, iterations) + at
     for g in a.guards:
         holds = _value(g, columns)
         if holds is None:
@@ -111,7 +114,7 @@ def _columns(a: Access, sizes: Mapping[Var, int], few: int | None) -> Columns | 
 
 
 def _picked(a: Access, columns: Columns, common: Sequence[Var]) -> list[Column] | None:
-    """The columns that tell which element is meant, and in which turn of the common loops.
+    """The columns that tell which element is meant, and in which iteration of the common loops.
 
     None: the element depends on data.
     """
@@ -134,7 +137,7 @@ def _keys(a: Sequence[Column], b: Sequence[Column]) -> tuple[Column, Column]:
 
 
 def _different(a: Column, b: Column, mine: Column, other: Column) -> tuple[int, int] | None:
-    """Two different turns with one key, the first of `a` and the second of `b`."""
+    """Two different iterations with one key, the first of `a` and the second of `b`."""
     if not len(a) or not len(b):
         return None
     count = int(max(a.max(), b.max())) + 1

@@ -123,12 +123,17 @@ class IterationCounter:
     def _joined(self, a: Digit, b: Digit) -> Digit | None:
         """Two digits as one, the second with the larger step; None where that leaves gaps."""
         facts = self.facts
-        turns = facts.simplify(b.step // a.step)
-        if not facts.equal(turns * a.step, b.step) or not facts.prove(turns <= self._count(a)):
+        iterations = facts.simplify(b.step // a.step)
+        if not facts.equal(iterations * a.step, b.step) or not facts.prove(
+            iterations <= self._count(a)
+        ):
             return None
-        terms = [(v, facts.simplify(c * turns)) for v, c in b.terms]
-        low, high = facts.simplify(a.low + b.low * turns), facts.simplify(a.high + b.high * turns)
-        injective = a.injective and b.injective and facts.equal(turns, self._count(a))
+        terms = [(v, facts.simplify(c * iterations)) for v, c in b.terms]
+        low, high = (
+            facts.simplify(a.low + b.low * iterations),
+            facts.simplify(a.high + b.high * iterations),
+        )
+        injective = a.injective and b.injective and facts.equal(iterations, self._count(a))
         return Digit((*a.terms, *terms), a.step, low, high, injective)
 
     def _grouped(self, digits: Sequence[Digit], limits: Iterable[Terms]) -> list[Digit]:

@@ -1,10 +1,10 @@
-"""Whether loops whose turns may run at once are free of races: shown without running them.
+"""Whether loops whose iterations may run at once are free of races: shown without running them.
 
     verify_parallel(func)        # Answer.YES: none; Answer.NO: there is one; Answer.UNKNOWN
     check_races(func)            # raises a VerifyError that shows the race, where there is one
 
-Two turns race where both touch an element and one of them stores it. Parameters are taken to be
-different memory. Loads of elements that a program has given no value are not looked for.
+Two iterations race where both touch an element and one of them stores it. Parameters are taken to
+be different memory. Loads of elements that a program has given no value are not looked for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Verdict:
 
     loop    the loop that the answer is about, where it is not YES
     first   two accesses that race (NO), or of which it is not known whether they do (UNKNOWN)
-    turns   values of the loop's variable in which they race
+    iterations   values of the loop's variable in which they race
     sizes   the symbolic sizes for which they do
     """
 
@@ -50,22 +50,22 @@ class Verdict:
     loop: Loop | None = None
     first: Access | None = None
     second: Access | None = None
-    turns: tuple[int, int] | None = None
+    iterations: tuple[int, int] | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """What is known, and the program with the accesses marked."""
         if self.loop is None or self.first is None or self.second is None:
-            return f"{self.func.name}: no two turns of a loop that may run at once race"
+            return f"{self.func.name}: no two iterations of a loop that may run at once race"
         b = self.first.buffer.name
         name = self.loop.var.name
         what = f"{_KINDS[self.loop.kind]} {name}"
-        if self.turns is not None:
+        if self.iterations is not None:
             where = ", ".join([f"{n} = {value}" for n, value in self.sizes.items()])
             said = f"{what} race for {b}{', where ' if where else ''}{where}"
             notes = [
-                f"{name} = {turn} {'writes' if a.writes else 'reads'} it"
-                for a, turn in zip((self.first, self.second), self.turns, strict=True)
+                f"{name} = {iteration} {'writes' if a.writes else 'reads'} it"
+                for a, iteration in zip((self.first, self.second), self.iterations, strict=True)
             ]
         else:
             said = f"it cannot be shown that {what} do not race for {b}"
@@ -79,8 +79,8 @@ class Verdict:
 
 
 _KINDS = {
-    "parallel": "turns of the parallel loop",
-    "vectorized": "turns of the vectorized loop",
+    "parallel": "iterations of the parallel loop",
+    "vectorized": "iterations of the vectorized loop",
     "grid": "blocks of different",
     "threads": "threads of different",
 }
@@ -89,9 +89,9 @@ _KINDS = {
 def verify_parallel(func: PrimFunc) -> Answer:
     """Whether a program is free of races.
 
-    YES      different turns of its parallel and vectorized loops, and its threads between
+    YES      different iterations of its parallel and vectorized loops, and its threads between
              barriers, are shown not to touch what another one stores
-    NO       two turns are shown to race
+    NO       two iterations are shown to race
     UNKNOWN  neither: indices that are data, conditions that matter, ...
     """
     return parallel_verdict(func).answer
@@ -148,14 +148,14 @@ def _unknown(func: PrimFunc, open_pairs: Sequence[tuple[Loop, Access, Access]]) 
 def _enumerated(
     func: PrimFunc, sizes: Sequence[Var], loop: Loop, a: Access, b: Access, same: set[Var]
 ) -> Verdict:
-    """The answer for two accesses by looking at all turns, or at some of them."""
+    """The answer for two accesses by looking at all iterations, or at some of them."""
     undecided = Verdict(func, Answer.UNKNOWN, loop, a, b)
     for n in _SIZES:
         tried = dict.fromkeys(sizes, n)
         found = find_conflict(loop, a, b, same, tried)
         if found is None:
             return undecided
-        if found.turns is None:
+        if found.iterations is None:
             if found.exhaustive and not sizes:
                 return Verdict(func, Answer.YES)
             continue
@@ -164,9 +164,9 @@ def _enumerated(
         if loop.kind == "threads" and a.kernel is not None and a.kernel.strict:
             together = same | {x.var for x in _common_loops(a, b)}
             found = find_conflict(loop, a, b, together, tried) or found
-        if found.turns is None or any(isinstance(s, AssertStmt) for s in walk(func.body)):
+        if found.iterations is None or any(isinstance(s, AssertStmt) for s in walk(func.body)):
             return undecided
-        said, (x, y) = {v.name: n for v in sizes}, found.turns
+        said, (x, y) = {v.name: n for v in sizes}, found.iterations
         pair = (a, b) if x <= y else (b, a)
         return Verdict(func, Answer.NO, loop, *pair, (min(x, y), max(x, y)), said)
     return undecided
@@ -183,7 +183,7 @@ def _groups(accesses: Sequence[Access]) -> list[list[Access]]:
 def _pairs(
     proof: Disjointness, loop: Loop, groups: Sequence[list[Access]]
 ) -> Iterator[tuple[Access, Access]]:
-    """Pairs with a store that may meet in different turns.
+    """Pairs with a store that may meet in different iterations.
 
     What is disjoint whatever the conditions of the accesses are need not be looked at one by one.
     """
@@ -237,7 +237,7 @@ def _in_order(loop: Loop, a: Access, b: Access) -> bool:
 def _same(loop: Loop, a: Access, b: Access) -> set[Var]:
     """The variables that have one value in both accesses: those of the loops around `loop`.
 
-    In a kernel also the loops that hold a barrier: threads are in the same turn of them.
+    In a kernel also the loops that hold a barrier: threads are in the same iteration of them.
     """
     same = {x.var for x in _around(loop, a)}
     kernel = a.kernel
@@ -295,13 +295,13 @@ def _stops_first(kernel: Kernel, path: Path, depths: range) -> bool:
 
 
 def _meets_in(kernel: Kernel, a: Path, b: Path, loop: Loop) -> bool:
-    """Whether a turn of a loop around both accesses certainly holds a barrier."""
+    """Whether an iteration of a loop around both accesses certainly holds a barrier."""
     depth = next((n for n, (s, _) in enumerate(a) if s is loop.source), len(a))
     return any(_stops(kernel, a, n) for n in range(depth + 1, _common(a, b) + 1))
 
 
 def _parted(kernel: Kernel, a: Path, b: Path) -> bool:
-    """Whether a barrier stands between two accesses, in the turn and on the way to the next."""
+    """Whether a barrier stands between two accesses, in an iteration and before the next."""
     n = _common(a, b)
     if n >= len(a) or n >= len(b) or not isinstance(a[n][0], Seq) or a[n][0] is not b[n][0]:
         return False
@@ -311,10 +311,10 @@ def _parted(kernel: Kernel, a: Path, b: Path) -> bool:
     between = any(a[n][1] < k < b[n][1] for k in _stops(kernel, a, n))
     if not (between or _then_stops(kernel, a, below_a) or _stops_first(kernel, b, below_b)):
         return False
-    turns = [k for k, (s, _) in enumerate(a[:n]) if isinstance(s, For | While)]
-    if not turns:
+    iterations = [k for k, (s, _) in enumerate(a[:n]) if isinstance(s, For | While)]
+    if not iterations:
         return True
-    outer = range(turns[-1] + 1, n + 1)
+    outer = range(iterations[-1] + 1, n + 1)
     return (
         _then_stops(kernel, b, below_b)
         or _stops_first(kernel, a, below_a)
@@ -345,7 +345,7 @@ def _may_be_no(loop: Loop, a: Access, b: Access) -> bool:
 
 
 def _writes_first(proof: Disjointness, loop: Loop, accesses: Sequence[Access]) -> bool:
-    """Whether each turn certainly stores all that it loads, before it does.
+    """Whether each iteration certainly stores all that it loads, before it does.
 
     The stores of one statement without conditions fill a box, loop by loop; the loads come later
     and stay inside of it.

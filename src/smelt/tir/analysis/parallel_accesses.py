@@ -44,20 +44,20 @@ from smelt.tir.threads import (
 __all__ = ["CONCURRENT", "Access", "Kernel", "Loop", "ParallelAccesses"]
 
 CONCURRENT = ("parallel", "vectorized", "thread_binding")
-"""The kinds of loops whose turns may run at once."""
+"""The kinds of loops whose iterations may run at once."""
 
 
 @dataclass(eq=False, slots=True)
 class Loop:
     """A loop around an access, or an axis of a kernel.
 
-    kind  "parallel", "vectorized", "grid" or "threads" where turns may run at once
-    low   first value; turns: how many
+    kind  "parallel", "vectorized", "grid" or "threads" where iterations may run at once
+    low   first value; iterations: how many
     """
 
     var: Var
     low: Expr
-    turns: Expr
+    iterations: Expr
     kind: str
     source: Stmt
 
@@ -111,10 +111,10 @@ _SOMETHING = Var("condition", "bool")
 
 
 class ParallelAccesses:
-    """All accesses in loops whose turns may run at once, to buffers that are written there.
+    """All accesses in loops whose iterations may run at once, to buffers that are written there.
 
     accesses  in the order of the text
-    private   the loops of which each turn will have a block's own buffer for itself
+    private   the loops of which each iteration will have a block's own buffer for itself
     """
 
     def __init__(self, func: PrimFunc) -> None:
@@ -155,7 +155,7 @@ class ParallelAccesses:
                 yield loop, shared
 
     def is_inside(self, b: Buffer, loop: Loop, access: Access) -> bool:
-        """Whether every turn of a loop has a buffer of its own, since it is made there."""
+        """Whether every iteration of a loop has a buffer of its own, since it is made there."""
         if access.kernel is not None and loop.kind in ("grid", "threads"):
             if b in access.kernel.communal and (is_shared(b) or b.scope == "local"):
                 return loop.kind == "grid"
@@ -185,9 +185,9 @@ class ParallelAccesses:
                 self.loop(s)
             case While(condition, body):
                 self.read(condition)
-                turn = Var("turn", INDEX)
+                iteration = Var("turn", INDEX)
                 many = Var("turns", INDEX)
-                self.nested(Loop(turn, const(0, INDEX), many, "serial", s), s, body)
+                self.nested(Loop(iteration, const(0, INDEX), many, "serial", s), s, body)
             case IfThenElse(condition, yes, no):
                 self.read(condition)
                 known = self.value(condition)
@@ -231,10 +231,10 @@ class ParallelAccesses:
         """A loop; one that is bound to an axis takes the axis' place."""
         self.read(s.min)
         self.read(s.extent)
-        low, turns = self.value(s.min), self.value(s.extent)
+        low, iterations = self.value(s.min), self.value(s.extent)
         if s.kind != "thread_binding":
             kind = s.kind if s.kind in CONCURRENT else "serial"
-            self.nested(Loop(s.var, low, turns, kind, s), s, s.body)
+            self.nested(Loop(s.var, low, iterations, kind, s), s, s.body)
             return
         outermost = self.kernel is None
         if outermost:
@@ -364,7 +364,7 @@ def _lane(values: tuple[Expr, ...], var: Var) -> tuple[Expr, ...] | None:
 
 
 def _concurrent_loops(body: Stmt) -> Iterator[For]:
-    """The outermost loops whose turns may run at once."""
+    """The outermost loops whose iterations may run at once."""
     stack = [body]
     while stack:
         s = stack.pop()

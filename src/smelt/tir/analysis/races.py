@@ -4,7 +4,7 @@
         print(race)
 
 The interpreter runs the program once and reports every access. Two of them race where they are of
-different turns of a parallel or vectorized loop, or of different threads that no barrier keeps
+different iterations of a parallel or vectorized loop, or of different threads that no barrier keeps
 apart, and one of them is a store. What is reported did happen; another input may show more.
 """
 
@@ -36,15 +36,15 @@ _MOST = 20
 class Touch:
     """One of two accesses.
 
-    turns  the loops that may run at once around it (or the axes of its thread), and their values
+    iterations  loops around it that may run at once (or the axes of its thread), and their values
     """
 
     stmt: Stmt
     writes: bool
-    turns: tuple[tuple[str, int], ...]
+    iterations: tuple[tuple[str, int], ...]
 
     def __str__(self) -> str:
-        where = ", ".join([f"{name} = {value}" for name, value in self.turns])
+        where = ", ".join([f"{name} = {value}" for name, value in self.iterations])
         return f"{where} {'writes' if self.writes else 'reads'} it"
 
 
@@ -85,7 +85,7 @@ def find_races(func: PrimFunc, *examples: Any, seed: int = 0) -> list[Race]:
 
     Threads that store the same value by the same statement do not race: statements of a kernel
     that stand outside of the loops of an axis are executed by all of its threads. A buffer of a
-    block that only one loop uses is private to each of its turns, as it will be when lowered.
+    block that only one loop uses is private to each of its iterations, as it will be when lowered.
     """
     arguments = _arguments(func, examples, seed)
     recorder = _Recorder(func)
@@ -119,12 +119,12 @@ def _arguments(func: PrimFunc, examples: Sequence[Any], seed: int) -> list[Any]:
 # ------------------------------------------------------------------------------------- recording
 
 _Path = tuple[tuple[int, Any], ...]
-"""Where in the tree of things that may run at once an access stands: (instance, turn), ..."""
+"""Where in the tree of things that may run at once an access stands: (instance, iteration), ..."""
 
 
 @dataclass
 class _Instance:
-    """One run of a loop whose turns may run at once, of a grid, or of the threads of a block."""
+    """One run of a loop whose iterations may run at once, of a grid, or of a block's threads."""
 
     place: int
     kind: str
@@ -146,8 +146,8 @@ class _Cell:
     """The last accesses to an element: enough of them to meet every later one that races.
 
     writers  the last store, and the equal ones of other threads
-    readers  loads since then: two of different turns at most, for a store races with one of them
-             if it races with any
+    readers  loads since then: two of different iterations at most, for a store races with one of
+             them if it races with any
     """
 
     writers: list[_Mark] = field(default_factory=list)
@@ -203,7 +203,7 @@ class _Recorder:
         return len(self.instances) - 1
 
     def moved(self) -> None:
-        """Another turn or thread runs from now on."""
+        """Another iteration or thread runs from now on."""
         self.plain = self.phased = tuple(self.outer)
         if self.in_kernel:
             block = (*self.outer, (self.grid, self.block_at))
@@ -213,7 +213,7 @@ class _Recorder:
                 self.plain = self.phased
 
     def fork(self, place: int) -> None:
-        """A loop begins whose turns may run at once."""
+        """A loop begins whose iterations may run at once."""
         s = self.places[place].stmt
         number = self.instance(place, s.kind if isinstance(s, For) else "parallel")
         (self.inner if self.in_kernel else self.outer).append((number, None))
@@ -258,7 +258,7 @@ class _Recorder:
     # --------------------------------------------------------------------------- accesses
 
     def conflict(self, a: _Path, b: _Path) -> int | None:
-        """The instance whose turns two accesses belong to; None where they are in order."""
+        """The instance whose iterations two accesses belong to; None where they are in order."""
         for x, y in zip(a, b, strict=False):
             if x != y:
                 return x[0] if x[0] == y[0] else None
@@ -315,7 +315,7 @@ class _Recorder:
         return self.instances[between].kind in ("grid", "threads") and a.place == b.place and same
 
     def is_private(self, buffer: Buffer, between: int) -> bool:
-        """Whether each turn has the buffer for itself, once the program is lowered."""
+        """Whether each iteration has the buffer for itself, once the program is lowered."""
         found = self.instances[between]
         loops = self.private.get(buffer, set())
         if found.kind == "grid":
@@ -331,11 +331,11 @@ class _Recorder:
         if key in self.known or len(self.races) == _MOST:
             return
         self.known.add(key)
-        one = Touch(first, a.writes, self.turns(a.path))
-        two = Touch(second, b.writes, self.turns(b.path))
+        one = Touch(first, a.writes, self.iterations(a.path))
+        two = Touch(second, b.writes, self.iterations(b.path))
         self.races.append(Race(self.func, own.buffer, index, self.named(between), one, two))
 
-    def turns(self, path: _Path) -> tuple[tuple[str, int], ...]:
+    def iterations(self, path: _Path) -> tuple[tuple[str, int], ...]:
         """The values of what runs at once around an access."""
         out: list[tuple[str, int]] = []
         for number, value in path:
@@ -357,7 +357,7 @@ class _Recorder:
             return "the blocks of a grid"
         if found.kind == "threads":
             return "the threads of a block"
-        return f"turns of the {found.kind} loop {self.loop_name(found)}"
+        return f"iterations of the {found.kind} loop {self.loop_name(found)}"
 
 
 def _private_loops(func: PrimFunc) -> dict[Buffer, set[For]]:

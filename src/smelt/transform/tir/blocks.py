@@ -35,7 +35,7 @@ def unchanged(func: PrimFunc) -> PrimFunc:
 
 
 def LowerInitBlock() -> PrimFuncPass:
-    """The init of a block becomes a branch that the reduction's first turn takes.
+    """The init of a block becomes a branch that the reduction's first iteration takes.
 
     Before
         def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
@@ -60,7 +60,7 @@ def LowerInitBlock() -> PrimFuncPass:
 def PlanAndUpdateBufferAllocationLocation() -> PrimFuncPass:
     """Intermediate buffers move into the smallest block or loop body that holds all their uses.
 
-    A loop's body that is no block becomes an opaque one. A buffer in which the turns of a loop
+    A loop's body that is no block becomes an opaque one. A buffer in which the iterations of a loop
     may hand on values stays outside of that loop.
 
     Before

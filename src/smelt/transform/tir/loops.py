@@ -1,4 +1,4 @@
-"""Passes on loops: vectors, copies, conditions, virtual threads, overlapping turns."""
+"""Passes on loops: vectors, copies, conditions, virtual threads, overlapping iterations."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def flat(name: str, fn: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:
 def VectorizeLoop(enable_vectorize: bool = True) -> PrimFuncPass:
     """Vectorized loops become vector loads, arithmetic and stores; a branch becomes a mask.
 
-    A buffer allocated inside gets an element for each lane. That the turns do not depend on each
-    other is what the mark promises.
+    A buffer allocated inside gets an element for each lane. That the iterations do not depend on
+    each other is what the mark promises.
 
     enable_vectorize  False: they become serial loops, as with the config "tir.disable_vectorize"
 
@@ -339,14 +339,14 @@ def InjectVirtualThread() -> PrimFuncPass:
     return built_in("InjectVirtualThread", inject_virtual_threads)
 
 
-# ---------------------------------------------------------------------------- overlapping turns
+# ----------------------------------------------------------------------- overlapping iterations
 
 
 def InjectDoubleBuffer() -> PrimFuncPass:
-    """A buffer marked with "double_buffer_scope" is filled for the next turn while one is used.
+    """A buffer marked with "double_buffer_scope" is filled for the next iteration meanwhile.
 
-    The loop's first statements, which write nothing but marked buffers, run one turn early. In a
-    block program, the annotation of the writing block is the number of the buffer it writes.
+    The loop's first statements, which write nothing but marked buffers, run one iteration early. In
+    a block program, the annotation of the writing block is the number of the buffer it writes.
 
     Needs   a program without blocks; proof that no statement misses what another one writes.
     Before
@@ -371,11 +371,11 @@ def InjectDoubleBuffer() -> PrimFuncPass:
 
 
 def InjectSoftwarePipeline() -> PrimFuncPass:
-    """The statements of a loop run in different turns at one time.
+    """The statements of a loop run in different iterations at one time.
 
-    The loop's annotation "software_pipeline_stage" gives a number of turns for each statement of
-    its body that it runs later; "software_pipeline_order" their order in the new body. Buffers
-    allocated in the body get as many copies as turns are under way.
+    The loop's annotation "software_pipeline_stage" gives a number of iterations for each statement
+    of its body that it runs later; "software_pipeline_order" their order in the new body. Buffers
+    allocated in the body get as many copies as iterations are under way.
 
     Needs   a program without blocks; proof that no statement misses what another one writes.
     Before

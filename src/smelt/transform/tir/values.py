@@ -46,7 +46,7 @@ __all__ = [
 def Simplify() -> PrimFuncPass:
     """Expressions and statements under what the loops and branches around them say.
 
-    Loops of one turn, decided branches and what does nothing go.
+    Loops of one iteration, decided branches and what does nothing go.
 
     Before
         def main(A: T.Buffer((8,), "float32")):
