@@ -168,40 +168,45 @@ def _of_nothing(
     """Variants for sizes of 0 that break equations which other sizes keep; these equations; those
     that hold in the variants instead.
 
-    A size that has no such variant (an element at a known place is read) keeps its equations.
+    Sizes that have no such variant (an element at a known place is read) keep their equations.
     """
-    main, variants = mod["main"], list[Variant]()
-    answered, added = list[Equation](), list[Equation]()
-    zeros: list[Mapping[str, Expr]] = [{}]
+    main, made = mod["main"], dict[frozenset[str], Variant]()
+    answered, kept = list[Equation](), list[tuple[frozenset[str], Equation]]()
     for equation in main.attrs.get(EQUATIONS, ()):
-        name = _needed(equation, own)
-        if name is None or ranges.get(name, (0, None))[0] > 0:
+        names = _needed(equation, own)
+        if not names or any(ranges.get(n, (0, None))[0] > 0 for n in names):
             continue
-        if {name} not in [set(z) for z in zeros]:
-            more = [{**z, name: const(0, INDEX)} for z in zeros]
-            if len(zeros) + len(more) > _MOST // 2:
-                continue
-            try:
-                made = [_variant(mod, specialized(main, _in(own, z)), z) for z in more]
-                solved = [unify_sizes(v.mod)["main"].attrs for v in made]
-            except (TypeMismatch, CompileError):
-                continue
-            if any(NOTES in a for a in solved):
-                continue  # other sizes would be numbers then
-            added += [
-                _where(z, e) for z, a in zip(more, solved, strict=True)
-                for e in a.get(EQUATIONS, ()) if e not in main.attrs[EQUATIONS]
-            ]  # fmt: skip
-            variants, zeros = [*variants, *made], [*zeros, *more]
+        more = sorted({z | names for z in (frozenset[str](), *made)} - made.keys(), key=sorted)
+        if len(made) + len(more) > _MOST // 2:
+            continue
+        try:
+            new = {z: _without(mod, own, z) for z in more}
+            solved = {z: unify_sizes(v.mod)["main"].attrs for z, v in new.items()}
+        except (TypeMismatch, CompileError):
+            continue
+        if any(NOTES in a for a in solved.values()):
+            continue  # other sizes would be numbers then
+        made |= new
         answered.append(equation)
-    return variants, answered, added
+        kept += [(z, e) for z, a in solved.items() for e in a.get(EQUATIONS, ())]
+    added = [
+        _where(z, e) for z, e in kept
+        if e not in main.attrs[EQUATIONS] and z | (_needed(e, own) or {""}) not in made
+    ]  # fmt: skip
+    return list(made.values()), answered, added
 
 
-def _where(sizes: Mapping[str, Expr], equation: Equation) -> Equation:
-    """An equation that has to hold where sizes are those."""
+def _without(mod: IRModule, own: Mapping[str, Var], names: frozenset[str]) -> Variant:
+    """The variant in which some sizes are 0."""
+    sizes: dict[str, Expr] = {n: const(0, INDEX) for n in sorted(names)}
+    return _variant(mod, specialized(mod["main"], _in(own, sizes)), sizes)
+
+
+def _where(names: frozenset[str], equation: Equation) -> Equation:
+    """An equation that has to hold where some sizes are 0."""
     left, right, who, either = equation
-    for name, e in sizes.items():
-        right = f"select({name} == {size_text(e)}, {right}, {left})"
+    for name in sorted(names):
+        right = f"select({name} == 0, {right}, {left})"
     return left, right, who, either
 
 
@@ -209,15 +214,18 @@ def _in(own: Mapping[str, Var], sizes: Mapping[str, Expr]) -> dict[Var, Expr]:
     return {own[n]: e for n, e in sizes.items()}
 
 
-def _needed(equation: Equation, own: Mapping[str, Var]) -> str | None:
-    """The only size in an equation that holds wherever it is not 0."""
+def _needed(equation: Equation, own: Mapping[str, Var]) -> frozenset[str] | None:
+    """The sizes of an equation that holds wherever one of them is not 0; None for any other."""
     left, right, _, either = equation
     a, b = [parse_extent(t, own.__getitem__) for t in (left, right)]
-    if either or a is None or b is None or len(sizes := free_vars(a - b)) != 1:
+    if either or a is None or b is None:
         return None
-    (size,) = sizes
-    some = Analyzer({size: (1, None)})
-    return size.name if is_const(some.simplify(a - b), 0) else None
+    sizes = sorted(free_vars(a - b), key=lambda v: v.name)
+    for size in sizes:
+        some = Analyzer({v: (int(v is size), None) for v in sizes})
+        if not is_const(some.simplify(a - b), 0):
+            return None
+    return frozenset(v.name for v in sizes)
 
 
 def _check_told(mod: IRModule, names: Sequence[str]) -> None:

@@ -245,8 +245,8 @@ def slice_of(
     shape, start, step = list(x.shape), [ZERO] * len(x.shape), [1] * len(x.shape)
     for a, b, e, s in zip(axes, extents(begin), extents(end), steps, strict=True):
         d = axis_of(a, len(x.shape), "axes")
-        if s == 1 and value_of(Analyzer().simplify(e - b)) is None:
-            b, e = _of_something(b, e)
+        if s == 1 and value_of(x.shape[d]) is None:
+            b, e = _of_something(b, e, x.shape[d])
         count = ceildiv(e - b, s) if s > 0 else ceildiv(b - e, -s)
         known = value_of(Analyzer().simplify(count))
         shape[d] = const(max(known, 0), INDEX) if known is not None else count
@@ -255,14 +255,18 @@ def slice_of(
     return shape, start, step
 
 
-def _of_something(begin: Expr, end: Expr) -> tuple[Expr, Expr]:
-    """The ends of a slice as they are where no size is 0, if their distance is a number then.
+def _of_something(begin: Expr, end: Expr, extent: Expr) -> tuple[Expr, Expr]:
+    """The ends of a slice as they are where the extent is not 0, if only then their distance is a
+    number.
 
-    Such an extent broadcasts. That the elements have to exist is noted; a model is compiled for
-    a size of 0 too (artifact.variants).
+    A number as an extent broadcasts. That the elements have to exist is noted; a model is compiled
+    for a size of 0 too (artifact.variants).
     """
-    sizes = free_vars(begin) | free_vars(end)
-    some = Analyzer(dict.fromkeys(sorted(sizes, key=lambda v: v.name), (1, None)))
+    if value_of(Analyzer().simplify(end - begin)) is not None:
+        return begin, end
+    sizes = free_vars(begin) | free_vars(end) | free_vars(extent)
+    some = Analyzer(dict.fromkeys(sorted(sizes, key=lambda v: v.name), (0, None)))
+    some.suppose(extent >= 1)
     first, last = some.simplify(begin), some.simplify(end)
     return (begin, end) if value_of(some.simplify(last - first)) is None else (first, last)
 
