@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -173,11 +173,12 @@ def _of_nothing(
     main, made = mod["main"], dict[frozenset[str], Variant]()
     answered, kept = list[Equation](), list[tuple[frozenset[str], Equation]]()
     for equation in main.attrs.get(EQUATIONS, ()):
-        names = _needed(equation, own)
-        if not names or any(ranges.get(n, (0, None))[0] > 0 for n in names):
-            continue
-        more = sorted({z | names for z in (frozenset[str](), *made)} - made.keys(), key=sorted)
-        if len(made) + len(more) > _MOST // 2:
+        groups = [g for g in _needed(equation, own) if not any(ranges.get(n, (0,))[0] for n in g)]
+        found = {frozenset[str](), *made}
+        for g in groups:
+            found |= {z | g for z in found}
+        more = sorted(found - {frozenset(), *made}, key=sorted)
+        if not groups or len(made) + len(more) > _MOST // 2:
             continue
         try:
             new = {z: _without(mod, own, z) for z in more}
@@ -189,11 +190,16 @@ def _of_nothing(
         made |= new
         answered.append(equation)
         kept += [(z, e) for z, a in solved.items() for e in a.get(EQUATIONS, ())]
-    added = [
-        _where(z, e) for z, e in kept
-        if e not in main.attrs[EQUATIONS] and z | (_needed(e, own) or {""}) not in made
-    ]  # fmt: skip
+    added = [_where(z, e) for z, e in kept if e not in main.attrs[EQUATIONS]
+             and not _answered(z, _needed(e, own), made)]  # fmt: skip
     return list(made.values()), answered, added
+
+
+def _answered(
+    zero: frozenset[str], groups: Sequence[frozenset[str]], made: Container[frozenset[str]]
+) -> bool:
+    """Whether a variant in which some sizes are 0 is left for others where it lacks elements."""
+    return bool(groups) and all(zero | g in made for g in groups)
 
 
 def _without(mod: IRModule, own: Mapping[str, Var], names: frozenset[str]) -> Variant:
@@ -214,18 +220,21 @@ def _in(own: Mapping[str, Var], sizes: Mapping[str, Expr]) -> dict[Var, Expr]:
     return {own[n]: e for n, e in sizes.items()}
 
 
-def _needed(equation: Equation, own: Mapping[str, Var]) -> frozenset[str] | None:
-    """The sizes of an equation that holds wherever one of them is not 0; None for any other."""
+def _needed(equation: Equation, own: Mapping[str, Var]) -> list[frozenset[str]]:
+    """Groups of sizes: where none is 0 as a whole, an equation holds. None for any other."""
     left, right, _, either = equation
     a, b = [parse_extent(t, own.__getitem__) for t in (left, right)]
     if either or a is None or b is None:
-        return None
+        return []
     sizes = sorted(free_vars(a - b), key=lambda v: v.name)
-    for size in sizes:
-        some = Analyzer({v: (int(v is size), None) for v in sizes})
-        if not is_const(some.simplify(a - b), 0):
-            return None
-    return frozenset(v.name for v in sizes)
+
+    def holds(some: Collection[Var]) -> bool:
+        known = Analyzer({v: (int(v in some), None) for v in sizes})
+        return is_const(known.simplify(a - b), 0)
+
+    if sizes and all(holds([v]) for v in sizes):
+        return [frozenset([v.name for v in sizes])]  # a sum
+    return [frozenset([v.name]) for v in sizes] if holds(sizes) else []  # a product
 
 
 def _check_told(mod: IRModule, names: Sequence[str]) -> None:

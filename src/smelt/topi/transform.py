@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from smelt.arith import Analyzer
 from smelt.ir.build import all_of, ceildiv, equal, if_then_else, maximum, minimum, product, value_of
-from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, const, convert
+from smelt.ir.expr import INDEX, Expr, ExprLike, IntImm, Mul, Select, const, convert
+from smelt.ir.node import postorder
 from smelt.ir.walk import free_vars
 from smelt.te.tensor import Tensor
 
@@ -262,7 +263,8 @@ def _of_something(begin: Expr, end: Expr, extent: Expr) -> tuple[Expr, Expr]:
     A number as an extent broadcasts. That the elements have to exist is noted; a model is compiled
     for a size of 0 too (artifact.variants).
     """
-    if value_of(Analyzer().simplify(end - begin)) is not None:
+    joined = any(isinstance(e, Select) for e in postorder(extent))
+    if joined or value_of(Analyzer().simplify(end - begin)) is not None:
         return begin, end
     sizes = free_vars(begin) | free_vars(end) | free_vars(extent)
     some = Analyzer(dict.fromkeys(sorted(sizes, key=lambda v: v.name), (0, None)))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from smelt.ir.build import maximum, minimum
+from smelt.ir.expr import convert
+
 from . import moves
 from .build import Build
 from .registry import onnx_op
@@ -28,15 +31,16 @@ def compress(g: Build, x: Value, condition: Value, *, axis: int | None = None) -
         x = moves.reshape(g, x, (product(x.shape),))
     at = 0 if axis is None else g.axis(axis, x.rank)
     if condition.is_array and condition.known is not None:
-        taken = np.flatnonzero(condition.known)
-        first, end = (int(taken[0]), int(taken[-1]) + 1) if taken.size else (0, 0)
-        if taken.size == end - first:  # as many as there are
+        taken, extent = np.flatnonzero(condition.known), x.shape[at]
+        runs = np.split(taken, np.flatnonzero(np.diff(taken) > 1) + 1)
+        if len(runs) == 1:  # as many as there are
+            first, end = (int(taken[0]), int(taken[-1]) + 1) if taken.size else (0, 0)
             return moves.slice_(g, x, (at,), (first,), (end,), (1,))
-        if isinstance(x.shape[at], int):
-            taken = taken[taken < x.shape[at]]
-        else:  # the last one has to be there
-            x = moves.split(g, x, (end, simplify(x.shape[at] - end)), at)[0]
-        return moves.take(g, x, Value.of_array(taken), at)
+        if isinstance(extent, int):
+            return moves.take(g, x, Value.of_array(taken[taken < extent]), at)
+        ends = [minimum(maximum(convert(extent) - int(r[0]), 0), int(r.size)) for r in runs]
+        found = moves.take(g, x, Value.of_array(taken), at)
+        return moves.slice_(g, found, (at,), (0,), (simplify(sum(ends)),), (1,))
     condition = moves.slice_(g, condition, (0,), (0,), (x.shape[at],), (1,))
     places, count = g.calls("argwhere", condition)
     return g.call("gather", x, moves.squeeze(g, g.shrink(places, count), (1,)), axis=at)
