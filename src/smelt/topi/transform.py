@@ -263,11 +263,14 @@ def _of_something(begin: Expr, end: Expr, extent: Expr) -> tuple[Expr, Expr]:
     A number as an extent broadcasts. That the elements have to exist is noted; a model is compiled
     for a size of 0 too (artifact.variants).
     """
+    sizes = sorted(free_vars(begin) | free_vars(end) | free_vars(extent), key=lambda v: v.name)
+    # n // 2 may be 0 where no size is, and so may what broadcasts, since one of two is its extent
     joined = any(isinstance(e, Select) for e in postorder(extent))
-    if joined or value_of(Analyzer().simplify(end - begin)) is not None:
+    if joined or not Analyzer(dict.fromkeys(sizes, (1, None))).can_prove(extent >= 1):
         return begin, end
-    sizes = free_vars(begin) | free_vars(end) | free_vars(extent)
-    some = Analyzer(dict.fromkeys(sorted(sizes, key=lambda v: v.name), (0, None)))
+    some = Analyzer(dict.fromkeys(sizes, (0, None)))
+    if value_of(some.simplify(end - begin)) is not None:
+        return begin, end
     some.suppose(extent >= 1)
     first, last = some.simplify(begin), some.simplify(end)
     return (begin, end) if value_of(some.simplify(last - first)) is None else (first, last)
