@@ -68,7 +68,7 @@ class Window:
         """(h + begin + end - span) // stride + 1 for each spatial extent; of no pixels, none."""
         out: list[Expr] = []
         for d, h in enumerate(size):
-            if value_of(h + (self.begin[d] + self.end[d])) == 0:
+            if value_of(h) == 0 and value_of(self.begin[d] + self.end[d]) == 0:
                 out.append(const(0, INDEX))
                 continue
             room = h + (self.begin[d] + self.end[d]) - self.span(d)
