@@ -64,11 +64,14 @@ class Window:
         span: Expr = self.dilations[d] * (self.kernel[d] - const(1, INDEX)) + 1
         return span
 
-    def result(self, size: Sequence[Expr]) -> list[Expr]:
-        """(h + begin + end - span) // stride + 1 for each spatial extent; of no pixels, none."""
+    def result(self, size: Sequence[Expr], empty: bool = False) -> list[Expr]:
+        """(h + begin + end - span) // stride + 1 for each spatial extent.
+
+        empty  of no pixels, none
+        """
         out: list[Expr] = []
         for d, h in enumerate(size):
-            if value_of(h) == 0 and value_of(self.begin[d] + self.end[d]) == 0:
+            if empty and value_of(h + (self.begin[d] + self.end[d])) == 0:
                 out.append(const(0, INDEX))
                 continue
             room = h + (self.begin[d] + self.end[d]) - self.span(d)

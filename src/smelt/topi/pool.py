@@ -69,7 +69,7 @@ def max_pool(
     Source   ONNX MaxPool-22
     """
     window, taps = _window(x, kernel, strides, pads, dilations)
-    size = window.result(x.shape[2:])
+    size = window.result(x.shape[2:], empty=True)
     padded = window.pad(x, min_value(x.dtype))
 
     def body(n: Expr, c: Expr, *y: Expr) -> Expr:
@@ -92,7 +92,7 @@ def avg_pool(
     Source   ONNX AveragePool-22
     """
     window, taps = _window(x, kernel, strides, pads, dilations)
-    size = window.result(x.shape[2:])
+    size = window.result(x.shape[2:], empty=True)
     padded = window.pad(x, number(0, x.dtype))
     to = _sum_type(x.dtype)
     total = sum_over(
@@ -146,7 +146,7 @@ def lp_pool(
         size = call("abs", v)
         return size if p == 1 else call("pow", size, const(float(p), to))
 
-    shape = (*x.shape[:2], *window.result(x.shape[2:]))
+    shape = (*x.shape[:2], *window.result(x.shape[2:], empty=True))
     total = sum_over(shape, part, taps, "pool_sum")
 
     def root(*i: Expr) -> Expr:
@@ -178,7 +178,7 @@ def _first_largest(
         value = if_then_else(inside, x[(n, c, *at)], min_value(x.dtype))
         return FIRST_MAX((select(inside, own, nowhere), value), taps)
 
-    size = window.result(x.shape[2:])
+    size = window.result(x.shape[2:], empty=True)
     found = compute((*x.shape[:2], *size), largest, "pool_place")
     return found[0], found[1]
 
@@ -324,7 +324,7 @@ def _grad_window(
     float_only(x)
     same_dtype(grad=grad, x=x)
     window, taps = _window(x, kernel, strides, pads, dilations)
-    want = (*x.shape[:2], *window.result(x.shape[2:]))
+    want = (*x.shape[:2], *window.result(x.shape[2:], empty=True))
     require(
         len(grad.shape) == len(want),
         f"grad {describe(grad.shape)} has to be {describe(want)}, the result of the pooling",
