@@ -18,7 +18,10 @@ from benchmarks.report import Results, table, write
 
 PASSES = """
 import sys, time
-from smelt.artifact.graph import plan_graph
+try:
+    from smelt.artifact.graph import plan_graph
+except ImportError:  # an older version
+    from smelt.lowering.graph import plan_graph
 from smelt.pipeline import import_model, optimize
 mod, times = import_model(sys.argv[1]), []
 for _ in range(15):
