@@ -67,6 +67,17 @@ def test_what_is_not_compared_has_a_reason() -> None:
     assert check.reason == "f: A[4] is outside of its shape (4,), where i = 4"
 
 
+def test_sizes_that_an_extent_does_not_allow_are_left_out() -> None:
+    """n - 2 elements, of n = 1."""
+    func = parse(
+        'def f(A: T.Buffer((n,), "float32"), B: T.Buffer((n - 2,), "float32"), n: T.int64):\n'
+        "    for i in range(n - 2):\n        B[i] = A[i] + A[i + 2]\n"
+    )
+    check = Check(func)
+    assert [dict(t.sizes) for t in check.trials] == [{"n": 5}, {"n": 12}]
+    lower(func, check)
+
+
 GATHER = """
 def gather(A: T.Buffer(({rows}, 3), "float32"), I: T.Buffer((6,), "{dtype}"), B: T.Buffer((6, 3), "float32")):
     for i, j in T.grid(6, 3):

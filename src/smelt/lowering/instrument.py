@@ -129,6 +129,9 @@ class Check:
         if any(x is None for x in layouts):
             self.reason = self.reason or "a parameter's elements have gaps between them"
             return
+        if any(n < 0 for x in layouts if x is not None for n in x[0]):
+            self.reason = self.reason or "a parameter would have fewer elements than none"
+            return
         stores = _stores(func.body, values)
         if stores > most:
             self.reason = self.reason or f"it stores more than {most} times"
