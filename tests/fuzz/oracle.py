@@ -100,5 +100,5 @@ DOUBTED = {
 }  # fmt: skip
 """Operators in which the onnx package's evaluator was found to be wrong, or inexact."""
 
-DOUBTED_OF_NOTHING = {"Gather", "ReduceMean", "TopK"}
+DOUBTED_OF_NOTHING = {"Gather", "LayerNormalization", "ReduceMean", "TopK"}
 """Operators that onnxruntime refuses there, or says to be 0."""
