@@ -95,8 +95,8 @@ _NATIVE = {
 
 DOUBTED = {
     "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Erf", "GlobalAveragePool",
-    "GlobalMaxPool", "GridSample", "LRN", "LogSoftmax", "Loop", "MaxPool", "QLinearMatMul",
-    "Resize", "Slice", "Softmax", "Upsample",
+    "GlobalMaxPool", "GridSample", "LRN", "LogSoftmax", "Loop", "MaxPool", "QLinearConv",
+    "QLinearMatMul", "Resize", "Slice", "Softmax", "Upsample",
 }  # fmt: skip
 """Operators in which the onnx package's evaluator was found to be wrong, or inexact."""
 
