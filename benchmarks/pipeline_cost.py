@@ -35,7 +35,7 @@ import sys, time, smelt
 smelt.compile(sys.argv[2])
 start = time.perf_counter(); smelt.compile(sys.argv[1]); print(time.perf_counter() - start)
 """
-ROUNDS = 3
+ROUNDS = 7
 
 
 def timed(program: str, src: str, *paths: Path) -> float:
