@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from smelt.arith import Answer
 from smelt.ir import dtype as dt
 from smelt.ir.build import any_of
@@ -45,9 +47,13 @@ def promote_accumulators(func: PrimFunc) -> PrimFunc:
 
 
 class _Uses:
-    """What a loop's body does with each buffer."""
+    """What a loop's body does with each buffer.
 
-    def __init__(self, body: Stmt) -> None:
+    known  what is known of expressions, which loops in loops look at again
+    """
+
+    def __init__(self, body: Stmt, known: dict[Expr, _Facts]) -> None:
+        self.known = known
         self.stored: dict[Buffer, dict[Expr, bool]] = {}  # index: whether it is surely stored
         self.read: dict[Buffer, set[Expr]] = {}
         self.inner: set[Var] = set()
@@ -78,11 +84,25 @@ class _Uses:
             self._visit(part, surely)
 
     def _expr(self, e: Expr) -> None:
-        for load in loads(e):
+        if e not in self.known:
+            self.known[e] = _facts(e)
+        read, opaque = self.known[e]
+        for load in read:
             self.read.setdefault(load.buffer, set()).add(load.indices[0])
-        for n in expr_nodes(e):
-            effect = isinstance(n, Call) and n.op.startswith(("smelt.", "call_llvm_intrin"))
-            self.opaque = self.opaque or effect
+        self.opaque = self.opaque or opaque
+
+
+_Facts = tuple[list[BufferLoad], bool]
+
+
+def _facts(e: Expr) -> _Facts:
+    """The loads in an expression, and whether it has an effect."""
+    nodes = list(expr_nodes(e))
+    effects = ("smelt.", "call_llvm_intrin")
+    return (
+        [n for n in nodes if isinstance(n, BufferLoad)],
+        any(isinstance(n, Call) and n.op.startswith(effects) for n in nodes),
+    )
 
 
 def _expressions(s: Stmt) -> list[Expr]:
@@ -99,9 +119,13 @@ def _expressions(s: Stmt) -> list[Expr]:
 
 
 class _Promote(RangeRewriter):
+    def __init__(self, sizes: Mapping[Expr, int]) -> None:
+        super().__init__(sizes)
+        self.known: dict[Expr, _Facts] = {}
+
     def loop(self, s: For) -> Stmt:
         """The outermost loop that can keep a place does: those inside then find it kept."""
-        uses = _Uses(s.body) if s.kind == "serial" else None
+        uses = _Uses(s.body, self.known) if s.kind == "serial" else None
         found = {} if uses is None or uses.opaque else self._accumulators(s, uses)
         if not found:
             return super().loop(s)
