@@ -337,3 +337,15 @@ def test_everything_at_once() -> None:
         "  NonZero-13: 1 node ('nonzero_c'): an operand without dimensions\n"
         "    supported: one dimension or more",
     )
+
+
+def test_a_branch_that_reads_what_could_not_be_imported_is_passed_over() -> None:
+    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
+        m (float[1, 3, n, 8] x, bool c) => (float[1, 3, a, b] y) {
+            p = MaxPool <kernel_shape=[3, 3], strides=[3, 3], pads=[1, 1, 1, 1], ceil_mode=1> (x)
+            y = If (c) <then_branch = t () => (float[1, 3, a, b] u) { u = Clip (p) },
+                        else_branch = e () => (float[1, 3, a, b] v) { v = Neg (p) }>
+        }""")
+    with pytest.raises(Unsupported, match="ceil_mode=1 of a symbolic size") as caught:
+        from_onnx(made)
+    assert "Clip" not in str(caught.value)

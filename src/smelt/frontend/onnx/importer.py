@@ -20,7 +20,7 @@ from smelt.relax import nodes as relax
 from . import converters  # noqa: F401  (converters enter themselves)
 from .build import Build, where
 from .inputs import Given, Inputs, Shapes
-from .order import in_order, with_branches
+from .order import in_order, uses, with_branches
 from .problems import Lost, Problems
 from .read import Body, Graph, Model, Reference, Step, function_of, has_body, load, version_of
 from .registry import (
@@ -192,7 +192,8 @@ class Importer:
                 )
             opset = opsets.get(step.domain, 0)
             operands = [scope[n] if n else None for n in step.inputs]
-            if collect and (self.problems.has(step) or any(isinstance(v, Lost) for v in operands)):
+            lost = collect and any(isinstance(scope.get(n), Lost) for n in uses(step))
+            if lost or (collect and self.problems.has(step)):
                 self.passed_over.add(id(step))
                 scope.update({n: Lost() for n in step.outputs if n})
                 continue

@@ -166,13 +166,15 @@ def _block(sch: Schedule, name: str, hardware: Hardware) -> None:
 
 
 def _attempt(sch: Schedule, rule: Callable[[Schedule], bool]) -> bool:
-    """Apply a rule if it works: it is tried on a copy, since it may fail half way."""
+    """Apply a rule if it works: to a copy, since it may fail half way."""
+    tried = sch.copy()
     try:
-        if not rule(sch.copy()):
+        if not rule(tried):
             return False
     except ScheduleError:
         return False
-    return rule(sch)
+    sch.adopt(tried)
+    return True
 
 
 def _parallel_only(sch: Schedule, name: str, hardware: Hardware) -> bool:

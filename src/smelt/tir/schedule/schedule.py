@@ -150,6 +150,10 @@ class Schedule(
         other.random.setstate(self.random.getstate())
         return other
 
+    def adopt(self, other: Schedule) -> None:
+        """Go on where another schedule of the same programs is, such as a copy; that one ends."""
+        self.__dict__.update(other.__dict__)
+
     def seed(self, seed: int) -> None:
         """Start the random numbers of the sampling primitives anew; -1 is 0."""
         self.random.seed(0 if seed == -1 else seed)
