@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.runtime import Executable, num_threads
+from smelt.runtime import NativeExecutable, num_threads
 from smelt.runtime.linking import find_compiler
 from smelt.runtime.native import library, source_folder
 
@@ -132,7 +132,7 @@ def main() -> None:
         code = compiled(Path(folder))
         entry = ctypes.cast(code.smelt_entry, ctypes.c_void_p).value
         assert entry is not None
-        exe = Executable(entry, None, METADATA, None, code)
+        exe = NativeExecutable(entry, None, METADATA, None, code)
         x = np.arange(4, dtype=np.float32)
         bound = exe.bind(x)
         print(f"threads of the pool       {num_threads()}")

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from smelt.ir.options import Options
     from smelt.ir.sizes import Size
     from smelt.pipeline import build, compile, compile_artifact, lower, optimize
-    from smelt.runtime import NDArray, cpu
+    from smelt.runtime import NDArray, cpu, load
+    from smelt.runtime.executable import Executable, Results
     from smelt.stages import stage_text
     from smelt.target import Target
     from smelt.topi.registry import op
@@ -32,6 +33,9 @@ _NAMES = {
     # the main job
     "compile": "smelt.pipeline",
     "compile_artifact": "smelt.pipeline",
+    "load": "smelt.runtime",
+    "Executable": "smelt.runtime",
+    "Results": "smelt.runtime",
     "build": "smelt.pipeline",
     "lower": "smelt.pipeline",
     "default_schedule": "smelt.pipeline",
@@ -91,9 +95,11 @@ _OTHER_ROOMS = {
 """Classic rooms whose names smelt keeps elsewhere."""
 
 __all__ = [
+    "Executable",
     "IRModule",
     "NDArray",
     "Options",
+    "Results",
     "Size",
     "SmeltError",
     "Target",
@@ -106,6 +112,7 @@ __all__ = [
     "cpu",
     "display",
     "ir",
+    "load",
     "lower",
     "machine_limits",
     "op",

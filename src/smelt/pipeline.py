@@ -10,10 +10,13 @@ process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, Unpack
+
+import onnx
 
 from smelt import te
 from smelt.artifact.artifact import ELSEWHERE, Artifact, check_native, load
@@ -29,7 +32,7 @@ from smelt.frontend.onnx import load as load_model
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
-from smelt.ir.options import Options
+from smelt.ir.options import Options, OptionValues
 from smelt.ir.sizes import Extent, Size, plain_shapes
 from smelt.ir.steps import Step, check_names, check_order, run_steps
 from smelt.ir.transform import PassContext
@@ -49,7 +52,7 @@ from smelt.lowering.simplify import simplify
 from smelt.lowering.unroll import unroll_loops
 from smelt.lowering.vectorize import vectorize_loops
 from smelt.lowering.workspace import lift_workspaces
-from smelt.model import Model, ModelInput, Needs
+from smelt.model import Model, Needs
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Function, RelaxExpr
 from smelt.relax.printer import script as graph_script
@@ -64,13 +67,16 @@ from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.transform.unify_sizes import unify_sizes
 from smelt.relax.verify import verify as verify_graph
 from smelt.rules.cpu import schedule as apply_rules
-from smelt.runtime.executable import Executable
+from smelt.runtime.executable import Argument, Executable
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module
+from smelt.runtime.signature import ANY_RANK, TensorInfo
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_file import save_program
 from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
+from smelt.topi.registry import Op
 
 __all__ = [
     "GRAPH",
@@ -82,6 +88,15 @@ __all__ = [
     "lower",
     "optimize",
 ]
+
+ModelSource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | IRModule | RelaxExpr
+"""What can be compiled: an ONNX model as a path, bytes or message; a graph."""
+
+Operator: TypeAlias = Op | Callable[..., object]
+"""What nodes of an operator of one's own become: see from_onnx."""
+
+Programs: TypeAlias = te.Schedule | Schedule | PrimFunc | IRModule
+"""What holds tensor programs."""
 
 # fmt: off
 GRAPH: tuple[Step, ...] = (
@@ -195,15 +210,16 @@ for _list in (GRAPH, LOWER):
 
 
 def compile(
-    model: Any,
+    model: ModelSource,
     target: str | Target | None = None,
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
-    values: Mapping[str, Any] | None = None,
-    operators: Mapping[str, Any] | None = None,
+    values: Mapping[str, Argument] | None = None,
+    operators: Mapping[str, Operator] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
-) -> Any:
+    **keywords: Unpack[OptionValues],
+) -> Executable:
     """A trained model as an executable for this machine.
 
     model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
@@ -215,18 +231,17 @@ def compile(
     operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
     options   see `Options`; None: those of the PassContext around the call
     progress  called with (stage, done, total) while kernels are compiled
-
-    Gives an Executable; a `Model` where one executable does not serve (see there).
+    keywords  options one by one: smelt.compile(model, threads=1)
     """
     resolved = resolve(as_target(target))
     check_native(resolved, ELSEWHERE)
-    context = checked_context("smelt.compile", options)
+    context = checked_context("smelt.compile", options, values=keywords)
     plain, sizes = plain_shapes(shapes)
 
-    def straight(imported: IRModule) -> Executable:
+    def straight(imported: IRModule) -> NativeExecutable:
         return load(_whole(imported, resolved, context, progress, sizes))
 
-    def segment(imported: IRModule) -> Executable:
+    def segment(imported: IRModule) -> NativeExecutable:
         if sizes:
             raise CompileError(
                 f"shapes declares {', '.join(map(repr, sizes.values()))}, and the model decides "
@@ -237,6 +252,7 @@ def compile(
 
     if isinstance(model, IRModule | RelaxExpr):
         return straight(import_model(model, plain))
+    loaded, known = load_model(model), values or {}
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
         try:
@@ -244,21 +260,43 @@ def compile(
         except NeedsValues as e:
             return Needs(e.inputs, e.shapes)
 
-    loaded, known = load_model(model), values or {}
+    def compiled(mod: IRModule) -> Executable:
+        main = mod["main"]
+        grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
+        if not grouped and (not mod.attrs.get("typed") or vm_construct(mod) is None):
+            return straight(mod)
+        return compile_program(mod, resolved, context, segment=segment, outputs=outputs)
 
-    def program(imported: IRModule) -> VMExecutable:
-        return compile_program(imported, resolved, context, segment=segment)
+    outputs, found = loaded.graph.outputs, read({})
+    if isinstance(found, IRModule):
+        return compiled(found)
+    inputs = [
+        TensorInfo(i.name, i.dtype, _extents(i.name, (plain or {}).get(i.name, i.shape)), i.kind)
+        for i in loaded.graph.inputs
+        if i.name not in known
+    ]
+    results = [TensorInfo(o, "", ANY_RANK) for o in outputs]
+    return Model(loaded.name, inputs, results, read, compiled, found)
 
-    return _compile_onnx(read, lambda *made: _model(loaded, plain, known, *made), straight, program)
+
+def _extents(name: str, shape: Sequence[Any] | None) -> tuple[int | str, ...]:
+    """What an input's shape is as far as it is known; extents without a name get one."""
+    if shape is None:
+        return ANY_RANK
+    return tuple([
+        e if isinstance(e, int) else f"{name}_{n}" if e is None else str(e)
+        for n, e in enumerate(shape)
+    ])  # fmt: skip
 
 
 def compile_artifact(
-    model: Any,
+    model: ModelSource,
     target: str | Target | None = None,
     *,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
+    **keywords: Unpack[OptionValues],
 ) -> Artifact:
     """A trained model as machine code, constants and a description; nothing of it is loaded.
 
@@ -270,7 +308,7 @@ def compile_artifact(
     resolved = resolve(as_target(target))
     if options is None and not is_native(resolved):
         options = replace(Options(), threads=int(resolved.attrs.get("num-cores", 4)))
-    context = checked_context("smelt.compile_artifact", options)
+    context = checked_context("smelt.compile_artifact", options, values=keywords)
     return _whole(import_model(model, plain), resolved, context, progress, sizes, text=True)
 
 
@@ -310,62 +348,27 @@ def compile_program(
     target: Target,
     context: PassContext,
     entries: Sequence[str] = ("main",),
-    segment: Callable[[IRModule], Executable] | None = None,
+    segment: Callable[[IRModule], NativeExecutable] | None = None,
+    outputs: Sequence[str] = (),
 ) -> VMExecutable:
     """Some functions of a module, and what they call, as a program for the virtual machine.
 
     segment  compiles a straight part; None: as any module
+    outputs  the names of main's results
     """
     check_native(target, ELSEWHERE)
 
-    def straight(one: IRModule) -> Executable:
+    def straight(one: IRModule) -> NativeExecutable:
         return load(_whole(one, target, context, None, None))
 
     if not mod.attrs.get("typed"):  # importers may say all types themselves
         mod = run_steps(VM, mod, context)
-    program = compile_vm(mod, segment or straight, entries)
+    program = compile_vm(mod, segment or straight, entries, outputs)
     return VMExecutable(program, save_program, str(mod.attrs.get("name", "main")))
 
 
-def _model(
-    loaded: Any, shapes: Mapping[str, Sequence[Any]] | None, known: Mapping[str, Any], *made: Any
-) -> Model:
-    """A Model with the inputs and outputs of a file."""
-    inputs = [
-        ModelInput(i.name, i.kind, i.dtype, (shapes or {}).get(i.name, i.shape))
-        for i in loaded.graph.inputs
-        if i.name not in known
-    ]
-    return Model(loaded.name, inputs, loaded.graph.outputs, *made)
-
-
-def _compile_onnx(
-    read: Callable[[Mapping[str, Any]], IRModule | Needs],
-    model: Callable[..., Model],
-    straight: Callable[[IRModule], Executable],
-    program: Callable[[IRModule], VMExecutable],
-) -> Executable | Model:
-    """An ONNX model as one executable; a Model where that does not do.
-
-    read      imports it, some inputs being known; or names the inputs that have to be
-    model     makes a Model of `read`, what compiles a module, and a module
-    straight  compiles a module without control flow
-    program   compiles one with control flow, for the virtual machine
-    """
-
-    def compiled(mod: IRModule) -> Executable | VMExecutable:
-        return straight(mod) if vm_construct(mod) is None else program(mod)
-
-    found = read({})
-    if isinstance(found, IRModule) and not found.attrs.get("typed"):
-        main = found["main"]
-        if isinstance(main, Function) and not main.attrs.get("output_groups"):
-            return straight(found)
-    return model(read, compiled, found)
-
-
 def lower(
-    inputs: Any,
+    inputs: Programs,
     args: Sequence[te.Tensor | Var] | None = None,
     name: str = "main",
     *,
@@ -392,21 +395,23 @@ def lower_program(
 
 
 def build(
-    inputs: Any,
+    inputs: Programs,
     args: Sequence[te.Tensor | Var] | None = None,
     target: str | Target | None = None,
     target_host: str | Target | None = None,
     name: str = "main",
     *,
     options: Options | None = None,
+    **keywords: Unpack[OptionValues],
 ) -> Module:
     """Tensor programs compiled for this machine; the module's functions work on arrays in place.
 
     inputs, args, name  as for `lower`
     target_host         the same as `target`, or None: the host is the target
     options             None: those of the PassContext around the call
+    keywords            options one by one: threads=1
     """
-    context = checked_context("smelt.build", options)
+    context = checked_context("smelt.build", options, values=keywords)
     resolved = resolve(as_target(target if target is not None else Target.current()))
     check_native(resolved)
     if target_host is not None and resolve(as_target(target_host)) != resolved:
@@ -483,13 +488,22 @@ def checked_context(
     options: Options | None = None,
     others: Collection[str] = (),
     follows: Sequence[str] = (),
+    values: Mapping[str, object] | None = None,
 ) -> PassContext:
     """The PassContext around a call, read once. Its names have to be those of passes.
 
     options  of the call; None: the context's
     others   further names that it may use; follows: further config keys that the call follows
+    values   options of the call one by one
     """
+    if options is not None and not isinstance(options, Options):
+        raise CompileError(
+            f"{who}: options is a {type(options).__name__}; give smelt.Options(threads=1), or the "
+            "options themselves as keywords: threads=1"
+        )
     context = PassContext.with_options(options)
+    if values:
+        context = PassContext.with_options(context.options.updated(who, values))
     check_names(context, (GRAPH, VM, LOWER), who, others)
     context.refuse("tir.usmp", who, 'relay.build with Executor("aot")', follows)
     return context

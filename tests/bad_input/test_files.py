@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import onnx
 import pytest
@@ -57,7 +58,7 @@ def test_another_file(data: bytes, text: str, tmp_path: Path) -> None:
 
 
 def test_no_model_at_all() -> None:
-    assert message(ImportFailure, lambda: smelt.compile(3)) == (
+    assert message(ImportFailure, lambda: smelt.compile(cast(str, 3))) == (
         "an ONNX model is a path, bytes or an onnx.ModelProto, not int"
     )
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -230,7 +230,7 @@ def _bound() -> PrimFunc:
             "legal: parallel, vectorized, unrolled or serial loops",
         ),
         (
-            lambda: smelt.build(42),
+            lambda: smelt.build(cast(Any, 42)),
             "cannot build int; legal: te.Schedule with args, tir Schedule, PrimFunc, IRModule",
         ),
         (
@@ -336,7 +336,9 @@ def test_a_program_runs_where_something_is_written() -> None:
     one = te.create_prim_func([a, b, te.compute((m, 3), lambda j, k: b[j, k], name="D")], "one")
     assert sizes_of(one) == {n: 0, m: 1}
     both = te.compute((n + m,), lambda i: te.if_then_else(i < n, a[i], b[i - n, 0]), name="E")
-    assert analyzer_of(sizes_of(te.create_prim_func([a, b, both], "both"))).can_prove(n * 8 + m * 8 > 0)
+    assert analyzer_of(sizes_of(te.create_prim_func([a, b, both], "both"))).can_prove(
+        n * 8 + m * 8 > 0
+    )
     rest = te.compute((n - minimum(n, 1),), lambda i: a[i + minimum(n, 1)], name="rest")
     assert analyzer_of(sizes_of(te.create_prim_func([a, rest], "rest"))).bounds(n) == (0, None)
     window = te.compute(((n - 1) // 2 + 1,), lambda i: a[i * 2], name="F")

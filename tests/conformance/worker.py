@@ -77,7 +77,7 @@ def run_case(case: Case) -> None:
     model, sets = case.read()
     exe = smelt.compile(model, options=Options(workers=0))
     for inputs, want in sets:
-        got = exe(*inputs)
+        got: Any = exe(*inputs)
         check(got if len(model.graph.output) != 1 else [got], want, case.rtol, case.atol)
 
 

@@ -80,8 +80,8 @@ def check_all(
     several = [interpret(f, *given)]
     if compiled:
         made = smelt.compile(mod, options=smelt.Options(threads=1, workers=0))(*given)
-        made = made if isinstance(made, tuple) else (made,)
-        several.append([np.asarray(x.numpy()) for x in made])
+        listed = made if isinstance(made, tuple) else (made,)
+        several.append([np.asarray(x.numpy()) for x in listed])
     for results in several:
         assert len(results) == len(want)
         rest = iter(zip(results, want, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -62,7 +62,7 @@ def test_mistakes() -> None:
     with pytest.raises(Unsupported, match=r"attribute size=2\n  supported: limit"):
         smelt.compile(acme(size=2), operators={"com.acme.Shrink": soft_threshold})
     with pytest.raises(TypeMismatch, match=r"operators maps 'com.acme.Shrink' to a int"):
-        smelt.compile(acme(), operators={"com.acme.Shrink": 5})
+        smelt.compile(acme(), operators={"com.acme.Shrink": cast(Any, 5)})
 
 
 def test_survey() -> None:

@@ -64,8 +64,8 @@ def test_reshape() -> None:
         {"x": random(4, 6), "s": numbers(0, 3, 2)},
         {"x": random(1, 6), "s": numbers(6, 1, 1)},
     )
-    assert isinstance(exe, Model)
-    assert len(exe.variants) == 1
+    assert not isinstance(exe, Model)
+    assert [o.shape for o in exe.outputs] == [("y_0", "y_1", "y_2")]
     with pytest.raises(InputError, match=r"is \[5, 1, 2\], which does not hold 24 elements"):
         exe(random(4, 6), numbers(5, 1, 2))
     with pytest.raises(InputError, match="the operand 'shape' is -3; it has to be 0 or more"):
@@ -178,6 +178,7 @@ def test_axes_that_are_inputs() -> None:
     x = random(3, 4, 5)
     exe = agree(m, {"x": x, "a": numbers(1)}, {"x": x, "a": numbers(2)}, {"x": x, "a": numbers(1)})
     assert exe.needed == ("a",)
+    assert isinstance(exe, Model)
     assert len(exe.variants) == 2
     with pytest.raises(smelt.SmeltError, match=r"its form depends on the inputs a"):
         exe.export_library("nowhere.so")
@@ -211,9 +212,9 @@ def test_sequences_and_optional_values() -> None:
         np.testing.assert_array_equal(one.numpy(), xs[1])
         np.testing.assert_array_equal(joined.numpy(), np.concatenate(xs))
         assert [len(x.numpy()) for x in more] == [2, 3, 3]
-    with pytest.raises(InputError, match="the input 'xs' is None; a sequence is expected"):
+    with pytest.raises(InputError, match="input 'xs': None given; a sequence is needed"):
         exe(np.int64(0), None, None)
-    with pytest.raises(InputError, match="'xs' is missing"):
+    with pytest.raises(InputError, match="1 inputs given, 3 needed"):
         exe(np.int64(0))
 
 
@@ -221,6 +222,7 @@ def test_an_input_without_a_shape() -> None:
     exe = smelt.compile(model([node("Neg", ["x"])], {"x": (None, FLOAT)}))
     for shape in ((2, 3), (4,), (2, 3)):
         np.testing.assert_array_equal(exe(x := random(*shape)).numpy(), -x)
+    assert isinstance(exe, Model)
     assert len(exe.variants) == 2
 
 
@@ -235,6 +237,7 @@ def test_as_many_parts_as_a_size() -> None:
         count, y = exe(x := random(n, 3))
         assert count.numpy() == n
         np.testing.assert_array_equal(y.numpy(), x.reshape(1, -1))
+    assert isinstance(exe, Model)
     assert exe.needed == ("x",)
     assert len(exe.variants) == 2
 
@@ -263,7 +266,7 @@ def test_if_with_shapes_that_differ() -> None:
         {"x": ((2, 3), FLOAT), "b": ((), "bool")},
     )
     exe = agree(m, {"x": random(2, 3), "b": True}, {"x": random(2, 3), "b": False})
-    assert exe.needed == ()
+    assert not isinstance(exe, Model)
 
 
 def test_while() -> None:

@@ -122,5 +122,5 @@ def test_what_cannot_be() -> None:
     with pytest.raises(smelt.SmeltError, match="concat, expand_dims"):
         model([helper.make_node("Add", ["x", "x"], ["y"])], WORDS, ["y"])
     exe = model([helper.make_node("StringConcat", ["x", "x"], ["y"])], WORDS, ["y"])
-    with pytest.raises(InputError, match="the input 'x' is float32; string is expected"):
+    with pytest.raises(InputError, match="input 'x': dtype float32 given, texts needed"):
         exe(np.zeros(3, np.float32))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import smelt
 from smelt import Size
 from smelt.cli.results import arrays
-from smelt.runtime import Executable, load_module
+from smelt.runtime import NativeExecutable, load_module
 from smelt.runtime.errors import InputError
 from tests.frontend.models import model, node, random, reference
 from tests.models import conv_nets, transformers
@@ -26,24 +26,25 @@ from tests.models.test_networks import image, masked
 F32 = np.float32
 
 
-def build(m: onnx.ModelProto, cache: str, shapes: Any, threads: int = 2) -> Executable:
+def build(m: onnx.ModelProto, cache: str, shapes: Any, threads: int = 2) -> NativeExecutable:
     options = smelt.Options(threads=threads, cache_dir=cache)
-    exe: Executable = smelt.compile(m, shapes=shapes, options=options)
+    exe = smelt.compile(m, shapes=shapes, options=options)
+    assert isinstance(exe, NativeExecutable)
     return exe
 
 
-def symbols_of(exe: Executable, variant: dict[str, int] | None = None) -> list[str]:
+def symbols_of(exe: NativeExecutable, variant: dict[str, int] | None = None) -> list[str]:
     """The kernels of the general code or of a variant."""
     return [k["symbol"] for k in exe.metadata["kernels"] if k.get("variant") == variant]
 
 
 @pytest.fixture(scope="module", name="resnet")
-def fixture_resnet(cache: str) -> Executable:
+def fixture_resnet(cache: str) -> NativeExecutable:
     n = Size("n", max=16, likely=(1, 8))
     return build(conv_nets.resnet18_small("batch"), cache, {"input": (n, 3, 40, 40)})
 
 
-def test_a_variant_is_the_static_build(resnet: Executable, cache: str) -> None:
+def test_a_variant_is_the_static_build(resnet: NativeExecutable, cache: str) -> None:
     """The same kernels: its speed is that of the static build."""
     assert resnet.metadata["variants"] == [{"n": 1}, {"n": 8}]
     for n in (1, 8):
@@ -54,13 +55,13 @@ def test_a_variant_is_the_static_build(resnet: Executable, cache: str) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-def test_the_general_code_agrees_at_every_size(resnet: Executable) -> None:
+def test_the_general_code_agrees_at_every_size(resnet: NativeExecutable) -> None:
     m = conv_nets.resnet18_small("batch")
     for n in (2, 3, 7, 16):
         check(resnet, m, image("input", 40)(n))
 
 
-def test_the_sizes_choose_what_runs(resnet: Executable) -> None:
+def test_the_sizes_choose_what_runs(resnet: NativeExecutable) -> None:
     """The profile shows one kernel of each launch, of the variant that the sizes ask for."""
     for n, variant in ((1, {"n": 1}), (8, {"n": 8}), (5, None)):
         report = resnet.profile(*image("input", 40)(n).values(), repeat=1)
@@ -71,13 +72,13 @@ def test_the_sizes_choose_what_runs(resnet: Executable) -> None:
         assert [k.name for k in report.kernels] == [k["name"] for k in ran]
 
 
-def test_constants_stand_in_memory_once(resnet: Executable, cache: str) -> None:
+def test_constants_stand_in_memory_once(resnet: NativeExecutable, cache: str) -> None:
     """An image has as many pixels in any batch: all variants pack the weights alike."""
     static = build(conv_nets.resnet18_small(1), cache, None)
     assert resnet.memory.weights < 1.15 * static.memory.weights
 
 
-def test_a_library_holds_the_variants(resnet: Executable, tmp_path: Path) -> None:
+def test_a_library_holds_the_variants(resnet: NativeExecutable, tmp_path: Path) -> None:
     path = tmp_path / "resnet.so"
     resnet.export_library(path)
     loaded = load_module(path)
@@ -90,7 +91,7 @@ def test_a_library_holds_the_variants(resnet: Executable, tmp_path: Path) -> Non
         loaded(**image("input", 40)(17))
 
 
-def test_calls_of_many_sizes_at_once(resnet: Executable) -> None:
+def test_calls_of_many_sizes_at_once(resnet: NativeExecutable) -> None:
     """Several threads, each with sizes of its own; plans are made once and are bounded."""
     feeds = {n: image("input", 40)(n) for n in (1, 2, 3, 8)}
     expected = {n: run(resnet, x) for n, x in feeds.items()}
@@ -114,18 +115,18 @@ def test_calls_of_many_sizes_at_once(resnet: Executable) -> None:
 
 
 @pytest.fixture(scope="module", name="bert")
-def fixture_bert(cache: str) -> Executable:
+def fixture_bert(cache: str) -> NativeExecutable:
     batch, tokens = Size("n", max=6), Size("s", max=40, likely=(12,))
     return build(transformers.bert("n", "tokens"), cache, {"input_ids": (batch, tokens)})
 
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 40))
-def test_a_transformer_at_any_size(bert: Executable, n: int, tokens: int) -> None:
+def test_a_transformer_at_any_size(bert: NativeExecutable, n: int, tokens: int) -> None:
     check(bert, transformers.bert("n", "tokens"), masked(tokens)(n))
 
 
-def test_a_variant_of_some_sizes_leaves_the_others_open(bert: Executable) -> None:
+def test_a_variant_of_some_sizes_leaves_the_others_open(bert: NativeExecutable) -> None:
     assert bert.metadata["variants"] == [{"s": 12}]
     assert [i.shape for i in bert.inputs] == [("n", "s")] * 2
     for n in (1, 4):

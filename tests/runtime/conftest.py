@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smelt.runtime import Executable
+from smelt.runtime import NativeExecutable
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 NATIVE = ROOT / "native"
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
-Make = Callable[..., Executable]
+Make = Callable[..., NativeExecutable]
 
 
 def tensor(name: str, dtype: str, *shape: int | str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def make(objects: dict[str, Path]) -> Make:
     """make(name, **changes of the metadata): an executable, as a compiler would make it."""
 
-    def build(name: str, /, threads: int | None = None, **changes: Any) -> Executable:
+    def build(name: str, /, threads: int | None = None, **changes: Any) -> NativeExecutable:
         path = objects[name].with_suffix(".so")
         if not path.exists():
             assert CC is not None
@@ -106,6 +106,6 @@ def make(objects: dict[str, Path]) -> Make:
         weights = np.array([100.0], np.float32) if name == "add" else None
         data = {**metadata(name), **changes}
         image = objects[name].read_bytes()
-        return Executable(entry, plan, data, weights, code, threads, [image])
+        return NativeExecutable(entry, plan, data, weights, code, threads, [image])
 
     return build

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from smelt import runtime
-from smelt.runtime import Executable, InputError, NDArray, RuntimeFailure
+from smelt.runtime import InputError, NativeExecutable, NDArray, RuntimeFailure
 from tests.runtime.conftest import Make
 
 
@@ -36,12 +36,12 @@ class OnlyArray:
 
 
 @pytest.fixture
-def identity(make: Make) -> Executable:
+def identity(make: Make) -> NativeExecutable:
     return make("identity")
 
 
 @pytest.fixture
-def add(make: Make) -> Executable:
+def add(make: Make) -> NativeExecutable:
     return make("add")
 
 
@@ -49,7 +49,7 @@ def rows(n: int, value: float = 1.0) -> Any:
     return np.full((n, 4), value, np.float32) + np.arange(n * 4, dtype=np.float32).reshape(n, 4)
 
 
-def test_identity_gives_an_ndarray(identity: Executable) -> None:
+def test_identity_gives_an_ndarray(identity: NativeExecutable) -> None:
     x = np.arange(4, dtype=np.float32)
     for _ in range(3):
         y = identity(x)
@@ -58,7 +58,7 @@ def test_identity_gives_an_ndarray(identity: Executable) -> None:
         np.testing.assert_array_equal(y.numpy(), x)
 
 
-def test_results_do_not_share_memory(identity: Executable) -> None:
+def test_results_do_not_share_memory(identity: NativeExecutable) -> None:
     xs = [np.full(4, i, np.float32) for i in range(20)]
     ys = [identity(x) for x in xs]
     views = [y.numpy() for y in ys]
@@ -70,7 +70,7 @@ def test_results_do_not_share_memory(identity: Executable) -> None:
     assert len(more) == 20
 
 
-def test_symbolic_sizes_and_named_inputs(add: Executable) -> None:
+def test_symbolic_sizes_and_named_inputs(add: NativeExecutable) -> None:
     for n in (1, 7, 2, 0, 100):
         x, y = rows(n), rows(n, 5)
         np.testing.assert_array_equal(add(x, y).numpy(), x + y + 100)
@@ -78,7 +78,7 @@ def test_symbolic_sizes_and_named_inputs(add: Executable) -> None:
         np.testing.assert_array_equal(add(x, y=y).numpy(), x + y + 100)
 
 
-def test_many_shapes_keep_few_plans(add: Executable) -> None:
+def test_many_shapes_keep_few_plans(add: NativeExecutable) -> None:
     for n in range(200):
         assert add(rows(n), rows(n)).shape == (n, 4)
     assert len(add._plans) <= 64
@@ -97,17 +97,17 @@ def test_many_shapes_keep_few_plans(add: Executable) -> None:
         lambda x: x.view(np.ndarray),
     ],
 )
-def test_forms_of_input(identity: Executable, form: Any) -> None:
+def test_forms_of_input(identity: NativeExecutable, form: Any) -> None:
     x = np.array([3, 1, 4, 1], np.float32)
     for _ in range(2):
         np.testing.assert_array_equal(identity(form(x)).numpy(), x)
 
 
-def test_array_protocol(identity: Executable) -> None:
+def test_array_protocol(identity: NativeExecutable) -> None:
     np.testing.assert_array_equal(identity(OnlyArray()).numpy(), np.full(4, 7, np.float32))
 
 
-def test_results_go_back_in(identity: Executable) -> None:
+def test_results_go_back_in(identity: NativeExecutable) -> None:
     x = np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(identity(identity(identity(x))).numpy(), x)
 
@@ -166,7 +166,7 @@ def test_fork(make: Make) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_bind(add: Executable) -> None:
+def test_bind(add: NativeExecutable) -> None:
     x, y = rows(3), rows(3, 2)
     z = np.zeros((3, 4), np.float32)
     call = add.bind([x, y], z)
@@ -185,11 +185,11 @@ def test_weights_are_aligned(make: Make) -> None:
     add = make("add")
     raw = np.zeros(5, np.float32)
     raw[1] = 100
-    moved = Executable(add._entry, add.plan_address, add.metadata, raw[1:2], add)
+    moved = NativeExecutable(add._entry, add.plan_address, add.metadata, raw[1:2], add)
     np.testing.assert_array_equal(moved(rows(2), rows(2)).numpy(), rows(2) * 2 + 100)
 
 
-def test_benchmark(add: Executable) -> None:
+def test_benchmark(add: NativeExecutable) -> None:
     result = add.benchmark(rows(3), rows(3), repeat=4, number=5)
     assert len(result.results) == 4
     assert 0 < result.min <= result.median <= result.max
@@ -198,7 +198,7 @@ def test_benchmark(add: Executable) -> None:
     )
 
 
-def test_profile(add: Executable) -> None:
+def test_profile(add: NativeExecutable) -> None:
     report = add.profile(rows(100), y=rows(100))
     assert [k.name for k in report.kernels] == ["shift", "sum"]
     assert [k.calls for k in report.kernels] == [1, 1]
@@ -209,7 +209,7 @@ def test_profile(add: Executable) -> None:
     assert json.loads(report.json())["kernels"][1]["bytes"] == 4800
 
 
-def test_description(add: Executable) -> None:
+def test_description(add: NativeExecutable) -> None:
     assert repr(add) == ("Executable add: x float32[n, 4]; y float32[n, 4] -> z float32[n, 4]")
     assert add.memory == runtime.MemoryInfo(4, None, None)
     assert [i.name for i in add.inputs] == ["x", "y"]

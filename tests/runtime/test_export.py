@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from smelt.runtime import (
-    Executable,
     ExportError,
     InputError,
     LoadError,
+    NativeExecutable,
     linking,
     load_module,
     read_metadata,
@@ -37,11 +37,13 @@ def library(make: Make, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def constant(make: Make, value: float) -> Executable:
+def constant(make: Make, value: float) -> NativeExecutable:
     """The model `add` with another constant."""
     add = make("add")
     weights = np.array([value], np.float32)
-    return Executable(add._entry, add.plan_address, add.metadata, weights, add, objects=add.objects)
+    return NativeExecutable(
+        add._entry, add.plan_address, add.metadata, weights, add, objects=add.objects
+    )
 
 
 def refused(path: Path) -> str:

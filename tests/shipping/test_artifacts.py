@@ -17,7 +17,7 @@ import smelt
 from smelt.artifact import artifact as artifacts
 from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError
-from smelt.runtime import Executable, ExportError
+from smelt.runtime import ExportError, NativeExecutable
 from tests.models import conv_nets, transformers
 from tests.models.net import floats
 
@@ -101,7 +101,7 @@ def test_an_object_file_has_all_that_a_run_needs(tmp_path: Path) -> None:
     size = metadata["weights_bytes"]
     weights = np.frombuffer(ctypes.string_at(address("weights"), size), np.uint8)
     assert address("weights") % 64 == 0
-    exe = Executable(address("entry"), address("plan"), metadata, weights, code)
+    exe = NativeExecutable(address("entry"), address("plan"), metadata, weights, code)
     np.testing.assert_array_equal(exe(**X).numpy(), smelt.compile(conv_nets.mlp(2))(**X).numpy())
 
 

@@ -22,8 +22,8 @@ def same(params: list[Var], results: list[RelaxExpr], *given: Array, bound: floa
     function = Function(tuple(params), Tuple(tuple(results)))
     exe = smelt.compile(IRModule({"main": function}), options=smelt.Options(threads=1))
     found = exe(*given)
-    found = found if isinstance(found, tuple) else (found,)
-    for got, want in zip(found, interpret(function, *given), strict=True):
+    several = found if isinstance(found, tuple) else (found,)
+    for got, want in zip(several, interpret(function, *given), strict=True):
         a = np.asarray(got.numpy())
         assert (a.dtype, a.shape) == (want.dtype, want.shape)
         np.testing.assert_allclose(a, want, rtol=bound, atol=bound * float(np.abs(want).max()))

@@ -23,9 +23,9 @@ from smelt.codegen.workers import default_pool
 from smelt.ir.errors import CompileError
 from smelt.ir.options import Options
 from smelt.lowering.instrument import check_wanted, dump_folder
-from smelt.runtime.executable import Executable
 from smelt.runtime.files import check_target, write_file
 from smelt.runtime.linking import c_name
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.target import Target
 
 from .host import ENTRY, PLAN
@@ -160,14 +160,14 @@ def check_native(target: Target, instead: str = "") -> None:
         raise CompileError(f"code for {target.mtriple} cannot run on this machine{instead}")
 
 
-def load(artifact: Artifact) -> Executable:
+def load(artifact: Artifact) -> NativeExecutable:
     """An artifact linked into this process. Raises CompileError for another machine's code."""
     check_native(artifact.target, ELSEWHERE)
     objects = [*artifact.objects]
     if artifact.texts:
         objects += objects_of(artifact.texts, artifact.target, artifact.options)
     addresses, alive = link_in_process(objects, [ENTRY, PLAN])
-    return Executable(
+    return NativeExecutable(
         addresses[ENTRY],
         addresses[PLAN],
         artifact.metadata,

@@ -25,8 +25,8 @@ from smelt.lowering.instrument import (
 )
 from smelt.lowering.lower import for_target, lower
 from smelt.runtime.abi import ABI_VERSION
-from smelt.runtime.executable import Executable
 from smelt.runtime.expression import names_in
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
 from smelt.target.processor import needed_features
@@ -124,7 +124,7 @@ def _build(
         "workspace_bytes": total.value if isinstance(total, IntImm) else None,
     }
     start, plan = addresses[ENTRY], addresses[PLAN]
-    exe = Executable(start, plan, metadata, None, keep, options.threads, objects)
+    exe = NativeExecutable(start, plan, metadata, None, keep, options.threads, objects)
     sources: dict[str, Callable[[], str]] = {
         "tir": lambda: script(flat),
         "ll": lambda: ir,

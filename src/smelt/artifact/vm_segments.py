@@ -34,7 +34,7 @@ from smelt.relax.nodes import (
 __all__ = ["Segments", "leaves", "segment_function"]
 
 Build = Callable[[IRModule], Any]
-"""Compiles a module whose main is a graph function; gives an Executable."""
+"""Compiles a module whose main is a graph function; gives a NativeExecutable."""
 
 
 class Segments:

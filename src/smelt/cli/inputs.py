@@ -12,11 +12,11 @@ from smelt.cli.console import UsageError, progress
 from smelt.cli.results import Array
 from smelt.ir.dtype import to_numpy
 from smelt.ir.sizes import Size
-from smelt.model import Model
 from smelt.runtime import Executable, TensorInfo
 from smelt.runtime.errors import LoadError
 from smelt.runtime.expression import evaluate
 from smelt.runtime.files import check_target, is_special, write_file
+from smelt.runtime.signature import ANY_RANK
 
 Shapes = dict[str, tuple[int | str | Size, ...]]
 
@@ -113,58 +113,41 @@ def read_shapes(texts: Sequence[str]) -> Shapes:
 def load(
     model: str, target: str | None, sizes: Sizes | None = None, threads: int | None = None
 ) -> Executable:
-    """A compiled model of one form: a library is loaded, anything else is compiled."""
-    made = load_any(model, target, sizes, threads)
-    if isinstance(made, Model):
-        raise UsageError(
-            f"{model} decides while it runs, or its form depends on its inputs: this command takes "
-            "models that are one executable; run, check and bench take it"
-        )
-    return made
-
-
-def load_any(
-    model: str, target: str | None, sizes: Sizes | None = None, threads: int | None = None
-) -> Executable | Model:
-    """A compiled model, or one that decides while it runs."""
+    """A compiled model: what was compiled before is loaded, anything else is compiled."""
     sizes = sizes or Sizes()
-    if model.endswith(".so"):
+    if is_compiled(model):
         if target is not None or sizes.given or threads is not None:
             raise UsageError(
                 f"{model} is compiled already: --target, --shape, --range, --likely and --threads "
                 "cannot change it"
             )
-        loaded = smelt.runtime.load_module(model)
-        if not isinstance(loaded, Executable):
-            raise UsageError(f"{model} holds a tensor program, not a model: {loaded}")
-        return loaded
+        return smelt.load(model)
     options = smelt.Options() if threads is None else smelt.Options(threads=threads)
     with progress() as report:
-        made: Executable | Model = smelt.compile(
+        return smelt.compile(
             model, target, shapes=sizes.shapes() or None, options=options, progress=report
         )
-    return made
 
 
-def input_infos(model: str, exe: Executable | Model) -> Sequence[TensorInfo]:
+def is_compiled(model: str) -> bool:
+    """Whether a file is what `smelt compile` wrote, by its ending."""
+    return model.endswith((".so", ".tar", ".vm"))
+
+
+def input_infos(model: str, exe: Executable) -> Sequence[TensorInfo]:
     """The inputs, which have to be tensors of a known rank."""
-    if not isinstance(exe, Model):
-        return exe.inputs
-    made = []
     for i in exe.inputs:
-        if i.kind != "tensor" or i.dtype == "string" or i.shape is None:
+        if i.kind != "tensor" or i.dtype in ("", "string") or i.shape == ANY_RANK:
             raise UsageError(
                 f"{model}: the input {i.name!r} is a {i.kind} of {i.dtype or 'unknown type'}; the "
                 "command line gives tensors of numbers only: use smelt.compile in Python"
             )
-        shape = tuple([f"{i.name}_{n}" if e is None else e for n, e in enumerate(i.shape)])
-        made.append(TensorInfo(i.name, i.dtype, shape))
-    return made
+    return exe.inputs
 
 
-def output_names(exe: Executable | Model) -> list[str]:
+def output_names(exe: Executable) -> list[str]:
     """The names of the results."""
-    return list(exe.outputs) if isinstance(exe, Model) else [o.name for o in exe.outputs]
+    return [o.name for o in exe.outputs]
 
 
 def random_inputs(

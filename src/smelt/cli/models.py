@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -17,8 +17,8 @@ from smelt.cli.inputs import (
     Sizes,
     check_output_name,
     input_infos,
+    is_compiled,
     load,
-    load_any,
     output_names,
     read_inputs,
     read_numbers,
@@ -26,10 +26,9 @@ from smelt.cli.inputs import (
 )
 from smelt.cli.peer import Peer
 from smelt.cli.results import Array, arrays, largest_error, memory_bytes
-from smelt.cli.timing import cores, interleave, summary
+from smelt.cli.timing import Call, cores, interleave, summary
 from smelt.frontend.onnx import Survey, survey
 from smelt.ir.sizes import plain_shapes
-from smelt.model import Model as Loaded
 from smelt.runtime import Executable, TensorInfo
 from smelt.runtime.files import LIBRARY, check_target, is_special
 
@@ -106,25 +105,20 @@ def compile_model(
     if output is not None and output.endswith(".o"):
         _write_object(model, target, sizes, threads, output, json)
         return
-    exe = load_any(model, target, sizes, threads)
+    exe = load(model, target, sizes, threads)
     if output is not None:
         exe.export_library(output)
     if output is not None and is_special(output):
         return  # standard output may be what was written to
     seconds = time.perf_counter() - start
-    memory = None if isinstance(exe, Loaded) else exe.memory
+    memory = exe.memory
     if json:
-        bytes_ = {} if memory is None else memory_bytes(memory)
-        say_json({"model": model, "seconds": seconds, **bytes_, "output": output})
+        say_json({"model": model, "seconds": seconds, **memory_bytes(memory), "output": output})
         return
+    live = "" if memory.live is None else f" (at least {megabytes(memory.live)} alive at once)"
     say(
-        f"{model}: compiled in {seconds:.2f} s; "
-        + (
-            "it decides while it runs, or its form depends on its inputs"
-            if memory is None
-            else f"weights {megabytes(memory.weights)}, workspace {megabytes(memory.workspace)} "
-            f"(at least {megabytes(memory.live)} is alive at once)"
-        )
+        f"{model}: compiled in {seconds:.2f} s; weights {megabytes(memory.weights)}, "
+        f"workspace {megabytes(memory.workspace)}{live}"
     )
     say(f"written to {output}" if output else "nothing written: -o FILE.so writes a library")
 
@@ -168,7 +162,7 @@ def run(
     """Run a model once."""
     if output is not None:
         check_output_name(output)
-    exe = load_any(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
     infos, names = input_infos(model, exe), output_names(exe)
     values = arrays(exe(*read_inputs(input_file, infos, _sizes(exe, infos, at))))
     if output is not None:
@@ -217,7 +211,7 @@ def check(
         if json:
             say_json(_survey_json(found))
         raise typer.Exit(0 if found.works else 1)
-    exe = load_any(model, target, sizes, threads)
+    exe = load(model, target, sizes, threads)
     peer = Peer(model, threads or cores())
     infos = input_infos(model, exe)
     inputs = read_inputs(input_file, infos, _sizes(exe, infos, at))
@@ -275,10 +269,10 @@ def bench(
         raise UsageError(f"--against {against}: only onnxruntime can be timed beside smelt")
     if against:
         _needs_source(model)
-    exe = load_any(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
     infos = input_infos(model, exe)
     inputs = read_inputs(input_file, infos, _sizes(exe, infos, at))
-    calls = {"smelt": lambda: exe(*inputs)}
+    calls: dict[str, Call] = {"smelt": lambda: exe(*inputs)}
     if against:
         peer, feeds = Peer(model, threads or cores()), _feeds(infos, inputs)
         calls["onnxruntime"] = lambda: peer(feeds)
@@ -343,12 +337,10 @@ def show(
         say(f"wrote {html}")
 
 
-def _sizes(
-    exe: Executable | Loaded, infos: Sequence[TensorInfo], at: list[str] | None
-) -> dict[str, int]:
+def _sizes(exe: Executable, infos: Sequence[TensorInfo], at: list[str] | None) -> dict[str, int]:
     """The symbolic sizes of random inputs: as given, or the first that are likely."""
-    variants = getattr(exe, "metadata", {}).get("variants", [{}])
-    likely = {n: v for n, v in variants[0].items() if isinstance(v, int)}
+    variants: Any = exe.metadata.get("variants")
+    likely = {n: v for n, v in (variants or [{}])[0].items() if isinstance(v, int)}
     given = read_numbers("--at", at or ())
     symbols = dict.fromkeys([e for i in infos for e in i.shape if isinstance(e, str)])
     for name, values in given.items():
@@ -359,7 +351,7 @@ def _sizes(
 
 
 def _needs_source(model: str) -> None:
-    if model.endswith(".so"):
+    if is_compiled(model):
         raise UsageError(f"{model} is a compiled library: this command needs the model itself")
 
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from smelt.contrib.graph_executor import GraphModule
-from smelt.runtime import Device, Executable, InputError, NDArray, ProfileReport, TensorInfo
+from smelt.runtime import Device, InputError, NativeExecutable, NDArray, ProfileReport, TensorInfo
 from smelt.runtime.expression import evaluate
 from smelt.runtime.params import save_param_dict
 from smelt.runtime.profiler import Times, report
@@ -59,7 +59,7 @@ class GraphModuleDebug(GraphModule):
 
     def __init__(
         self,
-        module: Executable,
+        module: NativeExecutable,
         device: Sequence[Device],
         graph_json_str: str,
         dump_root: str | None = None,
@@ -110,7 +110,8 @@ class GraphModuleDebug(GraphModule):
         kernels = self.module.metadata["kernels"]
         symbols = self.bound().symbols
         rows = zip(self.kernel_names(), kernels, times, strict=True)
-        for (name, k, t), results in zip(rows, self.module.metadata["intermediates"], strict=True):
+        intermediates: Any = self.module.metadata["intermediates"]
+        for (name, k, t), results in zip(rows, intermediates, strict=True):
             shapes = "; ".join(
                 [str(tuple([evaluate(e, symbols) for e in r["shape"]])) for r in results]
             )

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TypedDict
+
+from smelt.runtime.errors import nearest
 
 from .errors import CompileError
 
-__all__ = ["Options"]
+__all__ = ["OptionValues", "Options"]
+
+
+class OptionValues(TypedDict, total=False):
+    """The fields of `Options` as keywords."""
+
+    opt_level: int
+    threads: int | None
+    cache_dir: str | os.PathLike[str] | None
+    workers: int | None
+    verify: int
+    dump_dir: str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,16 @@ class Options:
                 raise CompileError(
                     f"Options.{name} is {value!r}; legal: the path of a folder, {none}or None"
                 )
+
+    def updated(self, who: str, values: Mapping[str, object]) -> Options:
+        """These options with some of them changed. Raises CompileError for a name there is not."""
+        known = [f.name for f in fields(self)]
+        for name in values:
+            if name not in known:
+                raise CompileError(
+                    f"{who}: no option {name!r}{nearest(name, known)}; options: {', '.join(known)}"
+                )
+        return replace(self, **values)  # type: ignore[arg-type]
 
     @property
     def worker_count(self) -> int:

@@ -28,7 +28,7 @@ from smelt.pipeline import (
 )
 from smelt.relax import nodes as relax
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.executable import Executable
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.target import Target
 from smelt.transform import Pass, PassContext
 
@@ -84,7 +84,7 @@ def build(
 
     declared = declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
 
-    def compiled(**options: Any) -> Executable:
+    def compiled(**options: Any) -> NativeExecutable:
         return load(assemble(fused, resolved, context, declared=declared, **options))
 
     lib = compiled()

@@ -10,7 +10,7 @@ from typing import Any
 from smelt.artifact.graph import GraphPlan, plan_graph
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
-from smelt.runtime import Executable, NDArray
+from smelt.runtime import NativeExecutable, NDArray
 from smelt.runtime.errors import not_picklable
 from smelt.runtime.linking import Linker
 from smelt.target import Target
@@ -31,7 +31,12 @@ class _FactoryModule:
     """
 
     def __init__(
-        self, lib: Executable, ir_mod: IRModule, fused: IRModule, target: Target, libmod_name: str
+        self,
+        lib: NativeExecutable,
+        ir_mod: IRModule,
+        fused: IRModule,
+        target: Target,
+        libmod_name: str,
     ) -> None:
         """For relay.build. fused: the graph after its passes."""
         self.lib = self.module = lib
@@ -60,7 +65,7 @@ class _FactoryModule:
         """
         return graph_params(self._plan)
 
-    def get_lib(self) -> Executable:
+    def get_lib(self) -> NativeExecutable:
         """The executable."""
         return self.lib
 
@@ -99,7 +104,12 @@ class GraphExecutorFactoryModule(_FactoryModule):
     """
 
     def __init__(
-        self, lib: Executable, ir_mod: IRModule, fused: IRModule, target: Target, libmod_name: str
+        self,
+        lib: NativeExecutable,
+        ir_mod: IRModule,
+        fused: IRModule,
+        target: Target,
+        libmod_name: str,
     ) -> None:
         """For relay.build."""
         super().__init__(lib, ir_mod, fused, target, libmod_name)
@@ -124,7 +134,7 @@ class AOTExecutorFactoryModule(_FactoryModule):
 
     def __init__(
         self,
-        lib: Executable,
+        lib: NativeExecutable,
         ir_mod: IRModule,
         fused: IRModule,
         target: Target,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device, cpu, cuda, device
 from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure, SmeltError
-from smelt.runtime.executable import BoundCall, Executable
+from smelt.runtime.executable import Executable, Results
 from smelt.runtime.executor import AotModule
 from smelt.runtime.external import register_runtime, registered_runtimes
-from smelt.runtime.module import load_module, read_metadata
+from smelt.runtime.module import load, load_module, read_metadata
 from smelt.runtime.native import cpu_features, num_threads, set_num_threads
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.ndarray import NDArray, array, empty, from_dlpack
 from smelt.runtime.packed import get_global_func, register_func
 from smelt.runtime.params import (
@@ -35,7 +37,9 @@ __all__ = [
     "MemoryInfo",
     "Module",
     "NDArray",
+    "NativeExecutable",
     "ProfileReport",
+    "Results",
     "RuntimeFailure",
     "SmeltError",
     "TensorFunction",
@@ -49,6 +53,7 @@ __all__ = [
     "enabled",
     "from_dlpack",
     "get_global_func",
+    "load",
     "load_module",
     "load_param_dict",
     "load_param_dict_from_file",

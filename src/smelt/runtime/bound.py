@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +23,9 @@ AnyArray = npt.NDArray[Any]
 class Owner(Protocol):
     """What a bound call needs of its executable."""
 
-    metadata: dict[str, Any]
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The model's description."""
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -67,8 +68,10 @@ def wall_clock(run: Callable[[], object]) -> Callable[[int], float]:
     return timed
 
 
-def timed_runs(timed: Callable[[int], float], repeat: int, number: int) -> BenchmarkResult:
-    """Milliseconds per run: `repeat` times the mean of `number` runs."""
+def timed_runs(timed: Callable[[int], float], repeat: int, number: int | None) -> BenchmarkResult:
+    """Milliseconds per run: `repeat` times the mean of `number` runs; None: so many as take 5."""
+    if number is None:
+        number = max(1, min(100_000, math.ceil(5.0 / max(1e-6, timed(3)))))
     if repeat < 1 or number < 1:
         raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
     return BenchmarkResult(tuple([timed(number) for _ in range(repeat)]), number)

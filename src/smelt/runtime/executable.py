@@ -1,529 +1,265 @@
-"""Executable: a compiled model, ready to be called."""
+"""Executable: a compiled model, whatever it takes to run it, behind one call."""
 
 from __future__ import annotations
 
-import copy
-import ctypes
-import json
-import math
 import os
-import threading
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import (
+    Any,
+    NoReturn,
+    NotRequired,
+    Protocol,
+    SupportsIndex,
+    TypeAlias,
+    TypedDict,
+    overload,
+)
 
 import numpy as np
 import numpy.typing as npt
 
-from smelt.runtime.abi import ABI_VERSION
-from smelt.runtime.archive import export_archive
-from smelt.runtime.bound import BoundCall, Frame, Plan
-from smelt.runtime.device import Device, cpu
-from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure, not_picklable
-from smelt.runtime.evaluator import evaluate_times, no_preparation, timed_runs
-from smelt.runtime.expression import evaluate
-from smelt.runtime.external import Externals
-from smelt.runtime.files import LIBRARY, check_target
-from smelt.runtime.linking import Linker, export_library, header_text, write_header
-from smelt.runtime.native import (
-    Host,
-    View,
-    check_environment,
-    library,
-    missing_features,
-    status_text,
+from smelt.runtime.bound import BoundCall
+from smelt.runtime.container import ADT, Closure
+from smelt.runtime.errors import InputError, nearest
+from smelt.runtime.evaluator import timed_runs, wall_clock
+from smelt.runtime.ndarray import NDArray
+from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
+from smelt.runtime.signature import TensorInfo, listing
+
+__all__ = ["Argument", "Array", "Executable", "KernelInfo", "Metadata", "Results", "value_info"]
+
+Array: TypeAlias = npt.NDArray[np.generic]
+
+
+class SupportsDLPack(Protocol):
+    """An array of torch, jax or another library in the host's memory."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where it lies."""
+        ...
+
+
+Argument: TypeAlias = (
+    Array
+    | NDArray
+    | SupportsDLPack
+    | np.generic
+    | float
+    | str
+    | Sequence["Argument"]
+    | ADT
+    | Closure
+    | None
 )
-from smelt.runtime.ndarray import Memory, NDArray
-from smelt.runtime.profiler import Probe, report
-from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport, TimeEvaluation
-from smelt.runtime.signature import Signature, TensorInfo
-
-__all__ = ["BoundCall", "Executable"]
-
-AnyArray = npt.NDArray[Any]
-
-_ALIGNMENT = 64
-_MOST_PLANS = 64  # call signatures remembered at once
-_PLAN_TYPE = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)
-)
+"""What an input may be: an array, a number for one without dimensions, a list of arrays for a
+sequence, None for an optional value that is absent, data of the virtual machine."""
 
 
-def _key(arrays: Iterable[AnyArray]) -> tuple[Any, ...]:
-    return tuple([(a.dtype, a.shape, a.strides) for a in arrays])
+class ValueInfo(TypedDict):
+    """An input or output: see TensorInfo."""
+
+    name: str
+    dtype: str
+    shape: list[int | str]
+    kind: NotRequired[str]
 
 
-class Executable:
-    """A compiled model. `exe(x)` runs it; several threads may do so at once."""
+class KernelInfo(TypedDict, total=False):
+    """A launch of a kernel; flops and bytes are texts where they depend on sizes."""
 
-    def __init__(
-        self,
-        entry_address: int,
-        plan_address: int | None,
-        metadata: Mapping[str, Any],
-        weights: Any = None,
-        keepalive: object = None,
-        threads: int | None = None,
-        objects: Sequence[bytes] = (),
-    ) -> None:
-        """Takes the two native functions, the description and the constants of a model.
+    name: str
+    symbol: str
+    ops: list[str]
+    nodes: list[str]
+    flops: int | str | None
+    bytes: int | str | None
+    compiler: str
+    variant: dict[str, int | str]
 
-        threads: at most this many, the caller's included; None for all of the process's pool.
-        objects: the object files, for export_library.
-        """
-        self.metadata = dict(metadata)
-        self.signature = Signature(metadata)
-        self.objects = list(objects)
-        self._check_target()
-        if threads is not None and threads < 1:
-            raise InputError(f"{self.name}: threads={threads}: 1 or more are possible")
-        check_environment()
-        self.weights = _aligned(weights)
-        self.threads = threads
-        self.plan_address = plan_address or None
-        self._plan_function = _PLAN_TYPE(plan_address) if plan_address else None
-        self._entry = entry_address
-        self._keepalive = keepalive
-        self._host = Host()
-        self._view = View()
-        library().smelt_host_init(
-            ctypes.addressof(self._host), ctypes.addressof(self._view), threads or 0
-        )
-        listed = metadata.get("externals")
-        self._externals = Externals(self.name, listed, self.weights) if listed else None
-        if self._externals is not None:
-            self._host.externals = self._externals.address
-        self.debug_variant: Callable[[], Executable] | None = None
-        self._user: Callable[[], Any] = _nobody
-        self._run = library().smelt_bound_run
-        self._device = cpu(0)
-        self._input_count = len(self.inputs)
-        self._plans: dict[tuple[Any, ...], Plan] = {}
-        self._frames: list[Frame] = []
-        self._lock = threading.Lock()
 
-    def __copy__(self) -> Executable:
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
+def value_info(info: TensorInfo) -> ValueInfo:
+    """An input or output for metadata."""
+    return {"name": info.name, "dtype": info.dtype, "shape": list(info.shape), "kind": info.kind}
+
+
+class Metadata(TypedDict, total=False):
+    """What is known of a model; programs of the virtual machine and Models have less."""
+
+    abi: int
+    name: str
+    kind: str
+    target: str
+    features: list[str]
+    inputs: list[ValueInfo]
+    outputs: list[ValueInfo]
+    symbols: list[str]
+    kernels: list[KernelInfo]
+    weights_bytes: int
+    workspace_bytes: int | None
+    live_bytes: int | None
+    size_ranges: dict[str, list[int | None]]
+    size_equations: list[list[int | str | bool]]
+    size_notes: list[str]
+    variants: list[dict[str, int | str]]
+    externals: list[dict[str, object]]
+    intermediates: list[list[dict[str, object]]]
+    parameters: list[str]
+    written: list[str]
+
+
+class Results(tuple[NDArray, ...]):
+    """The results of a model that has not exactly one: a tuple, and by name, `y["logits"]`."""
+
+    names: tuple[str, ...]
+
+    def __new__(cls, values: Sequence[NDArray], names: Sequence[str]) -> Results:
+        """As many values as names."""
+        made = super().__new__(cls, values)
+        made.names = tuple(names)
         return made
 
-    def __reduce__(self) -> Any:
-        raise not_picklable(self)
+    def __getnewargs__(self) -> tuple[tuple[NDArray, ...], tuple[str, ...]]:
+        return tuple(self), self.names
 
-    def save(self, file_name: str, fmt: str = "") -> None:
-        """Refused: single objects are not written; see `export_library`."""
-        raise not_picklable(self)
+    @overload
+    def __getitem__(self, key: SupportsIndex | str) -> NDArray: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[NDArray, ...]: ...
+    def __getitem__(self, key: SupportsIndex | slice | str) -> NDArray | tuple[NDArray, ...]:
+        """A result by position or by name."""
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names:
+            raise InputError(f"no result {key!r}{nearest(key, self.names)}; {self._listed()}")
+        return super().__getitem__(self.names.index(key))
 
-    def _check_target(self) -> None:
-        if self.metadata.get("abi") != ABI_VERSION:
-            raise LoadError(
-                f"{self.name}: built for ABI version {self.metadata.get('abi')}, "
-                f"this runtime has {ABI_VERSION}; compile the model again"
-            )
-        missing = missing_features(list(self.metadata.get("features", ())))
-        if missing:
-            raise LoadError(
-                f"{self.name}: compiled for a CPU with {', '.join(missing)}, which this CPU lacks\n"
-                f"  target: {self.metadata.get('target', 'unknown')}"
-            )
+    def as_dict(self) -> dict[str, NDArray]:
+        """The results by name."""
+        return dict(zip(self.names, self, strict=True))
 
-    # ---- what it is ---------------------------------------------------------------------------
+    def numpy(self) -> NoReturn:
+        """Refused: there is not one array."""
+        raise InputError(
+            f"the model has {len(self)} results; take one, by number or name; {self._listed()}"
+        )
+
+    def _listed(self) -> str:
+        return f"results: {', '.join(self.names) or 'none'}"
+
+
+class Executable(ABC):
+    """A compiled model. `exe(x)` runs it; several threads may do so at once.
+
+    name      the model's name
+    inputs    name, element type and shape of each input
+    outputs   the same of each output
+    metadata  what is known of the model: plain data
+    """
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    metadata: Metadata
 
     @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.signature.name
-
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]:
-        """Name, dtype and shape of each input."""
-        return self.signature.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]:
-        """Name, dtype and shape of each output."""
-        return self.signature.outputs
-
-    @property
-    def device(self) -> Device:
-        """Where it runs."""
-        return self._device
-
-    @property
+    @abstractmethod
     def memory(self) -> MemoryInfo:
         """The bytes it needs besides inputs and outputs."""
-        data = self.metadata
-        return MemoryInfo(
-            data.get("weights_bytes", 0), data.get("workspace_bytes"), data.get("live_bytes")
-        )
 
-    def __repr__(self) -> str:
-        """Name, inputs and outputs."""
-        show = self.signature.listing
-        return f"Executable {self.name}: {show(self.inputs)} -> {show(self.outputs)}"
+    @abstractmethod
+    def __call__(
+        self, *args: Argument | Mapping[str, Argument], **named: Argument
+    ) -> NDArray | Results:
+        """Run the model: values in the order of the inputs, by name, or as one dict by name.
 
-    def failure(self, status: int) -> BaseException:
-        """What a run of this thread that gave a status is to raise."""
-        raised = None if self._externals is None else self._externals.raised()
-        return raised or RuntimeFailure(f"{self.name}: the run failed: {status_text(status)}")
-
-    # ---- the classic way in -------------------------------------------------------------------
-
-    entry_name = "default"
-    """What `exe["default"]` is called."""
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        """`exe["default"](cpu(0))` is this executable, ready to run on that device.
-
-        "debug_create" makes one that keeps the results inside the model. On the `.module` of a
-        GraphModule the names of its methods are functions too: "run", "set_input", "get_output".
+        Gives an NDArray, or `Results` where there is not exactly one. Where a model says so, a
+        result is something else than its type: a sequence a list, an absent optional value None,
+        texts a numpy array. Raises InputError where the values do not fit.
         """
-        if name in ("default", self.name):
-            return self._on
-        if name == "debug_create":
-            return self._debug_create
-        user = self._user()
-        if hasattr(type(user), name) and not name.startswith("_") and user is not None:
-            found: Callable[..., Any] = getattr(user, name)
-            return found
-        known = sorted({"default", self.name})
-        raise InputError(f"{self.name}: no function {name!r}; functions: {', '.join(known)}")
 
-    get_function = __getitem__
+    def run(
+        self,
+        outputs: Sequence[str] | None,
+        feeds: Mapping[str, Argument],
+    ) -> list[Array]:
+        """Run the model as onnxruntime's sessions do: inputs by name, results as numpy arrays.
 
-    @property
-    def imported_modules(self) -> list[Executable]:
-        """None: an executable holds all of its code."""
-        return []
-
-    def _on(self, device: Device) -> Executable:
-        if device != self._device:
-            raise InputError(f"{self.name}: it runs on {self._device}, not on {device}")
-        return self
-
-    def _debug_create(self, name: str, device: Device) -> Executable:
-        """The same model with memory of its own for every result."""
-        self[name](device)
-        if self.metadata.get("intermediates") is not None:
-            return self
-        if self.debug_variant is None:
-            raise InputError(
-                f"{self.name}: only what relay.build gave in this process can be compiled again "
-                "to keep the results inside the model"
-            )
-        return self.debug_variant()
-
-    def attached(self, user: Any) -> Executable:
-        """The same executable, as the `.module` of a GraphModule or the like."""
-        twin = copy.copy(self)
-        twin._user = weakref.ref(user)  # its buffers are to go with it
-        return twin
-
-    def get_source(self, fmt: str = "json") -> str:
-        """What is known of it as text: "json" (its metadata) or "h" (the C header)."""
-        if fmt == "json":
-            return json.dumps(self.metadata, indent=2)
-        if fmt == "h":
-            return header_text(self)
-        raise InputError(
-            f"{self.name}: no source in the format {fmt!r}; formats: json, h\n"
-            "  smelt.stage_text(model, stage) shows what it was compiled from"
-        )
-
-    # ---- calling ------------------------------------------------------------------------------
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        """Runs the model: arrays in the order of the inputs or by name.
-
-        Gives an NDArray, or a tuple of them where the model has not exactly one output.
+        outputs  the names of the results wanted, in this order; None: all
         """
-        if named:
-            args = self.signature.in_order(args, named)
-        # The fast path: numpy arrays of shapes and strides met before. Others are left out of
-        # the key, which is then too short to be found.
-        plan = self._plans.get(
-            tuple([(a.dtype, a.shape, a.strides) for a in args if type(a) is np.ndarray])
-        )
-        if plan is None or len(args) != self._input_count:
-            plan, args = self._prepare(args)
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = self._new_frame(self._host)
-        try:
-            if frame.plan is not plan:
-                frame.use(plan)
-            tensors = frame.tensors
-            i = 0
-            for mask in plan.masks:
-                address = args[i].ctypes.data
-                if address & mask:
-                    args = _with_copy(args, i)
-                    address = args[i].ctypes.data
-                tensors[i] = address
-                i += 1
-            results = []
-            for shape, dtype, size, spares in plan.outputs:
-                memory = Memory(size, spares)
-                tensors[i] = memory.address
-                results.append(NDArray(shape, dtype, memory, self._device))
-                i += 1
-            status = self._run(frame.pointer)
-        finally:
-            self._frames.append(frame)
-        if status:
-            raise self.failure(status)
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def _new_frame(self, host: Host) -> Frame:
-        weights = self.weights.ctypes.data if self.weights is not None else 0
-        count = len(self.inputs) + len(self.outputs)
-        return Frame(count, ctypes.addressof(host), self._entry, weights)
-
-    def _prepare(self, args: Sequence[Any]) -> tuple[Plan, tuple[AnyArray, ...]]:
-        """Checks the arguments; non-contiguous ones are copied."""
-        self.signature.check_count(args)
-        arrays = tuple(
-            # Not ascontiguousarray, which turns rank 0 into rank 1.
-            np.asarray(self.signature.view("input", info, value), order="C")
-            for info, value in zip(self.inputs, args, strict=True)
-        )
-        return self._plan_for(arrays), arrays
-
-    def _plan_for(self, arrays: tuple[AnyArray, ...]) -> Plan:
-        key = _key(arrays)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._make_plan(arrays)
-            with self._lock:
-                if len(self._plans) >= _MOST_PLANS:
-                    self._plans.pop(next(iter(self._plans)))
-                self._plans[key] = plan
-        return plan
-
-    def _make_plan(self, arrays: tuple[AnyArray, ...]) -> Plan:
-        found = self.signature.bind(arrays)
-        symbols = {name: found[name] for name in self.signature.symbols}
-        shapes, workspace_bytes = self._evaluate_shapes(symbols)
-        dtypes = [numpy_dtype(info.dtype) for info in self.outputs]
-        masks = [min(numpy_dtype(info.dtype).itemsize, 8) - 1 for info in self.inputs]
-        return Plan(symbols, shapes, dtypes, masks, workspace_bytes)
-
-    def _evaluate_shapes(self, symbols: dict[str, int]) -> tuple[list[tuple[int, ...]], int]:
-        """Output shapes and workspace size: the model's own plan function knows them."""
-        if self._plan_function is None:
-            shapes = [tuple(evaluate(d, symbols) for d in info.shape) for info in self.outputs]
-            return shapes, int(self.metadata.get("workspace_bytes") or 0)
-        sizes = (ctypes.c_int64 * max(1, len(symbols)))(*symbols.values())
-        ranks = [len(info.shape) for info in self.outputs]
-        extents = (ctypes.c_int64 * max(1, sum(ranks)))()
-        workspace = ctypes.c_int64()
-        status = self._plan_function(
-            ctypes.addressof(sizes), ctypes.addressof(extents), ctypes.byref(workspace)
-        )
-        if status:
-            raise InputError(
-                f"{self.name}: the model does not accept these sizes: "
-                f"{self.signature.values(symbols) or 'none'} ({status_text(status)})\n"
-                f"  inputs: {self.signature.listing(self.inputs)}"
-            )
-        values = list(extents)
-        starts = [sum(ranks[:i]) for i in range(len(ranks))]
-        shapes = [tuple(values[s : s + r]) for s, r in zip(starts, ranks, strict=True)]
-        return shapes, workspace.value
-
-    # ---- bound calls --------------------------------------------------------------------------
-
-    def bind(self, inputs: Any, outputs: Any = None, probe: Probe | None = None) -> BoundCall:
-        """Fixes inputs and outputs: calling the result costs no check and no allocation.
-
-        inputs, outputs: an array, a sequence, or a mapping by name; outputs None: new arrays, found
-        in `.outputs` of the result. They are used in place, so they must be contiguous.
-        probe: what notes the times of the kernels, from `Executable.probe`.
-        """
-        return self._bind(inputs, outputs, self._host if probe is None else probe.host)
-
-    def _bind(self, inputs: Any, outputs: Any, host: Host) -> BoundCall:
-        given = self._listed(inputs, "input", self.inputs)
-        views = [
-            self._in_place("input", info, value)
-            for info, value in zip(self.inputs, given, strict=True)
-        ]
-        plan = self._make_plan(tuple(views))
-        if outputs is None:
-            results: list[Any] = [
-                NDArray(shape, dtype, Memory(size), self._device)
-                for shape, dtype, size, _ in plan.outputs
-            ]
-        else:
-            results = self._listed(outputs, "output", self.outputs)
-        targets = [
-            self._in_place("output", info, value)
-            for info, value in zip(self.outputs, results, strict=True)
-        ]
-        for info, target, (shape, *_) in zip(self.outputs, targets, plan.outputs, strict=True):
-            if target.shape != shape:
-                problem = f"shape {list(target.shape)} given, {list(shape)} needed"
-                raise self.signature.wrong("output", info, problem)
-        frame = self._new_frame(host)
-        frame.use(plan)
-        for i, view in enumerate([*views, *targets]):
-            frame.tensors[i] = view.ctypes.data
-        for i, result in enumerate(results, len(views)):
-            if isinstance(result, NDArray):
-                frame.tensors[i] = result.address  # numpy shows empty arrays elsewhere
-        # The views, not the arguments: a DLPack import must stay alive.
-        return BoundCall(self, frame, tuple(views), tuple(results), host)
-
-    def _listed(self, values: Any, role: str, infos: Sequence[TensorInfo]) -> list[Any]:
-        """One array, a sequence or a mapping, as a list."""
-        if isinstance(values, Mapping):
-            unknown = set(values) ^ {info.name for info in infos}
-            if unknown:
+        known = [o.name for o in self.outputs]
+        wanted = known if outputs is None else [outputs] if isinstance(outputs, str) else outputs
+        for name in wanted:
+            if name not in known:
                 raise InputError(
-                    f"{self.name}: bind: {role}s {sorted(unknown)} are missing or unknown\n"
-                    f"  {role}s: {self.signature.listing(infos)}"
+                    f"{self.name}: no output {name!r}{nearest(name, known)}; "
+                    f"outputs: {', '.join(known)}"
                 )
-            return [values[info.name] for info in infos]
-        found = list(values) if isinstance(values, (tuple, list)) else [values]
-        if len(found) != len(infos):
+        if not isinstance(feeds, Mapping):
             raise InputError(
-                f"{self.name}: bind: {len(found)} {role}s given, {len(infos)} needed\n"
-                f"  {role}s: {self.signature.listing(infos)}"
+                f"{self.name}: run: feeds is a {type(feeds).__name__}; give a dict: "
+                f"exe.run(None, {{{self.inputs[0].name if self.inputs else 'x'!r}: x}})"
             )
-        return found
+        made = self(feeds)
+        values = list(made) if isinstance(made, Results) else [made]
+        found = dict(zip(known, values, strict=True))
+        return [_on_host(found[name]) for name in wanted]
 
-    def _in_place(self, role: str, info: TensorInfo, value: Any) -> AnyArray:
-        view = self.signature.view(role, info, value)
-        if not (view.flags.c_contiguous and view.flags.aligned):
-            problem = "bind works in place and needs a contiguous array; use x.copy()"
-            raise self.signature.wrong(role, info, problem)
-        if role == "output" and not view.flags.writeable:
-            raise self.signature.wrong(role, info, "the array is read-only")
-        return view
-
-    # ---- measuring ----------------------------------------------------------------------------
+    def bind(
+        self,
+        inputs: Argument | Mapping[str, Argument],
+        outputs: Argument | Mapping[str, Argument] = None,
+    ) -> BoundCall:
+        """Fix inputs and outputs: see NativeExecutable. Others refuse."""
+        raise InputError(
+            f"{self.name}: bind: the model decides while it runs, so that its results have no "
+            "fixed place; call it instead"
+        )
 
     def benchmark(
-        self, *args: Any, repeat: int = 10, number: int | None = None, **named: Any
-    ) -> BenchmarkResult:
-        """Times runs: `repeat` times the mean of `number` runs (None: some milliseconds' worth)."""
-        call = self._bound_copy(args, named, self._host)
-        call()
-        if number is None:
-            number = max(1, min(100_000, math.ceil(5.0 / max(1e-6, call.time(3)))))
-        return timed_runs(call.time, repeat, number)
-
-    def time_evaluator(
         self,
-        func_name: str = "run",
-        dev: Device | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
-        f_preproc: str = "",
-    ) -> Callable[..., TimeEvaluation]:
-        """A function of the inputs that times runs, in seconds; see `evaluate_times`.
+        *args: Argument | Mapping[str, Argument],
+        repeat: int = 10,
+        number: int | None = None,
+        **named: Argument,
+    ) -> BenchmarkResult:
+        """Time calls in ms: `repeat` times the mean of `number` calls, after one not timed.
 
-        On the `.module` of a GraphModule the inputs are left out: those that were set count.
+        number  None: some milliseconds' worth
         """
-        if func_name not in ("run", "default", self.name):
-            raise InputError(f"time_evaluator: no function {func_name!r}; functions: run")
-        no_preparation(f_preproc)
-        self._on(self._device if dev is None else dev)
-        user = self._user()
+        timed = wall_clock(lambda: self(*args, **named))
+        timed(1)
+        return timed_runs(timed, repeat, number)
 
-        def evaluate(*args: Any) -> TimeEvaluation:
-            known = user is not None and not args
-            call = user.bound() if known else self._bound_copy(args, {}, self._host)
-            call()
-            return evaluate_times(
-                "time_evaluator", call.time, number, repeat, min_repeat_ms,
-                limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown,
-                cache_flush_bytes,
-            )  # fmt: skip
+    @abstractmethod
+    def profile(
+        self,
+        *args: Argument | Mapping[str, Argument],
+        repeat: int = 10,
+        **named: Argument,
+    ) -> ProfileReport:
+        """Time each kernel: medians over `repeat` runs."""
 
-        return evaluate
-
-    def probe(self) -> Probe:
-        """A host for `bind` that notes the times of the kernels."""
-        return Probe(self._host, len(self.metadata.get("kernels", [])))
-
-    def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
-        """Times each kernel: medians over `repeat` runs."""
-        described = self.metadata.get("kernels", [])
-        probe = self.probe()
-        call = self._bound_copy(args, named, probe.host)
-        call()
-        runs, totals = [], []
-        for _ in range(max(1, repeat)):
-            probe.clear()
-            totals.append(call.time(1))
-            runs.append(probe.milliseconds)
-        return report(self.name, described, call.symbols, probe.calls, runs, totals)
-
-    def _bound_copy(self, args: tuple[Any, ...], named: Mapping[str, Any], host: Host) -> BoundCall:
-        if named:
-            args = self.signature.in_order(args, named)
-        _, arrays = self._prepare(args)
-        return self._bind([a if a.flags.aligned else a.copy() for a in arrays], None, host)
-
-    # ---- exporting ----------------------------------------------------------------------------
-
+    @abstractmethod
     def export_library(
         self,
         path: str | os.PathLike[str],
-        fcompile: Linker | None = None,
         *,
         cc: str | Sequence[str] | None = None,
         header: bool = False,
     ) -> None:
-        """Writes a library with the model and its constants, for `load_module`.
+        """Write the model as one file, which `smelt.runtime.load_module` reads.
 
-        path: "x.tar" holds objects, linked where they are loaded; "x.so" is a shared library with
-        the runtime in it, for C too, and so is what a device or a pipe gets.
-        cc: the C compiler to link with (a .tar is then linked already); fcompile: what links or
-        packs instead, see smelt.contrib.cc; header: also write the C header beside it.
+        cc      the C compiler to link with
+        header  also write a C header beside it, where the model can be called from C
         """
-        if fcompile is not None and cc is not None:
-            raise ExportError(f"{self.name}: give cc or fcompile to export_library, not both")
-        check_target(path, *LIBRARY)
-        suffix = os.path.splitext(os.fspath(path))[1]
-        write = export_archive if suffix == ".tar" else export_library
-        write(self, path, cc=cc, fcompile=fcompile)
-        if header:
-            self.export_header(os.path.splitext(os.fspath(path))[0] + ".h")
 
-    def export_header(self, path: str | os.PathLike[str]) -> None:
-        """Writes the C header for the exported library."""
-        if not self.objects:
-            raise ExportError(f"{self.name}: it was loaded from a library; copy that one's header")
-        write_header(self, path)
+    def __repr__(self) -> str:
+        """Name, inputs and outputs."""
+        return f"Executable {self.name}: {listing(self.inputs)} -> {listing(self.outputs)}"
 
 
-def _nobody() -> None:
-    """No GraphModule uses an executable by itself."""
-
-
-def _with_copy(args: Sequence[Any], index: int) -> tuple[Any, ...]:
-    """The arguments with one of them moved to aligned memory."""
-    return (*args[:index], args[index].copy(), *args[index + 1 :])
-
-
-def _aligned(weights: Any) -> AnyArray | None:
-    """The constants as bytes at an aligned address; copied only if they are not."""
-    if weights is None:
-        return None
-    given = weights if isinstance(weights, np.ndarray) else np.frombuffer(weights, np.uint8)
-    raw = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
-    if raw.size == 0:
-        return None
-    if raw.ctypes.data % _ALIGNMENT == 0:
-        return raw
-    target = NDArray((raw.size,), np.dtype(np.uint8), Memory(raw.size), cpu(0))
-    return target.copyfrom(raw).numpy()
+def _on_host(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_on_host(v) for v in value]
+    return value.numpy() if isinstance(value, NDArray) else value

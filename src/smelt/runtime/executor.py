@@ -17,11 +17,11 @@ from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device
 from smelt.runtime.errors import InputError, nearest
 from smelt.runtime.evaluator import evaluate_times, wall_clock
-from smelt.runtime.executable import Executable
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.ndarray import NDArray, array, empty
 from smelt.runtime.profiler import Probe
 from smelt.runtime.report import TimeEvaluation
-from smelt.runtime.signature import TensorInfo
+from smelt.runtime.signature import TensorInfo, listing
 
 __all__ = ["AotModule"]
 
@@ -32,9 +32,9 @@ class AotModule:
     module  the executable
     """
 
-    def __init__(self, module: Executable) -> None:
+    def __init__(self, module: NativeExecutable) -> None:
         """module: lib["default"](device)."""
-        if not isinstance(module, Executable):
+        if not isinstance(module, NativeExecutable):
             raise InputError(
                 f'{type(self).__name__} takes lib["default"](device), not a {type(module).__name__}'
             )
@@ -143,8 +143,7 @@ class AotModule:
         ]
         if missing:
             raise InputError(
-                f"{self.module.name}: run: these inputs were never set: "
-                f"{self.module.signature.listing(missing)}"
+                f"{self.module.name}: run: these inputs were never set: {listing(missing)}"
             )
         bound = self.module.bind(self._inputs, None, self._probe)
         if not self._given_outputs:

@@ -76,7 +76,10 @@ _API = (
 class Exportable(Protocol):
     """What linking needs of an executable."""
 
-    metadata: dict[str, Any]
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The model's description."""
+
     objects: list[bytes]
     plan_address: int | None
 

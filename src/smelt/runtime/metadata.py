@@ -16,8 +16,9 @@ from typing import Any, BinaryIO
 from smelt.runtime.dtypes import C_DTYPES
 from smelt.runtime.errors import LoadError
 from smelt.runtime.native import COMPUTED_DIM, ModelInfo, library
+from smelt.runtime.signature import TensorInfo
 
-__all__ = ["check_code", "open_artifact", "parse_json", "parse_metadata"]
+__all__ = ["check_code", "open_artifact", "parse_interface", "parse_json", "parse_metadata"]
 
 Form = Callable[[Any, str], None]
 """Refuses a value by a LoadError that names its place."""
@@ -46,6 +47,11 @@ def _count(value: Any, at: str) -> None:
 
 def _size(value: Any, at: str) -> None:
     (_text if type(value) is str else _count)(value, at)
+
+
+def _group(value: Any, at: str) -> None:
+    if type(value) is not int or value < -2:
+        _refuse(value, at, "-2, -1 or a number of items")
 
 
 def _truth(value: Any, at: str) -> None:
@@ -159,6 +165,28 @@ _METADATA = _record(
         "written": _NAMES,
     },
 )
+
+_VALUE = _record(
+    {
+        "name": _text,
+        "dtype": _one_of("", "string", *C_DTYPES),
+        "shape": _list(_size),
+        "kind": _one_of("tensor", "sequence", "optional", "optional sequence", "data"),
+    }
+)
+_INTERFACE = _record(
+    {"inputs": _list(_VALUE), "outputs": _list(_VALUE), "groups": _list(_group)},
+)
+
+
+def parse_interface(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Inputs, outputs and groups of a program. Raises LoadError where they have another form."""
+    _INTERFACE(data, "")
+    made = [
+        tuple([TensorInfo(v["name"], v["dtype"], tuple(v["shape"]), v["kind"]) for v in data[role]])
+        for role in ("inputs", "outputs")
+    ]
+    return (*made, tuple(data["groups"]))
 
 
 def open_artifact(path: str | os.PathLike[str]) -> BinaryIO:

@@ -23,10 +23,11 @@ from smelt.runtime.executable import Executable
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG, digest_of
 from smelt.runtime.metadata import check_code, open_artifact, parse_metadata
 from smelt.runtime.native import ModelInfo, missing_features
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.vm_file import is_archive, load_program
 
-__all__ = ["load_module", "read_metadata"]
+__all__ = ["load", "load_module", "read_metadata"]
 
 # ELF e_machine by platform.machine(); source: elf.h
 _MACHINES = {"x86_64": 62, "aarch64": 183, "i686": 3, "armv7l": 40, "riscv64": 243, "ppc64le": 21}
@@ -172,10 +173,9 @@ _FORMATS = ("", "so", "tar")
 
 
 def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | None = None) -> Any:
-    """Loads a library written by `export_library`; nothing is compiled.
+    """Loads what `export_library` wrote; nothing is compiled. `load` is the same for models only.
 
-    Gives an Executable for a model, a Module for a tensor program, a VMExecutable for a program of
-    the virtual machine.
+    Gives an Executable for a model, whatever it takes to run it; a Module for a tensor program.
     fmt: "so" or "tar" (objects, which a C compiler links now); "": as the name ends.
     threads: at most this many, the caller's included; None for all of the process's pool.
     """
@@ -191,12 +191,25 @@ def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | N
     return _load(place, threads)
 
 
-def _load(place: Path, threads: int | None) -> Any:
+def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executable:
+    """A model that `export_library` wrote, ready to be called; nothing is compiled.
+
+    threads: at most this many, the caller's included; None for all of the process's pool.
+    Raises LoadError where the file is missing, damaged, for another machine or no model.
+    """
+    found = load_module(path, threads=threads)
+    if not isinstance(found, Executable):
+        raise LoadError(f"{path} holds a tensor program, not a model: {found}\n"
+                        "  smelt.runtime.load_module loads it")  # fmt: skip
+    return found
+
+
+def _load(place: Path, threads: int | None) -> NativeExecutable | Module:
     with _opened(place) as (file, footer):
         metadata = _read_metadata(place, file, footer)
         _check_machine(place, file, metadata)
         weights = _map_weights(place, file, footer)
     code, info = _load_code(place, footer)
     check_code(place, metadata, info)
-    exe = Executable(info.entry, info.plan, metadata, weights, code, threads)
+    exe = NativeExecutable(info.entry, info.plan, metadata, weights, code, threads)
     return Module([TensorFunction(exe, {})]) if metadata.get("kind") == "program" else exe

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -76,8 +77,32 @@ class _Exporter:
         }
 
 
+def _binary(ufunc: np.ufunc, swapped: bool = False) -> Callable[[NDArray, object], AnyArray]:
+    def operator(self: NDArray, other: object) -> AnyArray:
+        left, right = self.numpy(), np.asarray(other)
+        if right.dtype == object:
+            return NotImplemented  # type: ignore[no-any-return]
+        # Numbers stay numbers: 2 * x keeps the type of x.
+        given: Any = other if isinstance(other, bool | int | float | complex) else right
+        made: AnyArray = ufunc(given, left) if swapped else ufunc(left, given)
+        return made
+
+    return operator
+
+
+def _unary(ufunc: np.ufunc) -> Callable[[NDArray], AnyArray]:
+    def operator(self: NDArray) -> AnyArray:
+        made: AnyArray = ufunc(self.numpy())
+        return made
+
+    return operator
+
+
 class NDArray:
-    """An array of its own aligned memory, row-major. `numpy()` views it without a copy."""
+    """An array of its own aligned memory, row-major. `numpy()` views it without a copy.
+
+    Arithmetic and comparisons give numpy arrays, elementwise; methods of numpy's arrays work too.
+    """
 
     __slots__ = ("_array", "_memory", "address", "device", "dtype", "shape")
 
@@ -179,6 +204,37 @@ class NDArray:
             raise InputError(f"NDArray: elements of shape {list(given.shape)} "
                              f"do not fit a part of shape {list(np.shape(part))}")  # fmt: skip
         self.numpy()[index] = given
+
+    __add__, __radd__ = _binary(np.add), _binary(np.add, True)
+    __sub__, __rsub__ = _binary(np.subtract), _binary(np.subtract, True)
+    __mul__, __rmul__ = _binary(np.multiply), _binary(np.multiply, True)
+    __truediv__, __rtruediv__ = _binary(np.divide), _binary(np.divide, True)
+    __floordiv__, __rfloordiv__ = _binary(np.floor_divide), _binary(np.floor_divide, True)
+    __mod__, __rmod__ = _binary(np.remainder), _binary(np.remainder, True)
+    __pow__, __rpow__ = _binary(np.power), _binary(np.power, True)
+    __matmul__, __rmatmul__ = _binary(np.matmul), _binary(np.matmul, True)
+    __lt__, __le__ = _binary(np.less), _binary(np.less_equal)
+    __gt__, __ge__ = _binary(np.greater), _binary(np.greater_equal)
+    __and__, __or__ = _binary(np.bitwise_and), _binary(np.bitwise_or)
+    __eq__ = _binary(np.equal)  # type: ignore[assignment]
+    __ne__ = _binary(np.not_equal)  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as numpy: equality is no truth
+    __neg__, __abs__, __invert__ = _unary(np.negative), _unary(np.absolute), _unary(np.invert)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Along the first dimension."""
+        return iter(self.numpy())
+
+    def __bool__(self) -> bool:
+        """The truth of an array with one element."""
+        return bool(self.numpy())
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            if name.startswith("_") or not hasattr(np.ndarray, name):
+                raise AttributeError(f"'NDArray' object has no attribute {name!r}")
+            return getattr(self.numpy(), name)
 
     def same_as(self, other: object) -> bool:
         """Whether both are the same memory."""

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from smelt.runtime.bound import BoundCall
 from smelt.runtime.device import Device
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import ExportError, InputError, nearest
 from smelt.runtime.evaluator import evaluate_times, no_preparation
-from smelt.runtime.executable import BoundCall, Executable
 from smelt.runtime.linking import Linker
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.report import TimeEvaluation
 
 __all__ = ["Module", "TensorFunction"]
@@ -26,7 +27,7 @@ class TensorFunction:
     left out: the arrays' shapes tell them.
     """
 
-    def __init__(self, exe: Executable, sources: Mapping[str, Callable[[], str]]) -> None:
+    def __init__(self, exe: NativeExecutable, sources: Mapping[str, Callable[[], str]]) -> None:
         """exe: takes all arrays as inputs; sources: by format, what makes the text."""
         self.exe, self.sources = exe, sources
         self._parameters: list[str] = exe.metadata["parameters"]

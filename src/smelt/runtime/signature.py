@@ -11,29 +11,47 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime.dtypes import accepts, numpy_dtype
-from smelt.runtime.errors import InputError
+from smelt.runtime.errors import InputError, nearest
 from smelt.runtime.expression import evaluate
 from smelt.runtime.ndarray import NDArray
 from smelt.runtime.sizes import Sizes
 
-__all__ = ["Signature", "TensorInfo"]
+__all__ = ["ANY_RANK", "Interface", "Signature", "TensorInfo", "listing"]
 
 AnyArray = npt.NDArray[Any]
 
 _CPU_DEVICES = (1, 3)  # DLPack: kDLCPU, kDLCUDAHost (pinned host memory)
 
 
+ANY_RANK = ("...",)
+"""The shape of what may have any number of dimensions."""
+
+
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor as a model declares it: dimensions are numbers, symbols or expressions."""
+    """A value as a model declares it: dimensions are numbers, symbols or expressions.
+
+    dtype  the element type, "string" for texts, "" where it is not known
+    shape  ("...",) for any rank
+    kind   "tensor"; "sequence", "optional", "optional sequence" of such; "data" of a program
+    """
 
     name: str
     dtype: str
     shape: tuple[int | str, ...]
+    kind: str = "tensor"
 
     def __str__(self) -> str:
         """x float32[n, 4]."""
-        return f"{self.name} {self.dtype}[{', '.join(map(str, self.shape))}]"
+        if self.kind == "data":
+            return f"{self.name} data"
+        kind = "" if self.kind == "tensor" else f"{self.kind} of "
+        return f"{self.name} {kind}{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def listing(infos: Sequence[TensorInfo]) -> str:
+    """Tensors for a message."""
+    return "; ".join(map(str, infos)) or "none"
 
 
 def _tensors(entries: Any) -> tuple[TensorInfo, ...]:
@@ -43,35 +61,32 @@ def _tensors(entries: Any) -> tuple[TensorInfo, ...]:
     return infos
 
 
-class Signature:
-    """The inputs, outputs and symbols of one model."""
+class Interface:
+    """The inputs and outputs of a model, and how the arguments of a call become its inputs."""
 
-    def __init__(self, metadata: Mapping[str, Any]) -> None:
-        """Reads a model's metadata."""
-        self.name: str = metadata["name"]
-        self.inputs = _tensors(metadata["inputs"])
-        self.outputs = _tensors(metadata["outputs"])
-        self.sizes = Sizes(self.name, metadata, [info.shape for info in self.inputs])
-        self.symbols = self.sizes.symbols
+    def __init__(
+        self, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]
+    ) -> None:
+        """Of a model of this name."""
+        self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self._positions = {info.name: i for i, info in enumerate(self.inputs)}
-
-    def listing(self, infos: Sequence[TensorInfo]) -> str:
-        """Tensors for a message."""
-        return "; ".join(map(str, infos)) or "none"
 
     # ---- arguments --------------------------------------------------------------------------
 
     def in_order(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Positional and named arguments in the order of the inputs."""
+        """Positional and named arguments, or a dict of them, in the order of the inputs."""
+        if len(given) == 1 and isinstance(given[0], Mapping):
+            named = {**given[0], **named}
+            given = []
         if len(given) > len(self.inputs):
-            self.check_count(given)
+            raise self._wrong_count(given)
         values: list[Any] = [*given, *[None] * (len(self.inputs) - len(given))]
         for name, value in named.items():
             position = self._positions.get(name)
             if position is None:
                 raise InputError(
-                    f"{self.name}: no input is named {name!r}\n"
-                    f"  inputs: {self.listing(self.inputs)}"
+                    f"{self.name}: no input is named {name!r}{nearest(name, self._positions)}\n"
+                    f"  inputs: {listing(self.inputs)}"
                 )
             if position < len(given):
                 raise InputError(
@@ -79,28 +94,62 @@ class Signature:
                     f"as argument {position + 1} and by name"
                 )
             values[position] = value
-        missing = [info for info in self.inputs[len(given) :] if info.name not in named]
+        missing = [
+            info
+            for info in self.inputs[len(given) :]
+            if info.name not in named and not info.kind.startswith("optional")
+        ]
+        if missing and not named:
+            raise self._wrong_count(given)
         if missing:
             raise InputError(
-                f"{self.name}: missing inputs: {self.listing(missing)}\n"
-                f"  inputs: {self.listing(self.inputs)}"
+                f"{self.name}: missing inputs: {listing(missing)}\n  inputs: {listing(self.inputs)}"
             )
         return tuple(values)
 
-    def check_count(self, given: Sequence[Any]) -> None:
-        """Refuses a wrong number of positional arguments."""
-        if len(given) != len(self.inputs):
-            raise InputError(
-                f"{self.name}: {len(given)} inputs given, {len(self.inputs)} needed\n"
-                f"  inputs: {self.listing(self.inputs)}"
-            )
+    def _wrong_count(self, given: Sequence[Any]) -> InputError:
+        return InputError(
+            f"{self.name}: {len(given)} inputs given, {len(self.inputs)} needed\n"
+            f"  inputs: {listing(self.inputs)}"
+        )
 
     def wrong(self, role: str, info: TensorInfo, problem: str) -> InputError:
         """The error for one tensor of a call."""
         return InputError(f"{self.name}: {role} {info.name!r}: {problem}\n  expected: {info}")
 
+    def value(self, info: TensorInfo, value: Any) -> Any:
+        """An input as arrays, a list of them, None, or data; what the model fixes is checked."""
+        if value is None:
+            if not info.kind.startswith("optional"):
+                raise self.wrong("input", info, f"None given; a {info.kind} is needed")
+            return None
+        if info.kind == "data":
+            return value
+        if "sequence" not in info.kind:
+            return self._tensor(info, value)
+        if not isinstance(value, list | tuple):
+            kind = type(value).__name__
+            raise self.wrong("input", info, f"a {kind} given; a list of arrays is needed")
+        return [self._tensor(info, v) for v in value]
+
+    def _tensor(self, info: TensorInfo, value: Any) -> AnyArray:
+        found = np.asarray(self.view("input", info, value), order="C")
+        if info.kind == "tensor" and info.shape != ANY_RANK:
+            fits = len(info.shape) == found.ndim and all(
+                not isinstance(w, int) or w == n
+                for w, n in zip(info.shape, found.shape, strict=True)
+            )
+            if not fits:
+                raise self.wrong("input", info, f"shape {list(found.shape)} given")
+        return found
+
     def view(self, role: str, info: TensorInfo, value: Any) -> AnyArray:
         """An argument as numpy sees it, of the right dtype; nothing is copied."""
+        if info.dtype == "string":
+            found = np.asarray(value)
+            if found.dtype.kind not in "OSU":
+                raise self.wrong(role, info, f"dtype {found.dtype} given, texts needed")
+            return found
         found = self._as_numpy(role, info, value)
         if not found.dtype.isnative:
             raise self.wrong(
@@ -109,7 +158,7 @@ class Signature:
                 f"dtype {found.dtype.str} has the other byte order; "
                 "convert it with x.astype(x.dtype.newbyteorder('='))",
             )
-        if not accepts(info.dtype, found.dtype):
+        if info.dtype and not accepts(info.dtype, found.dtype):
             raise self.wrong(role, info, f"dtype {found.dtype} given, {info.dtype} needed")
         return found
 
@@ -119,6 +168,11 @@ class Signature:
         if isinstance(value, NDArray):
             return value.numpy()
         kind = type(value).__name__
+        if isinstance(value, bool | int | float) and info.shape == () and info.dtype:
+            made = np.asarray(value).astype(numpy_dtype(info.dtype))
+            if made == value or value != value:
+                return made
+            raise self.wrong(role, info, f"{value!r} given, which no {info.dtype} is")
         if hasattr(value, "__dlpack_device__"):
             device, index = value.__dlpack_device__()
             if device not in _CPU_DEVICES:
@@ -141,6 +195,18 @@ class Signature:
         raise self.wrong(
             role, info, f"a {kind} given; arrays are taken: numpy.asarray(x, {info.dtype!r})"
         )
+
+
+class Signature(Interface):
+    """The inputs, outputs and symbols of a model of native code."""
+
+    def __init__(self, metadata: Mapping[str, Any]) -> None:
+        """Reads a model's metadata."""
+        super().__init__(
+            metadata["name"], _tensors(metadata["inputs"]), _tensors(metadata["outputs"])
+        )
+        self.sizes = Sizes(self.name, metadata, [info.shape for info in self.inputs])
+        self.symbols = self.sizes.symbols
 
     # ---- shapes -----------------------------------------------------------------------------
 
@@ -171,7 +237,7 @@ class Signature:
         if (broken := self.sizes.broken(sizes)) is not None:
             raise InputError(
                 f"{self.name}: sizes that do not fit: {broken}\n"
-                f"  sizes: {self.values(sizes)}; inputs: {self.listing(self.inputs)}"
+                f"  sizes: {self.values(sizes)}; inputs: {listing(self.inputs)}"
             )
         self._check_expressions(arrays, sizes)
         return sizes

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import io
 import os
+import statistics
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,23 @@ import numpy as np
 from smelt.runtime import vm_strings  # noqa: F401  (enters its operators)
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
-from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, nearest, not_picklable
+from smelt.runtime.errors import (
+    ExportError,
+    InputError,
+    LoadError,
+    RuntimeFailure,
+    nearest,
+    not_picklable,
+)
 from smelt.runtime.evaluator import timed_runs, wall_clock
+from smelt.runtime.executable import Executable as AnyExecutable
+from smelt.runtime.executable import Results, value_info
 from smelt.runtime.files import PROGRAM, check_target, write_file
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.ndarray import NDArray, array
-from smelt.runtime.report import BenchmarkResult
+from smelt.runtime.profiler import report
+from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
+from smelt.runtime.signature import Interface
 from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, VMFunction, function_text, scalar
 
@@ -34,8 +48,8 @@ __all__ = ["VMExecutable", "VirtualMachine"]
 SaveProgram = Callable[..., None]
 
 
-class VMExecutable:
-    """A program for the virtual machine.
+class VMExecutable(AnyExecutable):
+    """A program for the virtual machine; a call runs its function "main".
 
     save  writes it as one file; given by who made or loaded the program
     """
@@ -43,7 +57,45 @@ class VMExecutable:
     def __init__(self, program: Program, save: SaveProgram, name: str = "main") -> None:
         """For relay.vm.compile and load_module."""
         self.program, self.name, self._save = program, name, save
+        self.inputs, self.outputs = program.inputs, program.outputs
+        self._interface = Interface(name, self.inputs, self.outputs)
+        self.metadata = {
+            "kind": "vm",
+            "name": name,
+            "inputs": [value_info(i) for i in self.inputs],
+            "outputs": [value_info(o) for o in self.outputs],
+            "kernels": [k for e in program.segments for k in e.metadata.get("kernels", ())],
+        }
         self.keepalive: object = None  # e.g. the folder that the code was loaded from
+
+    def __call__(self, *args: Any, **named: Any) -> NDArray | Results:
+        """Run "main": see Executable."""
+        given = self._interface.in_order(args, named)
+        values = [self._interface.value(*v) for v in zip(self.inputs, given, strict=True)]
+        made = _result_of(self.program, self.function("main"), [_entering(v) for v in values])
+        flat = list(made.fields) if isinstance(made, ADT) and not made.name else [made]
+        results = grouped(flat, self.program.groups or (-1,) * len(self.outputs))
+        names = [o.name for o in self.outputs]
+        return results[0] if len(results) == 1 else Results(results, names)
+
+    @property
+    def memory(self) -> MemoryInfo:
+        """The bytes of its constants; what it works in depends on its decisions."""
+        held = sum(c.nbytes for c in self.program.constants)
+        return MemoryInfo(held + sum(e.memory.weights for e in self.program.segments), None, None)
+
+    def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
+        """Time each kernel of the segments; the rest of the total is the machine's own time."""
+        watched = [_Watched(e) for e in self.program.segments]
+        twin = VMExecutable(replace(self.program, segments=watched), self._save, self.name)
+        timed = wall_clock(lambda: twin(*args, **named))
+        totals = []
+        for _ in range(1 + max(1, repeat)):  # the first is not timed
+            totals.append(timed(1))
+            for w in watched:
+                w.note()
+        kernels = [k for w in watched if any(w.calls) for k in w.report().kernels]
+        return ProfileReport(self.name, tuple(kernels), statistics.median(totals[1:]))
 
     @property
     def bytecode(self) -> str:
@@ -122,18 +174,48 @@ class VMExecutable:
         raise not_picklable(self)
 
     def export_library(
-        self, path: str | os.PathLike[str], *, cc: str | Sequence[str] | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        cc: str | Sequence[str] | None = None,
+        header: bool = False,
     ) -> None:
-        """Write one file that `smelt.runtime.load_module` reads; it needs numpy and the runtime.
-
-        cc  the C compiler to link the segments with
-        """
-
+        """Write one file that `smelt.runtime.load_module` reads: see Executable."""
+        if header:
+            raise ExportError(
+                f"{self.name}: it decides while it runs, in Python, and cannot be called from C: "
+                "it has no header"
+            )
         check_target(path, *PROGRAM)
         self._save(self, lambda data: write_file(path, lambda file: file.write(data)), cc=cc)
 
-    def __repr__(self) -> str:
-        return f"VMExecutable({', '.join(self.globals)})"
+
+class _Watched:
+    """A segment that notes the times of its kernels."""
+
+    def __init__(self, exe: NativeExecutable) -> None:
+        self.exe, self.probe = exe, exe.probe()
+        self.metadata, self.memory, self.signature = exe.metadata, exe.memory, exe.signature
+        self.symbols: dict[str, int] = {}
+        self.calls: list[int] = []
+        self.runs: list[Any] = []
+
+    def __call__(self, *args: np.ndarray) -> Any:
+        call = self.exe.bind([np.array(a, order="C") for a in args], None, self.probe)
+        call()
+        self.symbols = call.symbols
+        return call.outputs[0] if len(call.outputs) == 1 else call.outputs
+
+    def note(self) -> None:
+        """What was measured since the last time is a run."""
+        self.calls = self.probe.calls
+        self.runs.append(self.probe.milliseconds)
+        self.probe.clear()
+
+    def report(self) -> ProfileReport:
+        """Medians over the runs."""
+        described = self.metadata.get("kernels", [])
+        return report(self.exe.name, described, self.symbols, self.calls, self.runs[1:], [0.0])
 
 
 def _program_of(file: bytes | bytearray) -> list[bytes]:
@@ -147,6 +229,14 @@ def _program_of(file: bytes | bytearray) -> list[bytes]:
 
 Executable = VMExecutable
 """The classic name."""
+
+
+def grouped(flat: Sequence[Any], groups: Sequence[int]) -> list[Any]:
+    """Results as a program gives them, one after another, as its outputs: see Program.groups."""
+    left = iter(flat)
+    return [
+        next(left) if g == -1 else None if g < 0 else [next(left) for _ in range(g)] for g in groups
+    ]
 
 
 def _kernels(exe: Any) -> int:

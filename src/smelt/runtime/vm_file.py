@@ -14,6 +14,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ import numpy as np
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.dtypes import C_DTYPES, numpy_dtype
 from smelt.runtime.errors import LoadError
-from smelt.runtime.executable import Executable
-from smelt.runtime.metadata import open_artifact, parse_json
+from smelt.runtime.metadata import open_artifact, parse_interface, parse_json
+from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, as_json, check, of_json
@@ -61,6 +62,9 @@ def save_program(
         "segments": len(program.segments),
         "constants": [[_dtype_name(c), list(c.shape)] for c in program.constants],
         "functions": as_json(program.functions),
+        "inputs": [asdict(i) for i in program.inputs],
+        "outputs": [asdict(o) for o in program.outputs],
+        "groups": program.groups,
     }
     with (
         tempfile.TemporaryDirectory(prefix="smelt-") as folder,
@@ -70,8 +74,8 @@ def save_program(
         archive.writestr(_CONSTANTS, b"".join([c.tobytes() for c in program.constants]))
         for n, segment in enumerate(program.segments):
             place = Path(folder) / f"segment{n}.so"
-            if isinstance(segment, _Loaded):
-                archive.write(segment.path, place.name)
+            if n in program.files:
+                archive.write(program.files[n], place.name)
                 continue
             segment.export_library(place, cc=cc)
             archive.write(place, place.name)
@@ -83,19 +87,6 @@ def _dtype_name(a: np.ndarray) -> str:
     if name not in C_DTYPES:
         raise LoadError(f"a constant is {name}; known: {', '.join(C_DTYPES)}")
     return name
-
-
-class _Loaded:
-    """A segment out of a file: called like the executable, which can be written again."""
-
-    def __init__(self, exe: Any, path: Path) -> None:
-        if not isinstance(exe, Executable):
-            raise LoadError(f"{path.name} is no model")
-        self.exe, self.path = exe, path
-        self.metadata, self.signature = exe.metadata, exe.signature
-
-    def __call__(self, *args: Any) -> Any:
-        return self.exe(*args)
 
 
 def load_program(path: str | os.PathLike[str], load_segment: LoadSegment) -> VMExecutable:
@@ -120,15 +111,21 @@ def _read(path: str, archive: zipfile.ZipFile, load_segment: LoadSegment) -> VME
     # Nothing is packed, so that nothing is larger than the file.
     if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
         raise LoadError(f"cannot load {path}: the file is damaged: it holds compressed members")
-    program = Program([], [], [], dict(described["globals"]))
+    try:
+        program = Program([], [], [], dict(described["globals"]), *parse_interface(described))
+    except LoadError as e:
+        raise LoadError(f"cannot load {path}: the file is damaged: {e}") from None
     program.constants = _constants(path, archive, described["constants"])
     folder = tempfile.TemporaryDirectory(prefix="smelt-")
-    for name in names:
-        place = Path(folder.name, name)
+    for n, name in enumerate(names):
+        place = program.files[n] = Path(folder.name, name)
         with archive.open(name) as member, open(place, "wb") as file:
             while block := member.read(1 << 20):
                 file.write(block)
-        program.segments.append(_Loaded(load_segment(place), place))
+        segment = load_segment(place)
+        if not isinstance(segment, NativeExecutable):
+            raise LoadError(f"cannot load {path}: {name} is no model")
+        program.segments.append(segment)
     try:
         program.functions = of_json(described["functions"])
         check(program)

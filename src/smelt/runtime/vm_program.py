@@ -25,12 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime.errors import InputError, LoadError
+from smelt.runtime.signature import TensorInfo
 
 __all__ = [
     "SHAPES",
@@ -90,12 +92,20 @@ class Program:
     """All functions, the constants that they load, and the compiled segments that they call.
 
     globals  the functions of the module, by name
+    inputs   what "main" takes; outputs: what it gives
+    groups   per output: -1 a value, -2 an absent optional value, else a sequence of so many, which
+             the function gives one after another; empty: a value each
+    files    the libraries that segments were loaded from, by their numbers
     """
 
     functions: list[VMFunction] = field(default_factory=list)
     constants: list[npt.NDArray[Any]] = field(default_factory=list)
     segments: list[Any] = field(default_factory=list)
     globals: dict[str, int] = field(default_factory=dict)
+    inputs: tuple[TensorInfo, ...] = ()
+    outputs: tuple[TensorInfo, ...] = ()
+    groups: tuple[int, ...] = ()
+    files: dict[int, Path] = field(default_factory=dict)
 
 
 def function_text(f: VMFunction, number: int) -> str:
@@ -139,6 +149,11 @@ def check(program: Program) -> None:
     }
     for name, index in program.globals.items():
         _within("the function of " + name, index, counts["f"])
+    main = program.globals.get("main")
+    if main is not None:
+        _equal("main", len(program.functions[main].params), len(program.inputs))
+    if program.groups:
+        _equal("the results", len(program.groups), len(program.outputs))
     for f in program.functions:
         _within(f.name, f.registers, (1 << 20) + 1)
         _within(f.name, f.captured, f.registers - len(f.params) + 1)
