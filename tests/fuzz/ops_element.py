@@ -385,7 +385,7 @@ def _prelu(d: Draw, op: str) -> None:
     out = rounded(x.dtype, min(lo, x.lo), max(hi, x.hi), x.err * max(s.top, 1), x.step * s.step)
     if x.step and out[3] > x.step:
         out = (*out[:3], x.step)
-    d.emit(op, [x, s], {}, [Out(x.dtype, x.shape, *out)])
+    d.emit(op, [x, s], {}, [Out(x.dtype, common, *out)])
 
 
 @draws("Clip", weight=1.5)

@@ -326,7 +326,8 @@ def _reduction(g: Build, operands: Operands, attrs: Attrs) -> Value | None:
         if array.shape[p] == 0 and start is None:
             return None
         parts = [array[(slice(None),) * p + (k,)] for k in range(array.shape[p])]
-        total = parts[0] if parts else objects([start] * (array.size or 1), ())
+        rest = array.shape[:p] + array.shape[p + 1 :]
+        total = parts[0] if parts else objects([start] * math.prod(rest), rest)
         for part in parts[1:]:
             total = np.frompyfunc(fn, 2, 1)(total, part)
         array = total if isinstance(total, np.ndarray) else objects([total], ())
