@@ -17,11 +17,13 @@ import smelt
 from smelt.cli import main as command_line
 from smelt.cli.commands import COMMANDS
 from smelt.cli.console import UsageError
-from smelt.cli.inputs import Sizes, read_inputs, read_shapes, write_outputs
+from smelt.cli.inputs import read_inputs, write_outputs
 from smelt.cli.peer import Peer
 from smelt.cli.resnet import resnet18
 from smelt.cli.results import largest_error
+from smelt.cli.sizes import Sizes, read_shapes
 from smelt.cli.timing import interleave, summary
+from smelt.frontend.onnx.read import Input
 from smelt.ir.errors import InternalError
 from smelt.ir.sizes import Size
 from smelt.runtime import MemoryInfo, TensorInfo
@@ -61,7 +63,7 @@ class Doubler:
     def __call__(self, *inputs: Any) -> Any:
         return self.Value(2 * inputs[0])
 
-    def export_library(self, path: str) -> None:
+    def export_library(self, path: str, header: bool = False) -> None:
         Path(path).write_bytes(b"library")
 
     def profile(self, *inputs: Any) -> Any:
@@ -191,7 +193,7 @@ def test_the_exit_code_says_what_happened(
         (["bench", "m.onnx", "--threads", "0"], "--threads"),
         (["show", "m.onnx", "--stage", "assembly"], "--stage"),
         (["compile", "m.onnx", "--shape", "x"], "--shape 'x' is not of the form NAME=SIZE"),
-        (["compile", "m.so"], "m.so is a compiled library"),
+        (["compile", "m.so"], "m.so is compiled already"),
         (["run", "m.so", "--threads", "1"], "m.so is compiled already"),
         (["run", "m.onnx", "--output", "y.txt"], "must end in .npy or .npz"),
         (["bench", "m.onnx", "--against", "paper"], "--against paper"),
@@ -242,17 +244,20 @@ def test_shapes() -> None:
 
 
 def test_symbolic_sizes() -> None:
-    sizes = Sizes(["x=n,3", "y=n + 1,2 * n"], ["n=..16"], ["n=1,8"])
+    sizes = Sizes.of(["x=n,3", "y=n + 1,2 * n"], ["n=..16"], ["n=1,8"])
     n = Size("n", min=1, max=16, likely=(1, 8))
-    assert sizes.shapes() == {"x": (n, 3), "y": ("n + 1", "2 * n")}
-    assert Sizes(["x=m,3"], ["m=0..4"]).shapes() == {"x": (Size("m", 0, 4), 3)}
+    assert sizes.shapes(list) == {"x": (n, 3), "y": ("n + 1", "2 * n")}
+    assert Sizes.of(["x=m,3"], ["m=0..4"]).shapes(list) == {"x": (Size("m", 0, 4), 3)}
+    file = [Input("x", "float32", ("n", None, 3)), Input("y", "float32", ("m",))]
+    assert Sizes.of(None, ["n=..16"], ["n=1,8"]).shapes(lambda: file) == {"x": (n, "x_1", 3)}
     for wrong, text in (
-        (Sizes(["x=1,3"], ["n=1..2"]), "name the size 'n', which is no extent in --shape"),
-        (Sizes(["x=n"], ["n=1-2"]), "not of the form NAME=FROM..TO"),
-        (Sizes(["x=n"], [], ["n=x"]), "--likely 'n=x' is not of the form"),
+        (Sizes.of(["x=1,3"], ["k=1..2"]), "name the size 'k', which is no extent in --shape"),
+        (Sizes.of([], ["mm=1..2"]), "no size of the file; nearest: m; sizes of the file: n, m"),
+        (Sizes.of(["x=n"], ["n=1-2"]), "not of the form NAME=FROM..TO"),
+        (Sizes.of(["x=n"], [], ["n=x"]), "--likely 'n=x' is not of the form"),
     ):
         with pytest.raises(UsageError, match=text):
-            wrong.shapes()
+            wrong.shapes(lambda: file)
 
 
 def test_random_inputs_of_symbolic_sizes() -> None:

@@ -10,7 +10,9 @@ process.
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +90,8 @@ __all__ = [
     "lower",
     "optimize",
 ]
+
+log = logging.getLogger("smelt.compile")
 
 ModelSource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | IRModule | RelaxExpr
 """What can be compiled: an ONNX model as a path, bytes or message; a graph."""
@@ -329,9 +333,13 @@ def _whole(
     def passes(mod: IRModule) -> IRModule:
         return run_graph(mod, context, progress)
 
+    start = time.perf_counter()
     mod = passes(imported)
     declared = declared_sizes(imported, mod, context, passes, sizes)
-    return assemble(mod, target, context, progress, declared=declared, text=text)
+    made = assemble(mod, target, context, progress, declared=declared, text=text)
+    cpu, seconds = target.attrs.get("mcpu", "any"), time.perf_counter() - start
+    log.info("%s: compiled for %s in %.2f s", made.metadata["name"], cpu, seconds)
+    return made
 
 
 def assemble(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ from .user_ops import Prepared, prepare, prepared_program, user_ops
 from .variants import Declared, shapes_of, size_text, workspace_of
 
 __all__ = ["Model", "compile_fused", "kernel_specs", "size_text"]
+
+log = logging.getLogger("smelt.compile")
 
 Progress = Callable[[str, int, int], None]
 BUILD = "smelt.artifact.kernel:build_kernel"
@@ -343,6 +346,7 @@ def build_kernels(
         if progress is None
         else lambda n, total: progress("kernels", n + len(done), total + len(done))
     )
+    log.info("%d kernels: %d from the cache, %d to compile", len(specs), len(done), len(missing))
     pool = default_pool(options.worker_count)
     built = pool.map(
         BUILD,

@@ -1,5 +1,6 @@
 """The commands, each imported when it is called, and what every one of them has in common."""
 
+import difflib
 import importlib
 import signal
 import sys
@@ -12,21 +13,24 @@ import smelt
 
 COMMANDS = {
     "compile": (
-        "models:compile_model",
+        "compile:compile_model",
         "Compile a model, and write it as a shared library or an object file.",
     ),
-    "run": ("models:run", "Run a model once."),
+    "run": ("run:run", "Run a model once."),
     "check": (
-        "models:check",
+        "check:check",
         "Say what of a model works, operator by operator, and compare its results with "
         "onnxruntime's.",
     ),
-    "bench": ("models:bench", "Time a model."),
+    "bench": ("run:bench", "Time a model."),
     "profile": (
-        "models:profile",
+        "profile:profile",
         "Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit.",
     ),
-    "show": ("models:show", "Print a model as it stands at some stage of the compiler."),
+    "show": (
+        "show:show",
+        "Print a model as it stands at some stage of the compiler.",
+    ),
     "targets": (
         "machine:targets",
         "List what smelt can compile for, and describe this machine's CPU.",
@@ -53,6 +57,8 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, loaded; Ctrl-C is its own business from here on."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no command {args[0]!r}{_nearest(args[0])}; commands: {', '.join(COMMANDS)}")
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None:
             command = _loaded(name)
@@ -69,11 +75,15 @@ def _loaded(name: str) -> Any:
     return typer.main.get_command(one)
 
 
+def _nearest(name: str) -> str:
+    found = difflib.get_close_matches(name, COMMANDS, 1)
+    return f"; nearest: {found[0]}" if found else ""
+
+
 app = typer.Typer(
     name="smelt",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -90,14 +100,27 @@ def group(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            help="Say on stderr what is done; -vv: every pass. Behind a command, too.",
+        ),
+    ] = 0,
 ) -> None:
     """Compile trained models to fast native code."""
+    if verbose:
+        importlib.import_module("smelt.cli.console").tell(verbose)
 
 
 def run() -> None:
     """Run the command line; a mistake of the user is one message and exit code 2."""
+    loud = [a for a in sys.argv[1:] if a in ("-v", "-vv", "--verbose")]
+    quiet = [a for a in sys.argv[1:] if a not in loud]
     try:
-        app(prog_name="smelt")
+        sys.exit(app([*loud, *quiet], prog_name="smelt", standalone_mode=False) or 0)
     except Exception as error:
         # Only what has been loaded by now can have raised, so nothing is imported for it in vain.
         sys.exit(importlib.import_module("smelt.cli.console").exit_code(error))

@@ -1,10 +1,14 @@
 """Where the command line writes: results to stdout; progress and errors to stderr."""
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import typer
 from rich.console import Console
+from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from smelt.ir.errors import InternalError, SmeltError
@@ -20,11 +24,17 @@ class UsageError(SmeltError):
 
 
 USER_ERROR = 2
+INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
 
 
 def exit_code(error: Exception) -> int:
     """One message about what ended a command, and the code to end with; a bug is raised again."""
+    if isinstance(error, typer.Abort):
+        return INTERRUPTED
+    if hasattr(error, "format_message"):  # the argument parser's errors share no public base
+        _complain_of_arguments(error)
+        return USER_ERROR
     if isinstance(error, SmeltError):
         complain(str(error))
         return INTERNAL_ERROR if isinstance(error, InternalError) else USER_ERROR
@@ -41,6 +51,25 @@ def complain(message: str) -> None:
     """One message on stderr, as it is: brackets are not markup, lines are not broken."""
     err.print("smelt: error:", style="bold red", end=" ", highlight=False)
     err.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def _complain_of_arguments(error: Any) -> None:
+    """A mistake in the arguments; without any, the help."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    message = error.format_message().rstrip(".")
+    hint = f"; see {context.command_path} --help" if context is not None else ""
+    complain(f"{message[:1].lower()}{message[1:]}{hint}")
+
+
+def tell(loudness: int) -> None:
+    """Let the compiler's log be seen on stderr: 1: what it does; 2: every pass."""
+    handler = RichHandler(console=err, show_path=False, markup=False, log_time_format="%X")
+    log = logging.getLogger("smelt")
+    log.setLevel(logging.DEBUG if loudness > 1 else logging.INFO)
+    log.addHandler(handler)
 
 
 def say(text: str) -> None:

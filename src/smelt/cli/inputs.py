@@ -1,137 +1,46 @@
-"""Reads what the command line is given: shapes, models, input files."""
+"""Reads and writes the arrays that the command line is given."""
 
-import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-import smelt
-from smelt.cli.console import UsageError, progress
+from smelt.cli.console import UsageError
 from smelt.cli.results import Array
+from smelt.cli.sizes import read_numbers
 from smelt.ir.dtype import to_numpy
-from smelt.ir.sizes import Size
 from smelt.runtime import Executable, TensorInfo
-from smelt.runtime.errors import LoadError
+from smelt.runtime.errors import LoadError, nearest
 from smelt.runtime.expression import evaluate
 from smelt.runtime.files import check_target, is_special, write_file
 from smelt.runtime.signature import ANY_RANK
 
-Shapes = dict[str, tuple[int | str | Size, ...]]
+
+def given_inputs(
+    model: str, exe: Executable, path: str | None, at: Sequence[str] | None
+) -> list[Array]:
+    """The inputs of a run: those of a file, else random ones, symbolic sizes as --at says."""
+    infos = input_infos(model, exe)
+    return read_inputs(path, infos, _sizes(exe, infos, at))
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What the command line says of sizes.
-
-    shape   NAME=SIZE,SIZE,…: numbers, names of symbolic sizes, expressions over them
-    range   NAME=FROM..TO: the values that a symbolic size may have
-    likely  NAME=VALUE,VALUE,…: values that get code of their own
-    """
-
-    shape: Sequence[str] = ()
-    range: Sequence[str] = ()
-    likely: Sequence[str] = ()
-
-    @property
-    def given(self) -> bool:
-        """Whether anything is said."""
-        return bool(self.shape or self.range or self.likely)
-
-    def shapes(self) -> Shapes:
-        """The shapes for `smelt.compile`."""
-        shapes = read_shapes(self.shape)
-        sizes = self._declared()
-        used = {e for shape in shapes.values() for e in shape}
-        for name in sizes:
-            if name not in used:
-                raise UsageError(
-                    f"--range and --likely name the size {name!r}, which is no extent in --shape; "
-                    f"an example: --shape input={name},3,224,224"
-                )
-        return {
-            k: tuple([sizes.get(e, e) if isinstance(e, str) else e for e in shape])
-            for k, shape in shapes.items()
-        }
-
-    def _declared(self) -> dict[str, Size]:
-        ranges = dict(_range(text) for text in self.range)
-        likely = read_numbers("--likely", self.likely)
-        sizes = {}
-        for name in {**ranges, **likely}:
-            low, high = ranges.get(name, (1, None))
-            sizes[name] = Size(name, low, high, likely.get(name, ()))
-        return sizes
-
-
-_EXTENT = re.compile(r"\d+|(\d+ *\*)?[ (]*[A-Za-z_][\w +*/%()-]*", re.ASCII)
-"""A number, or what may be an expression over names."""
-
-
-def _range(text: str) -> tuple[str, tuple[int, int | None]]:
-    """`"n=1..16"` as ("n", (1, 16)); an end may be left out."""
-    found = re.fullmatch(r"(\w+)=(\d*)\.\.(\d*)", text.replace(" ", ""))
-    if found is None:
-        raise UsageError(f"--range {text!r} is not of the form NAME=FROM..TO, such as n=1..16")
-    name, low, high = found.groups()
-    return name, (int(low or 1), int(high) if high else None)
-
-
-def read_numbers(option: str, texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """`["n=1,8"]` as `{"n": (1, 8)}`."""
-    found: dict[str, tuple[int, ...]] = {}
-    for text in texts:
-        name, equals, values = text.rpartition("=")
-        parts = [part.strip() for part in values.split(",")]
-        if not equals or not name or not all(part.isdecimal() for part in parts):
+def _sizes(
+    exe: Executable, infos: Sequence[TensorInfo], at: Sequence[str] | None
+) -> dict[str, int]:
+    """The symbolic sizes of random inputs: as given, or the first that are likely."""
+    variants: Any = exe.metadata.get("variants")
+    likely = {n: v for n, v in (variants or [{}])[0].items() if isinstance(v, int)}
+    given = read_numbers("--at", at or ())
+    symbols = dict.fromkeys([e for i in infos for e in i.shape if isinstance(e, str)])
+    for name, values in given.items():
+        if name not in symbols or len(values) != 1:
+            known = ", ".join(symbols) or "none"
             raise UsageError(
-                f"{option} {text!r} is not of the form NAME=NUMBER,NUMBER,…; "
-                f"an example: {option} n=8"
+                f"--at {name}={values[0]}: one value for one of the sizes{nearest(name, symbols)}; "
+                f"sizes: {known}"
             )
-        found[name.strip()] = tuple(int(part) for part in parts)
-    return found
-
-
-def read_shapes(texts: Sequence[str]) -> Shapes:
-    """`["x=n,3,224,224"]` as `{"x": ("n", 3, 224, 224)}`."""
-    shapes: Shapes = {}
-    for text in texts:
-        name, equals, sizes = text.rpartition("=")
-        parts = [part.strip() for part in sizes.split(",")] if sizes.strip() else []
-        if not equals or not name or not all(_EXTENT.fullmatch(part) for part in parts):
-            raise UsageError(
-                f"--shape {text!r} is not of the form NAME=SIZE,SIZE,…; "
-                "an example: --shape input=1,3,224,224"
-            )
-        if name in shapes:
-            raise UsageError(f"--shape gives input {name!r} twice")
-        shapes[name] = tuple(int(part) if part.isdecimal() else part for part in parts)
-    return shapes
-
-
-def load(
-    model: str, target: str | None, sizes: Sizes | None = None, threads: int | None = None
-) -> Executable:
-    """A compiled model: what was compiled before is loaded, anything else is compiled."""
-    sizes = sizes or Sizes()
-    if is_compiled(model):
-        if target is not None or sizes.given or threads is not None:
-            raise UsageError(
-                f"{model} is compiled already: --target, --shape, --range, --likely and --threads "
-                "cannot change it"
-            )
-        return smelt.load(model)
-    options = smelt.Options() if threads is None else smelt.Options(threads=threads)
-    with progress() as report:
-        return smelt.compile(
-            model, target, shapes=sizes.shapes() or None, options=options, progress=report
-        )
-
-
-def is_compiled(model: str) -> bool:
-    """Whether a file is what `smelt compile` wrote, by its ending."""
-    return model.endswith((".so", ".tar", ".vm"))
+    return {**likely, **{name: values[0] for name, values in given.items()}}
 
 
 def input_infos(model: str, exe: Executable) -> Sequence[TensorInfo]:
@@ -143,11 +52,6 @@ def input_infos(model: str, exe: Executable) -> Sequence[TensorInfo]:
                 "command line gives tensors of numbers only: use smelt.compile in Python"
             )
     return exe.inputs
-
-
-def output_names(exe: Executable) -> list[str]:
-    """The names of the results."""
-    return [o.name for o in exe.outputs]
 
 
 def random_inputs(

@@ -15,10 +15,13 @@ def installed() -> bool:
 class Peer:
     """An onnxruntime session on the CPU."""
 
-    def __init__(self, model: str | bytes, threads: int, spins: bool = True) -> None:
+    def __init__(
+        self, model: str | bytes, threads: int, spins: bool = True, optimises: bool = True
+    ) -> None:
         """Load a model file, or the bytes of one; the session uses `threads` cores.
 
-        spins  whether its threads keep their cores busy between calls
+        spins      whether its threads keep their cores busy between calls
+        optimises  whether it may rewrite the graph
         """
         if not installed():
             raise UsageError("onnxruntime is not installed: pip install onnxruntime")
@@ -28,6 +31,8 @@ class Peer:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        if not optimises:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if not spins:
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:

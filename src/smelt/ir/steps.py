@@ -6,6 +6,7 @@ Every entry point runs its lists through `run_steps`, so that a PassContext mean
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from .errors import CompileError, InternalError, SmeltError, Unsupported
 from .transform import PassContext, PassInfo
 
 __all__ = ["Step", "check_names", "check_order", "run_steps", "switched_on"]
+
+log = logging.getLogger("smelt.compile")
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ def run_steps(
     on = switched_on(steps, context)
     active = [s for s in steps if _runs(s, on)]
     for n, step in enumerate(active):
+        log.debug("pass %s", step.name)
         if progress is not None:
             progress(n, len(active))
         if context.instruments:

@@ -1,0 +1,175 @@
+"""The command `check`: what of a model works, and whether its results are onnxruntime's."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from smelt.cli.compare import Difference, compare, tolerances
+from smelt.cli.console import UsageError, out, say, say_json
+from smelt.cli.inputs import given_inputs
+from smelt.cli.options import (
+    COMPILED,
+    At,
+    Build,
+    Input,
+    Json,
+    Likely,
+    Loadable,
+    OptLevel,
+    Range,
+    Shape,
+    Target,
+    Threads,
+)
+from smelt.cli.peer import Peer
+from smelt.cli.results import Array, arrays
+from smelt.cli.sizes import Sizes
+from smelt.cli.timing import cores
+from smelt.frontend.onnx import Survey, survey
+from smelt.frontend.onnx import load as read_model
+from smelt.ir.sizes import plain_shapes
+
+
+def check(
+    model: Loadable,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            help="The model file that something compiled is compared with.",
+            show_default=False,
+        ),
+    ] = None,
+    input_file: Input = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            show_default=False,
+            help="The largest max |a - b| / max |b| that passes; by element type and depth of the "
+            "model without it.",
+        ),
+    ] = None,
+    target: Target = None,
+    shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
+    threads: Threads = None,
+    opt_level: OptLevel = None,
+    at: At = None,
+    operators: Annotated[
+        bool, typer.Option("--operators", help="Only say what works; compile and compare nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Say what of a model works, operator by operator, and compare its results with onnxruntime's.
+
+    Something compiled before (.so, .tar, .vm) is compared with the model that --model names. Exit
+    code 1 where something is not supported, or where the results differ.
+    """  # fmt: skip
+    file = _source(model, source)
+    build = Build(target, Sizes.of(shape, range_, likely), threads, opt_level)
+    if file == model:
+        shapes = build.sizes.shapes(lambda: read_model(model).graph.inputs) or None
+        found = survey(model, plain_shapes(shapes)[0])
+        if not json:
+            _print_survey(found)
+        if not found.works or operators:
+            if json:
+                say_json(_survey_json(found))
+            raise typer.Exit(0 if found.works else 1)
+    elif operators:
+        raise UsageError(f"--operators looks at a model file; {model} is compiled already")
+    exe = build.load(model)
+    inputs = given_inputs(model, exe, input_file, at)
+    feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))
+    ours = arrays(exe(*inputs))
+    names = [o.name for o in exe.outputs]
+    allowed = tolerances(read_model(file), ours, tolerance)
+    rows = _compared(file, feeds, names, ours, allowed, threads or cores())
+    if json:
+        worst, passed = max([r.error for r in rows], default=0.0), all(r.passed for r in rows)
+        listed = [dataclasses.asdict(r) | {"passed": r.passed} for r in rows]
+        say_json({"model": model, "error": worst, "passed": passed, "outputs": listed})
+    else:
+        _print(model, rows)
+    if not all(r.passed for r in rows):
+        raise typer.Exit(1)
+
+
+def _source(model: str, source: str | None) -> str:
+    """The model file to compare with."""
+    if not model.endswith(COMPILED):
+        if source is not None:
+            raise UsageError(f"--model {source}: {model} is a model itself; it is its own measure")
+        return model
+    if source is None:
+        raise UsageError(
+            f"{model} is compiled already: say which model its results are to be compared with, "
+            f"--model {Path(model).stem}.onnx"
+        )
+    return source
+
+
+def _compared(
+    file: str,
+    feeds: Mapping[str, Array],
+    names: Sequence[str],
+    ours: Sequence[Array],
+    allowed: Sequence[float],
+    threads: int,
+) -> list[Difference]:
+    """Each output beside onnxruntime's; where they differ, beside those without its optimiser."""
+    rows = compare(names, ours, Peer(file, threads)(feeds), allowed)
+    if all(r.passed for r in rows):
+        return rows
+    plain = compare(names, ours, Peer(file, threads, optimises=False)(feeds), allowed)
+    return [
+        r if r.passed or r.error <= p.error else dataclasses.replace(p, optimised=False)
+        for r, p in zip(rows, plain, strict=True)
+    ]
+
+
+def _print(model: str, rows: Sequence[Difference]) -> None:
+    table = Table("output", "type", "shape", "largest error", "tolerance", "beyond it", "")
+    for r in rows:
+        beyond = f"{r.beyond} of {r.elements}" if r.beyond else "none"
+        table.add_row(r.name, r.dtype, str(r.shape), f"{r.error:.2e}", f"{r.tolerance:.2e}",
+                      beyond, "agrees" if r.passed else "DIFFERS")  # fmt: skip
+    out.print(table)
+    for r in rows:
+        if not r.optimised:
+            say(
+                f"{r.name}: compared with onnxruntime without its optimiser, which rounds otherwise"
+            )
+        if not r.passed:
+            say(f"{r.name}: {r.where}")
+    verdict = "as onnxruntime" if all(r.passed for r in rows) else "NOT as onnxruntime"
+    say(f"{model}: {verdict}")
+
+
+def _print_survey(found: Survey) -> None:
+    """A line for each operator and state; reasons below."""
+    table = Table("operator", "nodes", "state", title=found.model)
+    for o in found.operators:
+        table.add_row(o.operator, str(len(o.nodes)), o.state)
+    out.print(table)
+    for o in found.operators:
+        if o.reason:
+            more = ", ..." if len(o.nodes) > 5 else ""
+            say(f"{o.operator} ({', '.join(o.nodes[:5])}{more}): {o.reason}")
+    if found.run_time:
+        say("the program decides while it runs: the virtual machine will run it")
+
+
+def _survey_json(found: Survey) -> dict[str, object]:
+    return {
+        "model": found.model,
+        "works": found.works,
+        "run_time": found.run_time,
+        "operators": [dataclasses.asdict(o) for o in found.operators],
+    }

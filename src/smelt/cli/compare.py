@@ -1,0 +1,109 @@
+"""Results beside a reference: how far they are apart, where, and how far they may be."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from smelt.cli.results import Array
+from smelt.frontend.onnx.read import Model
+from smelt.ir import dtype as dt
+
+_STEPS = 64
+"""Roundings that add up in one layer, at the worst of those that were measured: a sum of some
+thousand products in another order."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An output beside the reference's.
+
+    error      max |a - b| / max |b|; infinite where shapes differ, or nan stands on one side only
+    beyond     how many elements are further apart than the tolerance allows
+    where      the element that is furthest off, or what else is wrong
+    optimised  whether the reference ran with its optimiser
+    """
+
+    name: str
+    dtype: str
+    shape: list[int]
+    error: float
+    tolerance: float
+    beyond: int
+    elements: int
+    where: str
+    optimised: bool = True
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is near enough."""
+        return self.error <= self.tolerance
+
+
+def compare(
+    names: Sequence[str], ours: Sequence[Array], theirs: Sequence[Array], allowed: Sequence[float]
+) -> list[Difference]:
+    """Every output; allowed: the tolerance of each."""
+    rows = zip(names, ours, theirs, allowed, strict=True)
+    return [_difference(*row) for row in rows]
+
+
+def _difference(name: str, a: Array, b: Array, tolerance: float) -> Difference:
+    b = np.asarray(b)
+    shape = list(a.shape)
+    if a.shape != b.shape:
+        where = f"the shape is {shape}, onnxruntime's is {list(b.shape)}"
+        return Difference(name, str(a.dtype), shape, math.inf, tolerance, a.size, a.size, where)
+    if not a.size:
+        return Difference(name, str(a.dtype), shape, 0.0, tolerance, 0, 0, "")
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    apart = np.where(np.isnan(apart), math.inf, apart)
+    finite = np.abs(y[np.isfinite(y)])
+    scale = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
+    relative = apart / scale
+    at = np.unravel_index(int(relative.argmax()), a.shape)
+    where = (
+        f"furthest off at {[int(i) for i in at]}: {a[at]} where onnxruntime has {b[at]}"
+        if a.shape
+        else f"{a[()]} where onnxruntime has {b[()]}"
+    )
+    beyond = int((relative > tolerance).sum())
+    error = float(relative.max())
+    return Difference(name, str(a.dtype), shape, error, tolerance, beyond, a.size, where)
+
+
+def tolerances(model: Model, outputs: Sequence[Array], given: float | None) -> list[float]:
+    """How far each output may be from the reference, relative to its largest element.
+
+    Roundings of the coarsest float type in the model add up, as a random walk does, over the
+    layers of the longest path; whole numbers have to be equal. given: for all, instead.
+    """
+    kinds = {i.dtype for i in model.graph.inputs}
+    kinds |= {dt.from_numpy(a.dtype) for a in model.graph.arrays.values()}
+    floats = [k for k in kinds | {"float32"} if dt.is_float(k)]
+    steps = _STEPS * math.sqrt(_depth(model))
+    found = []
+    for a in outputs:
+        own = dt.from_numpy(a.dtype)
+        exact = not dt.is_float(own)
+        unit = 0.0 if exact else max(_unit(k) for k in {own, *floats})
+        found.append(unit * steps if given is None else given)
+    return found
+
+
+def _unit(kind: str) -> float:
+    """The distance from 1 to the next number of a type."""
+    return float(ml_dtypes.finfo(dt.to_numpy(kind)).eps)
+
+
+def _depth(model: Model) -> int:
+    """The nodes on the longest path; nodes stand in the order of the file, operands first."""
+    deep: dict[str, int] = {}
+    for step in model.graph.steps:
+        below = 1 + max([deep.get(n, 0) for n in step.inputs], default=0)
+        deep.update(dict.fromkeys(step.outputs, below))
+    return max(deep.values(), default=1)

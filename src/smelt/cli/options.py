@@ -1,0 +1,108 @@
+"""The arguments that several commands take, and what they say of a compilation."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+import smelt
+from smelt.cli.console import UsageError, progress
+from smelt.cli.sizes import Sizes
+from smelt.frontend.onnx import load as read_model
+from smelt.runtime import Executable
+
+Model = Annotated[str, typer.Argument(help="A model file (.onnx).", show_default=False)]
+Loadable = Annotated[
+    str,
+    typer.Argument(
+        help="A model file (.onnx), or what was compiled before (.so, .tar, .vm).",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    str | None, typer.Option(help="What to compile for, such as 'llvm -mcpu=native'.")
+]
+Shape = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        help="The shape of an input: NAME=1,3,224,224 or NAME=n,3,224,224; once for each input.",
+    ),
+]
+Range = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--range",
+        help="The values a size may have, by its name in --shape or in the file: n=1..16, n=0.. "
+        "or n=..512.",
+    ),
+]
+Likely = Annotated[
+    list[str] | None,
+    typer.Option("--likely", help="Values of a symbolic size that get code of their own: n=1,8."),
+]
+At = Annotated[
+    list[str] | None,
+    typer.Option("--at", help="A symbolic size of the random inputs: n=4."),
+]
+Input = Annotated[
+    str | None, typer.Option("--input", help="A .npy or .npz file; random inputs without one.")
+]
+Threads = Annotated[
+    int | None, typer.Option(min=1, show_default=False, help="Cores to use; all without it.")
+]
+OptLevel = Annotated[
+    int | None,
+    typer.Option(
+        "--opt-level",
+        min=0,
+        max=3,
+        show_default=False,
+        help="0: a kernel an operator; 1: fusion; 2: simplification; 3: layouts (the default).",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+COMPILED = (".so", ".tar", ".vm")
+"""The endings of what was compiled before."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """What a command says of how a model is compiled."""
+
+    target: str | None = None
+    sizes: Sizes = field(default_factory=Sizes)
+    threads: int | None = None
+    opt_level: int | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is said."""
+        return self != Build()
+
+    def options(self) -> smelt.Options:
+        """The options of the compilation."""
+        known = {"threads": self.threads, "opt_level": self.opt_level}
+        return smelt.Options().updated("smelt", {k: v for k, v in known.items() if v is not None})
+
+    def load(self, model: str) -> Executable:
+        """A compiled model: what was compiled before is loaded, anything else is compiled."""
+        if model.endswith(COMPILED):
+            if self.given:
+                raise UsageError(
+                    f"{model} is compiled already: --target, --shape, --range, --likely, "
+                    "--threads and --opt-level cannot change it"
+                )
+            return smelt.load(model)
+        shapes = self.sizes.shapes(lambda: read_model(model).graph.inputs) or None
+        with progress() as report:
+            return smelt.compile(
+                model, self.target, shapes=shapes, options=self.options(), progress=report
+            )
+
+
+def needs_source(model: str) -> None:
+    """Refuse what was compiled before, where the model itself is needed."""
+    if model.endswith(COMPILED):
+        raise UsageError(f"{model} is compiled already: this command needs the model itself")

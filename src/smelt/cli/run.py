@@ -1,0 +1,117 @@
+"""The commands `run` and `bench`."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from smelt.cli.console import UsageError, out, say, say_json
+from smelt.cli.inputs import check_output_name, given_inputs, write_outputs
+from smelt.cli.options import (
+    At,
+    Build,
+    Input,
+    Json,
+    Likely,
+    Loadable,
+    OptLevel,
+    Range,
+    Shape,
+    Target,
+    Threads,
+    needs_source,
+)
+from smelt.cli.peer import Peer
+from smelt.cli.results import Array, arrays
+from smelt.cli.sizes import Sizes
+from smelt.cli.timing import Call, cores, interleave, summary
+
+
+def run(
+    model: Loadable,
+    input_file: Input = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Write the results to a .npy or .npz file."),
+    ] = None,
+    target: Target = None,
+    shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
+    threads: Threads = None,
+    opt_level: OptLevel = None,
+    at: At = None,
+    json: Json = False,
+) -> None:
+    """Run a model once."""
+    if output is not None:
+        check_output_name(output)
+    exe = Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
+    names = [o.name for o in exe.outputs]
+    values = arrays(exe(*given_inputs(model, exe, input_file, at)))
+    if output is not None:
+        write_outputs(output, names, values)
+    rows = [
+        (name, str(value.dtype), list(value.shape), *_extremes(value))
+        for name, value in zip(names, values, strict=True)
+    ]
+    columns = ("name", "dtype", "shape", "min", "mean", "max")
+    if json:
+        say_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    table = Table(*columns)
+    for name, dtype, shape_, *figures in rows:
+        table.add_row(name, dtype, str(shape_), *(f"{figure:.6g}" for figure in figures))
+    out.print(table)
+
+
+def bench(
+    model: Loadable,
+    threads: Threads = None,
+    against: Annotated[
+        str | None, typer.Option(help="Time this beside it, in turns: onnxruntime.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.01, help="How long to measure.")] = 3.0,
+    input_file: Input = None,
+    target: Target = None,
+    shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
+    opt_level: OptLevel = None,
+    at: At = None,
+    json: Json = False,
+) -> None:
+    """Time a model."""
+    if against not in (None, "onnxruntime"):
+        raise UsageError(f"--against {against}: only onnxruntime can be timed beside smelt")
+    if against:
+        needs_source(model)
+    exe = Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
+    inputs = given_inputs(model, exe, input_file, at)
+    calls: dict[str, Call] = {"smelt": lambda: exe(*inputs)}
+    if against:
+        peer = Peer(model, threads or cores())
+        feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))
+        calls["onnxruntime"] = lambda: peer(feeds)
+    samples = interleave(list(calls.values()), seconds)
+    figures = {name: summary(taken) for name, taken in zip(calls, samples, strict=True)}
+    ratio = None
+    if against:
+        ratio = figures["smelt"]["median_ms"] / figures["onnxruntime"]["median_ms"]
+    if json:
+        say_json({"model": model, "threads": threads, **figures, "ratio": ratio})
+        return
+    table = Table("ms", "median", "mean", "std", "min", "max", "calls")
+    for name, row in figures.items():
+        cells = [f"{value:.4g}" for key, value in row.items() if key != "calls"]
+        table.add_row(name, *cells, str(row["calls"]))
+    out.print(table)
+    if ratio is not None:
+        say(f"smelt takes {ratio:.2f} times as long as onnxruntime")
+
+
+def _extremes(value: Array) -> tuple[float, float, float]:
+    if not value.size:
+        return (float("nan"),) * 3
+    wide = value.astype("float64")
+    return float(wide.min()), float(wide.mean()), float(wide.max())
