@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import runpy
 import subprocess
 import sys
@@ -38,3 +39,12 @@ def test_the_site_is_complete(tmp_path: Path) -> None:
     assert CHECK["foreign"](tmp_path) == []
     assert all((tmp_path / p.with_suffix(".html").name).exists() for p in DOCUMENTS)
     assert (tmp_path / "search" / "search_index.js").exists()
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows what belongs to it")
+def test_a_source_distribution_has_every_folder() -> None:
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    grafted = re.findall(r"^graft (\S+)$", (ROOT / "MANIFEST.in").read_text(), re.MULTILINE)
+    folders = {line.split("/")[0] for line in listed.splitlines() if "/" in line}
+    assert folders - {".ci"} == {"src", *grafted}
