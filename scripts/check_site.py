@@ -18,8 +18,8 @@ LOADED = {
 """Element -> the attribute whose address a browser loads."""
 ELSEWHERE = re.compile(r"\s*(?:[a-z]+:)?//", re.IGNORECASE)
 IN_STYLE = re.compile(r"@import\s+[\"']([^\"']+)|url\(\s*[\"']?([^\"')]+)", re.IGNORECASE)
-# A theme asks this host for the stars of a repository where an element says so.
-ASKING = 'data-md-component="source"'
+ASKING = ('data-md-component="source"', 'class="mermaid"')
+"""What makes the scripts of the theme load more: the stars of a repository, diagrams."""
 
 
 class Page(HTMLParser):
@@ -58,8 +58,7 @@ def foreign(site: Path) -> list[str]:
             continue
         text = file.read_text(encoding="utf-8")
         addresses = Page(text).found if file.suffix == ".html" else styled(text)
-        if ASKING in text:
-            addresses.append("//" + ASKING)
+        addresses += [f"// for {mark}" for mark in ASKING if mark in text]
         name = file.relative_to(site).as_posix()
         wrong += [f"{name}: {a}" for a in addresses if ELSEWHERE.match(a)]
     return wrong

@@ -20,7 +20,7 @@ def test_what_is_loaded_from_elsewhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(
         '<link href="a.css"><script src="https://cdn.test/x.js"></script><img src="//b.test/y.png">'
         '<a href="https://c.test">a link</a><style>p { background: url(http://d.test/z) }</style>'
-        '<p style="background: url(own.png)"></p>'
+        '<p style="background: url(own.png)"></p><pre class="mermaid"></pre>'
     )
     (tmp_path / "a.css").write_text('@import "https://fonts.test/f.css"; p { src: url(f.woff2) }')
     assert CHECK["foreign"](tmp_path) == [
@@ -28,6 +28,7 @@ def test_what_is_loaded_from_elsewhere_is_found(tmp_path: Path) -> None:
         "index.html: https://cdn.test/x.js",
         "index.html: //b.test/y.png",
         "index.html: http://d.test/z",
+        'index.html: // for class="mermaid"',
     ]
 
 
