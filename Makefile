@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h)
 
-.PHONY: help demo test check format bench fuzz clean setup-edge
+.PHONY: help demo test check format docs bench fuzz clean setup-edge
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -28,6 +28,10 @@ check: $(VENV)/.test         ## Lint, format, types, import contract, tests
 format: $(VENV)/.test        ## Format the source, and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.docs          ## Build the documents as a site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python scripts/check_site.py build/site
 
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
@@ -52,6 +56,10 @@ $(VENV)/.venv:
 
 $(VENV)/.test: $(VENV)/.venv $(SOURCE)
 	$(BIN)/python -m pip install --quiet -e '.[test]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test

@@ -1,7 +1,7 @@
 """One padded 3x3 convolution with bias and relu through every stage of the compiler.
 
     python examples/walk_convolution.py             print the stages
-    python examples/walk_convolution.py --update    bring docs/architecture.md up to date
+    python examples/walk_convolution.py --update    bring docs/walk.md up to date
 
 The document has a block of text after each line `<!-- stage: NAME -->`; `NAME 1-20` takes some
 lines only.
@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import smelt
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "walk.md"
 BLOCK = re.compile(r"<!-- stage: (\w+)(?: (\d+)-(\d+))? -->\n\n```text\n.*?^```\n", re.S | re.M)
 WIDTH = 240
 

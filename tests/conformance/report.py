@@ -37,15 +37,17 @@ EXPLAINED = (
 INTRODUCTION = f"""# ONNX conformance
 
 How much of the backend test suite of the `onnx` package (version {{version}}) smelt compiles to
-machine code and runs with the results that the suite wants: its tolerances; element types and
-shapes equal. Nothing of it is interpreted.
+machine code and runs with the results that the suite wants, within its tolerances, with equal
+element types and shapes. Nothing is interpreted.
 
-    python -m tests.conformance                 # all of it, with a summary
-    python -m tests.conformance node/conv       # the cases whose names match
-    python -m tests.conformance --report        # why the rest fails
+```sh
+python -m tests.conformance                 # all of it, with a summary
+python -m tests.conformance node/conv       # the cases whose names match
+python -m tests.conformance --report        # why the rest fails
+```
 
-`tests/conformance/passing.txt` lists what passes. A test fails where one of these fails, and where
-another case passes that is not listed; `{UPDATE}` rewrites the list and this page.
+`tests/conformance/passing.txt` lists what passes. A test fails if one of these fails, or if a case
+passes that is not listed; `{UPDATE}` rewrites the list and this page.
 """
 
 

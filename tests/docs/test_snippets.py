@@ -1,0 +1,61 @@
+"""The documentation runs: every python block of the README and of docs/ is executed.
+
+The blocks of a file run in order, in one namespace and an empty working directory. Comments in
+front of a block say more about it:
+
+    <!-- no-run: reason -->       it is left out
+    <!-- needs: torch -->         it is left out where one of these packages is not there
+    <!-- output -->               a text block that the python block before it prints
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from .pages import PAGES, Block, blocks, name
+
+
+def test_blocks_are_found() -> None:
+    page = (
+        "text\n```python\na = 1\n```\n```sh\nls\n```\n<!-- no-run: long -->\n\n```python\n!\n```\n"
+    )
+    page += "- item\n  ```python\n  b = a\n  ```\n"
+    assert blocks(page) == [
+        Block("python", 3, "a = 1"),
+        Block("sh", 6, "ls"),
+        Block("python", 11, "!", "no-run", "long"),
+        Block("python", 15, "b = a"),
+    ]
+
+
+def is_run(block: Block) -> bool:
+    """Whether a block is code to be run here."""
+    if block.language != "python" or block.note == "no-run":
+        return False
+    needed = block.text.split() if block.note == "needs" else []
+    return all(importlib.util.find_spec(package) for package in needed)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_page_runs(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {"__name__": "__page__"}
+    printed = ""
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if is_run(block):
+            # Empty lines in front give an error the line numbers of the page.
+            code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
+            exec(code, scope)
+            printed = capsys.readouterr().out
+        elif block.note == "output":
+            shown = [textwrap.indent(block.code, indent) for indent in ("", "    ")]
+            assert any(text in printed for text in shown), f"{name(page)}:{block.line}: {printed}"
