@@ -23,7 +23,7 @@ COMMANDS = {
     ),
     "bench": ("models:bench", "Time a model."),
     "profile": (
-        "models:profile",
+        "profile:profile",
         "Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit.",
     ),
     "show": ("models:show", "Print a model as it stands at some stage of the compiler."),

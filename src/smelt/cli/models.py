@@ -1,7 +1,6 @@
-"""The commands on a model: compile, run, check, bench, profile, show."""
+"""The commands on a model: compile, run, check, bench, show."""
 
 import dataclasses
-import json as _json
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -17,7 +16,6 @@ from smelt.cli.inputs import (
     Sizes,
     check_output_name,
     input_infos,
-    load,
     load_any,
     output_names,
     read_inputs,
@@ -297,31 +295,6 @@ def bench(
     out.print(table)
     if ratio is not None:
         say(f"smelt takes {ratio:.2f} times as long as onnxruntime")
-
-
-def profile(
-    model: Loadable,
-    threads: Threads = None,
-    input_file: Input = None,
-    target: Target = None,
-    shape: Shape = None,
-    range_: Range = None,
-    likely: Likely = None,
-    at: At = None,
-    json: Json = False,
-) -> None:
-    """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
-    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
-    report = exe.profile(*read_inputs(input_file, exe.inputs, _sizes(exe, exe.inputs, at)))
-    limits = smelt.machine_limits(threads)
-    if json:
-        say_json(_json.loads(report.json(limits)))
-        return
-    say(report.table(limits=limits))
-    say(
-        f"this machine, measured: {limits.gflops:.0f} GFLOP/s, {limits.gbytes:.0f} GB/s from "
-        "memory; what stays in the caches can exceed the latter"
-    )
 
 
 def show(

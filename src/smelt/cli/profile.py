@@ -1,0 +1,71 @@
+"""The command `profile`: the times of a model's kernels beside what the machine can do."""
+
+import json as _json
+from functools import reduce
+from operator import add
+from typing import Annotated
+
+import typer
+
+import smelt
+from smelt.cli.console import say, say_json
+from smelt.cli.inputs import Sizes, load, read_inputs
+from smelt.cli.models import (
+    At,
+    Input,
+    Json,
+    Likely,
+    Loadable,
+    Range,
+    Shape,
+    Target,
+    Threads,
+    _sizes,
+)
+from smelt.display import profile_page
+from smelt.runtime import ProfileReport
+from smelt.runtime.files import check_target, write_file
+
+RUNS = 3
+"""Runs between two measurements of the machine's limits."""
+
+
+def profile(
+    model: Loadable,
+    threads: Threads = None,
+    input_file: Input = None,
+    target: Target = None,
+    shape: Shape = None,
+    range_: Range = None,
+    likely: Likely = None,
+    at: At = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the table as a page.")
+    ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the runs as a trace, for ui.perfetto.dev."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
+    for file in (html, trace):
+        if file is not None:
+            check_target(file)
+    exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
+    inputs = read_inputs(input_file, exe.inputs, _sizes(exe, exe.inputs, at))
+    reports: list[ProfileReport] = []
+    limits = smelt.machine_limits(
+        threads, lambda: reports.append(exe.profile(*inputs, repeat=RUNS))
+    )
+    report = reduce(add, reports)
+    if html is not None:
+        page = profile_page(report, limits)
+        write_file(html, lambda file: file.write(page.encode()))
+    if trace is not None:
+        events = report.trace()
+        write_file(trace, lambda file: file.write(events.encode()))
+    if json:
+        say_json(_json.loads(report.json(limits)))
+    else:
+        say(report.table(limits=limits))
