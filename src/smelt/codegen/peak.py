@@ -148,8 +148,10 @@ class Peak:
     """Measures, again and again, what `threads` cores can do at most."""
 
     def __init__(self, threads: int, load: Load, registers: Registers | None = None) -> None:
-        """Make the code; `load` may come from any code generator."""
-        self.threads = threads
+        """Make the code; `load` may come from any code generator. No two threads share a core."""
+        affine = hasattr(os, "sched_setaffinity")
+        self._cores = sorted(os.sched_getaffinity(0)) if affine else []
+        self.threads = min(threads, len(self._cores) or os.cpu_count() or 1)
         self.registers = registers or Registers()
         self._fma = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(
             load(fma_text(self.registers), FMA)
@@ -158,7 +160,7 @@ class Peak:
         self._read = ctypes.CFUNCTYPE(None, *sizes, *pointers)(
             load(read_text(self.registers), READ)
         )
-        self._vectors = np.full((threads, self.registers.lanes), 0.5, np.float32)
+        self._vectors = np.full((self.threads, self.registers.lanes), 0.5, np.float32)
         self._data = np.ones(0, np.float32)
         self._turns = 1 << 12
         while (seconds := self.threads / self._rate(self._multiply)) < BATCH_SECONDS:
@@ -202,11 +204,10 @@ class Peak:
         """
         medians = [0.0] * self.threads
         barrier = threading.Barrier(self.threads)
-        cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
 
         def run(index: int) -> None:
-            if self.threads <= len(cores):
-                os.sched_setaffinity(0, {cores[index]})  # 0: this thread only
+            if self._cores:
+                os.sched_setaffinity(0, {self._cores[index]})  # 0: this thread only
             barrier.wait()
             times = [time.perf_counter()]
             for _ in range(1 + BATCHES):
