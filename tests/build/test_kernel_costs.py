@@ -90,8 +90,13 @@ def test_arithmetic_of_convolutions(sizes: tuple[int, ...], attributes: dict[str
     found = kernels("Conv", {"x": (n, c, h, w)}, {"f": (o, c // groups, k, k)}, **attributes)
     pad, stride, step = (attributes.get(a, [d])[0] for a, d in
                          (("pads", 0), ("strides", 1), ("dilations", 1)))  # fmt: skip
-    high, wide = ((e + 2 * pad - step * (k - 1) - 1) // stride + 1 for e in (h, w))
-    assert sum(x["flops"] for x in found) == 2 * n * o * high * wide * (c // groups) * k * k
+
+    def taps(size: int) -> int:
+        """Taps inside the image, of all results of a column."""
+        firsts = range(-pad, size + pad - step * (k - 1), stride)
+        return sum(0 <= first + step * tap < size for first in firsts for tap in range(k))
+
+    assert sum(x["flops"] for x in found) == 2 * n * o * (c // groups) * taps(h) * taps(w)
     assert [x["nodes"] for x in found if x["flops"]] == [["case"]]
 
 
@@ -102,6 +107,7 @@ def test_arithmetic_of_convolutions(sizes: tuple[int, ...], attributes: dict[str
         ("MatMul", {"a": (2, 5, 7), "b": (2, 7, 3)}, {}, {}, 2 * 2 * 5 * 7 * 3),
         ("Gemm", {"a": (5, 7)}, {"b": (9, 7), "c": (9,)}, {"transB": 1}, 2 * 5 * 7 * 9 + 5 * 9),
         ("MaxPool", {"x": (1, 4, 8, 8)}, {}, {"kernel_shape": [3, 3]}, 4 * 6 * 6 * 9),
+        ("MaxPool", {"x": (1, 4, 8, 8)}, {}, {"kernel_shape": [3, 3], "pads": [1] * 4}, 4 * 22 * 22),
         ("AveragePool", {"x": (1, 4, 8, 8)}, {}, {"kernel_shape": [2, 2]}, 4 * 7 * 7 * (4 + 1)),
         ("GlobalAveragePool", {"x": (1, 4, 8, 8)}, {}, {}, 4 * 8 * 8 + 4),
         ("Relu", {"x": (3, 5)}, {}, {}, 15),
@@ -118,6 +124,8 @@ def test_costs_of_symbolic_sizes() -> None:
     (found,) = kernels("MatMul", {"a": ("n", 7)}, {"b": (7, 9)})
     values = [eval(str(found[what]), {"n": 11}) for what in ("flops", "bytes")]
     assert values == [2 * 11 * 7 * 9, 4 * (11 * 7 + 7 * 9 + 11 * 9)]
+    pool = kernels("MaxPool", {"x": ("n", 4, 8, 8)}, {}, kernel_shape=[3, 3], pads=[1] * 4)
+    assert sum(eval(str(k["flops"]), {"n": 3}) for k in pool) == 3 * 4 * 22 * 22
 
 
 def test_of_a_table_only_the_rows_that_are_picked_are_moved() -> None:

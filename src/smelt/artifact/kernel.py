@@ -9,10 +9,9 @@ from smelt.codegen.llvm import cpu_features, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.build import is_const
 from smelt.ir.dtype import bytes_of
-from smelt.ir.expr import Expr, Var, const
+from smelt.ir.expr import Expr, Var
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
-from smelt.ir.walk import free_vars
 from smelt.lowering.instrument import Check, Observer, StageWriter
 from smelt.lowering.lower import PLAIN, for_target, lower
 from smelt.relax.nodes import Function
@@ -20,11 +19,10 @@ from smelt.relax.views import View
 from smelt.rules.cpu import schedule
 from smelt.rules.cpu.fallback import schedule_fallback
 from smelt.target import Hardware, Target, hardware_of
-from smelt.tir.analysis.accesses import operations
-from smelt.tir.nodes import Buffer, BufferLoad, BufferStore, For, PrimFunc, Stmt, sub_statements
+from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.schedule import Schedule
-from smelt.tir.script_ops import expr_nodes
 
+from .arithmetic import flops
 from .group import group_to_prim_func
 from .packing import Pack
 from .user_ops import Prepared, packs_of
@@ -159,30 +157,9 @@ def build_kernel(
         ]
     )
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
-    flops = _flops(plain.body, frozenset([p for p in plain.params if isinstance(p, Var)]))
-    return CompiledKernel(code, scalars, workspaces, packs, flops, trace, ir if text else "")
+    work = flops(plain)
+    return CompiledKernel(code, scalars, workspaces, packs, work, trace, ir if text else "")
 
 
 def _bytes(b: Buffer) -> int:
     return bytes_of(b.type)
-
-
-def _flops(s: Stmt, sizes: frozenset[Var]) -> Expr:
-    """The arithmetic of a program without a schedule, which does nothing twice.
-
-    sizes  what may be in the result: a loop that depends on other things counts as one iteration
-    """
-    total: Expr = const(0)
-    if isinstance(s, BufferStore):
-        return const(sum([lanes * n for lanes, n in operations(s.value).items()]))
-    for part in sub_statements(s):
-        total = total + _flops(part, sizes)
-    if isinstance(s, For) and not is_const(total, 0) and _known(s.extent, sizes):
-        total = total * s.extent
-    return total
-
-
-def _known(e: Expr, sizes: frozenset[Var]) -> bool:
-    return sizes.issuperset(free_vars(e)) and not any(
-        isinstance(n, BufferLoad) for n in expr_nodes(e)
-    )

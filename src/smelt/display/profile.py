@@ -42,8 +42,10 @@ def profile_page(report: ProfileReport, limits: MachineLimits | None = None) -> 
 
 
 def _cells(report: ProfileReport, k: KernelTime, limits: MachineLimits | None) -> list[Html]:
-    share = 100 * k.milliseconds / report.total if report.total else 0.0
-    cells = [_words(k.name), _number(k.milliseconds, 4), _share(share), _number(k.calls, 0)]
+    most = max([x.milliseconds for x in report.kernels]) or 1.0
+    percent = 100 / (report.total or 1.0)
+    share = _share(k.milliseconds * percent, most * percent)  # drawn beside the largest one
+    cells = [_words(k.name), _number(k.milliseconds, 4), share, _number(k.calls, 0)]
     cells += [_number(k.gflops, 1), _number(k.gbytes, 1)]
     if limits is not None:
         cells += [_share(limits.share(k)), _words(limits.bound(k))]
@@ -59,9 +61,9 @@ def _number(value: float | None, digits: int) -> Html:
     return element("td", text, class_="amount", data_value=str(-1 if value is None else value))
 
 
-def _share(percent: float) -> Html:
-    """A percentage, drawn too; what is over 100 has a mark."""
-    bar = element("span", class_="bar", style=f"width:{min(percent, 100):.2f}%")
+def _share(percent: float, full: float = 100) -> Html:
+    """A percentage, drawn too, up to `full`; what is over 100 has a mark."""
+    bar = element("span", class_="bar", style=f"width:{min(100 * percent / full, 100):.2f}%")
     text = f"{percent:.1f}{'*' if percent > 100 else ''}"
     return element(
         "td", text, element("span", bar, class_="track"), class_="amount", data_value=str(percent)
