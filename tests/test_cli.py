@@ -407,6 +407,8 @@ def test_a_profile_is_printed_and_written(
     assert {"model", "total_ms", "kernels", "limits", "busy", "notes"} <= made.keys()
     assert any(k["nodes"] for k in made["kernels"])
     assert calls == [1, 1]
+    assert cli("profile", str(model), "--threads", "1", "--html", "/dev/null") == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_a_profile_that_cannot_be_written_is_not_measured(

@@ -24,7 +24,7 @@ from smelt.cli.models import (
 )
 from smelt.display import profile_page
 from smelt.runtime import ProfileReport
-from smelt.runtime.files import check_target, write_file
+from smelt.runtime.files import check_target, is_special, write_file
 
 RUNS = 3
 """Runs between two measurements of the machine's limits."""
@@ -49,9 +49,9 @@ def profile(
     json: Json = False,
 ) -> None:
     """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
-    for file in (html, trace):
-        if file is not None:
-            check_target(file)
+    written = [file for file in (html, trace) if file is not None]
+    for file in written:
+        check_target(file)
     exe = load(model, target, Sizes(shape or (), range_ or (), likely or ()), threads)
     inputs = read_inputs(input_file, exe.inputs, _sizes(exe, exe.inputs, at))
     reports: list[ProfileReport] = []
@@ -65,6 +65,8 @@ def profile(
     if trace is not None:
         events = report.trace()
         write_file(trace, lambda file: file.write(events.encode()))
+    if any(is_special(file) for file in written):
+        return  # standard output may be what was written to
     if json:
         say_json(_json.loads(report.json(limits)))
     else:
