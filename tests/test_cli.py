@@ -28,6 +28,7 @@ from smelt.ir.errors import InternalError
 from smelt.ir.sizes import Size
 from smelt.runtime import MemoryInfo, TensorInfo
 from smelt.runtime.errors import SmeltError
+from smelt.runtime.limits import MachineLimits
 
 Smelt = Callable[..., int]
 
@@ -379,3 +380,46 @@ def test_an_object_file_for_another_machine(
     assert said["target"] == "aarch64-linux-gnu"
     assert said["header"] == str(tmp_path / "tiny.h")
     assert out.read_bytes()[18] == 183, "the machine of an ELF file: AArch64"
+
+
+def test_a_profile_is_printed_and_written(
+    cli: Smelt,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    calls = []
+
+    def limits(threads: int | None, between: Callable[[], object]) -> MachineLimits:
+        calls.append(threads)
+        between()
+        between()
+        return MachineLimits(1e6, 1e6, threads=1)
+
+    monkeypatch.setattr(smelt, "machine_limits", limits, raising=False)
+    model, page, trace = (tmp_path / n for n in ("tiny.onnx", "p.html", "p.json"))
+    onnx.save(resnet18(image=32, width=8, classes=10), model)
+    written = ("--html", str(page), "--trace", str(trace))
+    assert cli("profile", str(model), "--threads", "1", *written) == 0
+    said = capsys.readouterr().out
+    assert "nodes" in said.splitlines()[0]
+    assert "limits, measured on 1 thread: 1000000 GFLOP/s" in said
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert sum(e.get("cat") == "run" for e in events) == 6
+    assert cli("profile", str(model), "--threads", "1", "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    assert len(made["runs_ms"]) == 6
+    assert {"model", "total_ms", "kernels", "limits", "busy", "notes"} <= made.keys()
+    assert any(k["nodes"] for k in made["kernels"])
+    assert calls == [1, 1]
+    assert cli("profile", str(model), "--threads", "1", "--html", "/dev/null") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_profile_that_cannot_be_written_is_not_measured(
+    cli: Smelt, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in ("--html", "--trace"):
+        assert cli("profile", "no.onnx", option, str(tmp_path / "none" / "x")) == 2
+        assert "does not exist" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +24,7 @@ from smelt.relax.nodes import (
 )
 from smelt.relax.nodes import Tuple as GraphTuple
 from smelt.relax.transform.choose_layouts import layout_of
+from smelt.relax.transform.engine import order
 from smelt.relax.views import View, dense, dense_in_order, view_of
 from smelt.tir.facts import analyzer_of
 from smelt.tir.nodes import PrimFunc
@@ -78,6 +80,7 @@ class Launch:
     """One kernel call: a fused group, an external function or a program, on some places.
 
     program  the tensor program of the module that is called; `group` then stands for it
+    nodes    the names of the model's nodes that it computes
     """
 
     group: Function
@@ -85,6 +88,7 @@ class Launch:
     outputs: tuple[Place, ...]
     name: str
     program: PrimFunc | None = None
+    nodes: tuple[str, ...] = ()
 
     @property
     def external(self) -> bool:
@@ -174,8 +178,20 @@ class _Planner:
             s = Storage("temporary", t.dtype, t.bytes(), name=v.name)
             made.append(Place(s, dense_in_order(t.shape, layout_of(v, i, t.rank))))
         inputs = tuple([self.place(a) for a in v.args if a is not None])
-        self.launches.append(Launch(group, inputs, tuple(made), name, program))
+        nodes = v.nodes or tuple(dict.fromkeys(self.nodes(group)))
+        self.launches.append(Launch(group, inputs, tuple(made), name, program, nodes))
         return made[0] if isinstance(v.type, TensorType) else tuple(made)
+
+    def nodes(self, group: Function) -> Iterator[str]:
+        """The names of the calls in a function, and in the functions that it calls."""
+        for v in order(group.body):
+            if not isinstance(v, Call):
+                continue
+            callee = self.mod.functions.get(v.op.name) if isinstance(v.op, GlobalVar) else v.op
+            if isinstance(callee, Function):
+                yield from self.nodes(callee)
+            if v.name:
+                yield v.name
 
 
 def symbol_of(func: Function, name: str) -> str:

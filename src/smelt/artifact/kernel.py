@@ -9,10 +9,9 @@ from smelt.codegen.llvm import cpu_features, object_code
 from smelt.codegen.llvm_text import emit_module
 from smelt.ir.build import is_const
 from smelt.ir.dtype import bytes_of
-from smelt.ir.expr import Expr, Var, const
+from smelt.ir.expr import Expr, Var
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
-from smelt.ir.types import TensorType, TupleType, Type
 from smelt.lowering.instrument import Check, Observer, StageWriter
 from smelt.lowering.lower import PLAIN, for_target, lower
 from smelt.relax.nodes import Function
@@ -20,9 +19,10 @@ from smelt.relax.views import View
 from smelt.rules.cpu import schedule
 from smelt.rules.cpu.fallback import schedule_fallback
 from smelt.target import Hardware, Target, hardware_of
-from smelt.tir.nodes import Block, Buffer, PrimFunc, walk
+from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.schedule import Schedule
 
+from .arithmetic import flops
 from .group import group_to_prim_func
 from .packing import Pack
 from .user_ops import Prepared, packs_of
@@ -59,7 +59,7 @@ class CompiledKernel:
     scalars     names of the symbolic sizes it takes after its buffers
     workspaces  bytes of the scratch buffers it takes last
     packs       per parameter: None, or how the constant is laid out (see `packing`)
-    flops       arithmetic operations of one run
+    flops       arithmetic on elements in one run, as the program says it; a multiply-add counts two
     trace       the schedule, replayable
     text        its LLVM text, where there is no object
     """
@@ -89,12 +89,15 @@ UNTILED = 4
 """Vector registers that level 0 schedules for: one sum at a time, so that loops stay as written."""
 
 
-def scheduled(spec: KernelSpec) -> Schedule:
-    """The kernel's program with its default schedule, or that of its operators' own rules."""
+def scheduled(spec: KernelSpec, plain: PrimFunc | None = None) -> Schedule:
+    """The kernel's program with its default schedule, or that of its operators' own rules.
+
+    plain  the program, where it is made already
+    """
     if spec.prepared is not None and spec.prepared.scheduled is not None:
         own = spec.prepared.scheduled.with_attrs(name=spec.symbol)
         return Schedule(for_target(own, spec.target))
-    func = for_target(plain_program(spec), spec.target)
+    func = for_target(plain_program(spec) if plain is None else plain, spec.target)
     if all(any(is_const(e, 0) for e in v.shape) for v in spec.outputs):
         return Schedule(func)  # nothing to do, and rules divide by extents
     names = frozenset([p.name for p, c in zip(func.buffers, spec.constants, strict=False) if c])
@@ -121,14 +124,15 @@ def build_kernel(
     check  whether the interpreter judges every lowering pass
     text   whether to stop at LLVM text
     """
-    sch = scheduled(spec)
+    plain = plain_program(spec)
+    sch = scheduled(spec, plain)
     own = spec.prepared if spec.prepared is not None and spec.prepared.scheduled else None
     trace = str(sch.trace) if own is None else own.trace
     packs = packs_of(spec.group, sch) if own is None else own.packs
     watchers: list[Observer] = []
     writer = StageWriter(dump, str(spec.group.attrs.get("name", spec.symbol)))
     if dump:
-        writer("tir", plain_program(spec))
+        writer("tir", plain)
         writer.text("trace", trace)
         writer("scheduled", sch.func)
         watchers.append(writer)
@@ -153,28 +157,9 @@ def build_kernel(
         ]
     )
     scalars = tuple([p for p in sch.func.params if isinstance(p, Var)])
-    flops = _flops(sch.func, spec)
-    return CompiledKernel(code, scalars, workspaces, packs, flops, trace, ir if text else "")
+    work = flops(plain)
+    return CompiledKernel(code, scalars, workspaces, packs, work, trace, ir if text else "")
 
 
 def _bytes(b: Buffer) -> int:
     return bytes_of(b.type)
-
-
-def _flops(func: PrimFunc, spec: KernelSpec) -> Expr:
-    """Multiply-adds count two; elementwise work one a result element."""
-    total: Expr = const(0)
-    for out in _types(spec.group.body.type):
-        total = total + out.elements()
-    for s in walk(func.body):
-        if isinstance(s, Block) and any(i.kind == "reduce" for i in s.iter_vars):
-            count: Expr = const(2)
-            for i in s.iter_vars:
-                count = count * i.dom.extent
-            total = total + count
-    return total
-
-
-def _types(t: Type) -> list[TensorType]:
-    items = t.items if isinstance(t, TupleType) else (t,)
-    return [x for x in items if isinstance(x, TensorType)]

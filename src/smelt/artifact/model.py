@@ -18,16 +18,19 @@ from smelt.codegen.cache import cache_key
 from smelt.codegen.llvm_text import emit_module
 from smelt.codegen.workers import default_pool
 from smelt.ir import dtype as dt
+from smelt.ir.build import minimum
 from smelt.ir.errors import CompileError, InternalError
 from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
+from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars, substitute
 from smelt.lowering.instrument import check_wanted, dump_folder, write_text
 from smelt.lowering.lower import lowering_steps
 from smelt.relax.nodes import Call, Constant, Function, memory_key, values
+from smelt.relax.transform.rewriting import kind_of
 from smelt.relax.views import dense
 from smelt.runtime.abi import ABI_VERSION
 from smelt.target import Target
@@ -290,6 +293,10 @@ def _external_entries(model: Model, places: Mapping[Storage, int]) -> list[dict[
     ]
 
 
+_ONE_EACH = ("elementwise", "broadcast", "injective")
+"""Kinds of operators whose results are made of one element of each operand."""
+
+
 class _KernelReader(pickle.Unpickler):
     """Reads what the cache holds; makes nothing but the data of compiled kernels."""
 
@@ -500,20 +507,39 @@ def _results(launch: Launch, memory: MemoryPlan) -> list[dict[str, Any]]:
 def _kernel(c: KernelCall, model: Model, mod: IRModule) -> dict[str, Any]:
     """What the metadata say of one launch. The work of an external function is not known."""
     launch = c.launch
-    moved: Expr = const(0)
-    for p in (*launch.inputs, *launch.outputs):
-        moved = moved + _size(p)
     known = None if launch.external else size_text(model.artifacts[c.symbol].flops)
     described = {
         "name": launch.name,
         "ops": operators_of(launch.group, mod.functions),
+        "nodes": list(launch.nodes),
         "flops": known,
-        "bytes": size_text(moved),
+        "bytes": size_text(_moved(launch)),
         "symbol": launch.name if launch.external else c.symbol,
     }
     if launch.external:
         described["compiler"] = str(launch.group.attrs["Compiler"])
     return described
+
+
+def _moved(launch: Launch) -> Expr:
+    """The bytes that a launch touches: all of its operands and results, as far as is known.
+
+    Of an operand that is picked from, as rows of a table are, one element for each result.
+    """
+    calls = [v for v in values(launch.group.body) if isinstance(v, Call)]
+    moved: Expr = const(0)
+    for p in launch.outputs:
+        moved = moved + _size(p)
+    for param, p in zip(launch.group.params, launch.inputs, strict=True):
+        users = [c for c in calls if param in c.args]
+        whole, read = _size(p), const(0)
+        for c in users:
+            if isinstance(c.type, TensorType) and kind_of(c) in _ONE_EACH:
+                read = read + c.type.elements() * dt.bytes_of(p.storage.dtype)
+            else:
+                read = read + whole
+        moved = moved + (minimum(whole, read) if users else whole)
+    return moved
 
 
 def _size(p: Place) -> Expr:

@@ -1,6 +1,11 @@
-"""The command `profile`."""
+"""The command `profile`: the times of a model's kernels beside what the machine can do."""
 
 import json as _json
+from functools import reduce
+from operator import add
+from typing import Annotated
+
+import typer
 
 import smelt
 from smelt.cli.console import say, say_json
@@ -19,6 +24,12 @@ from smelt.cli.options import (
     Threads,
 )
 from smelt.cli.sizes import Sizes
+from smelt.display import profile_page
+from smelt.runtime import ProfileReport
+from smelt.runtime.files import check_target, is_special, write_file
+
+RUNS = 3
+"""Runs between two measurements of the machine's limits."""
 
 
 def profile(
@@ -31,17 +42,35 @@ def profile(
     likely: Likely = None,
     opt_level: OptLevel = None,
     at: At = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the table as a page.")
+    ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the runs as a trace, for ui.perfetto.dev."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
+    written = [file for file in (html, trace) if file is not None]
+    for file in written:
+        check_target(file)
     exe = Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
-    report = exe.profile(*given_inputs(model, exe, input_file, at))
-    limits = smelt.machine_limits(threads)
+    inputs = given_inputs(model, exe, input_file, at)
+    reports: list[ProfileReport] = []
+    limits = smelt.machine_limits(
+        threads, lambda: reports.append(exe.profile(*inputs, repeat=RUNS))
+    )
+    report = reduce(add, reports)
+    if html is not None:
+        page = profile_page(report, limits)
+        write_file(html, lambda file: file.write(page.encode()))
+    if trace is not None:
+        events = report.trace()
+        write_file(trace, lambda file: file.write(events.encode()))
+    if any(is_special(file) for file in written):
+        return  # standard output may be what was written to
     if json:
         say_json(_json.loads(report.json(limits)))
-        return
-    say(report.table(limits=limits))
-    say(
-        f"this machine, measured: {limits.gflops:.0f} GFLOP/s, {limits.gbytes:.0f} GB/s from "
-        "memory; what stays in the caches can exceed the latter"
-    )
+    else:
+        say(report.table(limits=limits))

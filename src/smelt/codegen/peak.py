@@ -1,4 +1,4 @@
-"""The limits of a machine, measured: multiply-adds from registers, and reading from memory.
+"""The limits of a machine, measured: multiply-adds from registers, reading caches and memory.
 
 Only text is made here; `load` turns it into code: it takes IR text and the name of a function in
 it, and gives the function's address.
@@ -6,17 +6,19 @@ it, and gives the function's address.
 
 import ctypes
 import os
+import statistics
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from smelt.ir.options import Options
-from smelt.runtime.report import MachineLimits
-from smelt.target import Target, hardware_of
+from smelt.runtime.limits import Bandwidth, MachineLimits
+from smelt.target import Hardware, Target, hardware_of
 
 from .llvm import ObjectCompiler, cpu_features, link_in_process, resolve
 
@@ -24,7 +26,11 @@ Load = Callable[[str, str], int]
 
 FMA, READ = "smelt_peak_fma", "smelt_peak_read"
 STREAMS = 8  # vectors read in one turn of the loop, each into its own sum
-BATCH_SECONDS = 0.02
+# Batches are as short as kernels are, so that interruptions meet both alike.
+BATCH_SECONDS, BATCH_BYTES, BATCHES = 0.001, 1 << 26, 9
+ALIGNMENT = 64
+MEMORY = 128 * 10**6  # bytes that few caches hold
+ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -84,12 +90,13 @@ def fma_text(registers: Registers) -> str:
 
 
 def read_text(registers: Registers) -> str:
-    """`void read(i64 turns, ptr data, ptr vector)`: reads consecutive vectors, sums them up."""
+    """`void read(i64 passes, i64 turns, ptr data, ptr vector)`: sums up consecutive vectors."""
     vector, streams = f"<{registers.lanes} x float>", range(STREAMS)
     step = registers.bits // 8
-    sums = [
-        f"  %a{c} = phi {vector} [ zeroinitializer, %entry ], [ %b{c}, %loop ]" for c in streams
+    outer = [
+        f"  %z{c} = phi {vector} [ zeroinitializer, %entry ], [ %b{c}, %again ]" for c in streams
     ]
+    sums = [f"  %a{c} = phi {vector} [ %z{c}, %pass ], [ %b{c}, %loop ]" for c in streams]
     reads = [
         line
         for c in streams
@@ -101,18 +108,26 @@ def read_text(registers: Registers) -> str:
     ]
     return "\n".join(
         [
-            f"define void @{READ}(i64 %turns, ptr %data, ptr %out) {{",
+            f"define void @{READ}(i64 %passes, i64 %turns, ptr %data, ptr %out) {{",
             "entry:",
+            "  br label %pass",
+            "pass:",
+            "  %p = phi i64 [ 0, %entry ], [ %following, %again ]",
+            *outer,
             "  br label %loop",
             "loop:",
-            "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]",
-            "  %at = phi ptr [ %data, %entry ], [ %on, %loop ]",
+            "  %i = phi i64 [ 0, %pass ], [ %next, %loop ]",
+            "  %at = phi ptr [ %data, %pass ], [ %on, %loop ]",
             *sums,
             *reads,
             f"  %on = getelementptr i8, ptr %at, i64 {STREAMS * step}",
             "  %next = add i64 %i, 1",
             "  %more = icmp ult i64 %next, %turns",
-            "  br i1 %more, label %loop, label %done",
+            "  br i1 %more, label %loop, label %again",
+            "again:",
+            "  %following = add i64 %p, 1",
+            "  %last = icmp uge i64 %following, %passes",
+            "  br i1 %last, label %done, label %pass",
             "done:",
             *_total(vector, STREAMS),
             "  ret void",
@@ -133,66 +148,90 @@ class Peak:
     """Measures, again and again, what `threads` cores can do at most."""
 
     def __init__(self, threads: int, load: Load, registers: Registers | None = None) -> None:
-        """Make the code; `load` may come from any code generator."""
-        self.threads = threads
+        """Make the code; `load` may come from any code generator. No two threads share a core."""
+        affine = hasattr(os, "sched_setaffinity")
+        self._cores = sorted(os.sched_getaffinity(0)) if affine else []
+        self.threads = min(threads, len(self._cores) or os.cpu_count() or 1)
         self.registers = registers or Registers()
         self._fma = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(
             load(fma_text(self.registers), FMA)
         )
-        self._read = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(
+        sizes, pointers = [ctypes.c_int64] * 2, [ctypes.c_void_p] * 2
+        self._read = ctypes.CFUNCTYPE(None, *sizes, *pointers)(
             load(read_text(self.registers), READ)
         )
-        self._vectors = np.full((threads, self.registers.lanes), 0.5, np.float32)
+        self._vectors = np.full((self.threads, self.registers.lanes), 0.5, np.float32)
+        self._data = np.ones(0, np.float32)
         self._turns = 1 << 12
-        while (seconds := self._seconds(self._multiply)) < BATCH_SECONDS:
+        while (seconds := self.threads / self._rate(self._multiply)) < BATCH_SECONDS:
             self._turns = int(self._turns * min(max(BATCH_SECONDS / seconds, 1.2), 16))
 
     def gflops(self) -> float:
-        """Billions of float operations a second in one short batch; a multiply-add counts two."""
-        operations = 2 * self.registers.lanes * self.registers.chains * self._turns * self.threads
-        return operations / self._seconds(self._multiply) / 1e9
+        """Billions of float operations a second in short batches; a multiply-add counts two."""
+        operations = 2 * self.registers.lanes * self.registers.chains * self._turns
+        return operations * self._rate(self._multiply) / 1e9
 
-    def gigabytes(self, megabytes: int = 128) -> float:
-        """Billions of bytes a second, each core reading its own part of so much memory."""
+    def gigabytes(self, size: int = MEMORY) -> float:
+        """Billions of bytes a second, each core reading its own part of so many, again and again.
+
+        The first pass, which is not timed, brings the bytes near.
+        """
         turn = STREAMS * self.registers.bits // 8
-        turns = megabytes * 10**6 // (turn * self.threads)
-        data = np.ones((self.threads, turns * turn // 4), np.float32)
+        turns = max(1, size // (turn * self.threads))
+        part = turns * turn
+        if self._data.nbytes < part * self.threads + ALIGNMENT:
+            self._data = np.ones((part * self.threads + ALIGNMENT) // 4, np.float32)
+        start = self._data.ctypes.data + -self._data.ctypes.data % ALIGNMENT
+        passes = max(1, BATCH_BYTES // part)
 
-        def work(index: int) -> None:
-            self._read(turns, data[index].ctypes.data, self._vectors[index].ctypes.data)
+        def read(index: int) -> None:
+            at, out = start + index * part, self._vectors[index].ctypes.data
+            self._read(passes, turns, at, out)
 
-        best = min(self._seconds(work) for _ in range(3))
+        found = passes * part * self._rate(read) / 1e9
         self._vectors.fill(0.5)
-        return data.nbytes / best / 1e9
+        return found
 
     def _multiply(self, index: int) -> None:
         self._vectors[index] = 0.5
         self._fma(self._turns, self._vectors[index].ctypes.data)
 
-    def _seconds(self, work: Callable[[int], None]) -> float:
-        """From the first start to the last end of `work(index)` on every thread, each on a core."""
-        spans = [(0.0, 0.0)] * self.threads
+    def _rate(self, work: Callable[[int], None]) -> float:
+        """How often a second all threads together do `work(index)`, each on a core of its own.
+
+        Of each thread the median of some batches: not more than half were interrupted, which may
+        be said of the runs of a kernel, too. The first one is not counted.
+        """
+        medians = [0.0] * self.threads
         barrier = threading.Barrier(self.threads)
-        cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
 
         def run(index: int) -> None:
-            if self.threads <= len(cores):
-                os.sched_setaffinity(0, {cores[index]})  # 0: this thread only
+            if self._cores:
+                os.sched_setaffinity(0, {self._cores[index]})  # 0: this thread only
             barrier.wait()
-            start = time.perf_counter()
-            work(index)
-            spans[index] = (start, time.perf_counter())
+            times = [time.perf_counter()]
+            for _ in range(1 + BATCHES):
+                work(index)
+                times.append(time.perf_counter())
+            medians[index] = statistics.median([b - a for a, b in pairwise(times[1:])])
 
         workers = [threading.Thread(target=run, args=(index,)) for index in range(self.threads)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-        return max(end for _, end in spans) - min(start for start, _ in spans)
+        return sum([1 / m for m in medians])
 
 
-def machine_limits(threads: int | None = None) -> MachineLimits:
-    """This machine's multiply-add and memory limits on some threads (None: all), measured now."""
+def machine_limits(
+    threads: int | None = None,
+    between: Callable[[], object] | None = None,
+    rounds: int = ROUNDS,
+) -> MachineLimits:
+    """This machine's limits on some threads (None: all), measured now: medians of all rounds.
+
+    between  called between the rounds, so that the limits are those of the time when it ran
+    """
     target = resolve(Target("llvm -mcpu=native"))
     hardware = hardware_of(target, cpu_features(target))
     compiler = ObjectCompiler(target)
@@ -205,4 +244,24 @@ def machine_limits(threads: int | None = None) -> MachineLimits:
 
     registers = Registers(hardware.vector_bytes * 8, hardware.vector_registers)
     peak = Peak(threads or Options().cores, load, registers)
-    return MachineLimits(peak.gflops(), peak.gigabytes())
+    sizes = _working_sets(hardware, peak.threads)
+    rows = []
+    for turn in range(max(1, rounds)):
+        if turn and between is not None:
+            between()
+            time.sleep(0.01)  # threads of what ran have stopped looking for work
+        rows.append((peak.gflops(), *[peak.gigabytes(size) for size in sizes.values()]))
+    gflops, *reading = [statistics.median(column) for column in zip(*rows, strict=True)]
+    levels = [Bandwidth(n, b, g) for (n, b), g in zip(sizes.items(), reading, strict=True)]
+    measured = tuple([(row[0], row[-1]) for row in rows])
+    return MachineLimits(gflops, reading[-1], tuple(levels), measured, peak.threads)
+
+
+def _working_sets(hardware: Hardware, threads: int) -> dict[str, int]:
+    """Bytes that stay in each cache: half of it, of all threads' caches where each has its own."""
+    caches = {"L1": hardware.l1 * threads, "L2": hardware.l2 * threads, "L3": hardware.l3}
+    found: dict[str, int] = {}
+    for name, size in caches.items():
+        if size // 2 > max(found.values(), default=0):
+            found[name] = size // 2
+    return {**found, "memory": max(MEMORY, 4 * hardware.l3)}

@@ -24,7 +24,7 @@ from smelt.contrib.graph_executor import GraphModule
 from smelt.runtime import Device, InputError, NativeExecutable, NDArray, ProfileReport, TensorInfo
 from smelt.runtime.expression import evaluate
 from smelt.runtime.params import save_param_dict
-from smelt.runtime.profiler import Times, report
+from smelt.runtime.profiler import Times, measured, report
 from smelt.runtime.report import TimeEvaluation
 
 __all__ = ["GraphModuleDebug", "create"]
@@ -183,18 +183,14 @@ class GraphModuleDebug(GraphModule):
         assert self._probe is not None
         call = self.bound()
         call()
-        runs, totals = [], []
-        for _ in range(max(1, repeat)):
-            self._probe.clear()
-            totals.append(call.time(1))
-            runs.append(self._probe.milliseconds)
-        self._measured, self._ran = (runs[-1], totals[-1]), True
+        runs = measured(self._probe, call, repeat)
+        self._measured, self._ran = (self._probe.milliseconds, runs[-1].milliseconds), True
         described = [
             {**k, "name": n}
             for k, n in zip(self.module.metadata["kernels"], self.kernel_names(), strict=True)
         ]
         calls = self._probe.calls
-        return report(self.module.name, described, call.symbols, calls, runs, totals)
+        return report(self.module.name, described, call.symbols, calls, runs)
 
     # ---- inside -------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from .source import source
 from .steps import steps
 from .subject import Program, Subject, Text
 
-__all__ = ["page"]
+__all__ = ["document", "page"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
@@ -41,24 +41,25 @@ def page(subject: Subject, caches: Sequence[Cache]) -> str:
     ]
     programs = [p.func for p in subject.parts if isinstance(p, Program)]
     kinds = {s.kind for f in programs for s in walk(f.body) if isinstance(s, For)}
-    body = element(
-        "body",
-        element(
-            "header",
-            element("h1", subject.title),
-            _legend(kinds) if kinds else None,
-            _contents(subject.parts) if len(sections) > 1 else None,
-        ),
-        element("main", sections),
-        element("script", Html(_resource("page.js"))),
+    header = element(
+        "header",
+        element("h1", subject.title),
+        _legend(kinds) if kinds else None,
+        _contents(subject.parts) if len(sections) > 1 else None,
     )
+    return document(subject.title, join(header, element("main", sections)), "page.js")
+
+
+def document(title: str, content: Html, script: str) -> str:
+    """The text of an HTML file with our style and one of our scripts, and nothing from outside."""
+    body = element("body", content, element("script", Html(_resource(script))))
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        element("title", subject.title),
+        element("title", title),
         element("style", Html(_resource("page.css"))),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"

@@ -60,7 +60,7 @@ def compare(n: int, rounds: int = 15) -> Comparison:
     limits = []
     for turn in range(rounds):
         if turn % 3 == 0:
-            limits.append(machine_limits().gflops)
+            limits.append(machine_limits(rounds=1).gflops)
         for name, run in runs.items():
             run()  # not timed: threads of the one before may still be spinning
             found[name] += [run() for _ in range(TURN)]

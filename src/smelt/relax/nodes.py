@@ -249,6 +249,8 @@ class Call(RelaxExpr):
     attrs  all attributes of the operator, in declared order
     type   the result's type: a TupleType where the operator has several results
     name   a hint for people: the node's name in the model
+    nodes  of a call of a kernel: the names of all nodes of the model that it computes; groups that
+           compute the same share one function, so its body names the nodes of one of them only
     """
 
     op: Op | GlobalVar | RelaxExpr
@@ -256,6 +258,7 @@ class Call(RelaxExpr):
     attrs: Mapping[str, Any]
     type: Type
     name: str = ""
+    nodes: tuple[str, ...] = ()
 
     @property
     def callee(self) -> str:

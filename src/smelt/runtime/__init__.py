@@ -8,6 +8,7 @@ from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFail
 from smelt.runtime.executable import Executable, Results
 from smelt.runtime.executor import AotModule
 from smelt.runtime.external import register_runtime, registered_runtimes
+from smelt.runtime.kernel_times import KernelTime
 from smelt.runtime.module import load, load_module, read_metadata
 from smelt.runtime.native import cpu_features, num_threads, set_num_threads
 from smelt.runtime.native_executable import NativeExecutable
@@ -20,7 +21,7 @@ from smelt.runtime.params import (
     save_param_dict_to_file,
 )
 from smelt.runtime.program import Module, TensorFunction
-from smelt.runtime.report import BenchmarkResult, KernelTime, MemoryInfo, ProfileReport
+from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import TensorInfo
 from smelt.runtime.support import enabled
 

@@ -119,6 +119,7 @@ _KERNEL = _record(
     {"name": _text},
     {
         "ops": _list(_text),
+        "nodes": _list(_text),
         "flops": _maybe(_size),
         "bytes": _maybe(_size),
         "variant": _table(_size),

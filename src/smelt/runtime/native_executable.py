@@ -35,7 +35,7 @@ from smelt.runtime.native import (
     status_text,
 )
 from smelt.runtime.ndarray import Memory, NDArray
-from smelt.runtime.profiler import Probe, report
+from smelt.runtime.profiler import Probe, measured, report
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport, TimeEvaluation
 from smelt.runtime.signature import Signature, TensorInfo, listing
 
@@ -438,12 +438,8 @@ class NativeExecutable(Executable):
         probe = self.probe()
         call = self._bound_copy(args, named, probe.host)
         call()
-        runs, totals = [], []
-        for _ in range(max(1, repeat)):
-            probe.clear()
-            totals.append(call.time(1))
-            runs.append(probe.milliseconds)
-        return report(self.name, described, call.symbols, probe.calls, runs, totals)
+        runs = measured(probe, call, repeat)
+        return report(self.name, described, call.symbols, probe.calls, runs)
 
     def _bound_copy(self, args: tuple[Any, ...], named: Mapping[str, Any], host: Host) -> BoundCall:
         args = self.signature.in_order(args, named)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from smelt.runtime.expression import evaluate
+from smelt.runtime.kernel_times import KernelTime, ProfiledRun
 from smelt.runtime.native import Host, Profile, library
-from smelt.runtime.report import KernelTime, ProfileReport
+from smelt.runtime.report import ProfileReport
 
-__all__ = ["Probe", "report"]
+__all__ = ["Probe", "measured", "report"]
 
 Times = npt.NDArray[np.float64]
 
@@ -45,9 +45,32 @@ class Probe:
         return self._spent[: self._count] / 1e6
 
     @property
+    def noted(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """The same, and when the last call of each kernel began, in nanoseconds."""
+        starts = self._start[: self._count]
+        return tuple(self.milliseconds.tolist()), tuple(starts.tolist())
+
+    @property
     def calls(self) -> list[int]:
         """How often each kernel was called since `clear`."""
         return [int(n) for n in self._calls[: self._count]]
+
+
+class _Timed(Protocol):
+    """A call that can be timed."""
+
+    def time(self, number: int) -> float:
+        """Milliseconds of one of so many runs."""
+
+
+def measured(probe: Probe, call: _Timed, repeat: int) -> list[ProfiledRun]:
+    """Single runs, each with the times of its kernels; call: bound to the probe's host."""
+    runs = []
+    for _ in range(max(1, repeat)):
+        probe.clear()
+        milliseconds = call.time(1)
+        runs.append(ProfiledRun(milliseconds, *probe.noted))
+    return runs
 
 
 def report(
@@ -55,33 +78,33 @@ def report(
     described: Sequence[Mapping[str, Any]],
     symbols: Mapping[str, int],
     calls: Sequence[int],
-    runs: Sequence[Times],
-    totals: Sequence[float],
+    runs: Sequence[ProfiledRun],
 ) -> ProfileReport:
     """Medians over several runs.
 
     described  the kernels as the metadata list them
     symbols    the sizes of the call
     """
-    times = np.median(np.asarray(runs), axis=0)
     several = any("variant" in entry for entry in described)  # of which one ran
-    kernels = [
-        _kernel_time(entry, symbols, n, float(t))
-        for entry, n, t in zip(described, calls, times, strict=True)
-        if n or not several
+    kept = [i for i, n in enumerate(calls) if n or not several]
+    kernels = [_kernel(described[i], symbols, calls[i]) for i in kept]
+    own = [
+        ProfiledRun(
+            r.milliseconds, tuple([r.spent[i] for i in kept]), tuple([r.starts[i] for i in kept])
+        )
+        for r in runs
     ]
-    return ProfileReport(model, tuple(kernels), statistics.median(totals))
+    return ProfileReport.of(model, kernels, own)
 
 
-def _kernel_time(
-    entry: Mapping[str, Any], symbols: Mapping[str, int], calls: int, milliseconds: float
-) -> KernelTime:
+def _kernel(entry: Mapping[str, Any], symbols: Mapping[str, int], calls: int) -> KernelTime:
     flops, size = entry.get("flops"), entry.get("bytes")
     return KernelTime(
         entry["name"],
         tuple(entry.get("ops", ())),
         calls,
-        milliseconds,
+        0.0,
         None if flops is None else evaluate(flops, symbols),
         None if size is None else evaluate(size, symbols),
+        tuple(entry.get("nodes", ())),
     )

@@ -7,12 +7,20 @@ import io
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+from smelt.runtime.errors import InputError
+from smelt.runtime.kernel_times import (
+    KernelTime,
+    ProfiledRun,
+    printable,
+    short_nodes,
+    trace_events,
+)
+from smelt.runtime.limits import ARITHMETIC, BUSY, STEADY, MachineLimits
 
 __all__ = [
     "BenchmarkResult",
-    "KernelTime",
-    "MachineLimits",
     "MemoryInfo",
     "ProfileReport",
     "TimeEvaluation",
@@ -98,76 +106,112 @@ class TimeEvaluation(_Times):
         return str(BenchmarkResult(tuple([1e3 * r for r in self.results]), 1))
 
 
-@dataclass(frozen=True)
-class KernelTime:
-    """One kernel's share of a run. Costs are None where the model does not state them."""
-
-    name: str
-    ops: tuple[str, ...]
-    calls: int
-    milliseconds: float
-    flops: int | None
-    bytes: int | None
-
-    @property
-    def gflops(self) -> float | None:
-        """Floating-point operations per nanosecond of this kernel's time."""
-        if self.flops is None or self.milliseconds == 0:
-            return None
-        return self.flops * self.calls / self.milliseconds / 1e6
-
-    @property
-    def gbytes(self) -> float | None:
-        """Bytes moved per nanosecond, as the model states them."""
-        if self.bytes is None or self.milliseconds == 0:
-            return None
-        return self.bytes * self.calls / self.milliseconds / 1e6
-
-
-@dataclass(frozen=True)
-class MachineLimits:
-    """What the machine can do at most, measured: billions of operations and bytes a second."""
-
-    gflops: float
-    gbytes: float
-
-    def share(self, kernel: KernelTime) -> float:
-        """Percent of the nearer limit that a kernel reaches."""
-        arithmetic = 100 * (kernel.gflops or 0.0) / self.gflops
-        memory = 100 * (kernel.gbytes or 0.0) / self.gbytes
-        return max(arithmetic, memory)
+_OVER_ARITHMETIC = (
+    "* above the limit, which is that of float32 multiply-adds: a kernel exceeds it where it does "
+    "less than is counted (fast convolution, zeros left out), computes with narrower numbers, or "
+    "ran while the machine was faster than at the measurements of the limit"
+)
+_OVER_MEMORY = (
+    "* above the limit of reading: data stood in a nearer cache than its size says, not all of it "
+    "was touched, or the machine was faster than at the measurements of the limit"
+)
+_TRACE = (
+    "Slices are kernels, with the times at which they really began. All are on the thread that "
+    "called the model: which others helped is not recorded. A kernel called several times in a run "
+    "is one slice, at its last call, of the mean duration."
+)
 
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """Times of the kernels of one run (medians over several), in the order of the model."""
+    """Times of the kernels of one run (medians over several), in the order of the model.
+
+    The sum of two reports of one model is the report of the runs of both.
+    """
 
     model: str
     kernels: tuple[KernelTime, ...]
     total: float
+    runs: tuple[ProfiledRun, ...] = ()
+
+    def __add__(self, other: ProfileReport) -> ProfileReport:
+        if [k.name for k in self.kernels] != [k.name for k in other.kernels]:
+            raise InputError(f"{self.model}: profiles of different kernels cannot be added")
+        return ProfileReport.of(self.model, self.kernels, self.runs + other.runs)
+
+    @classmethod
+    def of(
+        cls, model: str, kernels: Sequence[KernelTime], runs: Sequence[ProfiledRun]
+    ) -> ProfileReport:
+        """The medians of some runs; the kernels' own times do not matter."""
+        times = [statistics.median(column) for column in zip(*[r.spent for r in runs], strict=True)]
+        timed = [replace(k, milliseconds=t) for k, t in zip(kernels, times, strict=True)]
+        total = statistics.median([r.milliseconds for r in runs])
+        return cls(model, tuple(timed), total, tuple(runs))
+
+    @property
+    def between(self) -> float:
+        """Milliseconds of a run outside of its kernels."""
+        rest = [r.milliseconds - sum(r.spent) for r in self.runs]
+        found = statistics.median(rest) if rest else self.total - self._spent
+        return min(max(0.0, found), max(0.0, self.total - self._spent))
+
+    @property
+    def _spent(self) -> float:
+        return sum(k.milliseconds for k in self.kernels)
+
+    def notes(self, limits: MachineLimits | None = None) -> list[str]:
+        """What makes these times, or their shares of the limits, less certain than they look."""
+        found = [] if limits is None else limits.moved()
+        totals = [r.milliseconds for r in self.runs]
+        if len(totals) >= 4:
+            low, _, high = statistics.quantiles(totals, n=4)
+            if high > (1 + STEADY) * low:
+                found.append(
+                    f"{BUSY}: half of the {len(totals)} runs took less than {low:.4g} ms or more "
+                    f"than {high:.4g} ms"
+                )
+        if limits is None:
+            return found
+        over = {limits.bound(k) for k in self.kernels if limits.share(k) > 100}
+        if ARITHMETIC in over:
+            found.append(_OVER_ARITHMETIC)
+        if over - {ARITHMETIC}:
+            found.append(_OVER_MEMORY)
+        return found
 
     def table(self, top: int | None = None, limits: MachineLimits | None = None) -> str:
         """The kernels that take longest first; `top` limits how many.
 
-        limits  adds a column: percent of the machine's arithmetic or memory limit, the nearer one
-                (over 100 for what stays in the caches)
+        limits  adds two columns: percent of the machine's limit that is nearer, and which that is:
+                arithmetic, or reading from a cache or from memory, by the bytes that are touched
         """
         rows = sorted(self.kernels, key=lambda k: -k.milliseconds)[:top]
-        spent = sum(k.milliseconds for k in self.kernels)
-        width = max([len(k.name) for k in rows] + [len("(between kernels)")])
+        names = {id(k): printable(k.name) for k in rows}
+        width = max(map(len, [*names.values(), "(varying from run to run)"]))
         lines = [f"{'kernel':<{width}} {'ms':>10} {'%':>6} {'calls':>6} {'GFLOP/s':>9} {'GB/s':>8}"]
-        lines += [self._row(k.name, k, width) for k in rows]
+        lines += [self._row(names[id(k)], k, width) for k in rows]
         if limits is not None:
-            lines[0] += f" {'limit %':>8}"
-            lines[1:] = [
-                f"{line} {limits.share(k):>8.1f}" for line, k in zip(lines[1:], rows, strict=True)
-            ]
+            lines[0] += f" {'limit %':>8}  {'of':<10}"
+            for n, k in enumerate(rows, 1):
+                share = limits.share(k)
+                mark = "*" if share > 100 else " "
+                lines[n] += f" {share:>8.1f}{mark} {limits.bound(k):<10}"
+        if any(k.nodes for k in rows):
+            lines[0] += "  nodes"
+            for n, k in enumerate(rows, 1):
+                lines[n] += f"  {short_nodes(k.nodes)}"
         if len(rows) < len(self.kernels):
-            rest = spent - sum(k.milliseconds for k in rows)
+            rest = self._spent - sum(k.milliseconds for k in rows)
             lines.append(self._short(f"({len(self.kernels) - len(rows)} more)", rest, width))
-        lines.append(self._short("(between kernels)", max(0.0, self.total - spent), width))
+        varying = max(0.0, self.total - self._spent - self.between)
+        lines.append(self._short("(between kernels)", self.between, width))
+        if varying > 0.01 * self.total:
+            lines.append(self._short("(varying from run to run)", varying, width))
         lines.append(self._short("run", self.total, width))
-        return "\n".join(lines)
+        lines += [] if limits is None else [limits.text()]
+        lines += self.notes(limits)
+        return "\n".join([line.rstrip() for line in lines])
 
     def _share(self, milliseconds: float) -> float:
         return 100 * milliseconds / self.total if self.total else 0.0
@@ -189,10 +233,33 @@ class ProfileReport:
                 "gflops": k.gflops,
                 "gbytes": k.gbytes,
                 "limit_percent": None if limits is None else limits.share(k),
+                "limit": None if limits is None else limits.bound(k),
             }
             for k in self.kernels
         ]
-        return json.dumps({"model": self.model, "total_ms": self.total, "kernels": kernels})
+        notes = self.notes(limits)
+        return json.dumps(
+            {
+                "model": self.model,
+                "total_ms": self.total,
+                "between_ms": self.between,
+                "kernels": kernels,
+                "runs_ms": [r.milliseconds for r in self.runs],
+                "limits": None if limits is None else asdict(limits),
+                "busy": any(n.startswith(BUSY) for n in notes),
+                "notes": notes,
+            }
+        )
+
+    def trace(self) -> str:
+        """The measured runs as trace events (JSON), for ui.perfetto.dev and chrome://tracing."""
+        return json.dumps(
+            {
+                "traceEvents": trace_events(self.model, self.kernels, self.runs),
+                "displayTimeUnit": "ns",
+                "otherData": {"model": self.model, "about": _TRACE},
+            }
+        )
 
     def csv(self) -> str:
         """The same as comma-separated values with a head, in the order of the model."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import os
-import statistics
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +34,7 @@ from smelt.runtime.evaluator import timed_runs, wall_clock
 from smelt.runtime.executable import Executable as AnyExecutable
 from smelt.runtime.executable import Results, value_info
 from smelt.runtime.files import PROGRAM, check_target, write_file
+from smelt.runtime.kernel_times import ProfiledRun
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.ndarray import NDArray, array
 from smelt.runtime.profiler import report
@@ -94,8 +94,17 @@ class VMExecutable(AnyExecutable):
             totals.append(timed(1))
             for w in watched:
                 w.note()
-        kernels = [k for w in watched if any(w.calls) for k in w.report().kernels]
-        return ProfileReport(self.name, tuple(kernels), statistics.median(totals[1:]))
+        parts = [w.report() for w in watched if any(w.calls)]
+        kernels = [k for p in parts for k in p.kernels]
+        runs = [
+            ProfiledRun(
+                total,
+                tuple([t for p in parts for t in p.runs[n].spent]),
+                tuple([t for p in parts for t in p.runs[n].starts]),
+            )
+            for n, total in enumerate(totals[1:])
+        ]
+        return ProfileReport.of(self.name, kernels, runs)
 
     @property
     def bytecode(self) -> str:
@@ -198,7 +207,7 @@ class _Watched:
         self.metadata, self.memory, self.signature = exe.metadata, exe.memory, exe.signature
         self.symbols: dict[str, int] = {}
         self.calls: list[int] = []
-        self.runs: list[Any] = []
+        self.runs: list[ProfiledRun] = []
 
     def __call__(self, *args: np.ndarray) -> Any:
         call = self.exe.bind([np.array(a, order="C") for a in args], None, self.probe)
@@ -209,13 +218,13 @@ class _Watched:
     def note(self) -> None:
         """What was measured since the last time is a run."""
         self.calls = self.probe.calls
-        self.runs.append(self.probe.milliseconds)
+        self.runs.append(ProfiledRun(0.0, *self.probe.noted))
         self.probe.clear()
 
     def report(self) -> ProfileReport:
-        """Medians over the runs."""
+        """Its kernels over the runs, but for the first."""
         described = self.metadata.get("kernels", [])
-        return report(self.exe.name, described, self.symbols, self.calls, self.runs[1:], [0.0])
+        return report(self.exe.name, described, self.symbols, self.calls, self.runs[1:])
 
 
 def _program_of(file: bytes | bytearray) -> list[bytes]:

@@ -144,6 +144,11 @@ def _kind(c: Call, views: bool) -> str:
     return kind_of(c)
 
 
+def _names(calls: Sequence[Call]) -> tuple[str, ...]:
+    """What the model calls them, each once."""
+    return tuple(dict.fromkeys([c.name for c in calls if c.name]))
+
+
 def held_values(f: Function) -> set[RelaxExpr]:
     """What stands in functions called in place that are units already."""
     kept = [v for v in values(f) if isinstance(v, Function) and any(v.attrs.get(k) for k in UNITS)]
@@ -205,7 +210,7 @@ class _Builder:
         calls = [c for c in inside if isinstance(c, Call)]
         name = self.name_of(calls, f"{id(body)}", params, body)
         args = tuple([self.new.get(id(given[p]), given[p]) for p in params])
-        return Call(GlobalVar(name), args, {}, body.type, v.name)
+        return Call(GlobalVar(name), args, {}, body.type, v.name, _names(calls))
 
     def group(self, group: Sequence[Call], result: Call) -> RelaxExpr:
         """A call of the function that a group becomes."""
@@ -238,7 +243,8 @@ class _Builder:
             inner[id(c)] = c.replace(args=tuple(args))
             form.append(f"{c.op!r}{id(c.op)}{dict(c.attrs)!r}")
         name = self.name_of(group, "|".join(form), tuple(params.values()), inner[id(result)])
-        return Call(GlobalVar(name), tuple(outer), {}, result.type, result.name)
+        names = _names(group)
+        return Call(GlobalVar(name), tuple(outer), {}, result.type, result.name, names)
 
     def name_of(
         self, group: Sequence[Call], form: str, params: tuple[Var, ...], body: RelaxExpr
