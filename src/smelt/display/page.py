@@ -19,7 +19,7 @@ from .source import source
 from .steps import steps
 from .subject import Program, Subject, Text
 
-__all__ = ["page"]
+__all__ = ["document", "page", "program"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
@@ -31,7 +31,7 @@ def page(subject: Subject, caches: Sequence[Cache]) -> str:
         element(
             "section",
             element("h2", part.name) if len(subject.parts) > 1 else None,
-            _program(part, f"f{n}", caches, "h3" if len(subject.parts) > 1 else "h2")
+            program(part, f"f{n}", caches, "h3" if len(subject.parts) > 1 else "h2")
             if isinstance(part, Program)
             else _text(part, f"f{n}", places),
             id=f"f{n}",
@@ -41,26 +41,32 @@ def page(subject: Subject, caches: Sequence[Cache]) -> str:
     ]
     programs = [p.func for p in subject.parts if isinstance(p, Program)]
     kinds = {s.kind for f in programs for s in walk(f.body) if isinstance(s, For)}
-    body = element(
-        "body",
-        element(
-            "header",
-            element("h1", subject.title),
-            _legend(kinds) if kinds else None,
-            _contents(subject.parts) if len(sections) > 1 else None,
-        ),
-        element("main", sections),
-        element("script", Html(_resource("page.js"))),
+    header = element(
+        "header",
+        element("h1", subject.title),
+        legend(kinds) if kinds else None,
+        _contents(subject.parts) if len(sections) > 1 else None,
     )
+    return document(subject.title, join(header, element("main", sections)), ("page",))
+
+
+def document(title: str, content: Html, resources: Sequence[str]) -> str:
+    """The text of an HTML file.
+
+    resources  which styles and scripts of this folder it needs, without their endings
+    """
+    script = "\n".join([_resource(f"{name}.js") for name in resources])
+    style = "\n".join([_resource(f"{name}.css") for name in resources])
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        element("title", subject.title),
-        element("style", Html(_resource("page.css"))),
+        element("title", title),
+        element("style", Html(style)),
     )
+    body = element("body", content, element("script", Html(script)))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
@@ -68,7 +74,8 @@ def _resource(name: str) -> str:
     return resources.files(__package__ or "smelt.display").joinpath(name).read_text("utf-8")
 
 
-def _legend(kinds: Collection[str]) -> Html:
+def legend(kinds: Collection[str]) -> Html:
+    """The kinds of loops and their colours."""
     shown = [
         element("li", element("span", k, class_="kind"), class_=f"loop {k.split('_')[0]}")
         for k in LOOP_KINDS
@@ -88,7 +95,13 @@ def _text(part: Text, prefix: str, places: dict[str, str]) -> Html:
     return source(lines, prefix, links=links, language=part.language)
 
 
-def _program(part: Program, prefix: str, caches: Sequence[Cache], heading: str) -> Html:
+def program(part: Program, prefix: str, caches: Sequence[Cache], heading: str) -> Html:
+    """Loops, text, memory footprint and steps of one program.
+
+    prefix   of all ids
+    heading  the tag of the parts' headings
+    """
+
     def title(text: str) -> Html:
         return element(heading, text, class_="part")
 
