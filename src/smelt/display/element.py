@@ -23,7 +23,7 @@ def join(*parts: str | None) -> Html:
 
 
 def element(
-    tag: str, *content: str | Iterable[str | None] | None, **attributes: str | int | bool | None
+    tag: str, *content: str | Iterable[str | None] | None, **attributes: str | float | bool | None
 ) -> Html:
     """<tag attributes>content</tag>.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 __all__ = ["Layers", "Wire", "layered"]
 
 _GAP = 28.0  # between boxes side by side
 _PASSAGE = 14.0  # what a wire takes where it passes a layer
 _SWEEPS = 6
-_STRAIGHT = 8.0  # how much more a wire resists bending than a box resists moving
+_STRAIGHT = 8.0  # how much more a straight run is wanted than a short way round
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,14 @@ def layered(widths: Sequence[float], wires: Sequence[Wire]) -> Layers:
         for n, spot in enumerate(spots, first):
             rows[n].append(spot)
         passing[wire.key] = (first, spots)
-        chain = [] if wire.source is None else [boxes[wire.source]]
-        _tie([*chain, *spots], _STRAIGHT)
+        _tie(spots, _STRAIGHT)
+        source = [] if wire.source is None else [boxes[wire.source]]
+        _tie([*source, *spots[:1]], 1.0)
         for t in wire.targets:
-            before = [*chain, *spots][layer[t] - first + len(chain) - 1 :][:1] if layer[t] else []
-            _tie([*before, boxes[t]], 1.0)
+            if layer[t] > first:
+                _tie([spots[layer[t] - first - 1], boxes[t]], 1.0)
+            else:
+                _tie([*source, boxes[t]], _STRAIGHT)
     _arrange(rows)
     edges = [s.side + sign * s.width / 2 for row in rows for s in row for sign in (-1, 1)]
     low, high = min(edges, default=0.0), max(edges, default=0.0)
@@ -110,7 +114,7 @@ def _depths(count: int, wires: Iterable[Wire]) -> list[int]:
 
 
 def _tie(chain: Sequence[_Spot], weight: float) -> None:
-    for a, b in zip(chain, chain[1:], strict=False):
+    for a, b in pairwise(chain):
         a.below.append((b, weight))
         b.above.append((a, weight))
 
@@ -120,10 +124,12 @@ def _arrange(rows: Sequence[list[_Spot]]) -> None:
     for row in rows:
         _spread(row, [0.0] * len(row), [1.0] * len(row))
     for sweep in range(_SWEEPS):
-        for row in rows if sweep % 2 == 0 else reversed(rows):
-            wished = {id(s): _wish(s.above if sweep % 2 == 0 else s.below, s.side) for s in row}
-            row.sort(key=lambda s: wished[id(s)])  # noqa: B023 - used at once
-            _settle(row, down=sweep % 2 == 0)
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            wished = [_wish(s.above if down else s.below, s.side) for s in row]
+            order = sorted(range(len(row)), key=wished.__getitem__)
+            row[:] = [row[n] for n in order]
+            _settle(row, down)
     for down in (True, False, True):
         for row in rows if down else reversed(rows):
             _settle(row, down=None)

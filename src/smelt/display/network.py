@@ -65,6 +65,14 @@ class Network:
     boxes: list[Box] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
 
+    def every(self) -> Iterator[Box]:
+        """All boxes, those in others too."""
+        todo = list(self.boxes)
+        while todo:
+            box = todo.pop()
+            todo += box.inside
+            yield box
+
 
 def type_text(t: Type) -> str:
     """A type for people: float32 1×64×56×56."""
@@ -115,7 +123,7 @@ class _Drawn:
         names = main.attrs.get("output_names") or ()
         for n, r in enumerate(main.results()):
             name = str(names[n]) if n < len(names) else f"output{n}"
-            self.add(Box("output", name, (name,)), None, [r])
+            self.add(Box("output", name), None, [r])
         return self.network
 
 
@@ -129,7 +137,7 @@ def kernel_network(fused: IRModule, before: IRModule, launches: Sequence[Launch]
     assert isinstance(main, Function)
     names = _node_names(fused, before)
     for p in main.params:
-        drawn.add(Box("input", p.name, (p.name,)), p)
+        drawn.add(Box("input", p.name), p)
     calls = iter(enumerate(launches))
     for v in values(main.body):
         if isinstance(v, Call) and isinstance(v.op, GlobalVar):
@@ -151,14 +159,16 @@ def _kernel(
     nodes = _known([names.get(c, c.name) for c in inner]) or _known([call.name])
     box = Box("kernel", launch.name, nodes, launch=n)
     drawn.network.boxes.append(box)
-    outer: dict[RelaxExpr, RelaxExpr | None] = dict(zip(group.params, call.args, strict=False))
+    outer: dict[RelaxExpr | None, RelaxExpr | None] = dict(
+        zip(group.params, call.args, strict=False)
+    )
     for c in inner:
         if len(inner) > 1:
             operator = Box("operator", c.callee, _known([names.get(c, c.name)]))
             box.inside.append(operator)
         drawn.results[c] = [operator if len(inner) > 1 else box]
         for a in c.args:
-            drawn.read(drawn.results[c][0], outer[a] if a in outer else a)
+            drawn.read(drawn.results[c][0], outer.get(a, a))
     results = group.body.items if isinstance(group.body, GraphTuple) else (group.body,)
     drawn.results[call] = [(drawn.sources(r) or [box])[0] for r in results]
     for c in inner:
@@ -176,7 +186,7 @@ def imported_network(mod: IRModule) -> Network:
     for v in [*main.params, *values(main.body)]:
         match v:
             case Var(name) if v not in drawn.results and isinstance(v.type, TensorType):
-                drawn.add(Box("input", name, (name,)), v)
+                drawn.add(Box("input", name), v)
             case Call():
                 drawn.add(Box("operator", v.callee, _known([v.name])), v, v.args)
             case If(condition, then, otherwise):
@@ -238,9 +248,7 @@ def _matched(
     return names, given
 
 
-def _behind(
-    p: RelaxExpr | None, inside: dict[RelaxExpr, RelaxExpr | None]
-) -> RelaxExpr | None:
+def _behind(p: RelaxExpr | None, inside: dict[RelaxExpr, RelaxExpr | None]) -> RelaxExpr | None:
     """A value without the items and functions called in place that it is seen through."""
     while p is not None:
         match p:
@@ -257,9 +265,9 @@ def _behind(
 
 
 def _operands(v: RelaxExpr) -> Iterator[RelaxExpr | None]:
-    yield from v.args if isinstance(v, Call) else [
-        c for c in v.children() if isinstance(c, RelaxExpr)
-    ]
+    yield from (
+        v.args if isinstance(v, Call) else [c for c in v.children() if isinstance(c, RelaxExpr)]
+    )
 
 
 # ------------------------------------------------------------------------------- repeated stretches
