@@ -8,7 +8,7 @@ import pytest
 
 import smelt
 from smelt.cli import main as command_line
-from smelt.cli.models import Stage
+from smelt.cli.show import Stage
 from smelt.stages import STAGES
 
 from .dom import read

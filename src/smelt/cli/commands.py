@@ -26,7 +26,10 @@ COMMANDS = {
         "models:profile",
         "Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit.",
     ),
-    "show": ("models:show", "Print a model as it stands at some stage of the compiler."),
+    "show": (
+        "show:show",
+        "Print a model as it stands at some stage of the compiler, or write a page of all of it.",
+    ),
     "targets": (
         "machine:targets",
         "List what smelt can compile for, and describe this machine's CPU.",

@@ -1,11 +1,9 @@
-"""The commands on a model: compile, run, check, bench, profile, show."""
+"""The commands on a model: compile, run, check, bench, profile."""
 
 import dataclasses
 import json as _json
 import time
 from collections.abc import Sequence
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,20 +30,6 @@ from smelt.ir.sizes import plain_shapes
 from smelt.model import Model as Loaded
 from smelt.runtime import Executable, TensorInfo
 from smelt.runtime.files import LIBRARY, check_target, is_special
-
-
-class Stage(StrEnum):
-    """How far `smelt show` walks with a model."""
-
-    graph = "graph"
-    fused = "fused"
-    layout = "layout"
-    tir = "tir"
-    scheduled = "scheduled"
-    lowered = "lowered"
-    llvm = "llvm"
-    asm = "asm"
-
 
 Model = Annotated[str, typer.Argument(help="A model file (.onnx).", show_default=False)]
 Loadable = Annotated[str, typer.Argument(help="A model file, or a library (.so) compiled before.")]
@@ -322,25 +306,6 @@ def profile(
         f"this machine, measured: {limits.gflops:.0f} GFLOP/s, {limits.gbytes:.0f} GB/s from "
         "memory; what stays in the caches can exceed the latter"
     )
-
-
-def show(
-    model: Model,
-    stage: Annotated[Stage, typer.Option(help="What to show.")] = Stage.graph,
-    kernel: Annotated[str | None, typer.Option(help="This kernel only.")] = None,
-    target: Target = None,
-    shape: Shape = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a page: loops, text, memory footprint."),
-    ] = None,
-) -> None:
-    """Print a model as it stands at some stage of the compiler."""
-    _needs_source(model)
-    shapes = Sizes(shape or ()).shapes() or None
-    smelt.show(model, stage.value, kernel=kernel, target=target, shapes=shapes, html=html)
-    if html is not None:
-        say(f"wrote {html}")
 
 
 def _sizes(

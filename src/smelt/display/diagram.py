@@ -15,13 +15,13 @@ _WIDTH = 160
 _PADDING = 14
 
 
-Figures = Callable[[Sequence[int]], tuple[str, float]]
+Figures = Callable[[Sequence[int]], tuple[list[str], float]]
 
 
 def diagram(network: Network, figures: Figures) -> dict[str, Any]:
     """What the script needs.
 
-    figures  of some kernels: a line for their box, and how warm its colour is, 0 to 1
+    figures  of some kernels: lines for their box, and how warm its colour is, 0 to 1
 
     boxes: parents before what is in them; "x" is the box's centre from that of its parent, "w" the
     closed box's width and "room" the opened one's. "passages" say where values (named by the box

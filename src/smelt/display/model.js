@@ -17,7 +17,7 @@ for (const box of boxes) box.text = `${box.label}\n${box.nodes.join("\n")}`.toLo
 // ---- places: layers under one another; a layer is as high as its highest box
 
 const LINE = 15, HEAD = 26, PAD = 12;
-const lines = (box) => [box.nodes.join(", "), box.figures, ...(box.weights ?? [])].filter(Boolean);
+const lines = (box) => [box.nodes.join(", "), ...(box.figures ?? []), ...(box.weights ?? [])].filter(Boolean);
 const closedHeight = (box) => HEAD + 4 + LINE * lines(box).length;
 
 const place = (box, gap) => {
@@ -134,7 +134,7 @@ const drawBox = (box) => {
   if (!box.open) {
     lines(box).forEach((text, n) =>
       g.append(
-        make("text", { x: 8, y: HEAD + 10 + LINE * n, class: text === box.figures ? "figure" : "detail" },
+        make("text", { x: 8, y: HEAD + 10 + LINE * n, class: box.figures?.includes(text) ? "figure" : "detail" },
           shortened(text, w - 16, 6.2)),
       ),
     );
@@ -164,9 +164,13 @@ const draw = () => {
     if (box.node) nodes.append(box.node);
   }
   drawLinks(links, labels);
-  // Opened boxes lie under the links, all others above them.
+  // What is inside an opened box is drawn on it, and links between the two.
   const under = make("g", {});
-  for (const box of boxes) if (box.node && box.open) under.append(box.node);
+  for (const box of boxes) {
+    if (!box.node || !box.open) continue;
+    const place = { x: box.cx - box.room / 2, y: box.top, width: box.room, height: box.h, rx: 6 };
+    under.append(make("rect", { ...place, class: "ground" }));
+  }
   drawing.replaceChildren(make("defs", {}, tip), under, links, labels, nodes);
   mark();
 };

@@ -140,7 +140,7 @@ def _programs(
             progress("pages", n, len(specs))
         sch = scheduled(spec)
         name = str(spec.group.attrs.get("name", spec.symbol))
-        part = Program(name, sch.func, program_steps(sch))
+        part = Program(name, sch.func.with_attrs(name=name), program_steps(sch))
         packed = zlib.compress(program(part, f"p{n}", caches, "h3").encode(), 6)
         made.append(element("template", base64.b64encode(packed).decode(), id=f"p{n}"))
     return made
@@ -163,12 +163,11 @@ def _document(
     cells = [_cells(r, total, limits) for r in rows]
     longest = max([c[0][1] or 0.0 for c in cells], default=0.0)
 
-    def figures(kernels: Sequence[int]) -> tuple[str, float]:
+    def figures(kernels: Sequence[int]) -> tuple[list[str], float]:
         if len(kernels) != 1:
             return _sum([cells[n] for n in kernels]), 0.0
-        return _line(cells[kernels[0]]), round(
-            ((cells[kernels[0]][0][1] or 0) / (longest or 1)) ** 0.5, 3
-        )
+        (own,) = [cells[n] for n in kernels]
+        return _lines(own), round(((own[0][1] or 0.0) / (longest or 1.0)) ** 0.5, 3)
 
     content = join(
         element("header", element("h1", title), _totals(rows, measured, mod), _note(note)),
@@ -277,22 +276,21 @@ def _cells(row: _Row, total: float, limits: MachineLimits | None) -> list[Cell]:
     return [*found, ("" if size is None else byte_text(size), size)]
 
 
-def _line(cells: Sequence[Cell]) -> str:
-    """The figures that stand in the kernel's box."""
+def _lines(cells: Sequence[Cell]) -> list[str]:
+    """The figures that stand in a kernel's box."""
     (_, ms), (share, _), _, (limit, _), (size, _) = cells
     if ms is None:
-        return size
-    of = f" · {limit} % of limit" if limit else ""
-    return f"{ms:.3g} ms · {share} %{of} · {size}"
+        return [size]
+    return [f"{ms:.3g} ms · {share} %", f"{limit} % of limit · {size}" if limit else size]
 
 
-def _sum(rows: Sequence[Sequence[Cell]]) -> str:
+def _sum(rows: Sequence[Sequence[Cell]]) -> list[str]:
     """The figures of a block's box."""
     counted = f"{len(rows)} kernels"
     if any(row[0][1] is None for row in rows):
-        return counted
+        return [counted]
     ms, share = (sum([row[n][1] or 0.0 for row in rows]) for n in (0, 1))
-    return f"{counted} · {ms:.3g} ms · {share:.1f} %"
+    return [f"{counted} · {ms:.3g} ms · {share:.1f} %"]
 
 
 def _table(rows: Sequence[_Row], cells: Sequence[Sequence[Cell]]) -> Html:

@@ -44,7 +44,7 @@ def page(subject: Subject, caches: Sequence[Cache]) -> str:
     header = element(
         "header",
         element("h1", subject.title),
-        legend(kinds) if kinds else None,
+        _legend(kinds) if kinds else None,
         _contents(subject.parts) if len(sections) > 1 else None,
     )
     return document(subject.title, join(header, element("main", sections)), ("page",))
@@ -74,8 +74,7 @@ def _resource(name: str) -> str:
     return resources.files(__package__ or "smelt.display").joinpath(name).read_text("utf-8")
 
 
-def legend(kinds: Collection[str]) -> Html:
-    """The kinds of loops and their colours."""
+def _legend(kinds: Collection[str]) -> Html:
     shown = [
         element("li", element("span", k, class_="kind"), class_=f"loop {k.split('_')[0]}")
         for k in LOOP_KINDS
