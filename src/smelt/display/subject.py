@@ -173,7 +173,8 @@ def _steps(calls: Sequence[tuple[str, PrimFunc]], last: PrimFunc) -> tuple[Step,
 
 def program_steps(sch: Schedule) -> tuple[Step, ...]:
     """The steps that led to the function a schedule works on."""
-    return _steps(sch.steps().get(sch.func.name, ()), sch.func)
+    calls = sch.steps().get(sch.func.name)
+    return _steps(calls, sch.func) if calls else ()
 
 
 def _classic(s: te.Schedule, request: Request) -> Subject:
