@@ -105,6 +105,16 @@ def test_equal_kernels_have_the_nodes_of_their_own(tmp_path: Path) -> None:
     assert inner == [b for _ in range(4) for b in ("softmax", "relu")] + ["add"]
 
 
+def test_a_result_that_is_copied_hides_no_names(tmp_path: Path) -> None:
+    model = chain(4)
+    model.graph.output[0].CopyFrom(value("z", 8, 4))
+    model.graph.node.append(helper.make_node("Transpose", ["y"], ["z"], name="t", perm=[1, 0]))
+    page, _ = made(tmp_path, model)
+    rows = page.find("tbody")[0].find("tr")
+    names = [r.find("small")[0].text for r in rows]
+    assert ", ".join(names[:-1]) == ", ".join([f"{EVIL}{n}" for n in range(4)] + ["last"])
+
+
 def test_repetitions_fold_and_nothing_is_lost(tmp_path: Path) -> None:
     page, data = made(tmp_path, chain(120))
     blocks = [n for n, b in enumerate(data["boxes"]) if b["kind"] == "block"]

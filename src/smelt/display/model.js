@@ -193,7 +193,8 @@ const fit = (whole) => {
   const { clientWidth: w, clientHeight: h } = picture;
   const wide = Math.min(1, w / (root.room + 40));
   view.k = whole ? Math.min(wide, h / (root.h + 40)) : Math.max(0.4, wide);
-  view.x = w / 2;
+  // What is too wide is shown around its first box.
+  view.x = w / 2 - (view.k > wide ? boxes[0].cx * view.k : 0);
   view.y = 20 * view.k;
   move();
 };

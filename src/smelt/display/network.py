@@ -156,7 +156,7 @@ def _kernel(
     """The box of one kernel's call; its operators inside, where there are several."""
     group = launch.group
     inner = [v for v in values(group.body) if isinstance(v, Call)]
-    nodes = _known([names.get(c, c.name) for c in inner]) or _known([call.name])
+    nodes = _known([names.get(c, "") for c in inner]) or _known([call.name])
     box = Box("kernel", launch.name, nodes, launch=n)
     drawn.network.boxes.append(box)
     outer: dict[RelaxExpr | None, RelaxExpr | None] = dict(
@@ -164,7 +164,7 @@ def _kernel(
     )
     for c in inner:
         if len(inner) > 1:
-            operator = Box("operator", c.callee, _known([names.get(c, c.name)]))
+            operator = Box("operator", c.callee, _known([names.get(c, "")]))
             box.inside.append(operator)
         drawn.results[c] = [operator if len(inner) > 1 else box]
         for a in c.args:
@@ -243,6 +243,8 @@ def _matched(
         elif isinstance(a, Call) and isinstance(b, Call) and a.callee == b.callee:
             names[a] = b.name
             pairs += zip(a.args, b.args, strict=False)
+        elif isinstance(a, Call) and len(a.args) == 1:
+            pairs.append((a.args[0], b))  # a copy that fusion put in
         elif a is not None and b is not None and type(a) is type(b):
             pairs += zip(_operands(a), _operands(b), strict=False)
     return names, given
