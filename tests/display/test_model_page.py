@@ -145,6 +145,7 @@ def test_times_colour_the_kernels(tmp_path: Path) -> None:
     other = Measured(ProfileReport("m", tuple(times[1:]), 2.0))
     page, _ = made(tmp_path, chain(6), measured=other)
     assert [b.text for b in page.find("thead")[0].find("button")] == ["kernel", "bytes"]
+    assert "another form of this model" in page.find("p", "hint")[0].text
 
 
 def test_a_model_that_decides_has_its_graph(tmp_path: Path) -> None:

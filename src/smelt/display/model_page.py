@@ -106,6 +106,8 @@ def model_page(
     numbers = {symbol: n for n, symbol in enumerate(unique)}
     nodes = {b.launch: b.nodes for b in network.every() if b.launch is not None}
     times = _times(launches, measured)
+    if measured is not None and None in times:
+        note = note or "The times are of another form of this model, so they are left out."
     rows = [
         _Row(x.name, nodes[n], _moved(x), times[n], None if s is None else numbers[s.symbol])
         for n, (x, s) in enumerate(zip(launches, own, strict=True))
@@ -136,13 +138,13 @@ def _programs(
     """The page of each program, packed: most are never opened, and they are large."""
     made = []
     for n, spec in enumerate(specs):
-        if progress is not None:
-            progress("pages", n, len(specs))
         sch = scheduled(spec)
         name = str(spec.group.attrs.get("name", spec.symbol))
         part = Program(name, sch.func.with_attrs(name=name), program_steps(sch))
         packed = zlib.compress(program(part, f"p{n}", caches, "h3").encode(), 6)
         made.append(element("template", base64.b64encode(packed).decode(), id=f"p{n}"))
+        if progress is not None:
+            progress("pages", n + 1, len(specs))
     return made
 
 

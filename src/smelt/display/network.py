@@ -199,55 +199,46 @@ def imported_network(mod: IRModule) -> Network:
 # ----------------------------------------------------------------------------- names of the nodes
 
 
-def _node_names(fused: IRModule, before: IRModule) -> dict[RelaxExpr, dict[RelaxExpr, str]]:
+Names = dict[RelaxExpr, str]
+Values = Mapping[RelaxExpr, RelaxExpr | None]
+
+
+def _node_names(fused: IRModule, before: IRModule) -> dict[RelaxExpr, Names]:
     """Per call of a kernel: the node's name of each operator in it.
 
     Equal kernels share a function, which has the names of one of them. So both graphs are walked
     side by side from their results.
     """
-    found: dict[RelaxExpr, dict[RelaxExpr, str]] = {}
-    todo: list[tuple[RelaxExpr | None, RelaxExpr | None]] = [
-        (fused["main"].body, before["main"].body)
-    ]
-    seen: set[RelaxExpr] = set()
+    found: dict[RelaxExpr, Names] = {}
+    seen: set[tuple[RelaxExpr, int]] = set()
     inside: dict[RelaxExpr, RelaxExpr | None] = {}  # parameters of functions called in place
+    views: Names = {}
+    # A value and what it was, the names of the kernel around it, and what that was given.
+    todo: list[tuple[RelaxExpr | None, RelaxExpr | None, Names, Values]] = []
+    todo.append((fused["main"].body, before["main"].body, views, {}))
     while todo:
-        v, p = todo.pop()
+        v, p, names, given = todo.pop()
         p = _behind(p, inside)
-        if v is None or p is None or v in seen:
+        if v is None or p is None or (v, id(names)) in seen:
             continue
-        seen.add(v)
-        if isinstance(v, Call) and isinstance(v.op, GlobalVar):
+        seen.add((v, id(names)))
+        if v in given:
+            todo.append((given[v], p, views, {}))
+        elif isinstance(v, Call) and isinstance(v.op, GlobalVar):
             f = fused.functions[v.op.name]
             if isinstance(f, Function):
-                names, given = _matched(f.body, p, inside)
-                found[v] = names
-                todo += [(a, given.get(q)) for q, a in zip(f.params, v.args, strict=False)]
-        elif type(v) is type(p):
-            todo += list(zip(_operands(v), _operands(p), strict=False))
+                arguments: Values = dict(zip(f.params, v.args, strict=False))
+                todo.append((f.body, p, found.setdefault(v, {}), arguments))
+        elif isinstance(v, Call) and isinstance(p, Call) and v.callee == p.callee:
+            names[v] = p.name
+            todo += [(a, b, names, given) for a, b in zip(v.args, p.args, strict=False)]
+        elif isinstance(v, Call) and len(v.args) == 1:
+            todo.append((v.args[0], p, names, given))  # a copy that fusion put in
+        elif type(v) is type(p) and not isinstance(v, Call):
+            for a, b in zip(v.children(), p.children(), strict=False):
+                if isinstance(a, RelaxExpr) and isinstance(b, RelaxExpr):
+                    todo.append((a, b, names, given))
     return found
-
-
-def _matched(
-    body: RelaxExpr, p: RelaxExpr, inside: dict[RelaxExpr, RelaxExpr | None]
-) -> tuple[dict[RelaxExpr, str], dict[RelaxExpr, RelaxExpr | None]]:
-    """The nodes' names of the calls in a kernel, and what its parameters are."""
-    names: dict[RelaxExpr, str] = {}
-    given: dict[RelaxExpr, RelaxExpr | None] = {}
-    pairs: list[tuple[RelaxExpr | None, RelaxExpr | None]] = [(body, p)]
-    while pairs:
-        a, b = pairs.pop()
-        b = _behind(b, inside)
-        if isinstance(a, Var):
-            given[a] = b
-        elif isinstance(a, Call) and isinstance(b, Call) and a.callee == b.callee:
-            names[a] = b.name
-            pairs += zip(a.args, b.args, strict=False)
-        elif isinstance(a, Call) and len(a.args) == 1:
-            pairs.append((a.args[0], b))  # a copy that fusion put in
-        elif a is not None and b is not None and type(a) is type(b):
-            pairs += zip(_operands(a), _operands(b), strict=False)
-    return names, given
 
 
 def _behind(p: RelaxExpr | None, inside: dict[RelaxExpr, RelaxExpr | None]) -> RelaxExpr | None:
@@ -264,12 +255,6 @@ def _behind(p: RelaxExpr | None, inside: dict[RelaxExpr, RelaxExpr | None]) -> R
             case _:
                 break
     return p
-
-
-def _operands(v: RelaxExpr) -> Iterator[RelaxExpr | None]:
-    yield from (
-        v.args if isinstance(v, Call) else [c for c in v.children() if isinstance(c, RelaxExpr)]
-    )
 
 
 # ------------------------------------------------------------------------------- repeated stretches
