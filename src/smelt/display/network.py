@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from smelt.artifact.graph import Launch
 from smelt.artifact.model import size_text
 from smelt.ir.module import IRModule
-from smelt.ir.types import TensorType, TupleType, Type
+from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -80,7 +80,7 @@ def type_text(t: Type) -> str:
         return ", ".join([type_text(i) for i in t.items])
     if isinstance(t, TensorType):
         return f"{t.dtype} {'×'.join([str(size_text(e)) for e in t.shape])}".rstrip()
-    return str(t)
+    return "object" if isinstance(t, IncompleteType) else str(t)
 
 
 class _Drawn:
@@ -106,6 +106,9 @@ class _Drawn:
         """Note that a box reads a value."""
         if isinstance(v, Constant):
             box.weights.append(f"{v.name or 'constant'} {type_text(v.type)}")
+        elif isinstance(v, GraphTuple):
+            for item in v.items:
+                self.read(box, item)
         elif v is not None:
             text = type_text(v.type)
             self.network.links += [Link(s, box, text) for s in dict.fromkeys(self.sources(v))]
