@@ -52,10 +52,10 @@ def show(
             "--kernel is of the whole model: graph, kernels and their times.",
         ),
     ] = None,
-    times: Annotated[
+    no_times: Annotated[
         bool,
-        typer.Option("--times/--no-times", help="Measure the kernels for the whole model's page."),
-    ] = True,
+        typer.Option("--no-times", help="Compile and measure nothing for a whole model's page."),
+    ] = False,
 ) -> None:
     """Print a model as it stands at some stage of the compiler, or write a page of all of it."""
     if model.endswith(".so"):
@@ -64,11 +64,11 @@ def show(
     whole = stage is None and kernel is None and output is not None and output.suffix == ".html"
     if output is not None:
         check_target(output, (".html", ".txt"), "a page, e.g. model.html, or text, model.txt")
-    if not whole and not times:
+    if not whole and no_times:
         raise UsageError("--no-times is for the page of a whole model: -o model.html")
     options = None if threads is None else smelt.Options(threads=threads)
     if whole and output is not None:
-        _write_model_page(import_model(model, shapes), output, target, options, times)
+        _write_model_page(import_model(model, shapes), output, target, options, not no_times)
     else:
         chosen = (stage or (Stage.graph if kernel is None else Stage.scheduled)).value
         if output is not None and output.suffix == ".txt":
