@@ -32,8 +32,7 @@ def kernels(op: str, inputs: Shapes, weights: Shapes, **attributes: Any) -> list
     names = [*weights, *inputs] if indices else [*inputs, *weights]
     node = helper.make_node(op, names, ["y"], name="case", **attributes)
     exe = smelt.compile(network([node], floats, weights, indices))
-    found: list[dict[str, Any]] = exe.metadata["kernels"]
-    return found
+    return list(map(dict, exe.metadata["kernels"]))
 
 
 def two_layers() -> ModelProto:

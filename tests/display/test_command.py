@@ -1,6 +1,7 @@
 """`smelt show` on the command line."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -8,7 +9,8 @@ import pytest
 
 import smelt
 from smelt.cli import main as command_line
-from smelt.cli.models import Stage
+from smelt.cli.show import Stage
+from smelt.runtime.limits import MachineLimits
 from smelt.stages import STAGES
 
 from .dom import read
@@ -43,19 +45,71 @@ def test_show_writes_a_page(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
-    assert run(monkeypatch, file, "--stage", "scheduled", "--html", str(page)) == 0
-    assert capsys.readouterr().out == f"wrote {page}\n"
-    assert read(page.read_text()).find("h1")[0].text == "fused_relu_add, scheduled"
+    for chosen in (["--stage", "scheduled"], ["--kernel", "fused_relu_add"]):
+        assert run(monkeypatch, file, *chosen, "-o", str(page)) == 0
+        assert capsys.readouterr().out == f"wrote {page}\n"
+        assert read(page.read_text()).find("h1")[0].text == "fused_relu_add, scheduled"
+
+
+def test_show_writes_a_text(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tmp_path / "stage.txt"
+    assert run(monkeypatch, file, "--stage", "fused", "-o", str(text)) == 0
+    assert text.read_text() == smelt.stage_text(file, "fused").rstrip() + "\n"
+
+
+def test_show_writes_a_page_of_the_whole_model_with_times(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = MachineLimits(100.0, 10.0)
+
+    def measure(threads: int | None, between: Callable[[], object]) -> MachineLimits:
+        between()
+        return limits
+
+    monkeypatch.setattr(smelt, "machine_limits", measure, raising=False)
+    page = tmp_path / "page.html"
+    assert run(monkeypatch, file, "-o", str(page)) == 0
+    assert capsys.readouterr() == (f"wrote {page}\n", "")
+    made = read(page.read_text())
+    (row,) = made.find("tbody")[0].find("tr")
+    assert row.find("small")[0].text == "r, y"
+    assert float(row.find("td")[0].attributes["data-value"]) > 0
+    assert "100 GFLOP/s, 10 GB/s" in made.find("dl")[0].text
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--no-times"], "The times were left out (--no-times)."),
+        (["--target", "llvm -mtriple=aarch64-linux-gnu"], "this machine cannot run"),
+        (["--shape", "x=n,3"], "leaves sizes open: give them with --shape x="),
+    ],
+)
+def test_the_page_says_why_there_are_no_times(
+    file: str,
+    more: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = tmp_path / "page.html"
+    assert run(monkeypatch, file, *more, "-o", str(page)) == 0
+    assert (said in capsys.readouterr().err) == (more != ["--no-times"])
+    made = read(page.read_text())
+    assert said in made.find("p", "hint")[0].text
+    assert [e.text for e in made.find("thead")[0].find("button")][:2] != ["kernel", "ms"]
 
 
 def test_mistakes_are_one_message(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, file, "--html", str(tmp_path)) == 2
-    assert capsys.readouterr().err == (
-        f"smelt: error: cannot write {tmp_path}: it is a folder\n"
-        "  legal: a file in a folder that is there\n"
-    )
+    assert run(monkeypatch, file, "-o", str(tmp_path / "no" / "a.html")) == 2
+    assert "cannot write" in capsys.readouterr().err
+    assert run(monkeypatch, file, "-o", str(tmp_path / "a.pdf")) == 2
+    assert "legal: a page, e.g. model.html, or text, model.txt" in capsys.readouterr().err
+    assert run(monkeypatch, file, "--no-times") == 2
+    assert "--no-times is for the page of a whole model" in capsys.readouterr().err
     assert run(monkeypatch, file, "--stage", "tir", "--kernel", "conv") == 2
     assert "the model has no kernel 'conv'; kernels: fused_relu_add" in capsys.readouterr().err
 

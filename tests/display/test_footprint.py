@@ -344,3 +344,20 @@ def test_errors() -> None:
     with pytest.raises(KeyError) as buffer:
         found["k"]["z"]
     assert buffer.value.args == ("k touches no buffer 'z'; it touches: A, B, C",)
+
+
+def test_what_conditions_exclude_touches_nothing() -> None:
+    found = footprint(parse(EXCLUDED))
+    (level,) = [x for x in found.levels if x.name == "j"]
+    assert [t.elements.value for t in level.touches] == [0, 0]  # type: ignore[attr-defined]
+
+
+EXCLUDED = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(2):
+        for j in range(4):
+            if i < 1:
+                if i >= 1:
+                    B[j] = A[j]
+"""

@@ -29,7 +29,7 @@ COMMANDS = {
     ),
     "show": (
         "show:show",
-        "Print a model as it stands at some stage of the compiler.",
+        "Print a model as it stands at some stage of the compiler, or write a page of all of it.",
     ),
     "targets": (
         "machine:targets",

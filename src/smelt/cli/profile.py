@@ -1,6 +1,7 @@
 """The command `profile`: the times of a model's kernels beside what the machine can do."""
 
 import json as _json
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Annotated
@@ -23,10 +24,12 @@ from smelt.cli.options import (
     Target,
     Threads,
 )
+from smelt.cli.results import Array
 from smelt.cli.sizes import Sizes
 from smelt.display import profile_page
-from smelt.runtime import ProfileReport
+from smelt.runtime import Executable, ProfileReport
 from smelt.runtime.files import check_target, is_special, write_file
+from smelt.runtime.limits import MachineLimits
 
 RUNS = 3
 """Runs between two measurements of the machine's limits."""
@@ -57,11 +60,7 @@ def profile(
         check_target(file)
     exe = Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
     inputs = given_inputs(model, exe, input_file, at)
-    reports: list[ProfileReport] = []
-    limits = smelt.machine_limits(
-        threads, lambda: reports.append(exe.profile(*inputs, repeat=RUNS))
-    )
-    report = reduce(add, reports)
+    report, limits = profiled(exe, inputs, threads)
     if html is not None:
         page = profile_page(report, limits)
         write_file(html, lambda file: file.write(page.encode()))
@@ -74,3 +73,14 @@ def profile(
         say_json(_json.loads(report.json(limits)))
     else:
         say(report.table(limits=limits))
+
+
+def profiled(
+    exe: Executable, inputs: Sequence[Array], threads: int | None
+) -> tuple[ProfileReport, MachineLimits]:
+    """The times of a model's kernels, and the machine's limits, measured between its runs."""
+    reports: list[ProfileReport] = []
+    limits = smelt.machine_limits(
+        threads, lambda: reports.append(exe.profile(*inputs, repeat=RUNS))
+    )
+    return reduce(add, reports), limits

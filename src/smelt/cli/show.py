@@ -1,4 +1,4 @@
-"""The command `show`."""
+"""The command `show`: a stage of a model as text, or pages."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -7,9 +7,18 @@ from typing import Annotated
 import typer
 
 import smelt
-from smelt.cli.console import say
-from smelt.cli.options import Model, Shape, Target, needs_source
+from smelt.artifact.vm import vm_construct
+from smelt.cli.console import UsageError, err, progress, say
+from smelt.cli.inputs import random_inputs
+from smelt.cli.options import Build, Model, OptLevel, Shape, Target, Threads, needs_source
+from smelt.cli.profile import profiled
 from smelt.cli.sizes import Sizes
+from smelt.codegen.llvm import is_native, resolve
+from smelt.display import Measured, model_page
+from smelt.ir.module import IRModule
+from smelt.pipeline import as_target, import_model
+from smelt.runtime.errors import LoadError
+from smelt.runtime.files import check_target, write_file
 
 
 class Stage(StrEnum):
@@ -27,18 +36,88 @@ class Stage(StrEnum):
 
 def show(
     model: Model,
-    stage: Annotated[Stage, typer.Option(help="What to show.")] = Stage.graph,
+    stage: Annotated[
+        Stage | None,
+        typer.Option(help="What to show: graph, or scheduled with --kernel, if not given."),
+    ] = None,
     kernel: Annotated[str | None, typer.Option(help="This kernel only.")] = None,
     target: Target = None,
     shape: Shape = None,
-    html: Annotated[
+    threads: Threads = None,
+    opt_level: OptLevel = None,
+    output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page: loops, text, memory footprint."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write a page (.html) or the stage's text (.txt). A page without --stage and "
+            "--kernel is of the whole model: graph, kernels and their times.",
+        ),
     ] = None,
+    no_times: Annotated[
+        bool,
+        typer.Option("--no-times", help="Compile and measure nothing for a whole model's page."),
+    ] = False,
 ) -> None:
-    """Print a model as it stands at some stage of the compiler."""
+    """Print a model as it stands at some stage of the compiler, or write a page of all of it."""
     needs_source(model)
     shapes = Sizes.of(shape).shapes(list) or None
-    smelt.show(model, stage.value, kernel=kernel, target=target, shapes=shapes, html=html)
-    if html is not None:
-        say(f"wrote {html}")
+    whole = stage is None and kernel is None and output is not None and output.suffix == ".html"
+    if output is not None:
+        check_target(output, (".html", ".txt"), "a page, e.g. model.html, or text, model.txt")
+    if not whole and no_times:
+        raise UsageError("--no-times is for the page of a whole model: -o model.html")
+    options = Build(threads=threads, opt_level=opt_level).options()
+    if whole and output is not None:
+        _write_model_page(import_model(model, shapes), output, target, options, not no_times)
+    else:
+        chosen = (stage or (Stage.graph if kernel is None else Stage.scheduled)).value
+        if output is not None and output.suffix == ".txt":
+            text = smelt.stage_text(model, chosen, kernel, target, shapes, options)
+            write_file(output, lambda file: file.write(f"{text.rstrip()}\n".encode()))
+        else:
+            smelt.show(model, chosen, kernel=kernel, target=target, shapes=shapes, options=options,
+                       html=output)  # fmt: skip
+    if output is not None:
+        say(f"wrote {output}")
+
+
+def _write_model_page(
+    mod: IRModule, output: Path, target: str | None, options: smelt.Options, times: bool
+) -> None:
+    """Compile and time the model, as far as that can be done, and write its page."""
+    measured, note = None, "The times were left out (--no-times)."
+    if times:
+        note = _obstacle(mod, target)
+    if times and not note:
+        try:
+            measured = _measured(mod, target, options)
+        except (UsageError, LoadError) as error:
+            note = f"No times: {error}"
+    if note and times:
+        err.print(f"smelt: {note}", markup=False, highlight=False, soft_wrap=True)
+    with progress() as report:
+        model_page(mod, output, measured=measured, note=note, target=target, options=options,
+                   progress=report)  # fmt: skip
+
+
+def _obstacle(mod: IRModule, target: str | None) -> str:
+    """Why a model's kernels cannot be timed here; "" where they can."""
+    if not is_native(resolve(as_target(target))):
+        return f"No times: this machine cannot run what is compiled for {target}."
+    if vm_construct(mod) is not None:
+        return (
+            "No kernels and no times: this model decides while it runs. The graph is as imported."
+        )
+    return ""
+
+
+def _measured(mod: IRModule, target: str | None, options: smelt.Options) -> Measured:
+    with progress() as report:
+        exe = smelt.compile(mod, target, options=options, progress=report)
+        inputs = random_inputs(exe.inputs)
+        report("times", 0, 1)
+        profile, limits = profiled(exe, inputs, options.threads)
+        report("times", 1, 1)
+    return Measured(profile, limits, exe.memory)

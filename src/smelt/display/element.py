@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["Html", "element", "join"]
+__all__ = ["Html", "data", "element", "join"]
 
 _VOID = frozenset({"input", "meta", "br"})
 
@@ -22,7 +23,7 @@ def join(*parts: str | None) -> Html:
 
 
 def element(
-    tag: str, *content: str | Iterable[str | None] | None, **attributes: str | int | bool | None
+    tag: str, *content: str | Iterable[str | None] | None, **attributes: str | float | bool | None
 ) -> Html:
     """<tag attributes>content</tag>.
 
@@ -41,3 +42,9 @@ def element(
         return Html(start)
     inner = [join(c) if c is None or isinstance(c, str) else join(*c) for c in content]
     return Html(f"{start}{''.join(inner)}</{tag}>")
+
+
+def data(name: str, value: object) -> Html:
+    """A value for the page's script, as JSON; no text in it can end the element."""
+    text = json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    return element("script", Html(text), type="application/json", id=name)

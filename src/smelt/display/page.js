@@ -1,7 +1,7 @@
 "use strict";
 
 // A line of text and the box that it belongs to light up together.
-for (const program of document.querySelectorAll(".program")) {
+const linkProgram = (program) => {
   const lines = [...program.querySelectorAll(".panes .line")];
   const lit = [];
   const dark = () => {
@@ -36,12 +36,12 @@ for (const program of document.querySelectorAll(".program")) {
     for (let outer = box; outer; outer = outer.parentElement.closest("details")) outer.open = true;
     box.scrollIntoView({ block: "nearest", behavior: "smooth" });
   });
-}
+};
 
 // The steps of a schedule: one at a time, chosen by a slider.
-for (const stepper of document.querySelectorAll(".stepper")) {
+const addSlider = (stepper) => {
   const steps = [...stepper.querySelectorAll(".steps > li")];
-  if (steps.length < 2) continue;
+  if (steps.length < 2) return;
   const bar = document.createElement("div");
   bar.className = "slider";
   const label = document.createElement("label");
@@ -81,4 +81,10 @@ for (const stepper of document.querySelectorAll(".stepper")) {
   slider.addEventListener("input", choose);
   stepper.prepend(bar);
   choose();
-}
+};
+
+const activate = (root) => {
+  root.querySelectorAll(".program").forEach(linkProgram);
+  root.querySelectorAll(".stepper").forEach(addSlider);
+};
+activate(document);

@@ -19,7 +19,7 @@ from .source import source
 from .steps import steps
 from .subject import Program, Subject, Text
 
-__all__ = ["document", "page"]
+__all__ = ["document", "page", "program"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
@@ -31,7 +31,7 @@ def page(subject: Subject, caches: Sequence[Cache]) -> str:
         element(
             "section",
             element("h2", part.name) if len(subject.parts) > 1 else None,
-            _program(part, f"f{n}", caches, "h3" if len(subject.parts) > 1 else "h2")
+            program(part, f"f{n}", caches, "h3" if len(subject.parts) > 1 else "h2")
             if isinstance(part, Program)
             else _text(part, f"f{n}", places),
             id=f"f{n}",
@@ -47,12 +47,19 @@ def page(subject: Subject, caches: Sequence[Cache]) -> str:
         _legend(kinds) if kinds else None,
         _contents(subject.parts) if len(sections) > 1 else None,
     )
-    return document(subject.title, join(header, element("main", sections)), "page.js")
+    content = join(header, element("main", sections))
+    return document(subject.title, content, ("page.css", "page.js"))
 
 
-def document(title: str, content: Html, script: str) -> str:
-    """The text of an HTML file with our style and one of our scripts, and nothing from outside."""
-    body = element("body", content, element("script", Html(_resource(script))))
+def document(title: str, content: Html, resources: Sequence[str]) -> str:
+    """The text of an HTML file.
+
+    resources  the styles and scripts of this folder that it needs
+    """
+    style, script = [
+        "\n".join([_resource(name) for name in resources if name.endswith(ending)])
+        for ending in (".css", ".js")
+    ]
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -60,8 +67,9 @@ def document(title: str, content: Html, script: str) -> str:
         element("meta", name="color-scheme", content="light dark"),
         element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         element("title", title),
-        element("style", Html(_resource("page.css"))),
+        element("style", Html(style)),
     )
+    body = element("body", content, element("script", Html(script)))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
@@ -89,7 +97,13 @@ def _text(part: Text, prefix: str, places: dict[str, str]) -> Html:
     return source(lines, prefix, links=links, language=part.language)
 
 
-def _program(part: Program, prefix: str, caches: Sequence[Cache], heading: str) -> Html:
+def program(part: Program, prefix: str, caches: Sequence[Cache], heading: str) -> Html:
+    """Loops, text, memory footprint and steps of one program.
+
+    prefix   of all ids
+    heading  the tag of the parts' headings
+    """
+
     def title(text: str) -> Html:
         return element(heading, text, class_="part")
 

@@ -38,7 +38,7 @@ def profile_page(report: ProfileReport, limits: MachineLimits | None = None) -> 
         "table", element("thead", element("tr", heads)), element("tbody", rows), class_="kernels"
     )
     main = element("main", element("div", table, class_="scroll"))
-    return document(f"Profile of {report.model}", join(header, main), "profile.js")
+    return document(f"Profile of {report.model}", join(header, main), ("page.css", "profile.js"))
 
 
 def _cells(report: ProfileReport, k: KernelTime, limits: MachineLimits | None) -> list[Html]:

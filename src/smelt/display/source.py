@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from .element import Html, element, join
 from .tokens import tokens
@@ -12,7 +13,16 @@ __all__ = ["highlighted", "source"]
 
 def highlighted(text: str, links: Mapping[str, str] | None = None) -> Html:
     """A line of Python text with its tokens in spans; names in `links` become links."""
-    places = links or {}
+    return _marked(text, links) if links else _coloured(text)
+
+
+@lru_cache(maxsize=10_000)
+def _coloured(text: str) -> Html:
+    """Kept, because the steps of a schedule repeat most lines."""
+    return _marked(text, {})
+
+
+def _marked(text: str, places: Mapping[str, str]) -> Html:
     return join(
         *[
             element("span", part, class_=kind)

@@ -36,8 +36,10 @@ def changes(before: str, after: str) -> list[Change]:
 def steps(items: Sequence[Step], prefix: str) -> Html:
     """A list of steps; where scripts run, a slider shows one at a time."""
     shown = []
+    funcs = {id(f): f for step in items for f in (step.before, step.after)}
+    texts = {key: script(f) for key, f in funcs.items()}
     for n, step in enumerate(items, 1):
-        found = changes(script(step.before), script(step.after))
+        found = changes(texts[id(step.before)], texts[id(step.after)])
         added, removed = ("".join(k for k, _ in found).count(sign) for sign in "+-")
         head = [
             element("code", highlighted(step.call)),

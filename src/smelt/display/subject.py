@@ -22,7 +22,16 @@ from smelt.tir.nodes import BlockRealize, For, PrimFunc, Stmt, walk
 from smelt.tir.printer import listing, script
 from smelt.tir.schedule import Schedule, Trace
 
-__all__ = ["DisplayError", "Program", "Request", "Step", "Subject", "Text", "subject_of"]
+__all__ = [
+    "DisplayError",
+    "Program",
+    "Request",
+    "Step",
+    "Subject",
+    "Text",
+    "program_steps",
+    "subject_of",
+]
 
 LEGAL = (
     "a PrimFunc, a statement or expression, an IRModule, a Schedule (of a program, or te's), a "
@@ -160,6 +169,12 @@ def _schedule(sch: Schedule, request: Request) -> Subject:
 def _steps(calls: Sequence[tuple[str, PrimFunc]], last: PrimFunc) -> tuple[Step, ...]:
     after = [before for _, before in calls[1:]] + [last]
     return tuple([Step(c, b, a) for (c, b), a in zip(calls, after, strict=True)])
+
+
+def program_steps(sch: Schedule) -> tuple[Step, ...]:
+    """The steps that led to the function a schedule works on."""
+    calls = sch.steps().get(sch.func.name)
+    return _steps(calls, sch.func) if calls else ()
 
 
 def _classic(s: te.Schedule, request: Request) -> Subject:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from smelt import te
@@ -20,7 +19,7 @@ from .page import page
 from .subject import DisplayError, Request, subject_of
 from .terminal import THEMES, print_text
 
-__all__ = ["html", "show"]
+__all__ = ["html", "show", "write_page"]
 
 
 def show(
@@ -53,7 +52,7 @@ def show(
         raise DisplayError(f"unknown theme {theme!r}\n  legal: dark, light")
     subject = subject_of(program, Request(stage, kernel, args, target, shapes, options, mark))
     if html is not None:
-        _write(Path(html), page(subject, caches_of(target)))
+        write_page(html, page(subject, caches_of(target)))
     else:
         print_text(subject.text, subject.language, theme)
 
@@ -74,7 +73,8 @@ def html(
     return page(subject_of(program, request), caches_of(target))
 
 
-def _write(path: Path, text: str) -> None:
+def write_page(path: str | os.PathLike[str], text: str) -> None:
+    """Write a page, whole or not at all."""
     try:
         write_file(path, lambda file: file.write(text.encode()))
     except ExportError as e:

@@ -413,6 +413,8 @@ class _Place:
 
     def union(self, buffer: Buffer, parts: Sequence[_Part]) -> tuple[tuple[Expr, ...], Expr, bool]:
         """The box around all parts, how many elements they have together, whether that is exact."""
+        if not parts:  # conditions that exclude each other: nothing is touched
+            return tuple([_ZERO] * len(buffer.shape)), _ZERO, True
         box = parts[0].box
         for p in parts[1:]:
             box = self.facts.union(box, p.box)
