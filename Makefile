@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h)
 
-.PHONY: help demo test check format docs bench fuzz clean setup-edge
+.PHONY: help demo test check format docs pictures bench fuzz clean setup-edge
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,6 +32,9 @@ format: $(VENV)/.test        ## Format the source, and mend what the linter can 
 docs: $(VENV)/.docs          ## Build the documents as a site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	$(BIN)/python scripts/check_site.py build/site
+
+pictures: $(VENV)/.pictures  ## Make the pictures of the README again, in docs/pictures
+	$(BIN)/python scripts/pictures.py
 
 bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
@@ -60,6 +63,10 @@ $(VENV)/.test: $(VENV)/.venv $(SOURCE)
 
 $(VENV)/.docs: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	@touch $@
+
+$(VENV)/.pictures: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet -e '.[pictures]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
