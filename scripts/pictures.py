@@ -79,7 +79,7 @@ def take(shown: Page | Locator, name: str) -> None:
 def terminal(folder: Path) -> str:
     """What the commands print, as a page."""
     shown = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    own = {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "XDG_CACHE_HOME": str(folder / "cache")}
+    own = {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "SMELT_CACHE_DIR": str(folder)}
     for command in COMMANDS:
         words = [sys.executable, "-m", "smelt.cli.main", *command.split()[1:]]
         done = subprocess.run(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 HOME = "https://github.com/smelt-compiler/smelt"
+RAW = "https://raw.githubusercontent.com/smelt-compiler/smelt/main/"
 DOCUMENTS = sorted(DOCS.rglob("*.md"))
 PAGES = [
     *[ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")],
@@ -20,7 +21,7 @@ PAGES = [
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*$")
 NOTE = re.compile(r"<!--\s*(?P<word>[\w-]+)(?::\s*(?P<text>\S.*?))?\s*-->")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")  # of a picture in a link, too
 
 
 class Block(NamedTuple):
@@ -86,7 +87,7 @@ def anchors(page: Path) -> frozenset[str]:
 def target(page: Path, link: str) -> tuple[Path, str] | None:
     """The file and the anchor that a link leads to; None where it leaves the repository."""
     path, _, place = link.partition("#")
-    for start in (f"{HOME}/blob/main/", f"{HOME}/tree/main/"):
+    for start in (f"{HOME}/blob/main/", f"{HOME}/tree/main/", RAW):
         if path.startswith(start):
             return ROOT / path.removeprefix(start), place
     if re.match(r"[a-z]+:", path):

@@ -15,7 +15,7 @@ import pytest
 
 from .pages import DOCUMENTS, ROOT, blocks, name
 
-PAGES = [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]
+PAGES = [*DOCUMENTS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 SHELLS = ("sh", "console")
 OURS = ("smelt", "tests", "benchmarks")
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")

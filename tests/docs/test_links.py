@@ -7,13 +7,33 @@ from pathlib import Path
 
 import pytest
 
-from .pages import DOCS, DOCUMENTS, HOME, LINK, PAGES, ROOT, anchor, anchors, name, prose, target
+from .pages import (
+    DOCS,
+    DOCUMENTS,
+    HOME,
+    LINK,
+    PAGES,
+    RAW,
+    ROOT,
+    anchor,
+    anchors,
+    name,
+    prose,
+    target,
+)
 
 GROUPS = ["Start", "Guides", "Reference", "Inside"]
 
 
 def test_anchors() -> None:
     assert anchor("`te.compute`, and *more*: a [page](x.md)") == "tecompute-and-more-a-page"
+
+
+def test_links_and_pictures_are_found() -> None:
+    readme = ROOT / "README.md"
+    assert LINK.findall("[a](b) ![c](d.png) [![e](f.png)](g)") == ["b", "d.png", "f.png", "g"]
+    assert target(readme, f"{RAW}docs/x.png") == (DOCS / "x.png", "")
+    assert target(readme, "https://example.test/x.png") is None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -56,3 +76,14 @@ def test_the_site_has_the_groups_of_the_first_page() -> None:
     first = (DOCS / "index.md").read_text(encoding="utf-8")
     shown = re.findall(r"^      - ([^:]+): ([\w-]+\.md)$", nav, re.M)
     assert shown == re.findall(r"^- \[([^\]]+)\]\(([\w-]+\.md)\)", first, re.M)
+
+
+def test_every_picture_is_shown_and_moderate() -> None:
+    shown = {
+        found[0] for p in PAGES for link in LINK.findall(prose(p)) if (found := target(p, link))
+    }
+    pictures = sorted((DOCS / "pictures").iterdir())
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert picture in shown, f"{name(picture)} is shown nowhere"
+        assert picture.stat().st_size < 250_000, f"{name(picture)}: too large for a page"

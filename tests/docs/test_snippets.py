@@ -5,6 +5,7 @@ front of a block say more about it:
 
     <!-- no-run: reason -->       it is left out
     <!-- needs: torch -->         it is left out where one of these packages is not there
+    <!-- with: resnet18.onnx -->  it finds this file: a ResNet-18 with few channels
     <!-- output -->               a text block that the python block before it prints
 """
 
@@ -14,7 +15,10 @@ import importlib.util
 import textwrap
 from pathlib import Path
 
+import onnx
 import pytest
+
+from smelt.cli.resnet import resnet18
 
 from .pages import PAGES, Block, blocks, name
 
@@ -52,6 +56,8 @@ def test_the_page_runs(
     printed = ""
     for block in blocks(page.read_text(encoding="utf-8")):
         if is_run(block):
+            if block.note == "with":
+                onnx.save(resnet18(width=4), block.text)
             # Empty lines in front give an error the line numbers of the page.
             code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
             exec(code, scope)
