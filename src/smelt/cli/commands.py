@@ -106,6 +106,7 @@ def group(
             "--verbose",
             "-v",
             count=True,
+            show_default=False,
             help="Say on stderr what is done; -vv: every pass. Behind a command, too.",
         ),
     ] = 0,
