@@ -33,7 +33,7 @@ COMMANDS = {
     ),
     "targets": (
         "machine:targets",
-        "List what smelt can compile for, and describe this machine's CPU.",
+        "List what smelt can compile for today, and describe this machine's CPU.",
     ),
     "demo": (
         "demo:demo",
