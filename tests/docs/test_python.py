@@ -114,10 +114,7 @@ def test_the_options_are_the_fields_of_options() -> None:
 def test_the_errors_are_all_errors() -> None:
     found = [
         f"{room}.{name}"
-        for room, module in (
-            ("smelt.runtime", runtime_errors),
-            ("smelt.ir.errors", compiler_errors),
-        )
+        for room, module in {"smelt.runtime": in_runtime, "smelt.ir.errors": in_compiler}.items()
         for name in module.__all__
         if isinstance(getattr(module, name), type)
         and getattr(module, name).__module__ == module.__name__
