@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 SOURCE := pyproject.toml setup.py $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h)
 
-.PHONY: help demo test check format docs bench fuzz clean setup-edge
+.PHONY: help demo test check format docs bench fuzz try clean setup-edge
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -39,6 +39,11 @@ bench: $(VENV)/.bench        ## Measure everything, and write benchmarks/RESULTS
 fuzz: $(VENV)/.test          ## 10,000 random models, 5,000 wrong files; can be stopped, goes on
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 	$(BIN)/python -m tests.fuzz --artifacts 5000
+
+try: $(VENV)/.venv           ## Run the documents' commands as written, in a fresh environment
+	rm -rf build/fresh && $(PYTHON) -m venv build/fresh
+	build/fresh/bin/python -m pip install --quiet . onnxruntime torch==2.13.0 onnxscript
+	build/fresh/bin/python scripts/try_documents.py > /dev/null
 
 setup-edge: $(VENV)/.test    ## Install emulators and zig, for the tests of other processors
 	scripts/setup-edge.sh $(BIN)/python

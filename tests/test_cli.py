@@ -17,7 +17,7 @@ import smelt
 from smelt.cli import main as command_line
 from smelt.cli.commands import COMMANDS
 from smelt.cli.console import UsageError
-from smelt.cli.inputs import read_inputs, write_outputs
+from smelt.cli.inputs import random_inputs, read_inputs, write_outputs
 from smelt.cli.peer import Peer
 from smelt.cli.resnet import resnet18
 from smelt.cli.results import largest_error
@@ -263,7 +263,7 @@ def test_symbolic_sizes() -> None:
 
 def test_random_inputs_of_symbolic_sizes() -> None:
     tensors = (TensorInfo("x", "float32", ("n", 3)), TensorInfo("m", "int64", ("n + 1",)))
-    x, m = read_inputs(None, tensors, {"n": 4})
+    x, m = random_inputs(tensors, {"n": 4})
     assert (x.shape, m.shape) == ((4, 3), (5,))
 
 
@@ -279,7 +279,7 @@ def test_inputs_have_to_fit_the_model(tmp_path: Path) -> None:
         read_inputs(str(tmp_path / "none.npy"), tensors)
     open_size = (TensorInfo("x", "float32", ("n", 3)),)
     with pytest.raises(UsageError, match=r"input 'x' has the shape \(n, 3\)"):
-        read_inputs(None, open_size)
+        random_inputs(open_size)
 
 
 def test_nothing_is_left_half_written(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ class Model(Executable):
             "name": name,
             "inputs": [value_info(i) for i in inputs],
             "outputs": [value_info(o) for o in outputs],
+            "kernels": [],
         }
         self._interface = Interface(name, inputs, outputs)
         self._import, self._compile = importer, compile_module

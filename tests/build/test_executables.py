@@ -7,7 +7,7 @@ import pickle
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, assert_type, cast
 
 import numpy as np
 import onnx
@@ -192,6 +192,18 @@ def test_options_as_keywords() -> None:
         compiled(STRAIGHT, options={"threads": 1})
     with pytest.raises(CompileError, match=r"Options\.opt_level is 9; legal: 0 to 3"):
         compiled(STRAIGHT, opt_level=9)
+
+
+def test_type_checkers_know_the_types() -> None:
+    """What `make check` lets mypy prove, and does here once."""
+    exe = smelt.compile(onnx.parser.parse_model(HEAD + STRAIGHT), threads=1)
+    assert_type(exe, Executable)
+    assert_type(exe(X, Y), NDArray | Results)
+    assert_type(exe.memory.weights, int)
+    assert_type(exe.metadata["kernels"][0]["name"], str)
+    assert_type(exe.inputs[0].shape, tuple[int | str, ...])
+    with pytest.raises(CompileError):
+        smelt.compile(b"", thread=1)  # type: ignore[call-arg]
 
 
 def test_the_public_face_is_typed() -> None:

@@ -82,7 +82,6 @@ def test_show_writes_a_page_of_the_whole_model_with_times(
     [
         (["--no-times"], "The times were left out (--no-times)."),
         (["--target", "llvm -mtriple=aarch64-linux-gnu"], "this machine cannot run"),
-        (["--shape", "x=n,3"], "leaves sizes open: give them with --shape x="),
     ],
 )
 def test_the_page_says_why_there_are_no_times(

@@ -33,7 +33,7 @@ COMMANDS = {
     ),
     "targets": (
         "machine:targets",
-        "List what smelt can compile for, and describe this machine's CPU.",
+        "List what smelt can compile for today, and describe this machine's CPU.",
     ),
     "demo": (
         "demo:demo",
@@ -106,6 +106,7 @@ def group(
             "--verbose",
             "-v",
             count=True,
+            show_default=False,
             help="Say on stderr what is done; -vv: every pass. Behind a command, too.",
         ),
     ] = 0,

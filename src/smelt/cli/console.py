@@ -72,6 +72,11 @@ def tell(loudness: int) -> None:
     log.addHandler(handler)
 
 
+def notice(text: str) -> None:
+    """A line beside the result, on stderr."""
+    err.print(f"smelt: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
 def say(text: str) -> None:
     """A line of result on stdout, as it is."""
     out.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.cli.console import UsageError
+from smelt.cli.console import UsageError, notice
 from smelt.cli.results import Array
 from smelt.cli.sizes import read_numbers
 from smelt.ir.dtype import to_numpy
@@ -22,13 +22,17 @@ def given_inputs(
 ) -> list[Array]:
     """The inputs of a run: those of a file, else random ones, symbolic sizes as --at says."""
     infos = input_infos(model, exe)
-    return read_inputs(path, infos, _sizes(exe, infos, at))
+    sizes = _sizes(exe, infos, at)
+    return random_inputs(infos, sizes) if path is None else read_inputs(path, infos)
 
 
 def _sizes(
     exe: Executable, infos: Sequence[TensorInfo], at: Sequence[str] | None
 ) -> dict[str, int]:
-    """The symbolic sizes of random inputs: as given, or the first that are likely."""
+    """The symbolic sizes of random inputs: as given, the first that are likely, or the least.
+
+    What nobody asked for is said on stderr.
+    """
     variants: Any = exe.metadata.get("variants")
     likely = {n: v for n, v in (variants or [{}])[0].items() if isinstance(v, int)}
     given = read_numbers("--at", at or ())
@@ -40,7 +44,17 @@ def _sizes(
                 f"--at {name}={values[0]}: one value for one of the sizes{nearest(name, symbols)}; "
                 f"sizes: {known}"
             )
-    return {**likely, **{name: values[0] for name, values in given.items()}}
+    known_sizes = {**likely, **{name: values[0] for name, values in given.items()}}
+    ranges = exe.metadata.get("size_ranges", {})
+    chosen = {
+        n: max(1, ranges.get(n, [1])[0] or 0)
+        for n in symbols
+        if n not in known_sizes and n.isidentifier()
+    }
+    if chosen:
+        shown = ", ".join([f"{n} = {v}" for n, v in chosen.items()])
+        notice(f"sizes of the random inputs: {shown}; --at {next(iter(chosen))}=… takes another")
+    return {**known_sizes, **chosen}
 
 
 def input_infos(model: str, exe: Executable) -> Sequence[TensorInfo]:
@@ -81,15 +95,8 @@ def random_inputs(
     return made
 
 
-def read_inputs(
-    path: str | None, tensors: Sequence[TensorInfo], sizes: Mapping[str, int] | None = None
-) -> list[Array]:
-    """The inputs out of a .npy or .npz file, in the model's order; random without a file.
-
-    sizes  values of symbolic sizes for random inputs
-    """
-    if path is None:
-        return random_inputs(tensors, sizes)
+def read_inputs(path: str, tensors: Sequence[TensorInfo]) -> list[Array]:
+    """The inputs out of a .npy or .npz file, in the model's order."""
     names = [tensor.name for tensor in tensors]
     try:
         content = np.load(path, allow_pickle=False)

@@ -10,17 +10,32 @@ from smelt.cli.timing import cores
 from smelt.codegen.llvm import host_cpu
 from smelt.target.target import Target
 
+TODAY = {
+    "llvm": (
+        "compiled and run on this machine's CPU; object files for any CPU that LLVM knows",
+        "llvm -mcpu=native, llvm -mcpu=x86-64-v3, llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72",
+    ),
+}
+"""What can be done with the kinds of targets that something can be done with."""
+NOT_YET = "understood in programs; models are not compiled for it yet"
+
 
 def targets(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """List what smelt can compile for, and describe this machine's CPU."""
+    """List what smelt can compile for today, and describe this machine's CPU."""
     kinds = [str(kind) for kind in Target.list_kinds()]
     cpu, features = host_cpu()
     if json:
-        say_json({"kinds": kinds, "cpu": cpu, "cores": cores(), "features": list(features)})
+        today = {kind: TODAY.get(kind, (NOT_YET,))[0] for kind in kinds}
+        say_json({"kinds": kinds, "today": today, "cpu": cpu, "cores": cores(),
+                  "features": list(features)})  # fmt: skip
         return
-    say("kinds: " + ", ".join(kinds))
+    table = Table("kind", "today", "example")
+    for kind in kinds:
+        table.add_row(kind, *TODAY.get(kind, (NOT_YET, "")))
+    out.print(table)
+    say("")
     table = Table("this machine", "", show_header=True)
     table.add_row("cpu", cpu)
     table.add_row("cores", str(cores()))

@@ -8,8 +8,8 @@ import typer
 
 import smelt
 from smelt.artifact.vm import vm_construct
-from smelt.cli.console import UsageError, err, progress, say
-from smelt.cli.inputs import random_inputs
+from smelt.cli.console import UsageError, notice, progress, say
+from smelt.cli.inputs import given_inputs
 from smelt.cli.options import Build, Model, OptLevel, Shape, Target, Threads, needs_source
 from smelt.cli.profile import profiled
 from smelt.cli.sizes import Sizes
@@ -96,7 +96,7 @@ def _write_model_page(
         except (UsageError, LoadError) as error:
             note = f"No times: {error}"
     if note and times:
-        err.print(f"smelt: {note}", markup=False, highlight=False, soft_wrap=True)
+        notice(note)
     with progress() as report:
         model_page(mod, output, measured=measured, note=note, target=target, options=options,
                    progress=report)  # fmt: skip
@@ -116,7 +116,7 @@ def _obstacle(mod: IRModule, target: str | None) -> str:
 def _measured(mod: IRModule, target: str | None, options: smelt.Options) -> Measured:
     with progress() as report:
         exe = smelt.compile(mod, target, options=options, progress=report)
-        inputs = random_inputs(exe.inputs)
+        inputs = given_inputs(str(mod.attrs.get("name", "model")), exe, None, None)
         report("times", 0, 1)
         profile, limits = profiled(exe, inputs, options.threads)
         report("times", 1, 1)

@@ -65,17 +65,17 @@ class ValueInfo(TypedDict):
     kind: NotRequired[str]
 
 
-class KernelInfo(TypedDict, total=False):
+class KernelInfo(TypedDict):
     """A launch of a kernel; flops and bytes are texts where they depend on sizes."""
 
     name: str
-    symbol: str
+    symbol: NotRequired[str]
     ops: list[str]
-    nodes: list[str]
-    flops: int | str | None
-    bytes: int | str | None
-    compiler: str
-    variant: dict[str, int | str]
+    nodes: NotRequired[list[str]]
+    flops: NotRequired[int | str | None]
+    bytes: NotRequired[int | str | None]
+    compiler: NotRequired[str]
+    variant: NotRequired[dict[str, int | str]]
 
 
 def value_info(info: TensorInfo) -> ValueInfo:
@@ -83,29 +83,29 @@ def value_info(info: TensorInfo) -> ValueInfo:
     return {"name": info.name, "dtype": info.dtype, "shape": list(info.shape), "kind": info.kind}
 
 
-class Metadata(TypedDict, total=False):
+class Metadata(TypedDict):
     """What is known of a model; programs of the virtual machine and Models have less."""
 
-    abi: int
+    abi: NotRequired[int]
     name: str
-    kind: str
-    target: str
-    features: list[str]
+    kind: NotRequired[str]
+    target: NotRequired[str]
+    features: NotRequired[list[str]]
     inputs: list[ValueInfo]
     outputs: list[ValueInfo]
-    symbols: list[str]
+    symbols: NotRequired[list[str]]
     kernels: list[KernelInfo]
-    weights_bytes: int
-    workspace_bytes: int | None
-    live_bytes: int | None
-    size_ranges: dict[str, list[int | None]]
-    size_equations: list[list[int | str | bool]]
-    size_notes: list[str]
-    variants: list[dict[str, int | str]]
-    externals: list[dict[str, object]]
-    intermediates: list[list[dict[str, object]]]
-    parameters: list[str]
-    written: list[str]
+    weights_bytes: NotRequired[int]
+    workspace_bytes: NotRequired[int | None]
+    live_bytes: NotRequired[int | None]
+    size_ranges: NotRequired[dict[str, list[int | None]]]
+    size_equations: NotRequired[list[list[int | str | bool]]]
+    size_notes: NotRequired[list[str]]
+    variants: NotRequired[list[dict[str, int | str]]]
+    externals: NotRequired[list[dict[str, object]]]
+    intermediates: NotRequired[list[list[dict[str, object]]]]
+    parameters: NotRequired[list[str]]
+    written: NotRequired[list[str]]
 
 
 class Results(tuple[NDArray, ...]):
