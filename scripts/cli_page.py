@@ -34,8 +34,9 @@ written it: a library (`.so`, `.tar`), or a program that decides while it runs (
 compiled before is loaded as it is, so options that say how to compile are refused with it.
 
 Inputs are random numbers unless `--input` names a file: `.npy` for one input, `.npz` with an array
-of each name for several. Symbolic sizes of random inputs are those of `--at`, or the first likely
-ones. Sizes have the names that the file or `--shape` gives them: [symbolic sizes](dynamic.md).
+of each name for several. Symbolic sizes of random inputs are those of `--at`; without it the first
+likely ones, or else the smallest from 1 on, which is said on stderr. Sizes have the names that the
+file or `--shape` gives them: [symbolic sizes](dynamic.md).
 
 """
 
@@ -75,12 +76,8 @@ The same [environment variables](python.md#environment-variables) count as in Py
 
 ## Shell completion
 
-```sh
-smelt --install-completion
-```
-
-installs completion of commands for the current shell; `--show-completion` prints what it would
-install.
+`smelt --install-completion` installs completion of commands for the current shell;
+`smelt --show-completion` prints what it would install.
 """
 
 EXAMPLES = {
@@ -103,7 +100,7 @@ EXAMPLES = {
         smelt profile model.so --at n=5 --html profile.html --trace profile.json""",
     "show": """\
         smelt show model.onnx --stage fused
-        smelt show model.onnx --shape x=5,8 -o model.html""",
+        smelt show model.onnx --shape x=5,64 -o model.html""",
     "targets": "smelt targets",
     "demo": "smelt demo --seconds 1",
 }

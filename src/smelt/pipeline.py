@@ -240,8 +240,8 @@ def compile(
     progress  called with (stage, done, total) while the graph's passes run and kernels are compiled
     keywords  options one by one: smelt.compile(model, threads=1)
 
-    Raises ImportFailure where the file cannot be read, Unsupported where it needs what smelt does
-    not do, TypeMismatch where shapes or values do not fit, TargetError, CompileError.
+    Raises ImportFailure, Unsupported (the model needs what smelt does not do), TypeMismatch (shapes
+    or values do not fit), TargetError, CompileError.
     """
     resolved = resolve(as_target(target))
     check_native(resolved, ELSEWHERE)
@@ -494,9 +494,8 @@ def import_model(
     if isinstance(model, RelaxExpr):
         model = IRModule.from_expr(model)
     if isinstance(model, IRModule):
-        if late := next(
-            (name for name, given in {"shapes": shapes, **others}.items() if given), ""
-        ):
+        late = next((n for n, given in {"shapes": shapes, **others}.items() if given), "")
+        if late:
             raise CompileError(f"{late} are given with the model file; this is an IRModule already")
         return model
     return from_onnx(model, plain_shapes(shapes)[0])
