@@ -21,7 +21,7 @@ from smelt.ir.types import TensorType, tensor_type
 from smelt.runtime.executable import Argument, Executable, Results, value_info
 from smelt.runtime.ndarray import NDArray
 from smelt.runtime.report import MemoryInfo, ProfileReport
-from smelt.runtime.signature import Interface, TensorInfo
+from smelt.runtime.signature import ANY_RANK, Interface, TensorInfo
 
 __all__ = ["Model", "Needs", "Variant"]
 
@@ -59,7 +59,7 @@ class Model(Executable):
         self,
         name: str,
         inputs: Sequence[TensorInfo],
-        outputs: Sequence[TensorInfo],
+        outputs: Sequence[str],
         importer: Importer,
         compile_module: Callable[[IRModule], Executable],
         found: Needs,
@@ -68,15 +68,16 @@ class Model(Executable):
 
         found  what the import needs
         """
-        self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
+        self.name, self.inputs = name, tuple(inputs)
+        self.outputs = tuple([TensorInfo(o, "", ANY_RANK) for o in outputs])
         self.metadata = {
             "kind": "model",
             "name": name,
             "inputs": [value_info(i) for i in inputs],
-            "outputs": [value_info(o) for o in outputs],
+            "outputs": [value_info(o) for o in self.outputs],
             "kernels": [],
         }
-        self._interface = Interface(name, inputs, outputs)
+        self._interface = Interface(name, inputs, self.outputs)
         self._import, self._compile = importer, compile_module
         self._needed: set[str] = set()
         self._shapes: set[str] = set()

@@ -285,8 +285,7 @@ def compile(
         for i in loaded.graph.inputs
         if i.name not in known
     ]
-    results = [TensorInfo(o, "", ANY_RANK) for o in outputs]
-    return Model(loaded.name, inputs, results, read, compiled, found)
+    return Model(loaded.name, inputs, outputs, read, compiled, found)
 
 
 def _extents(name: str, shape: Sequence[Any] | None) -> tuple[int | str, ...]:

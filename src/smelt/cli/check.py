@@ -90,14 +90,19 @@ def check(
     ours = arrays(exe(*inputs))
     names = [o.name for o in exe.outputs]
     allowed = tolerances(read_model(file), ours, tolerance)
-    rows = _compared(file, feeds, names, ours, allowed, threads or cores())
+    _tell(model, _compared(file, feeds, names, ours, allowed, threads or cores()), json)
+
+
+def _tell(model: str, rows: Sequence[Difference], json: bool) -> None:
+    """Print the comparison; end with exit code 1 where something differs."""
+    passed = all(r.passed for r in rows)
     if json:
-        worst, passed = max([r.error for r in rows], default=0.0), all(r.passed for r in rows)
+        worst = max([r.error for r in rows], default=0.0)
         listed = [dataclasses.asdict(r) | {"passed": r.passed} for r in rows]
         say_json({"model": model, "error": worst, "passed": passed, "outputs": listed})
     else:
         _print(model, rows)
-    if not all(r.passed for r in rows):
+    if not passed:
         raise typer.Exit(1)
 
 
