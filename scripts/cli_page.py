@@ -159,7 +159,8 @@ def _options(call: object) -> list[tuple[str, str, str]]:
         if isinstance(info, ArgumentInfo):
             rows.append((f"`{p.name.upper()}`", "needed", meaning))
         elif isinstance(info, OptionInfo):
-            rows.append((_names(p.name, kind, info), _default(p.default), _limits(info, meaning)))
+            meaning = _limits(kind, info, meaning)
+            rows.append((_names(p.name, kind, info), _default(p.default), meaning))
     return rows
 
 
@@ -174,10 +175,9 @@ def _names(name: str, kind: object, info: OptionInfo) -> str:
     if plain is bool or info.count:
         value = ""
     elif hasattr(plain, "__members__"):
-        value = " " + "\\|".join(plain.__members__)
+        value = " NAME"
     else:
         value = f" {info.metavar or _VALUES[plain]}"
-    # A bar inside of a table's cell has to be escaped, in code too.
     shown = ", ".join(f"`{n}{value}`" for n in names)
     return f"{shown}, repeatable" if many else shown
 
@@ -186,7 +186,10 @@ def _default(value: object) -> str:
     return "" if value is None or value is False or value == 0 else f"`{value}`"
 
 
-def _limits(info: OptionInfo, meaning: str) -> str:
+def _limits(kind: object, info: OptionInfo, meaning: str) -> str:
+    for k in typing.get_args(kind):
+        if hasattr(k, "__members__"):
+            return f"{meaning} One of {', '.join(k.__members__)}."
     if info.min is None and info.max is None:
         return meaning
     if info.max is None:
