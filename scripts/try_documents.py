@@ -41,7 +41,7 @@ def rows() -> None:
 
 
 def layer() -> None:
-    """A layer whose kernel is called as the documents call it."""
+    """A layer whose kernel is called as the documents call it, and rows for it."""
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
         net (float[n, 64] x) => (float[n, 10] y) { a = MatMul(x, w)  y = Add(a, b) }""")
     random = np.random.default_rng(0)
@@ -50,6 +50,7 @@ def layer() -> None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
     onnx.save(model, "model.onnx")
     onnx.save(model, "tiny.onnx")
+    np.save("x.npy", np.ones((5, 64), np.float32))
 
 
 FILES = {

@@ -167,7 +167,7 @@ class Model(Executable):
         cc: str | Sequence[str] | None = None,
         header: bool = False,
     ) -> None:
-        """Refused: a file holds one form, and what form is needed the inputs say."""
+        """Refused: a file holds one form, and which one is needed depends on the inputs."""
         raise CompileError(
             f"{self.name}: its form depends on the inputs {', '.join(self.needed)}; give their "
             "values to smelt.compile(values={...}) to write it as a file"

@@ -226,6 +226,9 @@ def compile(
 ) -> Executable:
     """A trained model as an executable for this machine.
 
+    It is a NativeExecutable, one native call; for ONNX models that decide while they run a
+    VMExecutable; for those whose form depends on values of inputs a Model.
+
     model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
     target    e.g. "llvm -mcpu=native" (the default)
     shapes    per input, extents that replace the file's: numbers, names of symbolic sizes,
@@ -234,8 +237,11 @@ def compile(
     values    arrays for inputs that are known now; they are no inputs of the executable
     operators "domain.Operator" -> what nodes of an operator of your own become: see from_onnx
     options   see `Options`; None: those of the PassContext around the call
-    progress  called with (stage, done, total) while kernels are compiled
+    progress  called with (stage, done, total) while the graph's passes run and kernels are compiled
     keywords  options one by one: smelt.compile(model, threads=1)
+
+    Raises ImportFailure, Unsupported (the model needs what smelt does not do), TypeMismatch (shapes
+    or values do not fit), TargetError, CompileError.
     """
     resolved = resolve(as_target(target))
     check_native(resolved, ELSEWHERE)
@@ -255,7 +261,7 @@ def compile(
         return load(_whole(imported, resolved, context, progress, None))
 
     if isinstance(model, IRModule | RelaxExpr):
-        return straight(import_model(model, plain))
+        return straight(import_model(model, plain, values=values, operators=operators))
     loaded, known = load_model(model), values or {}
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
@@ -305,7 +311,8 @@ def compile_artifact(
 
     The target may be another machine than this one: `artifact.write("model.o")`. The arguments are
     those of `compile`; without options, another machine has as many processors as the target's
-    -num-cores says, or 4. Raises CompileError for a model that decides while it runs.
+    -num-cores says, or 4. Raises what `compile` does, and CompileError for a model that decides
+    while it runs.
     """
     plain, sizes = plain_shapes(shapes)
     resolved = resolve(as_target(target))
@@ -479,13 +486,16 @@ def as_target(target: str | Target | None) -> Target:
     return made
 
 
-def import_model(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> IRModule:
-    """A model in any accepted form as a module of graph functions."""
+def import_model(
+    model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None, **others: object
+) -> IRModule:
+    """A model in any accepted form as a module of graph functions; others: what only files have."""
     if isinstance(model, RelaxExpr):
         model = IRModule.from_expr(model)
     if isinstance(model, IRModule):
-        if shapes:
-            raise CompileError("shapes are given with the model file; this is an IRModule already")
+        late = next((n for n, given in {"shapes": shapes, **others}.items() if given), "")
+        if late:
+            raise CompileError(f"{late} are given with the model file; this is an IRModule already")
         return model
     return from_onnx(model, plain_shapes(shapes)[0])
 
@@ -519,7 +529,10 @@ def checked_context(
 def optimize(
     mod: IRModule, options: Options | None = None, progress: Progress | None = None
 ) -> IRModule:
-    """A graph after the passes that the optimisation level asks for: what is compiled."""
+    """A graph after the passes that the optimisation level asks for: what is compiled.
+
+    Arguments are those of `compile`. Raises CompileError for a graph that decides while it runs.
+    """
     return run_graph(mod, checked_context("smelt.optimize", options), progress)
 
 

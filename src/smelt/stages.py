@@ -49,8 +49,12 @@ def stage_text(
 ) -> str:
     """The text of a stage of a model's compilation.
 
-    stage   one of STAGES
-    kernel  the name of one kernel; None: all
+    model    as for `compile`
+    stage    one of STAGES: graph, fused, layout, tir, scheduled, lowered, llvm, asm
+    kernel   the name of one kernel, for stages from tir on; None: all
+    target, shapes, options  as for `compile`
+
+    Raises CompileError for a stage or a kernel that there is not.
     """
     if stage in CODE:
         resolved = resolve(as_target(target))

@@ -19,6 +19,7 @@ from smelt.ir.options import OptionValues
 from smelt.model import Model
 from smelt.runtime import Executable, InputError, NativeExecutable, NDArray, Results
 from smelt.runtime.vm import VMExecutable
+from smelt.stages import stage_module
 
 Make = Callable[..., onnx.ModelProto]
 HEAD = '<ir_version: 8, opset_import: ["": 17]>'
@@ -218,3 +219,20 @@ def test_the_public_face_is_typed() -> None:
         for name, note in notes.items():
             assert note is not inspect.Parameter.empty, f"{f.__qualname__}: {name}"
             assert "Any" not in str(note).split("AnyArray"), f"{f.__qualname__}: {name}: {note}"
+
+
+def test_progress_ends_where_everything_is_done() -> None:
+    seen: dict[str, tuple[int, int]] = {}
+    compiled(STRAIGHT, progress=lambda stage, *counts: seen.update({stage: counts}), cache_dir="")
+    assert set(seen) == {"graph", "kernels"}
+    assert all(done == total for done, total in seen.values())
+
+
+@pytest.mark.parametrize("what", ["shapes", "values", "operators"])
+def test_what_belongs_to_a_file_is_refused_with_a_graph(what: str) -> None:
+    graph = stage_module(onnx.parser.parse_model(HEAD + STRAIGHT), "graph")
+    given: dict[str, Any] = {
+        "shapes": {"x": (2, 3)}, "values": {"y": Y}, "operators": {"a.B": "relu"},
+    }  # fmt: skip
+    with pytest.raises(CompileError, match=f"{what} are given with the model file"):
+        smelt.compile(graph, **{what: given[what]})

@@ -20,6 +20,8 @@ SHELLS = ("sh", "console")
 OURS = ("smelt", "tests", "benchmarks")
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 
+LOUD = {"-v", "-vv", "--verbose"}  # in front of a command and behind it
+
 
 def commands(page: Path) -> list[tuple[int, list[str]]]:
     """The commands in a page's shell blocks, with their lines."""
@@ -51,8 +53,9 @@ def wrong(words: list[str]) -> str:
     given = [w for w in rest if w.startswith("-")]
     match Path(program).name:
         case "smelt":
-            command = [w for w in rest[:1] if not w.startswith("-")]
-            return " ".join([o for o in given if o.partition("=")[0] not in options(*command)])
+            command = [w for w in rest if not w.startswith("-")][:1]
+            known = options(*command) | LOUD
+            return " ".join([o for o in given if o.partition("=")[0] not in known])
         case "make":
             folder = ROOT / rest[rest.index("-C") + 1] if "-C" in rest else ROOT
             folder = ROOT if folder.name == "smelt" else folder

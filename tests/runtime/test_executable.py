@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import threading
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from smelt import runtime
-from smelt.runtime import InputError, NativeExecutable, NDArray, RuntimeFailure
+from smelt.runtime import InputError, NativeExecutable, NDArray, Results, RuntimeFailure
 from tests.runtime.conftest import Make
 
 
@@ -105,6 +107,17 @@ def test_forms_of_input(identity: NativeExecutable, form: Any) -> None:
 
 def test_array_protocol(identity: NativeExecutable) -> None:
     np.testing.assert_array_equal(identity(OnlyArray()).numpy(), np.full(4, 7, np.float32))
+
+
+def test_results_can_be_pickled_and_copied(identity: NativeExecutable) -> None:
+    y = identity(np.arange(4, dtype=np.float32))
+    for made in (pickle.loads(pickle.dumps(y)), copy.copy(y), copy.deepcopy(y)):
+        assert isinstance(made, NDArray)
+        assert not made.same_as(y)
+        assert np.array_equal(made, y)
+    both = pickle.loads(pickle.dumps(Results([y, y], ["a", "b"])))
+    assert both.names == ("a", "b")
+    assert np.array_equal(both["b"], y)
 
 
 def test_results_go_back_in(identity: NativeExecutable) -> None:

@@ -40,8 +40,8 @@ def compile_model(
             "--output",
             "-o",
             show_default=False,
-            help="Write a shared library here (.so, .tar), or code and constants for any target "
-            "(.o, and a header beside it).",
+            help="Write a shared library here (.so, .tar; .vm if the model decides while it runs), "
+            "or code and constants for any target (.o, and a header beside it).",
         ),
     ] = None,
     header: Annotated[

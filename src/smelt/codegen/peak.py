@@ -230,6 +230,8 @@ def machine_limits(
 ) -> MachineLimits:
     """This machine's limits on some threads (None: all), measured now: medians of all rounds.
 
+    Billions of float32 operations a second, and of bytes a second from each cache and from memory.
+
     between  called between the rounds, so that the limits are those of the time when it ran
     """
     target = resolve(Target("llvm -mcpu=native"))

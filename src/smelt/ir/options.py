@@ -65,7 +65,10 @@ class Options:
                 )
 
     def updated(self, who: str, values: Mapping[str, object]) -> Options:
-        """These options with some of them changed. Raises CompileError for a name there is not."""
+        """These options with some of them changed. Raises CompileError for a name there is not.
+
+        who  asks, for the message
+        """
         known = [f.name for f in fields(self)]
         for name in values:
             if name not in known:

@@ -165,4 +165,6 @@ def run_steps(
         if observe is not None and made is not thing:
             observe(step.file, made)
         thing = made
+    if progress is not None:
+        progress(len(active), len(active))
     return thing

@@ -110,7 +110,7 @@ class BoundCall:
         self.outputs = outputs
 
     def __call__(self) -> None:
-        """Runs the model once."""
+        """Runs the model once. Raises RuntimeFailure where it fails."""
         status = self._run(self._pointer)
         if status:
             raise self._owner.failure(status)

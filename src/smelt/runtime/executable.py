@@ -152,8 +152,9 @@ class Executable(ABC):
     """A compiled model. `exe(x)` runs it; several threads may do so at once.
 
     name      the model's name
-    inputs    name, element type and shape of each input
-    outputs   the same of each output
+    inputs    name, element type and shape of each input; extents are numbers, names of sizes, or
+              expressions over them
+    outputs   the same of each output, in the order of the results
     metadata  what is known of the model: plain data
     """
 
@@ -165,7 +166,7 @@ class Executable(ABC):
     @property
     @abstractmethod
     def memory(self) -> MemoryInfo:
-        """The bytes it needs besides inputs and outputs."""
+        """The bytes it needs besides inputs and outputs; None where that is not known before."""
 
     @abstractmethod
     def __call__(
@@ -174,8 +175,9 @@ class Executable(ABC):
         """Run the model: values in the order of the inputs, by name, or as one dict by name.
 
         Gives an NDArray, or `Results` where there is not exactly one. Where a model says so, a
-        result is something else than its type: a sequence a list, an absent optional value None,
-        texts a numpy array. Raises InputError where the values do not fit.
+        result is something else: a sequence is a list, an absent optional value None, texts are a
+        numpy array. Raises InputError where the values do not fit, RuntimeFailure where the run
+        fails; a Model also raises what `smelt.compile` does, where it meets a new form.
         """
 
     def run(
@@ -186,6 +188,9 @@ class Executable(ABC):
         """Run the model as onnxruntime's sessions do: inputs by name, results as numpy arrays.
 
         outputs  the names of the results wanted, in this order; None: all
+        feeds    every input by name
+
+        Raises InputError for a name that the model does not have, and what a call does.
         """
         known = [o.name for o in self.outputs]
         wanted = known if outputs is None else [outputs] if isinstance(outputs, str) else outputs
@@ -210,7 +215,13 @@ class Executable(ABC):
         inputs: Argument | Mapping[str, Argument],
         outputs: Argument | Mapping[str, Argument] = None,
     ) -> BoundCall:
-        """Fix inputs and outputs: see NativeExecutable. Others refuse."""
+        """Fix inputs and outputs, so that calling the result needs no checks and no memory.
+
+        inputs, outputs  an array, a sequence, or a mapping by name; they are used in place. outputs
+                         None: new arrays, `.outputs` of the result
+
+        Only a NativeExecutable can; others raise InputError.
+        """
         raise InputError(
             f"{self.name}: bind: the model decides while it runs, so that its results have no "
             "fixed place; call it instead"
@@ -225,7 +236,10 @@ class Executable(ABC):
     ) -> BenchmarkResult:
         """Time calls in ms: `repeat` times the mean of `number` calls, after one not timed.
 
-        number  None: some milliseconds' worth
+        repeat  how many results there are
+        number  None: as many as fill some milliseconds
+
+        Raises InputError where either is below 1, and what a call does.
         """
         timed = wall_clock(lambda: self(*args, **named))
         timed(1)
@@ -238,7 +252,10 @@ class Executable(ABC):
         repeat: int = 10,
         **named: Argument,
     ) -> ProfileReport:
-        """Time each kernel: medians over `repeat` runs."""
+        """Time each kernel, in ms: medians over `repeat` runs, after one not timed.
+
+        Raises what a call does.
+        """
 
     @abstractmethod
     def export_library(
@@ -248,10 +265,13 @@ class Executable(ABC):
         cc: str | Sequence[str] | None = None,
         header: bool = False,
     ) -> None:
-        """Write the model as one file, which `smelt.runtime.load_module` reads.
+        """Write the model as one file, which `smelt.load` reads.
 
-        cc      the C compiler to link with
+        path    ends in .so or .tar; in .vm or .so where the model decides while it runs
+        cc      the C compiler to link with; None: $CC, cc, gcc, clang or ziglang
         header  also write a C header beside it, where the model can be called from C
+
+        Raises ExportError where it cannot be written; a Model raises CompileError.
         """
 
     def __repr__(self) -> str:

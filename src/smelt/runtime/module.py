@@ -93,7 +93,10 @@ def _read_metadata(path: Path, file: BinaryIO, footer: _Footer) -> dict[str, Any
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What an exported library says about itself; no code of it is loaded."""
+    """What an exported .so library says about itself; no code of it is loaded.
+
+    Raises LoadError where it is missing or damaged.
+    """
     with _opened(Path(path)) as (file, footer):
         return _read_metadata(Path(path), file, footer)
 
@@ -178,6 +181,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | N
     Gives an Executable for a model, whatever it takes to run it; a Module for a tensor program.
     fmt: "so" or "tar" (objects, which a C compiler links now); "": as the name ends.
     threads: at most this many, the caller's included; None for all of the process's pool.
+    Raises LoadError where the file is missing, damaged or for another machine.
     """
     place = Path(path)
     if fmt not in _FORMATS:
@@ -194,6 +198,8 @@ def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | N
 def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executable:
     """A model that `export_library` wrote, ready to be called; nothing is compiled.
 
+    Gives the kind of executable that was written: a NativeExecutable or a VMExecutable.
+    path: a file in .so, .tar (which needs a C compiler) or .vm.
     threads: at most this many, the caller's included; None for all of the process's pool.
     Raises LoadError where the file is missing, damaged, for another machine or no model.
     """

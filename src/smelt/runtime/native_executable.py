@@ -321,6 +321,7 @@ class NativeExecutable(Executable):
         inputs, outputs: an array, a sequence, or a mapping by name; outputs None: new arrays, found
         in `.outputs` of the result. They are used in place, so they must be contiguous.
         probe: what notes the times of the kernels, from `probe`.
+        Raises InputError where something does not fit.
         """
         return self._bind(inputs, outputs, self._host if probe is None else probe.host)
 
@@ -456,12 +457,13 @@ class NativeExecutable(Executable):
         cc: str | Sequence[str] | None = None,
         header: bool = False,
     ) -> None:
-        """Writes a library with the model and its constants, for `load_module`.
+        """Writes a library with the model and its constants, for `smelt.load`.
 
         path: "x.tar" holds objects, linked where they are loaded; "x.so" is a shared library with
         the runtime in it, for C too, and so is what a device or a pipe gets.
         cc: the C compiler to link with (a .tar is then linked already); fcompile: what links or
         packs instead, see smelt.contrib.cc; header: also write the C header beside it.
+        Raises ExportError where it cannot be written.
         """
         if fcompile is not None and cc is not None:
             raise ExportError(f"{self.name}: give cc or fcompile to export_library, not both")

@@ -180,6 +180,9 @@ class NDArray:
             return found.astype(dtype)
         return found.copy() if copy else found
 
+    def __reduce__(self) -> Any:
+        return array, (self.numpy(),)  # pickled and copied as its elements
+
     def __dlpack__(self, **options: Any) -> Any:
         """For from_dlpack of numpy, torch, jax and others."""
         return self.numpy().__dlpack__(**options)

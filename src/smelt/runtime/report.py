@@ -44,7 +44,12 @@ def node_names(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class MemoryInfo:
-    """Bytes a model needs besides its inputs and outputs; None where that depends on sizes."""
+    """Bytes a model needs besides its inputs and outputs; None where that depends on sizes.
+
+    weights    its constants
+    workspace  scratch memory of one call
+    live       the most that is alive in it at once: no plan can need less
+    """
 
     weights: int
     workspace: int | None
@@ -124,7 +129,7 @@ _TRACE = (
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """Times of the kernels of one run (medians over several), in the order of the model.
+    """Times in ms of the kernels of one run (medians over several), in the order of the model.
 
     The sum of two reports of one model is the report of the runs of both.
     """

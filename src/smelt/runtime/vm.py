@@ -189,7 +189,7 @@ class VMExecutable(AnyExecutable):
         cc: str | Sequence[str] | None = None,
         header: bool = False,
     ) -> None:
-        """Write one file that `smelt.runtime.load_module` reads: see Executable."""
+        """Write one file, .vm or .so, that `smelt.load` reads: see Executable."""
         if header:
             raise ExportError(
                 f"{self.name}: it decides while it runs, in Python, and cannot be called from C: "
