@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
@@ -72,7 +72,7 @@ from smelt.rules.cpu import schedule as apply_rules
 from smelt.runtime.executable import Argument, Executable
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module
-from smelt.runtime.signature import ANY_RANK, TensorInfo
+from smelt.runtime.signature import TensorInfo, known_shape
 from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_file import save_program
 from smelt.target import Target
@@ -248,20 +248,9 @@ def compile(
     context = checked_context("smelt.compile", options, values=keywords)
     plain, sizes = plain_shapes(shapes)
 
-    def straight(imported: IRModule) -> NativeExecutable:
-        return load(_whole(imported, resolved, context, progress, sizes))
-
-    def segment(imported: IRModule) -> NativeExecutable:
-        if sizes:
-            raise CompileError(
-                f"shapes declares {', '.join(map(repr, sizes.values()))}, and the model decides "
-                "while it runs: only models that run straight through have ranges and variants; "
-                "give the sizes' names instead"
-            )
-        return load(_whole(imported, resolved, context, progress, None))
-
+    compiler = _Compiler(resolved, context, progress, sizes)
     if isinstance(model, IRModule | RelaxExpr):
-        return straight(import_model(model, plain, values=values, operators=operators))
+        return compiler.straight(import_model(model, plain, values=values, operators=operators))
     loaded, known = load_model(model), values or {}
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
@@ -271,31 +260,50 @@ def compile(
             return Needs(e.inputs, e.shapes)
 
     def compiled(mod: IRModule) -> Executable:
+        return compiler.any(mod, loaded.graph.outputs)
+
+    found = read({})
+    if isinstance(found, IRModule):
+        return compiled(found)
+    shown = {
+        i.name: known_shape(i.name, (plain or {}).get(i.name, i.shape)) for i in loaded.graph.inputs
+    }
+    left = [i for i in loaded.graph.inputs if i.name not in known]
+    inputs = [TensorInfo(i.name, i.dtype, shown[i.name], i.kind) for i in left]
+    return Model(loaded.name, inputs, loaded.graph.outputs, read, compiled, found)
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    """How `compile` compiles modules; sizes: what its user declared of them."""
+
+    target: Target
+    context: PassContext
+    progress: Progress | None
+    sizes: Mapping[str, Size]
+
+    def any(self, mod: IRModule, outputs: Sequence[str]) -> Executable:
+        """An imported module, which may decide while it runs; outputs: the names of its results."""
         main = mod["main"]
         grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
         if not grouped and (not mod.attrs.get("typed") or vm_construct(mod) is None):
-            return straight(mod)
-        return compile_program(mod, resolved, context, segment=segment, outputs=outputs)
+            return self.straight(mod)
+        return compile_program(mod, self.target, self.context, segment=self._segment,
+                               outputs=outputs)  # fmt: skip
 
-    outputs, found = loaded.graph.outputs, read({})
-    if isinstance(found, IRModule):
-        return compiled(found)
-    inputs = [
-        TensorInfo(i.name, i.dtype, _extents(i.name, (plain or {}).get(i.name, i.shape)), i.kind)
-        for i in loaded.graph.inputs
-        if i.name not in known
-    ]
-    return Model(loaded.name, inputs, outputs, read, compiled, found)
+    def straight(self, mod: IRModule) -> NativeExecutable:
+        """A module that does not decide."""
+        return load(_whole(mod, self.target, self.context, self.progress, self.sizes))
 
-
-def _extents(name: str, shape: Sequence[Any] | None) -> tuple[int | str, ...]:
-    """What an input's shape is as far as it is known; extents without a name get one."""
-    if shape is None:
-        return ANY_RANK
-    return tuple([
-        e if isinstance(e, int) else f"{name}_{n}" if e is None else str(e)
-        for n, e in enumerate(shape)
-    ])  # fmt: skip
+    def _segment(self, mod: IRModule) -> NativeExecutable:
+        """A straight part of a module that decides."""
+        if self.sizes:
+            raise CompileError(
+                f"shapes declares {', '.join(map(repr, self.sizes.values()))}, and the model "
+                "decides while it runs: only models that run straight through have ranges and "
+                "variants; give the sizes' names instead"
+            )
+        return load(_whole(mod, self.target, self.context, self.progress, None))
 
 
 def compile_artifact(

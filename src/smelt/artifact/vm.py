@@ -6,8 +6,7 @@ computed is told by vm_regions. What remains is control: instructions on registe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.ir.walk import free_vars
 from smelt.relax.adt import (
     Clause,
     Constructor,
@@ -42,15 +40,13 @@ from smelt.relax.nodes import (
     Var,
     values,
 )
-from smelt.relax.shapes import sizes_in
 from smelt.relax.transform.expand_ops import to_static
 from smelt.relax.transform.infer_module import short_text
 from smelt.relax.transform.normal_form import KEPT, inline_functions
-from smelt.runtime.signature import ANY_RANK, TensorInfo
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
 from smelt.tir.nodes import PrimFunc
 
-from .variants import size_text
+from .vm_interface import describe
 from .vm_regions import Scope, is_operator, operands
 from .vm_registers import assigned
 from .vm_segments import Build, Segments, segment_function
@@ -73,42 +69,8 @@ def compile_vm(
     made = _Module(mod, build, entries).program()
     main = mod.functions.get("main")
     if isinstance(main, Function) and "main" in made.globals:
-        sizes = {v for p in main.params for v in sizes_in(p.type)}
-        made.inputs = tuple([_described(p.name, p.type, sizes) for p in main.params])
-        made.groups = tuple(main.attrs.get("output_groups", ()))
-        made.outputs = _results(main, made.groups, outputs, sizes)
+        describe(made, main, outputs)
     return made
-
-
-def _results(
-    f: Function, groups: Sequence[int], names: Sequence[str], sizes: Set[Node]
-) -> tuple[TensorInfo, ...]:
-    """What a function gives, as far as its type says it."""
-    whole = f.body.type
-    flat = list(whole.fields) if isinstance(whole, TupleType) else [whole]
-    groups = groups or (-1,) * len(flat)
-    names = names or [f"output{n}" for n in range(len(groups))]
-    made, at = [], 0
-    for name, g in zip(names, groups, strict=True):
-        one = (
-            _described(name, flat[at], sizes)
-            if g == -1 or g > 0
-            else TensorInfo(name, "", ANY_RANK)
-        )
-        kind = "optional" if g == -2 else "sequence"
-        made.append(one if g == -1 else replace(one, shape=ANY_RANK, kind=kind))
-        at += 1 if g == -1 else max(g, 0)
-    return tuple(made)
-
-
-def _described(name: str, t: Type, sizes: Set[Node]) -> TensorInfo:
-    """A value of a type. Extents that are not known from the sizes get names of their own."""
-    if not isinstance(t, TensorType):
-        return TensorInfo(name, "", ANY_RANK, "data")
-    shape = [
-        size_text(e) if free_vars(e) <= sizes else f"{name}_{n}" for n, e in enumerate(t.shape)
-    ]
-    return TensorInfo(name, t.dtype, tuple(shape))
 
 
 def refuse_control(mod: IRModule, what: str) -> None:

@@ -16,7 +16,7 @@ from smelt.runtime.expression import evaluate
 from smelt.runtime.ndarray import NDArray
 from smelt.runtime.sizes import Sizes
 
-__all__ = ["ANY_RANK", "Interface", "Signature", "TensorInfo", "listing"]
+__all__ = ["ANY_RANK", "Interface", "Signature", "TensorInfo", "known_shape", "listing"]
 
 AnyArray = npt.NDArray[Any]
 
@@ -47,6 +47,16 @@ class TensorInfo:
             return f"{self.name} data"
         kind = "" if self.kind == "tensor" else f"{self.kind} of "
         return f"{self.name} {kind}{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def known_shape(name: str, shape: Sequence[Any] | None) -> tuple[int | str, ...]:
+    """What the shape of an input is as far as it is known; extents without a name get one."""
+    if shape is None:
+        return ANY_RANK
+    return tuple([
+        e if isinstance(e, int) else f"{name}_{n}" if e is None else str(e)
+        for n, e in enumerate(shape)
+    ])  # fmt: skip
 
 
 def listing(infos: Sequence[TensorInfo]) -> str:
