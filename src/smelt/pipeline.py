@@ -35,7 +35,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options, OptionValues
-from smelt.ir.sizes import Extent, Size, plain_shapes
+from smelt.ir.sizes import Extent, Size, by_name, plain_shapes
 from smelt.ir.steps import Step, check_names, check_order, run_steps
 from smelt.ir.transform import PassContext
 from smelt.lowering.blocks import lower_blocks
@@ -95,6 +95,8 @@ log = logging.getLogger("smelt.compile")
 
 ModelSource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | IRModule | RelaxExpr
 """What can be compiled: an ONNX model as a path, bytes or message; a graph."""
+
+MODELS = (os.PathLike, bytes, onnx.ModelProto, IRModule, RelaxExpr)
 
 Operator: TypeAlias = Op | Callable[..., object]
 """What nodes of an operator of one's own become: see from_onnx."""
@@ -213,6 +215,9 @@ for _list in (GRAPH, LOWER):
     check_order(_list)
 
 
+_ARGUMENTS = ("target", "shapes", "values", "operators", "options", "progress")
+
+
 def compile(
     model: ModelSource,
     target: str | Target | None = None,
@@ -239,7 +244,7 @@ def compile(
     """
     resolved = resolve(as_target(target))
     check_native(resolved, ELSEWHERE)
-    context = checked_context("smelt.compile", options, values=keywords)
+    context = checked_context("smelt.compile", options, values=keywords, arguments=_ARGUMENTS)
     plain, sizes = plain_shapes(shapes)
 
     def straight(imported: IRModule) -> NativeExecutable:
@@ -256,7 +261,7 @@ def compile(
 
     if isinstance(model, IRModule | RelaxExpr):
         return straight(import_model(model, plain))
-    loaded, known = load_model(model), values or {}
+    loaded, known = load_model(model), by_name("values", values, "'x': array")
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
         try:
@@ -474,9 +479,18 @@ def tensor_functions(
 
 def as_target(target: str | Target | None) -> Target:
     """The target to compile for; today only CPUs through LLVM."""
+    if isinstance(target, MODELS) or (isinstance(target, str) and target.endswith(".onnx")):
+        shown = repr(target) if isinstance(target, str) else f"a {type(target).__name__}"
+        raise CompileError(
+            f"the target is {shown}, which is a model; the model comes first: "
+            'smelt.compile(model, "llvm -mcpu=native")'
+        )
     made = Target("llvm -mcpu=native" if target is None else target)
     if made.kind.name != "llvm":
-        raise CompileError(f"target kind {made.kind.name!r} cannot be compiled yet; today: llvm")
+        raise CompileError(
+            f"target kind {made.kind.name!r} cannot be compiled yet; today: llvm, e.g. "
+            '"llvm -mcpu=native"'
+        )
     return made
 
 
@@ -497,12 +511,13 @@ def checked_context(
     others: Collection[str] = (),
     follows: Sequence[str] = (),
     values: Mapping[str, object] | None = None,
+    arguments: Sequence[str] = (),
 ) -> PassContext:
     """The PassContext around a call, read once. Its names have to be those of passes.
 
     options  of the call; None: the context's
     others   further names that it may use; follows: further config keys that the call follows
-    values   options of the call one by one
+    values   options of the call one by one; arguments: what else the call takes by name
     """
     if options is not None and not isinstance(options, Options):
         raise CompileError(
@@ -511,7 +526,8 @@ def checked_context(
         )
     context = PassContext.with_options(options)
     if values:
-        context = PassContext.with_options(context.options.updated(who, values))
+        updated = context.options.updated(who, values, arguments)
+        context = PassContext.with_options(updated)
     check_names(context, (GRAPH, VM, LOWER), who, others)
     context.refuse("tir.usmp", who, 'relay.build with Executor("aot")', follows)
     return context
@@ -534,6 +550,10 @@ def run_graph(
     if steps is not GRAPH:
         check_order(steps)
     options = context.options
+    if progress is not None and not callable(progress):
+        raise CompileError(
+            f"progress is {progress!r}; legal: a function of (stage, done, total), or None"
+        )
     dump = _Dump(options)
     dump("imported", mod)
     if options.verify:
