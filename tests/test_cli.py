@@ -273,7 +273,7 @@ def test_inputs_have_to_fit_the_model(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds z; the inputs are x"):
         read_inputs(str(tmp_path / "z.npz"), tensors)
     (tmp_path / "text.npy").write_text("no array")
-    with pytest.raises(UsageError, match=r"text.npy cannot be read as arrays: it holds Python"):
+    with pytest.raises(UsageError, match=r"text.npy cannot be read as arrays: it holds no"):
         read_inputs(str(tmp_path / "text.npy"), tensors)
     with pytest.raises(UsageError, match="no such file"):
         read_inputs(str(tmp_path / "none.npy"), tensors)

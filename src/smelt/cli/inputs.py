@@ -101,7 +101,7 @@ def read_inputs(
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = "it holds Python objects, not numbers" if "pickle" in str(error) else error
+        reason = "it holds no arrays of numbers" if "pickle" in str(error) else error
         if path.endswith((".npy", ".npz")):
             raise UsageError(f"{path} cannot be read as arrays: {reason}") from None
         raise UsageError(

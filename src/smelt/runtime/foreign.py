@@ -50,7 +50,8 @@ _FORMATS = (
     _Format("a web page", "fetch the file itself", (".html",), rb"\s*<(?i:!doctype|html)"),
     _Format("a library of another system", "smelt's are for Linux", (".dll", ".dylib"),
             rb"MZ|\xcf\xfa\xed\xfe"),
-    _Format("a text file", "smelt takes .onnx files", (".json", ".txt", ".md", ".py", ".xml", ".yaml", ".yml")),
+    _Format("a text file", "smelt takes .onnx files",
+            (".json", ".txt", ".md", ".py", ".xml", ".yaml", ".yml")),
 )
 # fmt: on
 
