@@ -215,9 +215,6 @@ for _list in (GRAPH, LOWER):
     check_order(_list)
 
 
-_ARGUMENTS = ("target", "shapes", "values", "operators", "options", "progress")
-
-
 def compile(
     model: ModelSource,
     target: str | Target | None = None,
@@ -244,7 +241,7 @@ def compile(
     """
     resolved = resolve(as_target(target))
     check_native(resolved, ELSEWHERE)
-    context = checked_context("smelt.compile", options, values=keywords, arguments=_ARGUMENTS)
+    context = checked_context("smelt.compile", options, values=keywords)
     plain, sizes = plain_shapes(shapes)
 
     def straight(imported: IRModule) -> NativeExecutable:
@@ -511,13 +508,12 @@ def checked_context(
     others: Collection[str] = (),
     follows: Sequence[str] = (),
     values: Mapping[str, object] | None = None,
-    arguments: Sequence[str] = (),
 ) -> PassContext:
     """The PassContext around a call, read once. Its names have to be those of passes.
 
     options  of the call; None: the context's
     others   further names that it may use; follows: further config keys that the call follows
-    values   options of the call one by one; arguments: what else the call takes by name
+    values   options of the call one by one
     """
     if options is not None and not isinstance(options, Options):
         raise CompileError(
@@ -526,8 +522,7 @@ def checked_context(
         )
     context = PassContext.with_options(options)
     if values:
-        updated = context.options.updated(who, values, arguments)
-        context = PassContext.with_options(updated)
+        context = PassContext.with_options(context.options.updated(who, values))
     check_names(context, (GRAPH, VM, LOWER), who, others)
     context.refuse("tir.usmp", who, 'relay.build with Executor("aot")', follows)
     return context
@@ -551,9 +546,7 @@ def run_graph(
         check_order(steps)
     options = context.options
     if progress is not None and not callable(progress):
-        raise CompileError(
-            f"progress is {progress!r}; legal: a function of (stage, done, total), or None"
-        )
+        raise CompileError(f"progress is {progress!r}; legal: a function of (stage, done, total)")
     dump = _Dump(options)
     dump("imported", mod)
     if options.verify:

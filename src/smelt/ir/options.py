@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Self, TypedDict
 
@@ -70,14 +70,9 @@ class Options:
                     f"Options.{name} is {value!r}; legal: the path of a folder, {none}or None"
                 )
 
-    def updated(
-        self, who: str, values: Mapping[str, object], arguments: Sequence[str] = ()
-    ) -> Options:
-        """These options with some of them changed. Raises CompileError for a name there is not.
-
-        arguments  what else `who` takes by name, for the message
-        """
-        _check_names(who, values, arguments)
+    def updated(self, who: str, values: Mapping[str, object]) -> Options:
+        """These options with some of them changed. Raises CompileError for a name there is not."""
+        _check_names(who, values)
         return replace(self, **values)  # type: ignore[arg-type]
 
     @property
@@ -97,8 +92,15 @@ class Options:
         return "\n".join(f"{f.name} = {getattr(self, f.name)!r}" for f in fields(self))
 
 
-def _check_names(who: str, names: Collection[str], arguments: Sequence[str] = ()) -> None:
-    known = [*Options.__dataclass_fields__]
+_ARGUMENTS = {
+    "smelt.compile": ("target", "shapes", "values", "operators", "options", "progress"),
+    "smelt.compile_artifact": ("target", "shapes", "options", "progress"),
+}
+"""What else functions take by name."""
+
+
+def _check_names(who: str, names: Collection[str]) -> None:
+    known, arguments = [*Options.__dataclass_fields__], _ARGUMENTS.get(who, ())
     for name in names:
         if name not in known:
             more = f"; arguments: {', '.join(arguments)}" if arguments else ""
