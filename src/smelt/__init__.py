@@ -143,7 +143,13 @@ def __getattr__(name: str) -> Any:
         absent = importlib.import_module("smelt.ir.absent")
         if absent.is_absent(name):
             absent.refuse_module(name)
-    raise AttributeError(f"module 'smelt' has no attribute {name!r}")
+    near = "" if name.startswith("_") else _nearest(name)
+    raise AttributeError(f"module 'smelt' has no attribute {name!r}{near}")
+
+
+def _nearest(name: str) -> str:
+    errors = importlib.import_module("smelt.runtime.errors")
+    return str(errors.nearest(name, [*_NAMES, *_ROOMS]))
 
 
 def __dir__() -> list[str]:

@@ -15,18 +15,19 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
 import onnx
 
 from smelt import te
 from smelt.artifact.artifact import ELSEWHERE, Artifact, check_native, load
+from smelt.artifact.dump import GraphDump
 from smelt.artifact.kernel import hardware_for
 from smelt.artifact.model import Progress, compile_fused
 from smelt.artifact.program import build_program
 from smelt.artifact.variants import Declared, declare, may_vary
-from smelt.artifact.vm import compile_vm, refuse_control, vm_construct
+from smelt.artifact.vm import compile_vm
+from smelt.artifact.vm_construct import refuse_control, vm_construct
 from smelt.byoc import compile_externals
 from smelt.codegen.llvm import is_native, resolve
 from smelt.frontend.onnx import NeedsValues, from_onnx
@@ -35,7 +36,7 @@ from smelt.ir.errors import CompileError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options, OptionValues
-from smelt.ir.sizes import Extent, Size, plain_shapes
+from smelt.ir.sizes import Extent, Size, by_name, plain_shapes
 from smelt.ir.steps import Step, check_names, check_order, run_steps
 from smelt.ir.transform import PassContext
 from smelt.lowering.blocks import lower_blocks
@@ -44,7 +45,6 @@ from smelt.lowering.exchange import exchange_gathers
 from smelt.lowering.finish import finish
 from smelt.lowering.flatten import flatten_buffers
 from smelt.lowering.guards import drop_safe_guards, guard_reductions, hoist_guards, tighten_loops
-from smelt.lowering.instrument import dump_folder, write_text
 from smelt.lowering.legalize import legalize_narrow
 from smelt.lowering.lower import lower as lower_function
 from smelt.lowering.lower import lowering_steps
@@ -57,7 +57,6 @@ from smelt.lowering.workspace import lift_workspaces
 from smelt.model import Model, Needs
 from smelt.relax.match_cast import resolve_match_cast
 from smelt.relax.nodes import Function, RelaxExpr
-from smelt.relax.printer import script as graph_script
 from smelt.relax.transform import recognize_attention, simplify_graph, split_transposed
 from smelt.relax.transform.canonicalize import SIMPLIFICATIONS
 from smelt.relax.transform.choose_layouts import choose_layouts
@@ -95,6 +94,8 @@ log = logging.getLogger("smelt.compile")
 
 ModelSource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | IRModule | RelaxExpr
 """What can be compiled: an ONNX model as a path, bytes or message; a graph."""
+
+MODELS = (os.PathLike, bytes, onnx.ModelProto, IRModule, RelaxExpr)
 
 Operator: TypeAlias = Op | Callable[..., object]
 """What nodes of an operator of one's own become: see from_onnx."""
@@ -251,7 +252,7 @@ def compile(
     compiler = _Compiler(resolved, context, progress, sizes)
     if isinstance(model, IRModule | RelaxExpr):
         return compiler.straight(import_model(model, plain, values=values, operators=operators))
-    loaded, known = load_model(model), values or {}
+    loaded, known = load_model(model), by_name("values", values, "'x': array")
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
         try:
@@ -488,9 +489,18 @@ def tensor_functions(
 
 def as_target(target: str | Target | None) -> Target:
     """The target to compile for; today only CPUs through LLVM."""
+    if isinstance(target, MODELS) or (isinstance(target, str) and target.endswith(".onnx")):
+        shown = repr(target) if isinstance(target, str) else f"a {type(target).__name__}"
+        raise CompileError(
+            f"the target is {shown}, which is a model; the model comes first: "
+            'smelt.compile(model, "llvm -mcpu=native")'
+        )
     made = Target("llvm -mcpu=native" if target is None else target)
     if made.kind.name != "llvm":
-        raise CompileError(f"target kind {made.kind.name!r} cannot be compiled yet; today: llvm")
+        raise CompileError(
+            f"target kind {made.kind.name!r} cannot be compiled yet; today: llvm, e.g. "
+            '"llvm -mcpu=native"'
+        )
     return made
 
 
@@ -554,7 +564,9 @@ def run_graph(
     if steps is not GRAPH:
         check_order(steps)
     options = context.options
-    dump = _Dump(options)
+    if progress is not None and not callable(progress):
+        raise CompileError(f"progress is {progress!r}; legal: a function of (stage, done, total)")
+    dump = GraphDump(options)
     dump("imported", mod)
     if options.verify:
         verify_graph(mod)
@@ -588,20 +600,3 @@ def declared_sizes(
         first = next(n for n, step in enumerate(GRAPH) if step.fn is unify_sizes)
         mod = run_steps(GRAPH[: first + 1], imported, context)
     return declare(mod, sizes).optimized(passes)
-
-
-class _Dump:
-    """Writes each stage that changed something as a numbered text file, where a folder is given."""
-
-    def __init__(self, options: Options) -> None:
-        folder = dump_folder(options)
-        self.folder = Path(folder) if folder else None
-        self.count, self.last = 0, ""
-
-    def __call__(self, name: str, mod: IRModule) -> None:
-        if self.folder is None:
-            return
-        text = graph_script(mod)
-        if text != self.last:
-            write_text(self.folder / f"{self.count:03d}_{name}.txt", text)
-            self.count, self.last = self.count + 1, text

@@ -23,6 +23,7 @@ from smelt.pipeline import (
     run_graph,
 )
 from smelt.relax.printer import script as graph_script
+from smelt.runtime.errors import nearest
 from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
@@ -82,7 +83,12 @@ def stage_module(
     if stage not in STAGES or stage in CODE:
         legal = [s for s in STAGES if stage not in STAGES or s not in CODE]
         what = "unknown stage" if stage not in STAGES else "no functions, but text, at stage"
-        raise CompileError(f"{what} {stage!r}; stages: {', '.join(legal)}")
+        raise CompileError(f"{what} {stage!r}{nearest(stage, legal)}; stages: {', '.join(legal)}")
+    if kernel is not None and stage in GRAPHS:
+        raise CompileError(
+            f"stage {stage!r} is of the whole model, and kernel {kernel!r} is given; "
+            f"stages of a kernel: {', '.join(s for s in STAGES if s not in GRAPHS)}"
+        )
     mod = import_model(model, shapes)
     if stage == "graph":
         return mod
@@ -96,7 +102,10 @@ def stage_module(
     specs = {s.symbol: s for s in kernel_specs(plan_graph(mod), resolved, context.options)}
     named = {str(s.group.attrs.get("name", s.symbol)): s for s in specs.values()}
     if kernel is not None and kernel not in named:
-        raise CompileError(f"the model has no kernel {kernel!r}; kernels: {', '.join(named)}")
+        near = nearest(kernel, named)
+        raise CompileError(
+            f"the model has no kernel {kernel!r}{near}; kernels: {', '.join(named) or 'none'}"
+        )
     wanted = named if kernel is None else {kernel: named[kernel]}
     return IRModule({n: _program(s, stage, n) for n, s in wanted.items()})
 

@@ -52,8 +52,9 @@ def test_shapes_of_a_symbolic_model(cache: str) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "int32", "bool", "complex64", "O", "U1"])
 def test_dtypes(dtype: str, exe: Executable) -> None:
     x = X.astype(dtype)
+    cure = "" if x.dtype.kind in "cOU" else "; x.astype('float32')"
     assert refused(exe, x, A) == (
-        f"test: input 'x': dtype {x.dtype} given, float32 needed\n  expected: x float32[2, 3]"
+        f"test: input 'x': dtype {x.dtype} given, float32 needed{cure}\n  expected: x float32[2, 3]"
     )
 
 

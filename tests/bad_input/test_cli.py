@@ -91,7 +91,8 @@ def test_bad_inputs(cli: Cli, good: Path, tmp_path: Path) -> None:
     assert refused(cli(*arguments)) == "in.npz holds x; the inputs are x, a"
     np.savez(tmp_path / "in.npz", x=x.astype(np.float64), a=x)
     assert refused(cli(*arguments)) == (
-        "good: input 'x': dtype float64 given, float32 needed\n  expected: x float32[2, 3]"
+        "good: input 'x': dtype float64 given, float32 needed; x.astype('float32')\n"
+        "  expected: x float32[2, 3]"
     )
     np.savez(tmp_path / "in.npz", x=x[:1], a=x)
     assert refused(cli(*arguments)) == (

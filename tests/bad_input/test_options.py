@@ -13,7 +13,7 @@ import pytest
 import smelt
 from smelt.codegen import cache as disk
 from smelt.ir.errors import CompileError, TargetError
-from smelt.runtime import Executable
+from smelt.runtime import Executable, InputError
 from tests.bad_input.conftest import message, tiny
 
 
@@ -26,7 +26,7 @@ def test_unknown_kinds() -> None:
     text = message(TargetError, lambda: compile_for("llvmm -mcpu=native"))
     assert text.startswith("unknown target kind 'llvmm'; nearest: llvm; kinds: llvm, c, cuda, ")
     assert message(CompileError, lambda: compile_for("cuda")) == (
-        "target kind 'cuda' cannot be compiled yet; today: llvm"
+        "target kind 'cuda' cannot be compiled yet; today: llvm, e.g. \"llvm -mcpu=native\""
     )
     assert message(TargetError, lambda: compile_for("")) == (
         'the target is empty; e.g. "llvm -mcpu=native"'
@@ -92,8 +92,9 @@ def test_wrong_options(options: dict[str, Any], text: str) -> None:
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SMELT_NUM_THREADS", "many")
-    assert message(CompileError, lambda: compile_for(None)) == (
-        "SMELT_NUM_THREADS is 'many'; legal: a positive integer"
+    assert message(InputError, lambda: compile_for(None)) == (
+        "environment variable SMELT_NUM_THREADS='many' is not a number of threads; "
+        "legal: 1 or more, or unset for all CPUs of this process"
     )
     monkeypatch.delenv("SMELT_NUM_THREADS")
     monkeypatch.setenv("SMELT_CACHE", "maybe")
@@ -154,7 +155,8 @@ def test_a_dump_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("taken")
     options = smelt.Options(dump_dir=str(tmp_path / "file" / "dump"))
     assert message(CompileError, lambda: smelt.compile(tiny(), options=options)) == (
-        f"cannot write dumps to {tmp_path}/file/dump: Not a directory"
+        f"cannot write dumps to {tmp_path}/file/dump: Not a directory; name another folder "
+        "(dump_dir, SMELT_DUMP)"
     )
 
 

@@ -163,7 +163,7 @@ ERRORS: list[tuple[Callable[[GraphModule], Any], str]] = [
     ),
     (
         lambda m: m.set_input("input", np.zeros((1, 3, 32, 32))),
-        "net: input 'input': dtype float64 given, float32 needed\n"
+        "net: input 'input': dtype float64 given, float32 needed; x.astype('float32')\n"
         "  expected: input float32[1, 3, 32, 32]",
     ),
     (

@@ -37,7 +37,7 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     (
         (X.astype(np.float64), Y),
         {},
-        f"add: input 'x': dtype float64 given, float32 needed{EXPECTED}",
+        f"add: input 'x': dtype float64 given, float32 needed; x.astype('float32'){EXPECTED}",
     ),
     (
         (X.astype(">f4"), Y),
@@ -58,7 +58,7 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     (
         (OnGpu(), Y),
         {},
-        "add: input 'x': the OnGpu lies on device 2:0 (DLPack), not in the host's memory; "
+        "add: input 'x': the OnGpu lies on cuda:0, not in the host's memory; "
         f"copy it there first{EXPECTED}",
     ),
     (
@@ -178,8 +178,8 @@ def test_environment(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError) as caught:
         make("add")
     assert str(caught.value) == (
-        "environment variable SMELT_NUM_THREADS='many' is not a number of threads\n"
-        "  legal: 1 or more, or unset for all CPUs of this process"
+        "environment variable SMELT_NUM_THREADS='many' is not a number of threads; "
+        "legal: 1 or more, or unset for all CPUs of this process"
     )
 
 

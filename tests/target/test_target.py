@@ -121,11 +121,12 @@ def test_the_target_of_a_block() -> None:
 KINDS = (
     "llvm, c, cuda, nvptx, rocm, opencl, metal, vulkan, webgpu, hexagon, ext_dev, hybrid, composite"
 )
+EXAMPLE = '; an example: "llvm -mcpu=native"'
 ERRORS: list[tuple[Any, str]] = [
     ("", 'the target is empty; e.g. "llvm -mcpu=native"'),
-    ("lvm", f"unknown target kind 'lvm'; nearest: llvm; kinds: {KINDS}"),
+    ("lvm", f"unknown target kind 'lvm'; nearest: llvm; kinds: {KINDS}{EXAMPLE}"),
     (3, "a target is a string or a dictionary, not an int"),
-    ({"mcpu": "native"}, f"unknown target kind None; kinds: {KINDS}"),
+    ({"mcpu": "native"}, f"unknown target kind None; kinds: {KINDS}{EXAMPLE}"),
     (
         "hybrid -sistem-lib",
         "target kind 'hybrid' has no option 'sistem-lib'; nearest: system-lib; options: device, "

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.errors import CompileError, InternalError, Unsupported
+from smelt.ir.errors import InternalError, Unsupported
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.relax.adt import (
     Clause,
@@ -38,20 +38,19 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
     Var,
-    values,
 )
-from smelt.relax.transform.expand_ops import to_static
 from smelt.relax.transform.infer_module import short_text
-from smelt.relax.transform.normal_form import KEPT, inline_functions
+from smelt.relax.transform.normal_form import KEPT
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
 from smelt.tir.nodes import PrimFunc
 
+from .vm_construct import reached
 from .vm_interface import describe
 from .vm_regions import Scope, is_operator, operands
 from .vm_registers import assigned
 from .vm_segments import Build, Segments, segment_function
 
-__all__ = ["compile_vm", "refuse_control", "vm_construct"]
+__all__ = ["compile_vm"]
 
 _DEEPEST = 100
 """Regions inside each other: the compiler recurs into them."""
@@ -73,71 +72,17 @@ def compile_vm(
     return made
 
 
-def refuse_control(mod: IRModule, what: str) -> None:
-    """Raise a CompileError where a module needs the virtual machine.
-
-    what  who cannot run it, e.g. "the graph executor"
-    """
-    found = vm_construct(mod)
-    if found is not None:
-        raise CompileError(
-            f"{what} runs straight programs only; found {found}\n"
-            "  the virtual machine runs it: relay.vm.compile(mod, target), or "
-            'relay.create_executor("vm", mod)'
-        )
-
-
-def vm_construct(mod: IRModule) -> str | None:
-    """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
-    reached = _reached(mod)
-    for name in sorted(mod.functions, key=lambda name: name != "main"):
-        f = mod.functions[name]
-        if not isinstance(f, Function) or name not in reached:
-            continue
-        if any(f.attrs.get(k) for k in KEPT):
-            continue
-        nodes = list(values(f.body))
-        if any(isinstance(n, Let | Function) for n in nodes):
-            nodes = list(values(inline_functions(IRModule({name: f}))[name].body))
-        for node in nodes:
-            found = _construct(node, mod)
-            if found is not None:
-                return f"{found} in @{name}: {short_text(node)}"
-    return None
-
-
-def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
-    match node:
-        case If():
-            return "a branch on a value that is computed"
-        case Match():
-            return "a match"
-        case Let():
-            return "a function that calls itself"
-        case Call(Constructor()):
-            return "a value of a data type"
-        case Call() if is_host_call(node) and to_static(node) is None:
-            return "a tensor with a data-dependent size"
-        case Call(GlobalVar() as g):
-            f = mod.functions.get(g.name)
-            if isinstance(f, Function) and not any(f.attrs.get(k) for k in KEPT):
-                return f"a call of @{g.name}"
-        case Call(op) if isinstance(op, RelaxExpr) and not isinstance(op, Function):
-            return "a call of a closure"
-    return None
-
-
 class _Module:
     """The functions of a program while they are written."""
 
     def __init__(self, mod: IRModule, build: Build, entries: Sequence[str]) -> None:
         self.mod = mod
-        reached = _reached(mod, entries)
+        there = reached(mod, entries)
         graph = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
         kept = {n for n, f in graph.items() if any(f.attrs.get(k) for k in KEPT)}
         kept |= {n for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
         self.scope = Scope(frozenset(kept))
-        self.graph = {n: f for n, f in graph.items() if n not in kept and n in reached}
+        self.graph = {n: f for n, f in graph.items() if n not in kept and n in there}
         self.segments = Segments(mod, build)
         self.made: list[VMFunction | None] = []
         self.constants: dict[int, tuple[int, Constant]] = {}
@@ -177,20 +122,6 @@ class _Module:
             ]
             self.made[index] = VMFunction(c.name, names, 0, count + 1, code)
         return self.wrapped[c]
-
-
-def _reached(mod: IRModule, entries: Sequence[str] = ("main",)) -> set[str]:
-    """The functions that the entries may call; all, where there is none of them."""
-    todo = [n for n in entries if n in mod]
-    if not todo:
-        return set(mod.functions)
-    found: set[str] = set()
-    while todo:
-        name = todo.pop()
-        if name not in found and name in mod:
-            found.add(name)
-            todo += [n.name for n in postorder(mod[name]) if isinstance(n, GlobalVar)]
-    return found
 
 
 class _Label:

@@ -25,7 +25,7 @@ from smelt.cli.options import (
     Target,
     Threads,
 )
-from smelt.cli.peer import Peer
+from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.cli.sizes import Sizes
 from smelt.cli.timing import cores
@@ -84,6 +84,7 @@ def check(
             raise typer.Exit(0 if found.works else 1)
     elif operators:
         raise UsageError(f"--operators looks at a model file; {model} is compiled already")
+    needs_peer()
     exe = build.load(model)
     inputs = given_inputs(model, exe, input_file, at)
     feeds = dict(zip([i.name for i in exe.inputs], inputs, strict=True))

@@ -58,7 +58,9 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, loaded; Ctrl-C is its own business from here on."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"no command {args[0]!r}{_nearest(args[0])}; commands: {', '.join(COMMANDS)}")
+            is_file = args[0].endswith((".onnx", ".so", ".tar", ".vm"))
+            near = f"; nearest: run {args[0]}" if is_file else _nearest(args[0])
+            ctx.fail(f"no command {args[0]!r}{near}; commands: {', '.join(COMMANDS)}")
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None:
             command = _loaded(name)

@@ -60,6 +60,12 @@ def _complain_of_arguments(error: Any) -> None:
         error.show()
         return
     message = error.format_message().rstrip(".")
+    if near := getattr(error, "possibilities", None):
+        message = f"no such option: {error.option_name}; nearest: {', '.join(near)}"
+    reasons: list[Any] = getattr(error.__cause__, "errors", list)()
+    if reasons and (option := getattr(error, "param", None)):
+        reason = reasons[0]["msg"].replace("Input", "it", 1).partition(", unable")[0]
+        message = f"{option.opts[0]} {reasons[0]['input']}: {reason}"
     hint = f"; see {context.command_path} --help" if context is not None else ""
     complain(f"{message[:1].lower()}{message[1:]}{hint}")
 

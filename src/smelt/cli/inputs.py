@@ -39,10 +39,10 @@ def _sizes(
     symbols = dict.fromkeys([e for i in infos for e in i.shape if isinstance(e, str)])
     for name, values in given.items():
         if name not in symbols or len(values) != 1:
-            known = ", ".join(symbols) or "none"
+            near = nearest(name, symbols) if name not in symbols else ""
             raise UsageError(
-                f"--at {name}={values[0]}: one value for one of the sizes{nearest(name, symbols)}; "
-                f"sizes: {known}"
+                f"--at {name}={','.join(map(str, values))}: one value for one of the sizes{near}; "
+                f"sizes: {', '.join(symbols) or 'none'}"
             )
     known_sizes = {**likely, **{name: values[0] for name, values in given.items()}}
     ranges = exe.metadata.get("size_ranges", {})
@@ -108,7 +108,12 @@ def read_inputs(path: str, tensors: Sequence[TensorInfo]) -> list[Array]:
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path} is neither a .npy nor a .npz file: {error}") from None
+        reason = "it holds no arrays of numbers" if "pickle" in str(error) else error
+        if path.endswith((".npy", ".npz")):
+            raise UsageError(f"{path} cannot be read as arrays: {reason}") from None
+        raise UsageError(
+            f"{path} is neither a .npy nor a .npz file; numpy.save writes one"
+        ) from None
     if isinstance(content, np.ndarray) and len(names) != 1:
         raise UsageError(
             f"{path} holds one array, the model has {len(names)} inputs ({', '.join(names)}): "

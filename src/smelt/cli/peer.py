@@ -12,6 +12,12 @@ def installed() -> bool:
     return importlib.util.find_spec("onnxruntime") is not None
 
 
+def needs_peer() -> None:
+    """Refuse to go on without an onnxruntime."""
+    if not installed():
+        raise UsageError("onnxruntime is not installed: pip install onnxruntime")
+
+
 class Peer:
     """An onnxruntime session on the CPU."""
 
@@ -23,8 +29,7 @@ class Peer:
         spins      whether its threads keep their cores busy between calls
         optimises  whether it may rewrite the graph
         """
-        if not installed():
-            raise UsageError("onnxruntime is not installed: pip install onnxruntime")
+        needs_peer()
         import onnxruntime  # noqa: PLC0415  (optional)
 
         options = onnxruntime.SessionOptions()

@@ -21,7 +21,7 @@ from smelt.cli.options import (
     Threads,
     needs_source,
 )
-from smelt.cli.peer import Peer
+from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.cli.sizes import Sizes
 from smelt.cli.timing import Call, cores, interleave, summary
@@ -86,6 +86,7 @@ def bench(
         raise UsageError(f"--against {against}: only onnxruntime can be timed beside smelt")
     if against:
         needs_source(model)
+        needs_peer()
     exe = Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
     inputs = given_inputs(model, exe, input_file, at)
     calls: dict[str, Call] = {"smelt": lambda: exe(*inputs)}

@@ -1,13 +1,12 @@
 """The command `show`: a stage of a model as text, or pages."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import smelt
-from smelt.artifact.vm import vm_construct
+from smelt.artifact.vm_construct import vm_construct
 from smelt.cli.console import UsageError, notice, progress, say
 from smelt.cli.inputs import given_inputs
 from smelt.cli.options import Build, Model, OptLevel, Shape, Target, Threads, needs_source
@@ -19,26 +18,17 @@ from smelt.ir.module import IRModule
 from smelt.pipeline import as_target, import_model
 from smelt.runtime.errors import LoadError
 from smelt.runtime.files import check_target, write_file
-
-
-class Stage(StrEnum):
-    """How far `smelt show` walks with a model."""
-
-    graph = "graph"
-    fused = "fused"
-    layout = "layout"
-    tir = "tir"
-    scheduled = "scheduled"
-    lowered = "lowered"
-    llvm = "llvm"
-    asm = "asm"
+from smelt.stages import STAGES
 
 
 def show(
     model: Model,
     stage: Annotated[
-        Stage | None,
-        typer.Option(help="What to show: graph, or scheduled with --kernel, if not given."),
+        str | None,
+        typer.Option(
+            help=f"What to show: {', '.join(STAGES)}. If not given, graph, or scheduled with "
+            "--kernel."
+        ),
     ] = None,
     kernel: Annotated[str | None, typer.Option(help="This kernel only.")] = None,
     target: Target = None,
@@ -72,7 +62,7 @@ def show(
     if whole and output is not None:
         _write_model_page(import_model(model, shapes), output, target, options, not no_times)
     else:
-        chosen = (stage or (Stage.graph if kernel is None else Stage.scheduled)).value
+        chosen = stage or ("graph" if kernel is None else "scheduled")
         if output is not None and output.suffix == ".txt":
             text = smelt.stage_text(model, chosen, kernel, target, shapes, options)
             write_file(output, lambda file: file.write(f"{text.rstrip()}\n".encode()))

@@ -12,7 +12,7 @@ from typing import Any
 from smelt.artifact.graph import Launch, plan_graph
 from smelt.artifact.kernel import KernelSpec, scheduled
 from smelt.artifact.model import kernel_specs
-from smelt.artifact.vm import vm_construct
+from smelt.artifact.vm_construct import vm_construct
 from smelt.codegen.llvm import resolve
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, const

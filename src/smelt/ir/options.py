@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TypedDict
+from typing import Self, TypedDict
 
 from smelt.runtime.errors import nearest
+from smelt.runtime.native import check_environment
 
 from .errors import CompileError
 
@@ -46,6 +47,11 @@ class Options:
     verify: int = 1
     dump_dir: str | os.PathLike[str] | None = None
 
+    def __new__(cls, *_: object, **named: object) -> Self:
+        """Raises CompileError for a name there is not."""
+        _check_names("smelt.Options", named)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         for name, low, high in (("opt_level", 0, 3), ("verify", 0, 2)):
             value = getattr(self, name)
@@ -69,12 +75,7 @@ class Options:
 
         who  asks, for the message
         """
-        known = [f.name for f in fields(self)]
-        for name in values:
-            if name not in known:
-                raise CompileError(
-                    f"{who}: no option {name!r}{nearest(name, known)}; options: {', '.join(known)}"
-                )
+        _check_names(who, values)
         return replace(self, **values)  # type: ignore[arg-type]
 
     @property
@@ -87,17 +88,29 @@ class Options:
         """The processors that the code will use."""
         if self.threads is not None:
             return self.threads
-        text = os.environ.get("SMELT_NUM_THREADS", "")
-        available = _processors()
-        if not text:
-            return available
-        if not text.isdigit() or int(text) < 1:
-            raise CompileError(f"SMELT_NUM_THREADS is {text!r}; legal: a positive integer")
-        return min(int(text), available)
+        return min(check_environment() or _processors(), _processors())
 
     def describe(self) -> str:
         """One line per option, for `smelt options` and dumps."""
         return "\n".join(f"{f.name} = {getattr(self, f.name)!r}" for f in fields(self))
+
+
+_ARGUMENTS = {
+    "smelt.compile": ("target", "shapes", "values", "operators", "options", "progress"),
+    "smelt.compile_artifact": ("target", "shapes", "options", "progress"),
+}
+"""What else functions take by name."""
+
+
+def _check_names(who: str, names: Collection[str]) -> None:
+    known, arguments = [*Options.__dataclass_fields__], _ARGUMENTS.get(who, ())
+    for name in names:
+        if name not in known:
+            more = f"; arguments: {', '.join(arguments)}" if arguments else ""
+            raise CompileError(
+                f"{who}: no option {name!r}{nearest(name, [*arguments, *known])}; "
+                f"options: {', '.join(known)}{more}"
+            )
 
 
 def _processors() -> int:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import index
+from typing import Any, TypeVar
 
 from .build import ceildiv, equal, maximum, minimum, select
 from .errors import CompileError
 from .expr import INDEX, Expr, convert
 
-__all__ = ["LEGAL", "Extent", "Size", "parse_extent", "plain_shapes"]
+__all__ = ["LEGAL", "Extent", "Size", "by_name", "parse_extent", "plain_shapes"]
+
+T = TypeVar("T")
 
 _MOST_LIKELY = 16
 """Specialised variants of one model."""
@@ -80,7 +83,9 @@ def plain_shapes(
     Raises CompileError where two Sizes of one name differ.
     """
     found: dict[str, Size] = {}
-    for shape in (shapes or {}).values():
+    given = by_name("shapes", shapes, f"'x': {_EXAMPLE}")
+    shapes = {name: _extents(name, shape) for name, shape in given.items()}
+    for shape in shapes.values():
         for size in shape:
             if isinstance(size, Size) and found.setdefault(size.name, size) != size:
                 raise CompileError(
@@ -89,9 +94,32 @@ def plain_shapes(
                 )
     plain = {
         name: tuple([e.name if isinstance(e, Size) else e for e in shape])
-        for name, shape in (shapes or {}).items()
+        for name, shape in shapes.items()
     }
     return plain, found
+
+
+_EXAMPLE = "(1, 3, 224, 224)"
+
+
+def by_name(what: str, given: Mapping[str, T] | None, example: str) -> Mapping[str, T]:
+    """An argument that is a dict. Raises CompileError, with an example, where it is none."""
+    if given is not None and not isinstance(given, Mapping):
+        raise CompileError(f"{what} is a {type(given).__name__}; give a dict: {what}={{{example}}}")
+    return given or {}
+
+
+def _extents(name: str, shape: Any) -> tuple[Any, ...]:
+    """The extents of one input, integers of numpy as plain ones."""
+    if isinstance(shape, str | bytes) or not isinstance(shape, Sequence):
+        value = f" {shape!r}" if isinstance(shape, str | bytes | int | float) else ""
+        raise CompileError(
+            f"shapes gives the input {name!r} the {type(shape).__name__}{value}; "
+            f"give a tuple of sizes: shapes={{{name!r}: {_EXAMPLE}}}"
+        )
+    plain = int, str, Expr
+    return tuple([e if isinstance(e, plain) or not hasattr(e, "__index__") else index(e)
+                  for e in shape])  # fmt: skip
 
 
 # -------------------------------------------------------------------------------- expressions

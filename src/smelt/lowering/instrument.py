@@ -71,7 +71,11 @@ def write_text(file: Path, text: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     except OSError as e:
-        raise CompileError(f"cannot write dumps to {file.parent}: {e.strerror}") from e
+        reason = "Not a directory" if isinstance(e, FileExistsError) else e.strerror
+        raise CompileError(
+            f"cannot write dumps to {file.parent}: {reason}; name another folder "
+            "(dump_dir, SMELT_DUMP)"
+        ) from e
 
 
 class StageWriter:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from smelt.artifact.artifact import ELSEWHERE, check_native, load
-from smelt.artifact.vm import refuse_control
+from smelt.artifact.vm_construct import refuse_control
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule

@@ -183,7 +183,7 @@ class Executable(ABC):
     def run(
         self,
         outputs: Sequence[str] | None,
-        feeds: Mapping[str, Argument],
+        feeds: Mapping[str, Argument] | None = None,
     ) -> list[Array]:
         """Run the model as onnxruntime's sessions do: inputs by name, results as numpy arrays.
 
@@ -192,6 +192,15 @@ class Executable(ABC):
 
         Raises InputError for a name that the model does not have, and what a call does.
         """
+        example = f"exe.run(None, {{{self.inputs[0].name if self.inputs else 'x'!r}: x}})"
+        if not isinstance(feeds, Mapping):
+            kind = type(feeds).__name__
+            raise InputError(f"{self.name}: run: feeds is a {kind}; give a dict: {example}")
+        if outputs is not None and not isinstance(outputs, Sequence):
+            raise InputError(
+                f"{self.name}: run: outputs is a {type(outputs).__name__}; give a list of names, "
+                f"or None for all: {example}"
+            )
         known = [o.name for o in self.outputs]
         wanted = known if outputs is None else [outputs] if isinstance(outputs, str) else outputs
         for name in wanted:
@@ -200,11 +209,6 @@ class Executable(ABC):
                     f"{self.name}: no output {name!r}{nearest(name, known)}; "
                     f"outputs: {', '.join(known)}"
                 )
-        if not isinstance(feeds, Mapping):
-            raise InputError(
-                f"{self.name}: run: feeds is a {type(feeds).__name__}; give a dict: "
-                f"exe.run(None, {{{self.inputs[0].name if self.inputs else 'x'!r}: x}})"
-            )
         made = self(feeds)
         values = list(made) if isinstance(made, Results) else [made]
         found = dict(zip(known, values, strict=True))

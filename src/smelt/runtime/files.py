@@ -34,14 +34,15 @@ def is_special(path: str | os.PathLike[str]) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def check_target(
-    path: str | os.PathLike[str], endings: Sequence[str] = (), legal: str = ""
-) -> None:
+def check_target(path: object, endings: Sequence[str] = (), legal: str = "") -> None:
     """ExportError where a file cannot be written, or where its name's ending means nothing.
 
     endings  those that mean something; none: any
     legal    what the error says would be legal
     """
+    if not isinstance(path, str | os.PathLike):
+        kind = type(path).__name__
+        raise ExportError(f"cannot write to a {kind}; give the path of a file, e.g. 'model.so'")
     target = Path(path)
     if is_special(target):
         return

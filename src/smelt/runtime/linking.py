@@ -227,9 +227,9 @@ static inline smelt_model *{name}_open(void) {{ return smelt_model_open(&{name}_
 def find_compiler(cc: str | Sequence[str] | None) -> list[str]:
     """The command of the C compiler: as given, $CC, a usual name, or the ziglang package."""
     if cc is not None:
-        return shlex.split(cc) if isinstance(cc, str) else list(cc)
+        return _command("cc", cc)
     if os.environ.get("CC"):
-        return shlex.split(os.environ["CC"])
+        return _command("$CC", os.environ["CC"])
     for name in ("cc", "gcc", "clang"):
         if found := shutil.which(name):
             return [found]
@@ -240,6 +240,17 @@ def find_compiler(cc: str | Sequence[str] | None) -> list[str]:
         "  tried: $CC, cc, gcc, clang, the Python package ziglang\n"
         "  install one of them (pip install ziglang needs no system package), or pass cc=..."
     )
+
+
+def _command(who: str, given: object) -> list[str]:
+    """A command's words. Raises ExportError where there are none."""
+    try:
+        words = shlex.split(given) if isinstance(given, str) else [str(w) for w in given]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        words = []
+    if not words:
+        raise ExportError(f"{who} is {given!r}; legal: the command of a C compiler, e.g. 'gcc'")
+    return words
 
 
 @dataclass(frozen=True)
@@ -299,10 +310,12 @@ def _link(parts: Parts, command: list[str], fcompile: Linker | None, folder: Pat
     files = [str(i) for i in inputs]
     if fcompile is None:
         _run_compiler(command, [*flags, *files, "-o", str(result), *libraries])
-        return result
-    fcompile(str(result), files, options=[*flags[1:], *libraries])
+        who = f"the C compiler, {shlex.join(command)},"
+    else:
+        fcompile(str(result), files, options=[*flags[1:], *libraries])
+        who = f"fcompile={fcompile!r}"
     if not result.exists():
-        raise ExportError(f"fcompile={fcompile!r} wrote no file {result.name}")
+        raise ExportError(f"{who} wrote no file {result.name}")
     return result
 
 
@@ -315,7 +328,8 @@ def _run_compiler(command: Sequence[str], arguments: Sequence[str]) -> None:
     except OSError as error:
         raise ExportError(f"the C compiler cannot be run: {command[0]}: {error.strerror}") from None
     if done.returncode != 0:
-        text = "\n".join(f"  {line}" for line in done.stderr.strip().splitlines()[:20])
+        said = done.stderr.strip().splitlines()[:20] or [f"it gave exit code {done.returncode}"]
+        text = "\n".join(f"  {line}" for line in said)
         raise ExportError(f"the C compiler failed: {shlex.join(command)}\n{text}")
 
 

@@ -20,6 +20,7 @@ from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.archive import unpack_archive
 from smelt.runtime.errors import LoadError
 from smelt.runtime.executable import Executable
+from smelt.runtime.foreign import foreign_file, foreign_object
 from smelt.runtime.linking import FOOTER, MAGIC, SIDECAR_FLAG, digest_of
 from smelt.runtime.metadata import check_code, open_artifact, parse_metadata
 from smelt.runtime.native import ModelInfo, missing_features
@@ -52,19 +53,17 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, _Footer]]:
 
 def _read_footer(path: Path, file: BinaryIO) -> _Footer:
     """Reads and checks the last bytes of a file."""
-    start = file.read(4)
+    start = file.read(256)
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - FOOTER.size))
     data = file.read(FOOTER.size)
     if len(data) < FOOTER.size or not data.startswith(MAGIC):
-        if start == b"\x7fELF":
+        if start.startswith(b"\x7fELF"):
             raise LoadError(
                 f"cannot load {path}: it is a shared library, but the model at its end is missing\n"
                 "  it was not written by smelt's export_library, or was truncated or stripped"
             )
-        raise LoadError(
-            f"cannot load {path}: it is not a library written by smelt's export_library"
-        )
+        raise _no_library(path, start)
     _, abi, flags, *places, export_id, file_bytes = FOOTER.unpack(data)
     if abi != ABI_VERSION:
         raise LoadError(
@@ -80,6 +79,16 @@ def _read_footer(path: Path, file: BinaryIO) -> _Footer:
             f"cannot load {path}: it has {size} bytes, {file_bytes} expected; it is damaged"
         )
     return footer
+
+
+def _no_library(path: Path, start: bytes) -> LoadError:
+    """The error for another file: what it is instead, where that can be told."""
+    model = ("an ONNX model", "smelt.compile takes it")
+    found = model if path.suffix == ".onnx" else foreign_file(path.name, start)
+    more = f", but {found[0]}; {found[1]}" if found else ""
+    return LoadError(
+        f"cannot load {path}: it is not a library written by smelt's export_library{more}"
+    )
 
 
 def _read_metadata(path: Path, file: BinaryIO, footer: _Footer) -> dict[str, Any]:
@@ -183,6 +192,11 @@ def load_module(path: str | os.PathLike[str], fmt: str = "", *, threads: int | N
     threads: at most this many, the caller's included; None for all of the process's pool.
     Raises LoadError where the file is missing, damaged or for another machine.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise LoadError(
+            f"load takes the path of a compiled file, e.g. 'model.so', not {type(path).__name__}"
+            f"{foreign_object(path)}"
+        )
     place = Path(path)
     if fmt not in _FORMATS:
         raise LoadError(f"load_module: fmt={fmt!r}; legal: {', '.join(map(repr, _FORMATS))}")

@@ -156,14 +156,15 @@ def missing_features(needed: list[str]) -> list[str]:
 # ---- threads --------------------------------------------------------------------------------
 
 
-def check_environment() -> None:
-    """Refuses an SMELT_NUM_THREADS that means nothing."""
+def check_environment() -> int | None:
+    """What SMELT_NUM_THREADS says, if anything; refuses what means nothing."""
     text = os.environ.get("SMELT_NUM_THREADS", "")
     if text and not (text.isdecimal() and int(text) > 0):
         raise InputError(
-            f"environment variable SMELT_NUM_THREADS={text!r} is not a number of threads\n"
-            "  legal: 1 or more, or unset for all CPUs of this process"
+            f"environment variable SMELT_NUM_THREADS={text!r} is not a number of threads; "
+            "legal: 1 or more, or unset for all CPUs of this process"
         )
+    return int(text) if text else None
 
 
 def num_threads() -> int:

@@ -79,8 +79,8 @@ class NativeExecutable(Executable):
         self._output_names = tuple([o.name for o in self.outputs])
         self.objects = list(objects)
         self._check_target()
-        if threads is not None and threads < 1:
-            raise InputError(f"{self.name}: threads={threads}: 1 or more are possible")
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            raise InputError(f"{self.name}: threads={threads!r}: 1 or more are possible")
         check_environment()
         self.weights = _aligned(weights)
         self.threads = threads

@@ -197,6 +197,8 @@ class NDArray:
 
     def __getitem__(self, index: Any) -> Any:
         """What numpy gives for it."""
+        if isinstance(index, str):
+            raise InputError(f"[{index!r}]: this is one array, not results by name; take it as is")
         return self.numpy()[index]
 
     def __setitem__(self, index: Any, values: Any) -> None:

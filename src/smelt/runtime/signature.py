@@ -21,6 +21,7 @@ __all__ = ["ANY_RANK", "Interface", "Signature", "TensorInfo", "known_shape", "l
 AnyArray = npt.NDArray[Any]
 
 _CPU_DEVICES = (1, 3)  # DLPack: kDLCPU, kDLCUDAHost (pinned host memory)
+_DEVICES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi"}
 
 
 ANY_RANK = ("...",)
@@ -85,7 +86,16 @@ class Interface:
 
     def in_order(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Positional and named arguments, or a dict of them, in the order of the inputs."""
-        if len(given) == 1 and isinstance(given[0], Mapping):
+        if any(isinstance(value, Mapping) for value in given):
+            if len(given) > 1:
+                raise InputError(
+                    f"{self.name}: a dict is given beside other arguments; give all inputs in it\n"
+                    f"  inputs: {listing(self.inputs)}"
+                )
+            if twice := [name for name in given[0] if name in named]:
+                raise InputError(
+                    f"{self.name}: input {twice[0]!r} is given twice, in a dict and by name"
+                )
             named = {**given[0], **named}
             given = []
         if len(given) > len(self.inputs):
@@ -118,8 +128,10 @@ class Interface:
         return tuple(values)
 
     def _wrong_count(self, given: Sequence[Any]) -> InputError:
+        lists = len(given) == 1 and isinstance(given[0], list | tuple)
+        hint = f"; a {type(given[0]).__name__} counts as one: exe(*inputs)" if lists else ""
         return InputError(
-            f"{self.name}: {len(given)} inputs given, {len(self.inputs)} needed\n"
+            f"{self.name}: {len(given)} inputs given, {len(self.inputs)} needed{hint}\n"
             f"  inputs: {listing(self.inputs)}"
         )
 
@@ -169,7 +181,8 @@ class Interface:
                 "convert it with x.astype(x.dtype.newbyteorder('='))",
             )
         if info.dtype and not accepts(info.dtype, found.dtype):
-            raise self.wrong(role, info, f"dtype {found.dtype} given, {info.dtype} needed")
+            cast = f"; x.astype({info.dtype!r})" if found.dtype.kind in "biuf" else ""
+            raise self.wrong(role, info, f"dtype {found.dtype} given, {info.dtype} needed{cast}")
         return found
 
     def _as_numpy(self, role: str, info: TensorInfo, value: Any) -> AnyArray:
@@ -186,12 +199,12 @@ class Interface:
         if hasattr(value, "__dlpack_device__"):
             device, index = value.__dlpack_device__()
             if device not in _CPU_DEVICES:
-                raise self.wrong(
-                    role,
-                    info,
-                    f"the {kind} lies on device {int(device)}:{int(index)} (DLPack), not in the "
-                    "host's memory; copy it there first",
+                where = f"{_DEVICES.get(int(device), f'DLPack device {int(device)}')}:{int(index)}"
+                how = ": x.cpu()" if hasattr(value, "cpu") else " first"
+                problem = (
+                    f"the {kind} lies on {where}, not in the host's memory; copy it there{how}"
                 )
+                raise self.wrong(role, info, problem)
             try:
                 return np.from_dlpack(value)
             except (BufferError, RuntimeError, TypeError) as error:

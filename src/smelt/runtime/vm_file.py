@@ -32,6 +32,7 @@ from smelt.runtime.vm_program import Program, as_json, check, of_json
 __all__ = ["is_archive", "load_program", "save_program"]
 
 _PROGRAM, _CONSTANTS = "program.json", "constants.bin"
+_HEAD = 30  # bytes before the name of an archive's first member
 _MOST_JSON = 256 << 20
 _MOST_SEGMENTS = 1 << 16
 
@@ -39,9 +40,10 @@ LoadSegment = Callable[[Path], Any]
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as an archive. Raises LoadError where it cannot be read."""
+    """Whether a file begins as a program's archive. Raises LoadError where it cannot be read."""
     with open_artifact(path) as file:
-        return file.read(4) == b"PK\x03\x04"
+        head = file.read(_HEAD + len(_PROGRAM))
+    return head.startswith(b"PK\x03\x04") and head.endswith(_PROGRAM.encode())
 
 
 def save_program(

@@ -18,6 +18,11 @@ from .tags import TAGS
 __all__ = ["Target", "TargetKind"]
 
 
+_CPUS = ("cpu", "native", "host", "x86", "x64", "amd64", "i686", "arm", "aarch64", "avx", "sse",
+         "neon", "intel", "llvm:", "llvm,")  # fmt: skip
+"""How people call CPUs who do not know kinds."""
+
+
 class Target:
     """A kind with options, which read as they are written: `target.mcpu`, `target.attrs["mattr"]`.
 
@@ -36,9 +41,12 @@ class Target:
         attrs = _attributes(target)
         name = attrs.pop("kind", None)
         if not isinstance(name, str) or name not in KINDS:
+            near = nearest(name, [*KINDS, *TAGS])
+            if str(name).lower().startswith(_CPUS):
+                near = '; nearest: "llvm -mcpu=native", this machine\'s CPU'
+            example = "" if '"' in near else '; an example: "llvm -mcpu=native"'
             raise TargetError(
-                f"unknown target kind {name!r}{nearest(name, [*KINDS, *TAGS])}; "
-                f"kinds: {', '.join(KINDS)}"
+                f"unknown target kind {name!r}{near}; kinds: {', '.join(KINDS)}{example}"
             )
         kind = KINDS[name]
         for option in attrs:

@@ -14,6 +14,7 @@ from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.limits import ADDRESSABLE, DIMENSIONS, NESTED, WRITTEN_OUT
 from smelt.ir.module import IRModule
 from smelt.ir.node import postorder
+from smelt.ir.sizes import by_name, plain_shapes
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax import nodes as relax
 
@@ -58,7 +59,9 @@ def from_onnx(
     all that is not supported, ImportFailure for a broken model.
     """
     loaded = load(model, name)
-    importer = Importer(loaded, shapes or {}, values or {}, operators or {})
+    known = by_name("values", values, "'x': array")
+    custom = by_name("operators", operators, "'domain.Operator': function")
+    importer = Importer(loaded, plain_shapes(shapes)[0], known, custom)
     main = importer.function()
     attrs: dict[str, Any] = {"name": _own_name(loaded)}
     if importer.decides:

@@ -11,6 +11,7 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import Expr
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax import nodes as relax
+from smelt.runtime.errors import nearest
 
 from .build import NeedsValues
 from .extents import Extents, Shapes
@@ -43,7 +44,7 @@ class Inputs:
             for name in given:
                 if name not in known:
                     raise TypeMismatch(
-                        f"{model}: {what} names {name!r}, which is no input\n"
+                        f"{model}: {what} names {name!r}, which is no input{nearest(name, known)}\n"
                         f"  inputs: {', '.join(sorted(known)) or 'none'}"
                     )
         self.shapes, self.values = shapes, values

@@ -18,6 +18,8 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.limits import DIMENSIONS
+from smelt.runtime.errors import closest
+from smelt.runtime.foreign import foreign_file, foreign_object
 
 from .wire import without_weights
 
@@ -131,29 +133,54 @@ def load(model: object, name: str | None = None) -> Model:
         path = Path(model)
         name = name or path.name
         folder = path.parent
-        proto, weights = _parse(_file(path), name)
+        data = _file(model)
+        proto, weights = _parse(data, name)
     elif isinstance(model, bytes | bytearray | memoryview):
         name = name or "<bytes>"
-        proto, weights = _parse(bytes(model), name)
+        data = bytes(model)
+        proto, weights = _parse(data, name)
     elif isinstance(model, onnx.ModelProto):
         name = name or model.graph.name or "<model>"
-        proto = model
+        proto, data = model, b""
     else:
         raise ImportFailure(
-            f"an ONNX model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}"
+            "an ONNX model is a path, bytes or an onnx.ModelProto, not "
+            f"{type(model).__name__}{foreign_object(model)}"
         )
+    if not proto.HasField("graph") or not proto.opset_import:
+        lack = "graph" if not proto.HasField("graph") else "opset_import"
+        raise _no_model(name, data, f" (it has no {lack})")
     return _Reader(name, folder, weights).model(proto)
 
 
-def _file(path: Path) -> bytes:
+def _file(given: str | os.PathLike[str]) -> bytes:
+    shown, path = os.fspath(given), Path(given)
+    if not shown:
+        raise ImportFailure("the model's path is empty; give an .onnx file")
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise ImportFailure(f"{path}: no such file") from None
+        near = closest(path.stem, [f.stem for f in path.parent.glob("*.onnx")])
+        hint = f"; nearest: {', '.join(f'{n}.onnx' for n in near)}" if near else ""
+        hint = "; download it first" if "://" in shown else hint
+        raise ImportFailure(f"{shown}: no such file{hint}") from None
     except IsADirectoryError:
-        raise ImportFailure(f"{path}: is a directory; give the .onnx file in it") from None
-    except OSError as e:
-        raise ImportFailure(f"{path}: cannot be read: {e.strerror}") from None
+        cure = "give the .onnx file in it"
+        if (path / "saved_model.pb").exists():
+            cure = f"python -m tf2onnx.convert --saved-model {shown} --output model.onnx"
+        raise ImportFailure(f"{shown}: is a directory; {cure}") from None
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) else e
+        raise ImportFailure(f"{shown!r}: cannot be read: {reason}") from None
+
+
+def _no_model(name: str, data: bytes, reason: str) -> ImportFailure:
+    """The error for a file that is no ONNX model: what it is instead, where that can be told."""
+    if name.endswith((".so", ".vm", ".tar")):
+        return ImportFailure(f"{name}: compiled already; smelt.load takes it, and smelt run")
+    if (found := foreign_file(name, data)) is not None:
+        return ImportFailure(f"{name}: {found[0]}, not an ONNX model; {found[1]}")
+    return ImportFailure(f"{name}: not an ONNX model{reason}")
 
 
 def _parse(data: bytes, name: str) -> tuple[onnx.ModelProto, Mapping[int, memoryview]]:
@@ -165,10 +192,9 @@ def _parse(data: bytes, name: str) -> tuple[onnx.ModelProto, Mapping[int, memory
     try:
         proto.ParseFromString(rest)
     except Exception:
-        raise ImportFailure(
-            f"{name}: not an ONNX model, or a truncated one ({len(data)} bytes "
-            "that do not parse as ModelProto)"
-        ) from None
+        size = len(data)
+        reason = f", or a truncated one ({size} bytes that do not parse as ModelProto)"
+        raise _no_model(name, data, reason) from None
     return proto, weights
 
 
@@ -287,9 +313,6 @@ class _Reader:
 
     def model(self, proto: onnx.ModelProto) -> Model:
         """The whole model, after the checks that need no graph."""
-        if not proto.HasField("graph") or not proto.opset_import:
-            lack = "graph" if not proto.HasField("graph") else "opset_import"
-            raise ImportFailure(f"{self.name}: not an ONNX model (it has no {lack})")
         opsets = self._opsets(proto.opset_import)
         self.texts(*[n for f in proto.functions for n in (f.domain, f.name)])
         functions = {(_domain(f.domain), f.name): self.function(f, opsets) for f in proto.functions}

@@ -1,0 +1,85 @@
+"""What of a module only the virtual machine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.ir.errors import CompileError
+from smelt.ir.module import IRModule
+from smelt.ir.node import postorder
+from smelt.relax.adt import Constructor, Match
+from smelt.relax.host_ops import is_host_call
+from smelt.relax.nodes import Call, Function, GlobalVar, If, Let, RelaxExpr, values
+from smelt.relax.transform.expand_ops import to_static
+from smelt.relax.transform.infer_module import short_text
+from smelt.relax.transform.normal_form import KEPT, inline_functions
+
+__all__ = ["reached", "refuse_control", "vm_construct"]
+
+
+def refuse_control(mod: IRModule, what: str) -> None:
+    """Raise a CompileError where a module needs the virtual machine.
+
+    what  who cannot run it, e.g. "the graph executor"
+    """
+    found = vm_construct(mod)
+    if found is not None:
+        raise CompileError(
+            f"{what} runs straight programs only; found {found}\n"
+            "  the virtual machine runs it: relay.vm.compile(mod, target), or "
+            'relay.create_executor("vm", mod)'
+        )
+
+
+def vm_construct(mod: IRModule) -> str | None:
+    """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
+    there = reached(mod)
+    for name in sorted(mod.functions, key=lambda name: name != "main"):
+        f = mod.functions[name]
+        if not isinstance(f, Function) or name not in there:
+            continue
+        if any(f.attrs.get(k) for k in KEPT):
+            continue
+        nodes = list(values(f.body))
+        if any(isinstance(n, Let | Function) for n in nodes):
+            nodes = list(values(inline_functions(IRModule({name: f}))[name].body))
+        for node in nodes:
+            found = _construct(node, mod)
+            if found is not None:
+                return f"{found} in @{name}: {short_text(node)}"
+    return None
+
+
+def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
+    match node:
+        case If():
+            return "a branch on a value that is computed"
+        case Match():
+            return "a match"
+        case Let():
+            return "a function that calls itself"
+        case Call(Constructor()):
+            return "a value of a data type"
+        case Call() if is_host_call(node) and to_static(node) is None:
+            return "a tensor with a data-dependent size"
+        case Call(GlobalVar() as g):
+            f = mod.functions.get(g.name)
+            if isinstance(f, Function) and not any(f.attrs.get(k) for k in KEPT):
+                return f"a call of @{g.name}"
+        case Call(op) if isinstance(op, RelaxExpr) and not isinstance(op, Function):
+            return "a call of a closure"
+    return None
+
+
+def reached(mod: IRModule, entries: Sequence[str] = ("main",)) -> set[str]:
+    """The functions that the entries may call; all, where there is none of them."""
+    todo = [n for n in entries if n in mod]
+    if not todo:
+        return set(mod.functions)
+    found: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name not in found and name in mod:
+            found.add(name)
+            todo += [n.name for n in postorder(mod[name]) if isinstance(n, GlobalVar)]
+    return found
