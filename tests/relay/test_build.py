@@ -170,7 +170,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.build(small(), target="cuda"),
         CompileError,
-        "target kind 'cuda' cannot be compiled yet; today: llvm",
+        "target kind 'cuda' cannot be compiled yet; today: llvm, e.g. \"llvm -mcpu=native\"",
     ),
     (
         lambda: relay.build(small(), target=["llvm", "llvm"]),
