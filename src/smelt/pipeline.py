@@ -266,11 +266,9 @@ def compile(
     found = read({})
     if isinstance(found, IRModule):
         return compiled(found)
-    shown = {
-        i.name: known_shape(i.name, (plain or {}).get(i.name, i.shape)) for i in loaded.graph.inputs
-    }
+    given = {i.name: i.shape for i in loaded.graph.inputs} | dict(plain or {})
     left = [i for i in loaded.graph.inputs if i.name not in known]
-    inputs = [TensorInfo(i.name, i.dtype, shown[i.name], i.kind) for i in left]
+    inputs = [TensorInfo(i.name, i.dtype, known_shape(i.name, given[i.name]), i.kind) for i in left]
     return Model(loaded.name, inputs, loaded.graph.outputs, read, compiled, found)
 
 

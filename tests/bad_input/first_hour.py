@@ -439,10 +439,6 @@ COMMAND_LINE: dict[str, str] = {
         "--at 'n' is not of the form NAME=NUMBER,NUMBER,…; an example: --at n=8"
     ),
     "run good.onnx --at n=4": "--at n=4: one value for one of the sizes; sizes: none",
-    "run good.onnx --shape x=n,3 --shape a=n,3": (
-        "input 'x' has the shape (n, 3), which leaves sizes open: give them with --shape"
-        " x=…, for this run with --at NAME=NUMBER, or give the input with --input"
-    ),
     "run good.onnx --shape x=n,3 --shape a=n,3 --at n=4,5": (
         "--at n=4,5: one value for one of the sizes; sizes: n"
     ),
