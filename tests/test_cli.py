@@ -267,6 +267,12 @@ def test_random_inputs_of_symbolic_sizes() -> None:
     assert (x.shape, m.shape) == ((4, 3), (5,))
 
 
+def test_random_inputs_have_an_end() -> None:
+    text = r"input 'x' of shape \[1, 2147483648\] has 8589\.93 MB: random inputs have at most"
+    with pytest.raises(UsageError, match=text):
+        random_inputs([TensorInfo("x", "float32", ("n", 1 << 31))], {"n": 1})
+
+
 def test_inputs_have_to_fit_the_model(tmp_path: Path) -> None:
     tensors = Doubler.inputs
     np.savez(tmp_path / "z.npz", z=np.zeros(2))

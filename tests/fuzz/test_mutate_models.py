@@ -27,7 +27,7 @@ def test_a_raw_exception_is_a_failure(tmp_path: Path, monkeypatch: pytest.Monkey
 
     path = tmp_path / "m.onnx"
     path.write_bytes(mutate_models.HAND[0]().SerializeToString())
-    monkeypatch.setattr("smelt.cli.models.survey", broken)
+    monkeypatch.setattr("smelt.cli.check.survey", broken)
     assert mutate_models.judge_file(str(path)).kind == "error"
     path.write_bytes(b"")
     assert mutate_models.judge_file(str(path)).kind == "error"

@@ -1,12 +1,13 @@
 """Reads and writes the arrays that the command line is given."""
 
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from smelt.cli.console import UsageError, notice
+from smelt.cli.console import UsageError, megabytes, notice
 from smelt.cli.results import Array
 from smelt.cli.sizes import read_numbers
 from smelt.ir.dtype import to_numpy
@@ -15,6 +16,9 @@ from smelt.runtime.errors import LoadError, nearest
 from smelt.runtime.expression import evaluate
 from smelt.runtime.files import check_target, is_special, write_file
 from smelt.runtime.signature import ANY_RANK
+
+MOST_BYTES = 1 << 30
+"""A random input that is larger was hardly meant."""
 
 
 def given_inputs(
@@ -88,6 +92,12 @@ def random_inputs(
                 "or give the input with --input"
             ) from None
         dtype = to_numpy(tensor.dtype)
+        if (size := math.prod(shape) * dtype.itemsize) > MOST_BYTES:
+            raise UsageError(
+                f"input {tensor.name!r} of shape {list(shape)} has {megabytes(size)}: random "
+                f"inputs have at most {megabytes(MOST_BYTES)}; give it with --input, or smaller "
+                f"with --shape {tensor.name}=…"
+            )
         if dtype.kind in "iub":
             made.append(random.integers(0, 2, shape).astype(dtype))
         else:
