@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -336,3 +337,14 @@ def test_a_program_that_decides_has_no_ranges() -> None:
     )
     with pytest.raises(CompileError, match=r"declares Size.name='n', .*, and the model decides"):
         compiled(m, shapes={"x": (Size("n", max=4),)})
+
+
+def test_sizes_that_leave_less_than_nothing() -> None:
+    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        net (float[1, 1, n] x, float[1, 1, 3] w) => (float[1, 1, m] y) { y = Conv (x, w) }""")
+    exe, w = smelt.compile(made, threads=1), np.ones((1, 1, 3), "float32")
+    assert np.asarray(exe(np.ones((1, 1, 2), "float32"), w)).shape == (1, 1, 0)
+    with pytest.raises(
+        smelt.runtime.InputError, match=r"no result 'y' .* \[1, 1, -1\]: y .* n = 1"
+    ):
+        exe(np.ones((1, 1, 1), "float32"), w)

@@ -96,7 +96,7 @@ def conv_transpose(
     out = np.zeros((x.shape[0], o * groups, *full), image.dtype)
     for g, place in itertools.product(range(groups), itertools.product(*map(range, kernel))):
         cut = [
-            slice(t * d, t * d + (h - 1) * s + 1, s)
+            slice(t * d, t * d + max(0, (h - 1) * s + 1), s)
             for t, d, h, s in zip(place, dilations, x.shape[2:], strides, strict=True)
         ]
         at: Index = (slice(g * per, (g + 1) * per), slice(None), *place)

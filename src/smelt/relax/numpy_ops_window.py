@@ -120,7 +120,7 @@ def conv_backward_weight(
     out = np.zeros((grad.shape[1], inputs, *kernel), g.dtype)
     for place in np.ndindex(*kernel):
         cut = [
-            slice(t * d, t * d + (n - 1) * s + 1, s)
+            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
             for t, d, n, s in zip(place, dilations, size, strides, strict=True)
         ]
         seen = image[(slice(None), slice(None), *cut)]
@@ -151,7 +151,7 @@ def col2im(
     out = np.zeros((*columns.shape[:2], *padded), columns.dtype)
     for tap in np.ndindex(*kernel):
         cut = [
-            slice(t * d, t * d + (n - 1) * s + 1, s)
+            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
             for t, d, n, s in zip(tap, dilations, places, strides, strict=True)
         ]
         place: Index = (..., *cut)
@@ -386,7 +386,7 @@ def dilation2d(
     out = np.full((*x.shape[:2], *size), low, image.dtype)
     for place in np.ndindex(*w.shape[1:]):
         cut: Index = (..., *[
-            slice(t * d, t * d + (n - 1) * s + 1, s)
+            slice(t * d, t * d + max(0, (n - 1) * s + 1), s)
             for t, d, n, s in zip(place, dilations, size, strides, strict=True)
         ])  # fmt: skip
         own: Index = (slice(None), *place)
