@@ -1,6 +1,5 @@
 """The commands, each imported when it is called, and what every one of them has in common."""
 
-import difflib
 import importlib
 import signal
 import sys
@@ -59,7 +58,9 @@ class Commands(TyperGroup):
         """The command that the arguments name, loaded; Ctrl-C is its own business from here on."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             is_file = args[0].endswith((".onnx", ".so", ".tar", ".vm"))
-            near = f"; nearest: run {args[0]}" if is_file else _nearest(args[0])
+            # Loaded for a mistake only: it brings numpy.
+            nearest = importlib.import_module("smelt.runtime.errors").nearest
+            near = f"; nearest: run {args[0]}" if is_file else nearest(args[0], COMMANDS)
             ctx.fail(f"no command {args[0]!r}{near}; commands: {', '.join(COMMANDS)}")
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None:
@@ -75,11 +76,6 @@ def _loaded(name: str) -> Any:
     one = typer.Typer(add_completion=False)
     one.command(name)(getattr(importlib.import_module(f"smelt.cli.{module}"), function))
     return typer.main.get_command(one)
-
-
-def _nearest(name: str) -> str:
-    found = difflib.get_close_matches(name, COMMANDS, 1)
-    return f"; nearest: {found[0]}" if found else ""
 
 
 app = typer.Typer(

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from smelt.cli.main import INTERRUPTED
 from smelt.ir.errors import InternalError, SmeltError
 
 Report = Callable[[str, int, int], None]
@@ -24,7 +25,6 @@ class UsageError(SmeltError):
 
 
 USER_ERROR = 2
-INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
 
 

@@ -26,17 +26,19 @@ def given_inputs(
 ) -> list[Array]:
     """The inputs of a run: those of a file, else random ones, symbolic sizes as --at says."""
     infos = input_infos(model, exe)
-    sizes = _sizes(exe, infos, at)
-    return random_inputs(infos, sizes) if path is None else read_inputs(path, infos)
+    known, chosen = _sizes(exe, infos, at)
+    if path is not None:
+        return read_inputs(path, infos)
+    if chosen:
+        shown = ", ".join([f"{n} = {v}" for n, v in chosen.items()])
+        notice(f"sizes of the random inputs: {shown}; --at {next(iter(chosen))}=… takes another")
+    return random_inputs(infos, {**known, **chosen})
 
 
 def _sizes(
     exe: Executable, infos: Sequence[TensorInfo], at: Sequence[str] | None
-) -> dict[str, int]:
-    """The symbolic sizes of random inputs: as given, the first that are likely, or the least.
-
-    What nobody asked for is said on stderr.
-    """
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The symbolic sizes of random inputs: given or likely ones, and the least of the others."""
     variants: Any = exe.metadata.get("variants")
     likely = {n: v for n, v in (variants or [{}])[0].items() if isinstance(v, int)}
     given = read_numbers("--at", at or ())
@@ -55,10 +57,7 @@ def _sizes(
         for n in symbols
         if n not in known_sizes and n.isidentifier()
     }
-    if chosen:
-        shown = ", ".join([f"{n} = {v}" for n, v in chosen.items()])
-        notice(f"sizes of the random inputs: {shown}; --at {next(iter(chosen))}=… takes another")
-    return {**known_sizes, **chosen}
+    return known_sizes, chosen
 
 
 def input_infos(model: str, exe: Executable) -> Sequence[TensorInfo]:

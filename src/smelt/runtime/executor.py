@@ -60,7 +60,7 @@ class AotModule:
 
     def _set(self, index: int, value: Any) -> None:
         info = self.module.inputs[index]
-        view = self._checked("input", info, value)
+        view = self.module.signature.fitting("input", info, value)
         mine = self._inputs[index]
         if mine is None or index in self._lent or mine.shape != view.shape:
             self._inputs[index] = mine = empty(view.shape, view.dtype)
@@ -68,25 +68,13 @@ class AotModule:
             self._call = None
         np.copyto(mine.numpy(), view)
 
-    def _checked(self, role: str, info: TensorInfo, value: Any) -> Any:
-        """An array as numpy sees it, of the right dtype and, as far as that is known, shape."""
-        signature = self.module.signature
-        view = signature.view(role, info, value)
-        fits = len(view.shape) == len(info.shape) and all(
-            isinstance(want, str) or want == have
-            for want, have in zip(info.shape, view.shape, strict=True)
-        )
-        if not fits:
-            raise signature.wrong(role, info, f"shape {list(view.shape)} given")
-        return view
-
     def set_input_zero_copy(self, key: str | int | None = None, value: Any = None,
                             **params: Any) -> None:  # fmt: skip
         """Use arrays in place of the module's own inputs: runs read them where they lie."""
         given = [*params.items(), *([] if key is None else [(key, value)])]
         for name, lent in given:
             index = self.get_input_index(name)
-            self._checked("input", self.module.inputs[index], lent)
+            self.module.signature.fitting("input", self.module.inputs[index], lent)
             self._inputs[index] = lent
             self._lent.add(index)
             self._call = None
@@ -176,7 +164,7 @@ class AotModule:
     def set_output_zero_copy(self, key: str | int, value: Any) -> None:
         """Let runs write an output into this array."""
         i = self._index("output", self.module.outputs, key)
-        self._checked("output", self.module.outputs[i], value)
+        self.module.signature.fitting("output", self.module.outputs[i], value)
         self._given_outputs[i] = value
         self._call = None
         self._ran = False

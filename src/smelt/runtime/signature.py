@@ -155,14 +155,18 @@ class Interface:
         return [self._tensor(info, v) for v in value]
 
     def _tensor(self, info: TensorInfo, value: Any) -> AnyArray:
-        found = np.asarray(self.view("input", info, value), order="C")
+        return np.asarray(self.fitting("input", info, value), order="C")
+
+    def fitting(self, role: str, info: TensorInfo, value: Any) -> AnyArray:
+        """An array as numpy sees it, of the right dtype and, as far as that is known, shape."""
+        found = self.view(role, info, value)
         if info.kind == "tensor" and info.shape != ANY_RANK:
             fits = len(info.shape) == found.ndim and all(
                 not isinstance(w, int) or w == n
                 for w, n in zip(info.shape, found.shape, strict=True)
             )
             if not fits:
-                raise self.wrong("input", info, f"shape {list(found.shape)} given")
+                raise self.wrong(role, info, f"shape {list(found.shape)} given")
         return found
 
     def view(self, role: str, info: TensorInfo, value: Any) -> AnyArray:
