@@ -13,6 +13,7 @@ import smelt
 from smelt import Size
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.runtime.errors import InputError
+from smelt.runtime.native_executable import NativeExecutable
 
 from .models import model, node, random
 
@@ -339,12 +340,32 @@ def test_a_program_that_decides_has_no_ranges() -> None:
         compiled(m, shapes={"x": (Size("n", max=4),)})
 
 
-def test_sizes_that_leave_less_than_nothing() -> None:
-    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
-        net (float[1, 1, n] x, float[1, 1, 3] w) => (float[1, 1, m] y) { y = Conv (x, w) }""")
+@pytest.mark.parametrize("rest", ["", "r = GlobalAveragePool (y)", "r = If (b) <%s>"])
+def test_sizes_that_leave_less_than_nothing(rest: str) -> None:
+    result = "r" if rest else "y"
+    branch = "g () => (float[1, 1, k] r) { r = %s (y) }"
+    rest %= (f"then_branch = {branch % 'Neg'}, else_branch = {branch % 'Abs'}",) * ("%" in rest)
+    made = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+        net (float[1, 1, n] x, float[1, 1, 3] w, bool b) => (float[1, 1, m] {result})
+        {{ y = Conv (x, w) {rest} }}""")
     exe, w = smelt.compile(made, threads=1), np.ones((1, 1, 3), "float32")
-    assert np.asarray(exe(np.ones((1, 1, 2), "float32"), w)).shape == (1, 1, 0)
+    for n in (3, 2):
+        given = np.ones((1, 1, n), "float32"), w, np.asarray(True)
+        shape = (1, 1, 1 if "Pool" in rest else n - 2)
+        assert np.asarray(exe(*given)).shape == shape
     with pytest.raises(
-        smelt.runtime.InputError, match=r"no result 'y' .* \[1, 1, -1\]: y .* n = 1"
+        smelt.runtime.InputError,
+        match=r"y \(conv1d\) would have a result whose extent n - 2 is -1\n  sizes: n = 1",
     ):
-        exe(np.ones((1, 1, 1), "float32"), w)
+        exe(np.ones((1, 1, 1), "float32"), w, np.asarray(True))
+
+
+def test_native_code_refuses_a_negative_extent() -> None:
+    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        net (float[1, 1, n] x, float[1, 1, 3] w) => (float[1, 1, 1] r)
+        { y = Conv (x, w) r = GlobalAveragePool (y) }""")
+    exe = smelt.compile(made, threads=1)
+    assert isinstance(exe, NativeExecutable)
+    exe.signature.sizes.least.clear()  # what Python checks first
+    with pytest.raises(InputError, match="does not accept these sizes: n = 1"):
+        exe(np.ones((1, 1, 1), "float32"), np.ones((1, 1, 3), "float32"))

@@ -29,7 +29,7 @@ from smelt.relax.shapes import sizes_in
 from smelt.relax.transform.unify_sizes import NOTES, assume_equal, unify_sizes
 from smelt.runtime.errors import LoadError
 from smelt.runtime.sizes import Sizes
-from smelt.te.broadcast import EQUATIONS, simple
+from smelt.te.broadcast import EQUATIONS, LEAST, simple
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import extent_text
 
@@ -93,6 +93,9 @@ class Declared:
             if a is not None and b is not None:
                 fits = any_of(equal(a, b), *[equal(e, 1) for e in (a, b) if either])
                 found.append((fits, f"{who} needs {left} = {right}{' or 1' if either else ''}"))
+        for text, who in main.attrs.get(LEAST, ()):
+            if (e := parse_extent(text, by_name.__getitem__)) is not None:
+                found.append((binary(GE, e, 0), f"{who} needs {text} >= 0"))
         return found
 
     def metadata(self, symbols: Sequence[Var], main: Function | PrimFunc) -> dict[str, Any]:
@@ -101,6 +104,7 @@ class Declared:
         found = {
             "size_ranges": {n: list(r) for n, r in self.ranges.items() if n in names},
             "size_equations": [list(e) for e in self.equations(main)],
+            "size_least": [list(e) for e in main.attrs.get(LEAST, ())],
             "size_notes": list(main.attrs.get(NOTES, ())),
             "variants": [v.texts for v in self.variants],
         }
@@ -158,7 +162,7 @@ def may_vary(main: Function) -> bool:
 
 
 def _variant(mod: IRModule, main: Function, when: Mapping[str, Expr]) -> Variant:
-    attrs = {k: v for k, v in main.attrs.items() if k not in (NOTES, EQUATIONS)}
+    attrs = {k: v for k, v in main.attrs.items() if k not in (NOTES, EQUATIONS, LEAST)}
     return Variant(when, mod.with_functions({"main": main.replace(attrs=attrs)}))
 
 

@@ -100,6 +100,7 @@ class Metadata(TypedDict):
     live_bytes: NotRequired[int | None]
     size_ranges: NotRequired[dict[str, list[int | None]]]
     size_equations: NotRequired[list[list[int | str | bool]]]
+    size_least: NotRequired[list[list[int | str]]]
     size_notes: NotRequired[list[str]]
     variants: NotRequired[list[dict[str, int | str]]]
     externals: NotRequired[list[dict[str, object]]]

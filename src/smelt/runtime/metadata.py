@@ -157,6 +157,7 @@ _METADATA = _record(
         "live_bytes": _maybe(_count),
         "size_ranges": _table(_list(_count, _maybe(_count))),
         "size_equations": _list(_list(_size, _size, _text, _truth)),
+        "size_least": _list(_list(_size, _text)),
         "size_notes": _list(_text),
         "variants": _list(_table(_size)),
         "externals": _list(_EXTERNAL),

@@ -286,13 +286,6 @@ class NativeExecutable(Executable):
         found = self.signature.bind(arrays)
         symbols = {name: found[name] for name in self.signature.symbols}
         shapes, workspace_bytes = self._evaluate_shapes(symbols)
-        for info, shape in zip(self.outputs, shapes, strict=True):
-            if any(d < 0 for d in shape):
-                raise InputError(
-                    f"{self.name}: no result {info.name!r} for these sizes: its shape would be "
-                    f"{list(shape)}: {info} for {self.signature.values(symbols)}\n"
-                    f"  inputs: {listing(self.inputs)}"
-                )
         dtypes = [numpy_dtype(info.dtype) for info in self.outputs]
         masks = [min(numpy_dtype(info.dtype).itemsize, 8) - 1 for info in self.inputs]
         return Plan(symbols, shapes, dtypes, masks, workspace_bytes)

@@ -6,6 +6,7 @@ for. Ranges, and equations that operators need, are part of the metadata:
     symbols         ["n", "past"]
     size_ranges     {"n": [1, 16]}       from, to (None: no limit)
     size_equations  [["a * 2", "b", "node_add (add)", false]]    true: either may be 1 instead
+    size_least      [["h - 4", "node_conv (conv2d)"]]    extents that must not be negative
     size_notes      ["m is n: node_add (add) needs it"]      sizes that the model's file has more
 """
 
@@ -31,6 +32,7 @@ class Sizes:
         ranges = metadata.get("size_ranges") or {}
         self.ranges = {n: (int(r[0]), r[1]) for n, r in ranges.items() if n in self.symbols}
         self.equations = [tuple(e) for e in metadata.get("size_equations", ())]
+        self.least = [tuple(e) for e in metadata.get("size_least", ())]
         self.notes = list(metadata.get("size_notes", ()))
         extents = [d for shape in shapes for d in shape if isinstance(d, str)]
         self.solved = self._solvable(model, extents)
@@ -85,10 +87,13 @@ class Sizes:
         return f"{low} to {high} needed" if high is not None else f"{low} or more needed"
 
     def broken(self, sizes: Mapping[str, int]) -> str | None:
-        """The first equation that sizes break, as a text; None: they hold."""
+        """The first equation that sizes break, or negative extent, as a text; None: they hold."""
         for left, right, why, either in self.equations:
             a, b = evaluate(left, sizes), evaluate(right, sizes)
             if a != b and not (either and 1 in (a, b)):
                 or_one = " or one of them 1" if either else ""
                 return f"{why} needs {left} = {right}{or_one}, but these are {a} and {b}"
+        for extent, why in self.least:
+            if (value := evaluate(extent, sizes)) < 0:
+                return f"{why} would have a result whose extent {extent} is {value}"
         return None

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 __all__ = [
-    "EQUATIONS", "Pair", "at", "broadcast_shapes", "describe", "joined", "noting", "parts", "place",
-    "repeated", "show", "simple", "take_equal",
+    "EQUATIONS", "LEAST", "Pair", "at", "broadcast_shapes", "describe", "joined", "noting", "parts",
+    "place", "repeated", "show", "simple", "take_equal",
 ]  # fmt: skip
 
 
 EQUATIONS = "size_equations"
 """The attribute of a function with extents (as text) that have to be equal, who says so, and
 whether one of them may be 1 instead."""
+
+LEAST = "size_least"
+"""The attribute of a function with extents (as text) that must not be negative, and whose."""
 
 
 class Pair(NamedTuple):

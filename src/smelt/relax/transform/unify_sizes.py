@@ -4,7 +4,8 @@
 
 m becomes n: at entry, every extent that is called n has to have one value. An extent that meets a
 number becomes that number. What cannot be solved for a size, 2 * a and 3 * b, is left to an
-equation that is checked at entry too.
+equation that is checked at entry too; so is that no extent is negative, such as that of a window
+that is larger than its image.
 
 Sizes that broadcast, as in R.add, stay two: either may be 1. `assume_equal` makes them one, for a
 variant of the program that is taken where they are.
@@ -17,14 +18,14 @@ from typing import Any
 from smelt.arith import Analyzer
 from smelt.ir.build import value_of
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import INDEX, Expr, Var, const, convert
+from smelt.ir.expr import GE, INDEX, Expr, Var, binary, const, convert
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.ir.walk import free_vars
 from smelt.relax.match_cast import specialized
 from smelt.relax.nodes import Call, Function, values
-from smelt.relax.shapes import sizes_in
-from smelt.te.broadcast import EQUATIONS, Pair, show
+from smelt.relax.shapes import extents_of, sizes_in
+from smelt.te.broadcast import EQUATIONS, LEAST, Pair, show
 from smelt.tir.printer import extent_text
 from smelt.topi.registry import Op
 
@@ -49,7 +50,8 @@ def unify_sizes(mod: IRModule) -> IRModule:
             break
         notes += found.notes
         main = specialized(main, found.replaced)
-    attrs: dict[str, Any] = {NOTES: tuple(notes), EQUATIONS: tuple(found.left)}
+    attrs: dict[str, Any] = {NOTES: tuple(notes), EQUATIONS: tuple(found.left),
+                             LEAST: tuple(found.least)}  # fmt: skip
     added = {k: v for k, v in attrs.items() if v and main.attrs.get(k) != v}
     if main is mod["main"] and not added:
         return mod
@@ -71,6 +73,7 @@ class _Solver:
     assume    whether sizes that broadcast are taken to be equal
     replaced  at most one size, and what it is
     left      equations that are not solved for one
+    least     extents that may be negative, and whose they are
     """
 
     def __init__(self, main: Function, assume: bool = False) -> None:
@@ -80,6 +83,8 @@ class _Solver:
         self.replaced: dict[Var, Expr] = {}
         self.notes: list[str] = []
         self.left: dict[tuple[str, str, str, bool], None] = {}
+        self.least: list[tuple[str, str]] = []
+        self.seen: set[Expr] = set()
         if self.order:
             for node in values(main.body):
                 if isinstance(node, Call) and isinstance(node.op, Op) and not self.replaced:
@@ -89,12 +94,22 @@ class _Solver:
         """The extents that one call takes to be equal."""
         assert isinstance(v.op, Op)
         types = [None if a is None else a.type for a in v.args]
+        who = f"{v.name} ({v.op.name})" if v.name else v.op.name
+        for e in extents_of(v.type):
+            self.extent(e, who)
         if not all(isinstance(t, TensorType | None) for t in types):
             return
-        who = f"{v.name} ({v.op.name})" if v.name else v.op.name
         for pair in v.op.instance(types, v.attrs).equal:  # type: ignore[arg-type]
             if not self.replaced and free_vars(pair.a) | free_vars(pair.b) <= set(self.order):
                 self.pair(pair, who)
+
+    def extent(self, e: Expr, who: str) -> None:
+        """An extent of a result."""
+        if e in self.seen or not free_vars(e) or not free_vars(e) <= set(self.order):
+            return
+        self.seen.add(e)
+        if not self.analyzer.can_prove(binary(GE, e, 0)):
+            self.least.append((extent_text(e), who))
 
     def pair(self, pair: Pair, who: str) -> None:
         """Two extents that have to be equal, or may be 1."""
