@@ -22,7 +22,8 @@ try:
     from smelt.artifact.graph import plan_graph
 except ImportError:  # an older version
     from smelt.lowering.graph import plan_graph
-from smelt.pipeline import import_model, optimize
+from smelt.frontend.source import import_model
+from smelt.pipeline import optimize
 mod, times = import_model(sys.argv[1]), []
 for _ in range(15):
     start = time.perf_counter()

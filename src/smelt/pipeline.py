@@ -11,13 +11,10 @@ process.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, Unpack
-
-import onnx
 
 from smelt import te
 from smelt.artifact.artifact import ELSEWHERE, Artifact, check_native, load
@@ -31,7 +28,7 @@ from smelt.artifact.vm_construct import refuse_control, vm_construct
 from smelt.byoc import compile_externals
 from smelt.codegen.llvm import is_native, resolve
 from smelt.frontend.onnx import NeedsValues, from_onnx
-from smelt.frontend.onnx import load as load_model
+from smelt.frontend.source import MODELS, ModelSource, import_model, load_model
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Var
 from smelt.ir.module import IRModule
@@ -91,11 +88,6 @@ __all__ = [
 ]
 
 log = logging.getLogger("smelt.compile")
-
-ModelSource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | IRModule | RelaxExpr
-"""What can be compiled: an ONNX model as a path, bytes or message; a graph."""
-
-MODELS = (os.PathLike, bytes, onnx.ModelProto, IRModule, RelaxExpr)
 
 Operator: TypeAlias = Op | Callable[..., object]
 """What nodes of an operator of one's own become: see from_onnx."""
@@ -230,7 +222,8 @@ def compile(
     It is a NativeExecutable, one native call; for ONNX models that decide while they run a
     VMExecutable; for those whose form depends on values of inputs a Model.
 
-    model     path of an ONNX file, its bytes, an onnx.ModelProto, an IRModule or a graph function
+    model     path of an ONNX file, its bytes, an onnx.ModelProto, what torch.export.export gives,
+              an IRModule or a graph function
     target    e.g. "llvm -mcpu=native" (the default)
     shapes    per input, extents that replace the file's: numbers, names of symbolic sizes,
               expressions over them as text ("past + seq"), or smelt.Size: a name with a range, and
@@ -500,20 +493,6 @@ def as_target(target: str | Target | None) -> Target:
             '"llvm -mcpu=native"'
         )
     return made
-
-
-def import_model(
-    model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None, **others: object
-) -> IRModule:
-    """A model in any accepted form as a module of graph functions; others: what only files have."""
-    if isinstance(model, RelaxExpr):
-        model = IRModule.from_expr(model)
-    if isinstance(model, IRModule):
-        late = next((n for n, given in {"shapes": shapes, **others}.items() if given), "")
-        if late:
-            raise CompileError(f"{late} are given with the model file; this is an IRModule already")
-        return model
-    return from_onnx(model, plain_shapes(shapes)[0])
 
 
 def checked_context(

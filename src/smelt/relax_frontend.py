@@ -12,7 +12,7 @@ from typing import Any
 from smelt.frontend.onnx import from_onnx as import_onnx
 from smelt.frontend.onnx.read import load
 from smelt.frontend.onnx.unfreeze import unfrozen
-from smelt.frontend.torch import to_onnx
+from smelt.frontend.torch import ExportedProgram, as_onnx, to_onnx
 from smelt.ir.errors import ImportFailure, Unsupported
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Function, Tuple
@@ -124,30 +124,19 @@ def from_exported_program(
     custom_convert_map: Mapping[Any, Any] | None = None,
     run_ep_decomposition: bool = True,
 ) -> IRModule:
-    """A module whose function "main" is what torch.export.export gave, for its example's shapes.
+    """A module whose function "main" is what torch.export.export gave, with its sizes.
 
     keep_params_as_input  weights as the last parameters, as in from_onnx
     unwrap_unit_return_tuple
                           False: results are a tuple, even a single one
     """
     _no_map(custom_convert_map, "from_exported_program")
-    if not hasattr(exported_program, "example_inputs") or not hasattr(exported_program, "module"):
+    if not isinstance(exported_program, ExportedProgram):
         raise ImportFailure(
             f"from_exported_program: a {type(exported_program).__name__} is given; "
             "torch.export.export(model, example_inputs) gives what is legal"
         )
-    args, named = exported_program.example_inputs
-    if named:
-        raise Unsupported("from_exported_program: operands by name are not supported; give them "
-                          "by position to torch.export.export")  # fmt: skip
-    signature = exported_program.graph_signature
-    inputs = [
-        (name, tuple(x.shape), str(x.dtype).removeprefix("torch."))
-        for name, x in zip(signature.user_inputs, args, strict=True)
-    ]
-    module = exported_program.module()
-    module.eval = lambda: module  # a program that was exported has one mode
-    proto = to_onnx(module, inputs)
+    proto = as_onnx(exported_program)
     mod = _with_params(proto) if keep_params_as_input else import_onnx(proto)
     main = mod["main"]
     if unwrap_unit_return_tuple or isinstance(main.body, Tuple):

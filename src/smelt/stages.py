@@ -10,6 +10,7 @@ from smelt.artifact.kernel import KernelSpec, plain_program, scheduled
 from smelt.artifact.model import kernel_specs
 from smelt.codegen.llvm import ObjectCompiler, resolve
 from smelt.codegen.llvm_text import emit_module
+from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
@@ -18,7 +19,6 @@ from smelt.pipeline import (
     GRAPH,
     as_target,
     checked_context,
-    import_model,
     lower_program,
     run_graph,
 )

@@ -79,10 +79,10 @@ PYTHON: dict[str, str] = {
         "external.onnx: tensor 'w' lies in the external file 'weights.bin', which does not exist"
     ),
     "smelt.compile(net)": (
-        "an ONNX model is a path, bytes or an onnx.ModelProto, not Net;"
-        " torch.onnx.export(model, inputs, 'model.onnx') makes one of it,"
-        " smelt.relay.frontend.from_pytorch(model, [('x', (1, 3, 224, 224))]) a graph for"
-        " relay.build"
+        "an ONNX model is a path, bytes or an onnx.ModelProto, not Net; smelt.compile takes"
+        " torch.export.export(model.eval(), (x,));"
+        " smelt.relay.frontend.from_pytorch(model, [('x', (1, 3, 224, 224))]) makes a graph"
+        " for relay.build"
     ),
     "smelt.compile(session)": (
         "an ONNX model is a path, bytes or an onnx.ModelProto, not InferenceSession; give"

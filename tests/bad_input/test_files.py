@@ -10,6 +10,7 @@ import pytest
 
 import smelt
 from smelt.frontend.onnx.read import last_opset
+from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError, ImportFailure, TypeMismatch, Unsupported
 from tests.bad_input.conftest import message, tiny
 from tests.frontend.models import model, node
@@ -99,7 +100,7 @@ def test_wrong_shapes() -> None:
         "test: node 'add_y' (Add-14): add: a [2, 3] and b [2, 5] do not broadcast: "
         "extents 3 and 5 of dimension -1 have to be equal or 1"
     )
-    mod = smelt.pipeline.import_model(tiny())
+    mod = import_model(tiny())
     assert message(CompileError, lambda: smelt.compile(mod, shapes={"x": (1, 3)})) == (
         "shapes are given with the model file; this is an IRModule already"
     )

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 import smelt
 from smelt import te
 from smelt.display import DisplayError, terminal
+from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError, ImportFailure
 from smelt.ir.module import IRModule
 from smelt.tir.parser import parse
@@ -103,7 +104,7 @@ def test_a_model_in_every_form(shown: Read, tmp_path: Path) -> None:
     onnx.save(model(), file)
     expected = shown(model())
     assert "R.relu(x)" in expected
-    for form in (file, str(file), file.read_bytes(), smelt.pipeline.import_model(model())):
+    for form in (file, str(file), file.read_bytes(), import_model(model())):
         assert shown(form, "graph").replace("tiny.onnx", "tiny") == expected
 
 

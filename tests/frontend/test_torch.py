@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import smelt
+from smelt.ir.errors import ImportFailure
+
 from .models import check, random
 
 torch: Any = pytest.importorskip("torch")
@@ -51,3 +54,29 @@ def test_a_small_transformer(tmp_path: Path) -> None:
     batch, seq = torch.export.Dim("batch"), torch.export.Dim("seq")
     m = export(layer, x, tmp_path, ({0: batch, 1: seq},))
     check(m, {m.graph.input[0].name: random(3, 9, 16)}, 1e-5)
+
+
+@pytest.mark.parametrize("form", ["program", "onnx"])
+def test_what_torch_exports_is_compiled_as_it_is(form: str) -> None:
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten()
+    ).eval()
+    x, sizes = random(2, 3, 8, 8), ({0: torch.export.Dim("batch")},)
+    program = torch.export.export(net, (torch.from_numpy(x),), dynamic_shapes=sizes)
+    if form == "onnx":
+        program = torch.onnx.export(program, dynamo=True, verbose=False)
+    exe = smelt.compile(program, shapes={"input": ("rows", 3, 8, 8)})
+    for rows in (1, 5):
+        y = random(rows, 3, 8, 8)
+        with torch.no_grad():
+            np.testing.assert_allclose(exe(y), net(torch.from_numpy(y)), rtol=1e-4, atol=1e-5)
+
+
+def test_a_program_that_torch_cannot_export() -> None:
+    class Odd(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.eigvals(x)
+
+    program = torch.export.export(Odd(), (torch.eye(3),))
+    with pytest.raises(ImportFailure, match="torch cannot export the program: "):
+        smelt.compile(program)

@@ -11,6 +11,7 @@ import pytest
 
 import smelt
 from smelt.cli.results import largest_error
+from smelt.frontend.source import import_model
 from smelt.runtime import Executable
 from tests.frontend.models import reference
 from tests.models import conv_nets, transformers
@@ -93,7 +94,7 @@ def test_exchanged_channels_are_noticed(name: str, cache: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_step_of_the_graph_verifies(name: str) -> None:
     for batch in (2, "n"):
-        mod = smelt.pipeline.import_model(NETWORKS[name][0](batch))
+        mod = import_model(NETWORKS[name][0](batch))
         smelt.optimize(mod, smelt.Options(verify=2))
 
 

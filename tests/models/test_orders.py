@@ -10,8 +10,9 @@ import pytest
 import smelt
 from smelt.artifact.artifact import load
 from smelt.codegen.llvm import resolve
+from smelt.frontend.source import import_model
 from smelt.ir.steps import Step
-from smelt.pipeline import GRAPH, assemble, checked_context, import_model, run_graph
+from smelt.pipeline import GRAPH, assemble, checked_context, run_graph
 from smelt.target import Target
 
 from .compare import agree, compiled, run

@@ -10,6 +10,7 @@ import pytest
 
 import smelt
 from smelt.cli.results import largest_error
+from smelt.frontend.source import import_model
 from tests.frontend.models import reference
 from tests.models import detector, image_nets, language_nets, signal_nets
 from tests.models.compare import TOLERANCE, check, compiled, permuted, run
@@ -103,5 +104,5 @@ def test_a_symbolic_sequence_is_compiled_once(name: str, cache: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_step_of_the_graph_verifies(name: str) -> None:
     for batch in (2, "n"):
-        mod = smelt.pipeline.import_model(MODELS[name][0](batch))
+        mod = import_model(MODELS[name][0](batch))
         smelt.optimize(mod, smelt.Options(verify=2))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import smelt
 from smelt import relay
+from smelt.frontend.source import import_model
 from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
 from smelt.ir.types import tensor_type
@@ -159,14 +159,14 @@ def test_the_law_holds_for_calls_of_every_kind(case: Any) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_law_holds_for_networks(name: str) -> None:
     build, feeds = NETWORKS[name]
-    f = smelt.pipeline.import_model(build(2))["main"]
+    f = import_model(build(2))["main"]
     given = feeds(2)
     law(f, *[given[p.name] for p in f.params])
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_of_unknown_batch_can_be_lifted(name: str) -> None:
-    lifted(smelt.pipeline.import_model(NETWORKS[name][0]("n"))["main"])
+    lifted(import_model(NETWORKS[name][0]("n"))["main"])
 
 
 @given(functions())

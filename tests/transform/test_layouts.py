@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import smelt
 from smelt.artifact.graph import plan_graph
-from smelt.pipeline import GRAPH, checked_context, import_model, run_graph
+from smelt.frontend.source import import_model
+from smelt.pipeline import GRAPH, checked_context, run_graph
 from smelt.relax.nodes import Call, GlobalVar, values
 from smelt.relax.transform.choose_layouts import price
 from smelt.relax.verify import verify

@@ -14,8 +14,9 @@ from smelt.cli.profile import profiled
 from smelt.cli.sizes import Sizes
 from smelt.codegen.llvm import is_native, resolve
 from smelt.display import Measured, model_page
+from smelt.frontend.source import import_model
 from smelt.ir.module import IRModule
-from smelt.pipeline import as_target, import_model
+from smelt.pipeline import as_target
 from smelt.runtime.errors import LoadError
 from smelt.runtime.files import check_target, write_file
 from smelt.stages import STAGES

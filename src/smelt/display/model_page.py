@@ -14,13 +14,14 @@ from smelt.artifact.kernel import KernelSpec, scheduled
 from smelt.artifact.model import kernel_specs
 from smelt.artifact.vm_construct import vm_construct
 from smelt.codegen.llvm import resolve
+from smelt.frontend.source import import_model
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, const
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.sizes import Extent
 from smelt.ir.types import TensorType
-from smelt.pipeline import as_target, checked_context, import_model, run_graph
+from smelt.pipeline import as_target, checked_context, run_graph
 from smelt.relax.nodes import Constant, Function, memory_key, values
 from smelt.runtime.kernel_times import KernelTime
 from smelt.runtime.limits import MachineLimits

@@ -29,7 +29,9 @@ _TF = "python -m tf2onnx.convert"
 # fmt: off
 _FORMATS = (
     _Format("a PyTorch file", f"smelt runs no pickled code; {_TORCH}",
-            (".pt", ".pth", ".pt2", ".ckpt", ".pkl"), rb"PK.{,200}data\.pkl|\x80[\x02-\x05]"),
+            (".pt", ".pth", ".ckpt", ".pkl"), rb"PK.{,200}data\.pkl|\x80[\x02-\x05]"),
+    _Format("a program of torch.export",
+            "in Python, smelt.compile(torch.export.load(path)) takes it", (".pt2",)),
     _Format("a TensorFlow Lite model", f"{_TF} --tflite FILE --output model.onnx", (".tflite",),
             rb".{4}TFL3"),
     _Format("a Keras model", _KERAS, (".keras", ".h5", ".hdf5"), rb"\x89HDF"),
@@ -56,7 +58,8 @@ _FORMATS = (
 # fmt: on
 
 _OBJECTS = {
-    "torch": f"{_EXPORT} makes one of it, {_RELAY} a graph for relay.build",
+    "torch": f"smelt.compile takes torch.export.export(model.eval(), (x,)); {_RELAY} makes a graph "
+    "for relay.build",
     "onnxruntime": "give the model that the session was made of",
     "keras": f"{_KERAS} makes one of it",
     "tensorflow": f"{_KERAS} makes one of it",

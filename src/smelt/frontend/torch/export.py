@@ -1,24 +1,75 @@
-"""A torch module as an ONNX model that keeps what the module has: BatchNorms stay."""
+"""Models of torch as ONNX models, written by torch's own exporters."""
 
 from __future__ import annotations
 
+import importlib
 import io
+import logging
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from smelt.ir.errors import ImportFailure
 
-__all__ = ["to_onnx"]
+__all__ = ["ExportedProgram", "ONNXProgram", "as_onnx", "to_onnx"]
 
 OPSET = 17
 """What the exporter writes; newer ones bring nothing that is needed here."""
 
 
+@runtime_checkable
+class ExportedProgram(Protocol):
+    """What torch.export.export gives."""
+
+    graph_signature: Any
+    range_constraints: Any
+
+
+@runtime_checkable
+class ONNXProgram(Protocol):
+    """What torch.onnx.export gives."""
+
+    model_proto: Any
+
+
+def as_onnx(model: Any) -> Any:
+    """An onnx.ModelProto of what torch.export.export or torch.onnx.export gave; any other model
+    as it is.
+
+    Raises ImportFailure where a package is missing, or torch cannot export the program.
+    """
+    if isinstance(model, ONNXProgram):
+        return model.model_proto
+    if not isinstance(model, ExportedProgram):
+        return model
+    try:
+        import torch  # noqa: PLC0415  (heavy, optional)
+
+        importlib.import_module("onnxscript")
+    except ImportError as e:
+        raise ImportFailure(
+            f"PyTorch's programs need the package {e.name}: pip install torch onnxscript"
+        ) from e
+    said = logging.getLogger("torch.onnx")
+    level = said.level
+    said.setLevel(logging.ERROR)  # it tells which operators of other packages it does not know
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return torch.onnx.export(model, dynamo=True, verbose=False).model_proto
+        except Exception as e:
+            reason = next(iter(str(e).strip().splitlines()), "")
+            raise ImportFailure(f"torch cannot export the program: {type(e).__name__}: {reason}"
+                                ) from e  # fmt: skip
+        finally:
+            said.setLevel(level)
+
+
 def to_onnx(
     module: Any, inputs: Sequence[tuple[str, Sequence[int], str]], dynamic: Sequence[str] = ()
 ) -> Any:
-    """An onnx.ModelProto of a torch.nn.Module, traced or scripted module, in inference mode.
+    """An onnx.ModelProto of a torch.nn.Module, traced or scripted module, in inference mode, that
+    keeps what the module has: BatchNorms stay.
 
     inputs   name, shape and dtype of each input, in order
     dynamic  inputs whose first extent is a size of its own, named after them
