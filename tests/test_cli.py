@@ -17,7 +17,7 @@ import smelt
 from smelt.cli import main as command_line
 from smelt.cli.commands import COMMANDS
 from smelt.cli.console import UsageError
-from smelt.cli.inputs import random_inputs, read_inputs, write_outputs
+from smelt.cli.inputs import given_inputs, random_inputs, read_inputs, write_outputs
 from smelt.cli.peer import Peer
 from smelt.cli.resnet import resnet18
 from smelt.cli.results import largest_error
@@ -265,6 +265,15 @@ def test_random_inputs_of_symbolic_sizes() -> None:
     tensors = (TensorInfo("x", "float32", ("n", 3)), TensorInfo("m", "int64", ("n + 1",)))
     x, m = random_inputs(tensors, {"n": 4})
     assert (x.shape, m.shape) == ((4, 3), (5,))
+
+
+def test_random_sizes_leave_something_of_every_extent() -> None:
+    valid = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        net (float[1, 1, n] x, float[1, 1, 3] w) => (float[1, 1, 1] r)
+        { y = Conv (x, w) r = GlobalAveragePool (y) }""")
+    exe = smelt.compile(valid, threads=1)
+    assert given_inputs("net", exe, None, None)[0].shape == (1, 1, 4)
+    assert given_inputs("net", exe, None, ["n=2"])[0].shape == (1, 1, 2)
 
 
 def test_random_inputs_have_an_end() -> None:

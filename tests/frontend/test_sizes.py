@@ -11,6 +11,7 @@ from onnx import helper
 
 import smelt
 from smelt import Size
+from smelt.frontend.source import import_model
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.runtime.errors import InputError
 from smelt.runtime.native_executable import NativeExecutable
@@ -84,6 +85,20 @@ def test_a_size_that_stands_in_an_expression_only_is_solved_for() -> None:
         lambda: exe(ones(6), ones(6)),
     )
     assert exe(ones(1), ones(1)).shape == (1,)
+
+
+@pytest.mark.parametrize("names", [("T", "R"), ("select", "min"), ("I", "T")])
+def test_sizes_called_as_words_of_the_script(names: tuple[str, str]) -> None:
+    a, b = names
+    made = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+        net (float[{a}, 4] x, float[{b}, 4] y, float[4, {a}] w) => (float[k, {a}] q)
+        {{ z = Concat <axis = 0> (x, y) q = MatMul (z, w) }}""")
+    exe = smelt.compile(made, threads=1)
+    assert exe.outputs[0].shape == (f"{a} + {b}", a)
+    x, y, w = (np.ones(s, "float32") for s in ((2, 4), (3, 4), (4, 2)))
+    np.testing.assert_array_equal(exe(x, y, w), np.full((5, 2), 4, "float32"))
+    text = import_model(made).script()
+    assert smelt.script.parse(text).script() == text
 
 
 def test_a_name_of_the_file_that_looks_like_an_expression() -> None:

@@ -21,6 +21,10 @@ MOST_BYTES = 1 << 30
 """A random input that is larger was hardly meant."""
 
 
+MOST_SIZE = 1024
+"""Where no larger random size is tried, though an extent inside the model is still negative."""
+
+
 def given_inputs(
     model: str, exe: Executable, path: str | None, at: Sequence[str] | None
 ) -> list[Array]:
@@ -38,7 +42,8 @@ def given_inputs(
 def _sizes(
     exe: Executable, infos: Sequence[TensorInfo], at: Sequence[str] | None
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The symbolic sizes of random inputs: given or likely ones, and the least of the others."""
+    """The symbolic sizes of random inputs: given or likely ones; of the others the least, or
+    the least power of two, that leave something of every extent."""
     variants: Any = exe.metadata.get("variants")
     likely = {n: v for n, v in (variants or [{}])[0].items() if isinstance(v, int)}
     given = read_numbers("--at", at or ())
@@ -57,6 +62,13 @@ def _sizes(
         for n in symbols
         if n not in known_sizes and n.isidentifier()
     }
+    least = exe.metadata.get("size_least", [])
+    while (
+        chosen
+        and max(chosen.values()) < MOST_SIZE
+        and any(evaluate(extent, {**known_sizes, **chosen}) < 1 for extent, _ in least)
+    ):
+        chosen = {n: 2 * v for n, v in chosen.items()}
     return known_sizes, chosen
 
 

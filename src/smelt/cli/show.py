@@ -17,7 +17,7 @@ from smelt.display import Measured, model_page
 from smelt.frontend.source import import_model
 from smelt.ir.module import IRModule
 from smelt.pipeline import as_target
-from smelt.runtime.errors import LoadError
+from smelt.runtime.errors import InputError, LoadError
 from smelt.runtime.files import check_target, write_file
 from smelt.stages import STAGES
 
@@ -84,7 +84,7 @@ def _write_model_page(
     if times and not note:
         try:
             measured = _measured(mod, target, options)
-        except (UsageError, LoadError) as error:
+        except (UsageError, LoadError, InputError) as error:
             note = f"No times: {error}"
     if note and times:
         notice(note)

@@ -41,7 +41,7 @@ def not_picklable(thing: object) -> ExportError:
     """The error for compiled code that is pickled, copied or saved like plain data."""
     return ExportError(
         f"{type(thing).__name__} holds machine code and cannot be pickled or saved as data; "
-        "export_library(path) writes it to a file, which smelt.runtime.load_module reads"
+        "export_library(path) writes it to a file, which smelt.load reads"
     )
 
 

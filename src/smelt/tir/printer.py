@@ -76,7 +76,9 @@ class Listing(NamedTuple):
 
 def extent_text(e: Expr) -> str:
     """An extent as metadata hold it: an expression as runtime.expression reads it."""
-    return script(e).replace("T.", "").strip()
+    printer = _Printer(canonical=False)
+    printer.taken.discard("T")  # a common name of a size; the words that follow it go away
+    return printer.exprs.text(e).replace("T.", "").strip()
 
 
 def script(

@@ -17,13 +17,13 @@ from .rewriting import transform
 
 __all__ = ["name_sizes"]
 
-_TAKEN = frozenset({"T", "float", "range", *keyword.kwlist})
-"""Words of the text form, in which metadata keep extents."""
+_TAKEN = frozenset({"float", "range", *keyword.kwlist})
+"""Words of the form in which metadata keep extents."""
 
 
 def name_sizes(mod: IRModule) -> IRModule:
     """Of sizes of "main" that share a name, all but the first get new ones: any, any_1, ...;
-    a size that is called as a word of the text form, T, gets one too."""
+    a size that is called as a word of Python gets one too."""
     main = mod.functions.get("main")
     if not isinstance(main, Function):
         return mod
