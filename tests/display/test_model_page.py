@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from smelt import Options
 from smelt.display import Measured, model_page
 from smelt.display.layers import Wire, layered
 from smelt.runtime.kernel_times import KernelTime
@@ -148,6 +149,26 @@ def test_times_colour_the_kernels(tmp_path: Path) -> None:
     page, _ = made(tmp_path, chain(6), measured=other)
     assert [b.text for b in page.find("thead")[0].find("button")] == ["kernel", "bytes"]
     assert "another form of this model" in page.find("p", "hint")[0].text
+
+
+def test_workers_write_the_same_page(tmp_path: Path) -> None:
+    sizes = range(1, 41)  # a program each: so many that workers are used
+    nodes = [helper.make_node("Relu", [f"x{n}"], [f"y{n}"]) for n in sizes]
+    ends = [[value(f"{end}{n}", n) for n in sizes] for end in "xy"]
+    done: list[tuple[str, int, int]] = []
+    pages = []
+    for workers in (0, 2):
+        page = tmp_path / f"{workers}.html"
+        model_page(
+            saved(nodes, *ends),
+            page,
+            options=Options(workers=workers),
+            progress=lambda *step: done.append(step),
+        )
+        pages.append(page.read_text())
+    assert pages[0] == pages[1]
+    assert pages[0].count("<template") == len(sizes)
+    assert done.count(("pages", len(sizes), len(sizes))) == 2
 
 
 def test_a_model_that_decides_has_its_graph(tmp_path: Path) -> None:

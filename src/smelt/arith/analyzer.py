@@ -233,9 +233,14 @@ class Analyzer:
         cx, ends = (
             (self.context, _bound(self.context, x)) if domains is None else self._inside(domains)
         )
-        found = deep(cx, lambda: interval(cx, x, ends), x)
-        low, high = (None if p is None else self.simplify(cx.build(p, dtype)) for p in found)
-        return IntervalSet(low, high)
+        known = cx.intervals.get(x) if domains is not None else None
+        if known is None:
+            found = deep(cx, lambda: interval(cx, x, ends), x)
+            low, high = (None if p is None else self.simplify(cx.build(p, dtype)) for p in found)
+            known = low, high
+            if domains is not None:
+                cx.intervals[x] = known
+        return IntervalSet(*known)
 
     def inside(self, domains: Mapping[Var, Domain]) -> Analyzer:
         """Another Analyzer that knows this one's facts, with these variables bound (anew).

@@ -85,6 +85,7 @@ class Context:
         self.known: dict[Expr, Bounds] = {}
         self.residues: dict[Expr, tuple[int, int]] = {}
         self.proofs: dict[tuple[object, ...], bool] = {}
+        self.intervals: dict[Expr, tuple[Expr | None, Expr | None]] = {}
         self.children: dict[object, Context] = {}
 
     def drop(self, var: Var) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from smelt.artifact.kernel import KernelSpec, scheduled
 from smelt.artifact.model import kernel_specs
 from smelt.artifact.vm_construct import vm_construct
 from smelt.codegen.llvm import resolve
+from smelt.codegen.workers import WorkerPool, default_pool
 from smelt.frontend.source import import_model
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr, const
@@ -111,7 +113,7 @@ def model_page(
         _Row(x.name, nodes[n], _moved(x), times[n], None if s is None else numbers[s.symbol])
         for n, (x, s) in enumerate(zip(launches, own, strict=True))
     ]
-    programs = _programs(list(unique.values()), caches_of(target), progress)
+    programs = _programs(list(unique.values()), caches_of(target), context.options, progress)
     write_page(path, _document(title, note, network, rows, programs, measured, fused))
 
 
@@ -131,20 +133,32 @@ def _moved(launch: Launch) -> int | None:
     return value_of(total)
 
 
+_FEW = 30
+"""So many programs are written sooner than workers have started."""
+
+
 def _programs(
-    specs: Sequence[KernelSpec], caches: Sequence[Cache], progress: Progress | None
+    specs: Sequence[KernelSpec],
+    caches: Sequence[Cache],
+    options: Options,
+    progress: Progress | None,
 ) -> list[Html]:
     """The page of each program, packed: most are never opened, and they are large."""
-    made = []
-    for n, spec in enumerate(specs):
-        sch = scheduled(spec)
-        name = str(spec.group.attrs.get("name", spec.symbol))
-        part = Program(name, sch.func.with_attrs(name=name), program_steps(sch))
-        packed = zlib.compress(program(part, f"p{n}", caches, "h3").encode(), 6)
-        made.append(element("template", base64.b64encode(packed).decode(), id=f"p{n}"))
-        if progress is not None:
-            progress("pages", n + 1, len(specs))
-    return made
+    pool = default_pool(options.worker_count) if len(specs) > _FEW else WorkerPool(0)
+    jobs = [(s, str(s.group.attrs.get("name", s.symbol)), f"p{n}") for n, s in enumerate(specs)]
+    report = None if progress is None else functools.partial(progress, "pages")
+    made = pool.map(
+        f"{__name__}:packed", [(*j, caches) for j in jobs], [name for _, name, _ in jobs], report
+    )
+    return [element("template", text, id=j[2]) for j, text in zip(jobs, made, strict=True)]
+
+
+def packed(spec: KernelSpec, name: str, prefix: str, caches: Sequence[Cache]) -> str:
+    """The page of one program. Runs in the worker processes."""
+    sch = scheduled(spec)
+    part = Program(name, sch.func.with_attrs(name=name), program_steps(sch))
+    text = program(part, prefix, caches, "h3")
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
 # ---------------------------------------------------------------------------------------- the page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from smelt.tir.printer import script
 
@@ -72,7 +73,9 @@ def folded(found: Sequence[Change]) -> Iterator[Html]:
             start += 1
 
 
+@lru_cache(maxsize=10_000)
 def _line(change: Change) -> Html:
+    """Kept, because the steps of a schedule repeat most lines."""
     kind, text = change
     tag = {"+": "ins", "-": "del"}.get(kind, "span")
     return element(tag, f"{kind} ", highlighted(text), class_="line")

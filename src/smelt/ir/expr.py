@@ -471,6 +471,8 @@ def matched(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         b = convert(b)
         a = convert(a, dt.scalar(b.dtype) if _fits(a, b.dtype) else None)
     elif not isinstance(b, Expr):
+        if type(b) is int and a.dtype == INDEX:
+            return a, IntImm(INDEX, b)
         b = convert(b, dt.scalar(a.dtype) if _fits(b, a.dtype) else None)
     ta, tb = a.dtype, b.dtype
     if ta == tb:
@@ -501,12 +503,13 @@ def _common(a: str, b: str) -> str:
 
 def binary(cls: type[Binary], a: ExprLike, b: ExprLike) -> Expr:
     """`cls(a, b)` with operands matched and constants folded."""
-    a, b = matched(a, b)
-    if isinstance(a, IntImm) and isinstance(b, IntImm) and cls in _FOLD:
+    if not (type(a) is type(b) is IntImm and a.type == b.type):
+        a, b = matched(a, b)
+    if type(a) is type(b) is IntImm and cls in _FOLD:
         folded = _FOLD[cls](a.value, b.value)
         if folded is not None:
-            if issubclass(cls, Compare):
-                return const(bool(folded), "bool")
+            if type(folded) is bool:  # a comparison
+                return IntImm("bool", int(folded))
             if a.type == INDEX or (-(1 << 31) <= folded < 1 << 31 and a.type == "int32"):
                 return IntImm(a.type, int(folded))
             if a.type == "bool":

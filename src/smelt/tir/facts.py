@@ -68,9 +68,14 @@ class Facts:
 
     def relax(self, e: Expr, loops: Sequence[For]) -> tuple[Expr, Expr] | None:
         """The smallest and the largest value of `e` while `loops` run; None where not known."""
-        if not loops or not free_vars(e) & {x.var for x in loops}:
+        found = () if isinstance(e, IntImm) or not loops else free_vars(e)
+        inside = [x for x in loops if x.var in found]
+        if not inside:
             return e, e
-        return self.analyzer.interval(e, {x.var: (x.min, x.extent) for x in loops})
+        if not all(isinstance(x.min, IntImm) and isinstance(x.extent, IntImm) for x in inside):
+            inside = list(loops)  # ends that depend on further ones
+        domains = {x.var: (x.min, x.extent) for x in inside}
+        return self.analyzer.interval(e, domains)
 
     def box(self, region: Sequence[Range], shape: Sequence[Expr], loops: Sequence[For]) -> Box:
         """The smallest box of an array of that shape which holds a region while loops run."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 from smelt.ir.build import is_const
-from smelt.ir.expr import INDEX, Expr, FloatImm, IntImm, Var
+from smelt.ir.expr import INDEX, Expr, IntImm, Var
 from smelt.ir.node import Node
 from smelt.ir.text import fresh_name, printed
 from smelt.ir.walk import free_vars
@@ -76,7 +76,7 @@ class Listing(NamedTuple):
 
 def extent_text(e: Expr) -> str:
     """An extent as metadata hold it: an expression as runtime.expression reads it."""
-    printer = _Printer(canonical=False)
+    printer = _Printer(None)
     printer.taken.discard("T")  # a common name of a size; the words that follow it go away
     return printer.exprs.text(e).replace("T.", "").strip()
 
@@ -90,11 +90,13 @@ def script(
     canonical  names by position instead of the program's own (structurally equal programs
                then have equal texts)
     """
-    printer = _Printer(canonical)
+    printer = _Printer(mark, canonical)
     if isinstance(func, Expr):
         return printer.exprs.text(func)
-    lines = printer.function(func, None) if isinstance(func, PrimFunc) else printer.body(func, 0)
-    return "\n".join(map(str, _underlined(lines, mark or {}, printer))) + "\n"
+    if isinstance(func, PrimFunc):
+        return printer.function(func, None).text()
+    printer.body(func, 0)
+    return printer.text()
 
 
 @printed.register(PrimFunc)
@@ -103,15 +105,13 @@ def script(
 def _(node: Any, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
     if not isinstance(node, PrimFunc):
         return script(node, mark)
-    printer = _Printer()
-    return "\n".join(map(str, _underlined(printer.function(node, name), mark, printer))) + "\n"
+    return _Printer(mark).function(node, name).text()
 
 
 def listing(func: PrimFunc, mark: Mapping[Any, str] | None = None) -> Listing:
     """The lines that `script` prints, each with the node that it begins; `mark` as there."""
-    printer = _Printer()
-    lines = printer.function(func, None)
-    return Listing(list(_underlined(lines, mark or {}, printer)), printer.names)
+    printer = _Printer(mark).function(func, None)
+    return Listing(printer.lines, printer.names)
 
 
 def has_implicit_root(body: Stmt) -> bool:
@@ -129,21 +129,6 @@ def _has_block(stmt: Stmt) -> bool:
 
 
 # ----------------------------------------------------------------------------------------- marks
-
-
-def _underlined(
-    lines: Iterable[Line], mark: Mapping[Any, str], printer: _Printer
-) -> Iterator[Line]:
-    """The lines, with marks below the statements (or the parts of them) that bear one."""
-    open_marks = {node: (note, _needed(node)) for node, note in mark.items()}
-    for line in lines:
-        yield line
-        for node, (note, needed) in list(open_marks.items()):
-            place = _place(node, line, printer) if needed <= printer.names.keys() else None
-            if place is not None:
-                del open_marks[node]
-                text = " " * place[0] + f"{'^' * place[1]} {note}".rstrip()
-                yield Line(line.depth, text, note=True)
 
 
 def _needed(node: Any) -> set[Node]:
@@ -173,10 +158,16 @@ def _place(node: Any, line: Line, printer: _Printer) -> tuple[int, int] | None:
 
 
 class _Printer:
-    """Prints one function."""
+    """Prints one function.
 
-    def __init__(self, canonical: bool = False) -> None:
+    lines  what is printed so far
+    marks  the nodes that were not met yet, each with its note and what it needs
+    """
+
+    def __init__(self, mark: Mapping[Any, str] | None, canonical: bool = False) -> None:
         self.canonical = canonical
+        self.lines: list[Line] = []
+        self.marks = {node: (note, _needed(node)) for node, note in (mark or {}).items()}
         self.names: dict[Node, str] = {}
         self.bound: set[Node] = set()
         self.taken: set[str] = set(_RESERVED)
@@ -202,18 +193,32 @@ class _Printer:
         self.names[node] = name
         return name
 
-    def line(self, depth: int, text: str, node: Node | None = None) -> Iterator[Line]:
+    def line(self, depth: int, text: str, node: Node | None = None) -> None:
         """One line, behind the parts of its expressions that are too deep to stand in it."""
         if self.exprs.pending:
             for name, part in self.exprs.pending:
-                yield Line(depth, f"{name} = T.meta_var({part})")
+                self.add(Line(depth, f"{name} = T.meta_var({part})"))
             self.exprs.pending.clear()
             self.exprs.forget()
-        yield Line(depth, text, node)
+        self.add(Line(depth, text, node))
+
+    def add(self, line: Line) -> None:
+        """A line, with marks below it where it (or a part of it) bears one."""
+        self.lines.append(line)
+        for node, (note, needed) in list(self.marks.items()) if self.marks else ():
+            place = _place(node, line, self) if needed <= self.names.keys() else None
+            if place is not None:
+                del self.marks[node]
+                text = " " * place[0] + f"{'^' * place[1]} {note}".rstrip()
+                self.lines.append(Line(line.depth, text, note=True))
+
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(map(str, self.lines)) + "\n"
 
     # --------------------------------------------------------------------------- functions
 
-    def function(self, func: PrimFunc, name: str | None) -> Iterator[Line]:
+    def function(self, func: PrimFunc, name: str | None) -> Self:
         """The lines of a function. name: what it is called in the text; None: as it is."""
         for p in func.params:
             self.bind(p)
@@ -228,23 +233,24 @@ class _Printer:
         private = func.attrs.get("private")
         if private is not None and private is not True:
             attrs["private"] = private
-        yield from self.line(0, "@T.prim_func(private=True)" if private is True else "@T.prim_func")
+        self.line(0, "@T.prim_func(private=True)" if private is True else "@T.prim_func")
         params = ", ".join([f"{self.name(p)}: {self.annotation(p)}" for p in func.params])
-        yield from self.line(0, f"def {shown}({params}):", func)
+        self.line(0, f"def {shown}({params}):", func)
         for v in free:
-            yield from self.line(1, f"{self.name(v)} = T.{v.type}()")
+            self.line(1, f"{self.name(v)} = T.{v.type}()")
         if attrs:
-            yield from self.line(1, f"T.func_attr({self.data(attrs)})")
+            self.line(1, f"T.func_attr({self.data(attrs)})")
         root = func.body
         if not has_implicit_root(root):
             explicit = isinstance(root, BlockRealize) and root.block.name == "root"
             if _has_block(root) and not explicit:
-                yield from self.line(1, "T.no_root_block()")
-            yield from self.body(root, 1)
-            return
+                self.line(1, "T.no_root_block()")
+            self.body(root, 1)
+            return self
         assert isinstance(root, BlockRealize)
-        yield from self.block_head(root.block, 1)
-        yield from self.body(root.block.body, 1)
+        self.block_head(root.block, 1)
+        self.body(root.block.body, 1)
+        return self
 
     def annotation(self, p: Var | Buffer) -> str:
         """A parameter's type."""
@@ -263,75 +269,69 @@ class _Printer:
 
     # -------------------------------------------------------------------------- statements
 
-    def body(self, stmt: Stmt, depth: int) -> Iterator[Line]:
+    def body(self, stmt: Stmt, depth: int) -> None:
         """The statements of a suite, `pass` where there are none."""
         todo = _flat(stmt)
         if not todo:
-            yield from self.line(depth, "pass", stmt)
+            self.line(depth, "pass", stmt)
         while todo:
             s, rest = todo[0], todo[1:]
             if not rest and isinstance(s, Allocate):
                 text = self.allocate(s)
-                yield from self.line(depth, f"{self.bind(s.buffer)} = {text}", s)
+                self.line(depth, f"{self.bind(s.buffer)} = {text}", s)
                 todo = _flat(s.body) or [Seq(())]
             elif not rest and isinstance(s, LetStmt):
                 value = self.exprs.operand(s.value, s.var.type)
-                yield from self.line(depth, f"{self.bind(s.var)}: T.{s.var.type} = {value}", s)
+                self.line(depth, f"{self.bind(s.var)}: T.{s.var.type} = {value}", s)
                 todo = _flat(s.body) or [Seq(())]
             else:
-                yield from self.statement(s, depth)
+                self.statement(s, depth)
                 todo = rest
 
-    def statement(self, s: Stmt, depth: int) -> Iterator[Line]:
+    def statement(self, s: Stmt, depth: int) -> None:
         """The lines of one statement."""
         e = self.exprs
         match s:
             case BufferStore(buffer, value, indices):
                 right = e.operand(value, buffer.type)
-                yield from self.line(
-                    depth, f"{self.name(buffer)}[{e.indices(indices)}] = {right}", s
-                )
+                self.line(depth, f"{self.name(buffer)}[{e.indices(indices)}] = {right}", s)
             case For():
                 text = self.loop(s)
-                yield from self.line(depth, f"for {self.bind(s.var)} in {text}:", s)
-                yield from self.body(s.body, depth + 1)
+                self.line(depth, f"for {self.bind(s.var)} in {text}:", s)
+                self.body(s.body, depth + 1)
             case BlockRealize(values, predicate, block):
-                yield from self.line(depth, f"with T.block({quoted(block.name)}):", s)
-                yield from self.block(block, values, predicate, depth + 1)
+                self.line(depth, f"with T.block({quoted(block.name)}):", s)
+                self.block(block, values, predicate, depth + 1)
             case IfThenElse(condition, yes, no):
-                yield from self.line(depth, f"if {e.text(condition)}:", s)
-                yield from self.body(yes, depth + 1)
+                self.line(depth, f"if {e.text(condition)}:", s)
+                self.body(yes, depth + 1)
                 if no is not None:
-                    yield from self.line(depth, "else:")
-                    yield from self.body(no, depth + 1)
+                    self.line(depth, "else:")
+                    self.body(no, depth + 1)
             case LetStmt(var, value, body):
                 given = e.operand(value, var.type)
-                yield from self.line(
-                    depth, f'with T.let({given}, "{var.type}") as {self.bind(var)}:', s
-                )
-                yield from self.body(body, depth + 1)
+                self.line(depth, f'with T.let({given}, "{var.type}") as {self.bind(var)}:', s)
+                self.body(body, depth + 1)
             case Allocate(buffer, body):
                 text = self.allocate(s)
-                yield from self.line(depth, f"with {text} as {self.bind(buffer)}:", s)
-                yield from self.body(body, depth + 1)
+                self.line(depth, f"with {text} as {self.bind(buffer)}:", s)
+                self.body(body, depth + 1)
             case Evaluate(value):
                 text = e.text(value)
-                yield from self.line(
-                    depth, text if text.startswith("T.smelt.") else f"T.evaluate({text})", s
-                )
+                self.line(depth, text if text.startswith("T.smelt.") else f"T.evaluate({text})", s)
             case AssertStmt(condition, message):
-                yield from self.line(depth, f"assert {e.text(condition)}, {quoted(message)}", s)
+                self.line(depth, f"assert {e.text(condition)}, {quoted(message)}", s)
             case While(condition, body):
-                yield from self.line(depth, f"while {e.text(condition)}:", s)
-                yield from self.body(body, depth + 1)
+                self.line(depth, f"while {e.text(condition)}:", s)
+                self.body(body, depth + 1)
             case Block():
-                yield from self.line(depth, f"with T.block({quoted(s.name)}):", s)
+                self.line(depth, f"with T.block({quoted(s.name)}):", s)
                 own = tuple([i.var for i in s.iter_vars])
-                yield from self.block(s, own, IntImm("bool", 1), depth + 1)
+                self.block(s, own, IntImm("bool", 1), depth + 1)
             case Seq(()):
-                yield from self.line(depth, "pass", s)
+                self.line(depth, "pass", s)
             case _:
-                yield from self.line(depth, f"# {type(s).__name__}", s)
+                self.line(depth, f"# {type(s).__name__}", s)
 
     def loop(self, s: For) -> str:
         """What a loop runs over."""
@@ -363,38 +363,34 @@ class _Printer:
 
     # ------------------------------------------------------------------------------ blocks
 
-    def block(
-        self, b: Block, values: tuple[Expr, ...], predicate: Expr, depth: int
-    ) -> Iterator[Line]:
+    def block(self, b: Block, values: tuple[Expr, ...], predicate: Expr, depth: int) -> None:
         """The inside of a block: its head, then its body."""
         if len(values) != len(b.iter_vars):
-            yield from self.line(
-                depth, f"# {len(b.iter_vars)} iteration variables, {len(values)} values"
-            )
+            self.line(depth, f"# {len(b.iter_vars)} iteration variables, {len(values)} values")
         for it, value in zip(b.iter_vars, values, strict=False):
             args = self.axis(it.dom, value, it.var.type)
-            yield from self.line(depth, f"{self.bind(it.var)} = T.axis.{it.kind}({args})", it)
+            self.line(depth, f"{self.bind(it.var)} = T.axis.{it.kind}({args})", it)
         if not is_const(predicate, 1):
-            yield from self.line(depth, f"T.where({self.exprs.text(predicate)})")
+            self.line(depth, f"T.where({self.exprs.text(predicate)})")
         root = b.name == "root" and not b.iter_vars
         reads, writes = (True, True) if root or (b.reads and b.writes) else _touches(b)
         if b.reads or (reads and not root):
-            yield from self.line(depth, f"T.reads({', '.join(map(self.region, b.reads))})")
+            self.line(depth, f"T.reads({', '.join(map(self.region, b.reads))})")
         if b.writes or (writes and not root):
-            yield from self.line(depth, f"T.writes({', '.join(map(self.region, b.writes))})")
-        yield from self.block_head(b, depth)
+            self.line(depth, f"T.writes({', '.join(map(self.region, b.writes))})")
+        self.block_head(b, depth)
         if b.init is not None:
-            yield from self.line(depth, "with T.init():")
-            yield from self.body(b.init, depth + 1)
-        yield from self.body(b.body, depth)
+            self.line(depth, "with T.init():")
+            self.body(b.init, depth + 1)
+        self.body(b.body, depth)
 
-    def block_head(self, b: Block, depth: int) -> Iterator[Line]:
+    def block_head(self, b: Block, depth: int) -> None:
         """Annotations and buffers of a block."""
         if b.annotations:
-            yield from self.line(depth, f"T.block_attr({self.data(b.annotations)})")
+            self.line(depth, f"T.block_attr({self.data(b.annotations)})")
         for buffer in b.alloc_buffers:
             args = self.buffer_args(buffer)
-            yield from self.line(depth, f"{self.bind(buffer)} = T.alloc_buffer({args})", buffer)
+            self.line(depth, f"{self.bind(buffer)} = T.alloc_buffer({args})", buffer)
 
     def axis(self, dom: Range, value: Expr, kind: str) -> str:
         """Domain, value, and the type where none of the two tells it."""
@@ -403,7 +399,7 @@ class _Printer:
         if not (isinstance(dom.min, IntImm) and dom.min.value == 0 and dom.min.type == kind):
             end = e.end_text(dom.min, dom.extent)
             extent = f"({e.operand(dom.min, kind)}, {end})"
-        tells = [x for x in (value, dom.extent, dom.min) if not isinstance(x, IntImm | FloatImm)]
+        tells = [x for x in (value, dom.extent, dom.min) if not is_const(x)]
         known = tells[0].dtype if tells else INDEX
         return f"{extent}, {e.operand(value, kind)}" + (f', dtype="{kind}"' * (known != kind))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ _CONSTANT = (IntImm, FloatImm)
 _DEFAULT = (INDEX, "float32", "bool")
 
 
+@lru_cache(maxsize=1000)
 def constant(e: Expr, bare: bool = True) -> str:
     """A constant; `bare` leaves out a default type."""
     match e:

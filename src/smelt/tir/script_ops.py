@@ -26,6 +26,7 @@ from smelt.ir.expr import (
     Expr,
     FloorDiv,
     FloorMod,
+    IntImm,
     Max,
     Min,
     Mul,
@@ -235,6 +236,8 @@ def expr_nodes(root: Expr) -> Iterator[Expr]:
 
 def operands(e: Expr) -> list[Expr]:
     """The expressions directly inside one."""
+    if type(e) is Var or type(e) is IntImm:  # most are
+        return []
     if isinstance(e, Binary):
         return [e.a, e.b]
     if isinstance(e, BufferLoad):
@@ -252,6 +255,6 @@ def shape_vars(params: tuple[Node, ...]) -> list[Var]:
             for e in (*p.shape, *p.strides):
                 if isinstance(e, Var):
                     found[e] = None
-                else:
+                elif not isinstance(e, IntImm):
                     found.update(dict.fromkeys(n for n in expr_nodes(e) if isinstance(n, Var)))
     return [v for v in found if v not in params]

@@ -21,21 +21,22 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import EQ, INDEX, Expr, Var, const
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.facts import Box, conjuncts
+from smelt.tir.facts import Box, Facts, conjuncts
 from smelt.tir.nodes import Buffer, For, PrimFunc, Range, While
 from smelt.tir.printer import listing
 from smelt.tir.schedule.region import merge_digits
 
 from .accesses import Access, Accesses, Loop, Work
-from .iteration_count import Elements, Guards, IterationCounter, product
+from .iteration_count import Digit, Elements, Guards, IterationCounter, Known, product
 from .reroll import merged, rerolled
 from .table import table
 
 __all__ = ["Footprint", "Level", "Touched", "footprint"]
 
 _ZERO, _ONE = const(0, INDEX), const(1, INDEX)
-_Key = tuple[tuple[For, ...], tuple[Expr, ...]]
+_Key = tuple[tuple[For, ...], tuple[Expr | None, ...]]
 _T = TypeVar("_T", Access, Work)
+_Union = tuple[tuple[Expr, ...], Expr, bool]
 _BRANCHES = 4  # more branches than this around one another are taken as if both sides ran
 _PAIRWISE = 16  # more boxes than this are not compared with each other
 
@@ -183,7 +184,7 @@ def footprint(func: PrimFunc) -> Footprint:
 # -------------------------------------------------------------------------------- measuring
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Part:
     """The elements that equal accesses touch: their box, how many of it, and which.
 
@@ -194,6 +195,29 @@ class _Part:
     elements: Expr
     exact: bool
     pattern: tuple[object, ...] | None
+
+
+class _Found:
+    """What levels have in common: it depends on few of the loops, and where these are the same."""
+
+    def __init__(self, lanes: tuple[For, ...]) -> None:
+        self.lanes = lanes
+        self.loops: dict[_Key, tuple[For, ...]] = {}
+        self.digits: dict[Known, list[Digit] | None] = {}
+        self.guards: dict[object, Guards] = {}
+        self.parts: dict[object, _Part] = {}
+        self.unions: dict[object, _Union] = {}
+
+    def used(self, nest: tuple[For, ...], exprs: tuple[Expr | None, ...]) -> tuple[For, ...]:
+        """The loops that expressions depend on, those of the nest first."""
+        key = nest, exprs
+        if key not in self.loops:
+            names = {v for e in exprs if e is not None for v in free_vars(e)}
+            for x in reversed(nest):  # an extent mentions loops around it
+                names |= free_vars(x.extent) if x.var in names else set()
+            around = dict.fromkeys((*nest, *self.lanes))
+            self.loops[key] = tuple([x for x in around if x.var in names])
+        return self.loops[key]
 
 
 class _Measure:
@@ -208,6 +232,7 @@ class _Measure:
         buffers = dict.fromkeys([*func.buffers, *[a.buffer for a in self.accesses]])
         self.order = {b: k for k, b in enumerate(buffers)}
         self.witness = _witness(self.program)
+        self.found = _Found(tuple(self.program.lanes.values()))
 
     def result(self) -> Footprint:
         levels = [self.level(None, ())]
@@ -215,7 +240,7 @@ class _Measure:
         return Footprint(self.func, tuple(levels), self.names)
 
     def level(self, loop: Loop | None, outer: tuple[For, ...]) -> Level:
-        place = _Place(self.program, outer, self.witness, self.names)
+        place = _Place(self.program.facts, outer, self.witness, self.names, self.found)
         touches = place.touches([a for a in self.accesses if place.holds(a.nest)])
         work, exact = place.operations([w for w in self.work if place.holds(w.nest)])
         touches.sort(key=lambda t: self.order[t.buffer])
@@ -225,7 +250,9 @@ class _Measure:
             source, extent = loop.source, loop.nest[-1].extent
             kind = source.kind if isinstance(source, For) else "while"
             name = self.names[source.var] if isinstance(source, For) else "while"
-            counter = IterationCounter(self.program.facts, place.lanes, outer, self.witness)
+            counter = IterationCounter(
+                self.program.facts, place.lanes, outer, self.witness, self.found.digits
+            )
             trips, known = counter.executions(counter.guards(loop.guards))
         return Level(
             source, name, kind, len(outer), extent, trips, known, tuple(touches), work, exact
@@ -258,14 +285,14 @@ class _Place:
 
     def __init__(
         self,
-        program: Accesses,
+        facts: Facts,
         outer: tuple[For, ...],
         witness: Mapping[Var, Expr],
         names: Mapping[Node, str],
+        found: _Found,
     ) -> None:
-        self.facts, self.outer, self.witness = program.facts, outer, witness
-        self.names = names
-        self.lanes = tuple(program.lanes.values())
+        self.facts, self.outer, self.witness = facts, outer, witness
+        self.names, self.found, self.lanes = names, found, found.lanes
         self.counters: dict[tuple[For, ...], IterationCounter] = {}
         self.sorted: dict[_Key, Guards] = {}
         self.counts: dict[_Key, tuple[Expr, bool]] = {}
@@ -279,14 +306,24 @@ class _Place:
         if inner not in self.counters:
             # What is not a vector below a condition on lanes runs if it holds for any of them.
             still = (*self.outer, *[x for x in self.lanes if x not in inner])
-            self.counters[inner] = IterationCounter(self.facts, still, inner, self.witness)
+            self.counters[inner] = IterationCounter(
+                self.facts, still, inner, self.witness, self.found.digits
+            )
         return self.counters[inner]
 
     def guards(self, nest: tuple[For, ...], conditions: tuple[Expr, ...]) -> Guards:
         key = nest, conditions
         if key not in self.sorted:
-            self.sorted[key] = self.counter(nest).guards(conditions)
+            known, here = self.found.guards, self.key(nest, conditions)
+            if here not in known:
+                known[here] = self.counter(nest).guards(conditions)
+            self.sorted[key] = known[here]
         return self.sorted[key]
+
+    def key(self, nest: tuple[For, ...], exprs: tuple[Expr | None, ...]) -> tuple[object, ...]:
+        """What tells expressions here from those of other levels: the loops of theirs inside."""
+        loops, inner = self.found.used(nest, exprs), set(nest[len(self.outer) :])
+        return exprs, loops, tuple([x in inner for x in loops])
 
     def executions(self, at: Access | Work) -> tuple[Expr, bool]:
         """How often the statement runs, and whether that is exact."""
@@ -350,7 +387,10 @@ class _Place:
             key = (part.pattern, *[e for ends in part.box for e in ends])
             if key not in parts or part.exact:
                 parts[key] = part
-        box, elements, exact = self.union(buffer, list(parts.values()))
+        together = buffer, *parts.values()
+        if together not in self.found.unions:
+            self.found.unions[together] = self.union(buffer, list(parts.values()))
+        box, elements, exact = self.found.unions[together]
         opaque = any(a.whole for a in accesses)
         reads, writes = (self.facts.simplify(n) for n in counts.values())
         exact, counted = exact and not opaque, counted and not opaque
@@ -373,6 +413,13 @@ class _Place:
 
     def part(self, a: Access) -> _Part:
         """What equal accesses touch."""
+        key = a.buffer, self.key((*a.nest, *a.copies), (*a.indices, *a.guards))
+        if key not in self.found.parts:
+            self.found.parts[key] = self.measured(a)
+        return self.found.parts[key]
+
+    def measured(self, a: Access) -> _Part:
+        """The same, not looked up."""
         shape = a.buffer.shape
         inner = (*a.nest[len(self.outer) :], *a.copies)
         ranges = [
@@ -411,7 +458,7 @@ class _Place:
         around = (*a.nest, *a.copies)
         return self.counter(around).elements(indices, self.guards(around, a.guards))
 
-    def union(self, buffer: Buffer, parts: Sequence[_Part]) -> tuple[tuple[Expr, ...], Expr, bool]:
+    def union(self, buffer: Buffer, parts: Sequence[_Part]) -> _Union:
         """The box around all parts, how many elements they have together, whether that is exact."""
         if not parts:  # conditions that exclude each other: nothing is touched
             return tuple([_ZERO] * len(buffer.shape)), _ZERO, True

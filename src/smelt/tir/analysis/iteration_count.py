@@ -16,7 +16,10 @@ from smelt.tir.facts import Facts, conjuncts
 from smelt.tir.nodes import BufferLoad, For
 from smelt.tir.script_ops import expr_nodes
 
-__all__ = ["Digit", "Elements", "Guards", "IterationCounter", "Limits", "Terms", "product"]
+__all__ = ["Digit", "Elements", "Guards", "IterationCounter", "Known", "Limits", "Terms", "product"]
+
+Known = tuple[Expr, tuple[Var, ...]]
+"""An index, and those of its variables whose loops run."""
 
 Terms = tuple[tuple[Var, Expr], ...]
 """A sum of loop variables times factors, in the order of the loops; the first is positive."""
@@ -86,12 +89,21 @@ class IterationCounter:
     """
 
     def __init__(
-        self, facts: Facts, outer: Sequence[For], inner: Sequence[For], witness: Mapping[Var, Expr]
+        self,
+        facts: Facts,
+        outer: Sequence[For],
+        inner: Sequence[For],
+        witness: Mapping[Var, Expr],
+        known: dict[Known, list[Digit] | None],
     ) -> None:
-        """Take the loops, outermost first; the witness gives a value to every outer variable."""
+        """Take the loops, outermost first; the witness gives a value to every outer variable.
+
+        known  the digits found so far, at any place in the program
+        """
         self.facts, self.outer, self.witness = facts, outer, witness
         self.extents = {x.var: x.extent for x in inner if not is_const(x.extent, 1)}
         self.order = {v: k for k, v in enumerate(self.extents)}
+        self.inner, self.known = [x.var for x in inner], known
         self.single: dict[Var, Expr] = {x.var: _ZERO for x in inner if x.var not in self.extents}
 
     # ------------------------------------------------------------------------------- digits
@@ -102,6 +114,13 @@ class IterationCounter:
         From the smallest factor on, a loop either begins a digit beyond all values so far, or
         overlaps with the last one and leaves no gap in it.
         """
+        used = free_vars(e)
+        key = e, tuple([v for v in self.inner if v in used])
+        if key not in self.known:
+            self.known[key] = self._digits(e)
+        return self.known[key]
+
+    def _digits(self, e: Expr) -> list[Digit] | None:
         form = self._affine(e)
         if form is None:
             return None
@@ -212,7 +231,7 @@ class IterationCounter:
 
         The second part says whether the witness attains that, the third which limits were used.
         """
-        terms, sign = self._sum(d.terms)
+        terms, sign = self._sum(d.terms) if limits else ((), 1)
         if terms not in limits:
             return self._count(d), True, None
         lows, highs = limits[terms]
