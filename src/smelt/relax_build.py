@@ -10,7 +10,6 @@ between such pieces where there are any.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from smelt.relax.transform.classic.make import named
 from smelt.relax_pipeline import get_pipeline
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.errors import InputError, nearest
+from smelt.runtime.evaluator import evaluate_times, no_preparation, wall_clock
 from smelt.runtime.report import ProfileReport, TimeEvaluation
 from smelt.runtime.vm import VirtualMachine as Machine
 from smelt.runtime.vm import VMExecutable
@@ -164,18 +164,16 @@ class VirtualMachine(Machine):
         repeat         measurements, each the mean of `number` calls after one that is not timed
         min_repeat_ms  calls are added until a measurement takes so long
         """
-        if number < 1 or repeat < 1:
-            raise InputError(f"time_evaluator: number={number}, repeat={repeat}: both at least 1")
-        if f_preproc:
-            raise InputError(f"time_evaluator: f_preproc={f_preproc!r} is not supported; ''")
+        no_preparation(f_preproc)
         function = self[func_name]
 
         def evaluate(*args: Any) -> TimeEvaluation:
-            function(*args)
-            return TimeEvaluation(tuple([
-                _measured(function, args, number, min_repeat_ms, cooldown_interval_ms)
-                for _ in range(repeat)
-            ]))  # fmt: skip
+            timed = wall_clock(lambda: function(*args))
+            timed(1)
+            return evaluate_times(
+                "time_evaluator", timed, number, repeat, min_repeat_ms, 0,
+                cooldown_interval_ms, repeats_to_cooldown,
+            )  # fmt: skip
 
         return evaluate
 
@@ -195,22 +193,6 @@ class VirtualMachine(Machine):
 
 _STRAIGHT = ("InvokeSegment", "AllocTuple", "Ret")
 """The instructions of a function that is one native call."""
-
-
-def _measured(
-    function: Callable[..., Any], args: Sequence[Any], number: int, least_ms: float, cool_ms: float
-) -> float:
-    """The mean time of a call in seconds."""
-    if cool_ms:
-        time.sleep(cool_ms / 1e3)
-    while True:
-        start = time.perf_counter()
-        for _ in range(number):
-            function(*args)
-        spent = time.perf_counter() - start
-        if spent * 1e3 >= least_ms:
-            return spent / number
-        number *= 2
 
 
 def _listed(x: Any) -> Any:

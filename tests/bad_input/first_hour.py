@@ -267,6 +267,13 @@ PYTHON: dict[str, str] = {
         "test: run: outputs is a int; give a list of names, or None for all:"
         " exe.run(None, {'x': x})"
     ),
+    "exe.benchmark(X, X, repeat='3')": "benchmark: repeat is '3'; legal: whole numbers from 1",
+    "exe.benchmark(X, X, repeat=0)": "benchmark: repeat is 0; legal: whole numbers from 1",
+    "exe.benchmark(X, X, number='x')": "benchmark: number is 'x'; legal: whole numbers from 1",
+    "exe.benchmark(X, X, number=2.5)": "benchmark: number is 2.5; legal: whole numbers from 1",
+    "exe.profile(X, X, repeat=0)": "profile: repeat is 0; legal: whole numbers from 1",
+    "exe.profile(X, X, repeat='3')": "profile: repeat is '3'; legal: whole numbers from 1",
+    "smelt.machine_limits('2')": "machine_limits: threads is '2'; legal: whole numbers from 1",
     "smelt.load('nope.so')": "cannot load nope.so: No such file or directory",
     "smelt.load('good.onnx')": (
         "cannot load good.onnx: it is not a library written by smelt's export_library,"

@@ -152,7 +152,7 @@ def test_errors(module: GraphModuleDebug, lib: Any, tmp_path: Path) -> None:
         module.debug_get_output("max_pol")
     with pytest.raises(InputError, match=r"node 'p0' is a constant; lib.get_params\(\) has it"):
         module.debug_get_output("p0")
-    with pytest.raises(InputError, match="number=0, repeat=1: both must be 1 or more"):
+    with pytest.raises(InputError, match="number is 0; legal: whole numbers from 1"):
         module.run_individual(0)
     with pytest.raises(InputError, match="collectors cannot be given"):
         module.profile([1])

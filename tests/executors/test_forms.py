@@ -166,10 +166,13 @@ def test_time_evaluators(lib: Any, image: Array, tmp_path: Path) -> None:
     loaded = load_module(tmp_path / "m.so")
     assert len(loaded.time_evaluator("run", cpu(0), 1, 2)(image).results) == 2
     for options, text in (
-        ({"number": 0}, "time_evaluator: number=0, repeat=1: both must be 1 or more"),
+        ({"number": 0}, "time_evaluator: number is 0; legal: whole numbers from 1"),
         ({"f_preproc": "flush"}, "time_evaluator: f_preproc='flush'"),
         ({"func_name": "walk"}, "time_evaluator: no function 'walk'; functions: run"),
-        ({"repeats_to_cooldown": 0}, "repeats_to_cooldown=0: all must be 1 or more"),
+        ({"repeats_to_cooldown": 0}, "repeats_to_cooldown is 0; legal: whole numbers from 1"),
+        ({"min_repeat_ms": -1}, "min_repeat_ms is -1; legal: numbers from 0"),
+        ({"cooldown_interval_ms": "x"}, "cooldown_interval_ms is 'x'; legal: numbers from 0"),
+        ({"cache_flush_bytes": 0.5}, "cache_flush_bytes is 0.5; legal: whole numbers from 0"),
     ):
         with pytest.raises(InputError, match=text):
             loaded.time_evaluator(**{"func_name": "run", **options})(image)

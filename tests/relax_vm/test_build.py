@@ -97,8 +97,8 @@ def test_times_are_times(machine: Any) -> None:
     found = machine.time_evaluator("main", smelt.cpu(), number=2, repeat=3)(array(2, 4))
     assert len(found.results) == 3
     assert 0 < found.min <= found.mean <= found.max
-    with pytest.raises(InputError, match="number=0"):
-        machine.time_evaluator("main", smelt.cpu(), number=0)
+    with pytest.raises(InputError, match="time_evaluator: number is 0; legal"):
+        machine.time_evaluator("main", smelt.cpu(), number=0)(array(2, 4))
     with pytest.raises(InputError, match="f_preproc='flush'"):
         machine.time_evaluator("main", smelt.cpu(), f_preproc="flush")
 

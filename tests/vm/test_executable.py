@@ -78,6 +78,10 @@ def test_ways_to_give_inputs_and_take_results(exe: VMExecutable) -> None:
     vm.set_one_input("main", "n", np.int32(3))
     np.testing.assert_allclose(vm.invoke("main")[0].numpy(), want(3, X), rtol=1e-5)
     assert len(vm.benchmark(smelt.cpu(0), np.int32(1), X, repeat=2, number=1).results) == 2
+    with pytest.raises(InputError, match="benchmark: number is 'x'; legal: whole numbers from 1"):
+        vm.benchmark(None, np.int32(1), X, number="x")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="profile: repeat is 0; legal: whole numbers from 1"):
+        exe.profile(np.int32(1), X, repeat=0)
 
 
 def test_a_file_is_loaded_where_no_compiler_is(saved: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.options import Options
+from smelt.runtime.errors import at_least
 from smelt.runtime.limits import Bandwidth, MachineLimits
 from smelt.target import Hardware, Target, hardware_of
 
@@ -234,6 +235,7 @@ def machine_limits(
 
     between  called between the rounds, so that the limits are those of the time when it ran
     """
+    at_least(1, "machine_limits", threads=1 if threads is None else threads, rounds=rounds)
     target = resolve(Target("llvm -mcpu=native"))
     hardware = hardware_of(target, cpu_features(target))
     compiler = ObjectCompiler(target)
@@ -248,7 +250,7 @@ def machine_limits(
     peak = Peak(threads or Options().cores, load, registers)
     sizes = _working_sets(hardware, peak.threads)
     rows = []
-    for turn in range(max(1, rounds)):
+    for turn in range(rounds):
         if turn and between is not None:
             between()
             time.sleep(0.01)  # threads of what ran have stopped looking for work

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from smelt.contrib.graph_executor import GraphModule
 from smelt.runtime import Device, InputError, NativeExecutable, NDArray, ProfileReport, TensorInfo
+from smelt.runtime.errors import at_least
 from smelt.runtime.expression import evaluate
 from smelt.runtime.params import save_param_dict
 from smelt.runtime.profiler import Times, measured, report
@@ -159,8 +160,8 @@ class GraphModuleDebug(GraphModule):
         return TimeEvaluation(tuple(self.run_individual(number, repeat, min_repeat_ms)[index]))
 
     def _times(self, number: int, repeat: int, min_repeat_ms: float) -> list[Times]:
-        if number < 1 or repeat < 1:
-            raise InputError(f"number={number}, repeat={repeat}: both must be 1 or more")
+        at_least(1, "run_individual", number=number, repeat=repeat)
+        at_least(0, "run_individual", False, min_repeat_ms=min_repeat_ms)
         assert self._probe is not None
         call = self.bound()
         call()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
 
 __all__ = [
     "ExportError",
@@ -11,6 +14,7 @@ __all__ = [
     "LoadError",
     "RuntimeFailure",
     "SmeltError",
+    "at_least",
     "closest",
     "nearest",
     "not_picklable",
@@ -35,6 +39,15 @@ class ExportError(SmeltError):
 
 class RuntimeFailure(SmeltError):
     """A model that was called rightly and failed: out of memory, a failing kernel."""
+
+
+def at_least(least: int, who: str, whole: bool = True, **numbers: Any) -> None:
+    """Refuse what is below the least, or no number: who asks names it and its value."""
+    for name, n in numbers.items():
+        kind: Any = Integral if whole else Real
+        if isinstance(n, bool) or not isinstance(n, kind) or not least <= n < math.inf:
+            legal = f"{'whole ' if whole else ''}numbers from {least}"
+            raise InputError(f"{who}: {name} is {n!r}; legal: {legal}")
 
 
 def not_picklable(thing: object) -> ExportError:

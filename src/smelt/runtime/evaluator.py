@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from smelt.runtime.errors import InputError
+from smelt.runtime.errors import InputError, at_least
 from smelt.runtime.report import BenchmarkResult, TimeEvaluation
 
 __all__ = ["evaluate_times", "no_preparation", "timed_runs", "wall_clock"]
@@ -38,12 +38,10 @@ def evaluate_times(
     cooldown_interval_ms        sleep after every `repeats_to_cooldown` measurements
     cache_flush_bytes           bytes to write before each measurement, so that it starts cold
     """
-    if number < 1 or repeat < 1 or repeats_to_cooldown < 1:
-        more = "" if repeats_to_cooldown >= 1 else f", repeats_to_cooldown={repeats_to_cooldown}"
-        count = "all" if more else "both"
-        raise InputError(
-            f"{what}: number={number}, repeat={repeat}{more}: {count} must be 1 or more"
-        )
+    at_least(1, what, number=number, repeat=repeat, repeats_to_cooldown=repeats_to_cooldown)
+    at_least(0, what, cache_flush_bytes=cache_flush_bytes)
+    at_least(0, what, False, min_repeat_ms=0 if min_repeat_ms is None else min_repeat_ms,
+             cooldown_interval_ms=cooldown_interval_ms)  # fmt: skip
     while min_repeat_ms and number < _LONGEST and timed(number) * number < min_repeat_ms:
         number *= 2
     results = []
@@ -69,11 +67,14 @@ def wall_clock(run: Callable[[], object]) -> Callable[[int], float]:
 
 
 def timed_runs(timed: Callable[[int], float], repeat: int, number: int | None) -> BenchmarkResult:
-    """Milliseconds per run: `repeat` times the mean of `number` runs; None: so many as take 5."""
+    """Milliseconds per run: `repeat` times the mean of `number` runs; None: so many as take 5.
+
+    One run before is not timed.
+    """
+    at_least(1, "benchmark", repeat=repeat, number=1 if number is None else number)
+    timed(1)
     if number is None:
         number = max(1, min(100_000, math.ceil(5.0 / max(1e-6, timed(3)))))
-    if repeat < 1 or number < 1:
-        raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
     return BenchmarkResult(tuple([timed(number) for _ in range(repeat)]), number)
 
 

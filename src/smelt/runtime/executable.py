@@ -244,11 +244,9 @@ class Executable(ABC):
         repeat  how many results there are
         number  None: as many as fill some milliseconds
 
-        Raises InputError where either is below 1, and what a call does.
+        Raises InputError where either is no whole number from 1, and what a call does.
         """
-        timed = wall_clock(lambda: self(*args, **named))
-        timed(1)
-        return timed_runs(timed, repeat, number)
+        return timed_runs(wall_clock(lambda: self(*args, **named)), repeat, number)
 
     @abstractmethod
     def profile(

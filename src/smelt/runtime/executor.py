@@ -192,8 +192,6 @@ class AotModule:
         """
         if func_name != "run":
             raise InputError(f"benchmark: func_name={func_name!r}; only 'run' can be timed")
-        if repeat < 1 or number < 1:
-            raise InputError(f"benchmark: repeat={repeat}, number={number}: both must be 1 or more")
         if device is not None:
             self.module["default"](device)
         self.run(**inputs)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.runtime import abi
-from smelt.runtime.errors import InputError, LoadError, RuntimeFailure
+from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, at_least
 
 __all__ = [
     "COMPUTED_DIM",
@@ -176,8 +176,7 @@ def num_threads() -> int:
 
 def set_num_threads(count: int) -> None:
     """Sets the number of threads; only before the first executable is made."""
-    if count < 1:
-        raise InputError(f"set_num_threads({count}): 1 or more threads are possible")
+    at_least(1, "set_num_threads", count=count)
     lib = library()
     have = int(lib.smelt_pool_threads(lib.smelt_pool_default(count)))
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

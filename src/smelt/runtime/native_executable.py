@@ -19,7 +19,14 @@ from smelt.runtime.archive import export_archive
 from smelt.runtime.bound import BoundCall, Frame, Plan
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import ExportError, InputError, LoadError, RuntimeFailure, not_picklable
+from smelt.runtime.errors import (
+    ExportError,
+    InputError,
+    LoadError,
+    RuntimeFailure,
+    at_least,
+    not_picklable,
+)
 from smelt.runtime.evaluator import evaluate_times, no_preparation, timed_runs
 from smelt.runtime.executable import Executable, Metadata, Results
 from smelt.runtime.expression import evaluate
@@ -79,8 +86,7 @@ class NativeExecutable(Executable):
         self._output_names = tuple([o.name for o in self.outputs])
         self.objects = list(objects)
         self._check_target()
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise InputError(f"{self.name}: threads={threads!r}: 1 or more are possible")
+        at_least(1, self.name, threads=1 if threads is None else threads)
         check_environment()
         self.weights = _aligned(weights)
         self.threads = threads
@@ -391,7 +397,6 @@ class NativeExecutable(Executable):
     ) -> BenchmarkResult:
         """Times runs in one native loop, in ms: see Executable."""
         call = self._bound_copy(args, named, self._host)
-        call()
         return timed_runs(call.time, repeat, number)
 
     def time_evaluator(

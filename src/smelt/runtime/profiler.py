@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from smelt.runtime.errors import at_least
 from smelt.runtime.expression import evaluate
 from smelt.runtime.kernel_times import KernelTime, ProfiledRun
 from smelt.runtime.native import Host, Profile, library
@@ -65,8 +66,9 @@ class _Timed(Protocol):
 
 def measured(probe: Probe, call: _Timed, repeat: int) -> list[ProfiledRun]:
     """Single runs, each with the times of its kernels; call: bound to the probe's host."""
+    at_least(1, "profile", repeat=repeat)
     runs = []
-    for _ in range(max(1, repeat)):
+    for _ in range(repeat):
         probe.clear()
         milliseconds = call.time(1)
         runs.append(ProfiledRun(milliseconds, *probe.noted))

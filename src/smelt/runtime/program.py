@@ -111,10 +111,6 @@ class TensorFunction:
         min_repeat_ms      take more runs where a measurement is shorter
         cache_flush_bytes  bytes to write before each measurement, so that it starts cold
         """
-        if number < 1 or repeat < 1:
-            raise InputError(
-                f"time_evaluator: number={number}, repeat={repeat}: both must be 1 or more"
-            )
         if device is not None:
             self.exe["default"](device)
 

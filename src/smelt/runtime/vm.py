@@ -27,6 +27,7 @@ from smelt.runtime.errors import (
     InputError,
     LoadError,
     RuntimeFailure,
+    at_least,
     nearest,
     not_picklable,
 )
@@ -86,11 +87,12 @@ class VMExecutable(AnyExecutable):
 
     def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
         """Time each kernel of the segments; the rest of the total is the machine's own time."""
+        at_least(1, "profile", repeat=repeat)
         watched = [_Watched(e) for e in self.program.segments]
         twin = VMExecutable(replace(self.program, segments=watched), self._save, self.name)
         timed = wall_clock(lambda: twin(*args, **named))
         totals = []
-        for _ in range(1 + max(1, repeat)):  # the first is not timed
+        for _ in range(1 + repeat):  # the first is not timed
             totals.append(timed(1))
             for w in watched:
                 w.note()
@@ -355,9 +357,9 @@ class VirtualMachine:
         **named: Any,
     ) -> BenchmarkResult:
         """Time a function in ms: `repeat` times the mean of `number` calls, after one not timed."""
-        timed = wall_clock(lambda: self.invoke(func_name, *args, **named))
-        timed(1)
-        return timed_runs(timed, repeat, number)
+        return timed_runs(
+            wall_clock(lambda: self.invoke(func_name, *args, **named)), repeat, number
+        )
 
     def _in_order(self, name: str, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         params = self.exe.function(name).params
