@@ -257,7 +257,18 @@ PYTHON: dict[str, str] = {
     ),
     "exe(X, X)['y']": "['y']: this is one array, not results by name; take it as is",
     "several['yy']": "no result 'yy'; nearest: y; results: y, z",
-    "several.numpy()": "the model has 2 results; take one, by number or name; results: y, z",
+    "several[2]": "no result 2: the model has 2, numbered from 0; results: y, z",
+    "several[-3]": "no result -3: the model has 2, numbered from 0; results: y, z",
+    "several.numpy()": (
+        "the model has 2 results; take one, by number or name: y[0].numpy(); results: y, z"
+    ),
+    "several.shape": (
+        "the model has 2 results; take one, by number or name: y[0].shape; results: y, z"
+    ),
+    "several.argmax(1)": (
+        "the model has 2 results; take one, by number or name: y[0].argmax; results: y, z"
+    ),
+    "several.z": "the model has 2 results; take one, by number or name: y['z']; results: y, z",
     "exe.run(None, [X, X])": ("test: run: feeds is a list; give a dict: exe.run(None, {'x': x})"),
     "exe.run({'x': X, 'a': X})": (
         "test: run: feeds is a NoneType; give a dict: exe.run(None, {'x': x})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 import typing
@@ -145,6 +146,14 @@ def test_results_that_are_not_there() -> None:
         made["Total"]
     with pytest.raises(InputError, match="the model has 2 results; take one, by number or name"):
         made.numpy()
+    for missing, kind in (("Total", KeyError), (2, IndexError)):
+        with pytest.raises(kind):
+            made[missing]
+    assert not hasattr(made, "shape") and not hasattr(made, "total") and not hasattr(made, "foo")
+    assert [made[n] is one for n, one in enumerate(made)] == [True, True]
+    assert np.asarray([made[1], made[1]]).shape == (2, *made[1].shape)
+    assert np.asarray(made[:1]).shape == np.asarray(Results([made[0]], ["a"])).shape
+    assert copy.copy(made).names == made.names
     assert pickle.loads(pickle.dumps(Results([], ["a"]))).names == ("a",)
 
 

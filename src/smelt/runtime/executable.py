@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import (
+    TYPE_CHECKING,
     Any,
     NoReturn,
     NotRequired,
@@ -109,6 +110,12 @@ class Metadata(TypedDict):
     written: NotRequired[list[str]]
 
 
+class NoResult(InputError, AttributeError, IndexError, KeyError):
+    """What Results do not have: an element or, as they are no array, an attribute."""
+
+    __str__ = Exception.__str__  # KeyError's shows its message in quotes
+
+
 class Results(tuple[NDArray, ...]):
     """The results of a model that has not exactly one: a tuple, and by name, `y["logits"]`."""
 
@@ -129,11 +136,22 @@ class Results(tuple[NDArray, ...]):
     def __getitem__(self, key: slice) -> tuple[NDArray, ...]: ...
     def __getitem__(self, key: SupportsIndex | slice | str) -> NDArray | tuple[NDArray, ...]:
         """A result by position or by name."""
-        if not isinstance(key, str):
+        if isinstance(key, str):
+            if key not in self.names:
+                raise NoResult(f"no result {key!r}{nearest(key, self.names)}; {self._listed()}")
+            key = self.names.index(key)
+        try:
             return super().__getitem__(key)
-        if key not in self.names:
-            raise InputError(f"no result {key!r}{nearest(key, self.names)}; {self._listed()}")
-        return super().__getitem__(self.names.index(key))
+        except IndexError:
+            many = f"the model has {len(self)}, numbered from 0"
+            raise NoResult(f"no result {key}: {many}; {self._listed()}") from None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            if name in self.names or (hasattr(np.ndarray, name) and not name.startswith("_")):
+                raise self._several(f"[{name!r}]" if name in self.names else f"[0].{name}")
+            raise AttributeError(f"'Results' object has no attribute {name!r}")
 
     def as_dict(self) -> dict[str, NDArray]:
         """The results by name."""
@@ -141,9 +159,11 @@ class Results(tuple[NDArray, ...]):
 
     def numpy(self) -> NoReturn:
         """Refused: there is not one array."""
-        raise InputError(
-            f"the model has {len(self)} results; take one, by number or name; {self._listed()}"
-        )
+        raise self._several("[0].numpy()")
+
+    def _several(self, wanted: str) -> NoResult:
+        return NoResult(f"the model has {len(self)} results; take one, by number or name: "
+                        f"y{wanted}; {self._listed()}")  # fmt: skip
 
     def _listed(self) -> str:
         return f"results: {', '.join(self.names) or 'none'}"
