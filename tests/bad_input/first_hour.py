@@ -119,9 +119,19 @@ PYTHON: dict[str, str] = {
         " ext_dev, hybrid, composite"
     ),
     "smelt.compile('good.onnx', 'gpu')": (
-        "unknown target kind 'gpu'; nearest: webgpu; kinds: llvm, c, cuda, nvptx, rocm,"
-        " opencl, metal, vulkan, webgpu, hexagon, ext_dev, hybrid, composite; an example:"
-        ' "llvm -mcpu=native"'
+        "unknown target kind 'gpu'; today only CPUs can be compiled for, see `smelt targets`:"
+        ' "llvm -mcpu=native", this machine\'s CPU; kinds: llvm, c, cuda, nvptx, rocm,'
+        " opencl, metal, vulkan, webgpu, hexagon, ext_dev, hybrid, composite"
+    ),
+    "smelt.compile('good.onnx', 'cuda:0')": (
+        "unknown target kind 'cuda:0'; today only CPUs can be compiled for, see `smelt targets`:"
+        ' "llvm -mcpu=native", this machine\'s CPU; kinds: llvm, c, cuda, nvptx, rocm,'
+        " opencl, metal, vulkan, webgpu, hexagon, ext_dev, hybrid, composite"
+    ),
+    "smelt.compile('good.onnx', 'NVIDIA')": (
+        "unknown target kind 'NVIDIA'; today only CPUs can be compiled for, see `smelt targets`:"
+        ' "llvm -mcpu=native", this machine\'s CPU; kinds: llvm, c, cuda, nvptx, rocm,'
+        " opencl, metal, vulkan, webgpu, hexagon, ext_dev, hybrid, composite"
     ),
     "smelt.compile('good.onnx', 'cuda')": (
         "target kind 'cuda' cannot be compiled yet; today: llvm, e.g. \"llvm -mcpu=native\""

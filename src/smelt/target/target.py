@@ -18,9 +18,15 @@ from .tags import TAGS
 __all__ = ["Target", "TargetKind"]
 
 
-_CPUS = ("cpu", "native", "host", "x86", "x64", "amd64", "i686", "arm", "aarch64", "avx", "sse",
-         "neon", "intel", "llvm:", "llvm,")  # fmt: skip
-"""How people call CPUs who do not know kinds."""
+_CPU = '"llvm -mcpu=native", this machine\'s CPU'
+_COMMON_NAMES = {
+    ("cpu", "native", "host", "x86", "x64", "amd64", "i686", "arm", "aarch64", "avx", "sse", "neon",
+     "intel", "llvm:", "llvm,"): f"; nearest: {_CPU}",
+    ("gpu", "cuda", "nvidia", "rtx", "tensorrt", "amd", "hip", "rocm", "mps", "metal", "vulkan",
+     "opencl", "directml", "dml", "coreml", "tpu", "npu"):
+        f"; today only CPUs can be compiled for, see `smelt targets`: {_CPU}",
+}  # fmt: skip
+"""How people who do not know kinds call CPUs, and what there is no code for yet: see as_target."""
 
 
 class Target:
@@ -41,9 +47,8 @@ class Target:
         attrs = _attributes(target)
         name = attrs.pop("kind", None)
         if not isinstance(name, str) or name not in KINDS:
-            near = nearest(name, [*KINDS, *TAGS])
-            if str(name).lower().startswith(_CPUS):
-                near = '; nearest: "llvm -mcpu=native", this machine\'s CPU'
+            asked, usual = str(name).lower(), nearest(name, [*KINDS, *TAGS])
+            near = next((t for k, t in _COMMON_NAMES.items() if asked.startswith(k)), usual)
             example = "" if '"' in near else '; an example: "llvm -mcpu=native"'
             raise TargetError(
                 f"unknown target kind {name!r}{near}; kinds: {', '.join(KINDS)}{example}"
