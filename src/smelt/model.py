@@ -10,14 +10,15 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.errors import CompileError
+from smelt.ir.errors import CompileError, InternalError
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, tensor_type
+from smelt.runtime.errors import InputError
 from smelt.runtime.executable import Argument, Executable, Results, value_info
 from smelt.runtime.ndarray import NDArray
 from smelt.runtime.report import MemoryInfo, ProfileReport
@@ -153,12 +154,19 @@ class Model(Executable):
                 before = len(self._needed) + len(self._shapes)
                 self._note(found)
                 if len(self._needed) + len(self._shapes) == before:
-                    raise CompileError(f"{self.name}: its structure depends on more than inputs")
+                    raise InternalError(f"{self.name}: asks again for what is given: {found}")
 
     def _note(self, needs: Needs) -> None:
         """Remember which inputs an import has to know."""
         self._needed |= set(needs.inputs)
         self._shapes = (self._shapes | set(needs.shapes)) - self._needed
+
+    def bind(self, inputs: Any, outputs: Any = None) -> NoReturn:
+        """Refused: which form is to be bound depends on inputs, whose values are not in its code.
+
+        Raises InputError.
+        """
+        raise InputError(f"{self.name}: bind: {self._one_form()} to bind it, or call it instead")
 
     def export_library(
         self,
@@ -168,9 +176,13 @@ class Model(Executable):
         header: bool = False,
     ) -> None:
         """Refused: a file holds one form, and which one is needed depends on the inputs."""
-        raise CompileError(
-            f"{self.name}: its form depends on the inputs {', '.join(self.needed)}; give their "
-            "values to smelt.compile(values={...}) to write it as a file"
+        raise CompileError(f"{self.name}: {self._one_form()} to write it as a file")
+
+    def _one_form(self) -> str:
+        given = ", ".join([f"{name!r}: ..." for name in self.needed])
+        return (
+            f"its form depends on the inputs {', '.join(self.needed)}; give their values to "
+            f"smelt.compile(values={{{given}}})"
         )
 
 

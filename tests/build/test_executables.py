@@ -15,7 +15,7 @@ import onnx
 import pytest
 
 import smelt
-from smelt.ir.errors import CompileError
+from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.options import OptionValues
 from smelt.model import Model
 from smelt.runtime import Executable, InputError, NativeExecutable, NDArray, Results
@@ -115,7 +115,10 @@ def test_wrong_calls(exe: Executable) -> None:
 
 def test_it_is_the_same_after_a_file(exe: Executable, tmp_path: Path) -> None:
     if isinstance(exe, Model):
-        with pytest.raises(CompileError, match="its form depends on the inputs axes"):
+        advice = r"its form depends on the inputs axes; give .* smelt.compile\(values={'axes': ...}\) "
+        with pytest.raises(InputError, match=f"net: bind: {advice}to bind it, or call it instead"):
+            exe.bind(feeds(exe))
+        with pytest.raises(CompileError, match=f"net: {advice}to write it as a file"):
             exe.export_library(tmp_path / "net.so")
         return
     exe.export_library(tmp_path / "net.so")
@@ -137,6 +140,15 @@ def test_sequences_come_back_as_lists(tmp_path: Path) -> None:
         assert str(one.outputs[0]) == "parts sequence of float32[...]"
         parts: Any = one.run(["parts"], {"x": x})[0]
         assert [p.shape for p in parts] == [(1, 3)] * 4
+
+
+def test_a_sequence_that_is_known() -> None:
+    text = "net (seq(float[3]) parts) => (float[n] y) { y = ConcatFromSequence <axis=0> (parts) }"
+    exe = compiled(text, values={"parts": [X[0], Y[0]]})
+    assert isinstance(exe, NativeExecutable) and not exe.inputs
+    np.testing.assert_array_equal(cast(Any, exe()).numpy(), np.concatenate([X[0], Y[0]]))
+    with pytest.raises(TypeMismatch, match=r"values gives 'parts.1' a str; give an array: values={"):
+        compiled(text, values={"parts": [X[0], "y"]})
 
 
 def test_results_that_are_not_there() -> None:

@@ -21,8 +21,8 @@ from .values import Operand, SequenceValue, Value
 __all__ = ["Given", "Inputs", "Shapes"]
 
 Given = Any
-"""What stands for an input: an array, its value; a TensorType, or a list of them, for an optional
-value that is there and for a sequence; None for an optional value that is not."""
+"""What stands for an input: an array, its value; a TensorType, that of one that stays an input; a
+list of those for a sequence; None for an optional value that is absent."""
 
 
 class Inputs:
@@ -68,14 +68,23 @@ class Inputs:
         if i.name not in self.values:
             return self.param(i.name, i.name, tensor_type(self.shape(i), i.dtype))
         given = self.values[i.name]
-        if isinstance(given, np.ndarray):
-            return Value.of_array(given, name=i.name)
-        if isinstance(given, TensorType):
-            return self.param(i.name, i.name, given)
         if given is None:
             return SequenceValue(None, i.dtype)
-        parts = [self.param(i.name, f"{i.name}.{n}", t) for n, t in enumerate(given)]
-        return SequenceValue(parts, i.dtype)
+        if isinstance(given, list | tuple):
+            parts = [self.given(i.name, f"{i.name}.{n}", part) for n, part in enumerate(given)]
+            return SequenceValue(parts, i.dtype)
+        return self.given(i.name, i.name, given)
+
+    def given(self, source: str, name: str, given: Given) -> Value:
+        """What is known of an input, or of a part of it: its value, or its type only."""
+        if isinstance(given, np.ndarray):
+            return Value.of_array(given, name=name)
+        if isinstance(given, TensorType):
+            return self.param(source, name, given)
+        raise TypeMismatch(
+            f"{self.model}: values gives {name!r} a {type(given).__name__}; give an array: "
+            f"values={{{source!r}: numpy.array(...)}}, a list of arrays for a sequence"
+        )
 
     def param(self, source: str, name: str, t: TensorType) -> Value:
         """A parameter of the function."""
