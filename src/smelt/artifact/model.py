@@ -335,10 +335,18 @@ def build_kernels(
     options = context.options
     dump, check = dump_folder(options), check_wanted()
     steps = lowering_steps(context, lowering)
-    if steps != tuple(lowering) or context.instruments:
-        return {s.symbol: build_kernel(s, steps, dump, check, text, context) for s in specs}
-    cache = cache_of(options)
     done: dict[str, CompiledKernel] = {}
+
+    def report(n: int, _: int) -> None:
+        if progress is not None and specs:
+            progress("kernels", n + len(done), len(specs))
+
+    if steps != tuple(lowering) or context.instruments:
+        for s in specs:
+            done[s.symbol] = build_kernel(s, steps, dump, check, text, context)
+            report(0, len(specs))
+        return done
+    cache = cache_of(options)
     missing: list[KernelSpec] = []
     kind = "text" if text else "kernel"
     for s in specs:
@@ -348,11 +356,7 @@ def build_kernels(
             missing.append(s)
         else:
             done[s.symbol] = artifact
-    report = (
-        None
-        if progress is None
-        else lambda n, total: progress("kernels", n + len(done), total + len(done))
-    )
+    report(0, len(missing))
     log.info("%d kernels: %d from the cache, %d to compile", len(specs), len(done), len(missing))
     pool = default_pool(options.worker_count)
     built = pool.map(
