@@ -308,6 +308,9 @@ def test_the_error_of_a_result() -> None:
     assert largest_error([a, a], [a, b]) == 0.5
     assert largest_error([a], [np.zeros(3)]) == float("inf")
     assert largest_error([a * np.nan], [a]) == float("inf")
+    assert largest_error([a * np.nan], [a * np.nan]) == 0 == largest_error([], [])
+    with np.errstate(divide="ignore"):
+        assert largest_error([a / 0], [a / 0]) == 0
     assert largest_error([np.zeros(0)], [np.zeros(0)]) == 0
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from smelt.cli.results import Array
+from smelt.cli.results import Array, errors
 from smelt.frontend.onnx.read import Model
 from smelt.ir import dtype as dt
 
@@ -58,13 +58,7 @@ def _difference(name: str, a: Array, b: Array, tolerance: float) -> Difference:
         return Difference(name, str(a.dtype), shape, math.inf, tolerance, a.size, a.size, where)
     if not a.size:
         return Difference(name, str(a.dtype), shape, 0.0, tolerance, 0, 0, "")
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
-    apart = np.where(np.isnan(apart), math.inf, apart)
-    finite = np.abs(y[np.isfinite(y)])
-    scale = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-    relative = apart / scale
+    relative = errors(a, b)
     at = np.unravel_index(int(relative.argmax()), a.shape)
     where = (
         f"furthest off at {[int(i) for i in at]}: {a[at]} where onnxruntime has {b[at]}"
