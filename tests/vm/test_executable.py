@@ -336,10 +336,10 @@ def test_errors_of_the_run(exe: VMExecutable) -> None:
     assert str(caught.value).startswith("the program has no function 'mian'; nearest: main")
     with pytest.raises(InputError) as caught:
         vm.invoke("main", np.int32(1))
-    says(caught, "main takes 2 operands: n, x; 1 given")
+    says(caught, "main: 1 inputs given, 2 needed\n  inputs: n data; x data")
     with pytest.raises(InputError) as caught:
         vm.invoke("main", np.int32(1), y=X)
-    says(caught, "main takes 2 operands: n, x; 1 given, y by name")
+    says(caught, "main: no input is named 'y'\n  inputs: n data; x data")
     with pytest.raises(InputError, match="dimension 1 is 4, 3 needed"):
         vm.invoke("main", np.int32(1), np.zeros((2, 4), "float32"))
     p, n = Prelude(), scalar("n")

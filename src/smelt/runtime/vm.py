@@ -40,7 +40,7 @@ from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.ndarray import NDArray, array
 from smelt.runtime.profiler import report
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
-from smelt.runtime.signature import Interface
+from smelt.runtime.signature import Interface, TensorInfo
 from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, VMFunction, function_text, scalar
 
@@ -362,15 +362,8 @@ class VirtualMachine:
         )
 
     def _in_order(self, name: str, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        params = self.exe.function(name).params
-        left = params[len(args) :]
-        strange = [n for n in named if n not in left]
-        if strange or len(args) > len(params) or len(args) + len(named) != len(params):
-            what = f", {_list(list(named))} by name" if named else ""
-            raise InputError(
-                f"{name} takes {len(params)} operands: {_list(params)}; {len(args)} given{what}"
-            )
-        return [_entering(v) for v in (*args, *[named[n] for n in left])]
+        operands = [TensorInfo(p, "", (), "data") for p in self.exe.function(name).params]
+        return [_entering(v) for v in Interface(name, operands, ()).in_order(args, named)]
 
 
 def _list(names: Sequence[str]) -> str:
