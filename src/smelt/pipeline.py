@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias, Unpack
 
 from smelt import te
@@ -244,7 +245,7 @@ def compile(
 
     compiler = _Compiler(resolved, context, progress, sizes)
     if isinstance(model, IRModule | RelaxExpr):
-        return compiler.straight(import_model(model, plain, values=values, operators=operators))
+        return compiler.any(import_model(model, plain, values=values, operators=operators), ())
     loaded, known = load_model(model), by_name("values", values, "'x': array")
 
     def read(forms: Mapping[str, Any]) -> IRModule | Needs:
@@ -253,9 +254,7 @@ def compile(
         except NeedsValues as e:
             return Needs(e.inputs, e.shapes)
 
-    def compiled(mod: IRModule) -> Executable:
-        return compiler.any(mod, loaded.graph.outputs)
-
+    compiled = partial(compiler.any, outputs=loaded.graph.outputs)
     found = read({})
     if isinstance(found, IRModule):
         return compiled(found)
@@ -275,13 +274,14 @@ class _Compiler:
     sizes: Mapping[str, Size]
 
     def any(self, mod: IRModule, outputs: Sequence[str]) -> Executable:
-        """An imported module, which may decide while it runs; outputs: the names of its results."""
+        """A module, which may decide while it runs; outputs: the names of its results, if known."""
+        if "main" not in mod.functions:
+            raise CompileError(f"no function 'main' to compile; it has: {', '.join(mod.functions)}")
         main = mod["main"]
         grouped = isinstance(main, Function) and bool(main.attrs.get("output_groups"))
-        if not grouped and (not mod.attrs.get("typed") or vm_construct(mod) is None):
+        if not grouped and vm_construct(mod) is None:
             return self.straight(mod)
-        return compile_program(mod, self.target, self.context, segment=self._segment,
-                               outputs=outputs)  # fmt: skip
+        return compile_program(mod, self.target, self.context, ("main",), self._segment, outputs)
 
     def straight(self, mod: IRModule) -> NativeExecutable:
         """A module that does not decide."""

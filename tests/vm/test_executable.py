@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import smelt
+from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.relay.prelude import Prelude
 from smelt.runtime import InputError, LoadError, RuntimeFailure, load_module
@@ -63,6 +64,20 @@ def test_what_an_executable_tells(exe: VMExecutable) -> None:
     assert f"segments: {len(exe.lib)}, with" in exe.stats
     assert any("matmul" in ops for ops in exe.primitive_ops)
     assert exe.get_function_params("main") == ["n", "x"]
+
+
+def test_smelt_compile_takes_what_decides() -> None:
+    x, c = relay.var("x", shape=(2, 3), dtype="float32"), relay.var("c", shape=(), dtype="bool")
+    chosen = relay.Function([x, c], relay.If(c, relay.exp(x), relay.negative(x)))
+    ones = np.ones((2, 3), "float32")
+    for mod in (chosen, IRModule({"main": chosen})):
+        made: Any = smelt.compile(mod, threads=1)
+        assert isinstance(made, VMExecutable)
+        assert [o.name for o in made.outputs] == ["output0"]
+        np.testing.assert_allclose(made(ones, np.array(True)).numpy(), np.exp(ones), rtol=1e-6)
+        np.testing.assert_array_equal(made(x=ones, c=np.array(False)).numpy(), -ones)
+    with pytest.raises(CompileError, match="no function 'main' to compile; it has: f"):
+        smelt.compile(IRModule({"f": chosen}))
 
 
 def test_ways_to_give_inputs_and_take_results(exe: VMExecutable) -> None:
