@@ -62,7 +62,7 @@ def import_ms(module: str, times: int = 9) -> float:
 
 
 def call_us() -> Results:
-    """Microseconds of a call of the identity, through `exe(x)` and through `bind`."""
+    """Microseconds of a call of the identity, through `exe(x)` and `bind`; KB of its library."""
     x_info, y_info = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [16]) for name in ("x", "y")
     )
@@ -72,7 +72,14 @@ def call_us() -> Results:
     exe = smelt.compile(model)
     x, y = np.ones(16, np.float32), np.empty(16, np.float32)
     bound = exe.bind([x], [y])
-    return {"call_us": _microseconds(lambda: exe(x)), "bind_us": _microseconds(bound)}
+    with tempfile.TemporaryDirectory() as folder:
+        exe.export_library(library := Path(folder, "identity.so"))
+        size = library.stat().st_size / 1000
+    return {
+        "call_us": _microseconds(lambda: exe(x)),
+        "bind_us": _microseconds(bound),
+        "library_kb": size,
+    }
 
 
 def _microseconds(call: Callable[[], object]) -> float:
@@ -112,7 +119,9 @@ def section(results: Results) -> str:
     imports = ", ".join(f"`{name}` {ms:.0f} ms" for name, ms in results["import_ms"].items())
     call = results["call"]
     cost = (
-        call.get("error") or f"`exe(x)` {call['call_us']:.2f} us, `bind` {call['bind_us']:.2f} us"
+        call.get("error")
+        or f"`exe(x)` {call['call_us']:.2f} us, `bind` {call['bind_us']:.2f} us; "
+        f"its library, runtime included: {call['library_kb']:.0f} KB"
     )
     return table(heading, lines) + f"\n\nImport: {imports}. A call of the identity model: {cost}."
 
