@@ -72,7 +72,8 @@ def test_an_unknown_operator(tmp_path: Path) -> None:
         "m.onnx: 2 operators not supported\n"
         "  Frob (not in ai.onnx 18): 1 node ('frob_a')\n"
         "  com.acme.Gadget (not in any opset the model imports for 'com.acme'): "
-        "1 node ('gadget_y')"
+        "1 node ('gadget_y')\n"
+        "  operators of your own: smelt.compile(operators={'com.acme.Gadget': ...})"
     )
 
 

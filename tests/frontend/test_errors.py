@@ -140,7 +140,8 @@ def test_all_unknown_operators_at_once() -> None:
         "  Frob (not in ai.onnx 18): 2 nodes ('frob_a', 'frob_b')\n"
         "  Widget (not in ai.onnx 18): 1 node ('widget_c')\n"
         "  com.acme.Gadget (not in any opset the model imports for 'com.acme'): "
-        "1 node ('gadget_y')",
+        "1 node ('gadget_y')\n"
+        "  operators of your own: smelt.compile(operators={'com.acme.Gadget': ...})",
     )
 
 

@@ -76,6 +76,10 @@ class Problems:
         for (label, reason), steps in sorted(self.by_reason().items()):
             text = reason.replace("\n", "\n  ")
             lines.append(f"  {label}: {_nodes(steps)}: {text}")
+        own = [s[0] for s in self.missing.values() if s[0].domain]
+        if own:
+            name = f"{own[0].domain}.{own[0].op}"
+            lines.append(f"  operators of your own: smelt.compile(operators={{{name!r}: ...}})")
         return lines
 
 
