@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from . import compose as compose  # enters its operators
 from .equal import assert_structural_equal, structural_equal
 from .printer import script
 

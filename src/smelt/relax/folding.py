@@ -8,7 +8,7 @@ import numpy as np
 
 from smelt.topi.registry import Op
 
-from .graph_op import GraphOp
+from .graph_op import of_dialect
 from .interpret import evaluate_op
 from .nodes import Call, Constant, RelaxExpr, constant, values
 
@@ -23,7 +23,7 @@ def folded(value: RelaxExpr | None) -> RelaxExpr | None:
     for n in values(value):
         if isinstance(n, Constant):
             known[n] = n.data
-        elif isinstance(n, Call) and isinstance(n.op, Op) and not isinstance(n.op, GraphOp):
+        elif isinstance(n, Call) and isinstance(n.op, Op) and not of_dialect(n.op):
             known[n] = evaluate_op(n.op, [None if a is None else known[a] for a in n.args], n.attrs)
         else:
             return value

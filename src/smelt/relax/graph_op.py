@@ -1,4 +1,4 @@
-"""Operators of a dialect: functions from graph values to graph values.
+"""Operators that are functions from graph values to graph values: a dialect's, or the core's own.
 
     RELAY = Dialect("relay")
 
@@ -7,7 +7,8 @@
 
 The body writes the call in the core's operators. Running it on placeholders gives the result's
 type, memoised by operand types and attributes, and the fusion kind; `expand_ops` runs it on the
-real operands before a program is compiled. Operands may be tuples.
+real operands before a program is compiled. Operands may be tuples. `@composite` makes such an
+operator of the core.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from smelt.ir.build import value_of
 from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
-from smelt.topi.registry import Attrs, Op
+from smelt.topi.registry import Attrs, Op, enter
 
 from .nodes import Call, Constant, RelaxExpr, Tuple, Var, call, tensor_type_of, values
 from .views import VIEW_NAMES
 
-__all__ = ["Dialect", "GraphOp", "GraphOpInstance"]
+__all__ = ["Dialect", "GraphOp", "GraphOpInstance", "composite", "of_dialect"]
 
 Results = int | Callable[[Call], int]
 
@@ -105,7 +106,7 @@ class GraphOp(Op):
 
     def __init__(
         self,
-        dialect: Dialect,
+        dialect: Dialect | None,
         name: str,
         fn: Callable[..., Any],
         kind: str | None = None,
@@ -119,6 +120,8 @@ class GraphOp(Op):
         self.needs = tuple([self.operands.index(n) for n in needs])
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.dialect is None:
+            return super().__reduce__()
         raise TypeError(f"the operator {self.name} of {self.dialect.name} has to be expanded first")
 
     def __str__(self) -> str:
@@ -126,8 +129,9 @@ class GraphOp(Op):
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Faces build calls with their own functions; an operator alone is not called."""
+        face = "smelt.relax.op" if self.dialect is None else self.dialect.name
         raise TypeMismatch(
-            f"{self.name} is an operator; {self.dialect.name}.{self.name}(...) makes a call of it"
+            f"{self.name} is an operator; {face}.{self.name}(...) makes a call of it"
         )
 
     def normalize(self, attrs: Attrs) -> dict[str, Any]:
@@ -183,6 +187,19 @@ class GraphOp(Op):
             if str(e).startswith(self.name + ":"):
                 raise
             raise type(e)(f"{self.name}: {e}") from e
+
+
+def composite(fn: Callable[..., Any]) -> GraphOp:
+    """`@composite`: an operator of the core whose body is written in others of its operators."""
+    made = GraphOp(None, fn.__name__, fn)
+    enter(made)
+    return made
+
+
+def of_dialect(op: object) -> bool:
+    """Whether an operator is a dialect's, and means what its body says; the core's have a meaning
+    in numpy of their own."""
+    return isinstance(op, GraphOp) and op.dialect is not None
 
 
 def _kind(body: RelaxExpr) -> str:

@@ -53,7 +53,7 @@ from .adt import (
     constructor_tag,
     operands,
 )
-from .graph_op import GraphOp
+from .graph_op import GraphOp, of_dialect
 from .nodes import (
     Call,
     Constant,
@@ -357,7 +357,8 @@ class _Run:
             return self.function(node, node.op, args)
         if isinstance(node.op, RelaxExpr):
             return _run(self.known[node.op], args, self.module)
-        if isinstance(node.op, GraphOp):
+        if of_dialect(node.op):
+            assert isinstance(node.op, GraphOp)
             return self.expanded(node, node.op, args)
         attrs = {k: _plain(v, self.sizes) for k, v in node.attrs.items()}
         result = evaluate_op(node.op, args, attrs)

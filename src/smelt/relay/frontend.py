@@ -14,7 +14,6 @@ from smelt.ir.module import IRModule
 from smelt.runtime import NDArray, array
 
 from .lift import lift
-from .lift_quantized import lift_quantized
 
 __all__ = ["from_onnx", "from_pytorch"]
 
@@ -71,10 +70,10 @@ def from_onnx(
     given = {i.name: i.dtype for i in read.graph.inputs}
     _check_dtypes(dtype, given)
     if freeze_params:
-        return lift(lift_quantized(import_onnx(read, shape))), {}
+        return lift(import_onnx(read, shape)), {}
     proto, names = unfrozen(model)
     params = {n: array(a) for n, a in read.graph.arrays.items() if n in names}
-    return lift(lift_quantized(import_onnx(proto, shape))), params
+    return lift(import_onnx(proto, shape)), params
 
 
 def _check_opset(opset: int | None, read: Any) -> None:
@@ -122,7 +121,7 @@ def from_pytorch(
     proto = to_onnx(script_module, [_input_info(i, default_dtype) for i in input_infos])
     opened, names = unfrozen(proto)
     params = {n: array(a) for n, a in load(proto).graph.arrays.items() if n in names}
-    return lift(lift_quantized(import_onnx(opened))), params
+    return lift(import_onnx(opened)), params
 
 
 def _input_info(info: Any, default_dtype: str) -> tuple[str, Sequence[int], str]:

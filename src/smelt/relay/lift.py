@@ -15,7 +15,7 @@ from smelt.ir.expr import Expr, IntImm
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.relax import nodes as core
-from smelt.relax.graph_op import GraphOp
+from smelt.relax.graph_op import of_dialect
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant, rewrite
 from smelt.topi.registry import Op
 
@@ -47,6 +47,7 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     **{name: (f"nn.{name}", {}) for name in _NN},
     **{name: (name, {"axes": "axis"}) for name in ("sum", "prod", "min", "all", "any")},
     "fmod": ("mod", {}),
+    **{name: (f"qnn.{name}", {}) for name in ("quantize", "dequantize", "requantize")},
     "group_norm": ("nn.group_norm", {"groups": "num_groups"}),
     "gather_elements": ("gather", {}),
     "squeeze": ("squeeze", {"axes": "axis"}),
@@ -68,6 +69,7 @@ _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
 _VALUES: Mapping[tuple[str, str], Mapping[Any, Any]] = {
     # (smelt's operator, its attribute): {smelt's value: Relay's}
     ("scatter_elements", "reduction"): {"none": "update"},
+    ("requantize", "rounding"): {"up": "UPWARD", "away": "TONEAREST"},
     ("crop_and_resize", "mode"): {"linear": "bilinear", "nearest": "nearest_neighbor"},
 }
 
@@ -76,6 +78,7 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
     "cumsum": {"reverse": False},
     "cumprod": {"reverse": False},
     "round": {"mode": "away"},
+    "quantize": {"rounding": "even", "compute_dtype": ""},
     "isinf": {"detect_negative": True, "detect_positive": True},
     "dft": {"axis": -1},
     "fixed_point_multiply": {"rounding": "upward"},
@@ -103,7 +106,7 @@ def lifted(node: RelaxExpr) -> RelaxExpr | None:
 
     What Relay's operator means has to have the same type, or the call stays the core's own.
     """
-    if not isinstance(node, Call) or not isinstance(node.op, Op) or isinstance(node.op, GraphOp):
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or of_dialect(node.op):
         return None
     try:
         whole = _WHOLE.get(node.op.name)
@@ -203,11 +206,24 @@ def dtype_of(x: RelaxExpr | None) -> str:
     return core.tensor_type_of(x).dtype
 
 
+def _affine(call: Call) -> list[RelaxExpr | None]:
+    """The data, scales, and zero points: int32, and 0 where the core's call has none."""
+    made = list(call.args)
+    for n, v in enumerate(call.args):
+        if n and v is None:
+            made[n] = const(0)
+        elif n and isinstance(v, Constant):
+            data = v.data.reshape(()) if v.data.size == 1 else v.data
+            made[n] = constant(data if data.dtype.kind == "f" else data.astype("int32"))
+    return [*made, const(0)] if len(made) % 2 == 0 else made
+
+
 _OPERANDS: Mapping[str, Callable[[Call], list[RelaxExpr | None]]] = {
     "concatenate": _together,
     "nn.bias_add": _with_bias,
     "nn.pad": _padded,
     "nn.prelu": _vector_slope,
+    **{f"qnn.{name}": _affine for name in ("quantize", "dequantize", "requantize")},
 }
 
 
@@ -296,7 +312,7 @@ def _normal(axes: Any, rank: int) -> tuple[int, ...]:
 def _add(call: Call) -> Described:
     """A vector along the channels of a product is a bias."""
     a, b = call.args
-    if isinstance(a, Call) and isinstance(a.op, GraphOp):
+    if isinstance(a, Call) and isinstance(a.op, Op) and of_dialect(a.op):
         x, bias = shape_of(a), shape_of(b)
         name = a.op.name.removeprefix("nn.")
         if name.startswith("conv") and x == shape_of(call):

@@ -307,18 +307,21 @@ def op(
         raise CompileError(f"op: no kind {kind!r}{nearest(kind, KINDS)}; kinds: {', '.join(KINDS)}")
 
     def make(f: Callable[..., Any]) -> Op:
-        made = Op(f, name or f.__name__.rstrip("_"), kind)
-        found = _OPS.get(made.name)
-        if found is not None and not (made.user_defined and _home(found.fn) == _home(f)):
-            whose = f"defined in {found.fn.__module__}" if found.user_defined else "smelt's own"
-            raise CompileError(
-                f"the operator {made.name!r} is {whose}; give yours another name: "
-                '@smelt.op(name="...")'
-            )
-        _OPS[made.name] = made
-        return made
+        return enter(Op(f, name or f.__name__.rstrip("_"), kind))
 
     return make if fn is None else make(fn)
+
+
+def enter(made: Op) -> Op:
+    """Put an operator among those that are found by name."""
+    found = _OPS.get(made.name)
+    if found is not None and not (made.user_defined and _home(found.fn) == _home(made.fn)):
+        whose = f"defined in {found.fn.__module__}" if found.user_defined else "smelt's own"
+        raise CompileError(
+            f'the operator {made.name!r} is {whose}; give yours another name: @smelt.op(name="...")'
+        )
+    _OPS[made.name] = made
+    return made
 
 
 def _home(fn: Callable[..., Any]) -> tuple[str, str]:

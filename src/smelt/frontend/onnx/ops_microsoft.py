@@ -16,7 +16,7 @@ from .build import Build
 from .ops_cast import as_type
 from .ops_math import binary, leaky_relu, unary
 from .ops_quant import MICROSOFT
-from .quantized import dequantized, matmul_integers, one, ratio, single, stored
+from .quantized import matmul_integers, one, requantized, single
 from .registry import Convolving, Ints, Quantized, Scaling, Sliding, converter_of, onnx_op
 from .values import Value
 
@@ -28,13 +28,13 @@ F = TypeVar("F", bound=Callable[..., Value])
 def _number(g: Build, x: Value, scale: Value, zero: Value | None) -> Value:
     """What a quantized tensor stands for, in float32."""
     zero = None if zero is None else one(g, zero, "a zero point")
-    return dequantized(g, x, one(g, scale, "a scale"), zero, "float32")
+    return g.call("dequantize", x, one(g, scale, "a scale"), zero)
 
 
 def _quantized(g: Build, y: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
     """A float32 as a quantized number."""
     zero = None if zero is None else one(g, zero, "a zero point")
-    return stored(g, g.call("divide", y, one(g, scale, "a scale")), zero, dtype)
+    return g.call("quantize", y, one(g, scale, "a scale"), zero, out_dtype=dtype)
 
 
 def _on_floats(name: str, zero: Any = None) -> Callable[[F], F]:
@@ -163,15 +163,14 @@ def qgemm(
     y = matmul_integers(g, a.value, b.value, a.zero, b.zero, (bool(transA), bool(transB)))
     if c is not None:
         y = g.call("add", y, c)
-    y = as_type(g, y, "float32")
-    factor = g.call("multiply", single(g, a.scale), single(g, b.scale))
+    scale = g.call("multiply", single(g, a.scale), single(g, b.scale))
     if alpha != 1:
-        factor = g.call("multiply", factor, g.constant(alpha, "float32"))
+        scale = g.call("multiply", scale, g.constant(alpha, "float32"))
     if y_scale is None:
-        return g.call("multiply", y, factor)
-    factor = ratio(g, factor, None, one(g, y_scale, "the result's scale"))
+        return g.call("dequantize", y, scale)
     zero = None if y_zero is None else one(g, y_zero, "the result's zero point")
-    return stored(g, g.call("multiply", y, factor), zero, (a.value if zero is None else zero).dtype)
+    dtype = (a.value if zero is None else zero).dtype
+    return requantized(g, y, scale, one(g, y_scale, "the result's scale"), zero, dtype)
 
 
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -209,8 +208,8 @@ def dynamic_quantize_matmul(
     # all zeros: any scale does
     none = g.call("equal", scale, g.constant(0.0, a.dtype))
     scale = g.call("where", none, g.constant(1.0, a.dtype), scale)
-    zero = stored(g, g.call("divide", g.call("negative", low), scale), None, "uint8")
-    whole = stored(g, g.call("divide", a, scale), zero, "uint8")
+    zero = g.call("quantize", g.call("negative", low), scale, out_dtype="uint8")
+    whole = g.call("quantize", a, scale, zero, out_dtype="uint8")
     made: Value = matmul_integer_to_float(g, whole, b, scale, b_scale, zero, b_zero, bias)
     return made
 

@@ -8,17 +8,17 @@ from smelt.ir import dtype as dt
 
 from . import moves
 from .build import Build
-from .ops_cast import as_type
+from .ops_cast import as_type, saturated
 from .quantized import (
+    INTEGERS,
     QUANTIZED,
     aligned,
     conv_integers,
-    dequantized,
     matmul_integers,
+    moving,
     one,
-    ratio,
+    requantized,
     single,
-    stored,
 )
 from .registry import Convolving, Quantized, Scaling, onnx_op
 from .values import Value
@@ -42,9 +42,9 @@ def dequantize(
 ) -> Value:
     """(x - zero) scale; one scale, one for each index of an axis, or one for each block of it."""
     dtype = g.dtype(output_dtype, "output_dtype") if output_dtype else scale.dtype
-    apart, (s, z) = aligned(g, x, axis, block_size, scale, zero)
-    assert s is not None
-    return moves.reshape(g, dequantized(g, apart, s, z, dtype), x.shape)
+    apart, (s, z) = aligned(g, x, axis, block_size, scale, moving(g, zero))
+    y = g.call("dequantize", apart, s, z, axis=axis, out_dtype=dtype)
+    return moves.reshape(g, y, x.shape)
 
 
 @onnx_op("QuantizeLinear", since=10)
@@ -77,10 +77,17 @@ def quantize(
     wide = g.dtype(precision, "precision") if precision else scale.dtype
     if not dt.is_float(wide) or dt.width(wide) < 16:
         wide = "float32"
-    apart, (s, z) = aligned(g, x, axis, block_size, scale, zero)
+    apart, (s, z) = aligned(g, x, axis, block_size, scale, moving(g, zero))
+    if dtype in INTEGERS:
+        y = g.call("quantize", apart, s, z, axis=axis, out_dtype=dtype,
+                   compute_dtype="" if wide == x.dtype else wide)  # fmt: skip
+        return moves.reshape(g, y, x.shape)
     assert s is not None
+    if s.rank == 1 and not block_size:  # along an axis, from here on as it broadcasts
+        s = moves.reshape(g, s, (s.shape[0], *([1] * (x.rank - 1 - g.axis(axis, x.rank)))))
     y = g.call("divide", as_type(g, apart, wide), as_type(g, s, wide))
-    return moves.reshape(g, stored(g, y, z, dtype, bool(saturate)), x.shape)
+    y = saturated(g, y, dtype) if saturate else as_type(g, y, dtype)
+    return moves.reshape(g, y, x.shape)
 
 
 # ------------------------------------------------------------------------------------ products
@@ -97,13 +104,13 @@ def matmul_integer(
 @onnx_op("QLinearMatMul", since=10)
 def qlinear_matmul(g: Build, a: Quantized, b: Quantized, y: Scaling) -> Value:
     """MatMulInteger, brought to the scale and zero point of the result."""
-    sums = as_type(g, matmul_integers(g, a.value, b.value, a.zero, b.zero), "float32")
+    sums = matmul_integers(g, a.value, b.value, a.zero, b.zero)
     a_scale = a.scale
     if a_scale.rank == 1 and a_scale.shape != (1,):  # one for each row
         a_scale = moves.expand_dims(g, a_scale, (1,))
     zero = one(g, y.zero, "the result's zero point")
-    factor = ratio(g, single(g, a_scale), single(g, b.scale), one(g, y.scale, "the result's scale"))
-    return stored(g, g.call("multiply", sums, factor), zero, zero.dtype)
+    scale = g.call("multiply", single(g, a_scale), single(g, b.scale))
+    return requantized(g, sums, scale, one(g, y.scale, "the result's scale"), zero, zero.dtype)
 
 
 @onnx_op("ConvInteger", since=10)
@@ -133,9 +140,6 @@ def qlinear_conv(
     channels = (w.value.shape[0], *(1,) * (x.value.rank - 2))
     if b is not None:
         sums = g.call("add", sums, moves.reshape(g, b, channels))
-    w_scale = moves.reshape(g, w.scale, () if w.scale.shape in ((), (1,)) else channels)
-    factor = ratio(
-        g, one(g, x.scale, "the image's scale"), w_scale, one(g, y.scale, "the result's scale")
-    )
-    moved = g.call("multiply", as_type(g, sums, "float32"), factor)
-    return stored(g, moved, one(g, y.zero, "the result's zero point"), y.zero.dtype)
+    scale = g.call("multiply", one(g, x.scale, "the image's scale"), single(g, w.scale))
+    y_scale, zero = one(g, y.scale, "the result's scale"), one(g, y.zero, "the result's zero point")
+    return requantized(g, sums, scale, y_scale, zero, y.zero.dtype, axis=1)

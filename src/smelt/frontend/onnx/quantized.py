@@ -14,23 +14,13 @@ from smelt.relax.nodes import RelaxExpr
 
 from . import moves
 from .build import Build
-from .ops_cast import as_type, saturated
+from .ops_cast import as_type
 from .registry import Ints, Placing
 from .values import Value, static
 from .windows import window
 
-__all__ = [
-    "INTEGERS",
-    "QUANTIZED",
-    "aligned",
-    "conv_integers",
-    "dequantized",
-    "matmul_integers",
-    "one",
-    "ratio",
-    "single",
-    "stored",
-]
+__all__ = ["INTEGERS", "QUANTIZED", "aligned", "conv_integers", "matmul_integers", "moving", "one",
+           "requantized", "single"]  # fmt: skip
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
 _FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
@@ -38,18 +28,11 @@ QUANTIZED = (*INTEGERS, *_FLOATS)
 """Element types of quantized tensors."""
 
 
-def _is_zero(zero: Value | None) -> bool:
-    """Whether a zero point is left out or known to be 0."""
-    return zero is None or (zero.is_array and zero.known is not None and not np.any(zero.known))
-
-
-def _moving(g: Build, zero: Value | None) -> Value | None:
+def moving(g: Build, zero: Value | None) -> Value | None:
     """A zero point that has to be computed with; that of a float8 is 0 by definition."""
-    if _is_zero(zero) or zero is None:
-        return None
-    if not zero.dtype.startswith("float8"):
+    if zero is None or dt.is_int(zero.dtype):
         return zero
-    if zero.is_array:
+    if zero.is_array and (zero.known is None or np.any(zero.known)):
         g.malformed(f"a zero point of {zero.dtype} other than 0")
     return None
 
@@ -70,7 +53,7 @@ def single(g: Build, v: Value) -> Value:
 
 
 def _along(g: Build, v: Value, x: Value, axis: int, block: int) -> Value:
-    """A scale or zero point as it broadcasts against `x`."""
+    """A scale or zero point: one number, a vector along the axis, or one for each element."""
     if v.rank == 0 or v.shape == (1,):
         return moves.reshape(g, v, ())
     axis = g.axis(axis, x.rank)
@@ -80,7 +63,7 @@ def _along(g: Build, v: Value, x: Value, axis: int, block: int) -> Value:
                 f"a scale or zero point of the shape {v.shape} without block_size; legal: one "
                 f"number, or one for each index of axis {axis}"
             )
-        return moves.reshape(g, v, (v.shape[0], *([1] * (x.rank - 1 - axis))))
+        return v
     extent, count = x.shape[axis], v.shape[axis] if v.rank == x.rank else None
     if v.rank != x.rank or (static((extent, count)) and count != -(-extent // block)):
         g.malformed(
@@ -96,7 +79,7 @@ def _along(g: Build, v: Value, x: Value, axis: int, block: int) -> Value:
 def aligned(
     g: Build, x: Value, axis: int, block: int, *parameters: Value | None
 ) -> tuple[Value, list[Value | None]]:
-    """An operand and its scale and zero point in shapes that broadcast.
+    """An operand, its scale and its zero point; that of a float8 is 0 by definition, and left out.
 
     Blocks of an axis become a dimension of its own; the result is reshaped back by the caller.
     """
@@ -120,41 +103,16 @@ def aligned(
 # ------------------------------------------------------------------------------------- values
 
 
-def dequantized(g: Build, x: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
-    """scale * (x - zero); computed in float32 for results of 16 bits."""
-    wide = "float64" if dtype == "float64" else "float32"
-    y = g.call("cast", x, dtype=wide)  # of constants too: passes look for it
-    zero = _moving(g, zero)
-    if zero is not None:
-        y = g.call("subtract", y, as_type(g, zero, wide))
-    return as_type(g, g.call("multiply", y, as_type(g, scale, wide)), dtype)
-
-
-def stored(g: Build, y: Value, zero: Value | None, dtype: str, saturate: bool = True) -> Value:
-    """A number divided by its scale, as a quantized one: rounded to even, moved, saturated."""
-    if dtype not in QUANTIZED:
-        g.unsupported(f"a result of {dtype}", ", ".join(QUANTIZED))
-    if dt.width(y.dtype) < 32:
-        y = as_type(g, y, "float32")
-    if dtype in INTEGERS:
-        y = g.call("round", y)
-    zero = _moving(g, zero)
-    if zero is not None:
-        y = g.call("add", y, as_type(g, zero, y.dtype))
-    if dtype.startswith("float8") and saturate:
-        return saturated(g, y, dtype)
-    if dtype in INTEGERS:
-        low, high = dt.limits(dtype)
-        y = g.call("clip", y, min=float(low), max=float(high))
-    return as_type(g, y, dtype)
-
-
-def ratio(g: Build, a: Value, b: Value | None, y: Value) -> Value:
-    """The number that brings a sum of products to the result's scale: a b / y in float32."""
-    made = as_type(g, a, "float32")
-    if b is not None:
-        made = g.call("multiply", made, as_type(g, b, "float32"))
-    return g.call("divide", made, as_type(g, y, "float32"))
+def requantized(
+    g: Build, sums: Value, scale: Value, y_scale: Value, zero: Value | None, dtype: str,
+    axis: int = -1,
+) -> Value:  # fmt: skip
+    """Sums of products in steps of `scale` as numbers in steps of `y_scale`, rounded to even."""
+    if dtype not in INTEGERS:
+        g.unsupported(f"a result of {dtype}", ", ".join(INTEGERS))
+    return g.call("requantize", sums, as_type(g, scale, "float32"), None,
+                  as_type(g, y_scale, "float32"), zero, axis=axis, out_dtype=dtype,
+                  rounding="even", compute_dtype="float32")  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ products

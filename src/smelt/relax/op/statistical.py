@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
 from smelt.topi import get_op
 
@@ -21,10 +20,9 @@ from ..compose.common import (
     normal_axis,
     rank_of,
     reshaped,
-    shape_of,
 )
 from ..nodes import RelaxExpr, call
-from .entry import entry, size_given
+from .entry import Indices, entry, size_given
 
 
 def _reduction(name: str) -> None:
@@ -171,49 +169,24 @@ def nonzero(x: RelaxExpr) -> RelaxExpr:
 # --------------------------------------------------------------------------- few bits
 
 
-def _along(v: RelaxExpr, x: RelaxExpr, axis: int) -> RelaxExpr:
-    """A scalar or a vector along an axis, so that it broadcasts against x."""
-    legal(rank_of(v) <= 1, f"scale and zero_point are scalars or vectors, not {rank_of(v)}-D")
-    if rank_of(v) == 0 or value_of(shape_of(v)[0]) == 1:
-        return reshaped(v, ())
-    at = normal_axis(axis, rank_of(x))
-    count, have = extents(v)[0], extents(x)[at]
-    legal(
-        count == have or None in (count, have),
-        f"scale or zero_point has {count} elements, axis={axis} of the data has {have}",
-    )
-    return reshaped(v, (shape_of(v)[0], *(1,) * (rank_of(x) - at - 1)))
+def _whole(zero_point: RelaxExpr) -> RelaxExpr:
+    """A zero point as an integer."""
+    return zero_point if dt.is_int(dtype_of(zero_point)) else cast_to(zero_point, "int32")
 
 
-@entry("quantize")
+@entry("quantize", core="quantize")
 def quantize(
-    data: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, axis: int = -1,
+    data: RelaxExpr, scale: RelaxExpr, zero_point: Indices, axis: int = -1,
     out_dtype: str = "int8",
 ) -> RelaxExpr:  # fmt: skip
     """round(data / scale) + zero_point, brought into the range of an integer type."""
-    legal(out_dtype in LIMITS, f"out_dtype={out_dtype!r}; legal: {', '.join(LIMITS)}")
-    low, high = LIMITS[out_dtype]
-    kind = dtype_of(data)
-    factor, zero = (cast_to(_along(v, data, axis), kind) for v in (scale, zero_point))
-    y = call("add", call("round", call("divide", data, factor)), zero)
-    return call("cast", call("clip", y, min=float(low), max=float(high)), dtype=out_dtype)
+    return call("quantize", data, scale, _whole(zero_point), axis=axis, out_dtype=out_dtype)
 
 
-LIMITS: dict[str, tuple[int, int]] = {
-    "int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1),
-    "uint16": (0, 2**16 - 1),
-}  # fmt: skip
-"""The types whose limits every floating-point type of the data can hold."""
-
-
-@entry("dequantize")
+@entry("dequantize", core="dequantize")
 def dequantize(
-    data: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, axis: int = -1,
+    data: RelaxExpr, scale: RelaxExpr, zero_point: Indices, axis: int = -1,
     out_dtype: str = "float32",
 ) -> RelaxExpr:  # fmt: skip
     """(data - zero_point) * scale."""
-    legal(dt.is_float(out_dtype), f"out_dtype={out_dtype!r}; floating-point types are legal")
-    legal(dt.is_int(dtype_of(data)), f"the data is {dtype_of(data)}; integers are legal")
-    zero = cast_to(_along(zero_point, data, axis), "int32")
-    far = call("subtract", cast_to(data, "int32"), zero)
-    return call("multiply", cast_to(far, out_dtype), cast_to(_along(scale, data, axis), out_dtype))
+    return call("dequantize", data, scale, _whole(zero_point), axis=axis, out_dtype=out_dtype)

@@ -16,22 +16,19 @@ from smelt.relax.compose.common import (
     rank_of,
     scalar,
 )
-from smelt.relax.nodes import RelaxExpr, call, constant
-
-from ..dialect import RELAY, alias, relay_op
-from .qnn_affine import (
+from smelt.relax.compose.integer import centred, computed, is_zero
+from smelt.relax.compose.quantize import (
     along_axis,
-    centred,
-    computed,
-    integers,
-    is_zero,
-    one_number,
+    dequantized,
+    quantized,
     requantized,
     rescaled,
     saturated,
-    whole,
 )
-from .qnn_scale import dequantized, quantized
+from smelt.relax.nodes import RelaxExpr, call, constant
+
+from ..dialect import RELAY, alias, relay_op
+from .qnn_affine import integers, one_number, whole
 
 __all__ = ["TABLES", "looked_up"]
 
@@ -101,7 +98,7 @@ def _product(lhs: Side, rhs: Side, scale: RelaxExpr, zero: RelaxExpr) -> RelaxEx
         factor = cast_to(one_number(f"{side}_scale", s), "float32")
         parts.append((centred(x, along_axis(f"{side}_zero_point", z, x, axis)), factor))
     y, ratio = (call("multiply", *both) for both in zip(*parts, strict=True))
-    return requantized(y, ratio, scalar(0, "int32"), scale, zero, out_dtype=dtype_of(lhs[0]))
+    return requantized(y, ratio, scalar(0, "int32"), scale, zero, dtype=dtype_of(lhs[0]))
 
 
 _binary(
@@ -131,7 +128,7 @@ def concatenate(
     made = []
     for x, s, z in zip(parts, scales, zeros, strict=True):
         integers("the data", x)
-        made.append(requantized(x, *whole("input_", s, z), *output, out_dtype=dtype_of(x)))
+        made.append(requantized(x, *whole("input_", s, z), *output, dtype=dtype_of(x)))
     return call("concat", *made, axis=normal_axis(axis, rank_of(parts[0])))
 
 
@@ -201,7 +198,7 @@ def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
         outputs = whole("output_", output_scale, output_zero_point)
         codes = constant(np.arange(256, dtype="uint8").view(dtype))
         numbers = fn(dequantized(codes, *inputs, 0, "float32"))
-        return looked_up(x, computed(quantized(_finite(numbers), *outputs, 0, dtype)))
+        return looked_up(x, computed(quantized(_finite(numbers), *outputs, 0, dtype, "away")))
 
     body.__doc__ = f"""{name} of 8-bit numbers, looked up: quantize({name}(dequantize(x))).
 

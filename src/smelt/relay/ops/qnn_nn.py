@@ -27,18 +27,12 @@ from smelt.relax.compose.integer import (
     window_sums,
 )
 from smelt.relax.compose.layout import gathered, spread
+from smelt.relax.compose.quantize import parameter, requantized
 from smelt.relax.compose.window import ceiled, check_channels, check_weight, window
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import relay_op
-from .qnn_affine import (
-    integers,
-    one_number,
-    parameter,
-    requantized,
-    whole,
-    wide_type,
-)
+from .qnn_affine import integers, one_number, whole, wide_type
 
 __all__: list[str] = []
 
@@ -245,7 +239,7 @@ def avg_pool2d(
     legal(channels is not None, "the number of channels has to be known")
     sums = window_sums(centred(x, zero), pool_size, channels or 1, a)
     mean = _nearest_quotient(sums, _counts(x, pool_size, a, count_include_pad))
-    y = requantized(mean, scale, scalar(0, "int32"), *output, out_dtype=dtype_of(data))
+    y = requantized(mean, scale, scalar(0, "int32"), *output, dtype=dtype_of(data))
     return gathered(y, "NCHW", out_layout or layout, "out_layout")
 
 
@@ -300,4 +294,4 @@ def softmax(
     y = cast_to(call("floor_divide", shares, total), "int32")
     output = whole("output_", output_scale, output_zero_point)
     step = scalar(2.0**-SHARE_BITS, "float32")
-    return requantized(y, step, scalar(0, "int32"), *output, out_dtype=dtype_of(data))
+    return requantized(y, step, scalar(0, "int32"), *output, dtype=dtype_of(data))

@@ -4,51 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
 from smelt.relax.compose.common import cast_to, dtype_of, legal, one_of, rank_of, scalar
+from smelt.relax.compose.quantize import along_axis, dequantized, quantized, requantized
 from smelt.relax.nodes import RelaxExpr, call
 
 from ..dialect import const, make, relay_function, relay_op
-from .qnn_affine import (
-    COMPUTE_TYPES,
-    QUANTIZED,
-    ROUNDINGS,
-    along_axis,
-    centred,
-    config,
-    integers,
-    is_zero,
-    limits,
-    requantized,
-)
+from .qnn_affine import COMPUTE_TYPES, QUANTIZED, ROUNDINGS, config, integers
 
-__all__ = ["SIMULATED", "dequantized", "quantized"]
-
-
-def quantized(
-    x: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, axis: int, dtype: str
-) -> RelaxExpr:
-    """round(x / scale) + zero_point, saturated; halves are rounded away from zero."""
-    wide = along_axis("output_scale", scale, x, axis)
-    zero = along_axis("output_zero_point", zero_point, x, axis)
-    y: RelaxExpr = call("round", call("divide", x, cast_to(wide, dtype_of(x))), mode="away")
-    low, high = limits(dtype)
-    if dtype != "int32":
-        # floats hold the sum exactly as far as it fits into 16 bits
-        y = y if is_zero(zero) else call("add", y, cast_to(zero, dtype_of(x)))
-        return cast_to(call("clip", y, min=float(low), max=float(high)), dtype)
-    end = float((1 << 31) - 128)  # the largest float32 that int32 holds
-    y = cast_to(call("clip", y, min=float(low), max=end), dtype)
-    return y if is_zero(zero) else call("add", y, cast_to(zero, dtype))
-
-
-def dequantized(
-    x: RelaxExpr, scale: RelaxExpr, zero_point: RelaxExpr, axis: int, dtype: str
-) -> RelaxExpr:
-    """(x - zero_point) * scale."""
-    wide = along_axis("input_scale", scale, x, axis)
-    zero = along_axis("input_zero_point", zero_point, x, axis)
-    return call("multiply", cast_to(centred(x, zero), dtype), cast_to(wide, dtype))
+__all__ = ["SIMULATED"]
 
 
 @relay_op("qnn.quantize")
@@ -65,7 +30,8 @@ def quantize(
         dtype_of(data) in ("float32", "float64"),
         f"the data is {dtype_of(data)}; legal: float32, float64",
     )
-    return quantized(data, output_scale, output_zero_point, axis, out_dtype)
+    _parameters("output_", output_scale, output_zero_point, data, axis)
+    return quantized(data, output_scale, output_zero_point, axis, out_dtype, "away")
 
 
 @relay_op("qnn.dequantize")
@@ -79,7 +45,16 @@ def dequantize(
     """
     one_of("out_dtype", out_dtype, "float32", "float16", "float64")
     integers("the data", data)
+    _parameters("input_", input_scale, input_zero_point, data, axis)
     return dequantized(data, input_scale, input_zero_point, axis, out_dtype)
+
+
+def _parameters(
+    prefix: str, scale: RelaxExpr, zero_point: RelaxExpr, data: RelaxExpr, axis: int
+) -> None:
+    """Check a scale and a zero point by their names here."""
+    along_axis(f"{prefix}scale", scale, data, axis)
+    along_axis(f"{prefix}zero_point", zero_point, data, axis)
 
 
 def _decided(attrs: dict[str, Any]) -> dict[str, Any]:
@@ -108,8 +83,10 @@ def requantize(
     """
     one_of("out_dtype", out_dtype, *QUANTIZED)
     integers("the data", data)
+    _parameters("input_", input_scale, input_zero_point, data, axis)
+    _parameters("output_", output_scale, output_zero_point, data, axis)
     return requantized(data, input_scale, input_zero_point, output_scale, output_zero_point, axis,
-                       rounding, compute_dtype, out_dtype)  # fmt: skip
+                       ROUNDINGS[rounding], compute_dtype, out_dtype)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ simulated
@@ -135,7 +112,7 @@ def simulated_quantize(
     result = data
     for name, number in SIMULATED.items():
         if number:
-            low, high = limits(name)
+            low, high = dt.limits(name)
             one = call("clip", y, min=float(low), max=float(high))
             result = call("where", _is(out_dtype, number), one, result)
     return result
