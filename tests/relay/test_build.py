@@ -224,7 +224,7 @@ ERRORS: list[tuple[Callable[[], Any], type[SmeltError], str]] = [
     (
         lambda: relay.build(small(), params={"X": X}),
         TypeMismatch,
-        "params: \"main\" has no parameter 'X'; parameters: x",
+        "params: \"main\" has no parameter 'X'; nearest: x; parameters: x",
     ),
     (
         lambda: relay.build(small(), params={"x": X.astype("float64")}),

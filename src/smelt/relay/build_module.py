@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,6 +27,7 @@ from smelt.pipeline import (
 )
 from smelt.relax import nodes as relax
 from smelt.runtime.dtypes import numpy_dtype
+from smelt.runtime.errors import nearest
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.target import Target
 from smelt.transform import Pass, PassContext
@@ -257,12 +257,10 @@ def _check_names(
     strange = [n for n in unknown if n not in names]
     if not strange:
         return
-    near = difflib.get_close_matches(strange[0], known, 3)
-    similar = near or strange[0].lower() in [n.lower() for n in known]
-    hint = f"; nearest: {', '.join(near)}" if near else ""
+    hint = nearest(strange[0], known)
     shown = ", ".join(list(known)[:20]) + (", ..." if len(known) > 20 else "")
     text = f'params: "main" has no parameter {strange[0]!r}{hint}; parameters: {shown or "none"}'
-    if similar or len(unknown) < given or not held:
+    if hint or len(unknown) < given or not held:
         raise TypeMismatch(text)
     warnings.warn(f"{text}; nothing is bound: the module holds its weights", stacklevel=4)
 
