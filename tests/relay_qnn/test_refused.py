@@ -120,3 +120,10 @@ def test_unknown_operators_and_configurations() -> None:
         pass
     with pytest.raises(Unsupported, match="not an operator of smelt"):
         relay.op.get("qnn.contrib_dense_pack").fn()
+
+
+def test_operators_have_both_names() -> None:
+    assert relay.qnn.requantize is relay.qnn.op.requantize
+    assert {"quantize", "conv2d", "op", "transform"} <= set(dir(relay.qnn))
+    with pytest.raises(AttributeError, match=r"no operator 'conv2'; nearest: qnn\.conv2d"):
+        relay.qnn.conv2  # noqa: B018
