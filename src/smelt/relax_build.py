@@ -19,6 +19,7 @@ from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
 from smelt.pipeline import as_target, checked_context, compile_program
+from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Function
 from smelt.relax.transform.classic import BindParams
 from smelt.relax.transform.classic.make import named
@@ -82,9 +83,8 @@ def build(
 
 def public_functions(mod: IRModule) -> list[str]:
     """The names of the graph functions that can be called from outside."""
-    hidden = ("private", "primitive", "Primitive", "Compiler", "Codegen", "Composite")
     found = [n for n, f in mod.functions.items() if isinstance(f, Function)
-             and not any(f.attrs.get(h) for h in hidden)]  # fmt: skip
+             and not f.attrs.get("private") and not is_closed(f)]  # fmt: skip
     if not found:
         raise CompileError(
             f"relax.build: the module has no function to call; it has: {', '.join(mod) or 'none'}"

@@ -23,7 +23,8 @@ from smelt.relax.dpl import (
     is_var,
     wildcard,
 )
-from smelt.relax.dpl.graph import call_function, free_vars
+from smelt.relax.dpl.graph import call_function
+from smelt.relax.graph import free_vars
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import (
     Call,

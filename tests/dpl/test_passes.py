@@ -14,7 +14,8 @@ from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import TensorType, tensor_type
 from smelt.relax.dpl import is_constant, is_op, is_tuple, wildcard
-from smelt.relax.dpl.graph import free_vars, op_name
+from smelt.relax.dpl.graph import op_name
+from smelt.relax.graph import free_vars
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import (
     Call,

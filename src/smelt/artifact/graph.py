@@ -12,6 +12,7 @@ from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars
+from smelt.relax.graph import is_foreign
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -93,7 +94,7 @@ class Launch:
     @property
     def external(self) -> bool:
         """Whether a back end of its own computes it."""
-        return "Compiler" in self.group.attrs
+        return is_foreign(self.group)
 
 
 @dataclass
@@ -172,7 +173,7 @@ class _Planner:
         assert isinstance(group, Function)
         if program is None:
             own = str(group.attrs.get("name", "kernel"))
-            name = symbol_of(group, name) if "Compiler" in group.attrs else own
+            name = symbol_of(group, name) if is_foreign(group) else own
         made = []
         for i, t in enumerate(_types(v.type)):
             s = Storage("temporary", t.dtype, t.bytes(), name=v.name)

@@ -26,6 +26,7 @@ from smelt.relax.adt import (
     PatternVar,
     constructor_tag,
 )
+from smelt.relax.graph import is_unit
 from smelt.relax.host_ops import is_host_call
 from smelt.relax.nodes import (
     Call,
@@ -40,13 +41,12 @@ from smelt.relax.nodes import (
     Var,
 )
 from smelt.relax.transform.infer_module import short_text
-from smelt.relax.transform.normal_form import KEPT
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
 from smelt.tir.nodes import PrimFunc
 
 from .vm_construct import reached
 from .vm_interface import describe
-from .vm_regions import Scope, is_operator, operands
+from .vm_regions import Scope, is_operator
 from .vm_registers import assigned
 from .vm_segments import Build, Segments, segment_function
 
@@ -79,7 +79,7 @@ class _Module:
         self.mod = mod
         there = reached(mod, entries)
         graph = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
-        kept = {n for n, f in graph.items() if any(f.attrs.get(k) for k in KEPT)}
+        kept = {n for n, f in graph.items() if is_unit(f)}
         kept |= {n for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
         self.scope = Scope(frozenset(kept))
         self.graph = {n: f for n, f in graph.items() if n not in kept and n in there}
@@ -487,7 +487,7 @@ def _wanted(
                 if level is None or level_of[n] != level:
                     found[n] = None
             elif not _is_control(n):
-                stack += operands(n, scope)
+                stack += scope.operands(n)
 
     for node in inside:
         operator = _is_inside(node, own, scope)
@@ -526,7 +526,7 @@ def _single(node: RelaxExpr) -> list[RelaxExpr]:
 def _inputs(node: RelaxExpr, own: set[RelaxExpr], scope: Scope) -> list[RelaxExpr]:
     """The values from outside of a segment that one of its operators takes."""
     found: list[RelaxExpr] = []
-    stack = list(operands(node, scope))
+    stack = scope.operands(node)
     while stack:
         n = stack.pop()
         if n in own or isinstance(n, Constant):

@@ -8,11 +8,12 @@ from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import postorder
 from smelt.relax.adt import Constructor, Match
+from smelt.relax.graph import is_unit
 from smelt.relax.host_ops import is_host_call
 from smelt.relax.nodes import Call, Function, GlobalVar, If, Let, RelaxExpr, values
 from smelt.relax.transform.expand_ops import to_static
 from smelt.relax.transform.infer_module import short_text
-from smelt.relax.transform.normal_form import KEPT, inline_functions
+from smelt.relax.transform.normal_form import inline_functions
 
 __all__ = ["reached", "refuse_control", "vm_construct"]
 
@@ -38,7 +39,7 @@ def vm_construct(mod: IRModule) -> str | None:
         f = mod.functions[name]
         if not isinstance(f, Function) or name not in there:
             continue
-        if any(f.attrs.get(k) for k in KEPT):
+        if is_unit(f):
             continue
         nodes = list(values(f.body))
         if any(isinstance(n, Let | Function) for n in nodes):
@@ -64,7 +65,7 @@ def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
             return "a tensor with a data-dependent size"
         case Call(GlobalVar() as g):
             f = mod.functions.get(g.name)
-            if isinstance(f, Function) and not any(f.attrs.get(k) for k in KEPT):
+            if isinstance(f, Function) and not is_unit(f):
                 return f"a call of @{g.name}"
         case Call(op) if isinstance(op, RelaxExpr) and not isinstance(op, Function):
             return "a call of a closure"

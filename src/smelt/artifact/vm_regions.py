@@ -6,28 +6,15 @@ region that holds all its uses and knows all its variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from smelt.ir.node import Node, postorder
-from smelt.relax.adt import Clause, Constructor, Match, PatternVar
+from smelt.ir.node import Node, ordered, postorder
+from smelt.relax import graph
+from smelt.relax.graph import LEAVES, needed_vars, parts_of, regions
 from smelt.relax.host_ops import is_host_call
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from smelt.relax.nodes import Call, Function, GlobalVar, Let, RelaxExpr, TupleGetItem, Var
 
-__all__ = ["Scope", "is_operator", "operands", "regions_of"]
-
-LEAVES = (Var, Constant, GlobalVar, Constructor)
-"""Values that need no computation."""
+__all__ = ["Scope", "is_operator"]
 
 
 class Scope:
@@ -41,49 +28,24 @@ class Scope:
         self.kernels = kernels
         self.own: dict[Var, Function] = {}
         self.self_of: dict[Function, Var] = {}
-        self.branches: set[Node] = set()
         self._needed: dict[Node, list[RelaxExpr]] = {}
         self._free: dict[Node, frozenset[Var]] = {}
-        self._reach: dict[Node, dict[Node, None]] = {}
 
     def read(self, f: Function) -> None:
         """Learn the variables of a function."""
         for node in postorder(f):
-            if isinstance(node, If):
-                self.branches.update((node.then_branch, node.else_branch))
             if isinstance(node, Let) and isinstance(node.value, Function):
                 self.own[node.var] = node.value
                 self.self_of[node.value] = node.var
-        for node in postorder(f):
-            self._free[node] = self._free_of(node)
+        self._free.update(needed_vars(f))
 
-    def _free_of(self, node: Node) -> frozenset[Var]:
+    def operands(self, node: Node) -> list[RelaxExpr]:
+        """The operands of a value; of a name, what it stands for. Regions are not entered."""
+        if isinstance(node, Let):
+            return [node.body]
         if isinstance(node, Var):
-            return frozenset({node})
-        found = [self._free[c] for c in node.children() if c in self._free]
-        whole = frozenset().union(*found) if found else _NOTHING
-        match node:
-            case Function(params):
-                return whole.difference(params)
-            case Let(var):
-                return whole - {var}
-            case Clause(lhs):
-                return whole.difference(
-                    [p.var for p in postorder(lhs) if isinstance(p, PatternVar)]
-                )
-        return whole
-
-    def free(self, node: Node) -> frozenset[Var]:
-        """The variables of a value that nothing in it binds."""
-        return self._free[node]
-
-    def reach(self, root: RelaxExpr) -> dict[Node, None]:
-        """Everything below the root of a region, its inner regions included."""
-        if root not in self._reach:
-            self._reach[root] = dict.fromkeys(
-                [n for n in postorder(root) if isinstance(n, RelaxExpr)]
-            )
-        return self._reach[root]
+            return [self.own[node]] if node in self.own else []
+        return graph.operands(node)
 
     def place(
         self, root: RelaxExpr, known: Callable[[Node], bool], visible: Callable[[Var], bool]
@@ -97,7 +59,7 @@ class Scope:
         lets: set[Var] = set()
 
         def add(start: RelaxExpr) -> None:
-            for node in _below(start, lambda n: n in inside or known(n), self):
+            for node in _below(start, self.operands, lambda n: n in inside or known(n)):
                 inside[node] = None
                 if isinstance(node, Let):
                     lets.add(node.var)
@@ -106,20 +68,21 @@ class Scope:
         while True:
             count: dict[Node, int] = {}
             for node in inside:
-                for region in regions_of(node):
-                    for n in self._whole(region, lambda n: n in inside or known(n)):
+                for region in regions(node):
+                    for n in _below(region, parts_of, lambda n: n in inside or known(n)):
                         count[n] = count.get(n, 0) + 1
             shared = {
                 n for n, times in count.items()
-                if times > 1 and n not in self.branches and not isinstance(n, LEAVES)
-                and all(visible(v) or v in lets for v in self.free(n))
+                if times > 1 and not isinstance(n, LEAVES)
+                and all(visible(v) or v in lets for v in self._free[n])
             }  # fmt: skip
             if not shared:
                 break
             for n in self._outermost(root, shared):
                 add(n)
-        self._needed = {n: operands(n, self) + self._used(n, inside, known) for n in inside}
-        return _sorted(root, inside, self)
+        self._needed = {n: self.operands(n) + self._used(n, inside, known) for n in inside}
+        needed = {n: [m for m in found if m in inside] for n, found in self._needed.items()}
+        return list(ordered([root], needed.__getitem__)) if inside else []
 
     def _used(
         self, node: Node, inside: Mapping[Node, None], known: Callable[[Node], bool]
@@ -133,74 +96,25 @@ class Scope:
                 return True
             return known(n)
 
-        for region in regions_of(node):
-            for _ in self._whole(region, stop):
+        for region in regions(node):
+            for _ in _below(region, parts_of, stop):
                 pass
         return [n for n in found if n is not node]
-
-    def _whole(self, root: RelaxExpr, stop: Callable[[Node], bool]) -> Iterator[RelaxExpr]:
-        """Everything below a root, inner regions included, up to where it stops."""
-        stack, seen = [root], set()
-        while stack:
-            node = stack.pop()
-            if node not in seen and not stop(node):
-                seen.add(node)
-                yield node
-                stack += [c for c in node.children() if isinstance(c, RelaxExpr)]
-                stack += [c.rhs for c in node.clauses] if isinstance(node, Match) else []
 
     def _outermost(self, root: RelaxExpr, shared: set[Node]) -> list[RelaxExpr]:
         """Of some values below a root those that are not below another one of them."""
         tops: list[RelaxExpr] = []
         below: set[Node] = set()
-        for node in reversed(self.reach(root)):
-            if node in shared and node not in below:
-                assert isinstance(node, RelaxExpr)
+        for node in reversed(list(postorder(root))):
+            if isinstance(node, RelaxExpr) and node in shared and node not in below:
                 tops.append(node)
-                below.update(self._whole(node, below.__contains__))
+                below.update(_below(node, parts_of, below.__contains__))
         return tops
 
     def needed(self, node: Node) -> list[RelaxExpr]:
         """What has to be computed before a value of the region placed last: its operands, and what
         its regions use."""
         return self._needed[node]
-
-
-_NOTHING: frozenset[Var] = frozenset()
-
-
-def operands(node: Node, scope: Scope) -> list[RelaxExpr]:
-    """The operands of a value; its regions are not entered."""
-    match node:
-        case Call(op, args):
-            given = [a for a in args if a is not None]
-            called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar | Constructor)
-            return [op, *given] if called else given  # type: ignore[list-item]
-        case Tuple(items):
-            return list(items)
-        case TupleGetItem(value):
-            return [value]
-        case If(condition):
-            return [condition]
-        case Match(data):
-            return [data]
-        case Let(body=body):
-            return [body]
-        case Var() if node in scope.own:
-            return [scope.own[node]]
-    return []
-
-
-def regions_of(node: Node) -> list[RelaxExpr]:
-    """The roots of the regions of a value."""
-    match node:
-        case If(_, yes, no):
-            return [yes.body, no.body]
-        case Match(_, clauses):
-            return [c.rhs for c in clauses]
-        case Function(body=body):
-            return [body]
-    return []
 
 
 def is_operator(node: Node, scope: Scope) -> bool:
@@ -214,27 +128,16 @@ def is_operator(node: Node, scope: Scope) -> bool:
     return not isinstance(node.op, RelaxExpr)
 
 
-def _below(start: RelaxExpr, stop: Callable[[Node], bool], scope: Scope) -> Iterator[RelaxExpr]:
+def _below(
+    start: RelaxExpr,
+    parts: Callable[[RelaxExpr], Iterable[RelaxExpr]],
+    stop: Callable[[Node], bool],
+) -> Iterator[RelaxExpr]:
+    """A value and everything below it, up to where it stops."""
     stack, seen = [start], set()
     while stack:
         node = stack.pop()
         if node not in seen and not stop(node):
             seen.add(node)
             yield node
-            stack += operands(node, scope)
-
-
-def _sorted(root: RelaxExpr, inside: Mapping[Node, None], scope: Scope) -> list[RelaxExpr]:
-    """The values of a region in an order in which they can be computed."""
-    done: dict[RelaxExpr, None] = {}
-    begun: set[Node] = set()
-    stack: list[tuple[RelaxExpr, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            done[node] = None
-        elif node not in begun and node in inside:
-            begun.add(node)
-            stack.append((node, True))
-            stack += [(n, False) for n in reversed(scope.needed(node))]
-    return list(done)
+            stack += parts(node)

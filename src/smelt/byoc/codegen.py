@@ -16,6 +16,7 @@ from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
 from smelt.ir.types import TensorType
+from smelt.relax.graph import is_foreign
 from smelt.relax.nodes import Call, Function, GlobalVar, values
 from smelt.runtime.errors import ExportError, nearest
 from smelt.runtime.external import registered_runtimes, runtime_of
@@ -135,7 +136,7 @@ def compile_externals(mod: IRModule, target: Target, options: Options) -> dict[s
         if not isinstance(v, Call) or not isinstance(v.op, GlobalVar):
             continue
         func = mod[v.op.name]
-        if not isinstance(func, Function) or "Compiler" not in func.attrs:
+        if not isinstance(func, Function) or not is_foreign(func):
             continue
         symbol = symbol_of(func, v.op.name)
         name, _ = found.setdefault(symbol, (v.op.name, func))

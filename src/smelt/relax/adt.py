@@ -19,7 +19,7 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import FuncType, GlobalTypeVar, IncompleteType, Type, TypeCall, TypeVar
 
-from .nodes import Call, CallAttrs, Function, GlobalVar, If, Let, RelaxExpr, Var
+from .nodes import Call, CallAttrs, RelaxExpr, Var
 
 __all__ = [
     "Clause",
@@ -34,9 +34,7 @@ __all__ = [
     "TypeCall",
     "TypeData",
     "TypeVar",
-    "bodies",
     "constructor_tag",
-    "operands",
     "unmatched_cases",
 ]
 
@@ -100,11 +98,6 @@ class PatternVar(Pattern):
     """Any value, by a name."""
 
     var: Var
-
-    @property
-    def binds(self) -> tuple[Var, ...]:
-        """The variable."""
-        return (self.var,)
 
 
 class PatternConstructor(Pattern):
@@ -198,34 +191,3 @@ def _opened(row: Sequence[Pattern], c: Constructor | None, count: int) -> list[P
     parts = head.patterns if isinstance(head, PatternConstructor | PatternTuple) else ()
     wild = [PatternWildcard() for _ in range(count)]
     return [*(parts or wild), *row[1:]]
-
-
-# --------------------------------------------------------------------------- parts of any value
-
-
-def operands(node: RelaxExpr) -> list[RelaxExpr]:
-    """What has to be there before a value, in its own scope; nothing of a function or a Let."""
-    match node:
-        case Call(op, args):
-            given = [a for a in args if a is not None]
-            called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar)
-            return [op, *given] if called else given  # type: ignore[list-item]
-        case If(condition):
-            return [condition]
-        case Match(data):
-            return [data]
-        case Function() | Let():
-            return []
-    return [c for c in node.children() if isinstance(c, RelaxExpr)]
-
-
-def bodies(node: RelaxExpr) -> list[RelaxExpr]:
-    """The values of scopes inside a value: of a function, of branches, of clauses."""
-    match node:
-        case Function(_, body):
-            return [body]
-        case If(_, yes, no):
-            return [yes.body, no.body]
-        case Match(_, clauses):
-            return [c.rhs for c in clauses]
-    return []

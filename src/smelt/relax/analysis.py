@@ -9,10 +9,11 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch, VerifyError
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, ordered, postorder
+from smelt.ir.node import Node, ordered
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 
 from .adt import Match
+from .graph import binders, free_vars, parts_of, users_of
 from .nodes import (
     Call,
     Constant,
@@ -27,8 +28,8 @@ from .nodes import (
     Var,
     incomplete,
 )
-from .nodes import free_vars as free
 from .shapes import apart, sizes_in
+from .transform.eliminate_dead_code import without_dead_lets
 from .verify import verify
 
 __all__ = ["BaseCheckResult", "all_global_vars", "all_vars", "binders", "bound_vars",
@@ -61,12 +62,8 @@ def direct_parts(node: Any) -> list[Any]:
     match node:
         case Call(op, args):
             return [op, *[a for a in args if a is not None]]
-        case If(condition, yes, no):
-            return [condition, yes.body, no.body]
-        case MatchCast(value):
-            return [value]
-        case Match(data, clauses):
-            return [data, *[c.rhs for c in clauses]]
+        case If() | Match() | MatchCast():
+            return parts_of(node)
         case Node():
             return [c for c in node.children() if not isinstance(c, Type)]
     return []
@@ -80,29 +77,12 @@ def all_vars(expr: Any) -> list[Var]:
     return [p for p in parts(expr) if isinstance(p, Var)]
 
 
-def free_vars(expr: Any) -> list[Var]:
-    """Variables that nothing in the expression binds."""
-    return free(expr)
-
-
 def bound_vars(expr: Any) -> list[Var]:
     """Variables that a function, a Let or a clause in the expression binds, in order."""
     found: dict[Var, None] = {}
     for part in parts(expr):
         found.update(dict.fromkeys(binders(part)))
     return list(found)
-
-
-def binders(part: Any) -> list[Var]:
-    """The variables that a value binds itself."""
-    match part:
-        case Function(params):
-            return list(params)
-        case Let(var):
-            return [var]
-        case Match(clauses=clauses):
-            return [v for c in clauses for p in postorder(c.lhs) for v in getattr(p, "binds", ())]
-    return []
 
 
 def all_global_vars(expr: Any) -> list[GlobalVar]:
@@ -129,14 +109,10 @@ def name_to_binding(func: Function) -> dict[str, list[tuple[Var, RelaxExpr]]]:
 
 def udchain(func: Function) -> dict[RelaxExpr, list[RelaxExpr]]:
     """The values that use each value of a function, directly."""
-    found: dict[RelaxExpr, list[RelaxExpr]] = {}
-    for part in parts(func.body):
-        if isinstance(part, RelaxExpr):
-            found.setdefault(part, [])
-            for used in dict.fromkeys(direct_parts(part)):
-                if isinstance(used, RelaxExpr):
-                    found.setdefault(used, []).append(part)
-    return found
+    return users_of(
+        [p for p in parts(func.body) if isinstance(p, RelaxExpr)],
+        lambda p: dict.fromkeys([c for c in direct_parts(p) if isinstance(c, RelaxExpr)]),
+    )
 
 
 # ------------------------------------------------------------------------------------ form
@@ -159,25 +135,7 @@ def contains_impure_call(expr: Any, own_name: Any = None) -> bool:
 
 def remove_all_unused(func: Function) -> Function:
     """A function without names (Let) that nothing uses. Other unused values are no part of it."""
-    while True:
-        used = {p for p in postorder(func.body) if isinstance(p, Var)}
-        counts: dict[Node, int] = dict.fromkeys(used, 0)
-        for p in postorder(func.body):
-            for c in p.children():
-                if c in counts:
-                    counts[c] += 1
-        stands_for: dict[Node, Node] = {
-            p: p.body for p in postorder(func.body) if isinstance(p, Let) and counts[p.var] == 1
-        }
-        if not stands_for:
-            return func
-        done: dict[Node, Any] = {}
-        for p in postorder(func.body):
-            if p in stands_for:
-                done[p] = done.get(stands_for[p], stands_for[p])
-            else:
-                done[p] = p.with_children(lambda c: done.get(c, c))  # noqa: B023
-        func = func.replace(body=done[func.body])
+    return without_dead_lets(func)
 
 
 def computable_at_compile_time(func: Function) -> list[RelaxExpr]:

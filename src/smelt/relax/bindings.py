@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .graph import free_vars as free
 from .nodes import Function, Let, RelaxExpr, Var
-from .nodes import free_vars as free
 from .printer import value_names
 
 __all__ = ["BindingBlock", "SeqExpr", "VarBinding"]

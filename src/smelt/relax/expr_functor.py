@@ -21,6 +21,7 @@ from smelt.topi.registry import Op
 
 from .adt import Clause, Constructor, Match
 from .analysis import direct_parts
+from .graph import operands
 from .nodes import (
     Call,
     Constant,
@@ -73,16 +74,10 @@ def _before(e: Any) -> list[Any]:
         case Call(op, args):
             inner = [] if isinstance(op, Function) else [op]
             return [*inner, *[a for a in args if a is not None]]
-        case Tuple(items):
-            return list(items)
-        case TupleGetItem(value) | MatchCast(value):
-            return [value]
         case Let(var, value, body):
             return [var, *([] if isinstance(value, Function) else [value]), body]
-        case If(condition):
-            return [condition]
-        case Match(data):
-            return [data]
+        case RelaxExpr():
+            return [*operands(e)]
     return []
 
 

@@ -51,8 +51,8 @@ from .adt import (
     PatternTuple,
     PatternVar,
     constructor_tag,
-    operands,
 )
+from .graph import operands
 from .graph_op import GraphOp, of_dialect
 from .nodes import (
     Call,
@@ -356,7 +356,7 @@ class _Run:
         if isinstance(node.op, GlobalVar):
             return self.function(node, node.op, args)
         if isinstance(node.op, RelaxExpr):
-            return _run(self.known[node.op], args, self.module)
+            return _run(self.known.get(node.op, node.op), args, self.module)
         if of_dialect(node.op):
             assert isinstance(node.op, GraphOp)
             return self.expanded(node, node.op, args)

@@ -21,13 +21,13 @@ from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.topi.registry import Op
 
+from .graph import rebuilding
 from .nodes import (
     Call,
     Function,
     GlobalVar,
     If,
     MatchCast,
-    RelaxExpr,
     Var,
     call,
     call_function,
@@ -172,11 +172,7 @@ def specialized(f: Function, sizes: Mapping[SizeVar, Expr], casts: bool = False)
     casts  whether values take the places of their casts
     """
     done: dict[Node, Any] = {}
-    for node in postorder(f):
-        if not isinstance(node, RelaxExpr):
-            done[node] = node
-            continue
-        new: Any = node.with_children(lambda c: done.get(c, c) if isinstance(c, RelaxExpr) else c)
+    for node, new in rebuilding(f, done):
         match new:
             case MatchCast(value) if casts:
                 new = value

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch
-from smelt.ir.module import VARIABLES, as_function
+from smelt.ir.module import VARIABLES
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import Scripted, script
 from smelt.ir.types import (
@@ -38,16 +38,13 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "Var",
-    "bind",
     "call",
     "call_function",
     "call_tir",
     "constant",
     "dialect_of",
-    "free_vars",
     "memory_key",
     "renewed_call",
-    "rewrite",
     "tensor_type_of",
     "values",
 ]
@@ -539,54 +536,3 @@ def values(root: RelaxExpr) -> Iterator[RelaxExpr]:
     for node in postorder(root):
         if isinstance(node, RelaxExpr) and not isinstance(node, GlobalVar):
             yield node
-
-
-def rewrite(f: Function, fn: Callable[[Any], RelaxExpr | None]) -> Function:
-    """A function with `fn` applied to each value, operands first.
-
-    fn  gets a value whose operands are already rewritten; None or the value itself keeps it
-    """
-    memo: dict[int, Any] = {}
-    for node in postorder(f.body):
-        new = node.with_children(lambda c: memo.get(id(c), c))
-        if isinstance(new, RelaxExpr) and not isinstance(new, GlobalVar):
-            replaced = fn(new)
-            memo[id(node)] = new if replaced is None else replaced
-        elif new is not node:  # what is no value, as the clauses of a Match
-            memo[id(node)] = new
-    body = memo[id(f.body)]
-    return f if body is f.body else f.replace(body=body)
-
-
-def bind(root: Any, bound: Mapping[Var, RelaxExpr]) -> Any:
-    """An expression with values in place of variables; a Function loses the parameters bound."""
-    memo: dict[Any, Any] = dict(bound)
-    for node in postorder(root):
-        if isinstance(node, Function) and any(p in bound for p in node.params):
-            rest = tuple([p for p in node.params if p not in bound])
-            memo[node] = node.replace(params=rest, body=memo[node.body])
-        elif node not in memo:
-            memo[node] = node.with_children(lambda c: memo.get(c, c))
-    return memo[root]
-
-
-def free_vars(root: RelaxExpr) -> list[Var]:
-    """The variables of an expression that nothing in it binds, in order of first use."""
-    bound: set[Node] = set()
-    found: dict[Var, None] = {}
-    for node in postorder(root):
-        match node:
-            case Function(params):
-                bound.update(params)
-            case Let(var):
-                bound.add(var)
-            case Var():
-                found[node] = None
-            case _:
-                bound.update(getattr(node, "binds", ()))
-    return [v for v in found if v not in bound]
-
-
-@as_function.register
-def _(e: RelaxExpr) -> Function:
-    return e if isinstance(e, Function) else Function(tuple(free_vars(e)), e)

@@ -28,6 +28,7 @@ from smelt.tir.nodes import Buffer
 from smelt.tir.printer_expr import ExprPrinter
 from smelt.topi.registry import Op
 
+from .graph import free_vars
 from .nodes import (
     Call,
     CallAttrs,
@@ -42,7 +43,6 @@ from .nodes import (
     TupleGetItem,
     Var,
     call_function,
-    free_vars,
     incomplete,
 )
 from .printer_blocks import Block, Layout, is_number

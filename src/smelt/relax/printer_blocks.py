@@ -6,34 +6,22 @@ around all its uses, so that what two sides share is computed before the branch.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from smelt.ir.errors import Unsupported
 from smelt.ir.node import Node, postorder
 
-from .nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .adt import Constructor, Match
+from .graph import LEAVES, Scope, operands, parts_of, placed, regions, uses_of
+from .nodes import Call, Constant, Function, Let, RelaxExpr
 
-__all__ = ["Block", "Layout", "operands"]
+__all__ = ["Block", "Layout"]
 
-_LEAVES = (Var, Constant, GlobalVar)
 _DEEPEST = 90
 """How deep blocks may be nested: Python's parser takes 100 levels, the module's class included."""
 
 
-class Block:
+class Block(Scope):
     """The statements of a function, a closure or a side of a branch.
 
     steps   values in order of evaluation; a Let stands where its variable gets its value
@@ -42,8 +30,8 @@ class Block:
 
     def __init__(self, parent: Block | None, result: RelaxExpr) -> None:
         """No statements yet."""
-        self.parent, self.result = parent, result
-        self.depth: int = 0 if parent is None else parent.depth + 1
+        super().__init__(parent)
+        self.result = result
         if self.depth > _DEEPEST:
             raise Unsupported(
                 f"a block in {_DEEPEST} others has no text form: Python reads no more"
@@ -68,41 +56,24 @@ class Layout:
         self.constants: list[Constant] = []
         self.tail: set[Let] = set()
         self.named: set[Let] = set()
-        self.uses = self._count(f.body)
-        self._mark_tail(f.body)
+        self.uses = uses_of(f.body, parts_of)
+        for node in self.uses:
+            told = node.op if isinstance(node, Call) else node
+            if isinstance(told, Match | Constructor):
+                raise Unsupported(f"a {type(told).__name__} has no text form; astext() has Relay's")
+        self._mark_tail([f.body, *[r for n in self.uses for r in regions(n)]])
         order = list(self._order(f.body))
         self.root = Block(None, f.body)
-        self.block: dict[Node, Block] = {f.body: self.root}
-        for node, binding in reversed(order):
-            if not binding:
-                self._place(node)
+        block = placed([n for n, binding in order if not binding], self.root, self._uses)
         for node, binding in order:
-            self.block[node].steps.append((node, binding))
+            block[node].steps.append((node, binding))
         self._settle(self.root)
         for blocks in self.inner.values():
             for b in blocks:
                 self._settle(b)
 
-    def _count(self, root: RelaxExpr) -> Counter[Node]:
-        """How often each value is used, functions' results included."""
-        uses: Counter[Node] = Counter([root])
-        roots, stack, seen = [root], [root], set()
-        while stack:
-            node = stack.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if isinstance(node, Constant):
-                continue
-            below = [*operands(node), *_regions(node)]
-            roots += _regions(node)
-            uses.update(below)
-            stack += below
-        self._roots = roots
-        return uses
-
-    def _mark_tail(self, root: RelaxExpr) -> None:
-        for node in self._roots:
+    def _mark_tail(self, roots: Sequence[RelaxExpr]) -> None:
+        for node in roots:
             while isinstance(node, Let) and self.uses[node] == 1:
                 value = node.value
                 if isinstance(value, Function):
@@ -129,33 +100,16 @@ class Layout:
                     first = [(node, 2), (node.value, 0)]
                     stack += [(node, 1), (node.body, 0)]
                     stack += first if node in self.tail else reversed(first)
-                elif not isinstance(node, _LEAVES):
+                elif not isinstance(node, LEAVES):
                     stack.append((node, 1))
-                    stack += [(c, 0) for c in reversed([*operands(node), *_regions(node)])]
+                    stack += [(c, 0) for c in reversed(parts_of(node))]
 
-    def _place(self, node: RelaxExpr) -> None:
-        """What a value uses stands in its block, or in one around it."""
-        block = self.block[node]
-        regions = _regions(node)
-        if regions:
-            self.inner[node] = [Block(block, r) for r in regions]
-            for b in self.inner[node]:
-                self._use(b.result, b)
-        for o in operands(node):
-            self._use(o, block)
-
-    def _use(self, node: RelaxExpr, block: Block) -> None:
-        if isinstance(node, _LEAVES):
-            return
-        found: Block | None = self.block.get(node, block)
-        while found is not block:
-            assert found is not None
-            if found.depth > block.depth:
-                found = found.parent
-            else:
-                assert block.parent is not None
-                block = block.parent
-        self.block[node] = block
+    def _uses(self, node: RelaxExpr, block: Block) -> Iterator[tuple[RelaxExpr, Block]]:
+        """What a value uses stands in its block; the results of blocks inside, in these."""
+        if inside := regions(node):
+            self.inner[node] = [Block(block, r) for r in inside]
+            yield from [(b.result, b) for b in self.inner[node]]
+        yield from [(o, block) for o in operands(node)]
 
     def _settle(self, block: Block) -> None:
         """The result is what stands below the names of the block."""
@@ -163,36 +117,6 @@ class Layout:
             block.result = block.result.body
 
 
-def operands(node: RelaxExpr) -> list[RelaxExpr]:
-    """What a value is computed from, what it calls included; sides of branches are none."""
-    match node:
-        case Call(op, args):
-            given = [a for a in args if a is not None]
-            called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar)
-            return [op, *given] if called else given  # type: ignore[list-item]
-        case Tuple(items):
-            return list(items)
-        case TupleGetItem(value) | MatchCast(value):
-            return [value]
-        case If(condition):
-            return [condition]
-        case Let(_, value, body):
-            return [value, body]
-        case Function() | Var() | Constant() | GlobalVar():
-            return []
-    raise Unsupported(f"a {type(node).__name__} has no text form; astext() has Relay's")
-
-
 def is_number(node: RelaxExpr) -> bool:
     """Whether a value is printed as R.const(...): a number that bears no name."""
     return isinstance(node, Constant) and not node.name and node.data.ndim == 0
-
-
-def _regions(node: RelaxExpr) -> list[RelaxExpr]:
-    """The results of the blocks that belong to a value."""
-    match node:
-        case Function(body=body):
-            return [body]
-        case If(_, yes, no):
-            return [yes.body, no.body]
-    return []

@@ -32,9 +32,9 @@ from .adt import (
     PatternConstructor,
     PatternVar,
     constructor_tag,
-    operands,
     unmatched_cases,
 )
+from .graph import operands
 from .host_ops import is_host_call
 from .nodes import (
     Call,
@@ -152,7 +152,8 @@ class _Verifier:
                 self.fail(None, f"a {type(node).__name__} stands where a value is needed")
             state[node] = False
             stack.append((node, True))
-            for c in reversed(operands(node)):
+            needed = [] if isinstance(node, Let) else operands(node)  # its scope has more names
+            for c in reversed(needed):
                 if state.get(c) is False:
                     self.fail(c, "a value depends on itself")
                 stack.append((c, False))

@@ -10,9 +10,9 @@ from typing import Any
 from smelt.ir.errors import Absent, TypeMismatch, Unsupported
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node
 from smelt.ir.walk import free_vars as sizes_of
-from smelt.relax.adt import Clause, Match
+from smelt.relax.adt import Match
 from smelt.relax.adt import unmatched_cases as missing_cases
 from smelt.relax.analysis import (
     all_vars,
@@ -23,6 +23,7 @@ from smelt.relax.analysis import (
     parts,
     post_order_visit,
 )
+from smelt.relax.graph import needed_vars
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -103,28 +104,7 @@ def well_formed(expr: Any) -> bool:
     outside = set(free_vars(expr))
     if isinstance(expr, Function) and outside:
         return False
-    return not _escaping(expr, outside)
-
-
-def _escaping(expr: Any, outside: set[Var]) -> bool:
-    """Whether a variable stands where its binder does not reach."""
-    needs: dict[Node, frozenset[Var]] = {}
-    for node in postorder(expr):
-        below = frozenset(v for c in node.children() for v in needs[c])
-        match node:
-            case Var():
-                needs[node] = frozenset([node])
-            case Function(params):
-                needs[node] = below - set(params)
-            case Clause(lhs, rhs):
-                own = {v for p in postorder(lhs) for v in getattr(p, "binds", ())}
-                needs[node] = needs[rhs] - own
-            case Let(var, value, body):
-                inner = needs[value] - {var} if isinstance(value, Function) else needs[value]
-                needs[node] = inner | (needs[body] - {var})
-            case _:
-                needs[node] = below
-    return bool(needs[expr] - outside)
+    return needed_vars(expr)[expr] <= outside  # none stands where its binder does not reach
 
 
 def check_constant(expr: Any) -> bool:

@@ -26,6 +26,7 @@ from smelt.pipeline import (
     run_graph,
 )
 from smelt.relax import nodes as relax
+from smelt.relax.graph import bind
 from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import nearest
 from smelt.runtime.native_executable import NativeExecutable
@@ -224,17 +225,12 @@ def bind_params(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
         )
     by_name = {p.name: p for p in main.params}
     _check_names(mod, by_name, [n for n in params if n not in by_name], len(params))
-    bound: dict[relax.RelaxExpr, relax.Constant] = {
+    bound: dict[relax.Var, relax.RelaxExpr] = {
         by_name[n]: _constant(by_name[n], np.asarray(v)) for n, v in params.items() if n in by_name
     }
     if not bound:
         return mod
-    new = relax.rewrite(
-        relax.Function(main.params, main.body, main.attrs),
-        lambda v: bound.get(v) if isinstance(v, relax.Var) else None,
-    )
-    rest = tuple([p for p in main.params if p not in bound])
-    return mod.with_functions({"main": new.replace(params=rest)})
+    return mod.with_functions({"main": bind(main, bound)})
 
 
 def _check_names(

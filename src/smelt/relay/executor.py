@@ -10,8 +10,9 @@ import numpy as np
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule, as_function
 from smelt.ir.types import TupleType
+from smelt.relax.graph import bind
 from smelt.relax.interpret import interpret
-from smelt.relax.nodes import Function, GlobalVar, RelaxExpr, bind, constant
+from smelt.relax.nodes import Function, GlobalVar, RelaxExpr, constant
 from smelt.relax.nodes import Var as CoreVar
 from smelt.relax.transform.infer_module import infer_types
 from smelt.runtime import Device, array, cpu

@@ -13,6 +13,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.types import IncompleteType, TupleType, Type
+from smelt.relax import graph
 from smelt.relax import nodes as core
 from smelt.relax.nodes import CallAttrs, RelaxExpr
 from smelt.topi.registry import Op
@@ -190,5 +191,5 @@ def var(
 
 def bind(expr: RelaxExpr, binds: Mapping[core.Var, RelaxExpr]) -> RelaxExpr:
     """An expression with values in place of variables; of a function, its parameters go."""
-    made: RelaxExpr = core.bind(expr, binds)
+    made: RelaxExpr = graph.bind(expr, binds)
     return made

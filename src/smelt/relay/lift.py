@@ -15,8 +15,9 @@ from smelt.ir.expr import Expr, IntImm
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
 from smelt.relax import nodes as core
+from smelt.relax.graph import rewrite
 from smelt.relax.graph_op import of_dialect
-from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant, rewrite
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant
 from smelt.topi.registry import Op
 
 from .dialect import RELAY, const

@@ -30,6 +30,7 @@ from smelt.relax.adt import (
     PatternVar,
     TypeData,
 )
+from smelt.relax.graph import LEAVES
 from smelt.relax.nodes import (
     CONSTANTS,
     Call,
@@ -52,7 +53,7 @@ from smelt.topi.registry import Op
 from .dialect import RELAY
 from .metadata import metadata_text
 from .op import name_of
-from .printer_scopes import Block, Layout, is_word
+from .printer_scopes import Block, Layout
 from .printer_words import (
     ANY,
     Words,
@@ -202,7 +203,7 @@ class _Printer:
 
     def worded(self, e: RelaxExpr) -> Iterator[Piece]:
         """A value by its name where it has one, else what it is."""
-        if is_word(e) or e in self.layout.number:
+        if isinstance(e, LEAVES) or e in self.layout.number:
             yield self.operand(e)
         else:
             yield from self.value(e)

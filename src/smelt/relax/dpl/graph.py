@@ -10,36 +10,19 @@ from typing import Any, cast
 
 from smelt.ir.node import Node, ordered
 from smelt.ir.types import Type
-from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, Var
+from smelt.relax.graph import is_closed, users_of
+from smelt.relax.nodes import Call, Function, RelaxExpr
 from smelt.relax.nodes import call as call_op
 
 __all__ = [
-    "CLOSED_ATTRS",
     "Graph",
     "call_function",
-    "free_vars",
-    "is_whole",
     "op_name",
     "operands",
     "rebuilt",
     "transformed",
     "walk",
 ]
-
-CLOSED_ATTRS = (
-    "PartitionedFromPattern",
-    "Composite",
-    "Compiler",
-    "Codegen",
-    "Primitive",
-    "primitive",
-)
-"""Attributes of functions that a pass made from a part of a graph: no other pass looks inside."""
-
-
-def is_whole(f: Function) -> bool:
-    """Whether a function is a unit of its own, which patterns do not look into."""
-    return any(name in f.attrs for name in CLOSED_ATTRS)
 
 
 def op_name(op: object) -> str | None:
@@ -53,12 +36,10 @@ def op_name(op: object) -> str | None:
 def operands(node: RelaxExpr) -> list[RelaxExpr]:
     """What a value is made from: operands, the function called, the branches of an If."""
     match node:
-        case Var() | Constant():
-            return []
         case Call(op, args):
             given = [a for a in args if a is not None]
             return [op, *given] if isinstance(op, RelaxExpr) else given
-        case Function() if is_whole(node):
+        case Function() if is_closed(node):
             return []
     return [c for c in node.children() if isinstance(c, RelaxExpr)]
 
@@ -82,12 +63,12 @@ class Graph:
     def __init__(self, root: RelaxExpr) -> None:
         """Walk the graph once."""
         self.root = root
-        top = [root.body] if isinstance(root, Function) else None
-        self.order = walk(root, lambda n: top if top and n is root else operands(n))
-        self.users: dict[RelaxExpr, list[RelaxExpr]] = {n: [] for n in self.order}
-        for node in self.order:
-            for c in operands(node) if node is not root or top is None else top:
-                self.users[c].append(node)
+
+        def inside(n: RelaxExpr) -> list[RelaxExpr]:
+            return [root.body] if n is root and isinstance(root, Function) else operands(n)
+
+        self.order = walk(root, inside)
+        self.users = users_of(self.order, inside)
 
     def users_of(self, node: RelaxExpr) -> list[RelaxExpr]:
         """The values that are made from this one, as often as it stands in them."""
@@ -97,22 +78,6 @@ class Graph:
 def call_function(f: Function, args: Iterable[RelaxExpr], type: Type, name: str = "") -> Call:
     """A function applied in place. `type` is that of its result."""
     return Call(cast(Any, f), tuple(args), {}, type, name)
-
-
-def free_vars(root: RelaxExpr) -> list[Var]:
-    """Variables that neither a function nor a Let below `root` binds, in order of first use."""
-    nodes = walk(root, _all_inside)
-    bound: set[RelaxExpr] = set()
-    for n in nodes:
-        if isinstance(n, Function):
-            bound.update(n.params)
-        elif isinstance(n, Let):
-            bound.add(n.var)
-    return [n for n in nodes if isinstance(n, Var) and n not in bound]
-
-
-def _all_inside(node: RelaxExpr) -> list[RelaxExpr]:
-    return [c for c in node.children() if isinstance(c, RelaxExpr)]
 
 
 def rebuilt(node: RelaxExpr, done: dict[RelaxExpr, RelaxExpr]) -> RelaxExpr:

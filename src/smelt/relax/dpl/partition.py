@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from smelt.ir.errors import SmeltError, TypeMismatch
+from smelt.relax.graph import free_vars, is_closed
 from smelt.relax.nodes import Call, Constant, Function, Let, RelaxExpr, TupleGetItem, Var
 
 from .blame import check_error
 from .graph import (
     Graph,
     call_function,
-    free_vars,
-    is_whole,
     op_name,
     operands,
     transformed,
@@ -184,7 +183,7 @@ def _sides(root: RelaxExpr, members: set[RelaxExpr]) -> tuple[list[RelaxExpr], l
 
 def _closed_callee(n: RelaxExpr) -> bool:
     """Whether a value is a function that needs nothing from around it: it goes along."""
-    return isinstance(n, Function) and (is_whole(n) or not free_vars(n))
+    return isinstance(n, Function) and (is_closed(n) or not free_vars(n))
 
 
 def partition(

@@ -22,6 +22,7 @@ from smelt.ir.expr import Expr, const
 from smelt.ir.module import IRModule
 from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType
+from smelt.relax.graph import is_foreign
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -288,7 +289,7 @@ class _Chooser:
                 self.places[v] = (self.places[value][index],)
             case Call(GlobalVar() as op):
                 group = self.mod[op.name]
-                if isinstance(group, PrimFunc) or "Compiler" in group.attrs:
+                if isinstance(group, PrimFunc) or is_foreign(group):
                     return self.external(v)
                 self.kernel(v, group, op)
             case Call(Op(), (RelaxExpr() as source, *_)) if v.callee in VIEW_NAMES:
@@ -327,7 +328,7 @@ class _Chooser:
         if owner is None or owner in self.granted or not isinstance(owner.op, GlobalVar):
             return None
         group = self.mod[owner.op.name]
-        if isinstance(group, PrimFunc) or "Compiler" in group.attrs:
+        if isinstance(group, PrimFunc) or is_foreign(group):
             return None
         inputs = [self.place(a).view for a in owner.args if a is not None]
         natural = _natural_order(group, inputs, tensor_type_of(owner), self.analyzer)

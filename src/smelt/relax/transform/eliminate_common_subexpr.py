@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from smelt.ir.module import IRModule
+from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, Constant, RelaxExpr, TupleGetItem
 
 from .engine import SMALL_CONSTANT, key_of_call
-from .rewriting import map_functions, transform
+from .rewriting import map_functions
 
 __all__ = ["eliminate_common_subexpr"]
 

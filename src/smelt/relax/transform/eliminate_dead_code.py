@@ -7,12 +7,13 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import postorder
+from smelt.relax.graph import transform, uses_of
 from smelt.relax.nodes import Function, Let, RelaxExpr
 
 from .normal_form import without_lets
-from .rewriting import calls_of, map_functions, transform, uses_of
+from .rewriting import calls_of, map_functions
 
-__all__ = ["eliminate_dead_code", "eliminate_dead_lets"]
+__all__ = ["eliminate_dead_code", "eliminate_dead_lets", "without_dead_lets"]
 
 
 def eliminate_dead_code(mod: IRModule, *, entries: Sequence[str] = ("main",)) -> IRModule:
@@ -40,12 +41,12 @@ def eliminate_dead_code(mod: IRModule, *, entries: Sequence[str] = ("main",)) ->
 
 def eliminate_dead_lets(mod: IRModule, *, inline_once: bool = False) -> IRModule:
     """Let-bound values that nothing uses go; inline_once: those used once take their one place."""
-    return map_functions(mod, lambda f: _cleaned(f, inline_once))
+    return map_functions(mod, lambda f: without_dead_lets(f, inline_once))
 
 
-def _cleaned(f: Function, inline_once: bool) -> Function:
-    """Rounds, as a value that goes may have been the only use of another one."""
-    while True:
+def without_dead_lets(f: Function, inline_once: bool = False) -> Function:
+    """`eliminate_dead_lets` on one function."""
+    while True:  # a value that goes may have been the only use of another one
         uses = uses_of(f)
         gone = {n for n in postorder(f) if isinstance(n, Let) and _times(n, uses) <= inline_once}
         new = without_lets(f, gone.__contains__)

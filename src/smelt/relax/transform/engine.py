@@ -15,7 +15,7 @@ node on the way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,13 @@ from smelt.ir.errors import InternalError
 from smelt.ir.module import IRModule
 from smelt.ir.node import ordered
 from smelt.ir.types import TensorType, TupleType
+from smelt.relax.graph import is_foreign, operands, parts_of, uses_of
 from smelt.relax.nodes import (
     Call,
     Constant,
     Function,
     If,
+    Let,
     RelaxExpr,
     Tuple,
     TupleGetItem,
@@ -84,18 +86,14 @@ class RuleSet:
 # ------------------------------------------------------------------------------------- the graph
 
 
-def _operands(node: RelaxExpr) -> Sequence[RelaxExpr]:
-    """The values a node is made from, those that its branches return included."""
-    match node:
-        case Call():
-            return [a for a in node.args if a is not None]
-        case Tuple(items):
-            return items
-        case TupleGetItem(value):
-            return (value,)
-        case If(condition, yes, no):
-            return (condition, yes.body, no.body)
-    return ()
+def _operands(node: RelaxExpr) -> list[RelaxExpr]:
+    """The values a node is made from, those that its branches return included.
+
+    A Let stays as it is: what is left of them are functions that call themselves.
+    """
+    if isinstance(node, Let):
+        return []
+    return parts_of(node) if isinstance(node, If) else operands(node)
 
 
 def order(root: RelaxExpr) -> Iterator[RelaxExpr]:
@@ -105,10 +103,7 @@ def order(root: RelaxExpr) -> Iterator[RelaxExpr]:
 
 def count_uses(root: RelaxExpr) -> Counter[RelaxExpr]:
     """How often each value is an operand; the root counts as used once."""
-    uses: Counter[RelaxExpr] = Counter([root])
-    for node in order(root):
-        uses.update(_operands(node))
-    return uses
+    return uses_of(root, _operands)
 
 
 def rebuild(node: RelaxExpr, done: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr:
@@ -118,17 +113,12 @@ def rebuild(node: RelaxExpr, done: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr:
             args = tuple([None if a is None else done[a] for a in node.args])
             same = all(a is b for a, b in zip(args, node.args, strict=True))
             return node if same else node.replace(args=args)
-        case Tuple(items):
-            new = tuple([done[i] for i in items])
-            return node if all(a is b for a, b in zip(new, items, strict=True)) else Tuple(new)
-        case TupleGetItem(value, index):
-            inner = done[value]
-            if isinstance(inner, Tuple):
-                return inner.items[index]
-            return node if inner is value else TupleGetItem(inner, index)
         case If(condition, yes, no):
             return _branch(node, done[condition], done[yes.body], done[no.body])
-    return node
+    new = node.with_children(lambda c: done.get(c, c))
+    if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
+        return new.value.items[new.index]
+    return new
 
 
 def renewed(f: Function, replace: Callable[[RelaxExpr, RelaxExpr], RelaxExpr]) -> Function:
@@ -315,10 +305,6 @@ Rule = Callable[[Graph, Call], "RelaxExpr | None"]
 """Gets a call whose operands are in their final form; None where it does not apply."""
 
 
-_FOREIGN = frozenset({"Compiler", "Composite"})
-"""Attributes of functions that rules leave alone."""
-
-
 def apply_rules(
     mod: IRModule, rules: RuleSet, *, share: bool = False, fired: Counter[str] | None = None
 ) -> IRModule:
@@ -331,7 +317,7 @@ def apply_rules(
     """
     changed: dict[str, Any] = {}
     for name, f in mod.functions.items():
-        if isinstance(f, Function) and not _FOREIGN & f.attrs.keys():
+        if isinstance(f, Function) and not is_foreign(f) and not f.attrs.get("Composite"):
             graph = Graph(rules, share=share)
             new = graph.run(f)
             _check(name, f, new)

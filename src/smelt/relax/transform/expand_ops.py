@@ -6,16 +6,9 @@ from collections.abc import Collection
 
 from smelt.ir.module import IRModule
 from smelt.relax.folding import folded
+from smelt.relax.graph import rewrite
 from smelt.relax.graph_op import GraphOp
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    rewrite,
-)
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleGetItem
 
 from .rewriting import map_functions
 

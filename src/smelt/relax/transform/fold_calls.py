@@ -17,6 +17,7 @@ from smelt.ir.limits import worth_computing
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
+from smelt.relax.graph import rebuilding
 from smelt.relax.interpret import interpret
 from smelt.relax.nodes import (
     Call,
@@ -56,11 +57,11 @@ def fold_expression(e: Any, wanted: Wanted = lambda call: True) -> Any:
         if isinstance(node, Let):
             named.setdefault(node.value, []).append(node.var)
     done: dict[Node, Any] = {}
-    for node in postorder(e):
-        if isinstance(node, Let) and isinstance(done[node.value], Constant):
-            done[node] = done[node.body]
+    for node, new in rebuilding(e, done):
+        if isinstance(node, Let) and isinstance(new.value, Constant):
+            done[node] = new.body
             continue
-        made = done[node] = _folded(node.with_children(lambda c: done.get(c, c)), wanted)
+        made = done[node] = _folded(new, wanted)
         if isinstance(made, Constant):  # a value is met before what stands below its name
             done.update(dict.fromkeys(named.get(node, ()), made))
     return done[e]

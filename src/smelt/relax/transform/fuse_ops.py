@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
+from smelt.relax.graph import is_unit
 from smelt.relax.host_ops import needs_values
 from smelt.relax.nodes import (
     Call,
@@ -38,10 +39,6 @@ _EXPENSIVE = frozenset({"contraction", "reduce", "opaque"})
 _ROW_KERNELS = ("softmax", "log_softmax", "layer_norm", "rms_norm")
 _INLINE_BYTES = 8
 """Constants up to this size are written into the kernel."""
-
-
-UNITS = ("Compiler", "Composite", "Primitive")
-"""Attributes of functions that are one piece: somebody else's, or a kernel by a user's hand."""
 
 
 class Groups:
@@ -151,7 +148,7 @@ def _names(calls: Sequence[Call]) -> tuple[str, ...]:
 
 def held_values(f: Function) -> set[RelaxExpr]:
     """What stands in functions called in place that are units already."""
-    kept = [v for v in values(f) if isinstance(v, Function) and any(v.attrs.get(k) for k in UNITS)]
+    kept = [v for v in values(f) if isinstance(v, Function) and is_unit(v)]
     return {v for k in kept for v in values(k)}
 
 

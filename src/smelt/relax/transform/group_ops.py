@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
+from smelt.relax.graph import is_unit
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, Var, call_function, values
 
 from .fuse_ops import Groups, held_values
@@ -32,7 +33,7 @@ def ungroup_ops(mod: IRModule) -> IRModule:
 
 
 def _grouped(f: Function, join: bool) -> Function:
-    if any(f.attrs.get(k) for k in ("Compiler", "Primitive", "primitive")):
+    if is_unit(f):
         return f
     groups = Groups(f, join, views=False)
     members: dict[int, list[Call]] = {}

@@ -33,6 +33,7 @@ from smelt.relax.adt import (
     PatternVar,
     unmatched_cases,
 )
+from smelt.relax.graph import free_vars, rebuilding
 from smelt.relax.host_ops import call_type
 from smelt.relax.nodes import (
     Call,
@@ -46,7 +47,6 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
     Var,
-    free_vars,
     incomplete,
 )
 from smelt.runtime.errors import nearest
@@ -388,15 +388,14 @@ class _Inference:
 
     def rebuilt(self, name: str, f: Function) -> Function:
         """A function with all types filled in."""
-        done: dict[Node, Node] = {}
+        done: dict[Node, Any] = {}
         kinds = {id(v.value): s for v, s in self._lets(f)}
-        for node in postorder(f):
-            new = node.with_children(lambda c: done.get(c, c))
+        for node, new in rebuilding(f, done):
             if isinstance(node, Var) and incomplete(node.type):
                 new = new.replace(type=self.settled(self.var(node)))
             elif isinstance(node, Call | If | Match):
                 t = self.settled(self.types[node])
-                new = new if t is new.type else new.replace(type=t)  # type: ignore[attr-defined]
+                new = new if t is new.type else new.replace(type=t)
             elif isinstance(new, Function) and kinds.get(id(node)):
                 own = tuple([self.variables[u] for u in kinds[id(node)]])
                 declared = tuple(new.attrs.get("type_params", ()))

@@ -10,23 +10,12 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
-from smelt.relax.nodes import (
-    Call,
-    Function,
-    GlobalVar,
-    Let,
-    RelaxExpr,
-    Var,
-    call_function,
-    free_vars,
-)
+from smelt.relax.graph import free_vars, is_unit, transform
+from smelt.relax.nodes import Call, Function, GlobalVar, If, Let, RelaxExpr, Var, call_function
 
-from .rewriting import instantiated, transform
+from .rewriting import instantiated
 
 __all__ = ["lambda_lift"]
-
-KEPT = ("Primitive", "primitive", "Compiler", "Composite")
-"""Attributes of functions that are parts of their callers."""
 
 
 def lambda_lift(mod: IRModule) -> IRModule:
@@ -59,12 +48,7 @@ class _Lift:
             if isinstance(new, Call) and new.op in lifted:
                 name, captured = lifted[new.op]
                 return _called(name, [*captured, *new.args], new.type)
-            if (
-                not isinstance(old, Function)
-                or old is f
-                or old in branches
-                or any(old.attrs.get(k) for k in KEPT)
-            ):
+            if not isinstance(old, Function) or old is f or old in branches or is_unit(old):
                 return None
             let = self.names.get(old)
             name, captured = self.lift(new, let)
@@ -129,4 +113,4 @@ def _is_wrapper(f: Function) -> bool:
 
 def _branches(f: Function) -> set[Node]:
     """The functions that stand for the sides of branches."""
-    return {c for n in postorder(f) if hasattr(n, "then_branch") for c in n.children()}
+    return {c for n in postorder(f) if isinstance(n, If) for c in n.children()}

@@ -6,30 +6,28 @@ that holds all of its uses, behind the scopes that its variables come from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import chain
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered, postorder
-from smelt.relax.adt import Constructor, Match, bodies, operands
-from smelt.relax.nodes import (
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    RelaxExpr,
-    Var,
+from smelt.relax.adt import Clause
+from smelt.relax.graph import (
+    LEAVES,
+    Scope,
+    is_unit,
+    operands,
+    parts_of,
+    placed,
+    regions,
+    uses_of,
 )
+from smelt.relax.nodes import Function, Let, RelaxExpr, Var
 
 from .normal_form import is_recursive
-from .rewriting import map_functions, uses_of
+from .rewriting import map_functions
 
 __all__ = ["anf_expression", "to_anf", "to_basic_blocks"]
-
-_ATOMS = (Var, Constant, Let, GlobalVar, Constructor)
-"""What needs no name."""
 
 MakeVar = Callable[[str, Any], Var]
 
@@ -54,81 +52,51 @@ def anf_expression(e: RelaxExpr, variable: MakeVar = Var) -> RelaxExpr:
     return _named(Function((), e), variable, everything=True).body
 
 
-class _Scope:
+class _Scope(Scope):
     """The body of a function, a side of a branch, or what stands below a Let."""
 
     def __init__(self, parent: _Scope | None) -> None:
-        self.parent = parent
-        self.depth: int = 0 if parent is None else parent.depth + 1
+        super().__init__(parent)
         self.bindings: list[tuple[Var, RelaxExpr]] = []
 
 
-def _common(a: _Scope, b: _Scope) -> _Scope:
-    """The innermost scope around two."""
-    while a is not b:
-        if a.depth >= b.depth:
-            assert a.parent is not None
-            a = a.parent
-        else:
-            assert b.parent is not None
-            b = b.parent
-    return a
-
-
-def _parts(node: RelaxExpr) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
-    """(what a value needs in its own scope, the bodies of scopes inside)."""
-    inside = [node.value, node.body] if isinstance(node, Let) else bodies(node)
-    return operands(node), inside
-
-
 class _Form:
-    """The scopes of one function, and the order in which values are needed."""
+    """The scopes of one function, and the order in which values are needed.
+
+    inside    the scopes inside a value, in the order of their values
+    crossing  values that are used in several scopes
+    """
 
     def __init__(self, root: Function, everything: bool) -> None:
         self.root, self.everything = root, everything
-        self.scope: dict[Node, _Scope] = {}
-        self.inside: dict[tuple[Node, int], _Scope] = {}
+        self.inside: dict[Node, list[_Scope]] = {}
         self.crossing: set[Node] = set()
         uses = uses_of(root)
         lets = [n for n in postorder(root) if isinstance(n, Let)]
         self.bound = {n.value for n in lets if uses[n.value] == 1 or is_recursive(n)}
-        parts: list[RelaxExpr] = [root]
-        self.order = list(ordered(parts, lambda n: chain(*_parts(n))))
-        self._place()
+        roots: list[RelaxExpr] = [root]
+        self.order = list(ordered(roots, parts_of))
+        self._first: dict[RelaxExpr, _Scope] = {}
+        self.scope = placed(self.order, _Scope(None), self._uses)
 
-    def _place(self) -> None:
-        """Every value's scope: wholes first, so that all uses of a part are known."""
-        self.scope[self.root] = _Scope(None)
-        for node in reversed(self.order):
-            own = self.scope[node]
-            here, bodies = _parts(node)
-            for part in here:
-                self._use(part, own)
-            if isinstance(node, Let):
-                # what the body alone uses may use the variable: a scope inside this one
-                self._use(node.value, own)
-                inner = self.inside[node, 1] = _Scope(own)
-                self._use(node.body, inner)
-                continue
-            for i, body in enumerate(bodies):
-                inner = self.inside[node, i] = _Scope(own)
-                self._use(body, inner)
-
-    def _use(self, part: RelaxExpr, scope: _Scope) -> None:
-        before = self.scope.get(part)
-        if before is None:
-            self.scope[part] = scope
-        elif before is not scope:
-            self.scope[part] = _common(before, scope)
-            self.crossing.add(part)
+    def _uses(self, node: RelaxExpr, own: _Scope) -> Iterator[tuple[RelaxExpr, _Scope]]:
+        """What a value uses, and in which scope."""
+        here, inside = operands(node), regions(node)
+        if isinstance(node, Let):
+            # what the body alone uses may use the variable: a scope inside this one
+            here, inside = [node.value], [node.body]
+        self.inside[node] = [_Scope(own) for _ in inside]
+        used = [*[(part, own) for part in here], *zip(inside, self.inside[node], strict=True)]
+        for part, scope in used:
+            if self._first.setdefault(part, scope) is not scope:
+                self.crossing.add(part)
+            yield part, scope
 
     def named(self, node: RelaxExpr) -> bool:
         """Whether a value gets a name."""
-        if isinstance(node, _ATOMS) or node in self.bound:
+        if isinstance(node, (*LEAVES, Let)) or node in self.bound:
             return False
-        if isinstance(node, Function) and any(
-            node.attrs.get(k) for k in ("Primitive", "Composite")
-        ):
+        if isinstance(node, Function) and is_unit(node):
             return False
         return self.everything or node in self.crossing
 
@@ -148,37 +116,23 @@ def _named(f: Function, variable: MakeVar, everything: bool) -> Function:
         count += 1
         form.scope[node].bindings.append((v, new))
         done[node] = v
-    body = _closed(done[f.body], form.inside[f, 0])
+    body = _closed(done[f.body], form.inside[f][0])
     return f if body is f.body else f.replace(body=body)
 
 
 def _rebuilt(node: RelaxExpr, form: _Form, done: dict[Node, Any]) -> RelaxExpr:
     """A value on the new forms of its parts; the bodies of scopes inside are closed."""
-    match node:
-        case If(condition, yes, no, t):
-            first = _closed(done[yes.body], form.inside[node, 0])
-            second = _closed(done[no.body], form.inside[node, 1])
-            if first is yes.body and second is no.body and done[condition] is condition:
-                return node
-            return If(done[condition], yes.replace(body=first), no.replace(body=second), t)
-        case Function(body=body):
-            inner = _closed(done[body], form.inside[node, 0])
-            return node if inner is body else node.replace(body=inner)
-        case Let(var, value, body):
-            inner = _closed(done[body], form.inside[node, 1])
-            if inner is body and done[value] is value:
-                return node
-            return Let(var, done[value], inner)
-        case Match(data, clauses, complete, t):
-            sides = [
-                c.replace(rhs=_closed(done[c.rhs], form.inside[node, i]))
-                for i, c in enumerate(clauses)
-            ]
-            same = all(a.rhs is b.rhs for a, b in zip(sides, clauses, strict=True))
-            if same and done[data] is data:
-                return node
-            return Match(done[data], tuple(sides), complete, t)
-    return node.with_children(lambda c: done.get(c, c))
+    inside = [node.body] if isinstance(node, Let) else regions(node)
+    closed = {b: _closed(done[b], s) for b, s in zip(inside, form.inside[node], strict=True)}
+
+    def put(c: Any) -> Any:
+        if c in closed:
+            return closed[c]
+        if c not in done and isinstance(c, Function | Clause):  # what holds a scope's value
+            return c.with_children(put)
+        return done.get(c, c)
+
+    return node.with_children(put)
 
 
 def _closed(result: RelaxExpr, scope: _Scope) -> RelaxExpr:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from smelt.ir.module import IRModule
-from smelt.relax.dpl.graph import is_whole
 from smelt.relax.dpl.partition import Partitioner, partitioned
 from smelt.relax.dpl.tables import PatternEntry, check_table
+from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Function
 
 __all__ = ["graph_functions", "merge_composite"]
@@ -17,7 +17,7 @@ __all__ = ["graph_functions", "merge_composite"]
 def graph_functions(mod: IRModule) -> dict[str, Function]:
     """The functions of a module that are programs of the user, not parts that a pass made."""
     return {
-        name: f for name, f in mod.functions.items() if isinstance(f, Function) and not is_whole(f)
+        name: f for name, f in mod.functions.items() if isinstance(f, Function) and not is_closed(f)
     }
 
 

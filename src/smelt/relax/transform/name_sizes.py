@@ -11,9 +11,8 @@ from smelt.ir.module import IRModule
 from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
+from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, CallAttrs, Function, If, RelaxExpr, Var
-
-from .rewriting import transform
 
 __all__ = ["name_sizes"]
 

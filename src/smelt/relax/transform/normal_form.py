@@ -11,15 +11,13 @@ from typing import Any
 
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.relax.graph import is_unit, transform
 from smelt.relax.nodes import Call, Function, Let, RelaxExpr
 
-from .rewriting import instantiated, map_functions, transform
+from .rewriting import instantiated, map_functions
 
 __all__ = ["dissolved", "inline_functions", "is_recursive", "to_graph_normal_form",
            "without_lets"]  # fmt: skip
-
-KEPT = ("Compiler", "primitive", "Primitive", "Composite")
-"""Attributes of functions that are units of their own, and are not dissolved."""
 
 
 def to_graph_normal_form(mod: IRModule) -> IRModule:
@@ -29,7 +27,7 @@ def to_graph_normal_form(mod: IRModule) -> IRModule:
 
 def inline_functions(mod: IRModule) -> IRModule:
     """Functions called in place become their bodies, in graph normal form."""
-    return map_functions(mod, lambda f: _dissolved(without_lets(f)))
+    return map_functions(mod, lambda f: dissolved(without_lets(f), lambda g: not is_unit(g)))
 
 
 def is_recursive(let: Let) -> bool:
@@ -64,11 +62,6 @@ def without_lets(f: Function, which: Callable[[Let], bool] = lambda let: True) -
     return f.replace(body=body)
 
 
-def _dissolved(f: Function) -> Function:
-    """A function without calls of functions in place."""
-    return dissolved(f, _in_place)
-
-
 def dissolved(f: Function, which: Callable[[Function], bool]) -> Function:
     """A function with the bodies of functions called in place, of those that `which` says."""
 
@@ -83,7 +76,3 @@ def dissolved(f: Function, which: Callable[[Function], bool]) -> Function:
             break
         f = new
     return f
-
-
-def _in_place(f: Function) -> bool:
-    return not any(f.attrs.get(k) for k in KEPT)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smelt.ir.types import TupleType
-from smelt.relax.dpl.graph import Graph, is_whole, op_name, operands, rebuilt, walk
+from smelt.relax.dpl.graph import Graph, op_name, operands, rebuilt, walk
+from smelt.relax.graph import is_closed
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -72,7 +73,7 @@ def feeds(node: RelaxExpr) -> list[RelaxExpr]:
             if isinstance(o, Tuple):
                 stack.append(o)
             elif isinstance(o, Function):
-                found.update(dict.fromkeys(Graph(o).order[:-1] if not is_whole(o) else ()))
+                found.update(dict.fromkeys(Graph(o).order[:-1] if not is_closed(o) else ()))
             else:
                 found[o] = None
     return list(found)

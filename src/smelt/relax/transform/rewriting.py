@@ -13,16 +13,14 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import IncompleteType, Type
 from smelt.relax.adt import Match
+from smelt.relax.graph import binders, is_foreign, transform
 from smelt.relax.host_ops import needs_values
 from smelt.relax.nodes import (
     Call,
     Function,
     GlobalVar,
     If,
-    Let,
     RelaxExpr,
-    Tuple,
-    TupleGetItem,
     Var,
     incomplete,
     renewed_call,
@@ -36,54 +34,25 @@ __all__ = [
     "kind_of",
     "map_functions",
     "renewed_call",
-    "transform",
     "transform_functions",
-    "uses_of",
 ]
 
 
 def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:
     """A module with each of its graph functions replaced; the same one where none changed.
 
-    Functions that another compiler gets ("Compiler") stay what they are.
+    Functions that another compiler gets stay what they are.
     """
     made = {
-        n: fn(f)
-        for n, f in mod.functions.items()
-        if isinstance(f, Function) and not f.attrs.get("Compiler")
+        n: fn(f) for n, f in mod.functions.items() if isinstance(f, Function) and not is_foreign(f)
     }
     changed = {n: f for n, f in made.items() if f is not mod.functions[n]}
     return mod.with_functions(changed) if changed else mod
 
 
-def transform(root: Any, fn: Callable[[Any, Any], RelaxExpr | None]) -> Any:
-    """An expression with every value in it replaced, operands first.
-
-    fn  gets (the old value, the same on new operands); None keeps the latter
-    """
-    done: dict[Node, Any] = {}
-    for node in postorder(root):
-        new = node.with_children(lambda c: done.get(c, c))
-        if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
-            new = new.value.items[new.index]
-        if isinstance(node, RelaxExpr):
-            given = fn(node, new)
-            new = new if given is None else given
-        done[node] = new
-    return done[root]
-
-
 def transform_functions(mod: IRModule, fn: Callable[[Any, Any], RelaxExpr | None]) -> IRModule:
     """`transform` on the graph functions of a module."""
     return map_functions(mod, lambda f: transform(f, fn))
-
-
-def uses_of(root: Any) -> Counter[Node]:
-    """How often each part of an expression is one of another part; the root counts once."""
-    uses: Counter[Node] = Counter([root])
-    for node in postorder(root):
-        uses.update(node.children())
-    return uses
 
 
 def kind_of(node: Call) -> str:
@@ -131,10 +100,7 @@ def instantiated(f: Function, args: Sequence[RelaxExpr | None]) -> RelaxExpr:
     kinds = f.attrs.get("type_params", ())
     given: dict[Node, Any] = dict(zip(f.params, args, strict=True))
     for node in postorder(f.body):
-        if isinstance(node, Let):
-            given[node.var] = node.var.replace()
-        own = node.params if isinstance(node, Function) else getattr(node, "binds", ())
-        given.update({v: v.replace() for v in own})
+        given.update({v: v.replace() for v in binders(node)})
     for v in given.keys() - set(f.params) if kinds else ():
         if mentions(v.type, kinds):  # type: ignore[attr-defined]
             given[v] = v.replace(type=IncompleteType())

@@ -10,6 +10,7 @@ from smelt.ir.errors import InternalError, TypeMismatch
 from smelt.ir.expr import const
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
+from smelt.relax.graph import is_closed, transform
 from smelt.te import Tensor
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
@@ -28,12 +29,9 @@ from ..nodes import (
     tensor_type_of,
     values,
 )
-from .rewriting import map_functions, transform
+from .rewriting import map_functions
 
 __all__ = ["Legalization", "computed", "fuse_programs", "legalize_ops"]
-
-_UNITS = frozenset({"primitive", "Primitive", "Composite", "Codegen"})
-"""Attributes of functions whose operators are a kernel together, or somebody else's."""
 
 Legalization = Callable[[Call], RelaxExpr]
 """Gets a call; what stands for it."""
@@ -60,7 +58,7 @@ def legalize_ops(
             return None
         return made.call(new)
 
-    done = map_functions(mod, lambda f: f if _UNITS & f.attrs.keys() else transform(f, replace))
+    done = map_functions(mod, lambda f: f if is_closed(f) else transform(f, replace))
     return done.with_functions(made.programs) if made.programs else done
 
 

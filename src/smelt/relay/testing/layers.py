@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
-from smelt.relax.nodes import Function, RelaxExpr, Var, free_vars
+from smelt.relax.graph import free_vars
+from smelt.relax.nodes import Function, RelaxExpr, Var
 
 from .. import op
 from ..expr import var

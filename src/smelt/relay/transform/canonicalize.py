@@ -8,8 +8,9 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.relax.graph import transform, uses_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
-from smelt.relax.transform.rewriting import kind_of, map_functions, transform, uses_of
+from smelt.relax.transform.rewriting import kind_of, map_functions
 from smelt.topi.registry import Op
 from smelt.transform import Pass
 

@@ -8,8 +8,9 @@ from typing import Any
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
+from smelt.relax.graph import transform, uses_of
 from smelt.relax.nodes import Call, Function, RelaxExpr, Tuple
-from smelt.relax.transform.rewriting import map_functions, renewed_call, transform, uses_of
+from smelt.relax.transform.rewriting import map_functions, renewed_call
 from smelt.transform import Pass, Sequential
 
 from ..dialect import make

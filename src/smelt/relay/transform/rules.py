@@ -23,8 +23,9 @@ from smelt.ir.build import value_of
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import TensorType
+from smelt.relax.graph import transform, uses_of
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr
-from smelt.relax.transform.rewriting import map_functions, transform, uses_of
+from smelt.relax.transform.rewriting import map_functions
 from smelt.topi.registry import Op
 
 from ..dialect import RELAY, const

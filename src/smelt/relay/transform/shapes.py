@@ -10,10 +10,11 @@ import numpy as np
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, tensor_type
+from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
 from smelt.relax.transform.fold_calls import fold_calls
 from smelt.relax.transform.infer_module import infer_types
-from smelt.relax.transform.rewriting import map_functions, transform, transform_functions
+from smelt.relax.transform.rewriting import map_functions, transform_functions
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass

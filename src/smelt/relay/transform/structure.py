@@ -8,14 +8,8 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.options import Options
-from smelt.relax.nodes import (
-    Call,
-    Function,
-    GlobalVar,
-    RelaxExpr,
-    call_function,
-    free_vars,
-)
+from smelt.relax.graph import free_vars
+from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, call_function
 from smelt.relax.transform.eliminate_common_subexpr import eliminate_common_subexpr
 from smelt.relax.transform.eliminate_dead_code import eliminate_dead_code, eliminate_dead_lets
 from smelt.relax.transform.fold_calls import fold_calls, fold_expression

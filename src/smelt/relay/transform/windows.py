@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from smelt.ir.module import IRModule
-from smelt.relax.nodes import Call, RelaxExpr, free_vars
+from smelt.relax.graph import free_vars
+from smelt.relax.nodes import Call, RelaxExpr
 from smelt.relax.transform.rewriting import renewed_call
 from smelt.transform import Pass
 

@@ -11,23 +11,15 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    RelaxExpr,
-    bind,
-    call,
-    constant,
-    tensor_type_of,
-)
+from smelt.relax.graph import bind, transform
+from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, call, constant, tensor_type_of
 from smelt.topi.registry import Op
 
 from ..combine_parallel_matmul import combine_parallel_matmul
 from ..engine import Graph
 from ..fold_scale import scale_after_product
 from ..match import dims, dtype_of, is_op
-from ..rewriting import map_functions, renewed_call, transform
+from ..rewriting import map_functions, renewed_call
 from ..simplify import batch_norm as batch_norm_of_constants
 from ..simplify_moves import (
     no_move,

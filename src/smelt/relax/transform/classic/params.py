@@ -17,6 +17,7 @@ from smelt.ir.transform import Pass
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars as sizes_of
 from smelt.ir.walk import substitute
+from smelt.relax.graph import bind, rebuilding, transform, uses_of
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -26,13 +27,11 @@ from smelt.relax.nodes import (
     Tuple,
     TupleGetItem,
     Var,
-    bind,
     call,
     constant,
 )
 from smelt.runtime.errors import nearest
 
-from ..rewriting import transform, uses_of
 from .make import checked_name, graph_function, named
 
 __all__ = ["BindParams", "BindSymbolicVars", "BundleModelParams", "ExpandTupleArguments",
@@ -388,11 +387,8 @@ def _lifted(f: Function) -> tuple[Function, Function]:
         return params[e]
 
     done: dict[Node, Any] = {}
-    for n in postorder(f.body):
-        if n in fixed and not isinstance(n, Tuple):
-            done[n] = take(n)  # type: ignore[arg-type]
-        else:
-            done[n] = n.with_children(lambda c: done.get(c, c))
+    for n, new in rebuilding(f.body, done):
+        done[n] = take(n) if n in fixed and not isinstance(n, Tuple) else new
     used = uses_of(done[f.body])
     kept = [e for e in prepared if used[params[e]]]
     new = f.replace(params=(*f.params[:at], *[params[e] for e in kept]), body=done[f.body])

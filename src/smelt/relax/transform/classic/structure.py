@@ -8,6 +8,7 @@ from typing import Any
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
+from smelt.relax.graph import is_foreign
 from smelt.relax.nodes import Function, GlobalVar
 from smelt.relax.op.entry import CORE_NAMES
 from smelt.tir.nodes import PrimFunc
@@ -195,7 +196,7 @@ def InlinePrivateFunctions() -> Pass:
     def run(mod: IRModule) -> IRModule:
         return inline_called(mod, [
             n for n, f in mod.functions.items()
-            if isinstance(f, Function) and f.attrs.get("private") and not f.attrs.get("Compiler")
+            if isinstance(f, Function) and f.attrs.get("private") and not is_foreign(f)
         ])  # fmt: skip
 
     return named("InlinePrivateFunctions", run)
