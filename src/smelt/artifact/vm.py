@@ -41,10 +41,10 @@ from smelt.relax.nodes import (
     Var,
 )
 from smelt.relax.transform.infer_module import short_text
+from smelt.relax.transform.rewriting import reached
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
 from smelt.tir.nodes import PrimFunc
 
-from .vm_construct import reached
 from .vm_interface import describe
 from .vm_regions import Scope, is_operator
 from .vm_registers import assigned
@@ -77,7 +77,7 @@ class _Module:
 
     def __init__(self, mod: IRModule, build: Build, entries: Sequence[str]) -> None:
         self.mod = mod
-        there = reached(mod, entries)
+        there = reached(mod, [n for n in entries if n in mod] or mod.functions)
         graph = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
         kept = {n for n, f in graph.items() if is_unit(f)}
         kept |= {n for n, f in mod.functions.items() if isinstance(f, PrimFunc)}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from smelt.ir.errors import CompileError
 from smelt.ir.module import IRModule
-from smelt.ir.node import postorder
 from smelt.relax.adt import Constructor, Match
 from smelt.relax.graph import is_unit
 from smelt.relax.host_ops import is_host_call
@@ -14,8 +11,9 @@ from smelt.relax.nodes import Call, Function, GlobalVar, If, Let, RelaxExpr, val
 from smelt.relax.transform.expand_ops import to_static
 from smelt.relax.transform.infer_module import short_text
 from smelt.relax.transform.normal_form import inline_functions
+from smelt.relax.transform.rewriting import reached
 
-__all__ = ["reached", "refuse_control", "vm_construct"]
+__all__ = ["refuse_control", "vm_construct"]
 
 
 def refuse_control(mod: IRModule, what: str) -> None:
@@ -34,7 +32,7 @@ def refuse_control(mod: IRModule, what: str) -> None:
 
 def vm_construct(mod: IRModule) -> str | None:
     """The first thing in a module that only the virtual machine runs, as a text; None: nothing."""
-    there = reached(mod)
+    there = reached(mod, ["main"] if "main" in mod else mod.functions)
     for name in sorted(mod.functions, key=lambda name: name != "main"):
         f = mod.functions[name]
         if not isinstance(f, Function) or name not in there:
@@ -70,17 +68,3 @@ def _construct(node: RelaxExpr, mod: IRModule) -> str | None:
         case Call(op) if isinstance(op, RelaxExpr) and not isinstance(op, Function):
             return "a call of a closure"
     return None
-
-
-def reached(mod: IRModule, entries: Sequence[str] = ("main",)) -> set[str]:
-    """The functions that the entries may call; all, where there is none of them."""
-    todo = [n for n in entries if n in mod]
-    if not todo:
-        return set(mod.functions)
-    found: set[str] = set()
-    while todo:
-        name = todo.pop()
-        if name not in found and name in mod:
-            found.add(name)
-            todo += [n.name for n in postorder(mod[name]) if isinstance(n, GlobalVar)]
-    return found

@@ -13,11 +13,12 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
-from smelt.ir.node import Node, postorder
+from smelt.ir.node import Node, ordered, postorder
 from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.equal import structural_equal
+from smelt.relax.graph import operands
 from smelt.relax.host_ops import needs_values, sizes_of
 from smelt.relax.nodes import (
     Call,
@@ -197,35 +198,17 @@ def _sizes_used(inputs: Mapping[RelaxExpr, Type], results: Sequence[RelaxExpr]) 
             found |= {v for e in t.shape for v in free_vars(e) if isinstance(v, SizeVar)}
         elif isinstance(t, TupleType):
             stack += t.items
-    nodes: list[Any] = list(results)
-    seen: set[Node] = set()
-    while nodes:
-        node = nodes.pop()
-        if node in seen or node in inputs:
-            continue
-        seen.add(node)
-        if isinstance(node, Call):
+    for node in ordered(results, lambda n: () if n in inputs else operands(n)):
+        if isinstance(node, Call) and node not in inputs:
             found |= sizes_of(tuple(node.attrs.values()))
-        nodes += [c for c in node.children() if isinstance(c, RelaxExpr)]
     return found
 
 
 def _rebuilt(root: RelaxExpr, made: dict[Node, RelaxExpr], renamed: _Renamed) -> RelaxExpr:
     """A value computed from the parameters."""
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node in made:
-            stack.pop()
-            continue
-        below = [c for c in node.children() if isinstance(c, RelaxExpr)]
-        below = [c for c in below if not isinstance(c, GlobalVar | Constant)]
-        missing = [c for c in below if c not in made]
-        if missing:
-            stack += reversed(missing)
-            continue
-        stack.pop()
-        made[node] = _copied(node, made, renamed)
+    for node in ordered([root], lambda n: () if n in made else operands(n)):
+        if node not in made:
+            made[node] = _copied(node, made, renamed)
     return made[root]
 
 

@@ -8,7 +8,6 @@ so 4 takes its place, and the check of the parameter's shape, at entry, tells wh
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,17 +45,12 @@ def resolve_match_cast(mod: IRModule) -> IRModule:
 
     Raises a CompileError where a claim cannot hold, or cannot be checked at entry.
     """
-    called = Counter(
-        n.name
-        for f in mod.functions.values()
-        if isinstance(f, Function)
-        for n in postorder(f)
-        if isinstance(n, GlobalVar)
-    )
+    functions = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
+    called = {n.name for f in functions.values() for n in postorder(f) if isinstance(n, GlobalVar)}
     made = {
         name: _Resolver(name, f, name in called).resolved()
-        for name, f in mod.functions.items()
-        if isinstance(f, Function) and any(isinstance(n, MatchCast) for n in postorder(f))
+        for name, f in functions.items()
+        if any(isinstance(n, MatchCast) for n in postorder(f))
     }
     return mod.with_functions(made) if made else mod
 

@@ -11,7 +11,7 @@ from smelt.relax.graph import transform, uses_of
 from smelt.relax.nodes import Function, Let, RelaxExpr
 
 from .normal_form import without_lets
-from .rewriting import calls_of, map_functions
+from .rewriting import map_functions, reached
 
 __all__ = ["eliminate_dead_code", "eliminate_dead_lets", "without_dead_lets"]
 
@@ -22,19 +22,8 @@ def eliminate_dead_code(mod: IRModule, *, entries: Sequence[str] = ("main",)) ->
     Inside a function without names there is no dead code: a value that nothing needs is not part
     of the graph. A module without any of the entries stays as it is.
     """
-    todo = [name for name in entries if name in mod]
-    if not todo:
-        return mod
-    live: set[str] = set()
-    while todo:
-        name = todo.pop()
-        if name in live or name not in mod:
-            continue
-        live.add(name)
-        f = mod[name]
-        if isinstance(f, Function):
-            todo += calls_of(f)
-    if live == set(mod):
+    live = reached(mod, entries)
+    if not live or live == set(mod):
         return mod
     return IRModule({n: f for n, f in mod.functions.items() if n in live}, mod.attrs)
 

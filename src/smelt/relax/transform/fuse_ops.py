@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
-from smelt.relax.graph import is_unit
+from smelt.relax.graph import is_unit, parts_of, users_of
 from smelt.relax.host_ops import needs_values
 from smelt.relax.nodes import (
     Call,
@@ -48,13 +48,10 @@ class Groups:
         """join: whether groups may be of several; views: what may be a view keeps out of them."""
         self.held = held_values(main)
         self.order = [v for v in values(main.body) if isinstance(v, Call) and v not in self.held]
-        self.users: dict[int, list[RelaxExpr]] = {}
-        for v in values(main.body):
-            for c in v.children():
-                if isinstance(c, RelaxExpr):
-                    self.users.setdefault(id(c), []).append(v)
-        for r in main.results():
-            self.users.setdefault(id(r), []).append(main)
+        self.users = users_of(
+            [*values(main.body), main],
+            lambda v: main.results() if v is main else parts_of(v),
+        )
         self.kind = {id(c): _kind(c, views) for c in self.order}
         self.leader: dict[int, int] = {id(c): id(c) for c in self.order}
         self.size: dict[int, int] = {id(c): 1 for c in self.order}
@@ -79,7 +76,7 @@ class Groups:
         for arg in _by_position(consumer):
             if id(arg) not in self.kind or self.kind[id(arg)] in ("view", "none"):
                 continue
-            users = self.users[id(arg)]
+            users = self.users[arg]
             if len(users) != 1 or users[0] is not consumer:
                 continue
             mine, its = self.find(id(consumer)), self.find(id(arg))

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Function
 
-from .rewriting import calls_of, inlined, map_functions
+from .rewriting import inlined, map_functions, names_in
 
 __all__ = ["inline_called", "inline_marked"]
 
@@ -30,10 +30,6 @@ def inline_called(mod: IRModule, names: Collection[str]) -> IRModule:
     made = map_functions(mod, lambda f: inlined(f, names, mod))
     if made is mod:
         return mod
-    called = {c for f in made.functions.values() for c in _called(f)}
+    called = {c for f in made.functions.values() if isinstance(f, Function) for c in names_in(f)}
     kept = {n: f for n, f in made.functions.items() if n not in names or n in called or n == "main"}
     return IRModule(kept, made.attrs)
-
-
-def _called(f: object) -> list[str]:
-    return list(calls_of(f)) if isinstance(f, Function) else []

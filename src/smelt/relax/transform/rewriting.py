@@ -5,8 +5,7 @@ They enter closures, branches and the values of Lets, and never recurse.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from smelt.ir.module import IRModule
@@ -28,11 +27,12 @@ from smelt.relax.nodes import (
 from smelt.topi.registry import Op
 
 __all__ = [
-    "calls_of",
     "inlined",
     "instantiated",
     "kind_of",
     "map_functions",
+    "names_in",
+    "reached",
     "renewed_call",
     "transform_functions",
 ]
@@ -63,11 +63,23 @@ def kind_of(node: Call) -> str:
     return node.op.instance(types, node.attrs).kind  # type: ignore[arg-type]
 
 
-def calls_of(root: Any) -> Counter[str]:
-    """How often each function of the module is called in an expression."""
-    return Counter(
-        n.op.name for n in postorder(root) if isinstance(n, Call) and isinstance(n.op, GlobalVar)
-    )
+def names_in(root: Any) -> list[str]:
+    """The functions of the module that an expression calls, or has as values."""
+    names = [n.name for n in postorder(root) if isinstance(n, GlobalVar)]
+    return list(dict.fromkeys(names))
+
+
+def reached(mod: IRModule, entries: Iterable[str]) -> set[str]:
+    """The functions that the entries may call, directly or not, and they themselves."""
+    found: set[str] = set()
+    todo = list(entries)
+    while todo:
+        name = todo.pop()
+        if name in mod and name not in found:
+            found.add(name)
+            f = mod.functions[name]
+            todo += names_in(f) if isinstance(f, Function) else ()
+    return found
 
 
 def inlined(f: Function, callees: Collection[str], mod: IRModule) -> Function:
@@ -78,7 +90,7 @@ def inlined(f: Function, callees: Collection[str], mod: IRModule) -> Function:
     bodies = {
         n: mod[n]
         for n in callees
-        if n in mod and isinstance(mod[n], Function) and not reaches(mod, n, n)
+        if n in mod and isinstance(mod[n], Function) and n not in reached(mod, names_in(mod[n]))
     }
 
     def put(old: Any, new: Any) -> RelaxExpr | None:
@@ -118,21 +130,3 @@ def instantiated(f: Function, args: Sequence[RelaxExpr | None]) -> RelaxExpr:
 def mentions(t: Type, kinds: Collection[Any]) -> bool:
     """Whether type variables occur in a type."""
     return any(node in kinds for node in postorder(t))
-
-
-def reaches(mod: IRModule, start: str, goal: str) -> bool:
-    """Whether a function calls another one of the module, directly or not."""
-    seen: set[str] = set()
-    todo = [start]
-    while todo:
-        name = todo.pop()
-        f = mod.functions.get(name)
-        if not isinstance(f, Function):
-            continue
-        for callee in calls_of(f):
-            if callee == goal:
-                return True
-            if callee not in seen:
-                seen.add(callee)
-                todo.append(callee)
-    return False

@@ -14,6 +14,7 @@ from smelt.ir.errors import SmeltError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered
 from smelt.ir.types import TensorType
+from smelt.relax.graph import operands
 from smelt.relax.nodes import Call, Constant, RelaxExpr, Tuple, TupleGetItem
 from smelt.relax.transform.rewriting import renewed_call, transform_functions
 from smelt.runtime.errors import nearest
@@ -115,14 +116,8 @@ def _known(x: RelaxExpr | None) -> RelaxExpr:
 
 def _below(n: RelaxExpr) -> list[RelaxExpr]:
     """The values of a region that one of its values is computed from."""
-    match n:
-        case Call(op, args) if isinstance(op, Op) and not is_call(n, "qnn.dequantize"):
-            return [a for a in args if a is not None]
-        case Tuple(items):
-            return list(items)
-        case TupleGetItem(value):
-            return [value]
-    return []
+    inside = isinstance(n.op, Op) if isinstance(n, Call) else isinstance(n, Tuple | TupleGetItem)
+    return operands(n) if inside and not is_call(n, "qnn.dequantize") else []
 
 
 def _region(root: RelaxExpr) -> list[RelaxExpr]:

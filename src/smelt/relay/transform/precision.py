@@ -28,7 +28,7 @@ from smelt.relax.nodes import (
     constant,
     incomplete,
 )
-from smelt.relax.transform.rewriting import calls_of, map_functions, renewed_call
+from smelt.relax.transform.rewriting import map_functions, names_in, renewed_call
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 from smelt.transform import Pass, PassContext
@@ -127,7 +127,7 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     def run(mod: IRModule) -> IRModule:
         _check_known(mod, missing_op_mode)
         keep = PassContext.current().setting(KEEP)
-        called = {c for f in mod.functions.values() if isinstance(f, Function) for c in calls_of(f)}
+        called = {c for f in mod.functions.values() if isinstance(f, Function) for c in names_in(f)}
         free = {f for n, f in mod.functions.items() if n not in called and not keep}
         return map_functions(mod, lambda f: _Narrow(mixed_precision_type, f).run(f in free))
 

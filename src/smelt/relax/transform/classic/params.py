@@ -17,7 +17,7 @@ from smelt.ir.transform import Pass
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars as sizes_of
 from smelt.ir.walk import substitute
-from smelt.relax.graph import bind, rebuilding, transform, uses_of
+from smelt.relax.graph import bind, operands, rebuilding, transform, uses_of
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -369,14 +369,7 @@ def _lifted(f: Function) -> tuple[Function, Function]:
     """A function of prepared weights, and what prepares them."""
     at = _weights(f, "LiftTransformParams")
     weights = f.params[at:]
-    free: dict[Node, bool] = dict.fromkeys(weights, True)
-    for n in postorder(f.body):
-        if isinstance(n, Constant):
-            free[n] = True
-        elif isinstance(n, Call | Tuple | TupleGetItem):
-            own = [c for c in n.children() if isinstance(c, RelaxExpr)]
-            free[n] = bool(own) and all(free.get(c, False) for c in own)
-    fixed = _from_weights(f, free, set(weights))
+    fixed = _from_weights(f, weights)
     prepared: list[RelaxExpr] = []
     params: dict[RelaxExpr, Var] = {}
 
@@ -395,12 +388,17 @@ def _lifted(f: Function) -> tuple[Function, Function]:
     return new, Function(weights, Tuple(tuple(kept)))
 
 
-def _from_weights(f: Function, free: Mapping[Node, bool], weights: set[Var]) -> set[Node]:
+def _from_weights(f: Function, weights: tuple[Var, ...]) -> set[Node]:
     """Values that follow from weights and constants, with a weight among them."""
     fixed: set[Node] = set(weights)
+    free: set[Node] = set(weights)
     for n in postorder(f.body):
-        if isinstance(n, Call | Tuple | TupleGetItem) and free.get(n):
-            own = [c for c in n.children() if isinstance(c, RelaxExpr)]
-            if any(c in fixed for c in own):
-                fixed.add(n)
+        if isinstance(n, Constant):
+            free.add(n)
+        elif isinstance(n, Call | Tuple | TupleGetItem):
+            own = operands(n)
+            if own and free.issuperset(own):
+                free.add(n)
+                if not fixed.isdisjoint(own):
+                    fixed.add(n)
     return fixed
