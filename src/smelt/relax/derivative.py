@@ -15,6 +15,7 @@ from smelt.ir.types import TensorType
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
 
+from .graph import rebuilding
 from .nodes import Call, RelaxExpr, TupleGetItem, call, renewed_call, values
 
 __all__ = ["BOTH", "ONE", "RULES", "Calculus", "Rule", "derivatives", "with_values"]
@@ -46,17 +47,11 @@ def derivatives(y: RelaxExpr, xs: Sequence[RelaxExpr]) -> list[RelaxExpr]:
 
 def with_values(y: RelaxExpr, given: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr:
     """A value computed from others in the place of some that it is made of."""
-    made: dict[int, RelaxExpr] = {id(old): new for old, new in given.items()}
-    for node in values(y):
-        if id(node) in made:
-            continue
-        if isinstance(node, Call):
-            args = [None if a is None else made.get(id(a), a) for a in node.args]
-            if any(a is not b for a, b in zip(args, node.args, strict=True)):
-                made[id(node)] = renewed_call(node, *args)
-        elif isinstance(node, TupleGetItem) and id(node.value) in made:
-            made[id(node)] = TupleGetItem(made[id(node.value)], node.index)
-    return made.get(id(y), y)
+    done: dict[RelaxExpr, Any] = dict(given)
+    for node, new in rebuilding(y, done):
+        changed = isinstance(new, Call) and new is not node
+        done.setdefault(node, renewed_call(node, *new.args) if changed else new)
+    return done[y]  # type: ignore[no-any-return]
 
 
 def _between(y: RelaxExpr, xs: Sequence[RelaxExpr]) -> set[int]:

@@ -41,6 +41,7 @@ from smelt.transform import PassContext
 
 from .op import name_of
 from .transform import FuseOps, InferType, SimplifyInference
+from .transform.fake_quantization_to_integer import quantized_region
 from .transform.rules import dims, is_call
 
 __all__ = ["all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
@@ -155,23 +156,11 @@ def list_fake_quantized_op_freqs(mod: Any) -> dict[str, int]:
 
 def _between(quantize: Any) -> set[Call]:
     """The calls that a quantized value is computed by, where all of them start quantized."""
-    found: set[Call] = set()
-    stack = [quantize.args[0]]
-    while stack:
-        e = stack.pop()
-        if isinstance(e, Constant) or is_call(e, "qnn.dequantize"):
-            continue
-        if isinstance(e, Call) and isinstance(e.op, Op):
-            if e not in found:
-                found.add(e)
-                stack += [a for a in e.args if a is not None]
-        elif isinstance(e, Tuple):
-            stack += e.items
-        elif isinstance(e, TupleGetItem):
-            stack.append(e.value)
-        else:
-            return set()
-    return found
+    found = quantized_region(quantize.args[0])
+    calls = {e for e in found if isinstance(e, Call) and isinstance(e.op, Op)}
+    if not all(e in calls or isinstance(e, Constant | Tuple | TupleGetItem) for e in found):
+        return set()
+    return {e for e in calls if not is_call(e, "qnn.dequantize")}
 
 
 def constants(expr: Any) -> list[Constant]:

@@ -9,10 +9,10 @@ from smelt.ir.expr import Expr
 from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.text import fresh_name
-from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
 from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, CallAttrs, Function, If, RelaxExpr, Var
+from smelt.relax.shapes import with_sizes
 
 __all__ = ["name_sizes"]
 
@@ -62,16 +62,8 @@ def _renamed(f: Function, names: dict[SizeVar, Expr]) -> Function:
 
 
 def _typed(node: Any, names: dict[SizeVar, Expr]) -> RelaxExpr:
-    t = _type(node.type, names)
+    t = with_sizes(node.type, names)
     return node if t is node.type else node.replace(type=t)  # type: ignore[no-any-return]
-
-
-def _type(t: Type, names: dict[SizeVar, Expr]) -> Type:
-    if isinstance(t, TupleType):
-        return TupleType(tuple([_type(i, names) for i in t.items]))
-    if isinstance(t, TensorType):
-        return TensorType(tuple([substitute(e, names) for e in t.shape]), t.dtype)
-    return t
 
 
 def _value(value: Any, names: dict[SizeVar, Expr]) -> Any:

@@ -38,7 +38,7 @@ from .rules import given, is_call
 from .structure import FoldConstantExpr
 
 __all__ = ["FakeQuantizationToInteger", "NotInteger", "TensorAffineType", "TupleAffineType",
-           "register_fake_quantization_to_integer",
+           "quantized_region", "register_fake_quantization_to_integer",
            "register_optional_fake_quantization_to_integer"]  # fmt: skip
 
 KEEPS_RANGE = (*fake_quantization_rules.MOVES, *fake_quantization_rules.SAME_AXIS, "transpose",
@@ -82,7 +82,7 @@ def _integer_region(q: Any, off: set[str], hard_fail: bool) -> RelaxExpr | None:
     """What a quantize becomes; None: it stays."""
     if not is_call(q, "qnn.quantize"):
         return None
-    region = _region(given(q)[0])
+    region = quantized_region(given(q)[0])
     if not any(is_call(n, "qnn.dequantize") for n in region):
         return None
     want = _settled(q)
@@ -120,7 +120,7 @@ def _below(n: RelaxExpr) -> list[RelaxExpr]:
     return operands(n) if inside and not is_call(n, "qnn.dequantize") else []
 
 
-def _region(root: RelaxExpr) -> list[RelaxExpr]:
+def quantized_region(root: RelaxExpr) -> list[RelaxExpr]:
     """Everything between a value and the dequantizes below it, operands first."""
     return list(ordered([root], _below))
 
@@ -230,7 +230,7 @@ def _dequantized_late(n: Any, off: set[str]) -> RelaxExpr | None:
         isinstance(p, Constant) or is_call(p, "qnn.dequantize") for p in parts
     ):
         return None
-    region = _region(n)
+    region = quantized_region(n)
     try:
         made, t = _Region(region, None, off).run()
     except _Stopped:
