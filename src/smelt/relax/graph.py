@@ -54,23 +54,30 @@ S = TypeVar("S", bound="Scope")
 LEAVES = (Var, Constant, GlobalVar, Constructor)
 """Values that need no computation."""
 
+_NAMES = (GlobalVar, Constructor)
+"""What may be called without being a value."""
+_EMPTY = (*LEAVES, Function)
+"""Values without operands."""
+_OPEN = (Function, If, Match)
+"""Values with scopes inside."""
+
 
 # ------------------------------------------------------------------------- what values are made of
 
 
 def operands(node: Node) -> list[RelaxExpr]:
     """What has to be computed before a value, in its own scope; what it calls by name is not."""
+    if isinstance(node, Call):  # first, and by no pattern: most values are
+        given = [a for a in node.args if a is not None]
+        named = not isinstance(node.op, RelaxExpr) or isinstance(node.op, _NAMES)
+        return given if named else [node.op, *given]  # type: ignore[list-item]
+    if isinstance(node, _EMPTY):
+        return []
     match node:
-        case Call(op, args):
-            given = [a for a in args if a is not None]
-            called = isinstance(op, RelaxExpr) and not isinstance(op, GlobalVar | Constructor)
-            return [op, *given] if called else given  # type: ignore[list-item]
-        case If(inner) | Match(inner) | TupleGetItem(inner):
-            return [inner]
         case Let(_, value, body):
             return [value, body]
-        case Function():
-            return []
+        case If(inner) | Match(inner) | TupleGetItem(inner):
+            return [inner]
     return [c for c in node.children() if isinstance(c, RelaxExpr)]
 
 
@@ -88,7 +95,8 @@ def regions(node: Node) -> list[RelaxExpr]:
 
 def parts_of(node: Node) -> list[RelaxExpr]:
     """The values that a value is made of, those of scopes inside behind its operands."""
-    return [*operands(node), *regions(node)]
+    own = operands(node)
+    return own + regions(node) if isinstance(node, _OPEN) else own
 
 
 def binders(node: Node) -> list[Var]:
@@ -147,10 +155,10 @@ def uses_of(
 
     parts  what something is made of directly
     """
-    uses: Counter[Any] = Counter([root])
+    used = [root]
     for node in ordered([root], parts):
-        uses.update(parts(node))
-    return uses
+        used += parts(node)
+    return Counter(used)
 
 
 def users_of(nodes: Iterable[N], parts: Callable[[N], Iterable[N]]) -> dict[N, list[N]]:

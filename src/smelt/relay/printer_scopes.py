@@ -8,6 +8,7 @@ here is a loop.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from smelt.relax.graph import (
@@ -18,7 +19,6 @@ from smelt.relax.graph import (
     parts_of,
     placed,
     regions,
-    uses_of,
 )
 from smelt.relax.nodes import Let, RelaxExpr, Var
 
@@ -56,7 +56,7 @@ class Layout:
         self.number: dict[RelaxExpr, int] = {}
         self.root = Block(None, root)
         self.variables: dict[Var, None] = {}
-        self._uses = uses_of(root, parts_of)
+        self._uses: Counter[RelaxExpr] = Counter()
         self._inline: set[RelaxExpr] = set()
         self._tail: set[RelaxExpr] = set()
         self._events: list[tuple[RelaxExpr, bool]] = []
@@ -74,6 +74,7 @@ class Layout:
         """Every value once, operands first; a Let's line comes between its value and its body."""
         stack: list[tuple[RelaxExpr, int]] = [(root, 0)]
         seen: set[RelaxExpr] = set()
+        used: list[RelaxExpr] = []
         while stack:
             node, state = stack.pop()
             if state:
@@ -84,17 +85,20 @@ class Layout:
                     self.variables[node] = None
                 elif not isinstance(node, LEAVES):
                     stack.append((node, 2))
-                    self._open(node, stack)
+                    used += self._open(node, stack)
+        self._uses.update(used)
 
-    def _open(self, node: RelaxExpr, stack: list[tuple[RelaxExpr, int]]) -> None:
-        """Put what a value is made of on the stack, the first on top."""
-        own = binders(node)
-        self.variables.update(dict.fromkeys(own))
-        self._bound.update(own)
+    def _open(self, node: RelaxExpr, stack: list[tuple[RelaxExpr, int]]) -> list[RelaxExpr]:
+        """Put what a value is made of on the stack, the first on top; it is returned, too."""
+        if own := binders(node):
+            self.variables.update(dict.fromkeys(own))
+            self._bound.update(own)
+        inside = parts_of(node)
         if isinstance(node, Let):
             stack += [(node.body, 0), (node, 1), (node.value, 0)]
         else:
-            stack += [(c, 0) for c in reversed(parts_of(node))]
+            stack += [(c, 0) for c in reversed(inside)]
+        return inside
 
     # ------------------------------------------------------------------------ where it stands
 

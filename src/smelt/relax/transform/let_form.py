@@ -29,6 +29,9 @@ from .rewriting import map_functions
 
 __all__ = ["anf_expression", "to_anf", "to_basic_blocks"]
 
+_ATOMS = (*LEAVES, Let)
+"""What needs no name."""
+
 MakeVar = Callable[[str, Any], Var]
 
 
@@ -94,7 +97,7 @@ class _Form:
 
     def named(self, node: RelaxExpr) -> bool:
         """Whether a value gets a name."""
-        if isinstance(node, (*LEAVES, Let)) or node in self.bound:
+        if isinstance(node, _ATOMS) or node in self.bound:
             return False
         if isinstance(node, Function) and is_unit(node):
             return False
@@ -123,6 +126,8 @@ def _named(f: Function, variable: MakeVar, everything: bool) -> Function:
 def _rebuilt(node: RelaxExpr, form: _Form, done: dict[Node, Any]) -> RelaxExpr:
     """A value on the new forms of its parts; the bodies of scopes inside are closed."""
     inside = [node.body] if isinstance(node, Let) else regions(node)
+    if not inside:
+        return node.with_children(lambda c: done.get(c, c))
     closed = {b: _closed(done[b], s) for b, s in zip(inside, form.inside[node], strict=True)}
 
     def put(c: Any) -> Any:
