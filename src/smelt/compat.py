@@ -22,8 +22,6 @@ from types import ModuleType
 import smelt
 from smelt.ir.absent import is_absent, refuse_module
 
-__all__ = ["as_tvm"]
-
 CLASSIC = "tvm"
 
 PLACES = {

@@ -24,8 +24,6 @@ from smelt.runtime.ndarray import NDArray
 from smelt.runtime.report import MemoryInfo, ProfileReport
 from smelt.runtime.signature import ANY_RANK, Interface, TensorInfo
 
-__all__ = ["Model", "Needs", "Variant"]
-
 MOST_VARIANTS = 64
 """Compiled forms that are kept; the one that was made first goes when there are more."""
 

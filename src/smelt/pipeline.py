@@ -77,17 +77,6 @@ from smelt.tir.nodes import PrimFunc
 from smelt.tir.schedule import Schedule
 from smelt.topi.registry import Op
 
-__all__ = [
-    "GRAPH",
-    "LOWER",
-    "VM",
-    "build",
-    "compile",
-    "compile_artifact",
-    "lower",
-    "optimize",
-]
-
 log = logging.getLogger("smelt.compile")
 
 Operator: TypeAlias = Op | Callable[..., object]

@@ -18,9 +18,6 @@ from smelt.ir.module import IRModule
 from smelt.relax.nodes import Function, Tuple
 from smelt.runtime import NDArray, array
 
-__all__ = ["detach_params", "dynamo_capture_subgraphs", "from_exported_program", "from_fx",
-           "from_onnx", "relax_dynamo"]  # fmt: skip
-
 
 def from_onnx(
     model: Any,

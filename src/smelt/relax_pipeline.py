@@ -14,8 +14,6 @@ from smelt.pipeline import RELAX_PIPELINES
 from smelt.relax.transform import classic
 from smelt.runtime.errors import nearest
 
-__all__ = ["get_default_pipeline", "get_pipeline", "register_pipeline"]
-
 
 def _made(name: str) -> Callable[[], Pass]:
     """A function that makes the pass of one of the pipelines that smelt has."""

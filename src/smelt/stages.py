@@ -28,8 +28,6 @@ from smelt.target import Target
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.printer import script
 
-__all__ = ["CODE", "GRAPHS", "STAGES", "stage_module", "stage_text"]
-
 STAGES = ("graph", "fused", "layout", "tir", "scheduled", "lowered", "llvm", "asm")
 """What `stage_text` knows, from the imported graph to machine code."""
 

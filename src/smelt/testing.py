@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["assert_allclose"]
-
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
     """Raise an AssertionError where arrays (numpy, NDArray, numbers) differ in shape or values."""

@@ -21,8 +21,6 @@ from .simplify import merge
 from .solve import Interval, interval, linear, solve_bounds
 from .text import text_of
 
-__all__ = ["Analyzer", "Domain", "RangeLike", "as_domain"]
-
 
 class RangeLike(Protocol):
     """Anything with a first value and a number of values."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-__all__ = ["Answer", "ConstIntBound", "ModularSet"]
-
 
 class Answer(Enum):
     """YES: always true. NO: always false. UNKNOWN: neither could be shown."""

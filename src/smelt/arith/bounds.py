@@ -27,17 +27,6 @@ from smelt.ir.node import postorder
 from .context import Bounds, Context
 from .poly import INTS, Poly, factors
 
-__all__ = [
-    "atom_bounds",
-    "atom_residue",
-    "deep",
-    "expr_bounds",
-    "poly_bounds",
-    "precompute",
-    "residue",
-    "type_bounds",
-]
-
 
 def type_bounds(dtype: str) -> Bounds:
     """The values of a narrow or unsigned type; int32 and int64 count as unbounded."""

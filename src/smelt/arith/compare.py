@@ -16,8 +16,6 @@ from .poly import INTS, Poly, scale, subtract
 from .prove import nonnegative
 from .vectors import compare_lanes
 
-__all__ = ["below_zero", "equals_zero", "prove"]
-
 TRUE = IntImm("bool", 1)
 FALSE = IntImm("bool", 0)
 

@@ -16,8 +16,6 @@ from smelt.ir.walk import free_vars, rebuild_binary, refold
 
 from .poly import INTS, Order, Poly, atom, constant
 
-__all__ = ["Bounds", "Context", "integer_rule", "opaque", "rebuild", "value_rule"]
-
 Bounds: TypeAlias = tuple[int | None, int | None]
 """Inclusive ends; None where there is none."""
 

@@ -7,8 +7,6 @@ from collections.abc import Container
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.node import Node, postorder
 
-__all__ = ["Dependence"]
-
 
 class Dependence:
     """Tells, and remembers, whether an expression depends on one of some variables."""

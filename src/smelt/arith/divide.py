@@ -11,8 +11,6 @@ from .context import Context, integer_rule, opaque
 from .poly import ZERO, Poly, add, atom, factors, scale, subtract
 from .prove import nonnegative, positive
 
-__all__ = ["quotient", "remainder"]
-
 
 @integer_rule(FloorDiv)
 def _floor_div(cx: Context, e: FloorDiv) -> Poly:

@@ -25,8 +25,6 @@ from .bounds import intersect
 from .context import Context
 from .poly import INTS, Poly, scale, subtract
 
-__all__ = ["bare", "conjuncts", "learn", "under"]
-
 
 def bare(c: Expr) -> Expr:
     """A condition without the hint that it is likely."""

@@ -18,8 +18,6 @@ from .iter_nodes import NotAffine
 from .refute import refute_bijection
 from .text import text_of
 
-__all__ = ["AXIS_SEPARATOR", "AxisSeparator", "IndexMap"]
-
 
 class AxisSeparator:
     """Stands between the outputs of an index map that belong to different physical axes."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from smelt.ir.build import maximum, minimum
 from smelt.ir.expr import Expr, ExprLike, IntImm, convert
 
-__all__ = ["IntervalSet"]
-
 
 @dataclass(frozen=True, eq=False)
 class IntervalSet:

@@ -10,8 +10,6 @@ from smelt.ir.expr import Expr
 from .iter_nodes import IterMark, IterSplit, IterSum, Sizes, value
 from .text import text_of
 
-__all__ = ["Cuts", "Digit", "resolved"]
-
 
 class Digit(NamedTuple):
     """The part of a mark between two neighbouring cuts."""

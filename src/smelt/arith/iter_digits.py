@@ -20,8 +20,6 @@ from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
 from .iter_parse import Parser
 from .text import text_of
 
-__all__ = ["Digits"]
-
 _ROUNDS = 200
 """Each round joins two marks or moves one index to an outer mark; real maps take a few."""
 

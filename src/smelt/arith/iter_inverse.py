@@ -9,8 +9,6 @@ from smelt.ir.expr import Expr, ExprLike, Var, convert
 from .analyzer import Analyzer
 from .iter_nodes import IterMark, IterSplit, IterSum
 
-__all__ = ["inverse_affine_iter_map"]
-
 
 def inverse_affine_iter_map(
     iter_map: Sequence[IterSum], outputs: Sequence[ExprLike], analyzer: Analyzer | None = None

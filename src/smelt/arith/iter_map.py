@@ -23,15 +23,6 @@ from .iter_predicate import read_predicate
 from .poly import INTS
 from .text import text_of
 
-__all__ = [
-    "Detection",
-    "IterMapLevel",
-    "IterMapResult",
-    "detect_iter_map",
-    "iter_map_simplify",
-    "normalize_iter_map_to_expr",
-]
-
 
 class IterMapLevel(IntEnum):
     """What a map has to be shown to be, the strictest first.

@@ -15,8 +15,6 @@ from .context import Context
 from .poly import subtract
 from .prove import nonnegative, positive
 
-__all__ = ["IterMark", "IterSplit", "IterSum", "NotAffine", "Sizes", "value"]
-
 
 class NotAffine(Exception):
     """Why a binding is no affine map of the iterators, or is not shown to have a property."""

@@ -17,8 +17,6 @@ from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
 from .poly import Poly, atom, factors
 from .text import text_of
 
-__all__ = ["Parser"]
-
 
 class Parser:
     """Reads polynomials of one set of iterators.

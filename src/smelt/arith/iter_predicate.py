@@ -14,8 +14,6 @@ from .facts import conjuncts
 from .iter_nodes import NotAffine
 from .poly import Poly, scale, subtract
 
-__all__ = ["Bound", "read_predicate"]
-
 
 @dataclass
 class Bound:

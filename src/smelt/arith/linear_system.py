@@ -13,13 +13,6 @@ from .analyzer import Analyzer, Domain, as_domain
 from .facts import conjuncts
 from .poly import INTS
 
-__all__ = [
-    "IntConstraints",
-    "IntConstraintsTransform",
-    "solve_linear_equations",
-    "solve_linear_inequalities",
-]
-
 Ranges = Mapping[Var, tuple[Expr, Expr]]
 Matrix = list[list[int]]
 

@@ -12,8 +12,6 @@ from typing import Final
 
 from smelt.ir.expr import Add, Expr, IntImm, Mul, Sub, Var
 
-__all__ = ["INTS", "Order", "Poly", "add", "constant", "factors", "scale", "subtract"]
-
 INTS: Final = frozenset({"int64", "int32"})
 """The types computed with as mathematical integers: signed overflow does not happen in them."""
 

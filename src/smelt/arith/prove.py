@@ -10,8 +10,6 @@ from .bounds import atom_bounds, poly_bounds
 from .context import Context
 from .poly import INTS, ZERO, Poly, add, atom, factors, scale, subtract
 
-__all__ = ["nonnegative", "positive"]
-
 FUEL = 6
 """How many steps a proof may take below one another."""
 

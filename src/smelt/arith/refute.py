@@ -36,8 +36,6 @@ from smelt.ir.walk import free_vars
 
 from .analyzer import Analyzer
 
-__all__ = ["NUMPY_FUNCTIONS", "refute_bijection"]
-
 _POINTS = 1 << 14
 """So many elements are looked at; a larger space is looked at in part."""
 

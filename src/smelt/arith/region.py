@@ -15,15 +15,6 @@ from .interval_set import IntervalSet
 from .iter_map import Detection, IterMapLevel
 from .iter_nodes import NotAffine
 
-__all__ = [
-    "deduce_bound",
-    "detect_clip_bound",
-    "detect_linear_equation",
-    "estimate_region_lower_bound",
-    "estimate_region_strict_bound",
-    "estimate_region_upper_bound",
-]
-
 Region = Sequence[RangeLike | tuple[ExprLike, ExprLike]]
 """A range per dimension: what one iteration touches."""
 

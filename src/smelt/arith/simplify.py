@@ -29,8 +29,6 @@ from .facts import under
 from .poly import INTS, Poly, add, atom, constant, factors, scale, subtract
 from .prove import nonnegative
 
-__all__ = ["merge"]
-
 _DISTRIBUTE = 24
 """Products of sums with more terms than this are not multiplied out."""
 

@@ -36,8 +36,6 @@ from .facts import conjuncts
 from .poly import INTS, ZERO, Poly, add, atom, constant, factors, scale, subtract
 from .prove import nonnegative, positive, split_by
 
-__all__ = ["Interval", "interval", "linear", "solve_bounds"]
-
 Interval: TypeAlias = tuple[Poly | None, Poly | None]
 """Inclusive symbolic ends; None where there is none."""
 

@@ -16,8 +16,6 @@ from .iter_map import Detection, IterMapLevel
 from .iter_nodes import IterMark, IterSplit, IterSum, NotAffine, Sizes, value
 from .text import text_of
 
-__all__ = ["SubspaceDivision", "subspace_divide"]
-
 
 class SubspaceDivision(NamedTuple):
     """index = outer * inner.extent + inner, for each index.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from smelt.ir.expr import Binary, Call, Cast, Expr, FloatImm, IntImm, Max, Min, Not, StringImm, Var
 from smelt.ir.node import postorder
 
-__all__ = ["text_of"]
-
 _ATOM = 9
 _LEVEL = {"*": 5, "//": 5, "%": 5, "+": 4, "-": 4, "and": 2, "or": 1}
 

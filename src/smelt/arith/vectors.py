@@ -29,8 +29,6 @@ from .bounds import poly_bounds
 from .context import Context, rebuild, value_rule
 from .poly import INTS
 
-__all__ = ["compare_lanes"]
-
 
 @value_rule(Add, Sub, Mul, Div, FloorDiv, FloorMod, Min, Max)
 def _vector(cx: Context, e: Binary) -> Expr:

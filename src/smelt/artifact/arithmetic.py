@@ -27,8 +27,6 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.script_ops import expr_nodes
 
-__all__ = ["flops"]
-
 _POINTS = 1 << 20
 """Iterations of a window that are looked at one by one, at most."""
 _HOLDS: dict[type[Expr], np.ufunc] = {

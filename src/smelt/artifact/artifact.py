@@ -30,8 +30,6 @@ from smelt.target import Target
 
 from .host import ENTRY, PLAN
 
-__all__ = ["ELSEWHERE", "Artifact", "cache_of", "check_native", "load", "objects_of"]
-
 _OBJECT = "smelt.codegen.llvm:object_code"
 _ONE_OBJECT = "smelt.codegen.llvm:one_object"
 OBJECT = (".o",), "model.o; smelt.compile(...).export_library(...) writes libraries to load here"

@@ -12,8 +12,6 @@ from smelt.relax.nodes import Var as GraphVar
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers, substitute_stmt
 
-__all__ = ["call_tir_group", "program_for"]
-
 
 def call_tir_group(call: Call) -> Function:
     """A group that has the types of a call's operands and results, and the program's name."""

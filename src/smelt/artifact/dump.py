@@ -9,8 +9,6 @@ from smelt.ir.options import Options
 from smelt.lowering.instrument import dump_folder, write_text
 from smelt.relax.printer import script as graph_script
 
-__all__ = ["GraphDump"]
-
 
 class GraphDump:
     """Writes each stage that changed something as a numbered text file, where a folder is given."""

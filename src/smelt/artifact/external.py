@@ -30,18 +30,6 @@ from smelt.target.processor import pointer_bytes
 from .graph import Launch, Place, Storage
 from .host import KernelCall
 
-__all__ = [
-    "External",
-    "Externals",
-    "check_types",
-    "entry_of",
-    "external_call",
-    "operators_of",
-    "result_types",
-    "sizes_of",
-    "wrapper",
-]
-
 
 @dataclass(frozen=True)
 class External:

@@ -33,15 +33,6 @@ from smelt.topi.registry import Op
 
 from .call_tir import call_tir_group, program_for
 
-__all__ = [
-    "GraphPlan",
-    "Launch",
-    "Place",
-    "Storage",
-    "plan_graph",
-    "symbol_of",
-]
-
 
 @dataclass(eq=False)
 class Storage:

@@ -15,8 +15,6 @@ from smelt.relax.views import View, is_dense
 from smelt.tir.nodes import BlockRealize, Buffer, PrimFunc
 from smelt.tir.rewrite import replace_buffers
 
-__all__ = ["group_to_prim_func"]
-
 
 def group_to_prim_func(
     group: Function, inputs: Sequence[View], outputs: Sequence[View], name: str

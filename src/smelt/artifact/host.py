@@ -30,20 +30,6 @@ from smelt.tir.rewrite import substitute_stmt
 from .graph import GraphPlan, Launch, Place, Storage
 from .memory import MemoryPlan
 
-__all__ = [
-    "ENTRY",
-    "PLAN",
-    "Body",
-    "KernelCall",
-    "address_of",
-    "array_of",
-    "by_names",
-    "entry_program",
-    "plan_program",
-    "where_not_empty",
-    "with_sizes",
-]
-
 ENTRY = "smelt_entry"
 PLAN = "smelt_plan"
 

@@ -27,8 +27,6 @@ from .group import group_to_prim_func
 from .packing import Pack
 from .user_ops import Prepared, packs_of
 
-__all__ = ["CompiledKernel", "KernelSpec", "build_kernel", "plain_program", "scheduled"]
-
 
 @dataclass(frozen=True)
 class KernelSpec:

@@ -11,8 +11,6 @@ from smelt.lowering.ranges import analyzer_of
 
 from .graph import Storage
 
-__all__ = ["MemoryPlan", "plan_memory"]
-
 ALIGNMENT = 64
 """Bytes; a cache line and the widest vector."""
 

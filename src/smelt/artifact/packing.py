@@ -10,8 +10,6 @@ import numpy as np
 
 from smelt.ir.errors import InternalError
 
-__all__ = ["Pack", "pack_array", "pack_of"]
-
 
 @dataclass(frozen=True)
 class Pack:

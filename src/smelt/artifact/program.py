@@ -61,8 +61,6 @@ from .memory import ALIGNMENT
 from .model import size_text
 from .variants import Declared
 
-__all__ = ["build_program"]
-
 KERNEL = "smelt_kernel"
 
 

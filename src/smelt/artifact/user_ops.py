@@ -23,8 +23,6 @@ from smelt.topi.registry import Op
 from .group import group_to_prim_func
 from .packing import Pack, pack_of
 
-__all__ = ["Prepared", "packs_of", "prepare", "prepared_program", "user_ops"]
-
 
 @dataclass(frozen=True)
 class Prepared:

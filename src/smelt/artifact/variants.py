@@ -35,8 +35,6 @@ from smelt.tir.printer import extent_text
 
 from .host import Body, by_names
 
-__all__ = ["Declared", "Variant", "declare", "may_vary", "shapes_of", "size_text", "workspace_of"]
-
 Equation = tuple[str, str, str, bool]
 """Two extents that have to be equal, who says so, and whether one may be 1 instead."""
 

@@ -50,8 +50,6 @@ from .vm_regions import Scope, is_operator
 from .vm_registers import assigned
 from .vm_segments import Build, Segments, segment_function
 
-__all__ = ["compile_vm"]
-
 _DEEPEST = 100
 """Regions inside each other: the compiler recurs into them."""
 

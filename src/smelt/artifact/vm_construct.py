@@ -13,8 +13,6 @@ from smelt.relax.transform.infer_module import short_text
 from smelt.relax.transform.normal_form import inline_functions
 from smelt.relax.transform.rewriting import reached
 
-__all__ = ["refuse_control", "vm_construct"]
-
 
 def refuse_control(mod: IRModule, what: str) -> None:
     """Raise a CompileError where a module needs the virtual machine.

@@ -15,8 +15,6 @@ from smelt.runtime.vm_program import Program
 
 from .variants import size_text
 
-__all__ = ["describe"]
-
 
 def describe(program: Program, main: Function, outputs: Sequence[str]) -> None:
     """Note the inputs and outputs of a program; outputs: their names, numbers without them."""

@@ -14,8 +14,6 @@ from smelt.relax.graph import LEAVES, needed_vars, parts_of, regions
 from smelt.relax.host_ops import is_host_call
 from smelt.relax.nodes import Call, Function, GlobalVar, Let, RelaxExpr, TupleGetItem, Var
 
-__all__ = ["Scope", "is_operator"]
-
 
 class Scope:
     """What the functions of a module know: free variables, and functions that call themselves.

@@ -11,8 +11,6 @@ from typing import Any
 
 from smelt.runtime.vm_program import SHAPES, Instruction
 
-__all__ = ["assigned"]
-
 
 def assigned(
     code: Sequence[Instruction], captured: Sequence[int], params: Sequence[int]

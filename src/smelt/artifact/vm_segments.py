@@ -32,8 +32,6 @@ from smelt.relax.nodes import (
     call,
 )
 
-__all__ = ["Segments", "leaves", "segment_function"]
-
 Build = Callable[[IRModule], Any]
 """Compiles a module whose main is a graph function; gives a NativeExecutable."""
 

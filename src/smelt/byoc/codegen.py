@@ -23,16 +23,6 @@ from smelt.runtime.external import registered_runtimes, runtime_of
 from smelt.runtime.linking import c_string, compile_source
 from smelt.target import Target
 
-__all__ = [
-    "CSource",
-    "Codegen",
-    "Json",
-    "compile_externals",
-    "register_codegen",
-    "registered_codegens",
-    "signature",
-]
-
 
 @dataclass(frozen=True)
 class CSource:

@@ -74,8 +74,6 @@ from smelt.tir.script_ops import shape_vars
 from .c_helpers import C_TYPE, MATH, STORED, Helpers, suffix
 from .features import require
 
-__all__ = ["c_source"]
-
 _STACK_BYTES = 16 << 10
 """Larger buffers of a program are taken from the heap."""
 

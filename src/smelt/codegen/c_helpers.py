@@ -13,8 +13,6 @@ from smelt.ir.expr import Expr, IntImm
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.nodes import Buffer
 
-__all__ = ["C_TYPE", "MATH", "STORED", "Helpers", "suffix"]
-
 C_TYPE = {
     "bool": "uint8_t",
     "int8": "int8_t",

@@ -37,8 +37,6 @@ from pathlib import Path
 from smelt.codegen.frames import write_all
 from smelt.ir.errors import CompileError, InternalError
 
-__all__ = ["CacheInfo", "ObjectCache", "cache_folder", "cache_key", "make_private"]
-
 _MAGIC = b"smelt/1\n"
 _HEAD = len(_MAGIC) + 16
 _KEY = re.compile(r"[0-9a-f]{16,128}")

@@ -12,14 +12,6 @@ from smelt.ir.errors import CompileError
 from smelt.target import Target
 from smelt.target.processor import architecture, features_of
 
-__all__ = [
-    "calls_line",
-    "check_needs",
-    "needs_line",
-    "require",
-    "unknown_calls",
-]
-
 _MARK = "; needs "
 _CALLS = "; calls "
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from smelt.ir.errors import InternalError, SmeltError
 
-__all__ = ["HELLO", "SETUP", "FrameBuffer", "frame", "marker", "pack", "portable", "write_all"]
-
 _HEADER = struct.Struct("<QQ")  # the frame's number, the payload's length in bytes
 HELLO = 0  # the number of a worker's first frame: it runs
 SETUP = 0  # the number of requests without an answer: the parent's sys.path, modules to import

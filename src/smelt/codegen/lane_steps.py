@@ -19,8 +19,6 @@ from smelt.ir.expr import (
     const,
 )
 
-__all__ = ["steps_of"]
-
 Steps = tuple[int, ...]
 
 _NUMBERS: dict[type[Expr], Callable[[int, int], int]] = {

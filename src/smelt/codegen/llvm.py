@@ -23,17 +23,6 @@ from smelt.target.processor import (
 
 from .features import check_needs, unknown_calls
 
-__all__ = [
-    "ObjectCompiler",
-    "cpu_features",
-    "host_cpu",
-    "is_native",
-    "link_in_process",
-    "object_code",
-    "one_object",
-    "resolve",
-]
-
 
 @cache
 def _initialize() -> None:

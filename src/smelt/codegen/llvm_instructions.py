@@ -17,8 +17,6 @@ from .llvm_types import llvm_type
 if TYPE_CHECKING:
     from .llvm_text import ModuleText
 
-__all__ = ["InstructionOps"]
-
 
 class InstructionOps(NarrowFloats):
     """The part of a function's emitter that knows instructions by name."""

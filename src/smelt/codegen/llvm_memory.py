@@ -14,8 +14,6 @@ from .lane_steps import steps_of
 from .llvm_ops import ScalarOps
 from .llvm_types import llvm_type, mem_type
 
-__all__ = ["MemoryOps", "Scope"]
-
 
 class Scope:
     """Straight-line code under construction, and the values known in it.

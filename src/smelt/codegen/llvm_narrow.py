@@ -13,8 +13,6 @@ from smelt.ir import dtype as dt
 from smelt.ir.expr import Binary, Call, Cast, Compare, Expr, Not, Select
 from smelt.tir.named_calls import NAMED_CALLS
 
-__all__ = ["NarrowFloats", "is_bfloat"]
-
 _MOVES = ("if_then_else", "reinterpret", "likely")
 
 

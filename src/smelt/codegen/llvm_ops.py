@@ -52,8 +52,6 @@ from .llvm_types import llvm_type, mem_type
 if TYPE_CHECKING:
     from .llvm_text import ModuleText
 
-__all__ = ["ScalarOps"]
-
 _FLOAT_OPS = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv"}
 _INT_OPS = {Add: "add", Sub: "sub", Mul: "mul", And: "and", Or: "or"}
 _PREDICATES = {

@@ -48,8 +48,6 @@ from smelt.tir.nodes import (
 from .llvm_memory import MemoryOps, Scope
 from .llvm_types import float_literal, llvm_type, mem_type
 
-__all__ = ["ModuleText", "emit_module"]
-
 _CHAIN = 80
 """Levels of operations on operations on ... that are emitted by one recursion."""
 

@@ -6,8 +6,6 @@ import struct
 
 from smelt.ir import dtype as dt
 
-__all__ = ["float_literal", "llvm_type", "mem_type"]
-
 _FLOATS = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
 
 

@@ -37,8 +37,6 @@ from smelt.codegen.frames import (
     write_all,
 )
 
-__all__ = ["call", "main"]
-
 _CHUNK = 1 << 20
 _Requests = queue.SimpleQueue[tuple[int, bytes]]
 

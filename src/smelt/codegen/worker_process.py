@@ -20,8 +20,6 @@ from pathlib import Path
 from smelt.codegen.cache import cache_folder, make_private
 from smelt.codegen.frames import HELLO, SETUP, FrameBuffer, frame, marker, pack, write_all
 
-__all__ = ["Ending", "WorkerDied", "WorkerProcess", "save_crash"]
-
 _PIPE = 1 << 20  # an object fits, so that a worker need not wait until its parent reads
 _LISTEN_MS = 100  # how often its standard error is read amid a job
 _TAIL = 1 << 16  # bytes kept of what a worker writes to its standard error

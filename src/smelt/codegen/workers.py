@@ -34,8 +34,6 @@ from smelt.codegen.worker import call
 from smelt.codegen.worker_process import Ending, WorkerDied, WorkerProcess, save_crash
 from smelt.ir.errors import CompileError, InternalError, SmeltError
 
-__all__ = ["Job", "WorkerPool", "default_pool"]
-
 Progress = Callable[[int, int], None]
 _IDLE_SECONDS = 30.0  # a worker without work ends; starting one again takes a tenth of a second
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from smelt.runtime.errors import ExportError
 from smelt.runtime.linking import find_compiler
 
-__all__ = ["create_shared", "cross_compiler", "get_cc"]
-
 
 def get_cc() -> str | None:
     """The command of this machine's C compiler; None where there is none."""

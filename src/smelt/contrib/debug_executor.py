@@ -28,8 +28,6 @@ from smelt.runtime.params import save_param_dict
 from smelt.runtime.profiler import Times, measured, report
 from smelt.runtime.report import TimeEvaluation
 
-__all__ = ["GraphModuleDebug", "create"]
-
 _FOLDER = "_tvmdbg_device_CPU_0"
 _GRAPH = "_tvmdbg_graph_dump.json"
 _TRACE = "_tvmdbg_execution_trace.json"

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from smelt.contrib import cc
 from smelt.runtime.errors import ExportError
 
-__all__ = ["create_shared"]
-
 _VARIABLE = "TVM_NDK_CC"
 
 

@@ -6,8 +6,6 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["tar", "untar"]
-
 
 def tar(output: str, files: str | Sequence[str]) -> None:
     """Pack files, without their folders, into a .tar file."""

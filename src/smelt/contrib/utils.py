@@ -7,8 +7,6 @@ import tempfile
 from types import TracebackType
 from typing import Self
 
-__all__ = ["TempDirectory", "tempdir"]
-
 
 class TempDirectory:
     """A folder that goes with its object, or at the end of a `with` block.

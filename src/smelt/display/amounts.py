@@ -16,8 +16,6 @@ from smelt.tir.printer_expr import ExprPrinter
 
 from .element import Html, element
 
-__all__ = ["Amounts", "Cache", "caches_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cache:

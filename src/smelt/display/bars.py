@@ -12,8 +12,6 @@ from smelt.tir.analysis.table import byte_text, reuse_text
 from .amounts import Amounts
 from .element import Html, element, join
 
-__all__ = ["bars", "summary"]
-
 _OPEN_ROWS = 48  # with more rows than this, those of single buffers begin folded
 
 

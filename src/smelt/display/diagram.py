@@ -8,8 +8,6 @@ from typing import Any
 from .layers import Layers, Wire, layered
 from .network import Box, Link, Network
 
-__all__ = ["diagram"]
-
 _WIDTHS = {"kernel": 230, "block": 230, "operator": 200}
 _WIDTH = 160
 _PADDING = 14

@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["Html", "data", "element", "join"]
-
 _VOID = frozenset({"input", "meta", "br"})
 
 

@@ -11,8 +11,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-__all__ = ["Layers", "Wire", "layered"]
-
 _GAP = 28.0  # between boxes side by side
 _PASSAGE = 14.0  # what a wire takes where it passes a layer
 _SWEEPS = 6

@@ -39,8 +39,6 @@ from .page import document, program
 from .subject import Program, program_steps
 from .view import write_page
 
-__all__ = ["Measured", "model_page"]
-
 Progress = Callable[[str, int, int], None]
 
 

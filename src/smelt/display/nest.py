@@ -14,8 +14,6 @@ from .amounts import Amounts
 from .element import Html, element
 from .source import highlighted
 
-__all__ = ["Nest", "nest"]
-
 _CLAUSES = {"T.reads(": "reads", "T.writes(": "writes", "T.where(": "where"}
 
 

@@ -24,8 +24,6 @@ from smelt.relax.nodes import (
 )
 from smelt.relax.nodes import Tuple as GraphTuple
 
-__all__ = ["Box", "Link", "Network", "imported_network", "kernel_network", "type_text"]
-
 _FOLD_FROM = 48  # boxes; of what is shorter, repetitions are not folded
 _BLOCK = 12  # boxes that a fold has at least, where what repeats is shorter
 

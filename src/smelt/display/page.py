@@ -19,8 +19,6 @@ from .source import source
 from .steps import steps
 from .subject import Program, Subject, Text
 
-__all__ = ["document", "page", "program"]
-
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 

@@ -8,8 +8,6 @@ from smelt.runtime.limits import MachineLimits
 from .element import Html, element, join
 from .page import document
 
-__all__ = ["profile_page"]
-
 
 def profile_page(report: ProfileReport, limits: MachineLimits | None = None) -> str:
     """The text of an HTML file about a profile.

@@ -8,8 +8,6 @@ from functools import lru_cache
 from .element import Html, element, join
 from .tokens import tokens
 
-__all__ = ["highlighted", "source"]
-
 
 def highlighted(text: str, links: Mapping[str, str] | None = None) -> Html:
     """A line of Python text with its tokens in spans; names in `links` become links."""

@@ -12,8 +12,6 @@ from .element import Html, element, join
 from .source import highlighted
 from .subject import Step
 
-__all__ = ["changes", "folded", "steps"]
-
 _CONTEXT = 3
 _FOLD = 8  # this many unchanged lines and more are folded
 

@@ -22,17 +22,6 @@ from smelt.tir.nodes import BlockRealize, For, PrimFunc, Stmt, walk
 from smelt.tir.printer import listing, script
 from smelt.tir.schedule import Schedule, Trace
 
-__all__ = [
-    "DisplayError",
-    "Program",
-    "Request",
-    "Step",
-    "Subject",
-    "Text",
-    "program_steps",
-    "subject_of",
-]
-
 LEGAL = (
     "a PrimFunc, a statement or expression, an IRModule, a Schedule (of a program, or te's), a "
     "Trace, a model (path, bytes, onnx.ModelProto)"

@@ -10,8 +10,6 @@ from rich.text import Text
 
 from .tokens import Kind, tokens
 
-__all__ = ["THEMES", "print_text"]
-
 THEMES: dict[str, dict[Kind, str]] = {
     # The terminal's own sixteen colours, of which some cannot be read on white.
     "dark": {

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-__all__ = ["Kind", "tokens"]
-
 Kind = Literal["keyword", "builtin", "number", "string", "comment", "note"]
 """builtin: what stands after T., R. or I.; note: a line of ^^^ with the text behind it."""
 

@@ -19,8 +19,6 @@ from .page import page
 from .subject import DisplayError, Request, subject_of
 from .terminal import THEMES, print_text
 
-__all__ = ["html", "show", "write_page"]
-
 
 def show(
     program: Any,

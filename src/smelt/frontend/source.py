@@ -16,8 +16,6 @@ from smelt.relax.nodes import RelaxExpr
 from .onnx import from_onnx, load
 from .torch import ExportedProgram, ONNXProgram, as_onnx
 
-__all__ = ["MODELS", "ModelSource", "import_model", "load_model"]
-
 ModelSource: TypeAlias = (
     str | os.PathLike[str] | bytes | onnx.ModelProto | ExportedProgram | ONNXProgram
     | IRModule | RelaxExpr

@@ -7,8 +7,6 @@ from typing import Never
 
 from .errors import Unsupported
 
-__all__ = ["ABSENT_MODULES", "AbsentModule", "is_absent", "refuse_module"]
-
 
 class AbsentModule(Unsupported, ImportError):
     """A module of the classic stack that smelt does not have; the text says what there is."""

@@ -37,25 +37,6 @@ from .expr import (
     matched,
 )
 
-__all__ = [
-    "all_of",
-    "any_of",
-    "call",
-    "ceildiv",
-    "equal",
-    "if_then_else",
-    "is_const",
-    "logical_not",
-    "maximum",
-    "minimum",
-    "not_equal",
-    "product",
-    "select",
-    "truncdiv",
-    "truncmod",
-    "value_of",
-]
-
 
 def is_const(e: ExprLike, value: float | None = None) -> bool:
     """Whether this is a scalar constant (of this value)."""

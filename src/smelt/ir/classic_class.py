@@ -6,8 +6,6 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-__all__ = ["classic_class"]
-
 
 class ClassicClass(type):
     """A classic class name for nodes of the core: calling it makes a node by `make`.

@@ -11,8 +11,6 @@ from smelt.runtime.errors import nearest
 from .errors import CompileError
 from .options import Options
 
-__all__ = ["CONFIG", "OPTIONS", "ConfigKey", "check_config"]
-
 
 @dataclass(frozen=True)
 class ConfigKey:

@@ -12,24 +12,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = [
-    "DTYPES",
-    "bits",
-    "bytes_of",
-    "converted",
-    "from_numpy",
-    "is_float",
-    "is_int",
-    "is_signed",
-    "kind",
-    "lanes",
-    "limits",
-    "scalar",
-    "to_numpy",
-    "vector",
-    "width",
-]
-
 _BITS = {
     "bool": 8,
     "int8": 8,

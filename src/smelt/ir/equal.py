@@ -18,20 +18,6 @@ from .module import IRModule
 from .node import Node, float_key
 from .text import data_text, printed, quoted, script
 
-__all__ = [
-    "Part",
-    "StructuralDifference",
-    "assert_structural_equal",
-    "bind",
-    "definition",
-    "field",
-    "normal",
-    "once",
-    "opened",
-    "structural_equal",
-    "structure",
-]
-
 
 class StructuralDifference(AssertionError, ValueError):
     """What assert_structural_equal raises: the path of the first difference, and both texts."""

@@ -13,8 +13,6 @@ from .expr import FloatImm, IntImm, StringImm
 from .module import IRModule
 from .node import Node, float_key
 
-__all__ = ["structural_hash"]
-
 _PLAIN = (str, bool, int, bytes, type(None))
 _LEAVES = (IntImm, FloatImm, StringImm)
 

@@ -21,16 +21,6 @@ from typing import Any, overload
 from .errors import CompileError
 from .transform import PassInfo
 
-__all__ = [
-    "DumpIR",
-    "PassInstrument",
-    "PassPrintingInstrument",
-    "PassTimingInstrument",
-    "PrintAfterAll",
-    "PrintBeforeAll",
-    "pass_instrument",
-]
-
 _METHODS = (
     "enter_pass_ctx",
     "exit_pass_ctx",

@@ -6,21 +6,6 @@ kernel, which fills it when the model runs.
 
 from __future__ import annotations
 
-__all__ = [
-    "ADDRESSABLE",
-    "DIMENSIONS",
-    "GROWN",
-    "KNOWN",
-    "MOST",
-    "MOST_ITERATIONS",
-    "NESTED",
-    "SPREAD",
-    "WORK",
-    "WRITTEN_OUT",
-    "worth_computing",
-    "worth_knowing",
-]
-
 MOST = 64 << 20
 """Bytes that the result of a folded call may have."""
 

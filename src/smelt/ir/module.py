@@ -12,8 +12,6 @@ from .node import Node
 from .text import Scripted, module_text, printed
 from .types import GlobalTypeVar
 
-__all__ = ["FunctionName", "IRModule", "as_function"]
-
 TEXTS: dict[str, Callable[..., str]] = {}
 """Texts of modules in the words of a dialect, by its name; each dialect enters its own."""
 

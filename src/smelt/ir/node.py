@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-__all__ = ["Node", "float_key", "ordered", "postorder"]
-
 T = TypeVar("T")
 
 
@@ -52,6 +50,7 @@ class NodeMeta(type):
         namespace: dict[str, Any],
         interned: bool | None = None,
     ) -> NodeMeta:
+        """A class whose fields are slots."""
         own = [f for f, t in namespace.get("__annotations__", {}).items() if not _is_class_var(t)]
         defaults = {f: namespace.pop(f) for f in own if f in namespace}
         namespace["__slots__"] = (*own, *namespace.pop("__extra_slots__", ()))

@@ -7,8 +7,6 @@ from typing import Any
 
 from .errors import Unsupported
 
-__all__ = ["HANDLERS", "register_op_attr"]
-
 HANDLERS: dict[str, Callable[[str, str, Any], object]] = {}
 """By the first part of a key ("target"): called with the operator's name, the rest of the key and
 the value. Levels enter theirs."""

@@ -11,9 +11,6 @@ from .node import Node
 if TYPE_CHECKING:
     from .expr import Expr
 
-__all__ = ["INDICES", "Arithmetic", "Equality", "Operators", "unknown"]
-
-
 Result = TypeVar("Result")
 
 INDICES: WeakSet[Node] = WeakSet()

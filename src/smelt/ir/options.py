@@ -12,8 +12,6 @@ from smelt.runtime.native import check_environment
 
 from .errors import CompileError
 
-__all__ = ["OptionValues", "Options"]
-
 
 class OptionValues(TypedDict, total=False):
     """The fields of `Options` as keywords."""

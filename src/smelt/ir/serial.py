@@ -9,8 +9,6 @@ from typing import Any
 
 from .errors import ParseError, Unsupported
 
-__all__ = ["FORMATS", "load_json", "save_json"]
-
 _HEAD = "smelt"
 
 FORMATS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], str], Callable[[str], Any]]] = {}

@@ -16,8 +16,6 @@ from .build import ceildiv, equal, maximum, minimum, select
 from .errors import CompileError
 from .expr import INDEX, Expr, convert
 
-__all__ = ["LEGAL", "Extent", "Size", "by_name", "parse_extent", "plain_shapes"]
-
 T = TypeVar("T")
 
 _MOST_LIKELY = 16

@@ -16,8 +16,6 @@ from smelt.runtime.errors import nearest
 from .errors import CompileError, InternalError, SmeltError, Unsupported
 from .transform import PassContext, PassInfo
 
-__all__ = ["Step", "check_names", "check_order", "run_steps", "switched_on"]
-
 log = logging.getLogger("smelt.compile")
 
 

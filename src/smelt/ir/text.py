@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Scripted", "data_text", "fresh_name", "module_text", "printed", "quoted", "script"]
-
 _INDENT = "    "
 _RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
 

@@ -22,8 +22,6 @@ from .errors import CompileError
 from .module import IRModule
 from .options import Options
 
-__all__ = ["Pass", "PassContext", "PassInfo", "Sequential", "make_pass", "module_pass"]
-
 
 @dataclass(frozen=True)
 class PassInfo:

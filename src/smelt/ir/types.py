@@ -10,18 +10,6 @@ from . import dtype as dt
 from .expr import INDEX, Expr, ExprLike, convert
 from .node import Node
 
-__all__ = [
-    "FuncType",
-    "GlobalTypeVar",
-    "IncompleteType",
-    "TensorType",
-    "TupleType",
-    "Type",
-    "TypeCall",
-    "TypeVar",
-    "tensor_type",
-]
-
 
 class Type(Node, interned=True):
     """What is known of a value before it exists."""

@@ -23,8 +23,6 @@ from .expr import (
 )
 from .node import Node, postorder
 
-__all__ = ["free_vars", "rebuild_binary", "refold", "substitute"]
-
 
 def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
     """`e` with variables replaced; constants fold again on the way up."""

@@ -10,8 +10,6 @@ from smelt.ir.expr import Expr, Var
 from smelt.tir.nodes import Buffer, BufferStore, For, Stmt, sub_statements
 from smelt.tir.rewrite import loads
 
-__all__ = ["Access", "Domains", "accesses", "uses"]
-
 Domains = Mapping[Var, tuple[Expr, Expr]]
 """The first value and the extent of loops."""
 

@@ -34,8 +34,6 @@ from .first_values import start_reductions
 from .lanes import every_lane
 from .ranges import RangeRewriter, analyzer_of, sizes_of
 
-__all__ = ["Realize", "Shift", "allocations", "lower_blocks", "shrunk"]
-
 
 def lower_blocks(func: PrimFunc) -> PrimFunc:
     """The program without blocks: inits explicit, predicates as branches, buffers compacted."""

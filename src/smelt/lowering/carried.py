@@ -19,8 +19,6 @@ from smelt.tir.rewrite import loads
 from .guards import conjuncts
 from .lanes import every_lane
 
-__all__ = ["carries"]
-
 Domains = Mapping[Var, tuple[Expr, Expr]]
 
 

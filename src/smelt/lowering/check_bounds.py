@@ -27,8 +27,6 @@ from smelt.tir.script_ops import operands
 
 from .ranges import RangeRewriter, sizes_of
 
-__all__ = ["check_bounds"]
-
 
 class _Check(RangeRewriter):
     """Puts the checks of a statement's own expressions in front of it."""

@@ -26,8 +26,6 @@ from smelt.tir.verify import verify
 
 from .instrument import Check, differs
 
-__all__ = ["CheckInstrument"]
-
 Array = np.ndarray[Any, Any]
 _SIZE = 5
 

@@ -13,8 +13,6 @@ from smelt.ir.expr import Expr, Var, const
 from smelt.tir.nodes import For, IfThenElse, LetStmt, PrimFunc, Stmt
 from smelt.tir.rewrite import Rewriter
 
-__all__ = ["collapse_parallel"]
-
 
 def collapse_parallel(func: PrimFunc) -> PrimFunc:
     """Join parallel loops whose bodies are parallel loops, or branches between such."""

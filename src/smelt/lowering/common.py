@@ -12,8 +12,6 @@ from smelt.tir.script_ops import expr_nodes, operands, shape_vars
 
 from .safe import is_total, require_flat
 
-__all__ = ["eliminate_common_subexpressions"]
-
 
 def eliminate_common_subexpressions(func: PrimFunc) -> PrimFunc:
     """Bind scalars that are computed more than once.

@@ -18,8 +18,6 @@ from smelt.ir.expr import INDEX, Expr, IntImm, Ramp, Shuffle, Var, const
 from smelt.tir.nodes import BufferLoad, BufferStore, LetStmt, PrimFunc, Seq, Stmt, seq
 from smelt.tir.rewrite import Rewriter
 
-__all__ = ["exchange_gathers"]
-
 
 def exchange_gathers(func: PrimFunc) -> PrimFunc:
     """Rewrite runs of strided vector copies whose sources are neighbours."""

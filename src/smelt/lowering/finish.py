@@ -18,8 +18,6 @@ from smelt.tir.nodes import PrimFunc
 
 from .ranges import RangeRewriter, sizes_of
 
-__all__ = ["finish"]
-
 
 class _Finish(RangeRewriter):
     fuses = True

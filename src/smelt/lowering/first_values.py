@@ -14,8 +14,6 @@ from smelt.tir.facts import Facts
 from smelt.tir.nodes import Block, BlockRealize, For, PrimFunc, Stmt, sub_statements, walk
 from smelt.tir.schedule import Schedule
 
-__all__ = ["start_reductions"]
-
 
 def start_reductions(func: PrimFunc) -> PrimFunc:
     """The initial value stands in a reduction's first iteration; where there is none, before it.

@@ -13,8 +13,6 @@ from .lanes import in_steps
 from .ranges import sizes_of
 from .simplify import Simplify
 
-__all__ = ["flatten_buffers"]
-
 
 class _Offsets(Rewriter):
     """Replaces indices by offsets in row-major order (or by the buffer's strides)."""

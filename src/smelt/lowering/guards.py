@@ -28,9 +28,6 @@ from smelt.tir.rewrite import Rewriter, loads
 
 from .ranges import RangeRewriter, sizes_of
 
-__all__ = ["drop_safe_guards", "guard_reductions", "hoist_guards", "tighten_loops"]
-
-
 # -------------------------------------------------------------------------- guard the update
 
 

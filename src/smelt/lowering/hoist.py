@@ -28,8 +28,6 @@ from .blocks import drop_empty
 from .guards import conjuncts
 from .safe import is_speculable, require_flat
 
-__all__ = ["hoist"]
-
 _COPIES = 4
 """Conditions that leave one loop, each of which doubles what is left of its body."""
 

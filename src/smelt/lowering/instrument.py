@@ -26,16 +26,6 @@ from smelt.tir.nodes import Buffer, BufferStore, For, PrimFunc, Stmt, While, sub
 from smelt.tir.printer import script
 from smelt.tir.script_ops import shape_vars
 
-__all__ = [
-    "Check",
-    "Observer",
-    "StageWriter",
-    "check_wanted",
-    "differs",
-    "dump_folder",
-    "write_text",
-]
-
 Observer = Callable[[str, PrimFunc], None]
 Array = np.ndarray[Any, Any]
 

@@ -17,8 +17,6 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.rewrite import Rewriter
 
-__all__ = ["mark_unrolled", "serialize"]
-
 MAX_STEP = "pragma_auto_unroll_max_step"
 """The annotation of a loop that gives the number of statements for the loops in it."""
 

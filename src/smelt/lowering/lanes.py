@@ -12,8 +12,6 @@ from smelt.tir.interpret_lanes import lane
 from smelt.tir.nodes import BufferLoad
 from smelt.tir.script_ops import expr_nodes
 
-__all__ = ["every_lane", "in_steps"]
-
 Domains = dict[Var, tuple[Expr, Expr]]
 
 

@@ -38,8 +38,6 @@ from smelt.tir.script_ops import INTRINSICS
 
 from .minifloat import decoded, encoded, odd_single
 
-__all__ = ["BFLOAT16", "FLOAT8", "legalize_compute", "legalize_narrow", "legalize_storage"]
-
 BFLOAT16 = ("bfloat16",)
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 _WIDE = {

@@ -20,8 +20,6 @@ from .kinds import mark_unrolled, serialize
 from .remove import skip_asserts
 from .unroll import unroll_loops
 
-__all__ = ["for_target", "lower", "lowering_steps", "unroll_as_asked"]
-
 PLAIN = PassContext(opt_level=3)
 """What asks for nothing."""
 

@@ -17,8 +17,6 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import call, select
 from smelt.ir.expr import GT, LT, Call, Expr, Min, Or, binary, cast, const
 
-__all__ = ["decoded", "encoded", "odd_single"]
-
 _NAN, _INFINITY = 0x7FC00000, 0x7F800000
 
 

@@ -49,8 +49,6 @@ from smelt.tir.script_ops import shape_vars
 from .ranges import RangeRewriter, sizes_of
 from .safe import require_flat
 
-__all__ = ["force_int32_indices", "narrow_indices"]
-
 NARROW = "int32"
 LOW, HIGH = -(1 << 31), (1 << 31) - 1
 _KEPT = ("int8", "int16", "int32", "uint8", "uint16", "bool")  # their values are int32s, too

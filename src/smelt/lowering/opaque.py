@@ -38,15 +38,6 @@ from .carried import carries
 from .overlap import DOUBLE_BUFFER
 from .ranges import RangeRewriter, analyzer_of, sizes_of
 
-__all__ = [
-    "compact_buffers",
-    "convert_blocks_to_opaque",
-    "lower_init_blocks",
-    "lower_opaque_blocks",
-    "plan_buffer_locations",
-]
-
-
 # --------------------------------------------------------------------------------------- inits
 
 

@@ -40,8 +40,6 @@ from .accesses import Access, accesses
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_pure, require_flat
 
-__all__ = ["DOUBLE_BUFFER", "double_buffers", "software_pipeline"]
-
 STAGE, ORDER = "software_pipeline_stage", "software_pipeline_order"
 DOUBLE_BUFFER = "double_buffer_scope"
 

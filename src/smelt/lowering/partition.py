@@ -24,8 +24,6 @@ from smelt.tir.rewrite import loads, renamed
 from .ranges import RangeRewriter, sizes_of
 from .simplify import Simplify
 
-__all__ = ["partition_loops"]
-
 _EDGES = 4
 """An edge of at most this many iterations is written out, one copy an iteration."""
 

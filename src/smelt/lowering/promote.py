@@ -31,8 +31,6 @@ from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
 
-__all__ = ["promote_accumulators"]
-
 _ROOM = 28 * 64
 """Bytes of accumulators in one loop: more would not stay in the registers of any CPU."""
 

@@ -31,8 +31,6 @@ from .accesses import uses
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_pure
 
-__all__ = ["remove_assume", "remove_no_op", "skip_asserts"]
-
 
 class _Remove(RangeRewriter):
     """Replaces what does nothing by nothing, from the inside out."""

@@ -7,8 +7,6 @@ from smelt.tir.nodes import PrimFunc
 
 from .ranges import RangeRewriter, sizes_of
 
-__all__ = ["renormalize"]
-
 
 class _Normal(RangeRewriter):
     def expr(self, e: Expr) -> Expr:

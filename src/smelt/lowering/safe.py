@@ -18,8 +18,6 @@ from smelt.ir.expr import (
 from smelt.tir.nodes import Allocate, BlockRealize, BufferLoad, PrimFunc, walk
 from smelt.tir.script_ops import INTRINSICS, expr_nodes
 
-__all__ = ["is_pure", "is_speculable", "is_total", "require_flat", "require_one_dimension"]
-
 
 def is_pure(e: Expr) -> bool:
     """Whether evaluating an expression has no effect, so that it may be left out."""

@@ -11,8 +11,6 @@ from smelt.tir.script_ops import expr_nodes
 from .ranges import RangeRewriter, sizes_of
 from .safe import is_total
 
-__all__ = ["rewrite_unsafe_select"]
-
 
 class _Choose(RangeRewriter):
     def visit_expr(self, e: Expr) -> Expr:

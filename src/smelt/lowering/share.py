@@ -24,8 +24,6 @@ from smelt.tir.rewrite import Rewriter, loads, replace_buffers
 
 from .safe import require_one_dimension
 
-__all__ = ["share_storage"]
-
 
 @dataclass
 class _Life:

@@ -22,8 +22,6 @@ from smelt.tir.rewrite import Rewriter
 
 from .ranges import RangeRewriter, sizes_of
 
-__all__ = ["Simplify", "simplify"]
-
 
 class Simplify(RangeRewriter):
     """Rewrites expressions by an Analyzer that knows the ranges of the loops around."""

@@ -27,8 +27,6 @@ from .accesses import Access, accesses
 from .ranges import analyzer_of, sizes_of
 from .safe import require_flat, require_one_dimension
 
-__all__ = ["inject_virtual_threads", "lift_thread_bindings", "unify_thread_bindings"]
-
 UNROLLED = 16
 """Virtual threads up to which their loops are marked to be unrolled."""
 

@@ -10,8 +10,6 @@ from smelt.tir.nodes import Allocate, Block, Buffer, For, LetStmt, PrimFunc, Ran
 from smelt.tir.rewrite import Rewriter
 from smelt.tir.script_ops import shape_vars
 
-__all__ = ["bind_once"]
-
 
 class _Once(Rewriter):
     def __init__(self, func: PrimFunc) -> None:

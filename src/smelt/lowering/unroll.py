@@ -11,8 +11,6 @@ from smelt.tir.rewrite import renamed
 from .ranges import sizes_of
 from .simplify import Simplify
 
-__all__ = ["unroll_loops"]
-
 _LARGE = 16384
 """Statements after which unrolling is refused as a mistake."""
 

@@ -43,8 +43,6 @@ from smelt.tir.script_ops import expr_nodes
 
 from .ranges import RangeRewriter, sizes_of
 
-__all__ = ["vectorize_loops"]
-
 
 class _Lanes(Rewriter):
     """Replaces one loop variable by the vector low, low + 1, ..."""

@@ -9,8 +9,6 @@ from smelt.ir.walk import free_vars
 from smelt.tir.nodes import Allocate, Buffer, For, PrimFunc, Stmt
 from smelt.tir.rewrite import Indices, Rewriter
 
-__all__ = ["lift_workspaces"]
-
 STACK_BYTES = 48 << 10
 """Larger buffers do not go on the stack (worker threads have small ones)."""
 

@@ -8,8 +8,6 @@ from smelt.pipeline import build, default_schedule
 from . import schedules
 from .report import Report, check, gigaflops, operands, seconds
 
-__all__ = ["main"]
-
 
 def main(n: int = 512, report: Report | None = None) -> None:
     """Say that there is no search yet; compare the default rules with schedules by hand.

@@ -18,8 +18,6 @@ from smelt.runtime import num_threads
 from . import schedules
 from .report import Array, operands
 
-__all__ = ["Comparison", "compare"]
-
 NATIVE = "llvm -mcpu=native"
 TURN = 5
 """Runs that are timed in a row."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from . import auto_tune, manual_schedule, relay_import, schedule_analysis, te_basics
 from .report import Report
 
-__all__ = ["main"]
-
 
 def main(report: Report | None = None) -> None:
     """Run the five phases."""

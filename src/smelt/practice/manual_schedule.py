@@ -13,8 +13,6 @@ from .report import Report, check, gigaflops, program_text, seconds
 from .schedules import Scheduled, matmul, naive, tiled
 from .traffic import cache_traffic
 
-__all__ = ["main"]
-
 Axes = dict[str, IterVar]
 
 

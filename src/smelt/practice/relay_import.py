@@ -19,8 +19,6 @@ from smelt.transform import PassContext, Sequential
 
 from .report import Array, Report
 
-__all__ = ["main"]
-
 SIZES = (64, 256, 256, 10)
 
 

@@ -15,8 +15,6 @@ from smelt.tir.printer import script
 
 from .schedules import Scheduled
 
-__all__ = ["Report", "check", "gigaflops", "program_text", "seconds"]
-
 Array = np.ndarray[Any, Any]
 
 

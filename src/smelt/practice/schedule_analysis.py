@@ -10,8 +10,6 @@ from smelt.runtime import num_threads
 from . import schedules
 from .report import Report, gigaflops, seconds
 
-__all__ = ["main"]
-
 SIZES = (16, 32, 64, 128, 256, 512)
 COMPARED = ("naive", "tiled", "tiled, vectorised", "tiled, vectorised, parallel", "packed")
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from smelt import te
 
-__all__ = ["ALL", "Scheduled", "naive", "packed", "parallel", "tiled", "vectorized"]
-
 ROWS, COLUMNS = 10, 32
 """The register tile of the packed schedule: 10 rows of two vectors of 16 floats are 20 sums that do
 not wait for each other, in the 32 registers of AVX-512, with room for the operands. Machines with

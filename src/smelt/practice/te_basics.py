@@ -11,8 +11,6 @@ from smelt.tir.printer import script
 from . import schedules
 from .report import Report, check, gigaflops, program_text, seconds
 
-__all__ = ["main"]
-
 
 def main(n: int = 256, report: Report | None = None) -> None:
     """Declare an addition and a matrix product, look at their loops, run them.

@@ -23,8 +23,6 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.schedule.trace_text import expr_text
 
-__all__ = ["Traffic", "cache_traffic"]
-
 LINE = 64
 """Bytes of a cache line."""
 

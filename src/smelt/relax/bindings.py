@@ -15,8 +15,6 @@ from .graph import free_vars as free
 from .nodes import Function, Let, RelaxExpr, Var
 from .printer import value_names
 
-__all__ = ["BindingBlock", "SeqExpr", "VarBinding"]
-
 
 class VarBinding(NamedTuple):
     """A name and what it stands for. The operands of the value are values, not their names."""

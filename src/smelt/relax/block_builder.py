@@ -44,8 +44,6 @@ from .shapes import call_result, fits
 from .struct_info import struct_info_of
 from .verify import show_type
 
-__all__ = ["BlockBuilder"]
-
 
 class _Scope:
     """The function that is being built."""

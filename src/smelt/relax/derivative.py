@@ -18,8 +18,6 @@ from smelt.topi.registry import Op
 from .graph import rebuilding
 from .nodes import Call, RelaxExpr, TupleGetItem, call, renewed_call, values
 
-__all__ = ["BOTH", "ONE", "RULES", "Calculus", "Rule", "derivatives", "with_values"]
-
 Rule = Callable[[Call, RelaxExpr], "Sequence[RelaxExpr | None]"]
 
 RULES: dict[str, Rule] = {}

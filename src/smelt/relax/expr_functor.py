@@ -37,10 +37,6 @@ from .nodes import (
     renewed_call,
 )
 
-__all__ = ["ExprFunctor", "ExprMutator", "ExprRewriter", "ExprVisitor", "MixedModeMutator",
-           "MixedModeVisitor", "PyExprMutator", "PyExprVisitor", "TypeMutator", "TypeVisitor",
-           "mutator", "visitor"]  # fmt: skip
-
 _METHODS: dict[type, str] = {
     Call: "visit_call",
     Constructor: "visit_constructor",

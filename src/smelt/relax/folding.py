@@ -12,8 +12,6 @@ from .graph_op import of_dialect
 from .interpret import evaluate_op
 from .nodes import Call, Constant, RelaxExpr, constant, values
 
-__all__ = ["folded"]
-
 
 def folded(value: RelaxExpr | None) -> RelaxExpr | None:
     """A value of the core's operators as one constant, where it follows from constants alone."""

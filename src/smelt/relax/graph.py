@@ -27,27 +27,6 @@ from .nodes import (
     Var,
 )
 
-__all__ = [
-    "LEAVES",
-    "Scope",
-    "bind",
-    "binders",
-    "free_vars",
-    "is_closed",
-    "is_foreign",
-    "is_unit",
-    "needed_vars",
-    "operands",
-    "parts_of",
-    "placed",
-    "rebuilding",
-    "regions",
-    "rewrite",
-    "transform",
-    "users_of",
-    "uses_of",
-]
-
 N = TypeVar("N", bound=Node)
 S = TypeVar("S", bound="Scope")
 

@@ -25,8 +25,6 @@ from smelt.topi.registry import Attrs, Op, enter
 from .nodes import Call, Constant, RelaxExpr, Tuple, Var, call, tensor_type_of, values
 from .views import VIEW_NAMES
 
-__all__ = ["Dialect", "GraphOp", "GraphOpInstance", "composite", "of_dialect"]
-
 Results = int | Callable[[Call], int]
 
 _ORDER = ("elementwise", "broadcast", "injective", "reduce", "contraction", "opaque")

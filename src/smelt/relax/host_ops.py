@@ -24,19 +24,6 @@ from smelt.ir.walk import free_vars
 from .graph_op import Dialect, GraphOp
 from .nodes import Call, CallAttrs, Constant, RelaxExpr, Var, call
 
-__all__ = [
-    "VM",
-    "HostOp",
-    "call_type",
-    "call_with_sizes",
-    "define_sizes",
-    "host_call",
-    "is_host_call",
-    "needs_values",
-    "run_size",
-    "sizes_of",
-]  # fmt: skip
-
 VM = Dialect("vm")
 """Operators of programs with data-dependent sizes."""
 

@@ -71,8 +71,6 @@ from .nodes import (
 )  # fmt: skip
 from .numpy_ops import NUMPY_OPS, Array
 
-__all__ = ["evaluate_op", "interpret"]
-
 ROOMS = (
     numpy_ops_detection, numpy_ops_learn, numpy_ops_move, numpy_ops_nn, numpy_ops_number,
     numpy_ops_random, numpy_ops_recurrent, numpy_ops_sort, numpy_ops_sparse, numpy_ops_window,

@@ -35,8 +35,6 @@ from .nodes import (
 from .shapes import apart, sizes_in, with_sizes
 from .verify import show_type
 
-__all__ = ["resolve_match_cast", "specialized"]
-
 _LEGAL = "sizes of parameters of functions that no other one calls are checked at entry"
 
 

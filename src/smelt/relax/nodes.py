@@ -23,32 +23,6 @@ from smelt.ir.types import (
 )
 from smelt.topi.registry import Op, get_op
 
-__all__ = [
-    "CONSTANTS",
-    "Call",
-    "CallAttrs",
-    "Constant",
-    "ConstantArray",
-    "Function",
-    "GlobalVar",
-    "If",
-    "Let",
-    "MatchCast",
-    "RelaxExpr",
-    "Tuple",
-    "TupleGetItem",
-    "Var",
-    "call",
-    "call_function",
-    "call_tir",
-    "constant",
-    "dialect_of",
-    "memory_key",
-    "renewed_call",
-    "tensor_type_of",
-    "values",
-]
-
 
 class CallAttrs(dict[str, Any]):
     """The attributes of a call: a mapping whose items are attributes too, `attrs.strides`."""

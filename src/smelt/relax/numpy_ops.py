@@ -13,8 +13,6 @@ import numpy as np
 
 from smelt.ir.dtype import converted, from_numpy, is_int, to_numpy
 
-__all__ = ["NUMPY_OPS", "Array", "Index", "numpy_op", "summed", "widened"]
-
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]
 NUMPY_OPS: dict[str, Callable[..., Any]] = {}

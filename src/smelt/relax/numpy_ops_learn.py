@@ -9,8 +9,6 @@ import numpy as np
 
 from .numpy_ops import Array, numpy_op, widened
 
-__all__ = ["count_runs", "det", "pairwise_coupling", "tree_leaves"]
-
 
 @numpy_op
 def det(x: Array) -> Array:

@@ -12,8 +12,6 @@ from smelt.ir.dtype import limits, to_numpy, width
 
 from .numpy_ops import NUMPY_OPS, Array, numpy_op
 
-__all__ = ["fixed_point_multiply", "fixed_point_multiply_per_axis"]
-
 
 def _exp(x: Array) -> Array:
     """exp between the ends of what float32 holds as a normal number."""

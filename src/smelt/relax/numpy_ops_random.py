@@ -11,8 +11,6 @@ from smelt.ir.dtype import to_numpy
 
 from .numpy_ops import Array, numpy_op
 
-__all__ = ["multinomial", "normal", "threefry", "threefry_generate", "threefry_split", "uniform"]
-
 MASK = (1 << 64) - 1
 EVEN = ((14, 16), (23, 40), (25, 33), (58, 22))
 ODD = ((52, 57), (5, 37), (46, 12), (32, 32))

@@ -10,9 +10,6 @@ from smelt.ir.dtype import to_numpy
 
 from .numpy_ops import Array, numpy_op, widened
 
-__all__ = ["argsort", "argwhere", "invert_permutation", "matrix_set_diag", "searchsorted", "sort",
-           "unique", "unique_rows", "write_sequence"]  # fmt: skip
-
 
 def _order(x: Array, axis: int, descending: bool) -> Array:
     """Stable; turned round twice where the largest element comes first."""

@@ -9,8 +9,6 @@ import numpy as np
 
 from .numpy_ops import Array, numpy_op, widened
 
-__all__ = ["dft", "sparse_add", "sparse_dense", "sparse_transpose", "stft"]
-
 
 def _blocks(data: Array, indices: Array, indptr: Array) -> Iterator[tuple[int, int, Array]]:
     """Row, column and elements of every block."""

@@ -27,8 +27,6 @@ from .nodes import Function
 from .parser_body import Arrays, FunctionReader
 from .parser_values import Signatures
 
-__all__ = ["check_target", "parse", "parse_function", "read_signature"]
-
 
 def parse(
     text: str,

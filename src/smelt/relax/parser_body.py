@@ -31,8 +31,6 @@ from .parser_values import ValueReader, described
 from .shapes import ShapeExpr, fits
 from .verify import show_type
 
-__all__ = ["Arrays", "FunctionReader"]
-
 Arrays = Mapping[str, np.ndarray]
 
 _OPTIONS = ("private", "pure", "check_well_formed", "name")

@@ -20,8 +20,6 @@ from smelt.tir.parser_expr import ExprParser, Source
 
 from .shapes import apart
 
-__all__ = ["Partial", "TypeReader"]
-
 _LEGAL = 'R.Tensor((...), "float32"), R.Tuple(...), R.Callable((...), ...), R.Object'
 _NO_SHAPES = (
     "shapes are known to the compiler and are no values of a program; legal: R.shape([...]) as an "

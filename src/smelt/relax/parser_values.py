@@ -40,8 +40,6 @@ from .printer import PRINTED_AS, written_always
 from .shapes import ShapeExpr, call_result, fits, sizes_in
 from .verify import show_type
 
-__all__ = ["Signatures", "ValueReader"]
-
 Signatures = Callable[[str], FuncType | None]
 """The type of a graph function of the module by name; None: there is no such graph function."""
 

@@ -47,9 +47,6 @@ from .nodes import (
 )
 from .printer_blocks import Block, Layout, is_number
 
-__all__ = ["ALWAYS_WRITTEN", "PRINTED_AS", "constant_names", "same_data", "script", "value_names",
-           "written_always"]  # fmt: skip
-
 _RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
 _INDENT = "    "
 

@@ -15,8 +15,6 @@ from .adt import Constructor, Match
 from .graph import LEAVES, Scope, operands, parts_of, placed, regions, uses_of
 from .nodes import Call, Constant, Function, Let, RelaxExpr
 
-__all__ = ["Block", "Layout"]
-
 _DEEPEST = 90
 """How deep blocks may be nested: Python's parser takes 100 levels, the module's class included."""
 

@@ -16,17 +16,6 @@ from smelt.ir.walk import free_vars, substitute
 from .nodes import incomplete
 from .verify import show_type
 
-__all__ = [
-    "ShapeExpr",
-    "apart",
-    "call_result",
-    "differing",
-    "extents_of",
-    "fits",
-    "sizes_in",
-    "with_sizes",
-]
-
 
 class ShapeExpr(tuple[Any, ...]):
     """A shape as a value: extents, numbers or expressions over sizes. Attributes take it."""

@@ -11,9 +11,6 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.expr import Expr
 from smelt.ir.expr import Var as SizeVar
 
-__all__ = ["FuncStructInfo", "ObjectStructInfo", "PrimStructInfo", "ShapeStructInfo", "StructInfo",
-           "TensorStructInfo", "TupleStructInfo", "struct_info_of"]  # fmt: skip
-
 
 class _Nothing:
     """What no value is an instance of."""

@@ -52,8 +52,6 @@ from .nodes import (
 )
 from .printer import same_data
 
-__all__ = ["show_type", "verify"]
-
 
 def verify(program: IRModule | Function) -> None:
     """Raise a VerifyError unless a module, or one function of its own, keeps the rules.

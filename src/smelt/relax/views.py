@@ -13,8 +13,6 @@ from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Expr, IntImm, const, convert
 from smelt.ir.node import Node
 
-__all__ = ["VIEW_OPS", "View", "dense", "dense_in_order", "is_dense", "transpose_axes", "view_of"]
-
 
 class View(Node):
     """Where a value's elements are: element i of the shape stands at offset + sum(i * strides).

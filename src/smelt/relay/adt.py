@@ -15,10 +15,6 @@ from smelt.relax.nodes import Var, incomplete
 
 from .dialect import value
 
-__all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple",
-           "PatternVar", "PatternWildcard", "RefCreate", "RefRead", "RefWrite",
-           "TypeData"]  # fmt: skip
-
 
 @classic_class(core.Constructor)
 def Constructor(

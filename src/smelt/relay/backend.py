@@ -8,8 +8,6 @@ from typing import Any
 from smelt.ir.errors import CompileError
 from smelt.runtime.errors import nearest
 
-__all__ = ["Executor", "Runtime", "check_forms"]
-
 Check = Callable[[Any], bool]
 
 

@@ -39,8 +39,6 @@ from .factory import AOTExecutorFactoryModule, GraphExecutorFactoryModule
 from .printer import type_text
 from .transform.passes import LEVELS
 
-__all__ = ["bind_params", "bind_params_by_name", "build", "optimize"]
-
 
 def build(
     ir_mod: Any,

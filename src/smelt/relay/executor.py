@@ -24,8 +24,6 @@ from .backend import Executor as Form
 from .build_module import bind_params, build
 from .vm import compile as compile_program
 
-__all__ = ["Executor", "create_executor"]
-
 KINDS = ("debug", "graph", "vm", "aot")
 
 

@@ -18,8 +18,6 @@ from smelt.target import Target
 from .backend import Executor
 from .graph_json import graph_json, graph_params
 
-__all__ = ["AOTExecutorFactoryModule", "GraphExecutorFactoryModule"]
-
 
 class _FactoryModule:
     """A compiled model: `lib["default"](smelt.cpu(0))` makes it ready to run.

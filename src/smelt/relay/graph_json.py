@@ -17,8 +17,6 @@ from smelt.runtime.report import node_names
 
 from .printer import size_text
 
-__all__ = ["graph_json", "graph_params"]
-
 
 def graph_json(plan: GraphPlan) -> str:
     """The launches of a plan with their inputs, shapes and storages."""

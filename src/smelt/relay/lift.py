@@ -25,8 +25,6 @@ from .expr import RelayVar
 from .ops.broadcast import SAME as BROADCAST
 from .ops.unary import SAME as UNARY
 
-__all__ = ["lift"]
-
 Described = tuple[str, dict[str, Any]]
 
 _SAME = (

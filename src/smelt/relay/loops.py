@@ -11,8 +11,6 @@ from smelt.relax.nodes import RelaxExpr, Var, incomplete
 from . import expr
 from .expr import RelayVar
 
-__all__ = ["while_loop"]
-
 _FUNCTION: Any = expr.Function
 _TUPLE: Any = expr.Tuple
 _IF: Any = expr.If

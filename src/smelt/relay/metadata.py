@@ -28,8 +28,6 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.relax.nodes import Constant, constant
 
-__all__ = ["KIND", "MARK", "arrays_of", "metadata_text", "read_metadata"]
-
 MARK = "#[metadata]"
 KIND = "relay.Constant"
 

@@ -9,8 +9,6 @@ from smelt.runtime.errors import nearest
 
 from .dialect import find_builder, names
 
-__all__ = ["Namespace"]
-
 
 class Namespace:
     """The builders of all operators whose names start alike."""

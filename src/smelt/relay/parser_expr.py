@@ -48,8 +48,6 @@ from .parser_lexer import Token, near
 from .parser_types import DTYPE_OF, SPECIAL, TypeReader
 from .printer_words import identifier, type_text
 
-__all__ = ["ExprReader", "Head"]
-
 _INFIX = {
     "*": "multiply", "/": "divide", "+": "add", "-": "subtract", "<": "less", ">": "greater",
     "<=": "less_equal", ">=": "greater_equal", "==": "equal", "!=": "not_equal",

@@ -14,8 +14,6 @@ from smelt.runtime.errors import closest
 from .metadata import MARK
 from .printer_words import SUFFIXES
 
-__all__ = ["DEPTH", "Cursor", "Text", "Token", "near", "tokens_of"]
-
 T = TypeVar("T")
 
 DEPTH = 100

@@ -36,8 +36,6 @@ from smelt.ir.types import (
 from .parser_lexer import DEPTH, Cursor, Text, Token, near
 from .printer_words import ANY, INFIX, NAMED, SUFFIXES
 
-__all__ = ["DTYPE_OF", "FLOATS", "SPECIAL", "TypeReader"]
-
 DTYPE_OF = {**{s: d for d, s in SUFFIXES.items()}, "f16": "float16", "f32": "float32",
             "i32": "int32"}  # fmt: skip
 """The element type of a number by what stands behind its digits."""

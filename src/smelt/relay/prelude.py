@@ -38,8 +38,6 @@ from . import expr
 from .dialect import const, make
 from .expr import RelayVar
 
-__all__ = ["Prelude"]
-
 _INT = tensor_type((), "int32")
 RELAY_IF: Any = expr.If
 

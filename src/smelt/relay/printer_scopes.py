@@ -22,8 +22,6 @@ from smelt.relax.graph import (
 )
 from smelt.relax.nodes import Let, RelaxExpr, Var
 
-__all__ = ["Block", "Layout"]
-
 
 class Block(Scope):
     """The lines between two braces: values in order, then the result.

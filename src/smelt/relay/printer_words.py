@@ -37,20 +37,6 @@ from smelt.ir.types import (
 )
 from smelt.tir.printer import script
 
-__all__ = [
-    "ANY",
-    "INFIX",
-    "NAMED",
-    "SUFFIXES",
-    "Words",
-    "identifier",
-    "scalar_text",
-    "size_text",
-    "sizes_of",
-    "type_text",
-    "value_text",
-]
-
 ANY = "any"
 """The name of an extent that is not known before the program runs, `?`."""
 

@@ -22,8 +22,6 @@ from . import expr
 from .dialect import value
 from .expr import RelayVar
 
-__all__ = ["ScopeBuilder"]
-
 _LET: Any = expr.Let
 _IF: Any = expr.If
 

@@ -13,9 +13,6 @@ from smelt.ir.classic_class import classic_class
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Expr
 
-__all__ = ["FuncType", "GlobalTypeVar", "IncompleteType", "TensorType", "TupleType", "Type",
-           "TypeCall", "TypeVar", "scalar_type"]  # fmt: skip
-
 
 def checked_type(shape: Any, dtype: Any, where: str) -> types.TensorType:
     """A tensor's type from what a user gives. where: for messages.

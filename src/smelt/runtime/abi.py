@@ -13,11 +13,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-__all__ = [
-    "ABI_VERSION", "BOUND", "FOOTER", "HOST", "MODEL_INFO", "PROFILE", "STRUCTS", "TENSOR_INFO",
-    "VIEW", "Status", "Struct",
-]  # fmt: skip
-
 ABI_VERSION = 3
 
 

@@ -33,8 +33,6 @@ from smelt.runtime.linking import (
 )
 from smelt.runtime.metadata import open_artifact, parse_metadata
 
-__all__ = ["export_archive", "unpack_archive"]
-
 _LIBRARY, _SOURCE, _WEIGHTS, _METADATA = "model.so", "model.c", "weights.bin", "metadata.json"
 _MEMBERS = re.compile(
     r"model\.so(\.weights)?|model\.c|model[0-9]{1,6}\.o|weights\.bin|metadata\.json"

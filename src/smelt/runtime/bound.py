@@ -15,8 +15,6 @@ from smelt.runtime.intermediates import read_results
 from smelt.runtime.native import Bound, library
 from smelt.runtime.ndarray import Memory, NDArray, Spares
 
-__all__ = ["BoundCall", "Frame", "Plan"]
-
 AnyArray = npt.NDArray[Any]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["ADT", "Closure", "tuple_object"]
-
 
 class ADT:
     """A value of an algebraic data type: which constructor made it, and the fields.

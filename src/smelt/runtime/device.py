@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from smelt.runtime.errors import InputError, nearest
 
-__all__ = ["Device", "cpu", "cuda", "device", "present"]
-
 _CODES = {"cpu": 1, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12,
           "hexagon": 14, "webgpu": 15}  # fmt: skip
 """DLPack's code of each kind."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from smelt.runtime.errors import LoadError
 
-__all__ = ["C_DTYPES", "accepts", "numpy_dtype", "raw_dtype"]
-
 DType = np.dtype[Any]
 
 C_DTYPES = {

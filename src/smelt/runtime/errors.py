@@ -8,18 +8,6 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = [
-    "ExportError",
-    "InputError",
-    "LoadError",
-    "RuntimeFailure",
-    "SmeltError",
-    "at_least",
-    "closest",
-    "nearest",
-    "not_picklable",
-]
-
 
 class SmeltError(Exception):
     """The base of every error that smelt raises on purpose."""

@@ -11,8 +11,6 @@ import numpy as np
 from smelt.runtime.errors import InputError, at_least
 from smelt.runtime.report import BenchmarkResult, TimeEvaluation
 
-__all__ = ["evaluate_times", "no_preparation", "timed_runs", "wall_clock"]
-
 _LONGEST = 1 << 24  # runs of one measurement
 
 

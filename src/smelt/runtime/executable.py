@@ -28,8 +28,6 @@ from smelt.runtime.ndarray import NDArray
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import TensorInfo, listing
 
-__all__ = ["Argument", "Array", "Executable", "KernelInfo", "Metadata", "Results", "value_info"]
-
 Array: TypeAlias = npt.NDArray[np.generic]
 
 

@@ -23,8 +23,6 @@ from smelt.runtime.profiler import Probe
 from smelt.runtime.report import TimeEvaluation
 from smelt.runtime.signature import TensorInfo, listing
 
-__all__ = ["AotModule"]
-
 
 class AotModule:
     """A model on buffers of its own. A run is one native call; one thread at a time may run it.

@@ -9,8 +9,6 @@ from types import CodeType
 
 from smelt.runtime.errors import InputError, LoadError
 
-__all__ = ["evaluate", "names_in"]
-
 _LONGEST = 20_000  # characters
 _NODES = (
     ast.Expression,

@@ -27,8 +27,6 @@ from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError, LoadError, nearest
 from smelt.runtime.expression import evaluate
 
-__all__ = ["Externals", "Loader", "register_runtime", "registered_runtimes", "runtime_of"]
-
 AnyArray = npt.NDArray[Any]
 Run = Callable[..., None]
 Loader = Callable[[str, Mapping[str, AnyArray]], Run]

@@ -13,8 +13,6 @@ from typing import BinaryIO
 
 from smelt.runtime.errors import ExportError
 
-__all__ = ["LIBRARY", "PROGRAM", "check_target", "is_special", "write_file"]
-
 LIBRARY = (".so", ".tar"), "a shared library, e.g. model.so, or model.tar"
 """What a model is written as: the endings, and what an error says of them."""
 

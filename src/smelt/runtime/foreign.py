@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["foreign_file", "foreign_object"]
-
 
 class _Format(NamedTuple):
     """What files are, what to do with them, how names end, how such a file begins."""

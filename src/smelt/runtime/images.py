@@ -9,8 +9,6 @@ import numpy as np
 
 from smelt.runtime.errors import InputError, LoadError, nearest
 
-__all__ = ["PIXEL_FORMATS", "decode"]
-
 PIXEL_FORMATS = ("RGB", "BGR", "Grayscale")
 
 

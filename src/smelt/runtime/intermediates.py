@@ -12,8 +12,6 @@ from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import LoadError
 from smelt.runtime.expression import evaluate
 
-__all__ = ["read_results"]
-
 AnyArray = npt.NDArray[Any]
 
 

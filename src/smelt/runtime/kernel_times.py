@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["KernelTime", "ProfiledRun", "printable", "short_nodes", "trace_events"]
-
 _NAME, _NODES = 28, 44  # characters of one name, and of all names of a kernel, in a table
 
 

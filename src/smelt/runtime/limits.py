@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from smelt.runtime.kernel_times import KernelTime
 
-__all__ = ["ARITHMETIC", "BUSY", "STEADY", "Bandwidth", "MachineLimits"]
-
 ARITHMETIC = "arithmetic"
 STEADY = 0.1
 """What repeated measurements may differ by before the machine counts as busy."""

@@ -27,25 +27,6 @@ from smelt.runtime.errors import ExportError
 from smelt.runtime.files import check_target, is_special, write_file
 from smelt.runtime.native import source_folder
 
-__all__ = [
-    "FOOTER",
-    "MAGIC",
-    "SIDECAR_FLAG",
-    "Exportable",
-    "Linker",
-    "Parts",
-    "c_string",
-    "check_writable",
-    "compile_source",
-    "digest_of",
-    "export_library",
-    "find_compiler",
-    "header_text",
-    "link_parts",
-    "parts_of",
-    "write_header",
-]
-
 FOOTER = abi.FOOTER.packed()
 MAGIC = b"SMELTLIB"
 SIDECAR_FLAG = 1

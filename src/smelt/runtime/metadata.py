@@ -18,8 +18,6 @@ from smelt.runtime.errors import LoadError
 from smelt.runtime.native import COMPUTED_DIM, ModelInfo, library
 from smelt.runtime.signature import TensorInfo
 
-__all__ = ["check_code", "open_artifact", "parse_interface", "parse_json", "parse_metadata"]
-
 Form = Callable[[Any, str], None]
 """Refuses a value by a LoadError that names its place."""
 

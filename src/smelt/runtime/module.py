@@ -28,8 +28,6 @@ from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.program import Module, TensorFunction
 from smelt.runtime.vm_file import is_archive, load_program
 
-__all__ = ["load", "load_module", "read_metadata"]
-
 # ELF e_machine by platform.machine(); source: elf.h
 _MACHINES = {"x86_64": 62, "aarch64": 183, "i686": 3, "armv7l": 40, "riscv64": 243, "ppc64le": 21}
 

@@ -12,22 +12,6 @@ from typing import Any
 from smelt.runtime import abi
 from smelt.runtime.errors import InputError, LoadError, RuntimeFailure, at_least
 
-__all__ = [
-    "COMPUTED_DIM",
-    "Bound",
-    "Host",
-    "ModelInfo",
-    "Profile",
-    "View",
-    "cpu_features",
-    "library",
-    "missing_features",
-    "num_threads",
-    "set_num_threads",
-    "source_folder",
-    "status_text",
-]
-
 COMPUTED_DIM = -(1 << 63)
 """SMELT_COMPUTED_DIM of smelt.h."""
 _HERE = Path(__file__).resolve().parent

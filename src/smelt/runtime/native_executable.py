@@ -46,8 +46,6 @@ from smelt.runtime.profiler import Probe, measured, report
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport, TimeEvaluation
 from smelt.runtime.signature import Signature, TensorInfo, listing
 
-__all__ = ["NativeExecutable"]
-
 AnyArray = npt.NDArray[Any]
 
 _ALIGNMENT = 64

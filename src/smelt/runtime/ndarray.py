@@ -14,8 +14,6 @@ from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError, RuntimeFailure
 from smelt.runtime.native import library
 
-__all__ = ["Memory", "NDArray", "Spares", "array", "empty", "from_dlpack"]
-
 AnyArray = npt.NDArray[Any]
 
 

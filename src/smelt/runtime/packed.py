@@ -13,8 +13,6 @@ from typing import Any
 
 from smelt.runtime.errors import InputError, nearest
 
-__all__ = ["get_global_func", "list_global_func_names", "register_func", "remove_global_func"]
-
 Function = Callable[..., Any]
 
 _FUNCTIONS: dict[str, Function] = {}

@@ -21,14 +21,6 @@ from smelt.runtime.errors import InputError, LoadError
 from smelt.runtime.files import write_file
 from smelt.runtime.ndarray import NDArray, array
 
-__all__ = [
-    "digest",
-    "load_param_dict",
-    "load_param_dict_from_file",
-    "save_param_dict",
-    "save_param_dict_to_file",
-]
-
 _FILE = 0xF7E58D4F05049CB7
 _ARRAY = 0xDD5E40F096B4A13F
 _HEAD = struct.Struct("<QQiiiBBH")

@@ -15,8 +15,6 @@ from smelt.runtime.kernel_times import KernelTime, ProfiledRun
 from smelt.runtime.native import Host, Profile, library
 from smelt.runtime.report import ProfileReport
 
-__all__ = ["Probe", "measured", "report"]
-
 Times = npt.NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from smelt.runtime.linking import Linker
 from smelt.runtime.native_executable import NativeExecutable
 from smelt.runtime.report import TimeEvaluation
 
-__all__ = ["Module", "TensorFunction"]
-
 
 class TensorFunction:
     """A compiled tensor program. `f(a, b, c)` reads and writes the arrays in place.

@@ -19,14 +19,6 @@ from smelt.runtime.kernel_times import (
 )
 from smelt.runtime.limits import ARITHMETIC, BUSY, STEADY, MachineLimits
 
-__all__ = [
-    "BenchmarkResult",
-    "MemoryInfo",
-    "ProfileReport",
-    "TimeEvaluation",
-    "node_names",
-]
-
 
 def node_names(names: Sequence[str]) -> list[str]:
     """A name of its own for each kernel of a model: what runs again gets a number, relu_1."""

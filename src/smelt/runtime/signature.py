@@ -16,8 +16,6 @@ from smelt.runtime.expression import evaluate
 from smelt.runtime.ndarray import NDArray
 from smelt.runtime.sizes import Sizes
 
-__all__ = ["ANY_RANK", "Interface", "Signature", "TensorInfo", "known_shape", "listing"]
-
 AnyArray = npt.NDArray[Any]
 
 _CPU_DEVICES = (1, 3)  # DLPack: kDLCPU, kDLCUDAHost (pinned host memory)

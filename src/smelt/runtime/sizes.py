@@ -18,8 +18,6 @@ from typing import Any
 from smelt.runtime.errors import LoadError
 from smelt.runtime.expression import evaluate, names_in
 
-__all__ = ["Sizes"]
-
 
 class Sizes:
     """What is known of the sizes of one model."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 
-__all__ = ["enabled"]
-
 # what can be compiled today, and the package that this needs
 _PACKAGES = {"llvm": "llvmlite", "cpu": "llvmlite"}
 

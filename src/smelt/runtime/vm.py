@@ -44,8 +44,6 @@ from smelt.runtime.signature import Interface, TensorInfo
 from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, VMFunction, function_text, scalar
 
-__all__ = ["VMExecutable", "VirtualMachine"]
-
 SaveProgram = Callable[..., None]
 
 

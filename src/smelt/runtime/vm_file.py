@@ -29,8 +29,6 @@ from smelt.runtime.vm import VMExecutable
 from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, as_json, check, of_json
 
-__all__ = ["is_archive", "load_program", "save_program"]
-
 _PROGRAM, _CONSTANTS = "program.json", "constants.bin"
 _HEAD = 30  # bytes before the name of an archive's first member
 _MOST_JSON = 256 << 20

@@ -16,8 +16,6 @@ from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError
 from smelt.runtime.images import decode
 
-__all__ = ["HOST_OPS", "host_op"]
-
 Array = npt.NDArray[Any]
 
 HOST_OPS: dict[str, Callable[..., Any]] = {}

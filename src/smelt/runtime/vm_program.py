@@ -34,18 +34,6 @@ import numpy.typing as npt
 from smelt.runtime.errors import InputError, LoadError
 from smelt.runtime.signature import TensorInfo
 
-__all__ = [
-    "SHAPES",
-    "Instruction",
-    "Program",
-    "VMFunction",
-    "as_json",
-    "check",
-    "function_text",
-    "of_json",
-    "scalar",
-]
-
 Instruction = tuple[Any, ...]
 """The name, then the operands as the table above has them."""
 

@@ -17,8 +17,6 @@ from smelt.runtime.dtypes import numpy_dtype
 from smelt.runtime.errors import InputError
 from smelt.runtime.vm_host import host_op
 
-__all__ = ["MOVES"]
-
 Array = npt.NDArray[Any]
 
 

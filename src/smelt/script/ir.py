@@ -23,8 +23,6 @@ from smelt.tir.script import in_class_body
 from .relax import PendingFunction
 from .text import check
 
-__all__ = ["ir_module", "module_attrs"]
-
 _ATTRS = "__module_attrs__"
 
 

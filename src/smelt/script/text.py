@@ -16,8 +16,6 @@ from smelt.relax.verify import verify as verify_graphs
 from smelt.tir.nodes import PrimFunc
 from smelt.tir.verify import verify as verify_program
 
-__all__ = ["check", "from_source", "parse"]
-
 
 def parse(
     text: str,

@@ -13,8 +13,6 @@ from smelt.ir.node import Node
 from .processor import architecture, lacks
 from .target import Target
 
-__all__ = ["Hardware", "hardware_of"]
-
 
 class Hardware(Node, interned=True):
     """A processor in numbers.

@@ -6,8 +6,6 @@ from typing import Any
 
 from smelt.ir.errors import TargetError
 
-__all__ = ["KINDS", "TargetKind", "option_value", "option_words"]
-
 # The type of an option; those not named here are strings.
 _LISTS = frozenset({"keys", "libs", "mattr"})
 _NUMBERS = frozenset(

@@ -11,11 +11,6 @@ from functools import cache
 
 from .target import Target
 
-__all__ = [
-    "INSTRUCTIONS", "LEVELS", "architecture", "features_of", "implied", "known_cpus", "lacks",
-    "needed_features", "pointer_bytes",
-]  # fmt: skip
-
 _V2 = "sse3 ssse3 sse4.1 sse4.2 popcnt"
 _V3 = f"{_V2} avx avx2 bmi bmi2 f16c fma lzcnt movbe"
 _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"

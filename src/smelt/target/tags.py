@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["TAGS"]
-
 
 def _cpu(triple: str, cpu: str, cores: int, *features: str, device: str = "") -> dict[str, Any]:
     made: dict[str, Any] = {"kind": "llvm", "mtriple": triple, "mcpu": cpu, "num-cores": cores}

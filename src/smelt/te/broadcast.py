@@ -24,12 +24,6 @@ from smelt.ir.node import postorder
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-__all__ = [
-    "EQUATIONS", "LEAST", "Pair", "at", "broadcast_shapes", "describe", "joined", "noting", "parts",
-    "place", "repeated", "show", "simple", "take_equal",
-]  # fmt: skip
-
-
 EQUATIONS = "size_equations"
 """The attribute of a function with extents (as text) that have to be equal, who says so, and
 whether one of them may be 1 instead."""

@@ -35,8 +35,6 @@ from smelt.tir.script_ops import expr_nodes
 from .broadcast import EQUATIONS, parts, repeated
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topological
 
-__all__ = ["create_prim_func", "program_of"]
-
 
 class _OwnNames(Rewriter):
     """Replaces tensors by plain buffers; what is bound gets a name that the program has not yet."""

@@ -32,29 +32,6 @@ from smelt.tir.script_ops import expr_nodes
 
 from .broadcast import at, broadcast_shapes, describe, simple
 
-__all__ = [
-    "ComputeOp",
-    "ExternOp",
-    "Operation",
-    "PlaceholderOp",
-    "Tensor",
-    "comm_reducer",
-    "compute",
-    "extern",
-    "extern_primfunc",
-    "max",
-    "min",
-    "placeholder",
-    "prod",
-    "reduce_all",
-    "reduce_any",
-    "reduce_axis",
-    "size_var",
-    "sum",
-    "topological",
-    "var",
-]
-
 
 class Operation:
     """What makes tensors. `outputs` are they; `inputs` the tensors read."""

@@ -13,8 +13,6 @@ from smelt.tir.rewrite import Rewriter
 from .prim_func import create_prim_func
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 
-__all__ = ["decl_tensor_intrin"]
-
 Made = Stmt | PrimFunc | None
 
 

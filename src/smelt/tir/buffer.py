@@ -10,8 +10,6 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, convert
 
 from .nodes import Buffer
 
-__all__ = ["decl_buffer"]
-
 
 def decl_buffer(
     shape: ExprLike | Sequence[ExprLike],

@@ -12,8 +12,6 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Block, Buffer, BufferStore, Evaluate, For, PrimFunc, Range, walk
 from smelt.tir.rewrite import loads
 
-__all__ = ["Box", "Facts", "analyzer_of", "conjuncts", "sizes_of", "written_parameters"]
-
 Box = list[tuple[Expr, Expr]]
 """The smallest and largest index per dimension."""
 

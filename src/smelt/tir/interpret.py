@@ -31,8 +31,6 @@ from .interpret_threads import ORDERS, Fault, Machine, Observer, Order
 from .nodes import Buffer, PrimFunc
 from .printer import script
 
-__all__ = ["InterpretError", "interpret", "python_source"]
-
 
 class InterpretError(SmeltError):
     """A program that does something undefined, such as reading outside of a buffer."""

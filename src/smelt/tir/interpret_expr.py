@@ -63,15 +63,6 @@ from .interpret_math import (
 from .nodes import Buffer, BufferLoad
 from .script_ops import OPERATORS, operands
 
-__all__ = [
-    "ExprEmitter",
-    "Storage",
-    "dense_steps",
-    "known_number",
-    "number_in",
-    "tuple_text",
-]
-
 _SIMPLE: dict[type[Expr], str] = {
     **{o.node: o.symbol for o in OPERATORS if o.python is not None and o.node is not Div},
     And: "&",

@@ -47,8 +47,6 @@ from .printer import script
 from .rewrite import Rewriter
 from .script_ops import expr_nodes, operands
 
-__all__ = ["lane", "scalarize", "scalarized"]
-
 
 def lane(e: Expr, index: Expr, vectors: dict[Var, Buffer]) -> Expr:
     """The value of one lane. `vectors` holds the lanes of vector variables.

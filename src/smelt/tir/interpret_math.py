@@ -19,26 +19,6 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 
-__all__ = [
-    "FUNCTIONS",
-    "codec",
-    "divide",
-    "float_floor_mod",
-    "float_to_int",
-    "fmod",
-    "greatest",
-    "int_divide",
-    "int_remainder",
-    "int_to_single",
-    "least",
-    "memory_size",
-    "rounder",
-    "typed_function",
-    "wrap_range",
-    "wrapper",
-]
-
-
 Number = Any
 
 

@@ -48,8 +48,6 @@ from .threads import (
     touched_buffers,
 )
 
-__all__ = ["Compiler", "Place"]
-
 _MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
 _EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
 

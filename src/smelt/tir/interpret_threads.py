@@ -15,8 +15,6 @@ from smelt.ir.errors import SmeltError
 
 from .nodes import Buffer
 
-__all__ = ["ORDERS", "Fault", "Machine", "Observer", "Order"]
-
 Order = Literal["forward", "reverse", "random"]
 ORDERS = ("forward", "reverse", "random")
 

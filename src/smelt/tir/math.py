@@ -17,8 +17,6 @@ from smelt.ir.expr import Expr, cast, const
 from . import math_exp, math_log, math_trig
 from .math_core import FLOAT64, FORMATS, Format, copysign, fabs, fma
 
-__all__ = ["EXPANDED", "expand"]
-
 Unary = Callable[[Expr, Format], "Expr | None"]
 Binary = Callable[[Expr, Expr, Format], "Expr | None"]
 

@@ -17,32 +17,6 @@ from fractions import Fraction
 from smelt.ir.build import call, equal, not_equal, select
 from smelt.ir.expr import Call, Expr, ExprLike, const
 
-__all__ = [
-    "FLOAT32",
-    "FLOAT64",
-    "FORMATS",
-    "LN2",
-    "LOG2_E",
-    "LOG10_2",
-    "LOG10_E",
-    "PI",
-    "Format",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "clamp",
-    "copysign",
-    "fabs",
-    "fma",
-    "is_inf",
-    "is_nan",
-    "keep_tiny",
-    "poly",
-    "shift_left",
-    "shift_right",
-    "split",
-]
-
 LN2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009")
 LOG2_E = Fraction("1.442695040888963407359924681001892137426645954152985934135449407")
 LOG10_2 = Fraction("0.301029995663981195213738894724493026768189881462108541310427461")

@@ -31,8 +31,6 @@ from .math_core import (
     split,
 )
 
-__all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10", "pow"]
-
 _INF = float("inf")
 _NAN = float("nan")
 

@@ -32,8 +32,6 @@ from .math_core import (
     split,
 )
 
-__all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
-
 _PIECE = 29
 _WINDOWS = 4
 TWO_OVER_PI = Fraction(

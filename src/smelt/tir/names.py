@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["unique_name"]
-
 
 def unique_name(base: str, taken: set[str]) -> str:
     """base, base_1, base_2, ...: the first that is not taken, which it is then."""

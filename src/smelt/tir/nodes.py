@@ -16,31 +16,6 @@ from smelt.ir.node import Node
 from smelt.ir.operators import Operators
 from smelt.ir.text import Scripted
 
-__all__ = [
-    "LOOP_KINDS",
-    "Allocate",
-    "AssertStmt",
-    "Block",
-    "BlockRealize",
-    "Buffer",
-    "BufferLoad",
-    "BufferRegion",
-    "BufferStore",
-    "Combiner",
-    "Evaluate",
-    "For",
-    "IfThenElse",
-    "IterVar",
-    "LetStmt",
-    "PrimFunc",
-    "Range",
-    "Reduce",
-    "Seq",
-    "Stmt",
-    "While",
-    "seq",
-]
-
 LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
 
 

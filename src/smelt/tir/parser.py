@@ -38,8 +38,6 @@ from .parser_values import View, plain
 from .script_names import BINDING, CONTEXT, STATEMENT, complaint, entries, entry
 from .script_ops import dtype_of, is_dtype, shape_vars
 
-__all__ = ["FunctionParser", "parse", "parse_function"]
-
 
 def parse(
     text: str,

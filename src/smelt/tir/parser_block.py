@@ -18,8 +18,6 @@ from .regions import accesses
 from .rewrite import Rewriter
 from .script_names import BINDING, CONTEXT, STATEMENT, entry
 
-__all__ = ["BlockParser", "BlockParts", "with_regions"]
-
 _KINDS = ("spatial", "reduce", "opaque")
 _LETTERS = {k[0].upper(): k for k in _KINDS}
 _TRUE = const(True)

@@ -16,8 +16,6 @@ from .parser_values import View
 from .regions import full
 from .script_names import BINDING, Signature, entry
 
-__all__ = ["BUFFER", "OPTIONS", "BufferParser", "Matched"]
-
 OPTIONS = (
     "dtype=, scope=, strides=, data=, axis_separators=, elem_offset=, align=, offset_factor=, "
     "buffer_type="

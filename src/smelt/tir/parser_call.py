@@ -39,8 +39,6 @@ from .script_ops import INTRINSICS, NAMED_CALLS, OPERATORS, Intrinsic, fits, inf
 if TYPE_CHECKING:
     from .parser_expr import ExprParser
 
-__all__ = ["VALUES", "typed"]
-
 VALUES = entries(VALUE)
 """What T.name(...) means as a value."""
 

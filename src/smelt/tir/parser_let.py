@@ -15,8 +15,6 @@ from .parser_values import View, plain
 from .script_names import BINDING, CONTEXT, complaint, entries, entry
 from .script_ops import is_dtype
 
-__all__ = ["Binding", "LetParser"]
-
 Binding = tuple[Var | Buffer, Any]
 """What a name is bound to for the rest of its suite: a let's value, an allocation's annotations."""
 

@@ -14,8 +14,6 @@ from .nodes import For, Range, Stmt
 from .parser_block import BlockParser
 from .script_names import LOOP, complaint, entries, entry
 
-__all__ = ["LoopParser"]
-
 _KINDS = {
     "range": "serial",
     "serial": "serial",

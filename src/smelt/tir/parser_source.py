@@ -10,8 +10,6 @@ from smelt.ir.expr import Expr
 
 from .nodes import Buffer
 
-__all__ = ["Described", "Source", "describe"]
-
 Place = ast.AST | tuple[int, int]
 """A syntax node, or a line (from 1) and a column (from 0, in characters)."""
 

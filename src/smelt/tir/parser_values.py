@@ -13,8 +13,6 @@ from smelt.ir.expr import Expr
 from .nodes import Buffer, IterVar, Range
 from .parser_source import Described
 
-__all__ = ["BUILTINS", "COMPUTED", "View", "is_number", "is_python", "plain"]
-
 COMPUTED: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -43,8 +43,6 @@ from .printer_expr import ExprPrinter, quoted
 from .rewrite import loads
 from .script_ops import shape_vars
 
-__all__ = ["Line", "Listing", "extent_text", "has_implicit_root", "listing", "script"]
-
 _RESERVED = frozenset({"T", "float", "range", *keyword.kwlist})
 _LOOPS = {
     "serial": "T.serial",

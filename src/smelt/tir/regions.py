@@ -24,8 +24,6 @@ from .nodes import (
 )
 from .rewrite import Rewriter, loads
 
-__all__ = ["accesses", "element", "full", "refresh_regions"]
-
 _Touched = tuple[BufferRegion, tuple[For, ...]]
 """A region in terms of loops, and the loops of the block's body around it."""
 

@@ -30,17 +30,6 @@ from .nodes import (
     seq,
 )
 
-__all__ = [
-    "Indices",
-    "RenameBound",
-    "Rewriter",
-    "map_exprs",
-    "renamed",
-    "replace_buffers",
-    "substitute_stmt",
-    "updated",
-]
-
 N = TypeVar("N", bound=Node)
 
 Indices = tuple[Expr, ...]

@@ -15,19 +15,6 @@ from smelt.runtime.errors import closest
 
 from .script_ops import DTYPE_NAMES
 
-__all__ = [
-    "BINDING",
-    "CONTEXT",
-    "LOOP",
-    "STATEMENT",
-    "VALUE",
-    "Entry",
-    "Signature",
-    "complaint",
-    "entries",
-    "entry",
-]
-
 VALUE, STATEMENT, BINDING, CONTEXT, LOOP = "value", "statement", "binding", "context", "loop"
 """The places where a name of T may stand."""
 

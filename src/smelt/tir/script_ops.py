@@ -42,27 +42,6 @@ from smelt.ir.node import Node, ordered
 
 from .nodes import Buffer, BufferLoad
 
-__all__ = [
-    "ATOM",
-    "COMPARISON",
-    "DEVICE_INTRINSICS",
-    "DTYPE_NAMES",
-    "HOST_INTRINSICS",
-    "INTRINSICS",
-    "NAMED_CALLS",
-    "NEGATION",
-    "OPERATORS",
-    "Intrinsic",
-    "Operator",
-    "dtype_of",
-    "expr_nodes",
-    "fits",
-    "inferred_dtype",
-    "is_dtype",
-    "operands",
-    "shape_vars",
-]
-
 # ------------------------------------------------------------------------------------- operators
 
 DISJUNCTION, CONJUNCTION, NEGATION, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)

@@ -12,8 +12,6 @@ from smelt.ir.walk import substitute as substitute_expr
 from .nodes import Buffer, Stmt
 from .rewrite import Rewriter, substitute_stmt
 
-__all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "substitute"]
-
 
 def post_order_visit(stmt: Node, fvisit: Callable[[Any], None]) -> None:
     """Call `fvisit` on every statement, block and expression below a node, children first.

@@ -14,19 +14,6 @@ from smelt.ir.walk import free_vars
 from .nodes import Block, BlockRealize, Buffer, BufferStore, Evaluate, For, Stmt, walk
 from .rewrite import loads
 
-__all__ = [
-    "BARRIER",
-    "THREAD_AXES",
-    "barrier_scope",
-    "collective_blocks",
-    "communal_buffers",
-    "is_grid_axis",
-    "is_shared",
-    "kernels",
-    "thread_axes",
-    "touched_buffers",
-]
-
 THREAD_AXES = (
     "blockIdx.x",
     "blockIdx.y",

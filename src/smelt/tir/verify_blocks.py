@@ -29,8 +29,6 @@ from .nodes import (
 from .printer import script
 from .regions import accesses
 
-__all__ = ["verify_blocks"]
-
 Fail = Callable[[str, Mapping[Any, str]], None]
 
 

@@ -12,8 +12,6 @@ from smelt.tir.nodes import Stmt, While
 from .common import extents
 from .statements import add, at, loop, put, seq, when
 
-__all__ = ["Box", "Corners", "corners", "iou", "packed", "sorted_order", "suppressed"]
-
 Corners = Sequence[Expr]
 """A box: left, top, right, bottom."""
 Box = Callable[[int], Expr]

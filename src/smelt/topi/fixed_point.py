@@ -11,8 +11,6 @@ from smelt.te.tensor import Tensor
 from .common import agree, axes_of, describe, require, tensor
 from .registry import op
 
-__all__ = ["fixed_point_multiply", "fixed_point_multiply_per_axis"]
-
 WIDE = "int64"
 FRACTION_BITS = 31
 """Of a multiplier: it stands for multiplier / 2 ** 31."""

@@ -13,8 +13,6 @@ from .common import agree, describe, float_only, require, stored, wide
 from .program import Cell, let, loop, loop_nest, product, program, seq, sharing, store, when
 from .registry import op
 
-__all__ = ["det", "pairwise_coupling"]
-
 
 class _Elimination:
     """Gauss's elimination of one matrix, whose elements it overwrites.

@@ -20,8 +20,6 @@ from .common import (
 )  # fmt: skip
 from .registry import op
 
-__all__ = ["matmul", "product"]
-
 
 def product(
     a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool, name: str = "matmul",

@@ -30,8 +30,6 @@ from .reduce import scan
 from .registry import op
 from .sort import searchsorted
 
-__all__ = ["multinomial", "normal", "threefry_generate", "threefry_split", "uniform"]
-
 WORD = "uint64"
 KEY_WORDS = 10
 BLOCK = 4

@@ -28,8 +28,6 @@ from .common import agree, describe, number, require, same_dtype
 from .program import block, let, program, scratch, seq, steps, store, summed, when
 from .registry import op
 
-__all__ = ["ACTIVATIONS", "gru", "lstm", "rnn"]
-
 Function = Callable[[Expr], Expr]
 
 ACTIVATIONS: dict[str, Callable[[Expr, float, float], Expr]] = {

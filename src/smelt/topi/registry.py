@@ -26,8 +26,6 @@ from smelt.tir.nodes import BufferLoad, Reduce
 
 from .common import operand
 
-__all__ = ["Attrs", "Op", "OpInstance", "get_op", "op", "ops"]
-
 Attrs = Mapping[str, Any]
 
 Rule = Callable[[Any, Any], None]

@@ -10,8 +10,6 @@ from smelt.te.tensor import Tensor
 from .common import agree, axis_of, describe, number, require, same_dtype, tensor
 from .registry import op
 
-__all__ = ["diagonal", "matrix_set_diag", "reverse_sequence", "sequence_mask", "write_sequence"]
-
 
 def _lengths(x: Tensor, lengths: Tensor, axis: int, name: str) -> None:
     """One length for each index of a dimension of x."""

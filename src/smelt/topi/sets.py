@@ -31,8 +31,6 @@ from .program import (
 from .registry import op
 from .sort import before, order_of
 
-__all__ = ["argwhere", "invert_permutation", "unique", "unique_rows", "unravel_index"]
-
 
 def _cleared(*tensors: Tensor) -> list[Stmt]:
     """0 everywhere."""

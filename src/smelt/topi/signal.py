@@ -21,8 +21,6 @@ from .common import (
 )  # fmt: skip
 from .registry import op
 
-__all__ = ["dft", "stft"]
-
 
 def _table(name: str, n: Expr, columns: Expr, dtype: str) -> Tensor:
     """cos or sin of 2 pi t k / n for t below n and k below `columns`.

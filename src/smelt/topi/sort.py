@@ -25,8 +25,6 @@ from .common import agree, axis_of, describe, require, same_dtype, tensor
 from .program import Cell, Lanes, let, loop, loop_nest, product, program, seq, sharing, store, when
 from .registry import op
 
-__all__ = ["argsort", "first_of", "order_of", "searchsorted", "sort"]
-
 
 def _sortable(x: Tensor, name: str = "x") -> None:
     require(x.dtype != "bool", f"{name} is bool; the operator is defined for numbers, cast it")

@@ -35,11 +35,6 @@ from .program import (
 from .registry import op
 from .sets import unravel_index
 
-__all__ = [
-    "sparse_add", "sparse_dense", "sparse_fill_empty_rows", "sparse_reshape", "sparse_to_dense",
-    "sparse_transpose",
-]  # fmt: skip
-
 
 def _integers(**operands: Tensor) -> None:
     for name, t in operands.items():

@@ -12,8 +12,6 @@ from .common import agree, describe, number, require, same_dtype
 from .program import Cell, filled_with, loop, loop_nest, program, seq, sharing, store, when
 from .registry import op
 
-__all__ = ["count_runs", "tree_leaves"]
-
 COMPARISONS = 6
 """x <= t, x < t, x >= t, x > t, x = t, x != t, by number."""
 

@@ -22,8 +22,6 @@ from .conv import Window
 from .registry import op
 from .transform import Extents, slice_of
 
-__all__ = ["col2im", "sliding_window", "strided_set"]
-
 
 @op
 def sliding_window(

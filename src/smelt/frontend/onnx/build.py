@@ -23,8 +23,6 @@ TEXT_MOVES = ("broadcast_to", "concat", "expand_dims", "flip", "gather", "reshap
               "strided_slice", "tile", "transpose", "where")  # fmt: skip
 """What may be done with texts besides the operators for them (runtime/vm_strings.MOVES)."""
 
-__all__ = ["Build", "NeedsValues", "Walk"]
-
 
 class NeedsValues(Unsupported):
     """The graph's structure depends on values of inputs: it can be imported with these given.

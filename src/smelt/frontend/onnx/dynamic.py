@@ -16,8 +16,6 @@ from .build import Build
 from .ops_cast import as_type
 from .values import Value, objects, product, simplify
 
-__all__ = ["arange", "expand", "pad", "reshape", "slice_"]
-
 
 def _extents(dims: Sequence[Any]) -> Value:
     """Extents as a vector."""

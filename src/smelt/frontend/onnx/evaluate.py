@@ -23,8 +23,6 @@ from .build import Build
 from .registry import evaluates
 from .values import Value, at_least, not_negative, objects
 
-__all__ = ["truncated"]
-
 Operands = Sequence["Value | None"]
 Attrs = Mapping[str, Any]
 

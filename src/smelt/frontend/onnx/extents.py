@@ -18,8 +18,6 @@ from smelt.ir.text import fresh_name
 from .read import Input
 from .values import simplify
 
-__all__ = ["Extents", "Shapes"]
-
 Shapes = Mapping[str, Sequence["int | str | Expr"]]
 
 

@@ -34,8 +34,6 @@ from .registry import (
 )
 from .values import Operand, SequenceValue, Value
 
-__all__ = ["Importer", "from_onnx"]
-
 
 def from_onnx(
     model: object,

@@ -22,21 +22,6 @@ from .values import (
     static,
 )
 
-__all__ = [
-    "both_ends",
-    "broadcast_to",
-    "concat",
-    "expand_dims",
-    "of_matrices",
-    "reshape",
-    "slice_",
-    "split",
-    "squeeze",
-    "take",
-    "tile",
-    "transpose",
-]
-
 
 def _array(x: Value, array: np.ndarray) -> Value:
     return Value.of_array(array, x.dtype)

@@ -14,8 +14,6 @@ from .read import Graph
 from .registry import Ints, onnx_op
 from .values import Value, simplify
 
-__all__: list[str] = []
-
 MICROSOFT = "com.microsoft"
 
 

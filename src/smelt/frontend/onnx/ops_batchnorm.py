@@ -12,8 +12,6 @@ from .ops_nn import per_channel
 from .registry import Ints, onnx_op, operand_group
 from .values import Value
 
-__all__: list[str] = []
-
 
 @operand_group("scale", "bias", "mean", "var")
 class Affine(NamedTuple):

@@ -17,8 +17,6 @@ from .ops_string import text_cast
 from .registry import onnx_op
 from .values import Value
 
-__all__ = ["as_type", "saturated"]
-
 _SATURATE = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 _INFINITY, _FRACTION = 0x7F800000, 0x7FFFFF
 

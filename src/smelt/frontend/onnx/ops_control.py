@@ -23,8 +23,6 @@ from .read import Graph
 from .registry import Ints, onnx_op
 from .values import Operand, SequenceValue, Value
 
-__all__: list[str] = []
-
 UNROLLED = 8
 """Loops of at most so many iterations are written out, so that all are one native call."""
 

@@ -12,8 +12,6 @@ from .build import Build
 from .registry import onnx_op
 from .values import Value, product, simplify
 
-__all__: list[str] = []
-
 
 @onnx_op("NonZero", since=9)
 def non_zero(g: Build, x: Value) -> Value:

@@ -11,8 +11,6 @@ from .build import Build
 from .registry import onnx_op
 from .values import Value, product
 
-__all__: list[str] = []
-
 
 @onnx_op("Einsum", since=12)
 def einsum(g: Build, first: Value, *rest: Value, equation: str) -> Value:

@@ -12,9 +12,6 @@ from .ops_nn import conv
 from .registry import Convolving, Floats, onnx_op
 from .values import Value
 
-__all__: list[str] = []
-
-
 # ---------------------------------------------------------------------------------- normalisation
 
 

@@ -11,8 +11,6 @@ from .build import Build
 from .registry import onnx_op
 from .values import Value
 
-__all__: list[str] = []
-
 
 @onnx_op("Gather")
 def gather(g: Build, x: Value, indices: Value, *, axis: int = 0) -> Value:

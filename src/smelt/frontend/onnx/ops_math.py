@@ -18,8 +18,6 @@ from .ops_cast import as_type
 from .registry import Ints, onnx_op
 from .values import Value, objects, product
 
-__all__: list[str] = []
-
 _UNARY = {
     **{
         name: name.lower()

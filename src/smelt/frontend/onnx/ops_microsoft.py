@@ -20,8 +20,6 @@ from .quantized import matmul_integers, one, requantized, single
 from .registry import Convolving, Ints, Quantized, Scaling, Sliding, converter_of, onnx_op
 from .values import Value
 
-__all__: list[str] = []
-
 F = TypeVar("F", bound=Callable[..., Value])
 
 

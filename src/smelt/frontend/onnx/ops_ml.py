@@ -20,8 +20,6 @@ from .ops_string import text_lookup
 from .registry import Array, Floats, Ints, Strs, onnx_op
 from .values import Value
 
-__all__ = ["DOMAIN", "as_scores", "float_features", "labels_at", "post_transformed"]
-
 DOMAIN = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 

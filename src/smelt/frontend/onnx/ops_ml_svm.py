@@ -18,8 +18,6 @@ from .ops_ml import (
 from .registry import Floats, Ints, Strs, onnx_op
 from .values import Value
 
-__all__: list[str] = []
-
 
 def _kernel(g: Build, rows: Value, vectors: Value, kind: str, params: Floats) -> Value:
     """How near each row is to each vector, [rows, vectors]; params are gamma, coef0, degree."""

@@ -30,8 +30,6 @@ from .ops_ml import (
 from .registry import Array, Floats, Ints, Strs, attribute_set, onnx_op
 from .values import Value
 
-__all__: list[str] = []
-
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 MEMBER = 6
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")

@@ -14,8 +14,6 @@ from .registry import Ints, Placing, Spaced, onnx_op
 from .values import Value, at_least, product, simplify, static
 from .windows import fitted, window
 
-__all__: list[str] = []
-
 
 def per_channel(g: Build, v: Value, rank: int) -> Value:
     """A vector as it broadcasts along dimension 1 of a tensor with `rank` dimensions."""

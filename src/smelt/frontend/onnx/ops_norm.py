@@ -10,8 +10,6 @@ from .ops_cast import as_type
 from .registry import Ints, onnx_op
 from .values import Value, static
 
-__all__: list[str] = []
-
 
 def _stashed(g: Build, x: Value, stash_type: int) -> tuple[Value, str]:
     """The operand in the type in which its statistics are computed, and the name of that type."""

@@ -23,8 +23,6 @@ from .read import dtype_named
 from .registry import Ints, onnx_op, with_attribute
 from .values import Value
 
-__all__: list[str] = []
-
 
 def _consuming(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A converter that takes the attribute `consumed_inputs` too, and leaves it out of account."""

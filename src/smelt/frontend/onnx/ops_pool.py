@@ -15,8 +15,6 @@ from .registry import Ints, Placing, Sliding, onnx_op
 from .values import Value, product, simplify, static
 from .windows import Window, fitted, window
 
-__all__: list[str] = []
-
 
 @onnx_op("MaxPool")
 def max_pool(

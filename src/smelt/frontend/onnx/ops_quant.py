@@ -23,8 +23,6 @@ from .quantized import (
 from .registry import Convolving, Quantized, Scaling, onnx_op
 from .values import Value
 
-__all__: list[str] = []
-
 MICROSOFT = "com.microsoft"
 
 

@@ -22,8 +22,6 @@ from .ops_cast import as_type
 from .registry import Ints, attribute_set, onnx_op
 from .values import Value, static
 
-__all__: list[str] = []
-
 
 def _key(g: Build, seed: float | None) -> Value:
     """The key of a node: the bits of its seed, or the sum of its name in another word."""

@@ -14,8 +14,6 @@ from .build import Build
 from .registry import Floats, Ints, onnx_op
 from .values import Value, simplify, static
 
-__all__: list[str] = []
-
 _COORDINATES = (
     "half_pixel",
     "half_pixel_symmetric",

@@ -19,8 +19,6 @@ from .ops_cast import as_type
 from .registry import Floats, Strs, attribute_set, onnx_op
 from .values import Value
 
-__all__: list[str] = []
-
 _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "Relu": ("relu", None, None),
     "Tanh": ("tanh", None, None),

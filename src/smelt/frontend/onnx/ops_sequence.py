@@ -18,8 +18,6 @@ from .read import Graph, Input
 from .registry import onnx_op
 from .values import Operand, SequenceValue, Value
 
-__all__: list[str] = []
-
 
 def _items(g: Build, v: Operand) -> list[Value]:
     """The items of a sequence."""

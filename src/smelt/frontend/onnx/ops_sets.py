@@ -8,8 +8,6 @@ from .ops_cast import as_type
 from .registry import onnx_op
 from .values import Value, product
 
-__all__: list[str] = []
-
 
 @onnx_op("Unique", since=11)
 def unique(

@@ -15,9 +15,6 @@ from .build import Build
 from .registry import Array, Floats, Ints, onnx_op
 from .values import Value, objects, product, simplify, static
 
-__all__: list[str] = []
-
-
 # ------------------------------------------------------------------------------------ constants
 
 

@@ -13,9 +13,6 @@ from .build import Build
 from .registry import Floats, Ints, onnx_op
 from .values import Value, simplify
 
-__all__: list[str] = []
-
-
 # --------------------------------------------------------------------------- Fourier transforms
 
 

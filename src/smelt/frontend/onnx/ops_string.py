@@ -10,8 +10,6 @@ from .build import Build
 from .registry import Strs, onnx_op
 from .values import Value
 
-__all__ = ["text_cast", "text_lookup"]
-
 
 def _broadcast(g: Build, a: Value, b: Value) -> tuple[object, ...]:
     """The shape of two operands together."""

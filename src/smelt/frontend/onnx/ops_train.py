@@ -12,8 +12,6 @@ from .read import Graph
 from .registry import Strs, onnx_op
 from .values import Value
 
-__all__: list[str] = []
-
 DOMAIN = "ai.onnx.preview.training"
 
 

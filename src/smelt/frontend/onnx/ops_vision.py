@@ -15,8 +15,6 @@ from .registry import Ints, Spaced, attribute_set, onnx_op
 from .values import Value, at_least, simplify
 from .windows import window
 
-__all__: list[str] = []
-
 _SAMPLING = {"bilinear": "linear", "bicubic": "cubic"}
 
 

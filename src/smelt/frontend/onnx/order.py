@@ -9,8 +9,6 @@ from smelt.ir.errors import ImportFailure
 
 from .read import Graph, Step, subgraphs
 
-__all__ = ["in_order", "uses", "with_branches"]
-
 
 def in_order(model: str, graph: Graph, outer: Iterable[str]) -> list[Step]:
     """The nodes that the results need, operands first; wrong graphs end here."""

@@ -9,8 +9,6 @@ from .build import NeedsValues
 from .read import Step
 from .values import Value
 
-__all__ = ["Lost", "Problems", "reason_of"]
-
 
 class Lost(Value):
     """A result that could not be imported; nodes that need it are passed over."""

@@ -19,9 +19,6 @@ from .registry import Ints, Placing
 from .values import Value, static
 from .windows import window
 
-__all__ = ["INTEGERS", "QUANTIZED", "aligned", "conv_integers", "matmul_integers", "moving", "one",
-           "requantized", "single"]  # fmt: skip
-
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
 _FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
 QUANTIZED = (*INTEGERS, *_FLOATS)

@@ -29,22 +29,6 @@ try:
 except ImportError:  # pragma: no cover
     onnx = None  # type: ignore[assignment]
 
-__all__ = [
-    "FIRST_OPSET",
-    "Body",
-    "Graph",
-    "Input",
-    "Model",
-    "Step",
-    "dtype_named",
-    "dtype_of",
-    "function_of",
-    "has_body",
-    "last_opset",
-    "load",
-    "version_of",
-]
-
 FIRST_OPSET = 1
 
 

@@ -24,30 +24,6 @@ from smelt.topi.registry import Op
 from .read import Graph, Input
 from .values import Value
 
-__all__ = [
-    "Array",
-    "Converter",
-    "Convolving",
-    "Evaluator",
-    "Floats",
-    "Ints",
-    "Placing",
-    "Quantized",
-    "Scaling",
-    "Sliding",
-    "Spaced",
-    "Strs",
-    "attribute_set",
-    "converter_of",
-    "custom_converter",
-    "evaluates",
-    "evaluator_of",
-    "onnx_op",
-    "operand_group",
-    "rename",
-    "with_attribute",
-]
-
 T = TypeVar("T")
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]

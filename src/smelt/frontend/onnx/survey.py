@@ -16,8 +16,6 @@ from .order import with_branches
 from .problems import reason_of
 from .read import load
 
-__all__ = ["OperatorState", "Survey", "survey"]
-
 
 @dataclass(frozen=True)
 class OperatorState:

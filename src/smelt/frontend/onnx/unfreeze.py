@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-__all__ = ["unfrozen"]
-
 # Operators whose small float operands are settings that the importer has to know.
 _SETTINGS = ("Resize", "Upsample", "Clip", "Pad", "Dropout", "OneHot", "Range", "ConstantOfShape",
              "QuantizeLinear", "DequantizeLinear")  # fmt: skip

@@ -34,20 +34,6 @@ from smelt.ir.walk import free_vars
 from smelt.relax import nodes as relax
 from smelt.relax.host_ops import call_with_sizes
 
-__all__ = [
-    "SMALL",
-    "Dims",
-    "Operand",
-    "SequenceValue",
-    "Value",
-    "analyzer_of_sizes",
-    "at_least",
-    "product",
-    "quotient",
-    "simplify",
-    "static",
-]
-
 SMALL = 4096
 """Arrays of at most so many elements are worth evaluating while importing."""
 

@@ -13,8 +13,6 @@ from .build import Build
 from .registry import Ints, Placing
 from .values import Value, simplify, static
 
-__all__ = ["Window", "fitted", "window"]
-
 _MODES = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 

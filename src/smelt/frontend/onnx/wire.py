@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["without_weights"]
-
 LEAST = 1 << 12
 """Bytes of a weight that are worth the trouble."""
 

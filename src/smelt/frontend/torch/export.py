@@ -11,8 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from smelt.ir.errors import ImportFailure
 
-__all__ = ["ExportedProgram", "ONNXProgram", "as_onnx", "to_onnx"]
-
 OPSET = 17
 """What the exporter writes; newer ones bring nothing that is needed here."""
 

@@ -14,11 +14,6 @@ from smelt.ir.expr import Expr
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.nodes import Constant, RelaxExpr, Tuple, TupleGetItem, call, constant
 
-__all__ = ["along", "array_of", "axes_of", "cast_to", "count_of", "dtype_of", "extents", "filled",
-           "forbidden", "index_vector", "items_of", "legal", "normal_axis", "number_of", "numbers",
-           "one_of", "pad_numbers", "rank_of", "reshaped", "scalar", "shape_of", "sizes",
-           "to_layout", "turned"]  # fmt: skip
-
 Attrs = dict[str, Any]
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from ..nodes import RelaxExpr, call
 from .common import extents, legal, rank_of, reshaped, shape_of
 
-__all__ = ["einsum"]
-
 
 def einsum(items: Sequence[RelaxExpr], equation: str) -> RelaxExpr:
     """Einstein's sum of tensors: "ij,jk->ik". Each tensor has a letter once."""

@@ -9,8 +9,6 @@ from .common import one_of, shape_of
 from .layout import gathered, spread
 from .window import SPATIAL
 
-__all__ = ["resized"]
-
 METHODS = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
 ROUNDING = {"round": "round_prefer_ceil", "round_prefer_floor": "round_prefer_floor",
             "round_prefer_ceil": "round_prefer_ceil", "floor": "floor", "ceil": "ceil"}  # fmt: skip

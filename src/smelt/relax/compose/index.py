@@ -20,8 +20,6 @@ from .common import (
     shape_of,
 )
 
-__all__ = ["largest", "prelu", "rows_of"]
-
 
 def rows_of(data: RelaxExpr, indices: Sequence[RelaxExpr]) -> RelaxExpr:
     """Tensors of indices, one an axis, broadcast against each other as rows [..., axes]."""

@@ -28,8 +28,6 @@ from .common import (
     shape_of,
 )
 
-__all__ = ["centred", "computed", "conv_sums", "is_zero", "known", "product_sums", "window_sums"]
-
 
 def computed(x: RelaxExpr) -> RelaxExpr:
     """A value, as a constant where it follows from constants alone."""

@@ -14,8 +14,6 @@ from smelt.ir.build import value_of
 from ..nodes import RelaxExpr, call
 from .common import legal, rank_of, reshaped, shape_of, to_layout, turned
 
-__all__ = ["Dims", "gathered", "in_layout", "parse_layout", "relaid", "spread", "whole_dims"]
-
 Dims = list[tuple[str, int]]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..nodes import RelaxExpr, call
 from .common import dtype_of, one_of, rank_of, scalar, shape_of
 
-__all__ = ["nll_loss", "nll_loss_grad"]
-
 
 def _weight(
     predictions: RelaxExpr, targets: RelaxExpr, weights: RelaxExpr | None, ignore_index: int

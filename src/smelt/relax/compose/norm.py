@@ -7,8 +7,6 @@ from collections.abc import Callable
 from ..nodes import RelaxExpr, call
 from .common import normal_axis, rank_of
 
-__all__ = ["moved"]
-
 
 def moved(x: RelaxExpr, axis: int, to: int, fn: Callable[[RelaxExpr], RelaxExpr]) -> RelaxExpr:
     """What fn makes of a tensor with one axis at another place; the axis goes back afterwards."""

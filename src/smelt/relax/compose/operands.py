@@ -12,8 +12,6 @@ from smelt.runtime import NDArray
 from .. import nodes as core
 from ..nodes import RelaxExpr
 
-__all__ = ["const", "value"]
-
 
 def const(value: Any, dtype: str | None = None) -> core.Constant:
     """A constant: 64-bit Python numbers become 32-bit ones, as in Relay and Relax."""

@@ -28,9 +28,6 @@ from .common import (
 )
 from .integer import centred, computed, is_zero, known
 
-__all__ = ["along_axis", "dequantize", "dequantized", "parameter", "quantize", "quantized",
-           "requantize", "requantized", "rescaled", "saturated"]  # fmt: skip
-
 
 def _typed(name: str, x: RelaxExpr) -> None:
     """The rule that scales are floats, and zero points are integers."""

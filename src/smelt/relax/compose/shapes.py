@@ -22,9 +22,6 @@ from .common import (
     shape_of,
 )
 
-__all__ = ["FAR", "batch_flattened", "bounded", "collapsed", "completed", "is_number",
-           "known_sizes", "meshed", "new_shape", "repeated", "squeezed", "tiled"]  # fmt: skip
-
 FAR = 2**31 - 1
 """From here on an end of a slice means the end of the dimension."""
 

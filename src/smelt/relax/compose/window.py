@@ -12,9 +12,6 @@ from ..nodes import RelaxExpr, call
 from .common import extents, legal, numbers, pad_numbers, shape_of
 from .layout import gathered, spread
 
-__all__ = ["SPATIAL", "adaptive_pool", "ceiled", "check_channels", "check_weight", "conv",
-           "pool", "window"]  # fmt: skip
-
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 

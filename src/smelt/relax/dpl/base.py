@@ -18,24 +18,6 @@ from .graph import Graph, op_name
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step
 from .partition import partition
 
-__all__ = [
-    "COMMUTATIVE",
-    "AltPattern",
-    "AndPattern",
-    "AttrPattern",
-    "CallPattern",
-    "DFPattern",
-    "DataTypePattern",
-    "DominatorPattern",
-    "ExprPattern",
-    "NodePattern",
-    "NotPattern",
-    "ShapePattern",
-    "TypePattern",
-    "WildcardPattern",
-    "as_pattern",
-]
-
 COMMUTATIVE = frozenset({
     "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or",
     "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",

@@ -11,8 +11,6 @@ from smelt.relax.nodes import Call, RelaxExpr, TupleGetItem
 
 from .graph import op_name
 
-__all__ = ["check_error"]
-
 
 def check_error(
     check: Callable[..., Any],

@@ -19,8 +19,6 @@ from smelt.relax.nodes import Call, RelaxExpr
 from .graph import Graph, op_name, operands
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step, parts_first
 
-__all__ = ["PatternContext", "PatternSeq", "enter", "forget", "only_used_by", "used_by"]
-
 
 class Edge(NamedTuple):
     """`user` uses `producer`.

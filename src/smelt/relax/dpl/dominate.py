@@ -9,8 +9,6 @@ from smelt.relax.nodes import Function, RelaxExpr
 
 from .graph import Graph, operands
 
-__all__ = ["dominated", "way"]
-
 
 def dominated(graph: Graph, end: RelaxExpr) -> list[RelaxExpr]:
     """The values all of whose uses, followed down, end in one value; the nearest first."""

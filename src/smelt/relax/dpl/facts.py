@@ -15,8 +15,6 @@ from smelt.runtime.errors import nearest
 
 from .graph import op_name
 
-__all__ = ["OpRegistry", "attribute", "looked_up", "same_value", "type_of"]
-
 OpRegistry = Callable[[str], Any] | Mapping[str, Any]
 """Where `is_op` looks names up: a function that raises, or a mapping."""
 

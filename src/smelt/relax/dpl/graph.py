@@ -14,16 +14,6 @@ from smelt.relax.graph import is_closed, users_of
 from smelt.relax.nodes import Call, Function, RelaxExpr
 from smelt.relax.nodes import call as call_op
 
-__all__ = [
-    "Graph",
-    "call_function",
-    "op_name",
-    "operands",
-    "rebuilt",
-    "transformed",
-    "walk",
-]
-
 
 def op_name(op: object) -> str | None:
     """The name of an operator; None for functions, variables and everything else."""

@@ -20,8 +20,6 @@ from smelt.relax.nodes import RelaxExpr
 
 from .graph import Graph
 
-__all__ = ["FAIL", "FITS", "Alternatives", "Goal", "Matcher", "PatternBase", "Step"]
-
 Goal = tuple["PatternBase", Any, Any]
 """A pattern, the value it has to fit, and the call whose operator that value is (else None)."""
 

@@ -24,8 +24,6 @@ from .graph import (
 )
 from .match import Matcher, PatternBase
 
-__all__ = ["Match", "Partitioner", "partition"]
-
 
 class Match:
     """A match whose values can be taken out of the graph together.

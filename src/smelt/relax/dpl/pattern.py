@@ -36,39 +36,6 @@ from .base import (
 from .facts import OpRegistry
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase
 
-__all__ = [
-    "ConstantPattern",
-    "FunctionPattern",
-    "GlobalVarPattern",
-    "IfPattern",
-    "LetPattern",
-    "TupleGetItemPattern",
-    "TuplePattern",
-    "VarPattern",
-    "dominates",
-    "has_attr",
-    "has_dtype",
-    "has_shape",
-    "has_type",
-    "is_call",
-    "is_call_tir",
-    "is_const",
-    "is_constant",
-    "is_expr",
-    "is_function",
-    "is_global_var",
-    "is_if",
-    "is_let",
-    "is_op",
-    "is_tuple",
-    "is_tuple_get_item",
-    "is_var",
-    "make_fused_bias_activation_pattern",
-    "make_residual_block_pattern",
-    "reject",
-    "wildcard",
-]
-
 
 class ConstantPattern(DFPattern):
     """A constant. It stays inside the function that a match becomes."""

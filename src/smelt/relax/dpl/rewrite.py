@@ -15,8 +15,6 @@ from .graph import Graph, transformed
 from .match import PatternBase
 from .partition import Match, Partitioner
 
-__all__ = ["DFPatternCallback", "rewrite", "rewrite_bindings", "rewrite_call"]
-
 ROUNDS = 100
 """Walks over the graph after which rules are held to undo each other."""
 

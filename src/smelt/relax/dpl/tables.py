@@ -10,8 +10,6 @@ from smelt.runtime.errors import nearest
 
 from .match import PatternBase
 
-__all__ = ["PatternEntry", "check_table", "get_pattern_table", "register_pattern_table"]
-
 PatternEntry = tuple[str, PatternBase] | tuple[str, PatternBase, Callable[[Any], bool]]
 """Name, pattern, and what has to hold of a match (the function gets the value it computes)."""
 

@@ -24,9 +24,6 @@ from ..compose.operands import const, value
 from ..nodes import Constant, RelaxExpr, Tuple
 from .registry import BUILDERS, builder
 
-__all__ = ["CORE_NAMES", "Indices", "Operands", "core_name", "entry", "known_op", "namespace",
-           "number_given", "refused", "shape_given", "size_given", "type_given"]  # fmt: skip
-
 CORE_NAMES: dict[str, str] = {}
 """The core's operator by the Relax name, where a builder makes one call of it and nothing else."""
 

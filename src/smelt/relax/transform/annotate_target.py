@@ -15,8 +15,6 @@ from smelt.relax.nodes import Call, Function, TupleGetItem
 from .merge_composite import graph_functions
 from .regions import Region, adopt_items, mark_regions, read_regions, top_level
 
-__all__ = ["annotate_target", "op_predicates", "register_op_predicate"]
-
 OpPredicate = Callable[[Call], bool]
 
 _PREDICATES: dict[str, dict[str, OpPredicate]] = {}

@@ -15,8 +15,6 @@ from .fold_scale import FOLD_SCALE_RULES
 from .patterns import PATTERN_RULES
 from .simplify import SIMPLIFY_RULES
 
-__all__ = ["SIMPLIFICATIONS", "rules_of", "simplify_graph"]
-
 RULES = FOLD_RULES + PATTERN_RULES + SIMPLIFY_RULES
 """Patterns before simplification: what a pattern is made of is not taken apart first."""
 

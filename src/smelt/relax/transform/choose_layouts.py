@@ -50,8 +50,6 @@ from smelt.tir.facts import analyzer_of
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
-__all__ = ["LAYOUT", "choose_layouts", "layout_of", "price"]
-
 LAYOUT = "layout"
 """The attribute of a call: per result the dimensions in memory, outermost first."""
 

@@ -14,8 +14,6 @@ from .engine import count_uses, order, renewed
 from .match import constant_operand, dims, is_op, tensor_type_of
 from .rewriting import map_functions
 
-__all__ = ["combine_parallel_matmul"]
-
 
 class _Branch:
     """matmul(x, w), or matmul(x, w) + b with a bias along the last dimension.

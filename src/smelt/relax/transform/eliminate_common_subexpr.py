@@ -12,8 +12,6 @@ from smelt.relax.nodes import Call, Constant, RelaxExpr, TupleGetItem
 from .engine import SMALL_CONSTANT, key_of_call
 from .rewriting import map_functions
 
-__all__ = ["eliminate_common_subexpr"]
-
 
 def eliminate_common_subexpr(mod: IRModule, skip: Callable[[Call], bool] | None = None) -> IRModule:
     """One node for calls with the same operator, operands and attributes.

@@ -13,8 +13,6 @@ from smelt.relax.nodes import Function, Let, RelaxExpr
 from .normal_form import without_lets
 from .rewriting import map_functions, reached
 
-__all__ = ["eliminate_dead_code", "eliminate_dead_lets", "without_dead_lets"]
-
 
 def eliminate_dead_code(mod: IRModule, *, entries: Sequence[str] = ("main",)) -> IRModule:
     """Keep the entry functions and what they call, directly or not.

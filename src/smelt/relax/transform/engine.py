@@ -41,8 +41,6 @@ from smelt.relax.nodes import (
 )  # fmt: skip
 from smelt.topi.registry import Op
 
-__all__ = ["Graph", "Rule", "RuleSet", "apply_rules", "count_uses", "order", "renewed"]
-
 SMALL_CONSTANT = 4096
 """Bytes up to which constants are compared by their contents."""
 

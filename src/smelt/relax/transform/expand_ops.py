@@ -12,8 +12,6 @@ from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Tuple, TupleG
 
 from .rewriting import map_functions
 
-__all__ = ["expand_ops", "to_static"]
-
 
 def expand_ops(mod: IRModule, names: Collection[str] | None = None) -> IRModule:
     """Expand the calls of dialect operators in all graph functions but those of other compilers.

@@ -35,8 +35,6 @@ from smelt.topi.registry import Op
 
 from .rewriting import map_functions
 
-__all__ = ["fold_calls", "fold_expression"]
-
 Wanted = Callable[[Call], bool]
 
 

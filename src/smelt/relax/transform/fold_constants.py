@@ -21,8 +21,6 @@ from smelt.topi.registry import Op
 from .engine import Graph, Rule, RuleSet, apply_rules
 from .rewriting import kind_of
 
-__all__ = ["FOLD_RULES", "fold_constants", "fold_rule"]
-
 
 def fold_rule(limit: int) -> Rule:
     """The rule that computes calls of constants with results of at most `limit` bytes."""

@@ -13,8 +13,6 @@ from smelt.relax.nodes import Call, Constant, RelaxExpr
 from .engine import Graph, RuleSet
 from .match import Array, constant_operand, dims, dtype_of, is_float, is_op, op_name, tensor_type_of
 
-__all__ = ["CONVS", "FOLD_SCALE_RULES"]
-
 FOLD_SCALE_RULES = RuleSet()
 rule = FOLD_SCALE_RULES.rule
 

@@ -31,8 +31,6 @@ from smelt.topi.registry import Op
 
 from .rewriting import kind_of
 
-__all__ = ["Groups", "fuse_ops"]
-
 _LIMIT = 48
 """Operators in one kernel."""
 _EXPENSIVE = frozenset({"contraction", "reduce", "opaque"})

@@ -16,13 +16,6 @@ from smelt.relax.nodes import Call, Constant, Function, GlobalVar, RelaxExpr, Va
 from .merge_composite import graph_functions
 from .regions import Lifted, Region, adopt_items, lift_regions, merge_regions, top_level
 
-__all__ = [
-    "FusionPattern",
-    "PatternCheckContext",
-    "fuse_ops_by_pattern",
-    "merge_composite_functions",
-]
-
 
 class PatternCheckContext:
     """What the check of a FusionPattern gets.

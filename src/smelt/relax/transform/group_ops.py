@@ -14,8 +14,6 @@ from .fuse_ops import Groups, held_values
 from .normal_form import dissolved
 from .rewriting import map_functions
 
-__all__ = ["group_ops", "ungroup_ops"]
-
 PRIMITIVE = {"Primitive": 1}
 
 

@@ -55,8 +55,6 @@ from smelt.topi.registry import Op
 
 from .unify import Unifier, Unknown, replaced, show, unknowns
 
-__all__ = ["infer_types", "short_text"]
-
 _MOST_PASSES = 60
 _BOOL = tensor_type((), "bool")
 

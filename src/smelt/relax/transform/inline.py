@@ -9,8 +9,6 @@ from smelt.relax.nodes import Function
 
 from .rewriting import inlined, map_functions, names_in
 
-__all__ = ["inline_called", "inline_marked"]
-
 
 def inline_marked(mod: IRModule) -> IRModule:
     """Calls of functions with the attribute "Inline" become their bodies; these functions go."""

@@ -15,8 +15,6 @@ from smelt.relax.nodes import Call, Function, GlobalVar, If, Let, RelaxExpr, Var
 
 from .rewriting import instantiated
 
-__all__ = ["lambda_lift"]
-
 
 def lambda_lift(mod: IRModule) -> IRModule:
     """Move all closures of a module into functions of it, named lifted, lifted_1, ..."""

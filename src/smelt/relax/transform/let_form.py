@@ -27,8 +27,6 @@ from smelt.relax.nodes import Function, Let, RelaxExpr, Var
 from .normal_form import is_recursive
 from .rewriting import map_functions
 
-__all__ = ["anf_expression", "to_anf", "to_basic_blocks"]
-
 _ATOMS = (*LEAVES, Let)
 """What needs no name."""
 

@@ -9,8 +9,6 @@ from smelt.ir.module import IRModule
 from .merge_composite import graph_functions
 from .regions import mark_regions, merge_regions, read_regions, top_level
 
-__all__ = ["merge_compiler_regions"]
-
 
 def merge_compiler_regions(mod: IRModule) -> IRModule:
     """A module whose regions are as large as can be; "default" is a compiler like the others.

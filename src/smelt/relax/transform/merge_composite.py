@@ -11,8 +11,6 @@ from smelt.relax.dpl.tables import PatternEntry, check_table
 from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Function
 
-__all__ = ["graph_functions", "merge_composite"]
-
 
 def graph_functions(mod: IRModule) -> dict[str, Function]:
     """The functions of a module that are programs of the user, not parts that a pass made."""

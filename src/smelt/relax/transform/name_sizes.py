@@ -14,8 +14,6 @@ from smelt.relax.graph import transform
 from smelt.relax.nodes import Call, CallAttrs, Function, If, RelaxExpr, Var
 from smelt.relax.shapes import with_sizes
 
-__all__ = ["name_sizes"]
-
 _TAKEN = frozenset({"float", "range", *keyword.kwlist})
 """Words of the form in which metadata keep extents."""
 

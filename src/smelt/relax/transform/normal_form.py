@@ -16,9 +16,6 @@ from smelt.relax.nodes import Call, Function, Let, RelaxExpr
 
 from .rewriting import instantiated, map_functions
 
-__all__ = ["dissolved", "inline_functions", "is_recursive", "to_graph_normal_form",
-           "without_lets"]  # fmt: skip
-
 
 def to_graph_normal_form(mod: IRModule) -> IRModule:
     """Let-bound values take the places of their variables in all graph functions."""

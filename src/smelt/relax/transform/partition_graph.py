@@ -11,8 +11,6 @@ from smelt.relax.nodes import Function, GlobalVar
 from .merge_composite import graph_functions
 from .regions import Lifted, lift_regions, read_regions
 
-__all__ = ["partition_graph"]
-
 
 def partition_graph(
     mod: IRModule, mod_name: str = "default", bind_constants: bool = True

@@ -15,8 +15,6 @@ from smelt.relax.nodes import Call, Constant, RelaxExpr
 from .engine import Graph, RuleSet
 from .match import close, dtype_of, is_op, op_name, scalar_of, strip_scale, type_is
 
-__all__ = ["ACTIVATION_RULES"]
-
 ACTIVATION_RULES = RuleSet()
 rule = ACTIVATION_RULES.rule
 

@@ -34,8 +34,6 @@ from .match import (
 from .pattern_activations import ACTIVATION_RULES
 from .simplify import SIMPLIFY_RULES
 
-__all__ = ["NORM_RULES", "PATTERN_RULES", "guarded_softmax", "recognize_patterns"]
-
 NORM_RULES = RuleSet()
 rule = NORM_RULES.rule
 

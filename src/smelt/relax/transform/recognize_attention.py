@@ -18,8 +18,6 @@ from .patterns import guarded_softmax
 from .simplify import SIMPLIFY_RULES
 from .simplify_moves import axes_of_transpose
 
-__all__ = ["ATTENTION_RULES", "recognize_attention"]
-
 ATTENTION_RULES = RuleSet()
 rule = ATTENTION_RULES.rule
 

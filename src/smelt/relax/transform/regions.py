@@ -29,20 +29,6 @@ from smelt.relax.nodes import (
 )
 from smelt.topi.registry import get_op
 
-__all__ = [
-    "BEGIN",
-    "END",
-    "Lifted",
-    "Region",
-    "adopt_items",
-    "feeds",
-    "lift_regions",
-    "mark_regions",
-    "merge_regions",
-    "read_regions",
-    "top_level",
-]
-
 BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
 
 

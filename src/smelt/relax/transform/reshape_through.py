@@ -10,8 +10,6 @@ from smelt.relax.nodes import Call, Constant, RelaxExpr
 from .engine import Graph
 from .match import is_op, op_name, shape_of, tensor_type_of, type_is
 
-__all__ = ["ELEMENTWISE", "reshaped"]
-
 ELEMENTWISE = frozenset((
     "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "abs", "negative",
     "reciprocal", "floor", "ceil", "round", "relu", "clip", "leaky_relu", "elu", "selu", "gelu",

@@ -32,8 +32,6 @@ from .match import (
 )  # fmt: skip
 from .simplify_moves import MOVE_RULES
 
-__all__ = ["ARITHMETIC_RULES", "SIMPLIFY_RULES", "simplify"]
-
 ARITHMETIC_RULES = RuleSet()
 rule = ARITHMETIC_RULES.rule
 

@@ -20,8 +20,6 @@ from .fold_scale import CONVS
 from .match import dims, is_op, op_name, scalar_of, shape_of, tensor_type_of, type_is
 from .reshape_through import reshaped
 
-__all__ = ["MOVE_RULES"]
-
 MOVE_RULES = RuleSet()
 rule = MOVE_RULES.rule
 

@@ -23,8 +23,6 @@ from smelt.relax.nodes import Call, Constant, RelaxExpr
 from .engine import Graph, RuleSet, apply_rules
 from .match import Array, dtype_of, is_float, tensor_type_of
 
-__all__ = ["SPLIT_RULES", "split_transposed"]
-
 SPLIT_RULES = RuleSet()
 rule = SPLIT_RULES.rule
 

@@ -31,8 +31,6 @@ from ..nodes import (
 )
 from .rewriting import map_functions
 
-__all__ = ["Legalization", "computed", "fuse_programs", "legalize_ops"]
-
 Legalization = Callable[[Call], RelaxExpr]
 """Gets a call; what stands for it."""
 

@@ -25,8 +25,6 @@ from smelt.ir.types import (
 )
 from smelt.ir.walk import free_vars, substitute
 
-__all__ = ["Unifier", "Unknown", "show", "unknowns"]
-
 
 class Unknown(Type, interned=False):
     """A type to be found. Has identity."""

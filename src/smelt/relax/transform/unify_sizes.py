@@ -29,8 +29,6 @@ from smelt.te.broadcast import EQUATIONS, LEAST, Pair, show
 from smelt.tir.printer import extent_text
 from smelt.topi.registry import Op
 
-__all__ = ["NOTES", "assume_equal", "unify_sizes"]
-
 NOTES = "size_notes"
 """The attribute of "main" with a sentence a size that was replaced, for messages."""
 

@@ -18,9 +18,6 @@ from smelt.relax.compose.integer import known
 from smelt.relax.compose.quantize import parameter
 from smelt.relax.nodes import RelaxExpr
 
-__all__ = ["COMPUTE_TYPES", "QUANTIZED", "ROUNDINGS", "config", "integers", "one_number",
-           "requantize_config", "whole", "wide_type"]  # fmt: skip
-
 QUANTIZED = ("int8", "uint8", "int16", "uint16", "int32")
 """Element types of tensors that stand for numbers."""
 

@@ -30,8 +30,6 @@ from smelt.relax.nodes import RelaxExpr, call, constant
 from ..dialect import RELAY, alias, relay_op
 from .qnn_affine import integers, one_number, whole
 
-__all__ = ["TABLES", "looked_up"]
-
 
 def _same_types(lhs: RelaxExpr, rhs: RelaxExpr) -> None:
     for name, x in (("lhs", lhs), ("rhs", rhs)):

@@ -34,8 +34,6 @@ from smelt.relax.nodes import RelaxExpr, call, constant
 from ..dialect import relay_op
 from .qnn_affine import integers, one_number, whole, wide_type
 
-__all__: list[str] = []
-
 FACTORS = ("int8", "uint8", "int16", "uint16")
 """Element types of the operands of products."""
 

@@ -13,8 +13,6 @@ from smelt.relax.nodes import RelaxExpr, call
 from ..dialect import const, make, relay_function, relay_op
 from .qnn_affine import COMPUTE_TYPES, QUANTIZED, ROUNDINGS, config, integers
 
-__all__ = ["SIMULATED"]
-
 
 @relay_op("qnn.quantize")
 def quantize(

@@ -14,8 +14,6 @@ from ..transform.legalize import Legalize as _legalize
 from ..transform.legalize import register_legalize
 from ..transform.passes import graph_pass
 
-__all__ = ["CanonicalizeOps", "Legalize", "register_qnn_legalize"]
-
 TABLE = "FTVMQnnLegalize"
 """The table of legalizations that `Legalize` takes."""
 

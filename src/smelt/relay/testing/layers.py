@@ -13,8 +13,6 @@ from smelt.relax.nodes import Function, RelaxExpr, Var
 from .. import op
 from ..expr import var
 
-__all__ = ["batch_norm_infer", "chosen", "conv2d", "conv_block", "dense_add_bias", "network"]
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ from smelt.runtime import NDArray, array
 
 from .. import transform
 
-__all__ = ["Workload", "create_workload", "run_infer_type", "run_opt_pass", "workload_of"]
-
 P = ParamSpec("P")
 Array = np.ndarray[Any, Any]
 Workload = tuple[IRModule, dict[str, NDArray]]

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from smelt.ir.errors import Unsupported
 
-__all__ = ["ABSENT", "NoSuchPass"]
-
 
 class NoSuchPass(Unsupported, AttributeError):
     """A pass of Relay that smelt does not have under this name."""

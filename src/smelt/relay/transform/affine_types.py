@@ -12,10 +12,6 @@ from smelt.relax.nodes import Constant, RelaxExpr
 
 from ..dialect import const, make, registering
 
-__all__ = ["OPTIONAL", "RULES", "AffineType", "NotInteger", "Rule", "TensorAffineType",
-           "TupleAffineType", "array", "register_fake_quantization_to_integer",
-           "register_optional_fake_quantization_to_integer", "same_numbers", "times"]  # fmt: skip
-
 
 class NotInteger(Unsupported):
     """A call that has no integer form; the message says why."""

@@ -19,8 +19,6 @@ from .inference import along
 from .passes import graph_pass
 from .rules import Graph, Rules, dtype_of, given, is_call, rank_of
 
-__all__ = ["CanonicalizeCast", "CanonicalizeOps", "FastMath", "SplitArgs"]
-
 BIAS_RULES = Rules()
 
 

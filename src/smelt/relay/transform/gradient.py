@@ -26,8 +26,6 @@ from ..dialect import RELAY, const, make
 from .passes import graph_pass
 from .rules import dims, dtype_of, is_call, rank_of
 
-__all__ = ["GRADIENTS", "FirstOrderGradient", "gradient"]
-
 GRADIENTS: dict[str, Rule] = {}
 """Of each operator: (call, derivative by its result) -> derivatives by its operands."""
 

@@ -11,8 +11,6 @@ from ..dialect import make
 from .passes import graph_pass
 from .rules import Graph, Rules, dims, dtype_of, given, rank_of
 
-__all__ = ["INFERENCE_RULES", "SimplifyInference"]
-
 INFERENCE_RULES = Rules()
 rule = INFERENCE_RULES.rule
 

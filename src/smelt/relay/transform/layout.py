@@ -29,8 +29,6 @@ from ..dialect import RELAY, make
 from .passes import graph_pass
 from .rules import given, is_call, rank_of
 
-__all__ = ["AlterOpLayout", "ConvertLayout", "LayoutConfig"]
-
 ANCHORS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "nn.conv3d_transpose",
            "nn.conv1d_transpose", "qnn.conv2d", "qnn.conv2d_transpose")  # fmt: skip
 """Operators with weights, whose layouts a user may ask for."""

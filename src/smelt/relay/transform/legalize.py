@@ -14,8 +14,6 @@ from ..dialect import registering
 from .passes import graph_pass
 from .rules import Graph, Rules
 
-__all__ = ["LEGALIZE", "Legalize", "register_legalize"]
-
 Legalization = Callable[[Any, list[Any], list[Any]], Any]
 
 LEGALIZE: dict[tuple[str, str], Legalization] = {}

@@ -17,9 +17,6 @@ from ..dialect import make
 from .passes import graph_pass
 from .rules import dims, dtype_of, is_call, rank_of
 
-__all__ = ["BatchingOps", "CombineParallelBatchMatmul", "CombineParallelConv2D",
-           "CombineParallelDense"]  # fmt: skip
-
 Key = Callable[[Call], Any]
 
 

@@ -15,8 +15,6 @@ from smelt.transform import Pass
 
 from .passes import graph_pass
 
-__all__ = ["AnnotateTarget", "MergeCompilerRegions", "MergeComposite", "PartitionGraph"]
-
 
 def MergeComposite(pattern_table: Sequence[Any]) -> Pass:
     """Every match of a table's patterns becomes a function with the attribute "Composite".

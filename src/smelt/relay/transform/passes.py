@@ -11,8 +11,6 @@ from smelt.ir.transform import make_pass
 from smelt.relax.nodes import Function
 from smelt.transform import Pass, PassContext, PassInfo
 
-__all__ = ["LEVELS", "function_pass", "graph_pass"]
-
 GraphPass = Callable[[IRModule], IRModule]
 
 LEVELS: Mapping[str, int] = {

@@ -36,10 +36,6 @@ from smelt.transform import Pass, PassContext
 from ..dialect import RELAY, make
 from .passes import graph_pass
 
-__all__ = ["ALWAYS", "FOLLOW", "MIXED_PRECISION", "MIXED_PRECISION_ALWAYS",
-           "MIXED_PRECISION_FOLLOW", "MIXED_PRECISION_NEVER", "NEVER", "ToMixedPrecision",
-           "register_mixed_precision_conversion"]  # fmt: skip
-
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
 KEEP = "relay.ToMixedPrecision.keep_orig_output_dtype"
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = ALWAYS, FOLLOW, NEVER

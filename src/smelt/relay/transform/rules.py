@@ -30,9 +30,6 @@ from smelt.topi.registry import Op
 
 from ..dialect import RELAY, const
 
-__all__ = ["Graph", "Rule", "Rules", "constant_of", "dims", "dtype_of", "given", "is_call", "num",
-           "rank_of", "same_type", "scalar_of"]  # fmt: skip
-
 WALKS = 16
 """Walks over a function, at most; two or three are usual."""
 

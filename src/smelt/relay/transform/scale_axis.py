@@ -15,8 +15,6 @@ from .inference import along
 from .passes import graph_pass
 from .rules import Graph, Rules, constant_of, dims, dtype_of, given, is_call, rank_of
 
-__all__ = ["BackwardFoldScaleAxis", "FoldScaleAxis", "ForwardFoldScaleAxis"]
-
 BACKWARD, FORWARD = Rules(), Rules()
 CONVS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 POSITIVE = ("nn.relu", "nn.leaky_relu", "nn.max_pool2d")

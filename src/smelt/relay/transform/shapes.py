@@ -23,8 +23,6 @@ from ..dialect import RELAY, SIZED, const, known_attribute, make
 from .passes import graph_pass
 from .rules import dims, is_call
 
-__all__ = ["ChangeBatch", "DynamicToStatic"]
-
 ROUNDS = 32
 
 

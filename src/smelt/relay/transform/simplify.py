@@ -12,8 +12,6 @@ from ..dialect import const, make
 from .passes import graph_pass
 from .rules import Graph, Rules, constant_of, dims, dtype_of, is_call, rank_of, same_type, scalar_of
 
-__all__ = ["SIMPLIFY_RULES", "DivToMul", "SimplifyExpr"]
-
 SIMPLIFY_RULES = Rules()
 rule = SIMPLIFY_RULES.rule
 

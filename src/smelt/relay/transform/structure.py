@@ -26,13 +26,6 @@ from smelt.transform import Pass, PassContext
 from ..expr import RelayVar
 from .passes import graph_pass
 
-__all__ = ["DeadCodeElimination", "DefuseOps", "EliminateCommonSubexpr", "EtaExpand",
-           "FoldConstant", "FoldConstantExpr", "FuseOps", "InferType", "InferTypeLocal", "Inline",
-           "InlineCompilerFunctionsBoundTo", "LambdaLift", "MarkCompilerFunctionsAsExtern",
-           "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartialEvaluate",
-           "RemoveUnusedFunctions", "ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm",
-           "ToGraphNormalForm"]  # fmt: skip
-
 
 def InferType() -> Pass:
     """Find all types anew, bottom-up, and fill in those that were not known."""

@@ -15,8 +15,6 @@ from ..dialect import make
 from .passes import graph_pass
 from .rules import Graph, Rules, is_call, scalar_of
 
-__all__ = ["FlattenAtrousConv", "FoldExplicitPadding", "SimplifyFCTranspose"]
-
 PADDING_RULES, ATROUS_RULES = Rules(), Rules()
 CONVS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 POOLS = tuple([f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)])

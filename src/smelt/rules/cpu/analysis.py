@@ -19,8 +19,6 @@ from smelt.tir.nodes import (
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 
-__all__ = ["BlockInfo", "block_info", "constant_extent", "stride_of"]
-
 _COMBINERS: dict[type[Expr], str] = {Add: "sum", Max: "max", Min: "min"}
 
 

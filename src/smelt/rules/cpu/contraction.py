@@ -27,8 +27,6 @@ from .analysis import BlockInfo, analyzer_for, block_info, constant_extent, stri
 from .elementwise import certain
 from .tiles import register_tile
 
-__all__ = ["schedule_contraction"]
-
 PARALLEL_SECONDS = 4e-6
 """Below this, starting threads costs more than they save."""
 _FLOPS, _BYTES = 256e9, 100e9

@@ -23,27 +23,6 @@ from smelt.tir.schedule import Schedule
 
 from .analysis import BlockInfo, analyzer_for, block_info, flat_offset
 
-__all__ = [
-    "Axis",
-    "Nest",
-    "certain",
-    "constant",
-    "guess",
-    "heavy",
-    "inline_blocks",
-    "is_one",
-    "is_zero",
-    "memory_order",
-    "nest_of",
-    "output_blocks",
-    "schedule_elementwise",
-    "schedule_nest",
-    "share_out",
-    "vector_axis",
-    "vectorize",
-    "widest",
-]
-
 TASK_BYTES = 64 << 10
 """Memory traffic (or as much arithmetic) that a task should have at least."""
 _TASKS = 4

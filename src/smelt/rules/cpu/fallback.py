@@ -24,14 +24,6 @@ from .reduce import reduce_block
 from .rows import schedule_rows_of
 from .window import accumulate, is_window
 
-__all__ = [
-    "has_steps",
-    "is_contraction",
-    "schedule_blocks",
-    "schedule_fallback",
-    "schedule_steps",
-]
-
 
 def schedule_fallback(sch: Schedule, hardware: Hardware) -> bool:
     """Inline what can be, then schedule block by block."""

@@ -36,8 +36,6 @@ from .elementwise import (
 )
 from .window import accumulate
 
-__all__ = ["finish_lanes", "inner_loops", "into_lanes", "reduce_block", "schedule_reduce"]
-
 _VECTORS = 4
 """Vectors that accumulate side by side, so that latency does not matter."""
 _STEP = 4

@@ -37,8 +37,6 @@ from .elementwise import (
 )
 from .reduce import finish_lanes, inner_loops, into_lanes, reduce_block
 
-__all__ = ["schedule_rows", "schedule_rows_of"]
-
 
 def schedule_rows(sch: Schedule, hardware: Hardware) -> bool:
     """Several reductions over the same dimensions, with elementwise work around them."""

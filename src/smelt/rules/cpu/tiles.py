@@ -6,8 +6,6 @@ from functools import cache
 
 from smelt.target import Hardware
 
-__all__ = ["register_tile"]
-
 _PORTS = 2
 """Vector multiply-adds, and loads, that start in one cycle."""
 _LATENCY = 4

@@ -34,8 +34,6 @@ from .elementwise import (
     share_out,
 )
 
-__all__ = ["accumulate", "is_window", "schedule_window"]
-
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
 _EDGES = 3

@@ -17,27 +17,6 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.nodes import IterVar, Range
 
-__all__ = [
-    "Fuse",
-    "Relation",
-    "Reorder",
-    "Singleton",
-    "Split",
-    "ThreadAxis",
-    "Transform",
-    "bounds",
-    "clipped",
-    "derived_from",
-    "fuse_axes",
-    "made_by",
-    "pass_down",
-    "pass_up",
-    "singleton",
-    "split_axis",
-    "thread_axis",
-    "used_by",
-]
-
 
 class ThreadAxis:
     """An axis of a device's threads, to which the axis of a stage can be bound.

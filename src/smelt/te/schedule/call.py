@@ -10,8 +10,6 @@ from smelt.ir.expr import Expr
 from smelt.te.tensor import Operation
 from smelt.tir.nodes import Buffer, IterVar
 
-__all__ = ["Call", "listed"]
-
 
 class Call:
     """A method of something with its arguments; its text is made only where it is shown."""

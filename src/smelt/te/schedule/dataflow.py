@@ -24,8 +24,6 @@ from .stage import Stage, check_scope
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-__all__ = ["cache_read", "cache_write", "rfactor"]
-
 
 def _axes(names: Sequence[str], shape: Sequence[Expr]) -> tuple[IterVar, ...]:
     return tuple(

@@ -13,8 +13,6 @@ from .stage import Stage
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-__all__ = ["GroupStage", "between", "whole_groups"]
-
 
 class GroupStage(Stage):
     """Stages with one place: `compute_at` is about all of them that have no place of their own.

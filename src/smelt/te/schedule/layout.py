@@ -19,8 +19,6 @@ from .rewrite import made, rewritten
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["Layout", "laid_out", "layout_of"]
-
 
 @dataclass(frozen=True)
 class Layout:

@@ -29,8 +29,6 @@ from .rewrite import made
 from .schedule import Schedule
 from .stage import Attachment, Stage, Treatment
 
-__all__ = ["lower_schedule"]
-
 
 def lower_schedule(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> TirSchedule:
     """The program of a classic schedule, with the trace of primitives that made it.

@@ -8,8 +8,6 @@ from smelt.ir.expr import Expr, Var
 from smelt.te.tensor import Operation, Tensor
 from smelt.tir.rewrite import Rewriter
 
-__all__ = ["made", "rewritten"]
-
 
 def rewritten(
     body: Sequence[Expr],

@@ -14,8 +14,6 @@ from .call import Call, listed
 from .group import GroupStage, between, whole_groups
 from .stage import Attachment, Stage, Treatment
 
-__all__ = ["Schedule", "create_schedule"]
-
 
 def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
     """A schedule that computes some operations; nothing is said yet about how.

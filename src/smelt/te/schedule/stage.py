@@ -30,8 +30,6 @@ from .layout import Layout, layout_of
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-__all__ = ["Attachment", "Stage", "Treatment", "check_scope"]
-
 SCOPES = ("global", "local", "shared")
 """Where a tensor can be kept; a part behind a dot, as in "shared.dyn", is for the target."""
 

@@ -52,8 +52,6 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.script_ops import expr_nodes
 
-__all__ = ["Access", "Accesses", "Loop", "Work"]
-
 _OPAQUE = "smelt."
 
 

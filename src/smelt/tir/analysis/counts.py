@@ -28,15 +28,6 @@ from smelt.tir.threads import BARRIER
 
 from .footprint import footprint
 
-__all__ = [
-    "Counts",
-    "calculate_allocated_bytes",
-    "count_nodes",
-    "estimate_flops",
-    "is_pure",
-    "is_pure_function",
-]
-
 
 @dataclass(frozen=True)
 class Counts:

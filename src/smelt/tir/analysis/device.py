@@ -11,8 +11,6 @@ from smelt.tir.threads import is_grid_axis, kernels, thread_axes, touched_buffer
 
 from .counts import calculate_allocated_bytes
 
-__all__ = ["LIMITS", "gpu_code_violations", "verify_gpu_code", "verify_memory"]
-
 LIMITS = (
     "max_threads_per_block",
     "max_thread_x",

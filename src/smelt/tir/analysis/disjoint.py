@@ -39,8 +39,6 @@ from smelt.ir.walk import free_vars, substitute
 
 from .parallel_accesses import Access, Loop
 
-__all__ = ["Disjointness", "Known"]
-
 _Terms = tuple[dict[Expr, int], int]
 _Span = tuple[int, int]
 

@@ -25,8 +25,6 @@ from smelt.ir.expr import (
 
 from .parallel_accesses import Access, Loop
 
-__all__ = ["Conflict", "find_conflict"]
-
 _ROWS = 20_000
 """At most so many iterations of the loops around an access are looked at."""
 _FEW = (None, 8, 4, 3, 2)

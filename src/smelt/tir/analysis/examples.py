@@ -17,8 +17,6 @@ from smelt.tir.nodes import Buffer, BufferLoad, For, IfThenElse, LetStmt, PrimFu
 from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import expr_nodes, shape_vars
 
-__all__ = ["SIZE", "example_arguments", "integer_ranges", "random_array"]
-
 SIZE = 5
 """The value of symbolic sizes that nobody chooses."""
 Array = np.ndarray[Any, Any]

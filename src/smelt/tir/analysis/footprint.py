@@ -31,8 +31,6 @@ from .iteration_count import Digit, Elements, Guards, IterationCounter, Known, p
 from .reroll import merged, rerolled
 from .table import table
 
-__all__ = ["Footprint", "Level", "Touched", "footprint"]
-
 _ZERO, _ONE = const(0, INDEX), const(1, INDEX)
 _Key = tuple[tuple[For, ...], tuple[Expr | None, ...]]
 _T = TypeVar("_T", Access, Work)

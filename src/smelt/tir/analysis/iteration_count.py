@@ -16,8 +16,6 @@ from smelt.tir.facts import Facts, conjuncts
 from smelt.tir.nodes import BufferLoad, For
 from smelt.tir.script_ops import expr_nodes
 
-__all__ = ["Digit", "Elements", "Guards", "IterationCounter", "Known", "Limits", "Terms", "product"]
-
 Known = tuple[Expr, tuple[Var, ...]]
 """An index, and those of its variables whose loops run."""
 

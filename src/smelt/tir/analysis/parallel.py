@@ -24,8 +24,6 @@ from .disjoint import Disjointness
 from .enumeration import find_conflict
 from .parallel_accesses import Access, Kernel, Loop, ParallelAccesses, Path
 
-__all__ = ["Verdict", "check_races", "parallel_verdict", "verify_parallel"]
-
 _SIZES = (8, 5)
 """Values of symbolic sizes with which races are looked for."""
 _LOOKED_AT = 6

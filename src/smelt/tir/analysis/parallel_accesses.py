@@ -41,8 +41,6 @@ from smelt.tir.threads import (
     thread_axes,
 )
 
-__all__ = ["CONCURRENT", "Access", "Kernel", "Loop", "ParallelAccesses"]
-
 CONCURRENT = ("parallel", "vectorized", "thread_binding")
 """The kinds of loops whose iterations may run at once."""
 

@@ -26,8 +26,6 @@ from smelt.tir.threads import communal_buffers, is_grid_axis, kernels, touched_b
 
 from .examples import example_arguments
 
-__all__ = ["Race", "find_races"]
-
 _MOST = 20
 """Pairs of statements that are reported; a program with more has one mistake, not many."""
 

@@ -16,8 +16,6 @@ from smelt.tir.nodes import For, no_op
 
 from .accesses import Access, Work
 
-__all__ = ["merged", "rerolled"]
-
 Offsets = tuple[int, ...]
 _ZERO = const(0, INDEX)
 

@@ -30,15 +30,6 @@ from smelt.tir.script_ops import expr_nodes
 from smelt.tir.threads import touched_buffers
 from smelt.tir.verify import verify
 
-__all__ = [
-    "detect_buffer_access_lca",
-    "get_block_access_region",
-    "undefined_buffers",
-    "undefined_vars",
-    "verify_ssa",
-    "verify_well_formed",
-]
-
 
 def verify_well_formed(program: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
     """Whether a tensor program, or each of a module, obeys the rules (see `verify`).

@@ -11,8 +11,6 @@ from smelt.tir.printer_expr import ExprPrinter
 if TYPE_CHECKING:
     from .footprint import Footprint, Level, Touched
 
-__all__ = ["byte_text", "count_text", "reuse_text", "table"]
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

@@ -30,8 +30,6 @@ from .programs import (
 )
 from .registry import Instruction, TensorIntrin
 
-__all__: list[str] = []
-
 _A64 = "DDI 0487, "
 _LOAD = {"int8": "vld1q_s8", "uint8": "vld1q_u8"}
 

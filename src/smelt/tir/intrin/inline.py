@@ -14,8 +14,6 @@ from smelt.tir.script_ops import expr_nodes
 
 from .registry import Instruction
 
-__all__ = ["Direct", "element_of", "inlined", "innermost_call", "known", "lanes_buffer"]
-
 Direct = Callable[[Instruction, Sequence[Expr], BufferLoad], Stmt]
 """How a code generator writes an instruction: operands (immediates, else the first element of each
 in memory) and the first element of the result; all in flat buffers."""

@@ -17,8 +17,6 @@ from smelt.tir.named_calls import call_llvm
 from .programs import dot, dot_meaning, fma_row, scaled_meaning
 from .registry import Instruction, TensorIntrin
 
-__all__: list[str] = []
-
 _LOAD = {"int8": "vldrbq_s8", "uint8": "vldrbq_u8", "int16": "vldrhq_s16"}
 
 

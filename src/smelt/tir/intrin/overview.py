@@ -11,8 +11,6 @@ from pathlib import Path
 from smelt.tir.intrin import TensorIntrin
 from smelt.tir.nodes import Buffer
 
-__all__ = ["MARKS", "overview", "renewed"]
-
 MARKS = ("<!-- intrinsics: begin -->", "<!-- intrinsics: end -->")
 
 

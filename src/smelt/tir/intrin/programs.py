@@ -8,23 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = [
-    "declared",
-    "dot",
-    "dot_lane_tile",
-    "dot_meaning",
-    "dot_row",
-    "dot_tile",
-    "fma_lane_tile",
-    "fma_meaning",
-    "fma_row",
-    "fma_tile",
-    "matrix",
-    "matrix_meaning",
-    "program",
-    "scaled_meaning",
-]
-
 
 def declared(name: str, dtype: str, *shape: int) -> str:
     """A parameter, e.g. `A: T.Buffer((16, 4), "int8")`."""

@@ -30,8 +30,6 @@ from smelt.tir.nodes import (
 )
 from smelt.tir.parser import parse
 
-__all__ = ["INTRINSICS", "Instruction", "TensorIntrin"]
-
 ARCHITECTURES = ("aarch64", "arm", "riscv", "x86")
 """The families of processors that instructions belong to."""
 

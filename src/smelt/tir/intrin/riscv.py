@@ -16,8 +16,6 @@ from smelt.ir.expr import Broadcast, Expr, cast
 from .programs import fma_row, scaled_meaning
 from .registry import Instruction, TensorIntrin
 
-__all__: list[str] = []
-
 
 def _vfmacc(c: Expr, a: Expr, b: Expr) -> Expr:
     """LLVM selects vfmacc.vf for a product with one factor in every lane."""

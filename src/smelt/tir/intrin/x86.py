@@ -16,8 +16,6 @@ from smelt.ir.expr import Expr
 from .programs import dot_meaning, dot_row, dot_tile, fma_meaning, fma_row, fma_tile
 from .registry import Instruction, TensorIntrin
 
-__all__: list[str] = []
-
 _SDM = "Intel SDM vol. 2, "
 _HEADER = "immintrin.h"
 

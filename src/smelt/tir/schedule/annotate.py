@@ -15,8 +15,6 @@ from .loops import find
 from .primitive import Base, primitive
 from .state import State
 
-__all__ = ["AnnotatePrimitives"]
-
 
 class AnnotatePrimitives(Base):
     """annotate, unannotate."""

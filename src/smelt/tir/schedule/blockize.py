@@ -29,8 +29,6 @@ from .predicate import over_variables
 from .primitive import Base, primitive
 from .state import State
 
-__all__ = ["BlockizePrimitives"]
-
 
 class BlockizePrimitives(Base):
     """blockize."""

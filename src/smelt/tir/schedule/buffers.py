@@ -26,8 +26,6 @@ from .region import EXPLICIT, HIDDEN
 from .state import State
 from .trace_text import expr_text, formula
 
-__all__ = ["BufferPrimitives"]
-
 
 class BufferPrimitives(Base):
     """storage_align, unsafe_set_dtype, what is said of accesses, enter_postproc."""

@@ -31,8 +31,6 @@ from .region import domain_loops, touched
 from .require import Kind, require_consumers_apart, require_kind
 from .state import Change, State, allocating
 
-__all__ = ["CachePrimitives", "buffer_at", "copy_nest", "copy_of", "replace_buffer", "swapped"]
-
 
 class CachePrimitives(Base):
     """cache_read, cache_write, set_scope."""

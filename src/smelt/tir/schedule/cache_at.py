@@ -15,8 +15,6 @@ from .region import touched
 from .require import require_around
 from .state import allocating
 
-__all__ = ["CacheAtPrimitives"]
-
 
 class CacheAtPrimitives(
     CachePrimitives, ComputeAtPrimitives, BlockizePrimitives, AnnotatePrimitives

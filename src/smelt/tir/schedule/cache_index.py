@@ -24,8 +24,6 @@ from .region import refreshed
 from .require import require_top
 from .state import Change, State, allocating
 
-__all__ = ["CacheIndexPrimitives"]
-
 
 class CacheIndexPrimitives(Base):
     """cache_index."""

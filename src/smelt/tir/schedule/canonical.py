@@ -11,8 +11,6 @@ from smelt.tir.nodes import Allocate, Block, BlockRealize, For, LetStmt, PrimFun
 from smelt.tir.regions import accesses
 from smelt.tir.rewrite import RenameBound, Rewriter
 
-__all__ = ["canonicalize"]
-
 
 def canonicalize(func: PrimFunc) -> PrimFunc:
     """An equal function with unique names, whose blocks list what they read and write."""

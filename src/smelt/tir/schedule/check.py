@@ -25,9 +25,6 @@ from .predicate import conditions
 from .region import touched
 from .state import State
 
-__all__ = ["check_concurrent", "check_merged", "check_reorder", "opaque_statement", "recheck"]
-
-
 _ANY_ORDER = "a statement outside any block may run in another order"
 
 

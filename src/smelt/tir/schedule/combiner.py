@@ -47,8 +47,6 @@ from smelt.tir.rewrite import loads
 
 from .state import State
 
-__all__ = ["Update", "read_update"]
-
 _ELEMENTWISE = (Add, Mul, Min, Max, And, Or)
 
 

@@ -18,8 +18,6 @@ from .region import domain_loops, solve, touched
 from .require import Kind, binds, require_kind, require_operands_stay
 from .state import State
 
-__all__ = ["ComputeAtPrimitives"]
-
 
 @dataclass
 class _Domain:

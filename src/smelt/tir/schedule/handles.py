@@ -13,8 +13,6 @@ from typing import Any, Self
 
 from smelt.tir.nodes import Block, For
 
-__all__ = ["BlockRV", "ExprRV", "LoopRV", "StmtSRef"]
-
 
 class _Name(str):
     """The name of something in a function."""

@@ -13,8 +13,6 @@ from smelt.tir.nodes import BlockRealize, For, no_op
 from .region import merge_digits
 from .state import State
 
-__all__ = ["injective", "is_injective", "require_once", "rewriting_loops"]
-
 
 def is_injective(state: State, b: BlockRealize, loops: Sequence[For]) -> bool:
     """Whether different iterations certainly give the block's variables different values."""

@@ -26,8 +26,6 @@ from .region import domain_loops, refreshed, solve
 from .require import Kind, require_kind, require_operands_stay, require_store
 from .state import State
 
-__all__ = ["InlinePrimitives"]
-
 
 class ReplaceLoads(Rewriter):
     """Replaces loads of a buffer; values that are new are simplified."""
@@ -39,9 +37,11 @@ class ReplaceLoads(Rewriter):
         self.state, self.target, self.value = state, buffer, value
 
     def visit_Block(self, s: Block) -> Block:
+        """A block, its regions found anew."""
         return refreshed(self.state, self.block_parts(s))
 
     def visit_expr(self, e: Expr) -> Expr:
+        """An expression with the value in place of loads of the buffer."""
         new = super().visit_expr(e)
         if isinstance(new, BufferLoad) and new.buffer is self.target:
             return self.value(new.indices)

@@ -29,8 +29,6 @@ from .region import refreshed, solve
 from .state import Change, State
 from .trace_text import expr_text, formula
 
-__all__ = ["LayoutPrimitives", "own_loops", "transform_accesses"]
-
 
 class LayoutPrimitives(Base):
     """transform_layout, transform_block_layout, set_axis_separator."""
@@ -289,9 +287,11 @@ class Relayout(Rewriter):
         self.old, self.new, self.at = old, new, at
 
     def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+        """Where an element of the old buffer is in the new one."""
         return (self.new, self.at(indices)) if b is self.old else (b, indices)
 
     def visit_Block(self, s: Block) -> Block:
+        """A block, its regions in the new buffer."""
         return self.block_parts(s)
 
 

@@ -11,8 +11,6 @@ from .loops import THREAD_AXES, require_serial
 from .primitive import Base, primitive
 from .state import State
 
-__all__ = ["LoopKindPrimitives"]
-
 
 class LoopKindPrimitives(Base):
     """parallel, vectorize, unroll, bind."""

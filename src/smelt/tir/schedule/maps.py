@@ -19,8 +19,6 @@ from .injective import injective
 from .state import State
 from .trace_text import Formula, expr_text, formula
 
-__all__ = ["IndexFunction", "Mapped", "read_map"]
-
 IndexFunction = Callable[..., Any] | IndexMap
 """From the old indices to the new ones; AXIS_SEPARATOR may stand between new ones."""
 

@@ -34,8 +34,6 @@ from smelt.tir.rewrite import loads
 from .show import show_first
 from .state import State
 
-__all__ = ["Matching", "Place"]
-
 _REORDERED = (Add, Mul, Min, Max, And, Or)
 
 

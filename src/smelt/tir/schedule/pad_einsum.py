@@ -34,8 +34,6 @@ from .require import (
 )
 from .state import Change, State, allocating
 
-__all__ = ["EinsumPrimitives"]
-
 
 class EinsumPrimitives(Base):
     """pad_einsum."""

@@ -25,8 +25,6 @@ from .region import refreshed
 from .require import Kind, require_around, require_kind
 from .state import State
 
-__all__ = ["PaddingPrimitives"]
-
 
 class PaddingPrimitives(Base):
     """decompose_padding, can_decompose_padding."""

@@ -16,8 +16,6 @@ from .renamed import renamed_copy
 from .show import show_expr
 from .state import State
 
-__all__ = ["PartitionPrimitives"]
-
 
 class PartitionPrimitives(Base):
     """loop_partition and merge."""

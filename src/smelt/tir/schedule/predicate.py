@@ -20,8 +20,6 @@ from smelt.tir.nodes import BlockRealize, For
 
 from .state import State
 
-__all__ = ["conditions", "over_variables", "own_conditions", "require_unguarded"]
-
 
 def conditions(s: State, b: BlockRealize, given: Collection[Expr] = ()) -> list[Expr] | None:
     """The predicate over the block's variables, without what their domains imply.

@@ -17,8 +17,6 @@ from .handles import BlockRV, LoopRV
 from .state import Call, State
 from .trace import Trace
 
-__all__ = ["Base", "primitive"]
-
 _MISSING = object()
 
 F = TypeVar("F", bound=Callable[..., Any])

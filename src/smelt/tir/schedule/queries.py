@@ -9,8 +9,6 @@ from .loops import find
 from .primitive import Base, primitive
 from .state import Call
 
-__all__ = ["Queries"]
-
 
 class Queries(Base):
     """get_block, get_loops, get_child_blocks, get_producers, ..., get, get_sref, remove_rv."""

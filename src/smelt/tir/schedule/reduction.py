@@ -19,8 +19,6 @@ from .require import Kind, binds, require_around, require_kind
 from .rfactor import Factoring
 from .state import State
 
-__all__ = ["ReductionPrimitives"]
-
 
 class ReductionPrimitives(Base):
     """decompose_reduction and rfactor."""

@@ -27,15 +27,6 @@ from smelt.tir.rewrite import Rewriter
 if TYPE_CHECKING:
     from .state import State
 
-__all__ = [
-    "domain_loops",
-    "merge_digits",
-    "refreshed",
-    "solve",
-    "told_by_body",
-    "touched",
-]
-
 Domain = dict[Var, tuple[Expr, Expr]]
 
 

@@ -34,8 +34,6 @@ from .require import (
 )
 from .state import Change, State, allocating
 
-__all__ = ["ReindexPrimitives"]
-
 
 class ReindexPrimitives(Base):
     """reindex, reindex_cache_read, reindex_cache_write."""

@@ -8,8 +8,6 @@ from smelt.tir.rewrite import RenameBound
 
 from .state import State
 
-__all__ = ["renamed_copy"]
-
 
 class _Fresh(RenameBound):
     def __init__(self, state: State) -> None:

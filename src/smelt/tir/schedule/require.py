@@ -15,20 +15,6 @@ from smelt.tir.nodes import BlockRealize, Buffer, BufferStore, For, Stmt
 from .injective import rewriting_loops
 from .state import State
 
-__all__ = [
-    "Kind",
-    "binds",
-    "kind_of",
-    "require_around",
-    "require_consumers_apart",
-    "require_kind",
-    "require_operands_stay",
-    "require_producers_apart",
-    "require_store",
-    "require_top",
-    "why_not",
-]
-
 
 class Kind(Enum):
     """What a block is to its scope."""

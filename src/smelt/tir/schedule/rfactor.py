@@ -29,8 +29,6 @@ from .predicate import over_variables, own_conditions
 from .require import Kind, binds, require_kind, require_top
 from .state import State, allocating
 
-__all__ = ["Factoring"]
-
 
 class Factoring:
     """One call of rfactor."""

@@ -17,8 +17,6 @@ from .region import touched
 from .require import Kind, require_kind
 from .state import State
 
-__all__ = ["RollingPrimitives"]
-
 
 class RollingPrimitives(Base):
     """rolling_buffer."""

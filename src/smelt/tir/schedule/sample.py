@@ -10,8 +10,6 @@ from smelt.ir.errors import ScheduleError
 from .handles import ExprRV, LoopRV
 from .primitive import Base, primitive
 
-__all__ = ["SamplePrimitives"]
-
 
 class SamplePrimitives(Base):
     """sample_perfect_tile, sample_categorical, sample_compute_location, sample_partitioned_tile."""

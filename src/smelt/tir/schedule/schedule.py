@@ -28,8 +28,6 @@ from .show import show
 from .tensorize import TensorizePrimitives
 from .trace import Trace
 
-__all__ = ["Schedule"]
-
 _RENDER_LEVELS = ("detail", "fast", "none")
 
 

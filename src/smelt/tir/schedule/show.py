@@ -9,8 +9,6 @@ from smelt.ir.node import Node
 from smelt.tir.nodes import PrimFunc, Stmt
 from smelt.tir.printer import script
 
-__all__ = ["show", "show_expr"]
-
 
 def show(func: PrimFunc, mark: Mapping[Node, str]) -> str:
     """The program as text, the marked nodes underlined with their notes."""

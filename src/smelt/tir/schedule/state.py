@@ -43,8 +43,6 @@ from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import expr_text
 
-__all__ = ["Call", "Change", "Index", "State", "allocating"]
-
 Change = Stmt | None | Callable[[Stmt], Stmt]
 """What becomes of a statement: another, none, or a function of it when its parts are done."""
 

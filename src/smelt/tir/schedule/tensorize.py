@@ -25,8 +25,6 @@ from .primitive import primitive
 from .renamed import renamed_copy
 from .state import State
 
-__all__ = ["Intrinsic", "TensorizePrimitives"]
-
 Intrinsic = TensorIntrin | tuple[PrimFunc, PrimFunc]
 """What an instruction means, and the program that calls it; parameters correspond by place."""
 

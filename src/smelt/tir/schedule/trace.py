@@ -28,8 +28,6 @@ from .trace_text import (
     text_of,
 )
 
-__all__ = ["DecisionProvider", "Instruction", "InstructionKind", "Trace"]
-
 DecisionProvider = Callable[["Instruction", list[Any], list[Any], Any], Any]
 """(instruction, inputs, attributes, recorded decision) -> the decision to replay with."""
 

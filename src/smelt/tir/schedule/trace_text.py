@@ -14,20 +14,6 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Binary, Expr, FloatImm, IntImm, Max, Min, StringImm, Var
 from smelt.tir.nodes import PrimFunc
 
-__all__ = [
-    "Formula",
-    "Ref",
-    "evaluate",
-    "expr_text",
-    "formula",
-    "parse_call",
-    "plain",
-    "refs_in",
-    "resolve",
-    "rich",
-    "text_of",
-]
-
 
 class Ref(str):
     """The name of an earlier result in a trace."""

@@ -7,8 +7,6 @@ from typing import Any, NoReturn
 
 from smelt.ir.errors import Unsupported
 
-__all__ = ["ABSENT", "absent"]
-
 _GPU = "it is for GPUs, and GPU targets come later"
 _HOST = "host programs are made by smelt.build and smelt.compile; they call kernels directly"
 _BUILD = "smelt.build makes a function that takes arrays; every kernel has one plain C signature"

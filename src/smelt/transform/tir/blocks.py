@@ -16,18 +16,6 @@ from smelt.tir.nodes import PrimFunc
 
 from .function_pass import PrimFuncPass, built_in
 
-__all__ = [
-    "ApplyLayoutTransforms",
-    "CompactBufferAllocation",
-    "ConvertBlocksToOpaque",
-    "FlattenBuffer",
-    "InjectRollingBuffer",
-    "LowerInitBlock",
-    "LowerMatchBuffer",
-    "LowerOpaqueBlock",
-    "PlanAndUpdateBufferAllocationLocation",
-]
-
 
 def unchanged(func: PrimFunc) -> PrimFunc:
     """The program as it is."""

@@ -10,8 +10,6 @@ from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass, PassContext, PassInfo, make_pass
 from smelt.tir.nodes import PrimFunc
 
-__all__ = ["Apply", "Filter", "PrimFuncPass", "built_in", "prim_func_pass"]
-
 
 class PrimFuncPass(Pass):
     """A pass on every PrimFunc of a module; other functions stay as they are.

@@ -16,14 +16,6 @@ from smelt.tir.rewrite import loads
 from .blocks import unchanged
 from .function_pass import PrimFuncPass, built_in
 
-__all__ = [
-    "AnnotateEntryFunc",
-    "BindTarget",
-    "ExtractPrimFuncConstants",
-    "InlinePrivateFunctions",
-    "VerifyMemory",
-]
-
 _GPUS = ("cuda", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu")
 
 

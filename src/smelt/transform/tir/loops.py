@@ -24,23 +24,6 @@ from smelt.tir.nodes import PrimFunc
 
 from .function_pass import BuiltIn, PrimFuncPass, built_in
 
-__all__ = [
-    "ConvertForLoopsToSerial",
-    "HoistExpression",
-    "HoistIfThenElse",
-    "HoistedConditionals",
-    "HoistedLetBindings",
-    "InjectDoubleBuffer",
-    "InjectSoftwarePipeline",
-    "InjectVirtualThread",
-    "LiftThreadBinding",
-    "LoopPartition",
-    "ReduceBranchingThroughOvercompute",
-    "UnifyThreadBinding",
-    "UnrollLoop",
-    "VectorizeLoop",
-]
-
 
 def flat(name: str, fn: Callable[[PrimFunc], PrimFunc]) -> PrimFuncPass:
     """A pass on programs without blocks."""

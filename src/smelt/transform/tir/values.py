@@ -20,28 +20,6 @@ from .blocks import unchanged
 from .function_pass import PrimFuncPass, built_in
 from .loops import flat
 
-__all__ = [
-    "BF16ComputeLegalize",
-    "BF16StorageLegalize",
-    "CommonSubexprElimTIR",
-    "ConvertSSA",
-    "FP8ComputeLegalize",
-    "FP8StorageLegalize",
-    "ForceNarrowIndexToInt32",
-    "InstrumentBoundCheckers",
-    "LowerIntrin",
-    "NarrowDataType",
-    "PointerValueTypeRewrite",
-    "RemoveAssume",
-    "RemoveNoOp",
-    "RemoveStoreUndef",
-    "RenormalizeSplitPattern",
-    "RewriteUnsafeSelect",
-    "Simplify",
-    "SkipAssert",
-    "StorageRewrite",
-]
-
 
 def Simplify() -> PrimFuncPass:
     """Expressions and statements under what the loops and branches around them say.

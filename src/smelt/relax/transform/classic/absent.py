@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["ABSENT"]
-
 _MEMORY = "memory is planned when the program is compiled"
 _DEVICE = "a program runs on one device, the target's"
 _SHAPES = "shapes are computed by the compiled program when it is entered"

@@ -29,12 +29,6 @@ from ..simplify_moves import (
 )
 from .make import graph_function, named, ruled
 
-__all__ = ["AdjustMatmulOrder", "CombineParallelMatmul", "DecomposeOpsForInference",
-           "DecomposeOpsForTraining", "ExpandMatmulOfSum", "FastMath", "FoldBatchnormToConv2D",
-           "FuseTransposeMatmul", "OptimizeLayoutTransform", "RemoveRedundantReshape",
-           "ReorderPermuteDimsAfterConcat", "ReorderTakeAfterMatmul",
-           "ToMixedPrecision"]  # fmt: skip
-
 CONVS = ("conv1d", "conv2d", "conv3d", "conv_transpose")
 
 

@@ -13,8 +13,6 @@ from smelt.runtime.errors import nearest
 
 from ..engine import RuleSet, apply_rules
 
-__all__ = ["NoSuchPass", "as_is", "checked_name", "graph_function", "named", "ruled"]
-
 GraphPass = Callable[[IRModule], IRModule]
 
 

@@ -34,10 +34,6 @@ from smelt.runtime.errors import nearest
 
 from .make import checked_name, graph_function, named
 
-__all__ = ["BindParams", "BindSymbolicVars", "BundleModelParams", "ExpandTupleArguments",
-           "LiftTransformParams", "RemoveUnusedOutputs", "RemoveUnusedParameters",
-           "UpdateParamType"]  # fmt: skip
-
 
 def BindParams(func_name: str, params: Mapping[Any, Any]) -> Pass:
     """Parameters of a function become constants; params: arrays by name or by the variable."""

@@ -6,8 +6,6 @@ from smelt.ir.expr import Expr, IntImm, Mul, Var
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, PrimFunc, walk
 from smelt.tir.rewrite import loads
 
-__all__ = ["op_pattern"]
-
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSIBLE, OPAQUE = 0, 1, 2, 3, 4, 8
 
 

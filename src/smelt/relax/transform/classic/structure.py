@@ -28,13 +28,6 @@ from ..to_programs import fuse_programs, legalize_ops
 from .make import as_is, checked_name, named
 from .patterns import op_pattern
 
-__all__ = ["AlterOpImpl", "AnnotateTIROpPattern", "AttachGlobalSymbol", "CanonicalizeBindings",
-           "ConvertToDataflow", "DeadCodeElimination", "EliminateCommonSubexpr", "FoldConstant",
-           "FuseOps", "FuseOpsByPattern", "FuseTIR", "InlinePrivateFunctions", "LambdaLift",
-           "LegalizeOps", "MergeCompositeFunctions", "Normalize", "NormalizeGlobalVar",
-           "RemovePurityChecking", "RewriteDataflowReshape", "ToNonDataflow",
-           "TopologicalSort"]  # fmt: skip
-
 
 def Normalize() -> Pass:
     """Types of all values found; graphs have no other normal form."""

@@ -22,8 +22,6 @@ from ...build_module import bind_params
 from ...dataflow_pattern import is_op, wildcard
 from .register import register_pattern_table
 
-__all__ = ["partition_for_dnnl", "pattern_table"]
-
 COMPILER = "dnnl"
 
 PRODUCTS = ("conv1d", "conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose", "dense")
