@@ -115,9 +115,11 @@ def test_the_errors_are_all_errors() -> None:
     found = [
         f"{room}.{name}"
         for room, module in {"smelt.runtime": in_runtime, "smelt.ir.errors": in_compiler}.items()
-        for name in module.__all__
-        if isinstance(getattr(module, name), type)
-        and getattr(module, name).__module__ == module.__name__
+        for name, thing in vars(module).items()
+        if isinstance(thing, type)
+        and issubclass(thing, Exception)
+        and thing.__module__ == module.__name__
+        and not name.startswith("_")
     ]
     assert sorted(column(PAGE, "Errors")) == sorted(set(found) - {"smelt.runtime.SmeltError"})
 
