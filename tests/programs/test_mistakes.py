@@ -54,7 +54,10 @@ BUILDING = [
     (lambda: relay.build((network(), {}), "llvm"), "ir_mod is a tuple"),
     (lambda: relay.build(tvm.IRModule(), "llvm"), 'the module has no function "main"'),
     (lambda: relay.build(network(), params=[1]), "params is a list"),
-    (lambda: relay.build(network(), params={"W1": 1}), "has no parameter 'W1'; parameters: x, w1"),
+    (
+        lambda: relay.build(network(), params={"W1": 1}),
+        "has no parameter 'W1'; nearest: w1; parameters: x, w1",
+    ),
     (
         lambda: relay.build(network(), params={"w1": WEIGHTS["w2"]}),
         "params['w1'] is float32[4, 16]",
