@@ -113,6 +113,8 @@ def test_numbers_of_known_values() -> None:
     assert check("quantize", x, one).tolist() == [-2, -2, 0, 0, 2, 2, *ends]
     assert check("quantize", x, one, rounding="away").tolist() == [-3, -2, -1, 1, 2, 3, *ends]
     assert check("quantize", x, one, rounding="up").tolist() == [-2, -1, 0, 1, 2, 3, *ends]
+    far = np.array([-1e30, 1e30], "float32")
+    assert check("quantize", far, one, out_dtype="int32").tolist() == [-(1 << 31), (1 << 31) - 128]
 
 
 def test_scales_of_blocks_broadcast() -> None:

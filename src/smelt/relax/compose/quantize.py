@@ -222,7 +222,7 @@ def _stored(y: RelaxExpr, zero: RelaxExpr | None, dtype: str, rounding: str) -> 
         y = y if zero is None else call("add", y, cast_to(zero, dtype_of(y)))
         return cast_to(call("clip", y, min=float(low), max=float(high)), dtype)
     end = float((1 << 31) - 128)  # the largest float32 that int32 holds
-    y = cast_to(call("clip", y, min=max(float(low), -end), max=end), dtype)
+    y = cast_to(call("clip", y, min=float(low), max=end), dtype)
     return y if zero is None else call("add", y, cast_to(zero, dtype))
 
 
