@@ -7,21 +7,7 @@ from math import gcd
 from typing import Any, TypeVar
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    Call,
-    Cast,
-    Div,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Select,
-    TruncDiv,
-    TruncMod,
-)
+from smelt.ir import expr
 from smelt.ir.node import postorder
 
 from .context import Bounds, Context
@@ -86,12 +72,12 @@ def poly_bounds(cx: Context, p: Poly) -> Bounds:
     return low, high
 
 
-def expr_bounds(cx: Context, e: Expr) -> Bounds:
+def expr_bounds(cx: Context, e: expr.Expr) -> Bounds:
     """Inclusive constant bounds of any integer or bool expression."""
     if e.dtype in INTS:
         p = cx.poly(e)
         return intersect(poly_bounds(cx, p), _stated(cx, p)) if cx.facts else poly_bounds(cx, p)
-    if isinstance(e, IntImm):
+    if isinstance(e, expr.IntImm):
         return e.value, e.value
     if not (dt.is_int(e.dtype) or dt.kind(e.dtype) == "bool"):
         return None, None
@@ -110,7 +96,7 @@ def _stated(cx: Context, p: Poly) -> Bounds:
     return low, high
 
 
-def atom_bounds(cx: Context, e: Expr) -> Bounds:
+def atom_bounds(cx: Context, e: expr.Expr) -> Bounds:
     """Inclusive constant bounds of one simplified term."""
     found = cx.known.get(e)
     if found is None:
@@ -128,15 +114,15 @@ def atom_bounds(cx: Context, e: Expr) -> Bounds:
     return found
 
 
-def _constant(cx: Context, e: IntImm) -> Bounds:
+def _constant(cx: Context, e: expr.IntImm) -> Bounds:
     return e.value, e.value
 
 
-def _product(cx: Context, e: Mul) -> Bounds:
+def _product(cx: Context, e: expr.Mul) -> Bounds:
     if e.dtype not in INTS:
         return type_bounds(e.dtype)
     chain = [e]  # products lean to the left, and may do so for long
-    while type(e.a) is Mul and e.a not in cx.known:
+    while type(e.a) is expr.Mul and e.a not in cx.known:
         e = e.a
         chain.append(e)
     found: Bounds = None, None
@@ -144,7 +130,7 @@ def _product(cx: Context, e: Mul) -> Bounds:
         if m.a is m.b:
             found = _square(*_of(cx, m.a))
         else:
-            first = cx.known[m.a] if type(m.a) is Mul else _of(cx, m.a)
+            first = cx.known[m.a] if type(m.a) is expr.Mul else _of(cx, m.a)
             found = multiply(first, _of(cx, m.b))
         cx.known[m] = found
     return found
@@ -159,12 +145,12 @@ def _square(low: int | None, high: int | None) -> Bounds:
     return least, None if low is None or high is None else max(low * low, high * high)
 
 
-def _of(cx: Context, e: Expr) -> Bounds:
+def _of(cx: Context, e: expr.Expr) -> Bounds:
     """Bounds of an operand of an atom, by its normal form where it has one."""
     return poly_bounds(cx, cx.poly(e)) if e.dtype in INTS else atom_bounds(cx, e)
 
 
-def _floor_div(cx: Context, e: FloorDiv) -> Bounds:
+def _floor_div(cx: Context, e: expr.FloorDiv) -> Bounds:
     (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
     if bl is None or bl <= 0:
         return type_bounds(e.dtype)
@@ -185,7 +171,7 @@ def _floor_div(cx: Context, e: FloorDiv) -> Bounds:
     return low, high
 
 
-def _floor_mod(cx: Context, e: FloorMod) -> Bounds:
+def _floor_mod(cx: Context, e: expr.FloorMod) -> Bounds:
     (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
     if bl is None or bl <= 0:
         return type_bounds(e.dtype)
@@ -195,7 +181,7 @@ def _floor_mod(cx: Context, e: FloorMod) -> Bounds:
     return 0, high
 
 
-def _trunc_mod(cx: Context, e: TruncMod) -> Bounds:
+def _trunc_mod(cx: Context, e: expr.TruncMod) -> Bounds:
     (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
     if bl is None or bh is None or bl <= 0:
         return type_bounds(e.dtype)
@@ -204,7 +190,7 @@ def _trunc_mod(cx: Context, e: TruncMod) -> Bounds:
     )
 
 
-def _trunc_div(cx: Context, e: Div | TruncDiv) -> Bounds:
+def _trunc_div(cx: Context, e: expr.Div | expr.TruncDiv) -> Bounds:
     (al, ah), (bl, _) = _of(cx, e.a), _of(cx, e.b)
     if bl is None or bl <= 0:
         return type_bounds(e.dtype)
@@ -213,23 +199,23 @@ def _trunc_div(cx: Context, e: Div | TruncDiv) -> Bounds:
     return low, high
 
 
-def _min(cx: Context, e: Min) -> Bounds:
+def _min(cx: Context, e: expr.Min) -> Bounds:
     (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
     low = None if al is None or bl is None else min(al, bl)
     return low, bh if ah is None else ah if bh is None else min(ah, bh)
 
 
-def _max(cx: Context, e: Max) -> Bounds:
+def _max(cx: Context, e: expr.Max) -> Bounds:
     (al, ah), (bl, bh) = _of(cx, e.a), _of(cx, e.b)
     high = None if ah is None or bh is None else max(ah, bh)
     return bl if al is None else al if bl is None else max(al, bl), high
 
 
-def _select(cx: Context, e: Select) -> Bounds:
+def _select(cx: Context, e: expr.Select) -> Bounds:
     return union(_of(cx, e.true_value), _of(cx, e.false_value))
 
 
-def _call(cx: Context, e: Call) -> Bounds:
+def _call(cx: Context, e: expr.Call) -> Bounds:
     if e.op == "if_then_else":
         return union(_of(cx, e.args[1]), _of(cx, e.args[2]))
     if e.op == "abs" and e.dtype in INTS:
@@ -238,7 +224,7 @@ def _call(cx: Context, e: Call) -> Bounds:
     return type_bounds(e.dtype)
 
 
-def _cast(cx: Context, e: Cast) -> Bounds:
+def _cast(cx: Context, e: expr.Cast) -> Bounds:
     inner, own = e.value.dtype, type_bounds(e.dtype)
     if not (dt.is_int(inner) or dt.kind(inner) == "bool"):
         return own
@@ -255,18 +241,18 @@ def fits(b: Bounds, dtype: str) -> bool:
 
 
 _RULES: dict[type, Callable[[Context, Any], Bounds]] = {
-    IntImm: _constant,
-    Mul: _product,
-    FloorDiv: _floor_div,
-    FloorMod: _floor_mod,
-    Min: _min,
-    Max: _max,
-    TruncMod: _trunc_mod,
-    TruncDiv: _trunc_div,
-    Div: _trunc_div,
-    Select: _select,
-    Call: _call,
-    Cast: _cast,
+    expr.IntImm: _constant,
+    expr.Mul: _product,
+    expr.FloorDiv: _floor_div,
+    expr.FloorMod: _floor_mod,
+    expr.Min: _min,
+    expr.Max: _max,
+    expr.TruncMod: _trunc_mod,
+    expr.TruncDiv: _trunc_div,
+    expr.Div: _trunc_div,
+    expr.Select: _select,
+    expr.Call: _call,
+    expr.Cast: _cast,
 }
 
 
@@ -285,7 +271,7 @@ def residue(cx: Context, p: Poly) -> tuple[int, int]:
     return (coefficient, base % coefficient) if coefficient else (0, base)
 
 
-def atom_residue(cx: Context, e: Expr) -> tuple[int, int]:
+def atom_residue(cx: Context, e: expr.Expr) -> tuple[int, int]:
     """The residue of one simplified term."""
     found = cx.moduli.get(e) or cx.residues.get(e)
     if found is None:
@@ -294,7 +280,7 @@ def atom_residue(cx: Context, e: Expr) -> tuple[int, int]:
     return found
 
 
-def _product_residue(cx: Context, e: Mul) -> tuple[int, int]:
+def _product_residue(cx: Context, e: expr.Mul) -> tuple[int, int]:
     coefficient, base = 0, 1
     for x in factors(e):
         m, r = residue(cx, cx.poly(x))
@@ -304,7 +290,7 @@ def _product_residue(cx: Context, e: Mul) -> tuple[int, int]:
     return (coefficient, base % coefficient) if coefficient else (0, base)
 
 
-def _remainder_residue(cx: Context, e: FloorMod) -> tuple[int, int]:
+def _remainder_residue(cx: Context, e: expr.FloorMod) -> tuple[int, int]:
     """x % d = x - k*d: what divides both moduli divides the difference from x."""
     m, r = residue(cx, cx.poly(e.a))
     d, s = residue(cx, cx.poly(e.b))
@@ -312,19 +298,19 @@ def _remainder_residue(cx: Context, e: FloorMod) -> tuple[int, int]:
     return (c, r % c) if c > 1 and (d or s) else (1, 0)
 
 
-def _either_residue(cx: Context, e: Min | Max | Select) -> tuple[int, int]:
-    a, b = (e.true_value, e.false_value) if isinstance(e, Select) else (e.a, e.b)
+def _either_residue(cx: Context, e: expr.Min | expr.Max | expr.Select) -> tuple[int, int]:
+    a, b = (e.true_value, e.false_value) if isinstance(e, expr.Select) else (e.a, e.b)
     (ma, ra), (mb, rb) = residue(cx, cx.poly(a)), residue(cx, cx.poly(b))
     c = gcd(ma, mb, ra - rb)
     return (c, ra % c) if c else (0, ra)
 
 
 _RESIDUES: dict[type, Callable[[Context, Any], tuple[int, int]]] = {
-    Mul: _product_residue,
-    FloorMod: _remainder_residue,
-    Min: _either_residue,
-    Max: _either_residue,
-    Select: _either_residue,
+    expr.Mul: _product_residue,
+    expr.FloorMod: _remainder_residue,
+    expr.Min: _either_residue,
+    expr.Max: _either_residue,
+    expr.Select: _either_residue,
 }
 
 
@@ -333,7 +319,7 @@ _RESIDUES: dict[type, Callable[[Context, Any], tuple[int, int]]] = {
 _T = TypeVar("_T")
 
 
-def deep(cx: Context, run: Callable[[], _T], *exprs: Expr) -> _T:
+def deep(cx: Context, run: Callable[[], _T], *exprs: expr.Expr) -> _T:
     """The result of a function; parts of expressions nested too deeply are precomputed."""
     try:
         return run()
@@ -343,10 +329,10 @@ def deep(cx: Context, run: Callable[[], _T], *exprs: Expr) -> _T:
         return run()
 
 
-def precompute(cx: Context, e: Expr) -> None:
+def precompute(cx: Context, e: expr.Expr) -> None:
     """Derives what is known of each part, the operands first: each step is a short one then."""
     for part in postorder(e):
-        if isinstance(part, Expr):
+        if isinstance(part, expr.Expr):
             cx.simplify(part)
             if part.dtype in INTS:
                 for t in cx.poly(part).terms:

@@ -2,53 +2,37 @@
 
 from __future__ import annotations
 
+from smelt.ir import expr
 from smelt.ir.build import logical_not
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    And,
-    Call,
-    Compare,
-    Expr,
-    FloorMod,
-    IntImm,
-    Not,
-    Or,
-    Var,
-)
 
 from .bounds import intersect
 from .context import Context
 from .poly import INTS, Poly, scale, subtract
 
 
-def bare(c: Expr) -> Expr:
+def bare(c: expr.Expr) -> expr.Expr:
     """A condition without the hint that it is likely."""
-    while isinstance(c, Call) and c.op == "likely":
+    while isinstance(c, expr.Call) and c.op == "likely":
         (c,) = c.args
     return c
 
 
-def conjuncts(e: Expr) -> list[Expr]:
+def conjuncts(e: expr.Expr) -> list[expr.Expr]:
     """The conditions that all hold where `e` holds."""
-    out: list[Expr] = []
+    out: list[expr.Expr] = []
     stack = [e]
     while stack:
         c = bare(stack.pop())
-        if isinstance(c, And):
+        if isinstance(c, expr.And):
             stack += (c.b, c.a)
-        elif isinstance(c, Not) and isinstance(c.a, Or):
+        elif isinstance(c, expr.Not) and isinstance(c.a, expr.Or):
             stack += (logical_not(c.a.b), logical_not(c.a.a))
         else:
             out.append(c)
     return out
 
 
-def learn(cx: Context, condition: Expr) -> None:
+def learn(cx: Context, condition: expr.Expr) -> None:
     """Take a condition as true. The memory must be empty or unaffected."""
     polys = [(c, _difference(cx, c)) for c in conjuncts(condition)]
     for c, p in polys:
@@ -57,19 +41,19 @@ def learn(cx: Context, condition: Expr) -> None:
         if p is None:
             continue
         kind = type(c)
-        if kind is EQ:
+        if kind is expr.EQ:
             _learn_nonnegative(cx, p)
             _learn_nonnegative(cx, scale(p, -1))
             _learn_residue(cx, c)
-        elif kind in (LT, LE):
-            _learn_nonnegative(cx, Poly(scale(p, -1).terms, -p.const - (kind is LT)))
-        elif kind in (GT, GE):
-            _learn_nonnegative(cx, Poly(p.terms, p.const - (kind is GT)))
+        elif kind in (expr.LT, expr.LE):
+            _learn_nonnegative(cx, Poly(scale(p, -1).terms, -p.const - (kind is expr.LT)))
+        elif kind in (expr.GT, expr.GE):
+            _learn_nonnegative(cx, Poly(p.terms, p.const - (kind is expr.GT)))
     cx.forget()
 
 
-def _difference(cx: Context, c: Expr) -> Poly | None:
-    if isinstance(c, Compare) and c.a.dtype in INTS and type(c) is not NE:
+def _difference(cx: Context, c: expr.Expr) -> Poly | None:
+    if isinstance(c, expr.Compare) and c.a.dtype in INTS and type(c) is not expr.NE:
         return subtract(cx.poly(c.a), cx.poly(c.b))
     return None
 
@@ -84,13 +68,15 @@ def _learn_nonnegative(cx: Context, p: Poly) -> None:
         cx.facts.append(p)
 
 
-def _learn_residue(cx: Context, c: Expr) -> None:
+def _learn_residue(cx: Context, c: expr.Expr) -> None:
     match c:
-        case EQ(FloorMod(x, IntImm(_, m)), IntImm(_, r)) if m > 1 and isinstance(x, Var):
+        case expr.EQ(expr.FloorMod(x, expr.IntImm(_, m)), expr.IntImm(_, r)) if (
+            m > 1 and isinstance(x, expr.Var)
+        ):
             cx.moduli[x] = (m, r % m)
 
 
-def under(cx: Context, condition: Expr, value: bool) -> Context:
+def under(cx: Context, condition: expr.Expr, value: bool) -> Context:
     """The context in which a condition has a value."""
     condition = bare(condition)
     key = (condition, value)

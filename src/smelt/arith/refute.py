@@ -8,29 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    Binary,
-    Expr,
-    ExprLike,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Or,
-    Sub,
-    Var,
-    convert,
-)
+from smelt.ir import expr
 from smelt.ir.node import postorder
 from smelt.ir.walk import free_vars
 
@@ -40,30 +18,30 @@ _POINTS = 1 << 14
 """So many elements are looked at; a larger space is looked at in part."""
 
 NUMPY_FUNCTIONS: dict[type, Any] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    FloorDiv: np.floor_divide,
-    FloorMod: np.remainder,
-    Min: np.minimum,
-    Max: np.maximum,
-    EQ: np.equal,
-    NE: np.not_equal,
-    LT: np.less,
-    LE: np.less_equal,
-    GT: np.greater,
-    GE: np.greater_equal,
-    And: np.logical_and,
-    Or: np.logical_or,
+    expr.Add: np.add,
+    expr.Sub: np.subtract,
+    expr.Mul: np.multiply,
+    expr.FloorDiv: np.floor_divide,
+    expr.FloorMod: np.remainder,
+    expr.Min: np.minimum,
+    expr.Max: np.maximum,
+    expr.EQ: np.equal,
+    expr.NE: np.not_equal,
+    expr.LT: np.less,
+    expr.LE: np.less_equal,
+    expr.GT: np.greater,
+    expr.GE: np.greater_equal,
+    expr.And: np.logical_and,
+    expr.Or: np.logical_or,
 }
 """What integer and truth operators are on arrays."""
 
 
 def refute_bijection(
-    inputs: Sequence[Var], outputs: Sequence[Expr], shape: Sequence[ExprLike]
+    inputs: Sequence[expr.Var], outputs: Sequence[expr.Expr], shape: Sequence[expr.ExprLike]
 ) -> str | None:
     """Why a map of an array of a constant shape is no bijection; None where no reason is found."""
-    extents = [n.value for n in map(convert, shape) if isinstance(n, IntImm)]
+    extents = [n.value for n in map(expr.convert, shape) if isinstance(n, expr.IntImm)]
     if len(extents) < len(shape) or min(extents, default=1) < 1:
         return None
     count = prod(extents)
@@ -76,7 +54,9 @@ def refute_bijection(
     return None if found is None else _witness(*found, count, _last(inputs, outputs, extents))
 
 
-def _last(inputs: Sequence[Var], outputs: Sequence[Expr], extents: list[int]) -> list[int]:
+def _last(
+    inputs: Sequence[expr.Var], outputs: Sequence[expr.Expr], extents: list[int]
+) -> list[int]:
     """An index that each output takes, the largest one found."""
     last = []
     for o in outputs:
@@ -89,7 +69,7 @@ def _last(inputs: Sequence[Var], outputs: Sequence[Expr], extents: list[int]) ->
 
 
 def _images(
-    inputs: Sequence[Var], outputs: Sequence[Expr], extents: list[int]
+    inputs: Sequence[expr.Var], outputs: Sequence[expr.Expr], extents: list[int]
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]] | None:
     """Some elements (all of a small array) and where they go."""
     kept = list(extents)
@@ -101,7 +81,7 @@ def _images(
         for k, n in zip(kept, extents, strict=True)
     ]
     grids = np.meshgrid(*[np.array(a, object) for a in axes], indexing="ij")
-    values: dict[Expr, Any] = {v: g.ravel() for v, g in zip(inputs, grids, strict=True)}
+    values: dict[expr.Expr, Any] = {v: g.ravel() for v, g in zip(inputs, grids, strict=True)}
     points = list(zip(*[values[v].tolist() for v in inputs], strict=True))
     columns = []
     for o in outputs:
@@ -112,16 +92,16 @@ def _images(
     return points, list(zip(*columns, strict=True)) or [()] * len(points)
 
 
-def _evaluate(e: Expr, values: dict[Expr, Any]) -> Any:
+def _evaluate(e: expr.Expr, values: dict[expr.Expr, Any]) -> Any:
     """The values of an expression at all points; None where it has other parts than integers."""
     for n in postorder(e):
-        if n in values or not isinstance(n, Expr):
+        if n in values or not isinstance(n, expr.Expr):
             continue
-        if isinstance(n, IntImm):
+        if isinstance(n, expr.IntImm):
             values[n] = np.array(n.value, object)
             continue
         rule = NUMPY_FUNCTIONS.get(type(n))
-        if rule is None or not isinstance(n, Binary):
+        if rule is None or not isinstance(n, expr.Binary):
             return None
         try:
             values[n] = rule(values[n.a], values[n.b])

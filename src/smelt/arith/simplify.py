@@ -5,22 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    Add,
-    Call,
-    Cast,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Select,
-    Sub,
-    Var,
-    cast,
-)
+from smelt.ir import expr
 from smelt.ir.node import postorder
 
 from .bounds import deep, expr_bounds, fits, poly_bounds, residue
@@ -36,13 +21,13 @@ _NESTED = 12
 """Choices within choices below this depth are left as they are."""
 
 
-@integer_rule(IntImm, plain=True)
-def _constant(cx: Context, e: IntImm) -> Poly:
+@integer_rule(expr.IntImm, plain=True)
+def _constant(cx: Context, e: expr.IntImm) -> Poly:
     return constant(e.value)
 
 
-@integer_rule(Var, plain=True)
-def _var(cx: Context, e: Var) -> Poly:
+@integer_rule(expr.Var, plain=True)
+def _var(cx: Context, e: expr.Var) -> Poly:
     value = cx.values.get(e)
     if value is not None:
         return cx.poly(value)
@@ -50,22 +35,22 @@ def _var(cx: Context, e: Var) -> Poly:
     return constant(low) if low is not None and low == high else atom(e)
 
 
-@integer_rule(Add, plain=True)
-def _add(cx: Context, e: Add) -> Poly:
+@integer_rule(expr.Add, plain=True)
+def _add(cx: Context, e: expr.Add) -> Poly:
     known = cx.polys.get
     a, b = known(e.a) or cx.poly(e.a), known(e.b) or cx.poly(e.b)
     return merge(cx, add(a, b), e.dtype)
 
 
-@integer_rule(Sub, plain=True)
-def _sub(cx: Context, e: Sub) -> Poly:
+@integer_rule(expr.Sub, plain=True)
+def _sub(cx: Context, e: expr.Sub) -> Poly:
     known = cx.polys.get
     a, b = known(e.a) or cx.poly(e.a), known(e.b) or cx.poly(e.b)
     return merge(cx, subtract(a, b), e.dtype)
 
 
-@integer_rule(Mul, plain=True)
-def _mul(cx: Context, e: Mul) -> Poly:
+@integer_rule(expr.Mul, plain=True)
+def _mul(cx: Context, e: expr.Mul) -> Poly:
     a, b = cx.poly(e.a), cx.poly(e.b)
     if len(a.terms) * len(b.terms) <= _DISTRIBUTE:
         product = cx.order.multiply(a, b)
@@ -98,13 +83,13 @@ def _contains(p: Poly, part: Poly, by: int) -> bool:
     return bool(part.terms) and all(terms.get(t) == c * by for t, c in part.terms.items())
 
 
-def _join_remainder(cx: Context, p: Poly, t: FloorMod, dtype: str) -> Poly | None:
+def _join_remainder(cx: Context, p: Poly, t: expr.FloorMod, dtype: str) -> Poly | None:
     """x % d + x // d * d  =  x;   x % d + x // d % b * d  =  x % (d*b)."""
     if len(p.terms) < 2:
         return None
     c = p.terms[t]
     d = cx.poly(t.b)
-    q = cx.poly(FloorDiv(t.a, t.b))
+    q = cx.poly(expr.FloorDiv(t.a, t.b))
     qd = cx.order.multiply(q, d)
     if _contains(p, qd, c):
         rest = subtract(p, Poly({**scale(qd, c).terms, t: c}, qd.const * c))
@@ -115,16 +100,23 @@ def _join_remainder(cx: Context, p: Poly, t: FloorMod, dtype: str) -> Poly | Non
     if upper is None:
         return None
     for s, k in p.terms.items():
-        if type(s) is FloorMod and k == c * d.const and s.a is upper and isinstance(s.b, IntImm):
+        if (
+            type(s) is expr.FloorMod
+            and k == c * d.const
+            and s.a is upper
+            and isinstance(s.b, expr.IntImm)
+        ):
             rest = subtract(p, Poly({t: c, s: k}, 0))
-            return add(rest, cx.poly(FloorMod(t.a, IntImm(dtype, d.const * s.b.value))), c)
+            return add(
+                rest, cx.poly(expr.FloorMod(t.a, expr.IntImm(dtype, d.const * s.b.value))), c
+            )
     return None
 
 
-def _join_quotient(cx: Context, p: Poly, t: Expr, dtype: str) -> Poly | None:
+def _join_quotient(cx: Context, p: Poly, t: expr.Expr, dtype: str) -> Poly | None:
     """x - x // d * d  =  x % d;   x // d * d  =  x  where d divides x."""
     for f in factors(t):
-        if type(f) is not FloorDiv:
+        if type(f) is not expr.FloorDiv:
             continue
         d = cx.poly(f.b)
         whole = cx.order.multiply(atom(f), d)
@@ -137,7 +129,7 @@ def _join_quotient(cx: Context, p: Poly, t: Expr, dtype: str) -> Poly | None:
             return add(subtract(p, atom(t, p.terms[t])), x, k)
         if _contains(p, x, -k):
             rest = add(subtract(p, atom(t, p.terms[t])), x, k)
-            return add(rest, cx.poly(FloorMod(f.a, f.b)), -k)
+            return add(rest, cx.poly(expr.FloorMod(f.a, f.b)), -k)
     return None
 
 
@@ -155,19 +147,19 @@ def _join_extreme(cx: Context, p: Poly, t: Any, dtype: str) -> Poly | None:
 
 
 _MERGE: dict[type, Any] = {
-    FloorMod: _join_remainder,
-    FloorDiv: _join_quotient,
-    Mul: _join_quotient,
-    Min: _join_extreme,
-    Max: _join_extreme,
+    expr.FloorMod: _join_remainder,
+    expr.FloorDiv: _join_quotient,
+    expr.Mul: _join_quotient,
+    expr.Min: _join_extreme,
+    expr.Max: _join_extreme,
 }
 
 
 # --------------------------------------------------------------------------------- min and max
 
 
-@integer_rule(Min, Max)
-def _extreme(cx: Context, e: Min | Max) -> Poly:
+@integer_rule(expr.Min, expr.Max)
+def _extreme(cx: Context, e: expr.Min | expr.Max) -> Poly:
     """min(a, b) = a where a <= b; what all operands share stands outside."""
     dtype, cls = e.dtype, type(e)
     operands = _flatten(cx, cls, cx.poly(e.a)) + _flatten(cx, cls, cx.poly(e.b))
@@ -185,7 +177,7 @@ def _extreme(cx: Context, e: Min | Max) -> Poly:
         first.const if all(k.const == first.const for k in kept) else 0,
     )
     items = [cx.build(subtract(k, shared), dtype) for k in kept]
-    items.sort(key=lambda x: (isinstance(x, IntImm), cx.order.key(x)))
+    items.sort(key=lambda x: (isinstance(x, expr.IntImm), cx.order.key(x)))
     result = items[0]
     for item in items[1:]:
         result = cls(result, item)
@@ -208,59 +200,63 @@ def _flatten(cx: Context, cls: type, p: Poly) -> list[Poly]:
 
 def _wins(cx: Context, cls: type, x: Poly, y: Poly) -> bool:
     """Whether x makes y needless in a min or max."""
-    d = subtract(y, x) if cls is Min else subtract(x, y)
+    d = subtract(y, x) if cls is expr.Min else subtract(x, y)
     return nonnegative(cx, d, 3)
 
 
 # ------------------------------------------------------------------------------------- choices
 
 
-def decided(cx: Context, e: Expr, c: Expr, a: Expr, b: Expr) -> Expr:
+def decided(cx: Context, e: expr.Expr, c: expr.Expr, a: expr.Expr, b: expr.Expr) -> expr.Expr:
     """The chosen branch where the condition is known, else the node with simple parts."""
     if e in cx.pending or len(cx.pending) > _NESTED:
         return e
     cx.pending.add(e)
     try:
         c = cx.simplify(c)
-        if isinstance(c, IntImm):
+        if isinstance(c, expr.IntImm):
             return cx.simplify(a if c.value else b)
-        both = type(e) is Select  # computes both branches, whatever the condition says
+        both = type(e) is expr.Select  # computes both branches, whatever the condition says
         a = _simplified(cx if both and _reads(a) else under(cx, c, True), a)
         b = _simplified(cx if both and _reads(b) else under(cx, c, False), b)
     finally:
         cx.pending.discard(e)
     if a is b:
         return a
-    return Select(c, a, b) if type(e) is Select else Call(a.dtype, "if_then_else", (c, a, b))
+    return (
+        expr.Select(c, a, b)
+        if type(e) is expr.Select
+        else expr.Call(a.dtype, "if_then_else", (c, a, b))
+    )
 
 
-def _reads(e: Expr) -> bool:
+def _reads(e: expr.Expr) -> bool:
     """Whether a value is read from somewhere: its index has to be right whenever it is computed."""
-    return any(type(n).__module__ != Expr.__module__ for n in postorder(e))
+    return any(type(n).__module__ != expr.Expr.__module__ for n in postorder(e))
 
 
-def _simplified(cx: Context, e: Expr) -> Expr:
+def _simplified(cx: Context, e: expr.Expr) -> expr.Expr:
     return deep(cx, lambda: cx.simplify(e), e)
 
 
-@integer_rule(Select)
-def _select(cx: Context, e: Select) -> Poly:
+@integer_rule(expr.Select)
+def _select(cx: Context, e: expr.Select) -> Poly:
     new = decided(cx, e, e.condition, e.true_value, e.false_value)
-    return atom(new) if type(new) is Select else cx.poly(new)
+    return atom(new) if type(new) is expr.Select else cx.poly(new)
 
 
-@value_rule(Select)
-def _select_value(cx: Context, e: Select) -> Expr:
+@value_rule(expr.Select)
+def _select_value(cx: Context, e: expr.Select) -> expr.Expr:
     if dt.lanes(e.condition.dtype) > 1:
         return rebuild(cx, e)
     return decided(cx, e, e.condition, e.true_value, e.false_value)
 
 
-@integer_rule(Call)
-def _call(cx: Context, e: Call) -> Poly:
+@integer_rule(expr.Call)
+def _call(cx: Context, e: expr.Call) -> Poly:
     if e.op == "if_then_else":
         new = decided(cx, e, *e.args)
-        return atom(new) if type(new) is Call else cx.poly(new)
+        return atom(new) if type(new) is expr.Call else cx.poly(new)
     if e.op in _BITS:
         found = _bits(cx, e)
         if found is not None:
@@ -271,7 +267,7 @@ def _call(cx: Context, e: Call) -> Poly:
 _BITS = frozenset({"shift_left", "shift_right", "bitwise_and"})
 
 
-def _bits(cx: Context, e: Call) -> Poly | None:
+def _bits(cx: Context, e: expr.Call) -> Poly | None:
     """x << c = x * 2**c;  x >> c = x // 2**c;  x & (2**c - 1) = x % 2**c."""
     x, y = e.args
     count = cx.poly(y)
@@ -279,18 +275,24 @@ def _bits(cx: Context, e: Call) -> Poly | None:
         return None
     if e.op == "bitwise_and":
         size = count.const + 1
-        return cx.poly(FloorMod(x, IntImm(e.dtype, size))) if size & (size - 1) == 0 else None
+        return (
+            cx.poly(expr.FloorMod(x, expr.IntImm(e.dtype, size)))
+            if size & (size - 1) == 0
+            else None
+        )
     if count.const >= dt.width(e.dtype) - 1:
         return None
     size = 1 << count.const
-    return cx.poly((Mul if e.op == "shift_left" else FloorDiv)(x, IntImm(e.dtype, size)))
+    return cx.poly(
+        (expr.Mul if e.op == "shift_left" else expr.FloorDiv)(x, expr.IntImm(e.dtype, size))
+    )
 
 
-@value_rule(Call)
-def _call_value(cx: Context, e: Call) -> Expr:
+@value_rule(expr.Call)
+def _call_value(cx: Context, e: expr.Call) -> expr.Expr:
     if e.op == "likely" and e.type == "bool":
         c = cx.simplify(e.args[0])
-        return c if isinstance(c, IntImm) else rebuild(cx, e)
+        return c if isinstance(c, expr.IntImm) else rebuild(cx, e)
     if e.op != "if_then_else" or dt.lanes(e.args[0].dtype) > 1:
         return rebuild(cx, e)
     return decided(cx, e, *e.args)
@@ -299,8 +301,8 @@ def _call_value(cx: Context, e: Call) -> Expr:
 # --------------------------------------------------------------------------------- conversions
 
 
-@integer_rule(Cast)
-def _cast(cx: Context, e: Cast) -> Poly:
+@integer_rule(expr.Cast)
+def _cast(cx: Context, e: expr.Cast) -> Poly:
     """int64(x + c*y) = int64(x) + c*int64(y) where x + c*y fits both types."""
     inner = e.value.dtype
     if inner not in INTS:
@@ -309,8 +311,8 @@ def _cast(cx: Context, e: Cast) -> Poly:
     if not p.terms:
         return constant(p.const) if fits((p.const, p.const), e.type) else opaque(cx, e)
     alone = p.single()
-    if (alone is None or type(alone) is Mul) and not fits(poly_bounds(cx, p), "int32"):
-        return atom(Cast(e.type, cx.build(p, inner)))
+    if (alone is None or type(alone) is expr.Mul) and not fits(poly_bounds(cx, p), "int32"):
+        return atom(expr.Cast(e.type, cx.build(p, inner)))
     total = constant(p.const)
     for t, c in p.terms.items():
         items = [_cast_atom(cx, e.type, x) for x in factors(t)]
@@ -321,37 +323,37 @@ def _cast(cx: Context, e: Cast) -> Poly:
     return total
 
 
-def _cast_atom(cx: Context, dtype: str, x: Expr) -> Poly:
+def _cast_atom(cx: Context, dtype: str, x: expr.Expr) -> Poly:
     """int64(int32(x)) = x where x fits int32; int32(int64(x)) = x."""
     if (
-        type(x) is Cast
+        type(x) is expr.Cast
         and x.value.dtype == dtype
         and (dtype == "int32" or fits(expr_bounds(cx, x.value), x.type))
     ):
         return cx.poly(x.value)
-    return atom(Cast(dtype, x))
+    return atom(expr.Cast(dtype, x))
 
 
-def _cast_other(cx: Context, e: Cast) -> Poly:
+def _cast_other(cx: Context, e: expr.Cast) -> Poly:
     value = cx.simplify(e.value)
-    if isinstance(value, IntImm):
+    if isinstance(value, expr.IntImm):
         return constant(value.value)
     if (
-        isinstance(value, Cast)
+        isinstance(value, expr.Cast)
         and value.value.dtype in INTS
         and (fits(expr_bounds(cx, value.value), value.type))
     ):
-        return cx.poly(cast(e.type, value.value))
-    return atom(e if value is e.value else Cast(e.type, value))
+        return cx.poly(expr.cast(e.type, value.value))
+    return atom(e if value is e.value else expr.Cast(e.type, value))
 
 
-@value_rule(Cast)
-def _cast_value(cx: Context, e: Cast) -> Expr:
+@value_rule(expr.Cast)
+def _cast_value(cx: Context, e: expr.Cast) -> expr.Expr:
     """A conversion to a type that holds every value, after another such, is one conversion."""
     value = cx.simplify(e.value)
-    if isinstance(value, IntImm):
+    if isinstance(value, expr.IntImm):
         if e.type == "bool":
-            return IntImm("bool", int(bool(value.value)))
+            return expr.IntImm("bool", int(bool(value.value)))
         if dt.is_int(e.type) and fits((value.value, value.value), e.type):
-            return IntImm(e.type, value.value)
-    return e if value is e.value else cast(e.type, value)
+            return expr.IntImm(e.type, value.value)
+    return e if value is e.value else expr.cast(e.type, value)

@@ -12,19 +12,9 @@ from smelt.arith.region import detect_linear_equation
 from smelt.ir.build import value_of
 from smelt.ir.expr import GE, GT, LE, LT, Call, Compare, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir import nodes as tir
 from smelt.tir.analysis.accesses import operations
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import (
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    PrimFunc,
-    Stmt,
-    sub_statements,
-    walk,
-)
 from smelt.tir.script_ops import expr_nodes
 
 _POINTS = 1 << 20
@@ -40,16 +30,16 @@ Guard = tuple[tuple[Expr, ...], Expr]
 """The indices of an element, and what holds where it is no padding."""
 
 
-def flops(func: PrimFunc) -> Expr:
+def flops(func: tir.PrimFunc) -> Expr:
     """Operations on elements in one run; a multiply-add counts two.
 
     A reduction counts what it reads inside the padding of an operand: a kernel leaves out the
     rest. A loop whose end depends on other things than sizes counts as one iteration.
     """
-    padded: dict[Buffer, Guard] = {}
-    for s in walk(func.body):
+    padded: dict[tir.Buffer, Guard] = {}
+    for s in tir.walk(func.body):
         match s:
-            case BufferStore(buffer, Call(op="if_then_else", args=(inside, _, _)), indices):
+            case tir.BufferStore(buffer, Call(op="if_then_else", args=(inside, _, _)), indices):
                 padded[buffer] = indices, inside
     sizes = frozenset([p for p in func.params if isinstance(p, Var)])
     return _Counter(sizes, padded).count(func.body, {}, {})
@@ -58,28 +48,30 @@ def flops(func: PrimFunc) -> Expr:
 @dataclass(frozen=True)
 class _Counter:
     sizes: frozenset[Var]
-    padded: Mapping[Buffer, Guard]
+    padded: Mapping[tir.Buffer, Guard]
 
-    def count(self, s: Stmt, loops: Mapping[Var, Expr], bound: Mapping[Var, Expr]) -> Expr:
+    def count(self, s: tir.Stmt, loops: Mapping[Var, Expr], bound: Mapping[Var, Expr]) -> Expr:
         """The operations of a statement; loops: around it; bound: the variables of its block."""
-        if isinstance(s, BufferStore):
+        if isinstance(s, tir.BufferStore):
             own = sum([lanes * n for lanes, n in operations(s.value).items()])
             return self.times(s, loops, bound) * own if own else const(0)
-        if isinstance(s, For):
+        if isinstance(s, tir.For):
             loops = {**loops, s.var: s.extent if self.known(s.extent) else const(1)}
-        elif isinstance(s, BlockRealize):
+        elif isinstance(s, tir.BlockRealize):
             bound = {**bound, **{i.var: value for i, value in s.bindings}}
         total: Expr = const(0)
-        for part in sub_statements(s):
+        for part in tir.sub_statements(s):
             total = total + self.count(part, loops, bound)
         return total
 
     def known(self, e: Expr) -> bool:
         """Whether an extent is an expression of sizes."""
-        loads = [n for n in expr_nodes(e) if isinstance(n, BufferLoad)]
+        loads = [n for n in expr_nodes(e) if isinstance(n, tir.BufferLoad)]
         return not loads and self.sizes.issuperset(free_vars(e))
 
-    def times(self, s: BufferStore, loops: Mapping[Var, Expr], bound: Mapping[Var, Expr]) -> Expr:
+    def times(
+        self, s: tir.BufferStore, loops: Mapping[Var, Expr], bound: Mapping[Var, Expr]
+    ) -> Expr:
         """How often a store is executed where it counts."""
         windows: dict[frozenset[Var], list[Expr]] = {}
         for c in self.conditions(s):
@@ -97,9 +89,9 @@ class _Counter:
             total = total * e
         return total
 
-    def conditions(self, s: BufferStore) -> list[Expr]:
+    def conditions(self, s: tir.BufferStore) -> list[Expr]:
         """What holds where a reduction reads no padding."""
-        loads = [n for n in expr_nodes(s.value) if isinstance(n, BufferLoad)]
+        loads = [n for n in expr_nodes(s.value) if isinstance(n, tir.BufferLoad)]
         if all(x.buffer is not s.buffer for x in loads):
             return []
         found = []

@@ -12,18 +12,8 @@ from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars
+from smelt.relax import nodes as relax
 from smelt.relax.graph import is_foreign
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    RelaxExpr,
-    TupleGetItem,
-    tensor_type_of,
-    values,
-)
-from smelt.relax.nodes import Tuple as GraphTuple
 from smelt.relax.transform.choose_layouts import layout_of
 from smelt.relax.transform.engine import order
 from smelt.relax.views import View, dense, dense_in_order, view_of
@@ -75,7 +65,7 @@ class Launch:
     nodes    the names of the model's nodes that it computes
     """
 
-    group: Function
+    group: relax.Function
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
     name: str
@@ -105,18 +95,18 @@ class _Planner:
         self.mod, self.main = mod, mod["main"]
         self.symbols = _symbols(self.main)
         self.analyzer = analyzer_of(dict.fromkeys(self.symbols, 0))
-        self.places: dict[RelaxExpr, Place | tuple[Place, ...]] = {}
+        self.places: dict[relax.RelaxExpr, Place | tuple[Place, ...]] = {}
         self.launches: list[Launch] = []
 
     def plan(self) -> GraphPlan:
         """Walk the graph, operands first."""
         inputs = []
         for i, p in enumerate(self.main.params):
-            t = tensor_type_of(p)
+            t = relax.tensor_type_of(p)
             s = Storage("input", t.dtype, t.bytes(), i, name=p.name)
             inputs.append(s)
             self.places[p] = Place(s, dense(t.shape))
-        for v in values(self.main.body):
+        for v in relax.values(self.main.body):
             if v not in self.places:
                 self.places[v] = self.made(v)
         outputs = [self.place(r).storage for r in self.main.results()]
@@ -129,39 +119,39 @@ class _Planner:
                 s.last = n
         return GraphPlan(inputs, outputs, self.launches, self.symbols)
 
-    def made(self, v: RelaxExpr) -> Place | tuple[Place, ...]:
+    def made(self, v: relax.RelaxExpr) -> Place | tuple[Place, ...]:
         """The place of a value: new memory, or a view of its operand's."""
         match v:
-            case Constant():
+            case relax.Constant():
                 s = Storage("constant", v.type.dtype, v.type.bytes(), data=v.data, name=v.name)
                 return Place(s, dense(v.type.shape))
-            case GraphTuple(items):
+            case relax.Tuple(items):
                 return tuple([self.place(i) for i in items])
-            case TupleGetItem(value, index):
+            case relax.TupleGetItem(value, index):
                 whole = self.places[value]
                 assert isinstance(whole, tuple)
                 return whole[index]
-            case Call(GlobalVar(name)):
+            case relax.Call(relax.GlobalVar(name)):
                 return self.launch(v, name)
-            case Call(Op(), (RelaxExpr() as source, *_)):
-                at, t = self.place(source), tensor_type_of(v)
+            case relax.Call(Op(), (relax.RelaxExpr() as source, *_)):
+                at, t = self.place(source), relax.tensor_type_of(v)
                 view = view_of(v.callee, v.attrs, at.view, t.shape, self.analyzer)
                 if view is not None:
                     return Place(at.storage, view)
         raise InternalError(f"no plan for {getattr(v, 'callee', type(v).__name__)} in a graph")
 
-    def place(self, v: RelaxExpr) -> Place:
+    def place(self, v: relax.RelaxExpr) -> Place:
         """The place of a single value."""
         found = self.places[v]
         assert isinstance(found, Place)
         return found
 
-    def launch(self, v: Call, name: str) -> Place | tuple[Place, ...]:
+    def launch(self, v: relax.Call, name: str) -> Place | tuple[Place, ...]:
         """A kernel, an external function or a program, with fresh storages for its results."""
         callee = self.mod.functions[name]
         group = call_tir_group(v) if isinstance(callee, PrimFunc) else callee
         program = program_for(callee, v) if isinstance(callee, PrimFunc) else None
-        assert isinstance(group, Function)
+        assert isinstance(group, relax.Function)
         if program is None:
             own = str(group.attrs.get("name", "kernel"))
             name = symbol_of(group, name) if is_foreign(group) else own
@@ -174,19 +164,21 @@ class _Planner:
         self.launches.append(Launch(group, inputs, tuple(made), name, program, nodes))
         return made[0] if isinstance(v.type, TensorType) else tuple(made)
 
-    def nodes(self, group: Function) -> Iterator[str]:
+    def nodes(self, group: relax.Function) -> Iterator[str]:
         """The names of the calls in a function, and in the functions that it calls."""
         for v in order(group.body):
-            if not isinstance(v, Call):
+            if not isinstance(v, relax.Call):
                 continue
-            callee = self.mod.functions.get(v.op.name) if isinstance(v.op, GlobalVar) else v.op
-            if isinstance(callee, Function):
+            callee = (
+                self.mod.functions.get(v.op.name) if isinstance(v.op, relax.GlobalVar) else v.op
+            )
+            if isinstance(callee, relax.Function):
                 yield from self.nodes(callee)
             if v.name:
                 yield v.name
 
 
-def symbol_of(func: Function, name: str) -> str:
+def symbol_of(func: relax.Function, name: str) -> str:
     """The name of an external function's code."""
     return str(func.attrs.get("global_symbol", name))
 
@@ -198,7 +190,7 @@ def _types(t: Type) -> list[TensorType]:
     return [t]
 
 
-def _symbols(main: Function) -> list[Var]:
+def _symbols(main: relax.Function) -> list[Var]:
     """The symbolic sizes of the inputs, in order of first use."""
     found: dict[Var, None] = {}
     for p in main.params:

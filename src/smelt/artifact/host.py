@@ -13,18 +13,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import all_of, any_of, equal
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, cast, const
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import (
-    AssertStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Stmt,
-    seq,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import substitute_stmt
 
 from .graph import GraphPlan, Launch, Place, Storage
@@ -60,9 +49,9 @@ class KernelCall:
         )
 
 
-def array_of(name: str, size: int, dtype: str) -> Buffer:
+def array_of(name: str, size: int, dtype: str) -> tir.Buffer:
     """A parameter of the host program: an array of at least one element."""
-    return Buffer(name, (const(max(size, 1), INDEX),), dtype)
+    return tir.Buffer(name, (const(max(size, 1), INDEX),), dtype)
 
 
 @dataclass
@@ -80,7 +69,7 @@ class Body:
     when: Mapping[str, Expr] = field(default_factory=dict)
 
 
-def entry_program(general: Body, variants: Sequence[Body] = ()) -> PrimFunc:
+def entry_program(general: Body, variants: Sequence[Body] = ()) -> tir.PrimFunc:
     """The program that runs the model once: the first variant that the sizes fit, or in general."""
     plan = general.plan
     tensors = array_of("tensors", len(plan.inputs) + len(plan.outputs), "handle")
@@ -90,7 +79,7 @@ def entry_program(general: Body, variants: Sequence[Body] = ()) -> PrimFunc:
     outside = [Var(f"tensor{i}", "handle") for i in range(len(plan.inputs) + len(plan.outputs))]
     own: dict[str, Expr] = {v.name: v for v in plan.symbols}
 
-    def steps(b: Body, first: int) -> Stmt:
+    def steps(b: Body, first: int) -> tir.Stmt:
         # variants may share their sizes, and a variable has one definition
         stmt = _launches(b, first, outside, blob, arena)
         return substitute_stmt(stmt, {v: own[v.name] for v in b.plan.symbols})
@@ -100,14 +89,16 @@ def entry_program(general: Body, variants: Sequence[Body] = ()) -> PrimFunc:
     for b in reversed(variants):
         first -= len(b.calls)
         fits = all_of([equal(own[n], by_names(v, own)) for n, v in b.when.items()])
-        stmt = IfThenElse(fits, steps(b, first), stmt)
+        stmt = tir.IfThenElse(fits, steps(b, first), stmt)
     stmt = with_sizes(stmt, plan.symbols, sizes)
     for i, v in reversed(list(enumerate(outside))):
-        stmt = LetStmt(v, BufferLoad(tensors, (const(i),)), stmt)
-    return PrimFunc((tensors, sizes, blob, arena), stmt, {"name": ENTRY})
+        stmt = tir.LetStmt(v, tir.BufferLoad(tensors, (const(i),)), stmt)
+    return tir.PrimFunc((tensors, sizes, blob, arena), stmt, {"name": ENTRY})
 
 
-def _launches(b: Body, first: int, outside: Sequence[Var], blob: Buffer, arena: Buffer) -> Stmt:
+def _launches(
+    b: Body, first: int, outside: Sequence[Var], blob: tir.Buffer, arena: tir.Buffer
+) -> tir.Stmt:
     """The kernel calls of one way; `first` is the number of its first kernel."""
 
     def base(s: Storage) -> tuple[Expr, Expr]:
@@ -126,28 +117,28 @@ def _launches(b: Body, first: int, outside: Sequence[Var], blob: Buffer, arena: 
         )
 
     by_name = {v.name: v for v in b.plan.symbols}
-    body: list[Stmt] = []
+    body: list[tir.Stmt] = []
     for n, c in enumerate(b.calls, first):
         args: list[Expr] = [StringImm(c.symbol), *[pointer(p) for p in c.places]]
         args += [by_name[name] for name in c.scalars]
         for w in c.workspaces:
             start, offset = base(w)
             args.append(Call("handle", "smelt.tensor_view", (start, offset)))
-        call = seq(
+        call = tir.seq(
             _call("smelt.probe", const(n), const(0, "int32")),
             _call("smelt.call_kernel", *args),
             _call("smelt.probe", const(n), const(1, "int32")),
         )
         body.append(where_not_empty([p.view.shape for p in c.launch.outputs], call))
-    return seq(*body)
+    return tir.seq(*body)
 
 
-def where_not_empty(shapes: Sequence[Sequence[Expr]], stmt: Stmt) -> Stmt:
+def where_not_empty(shapes: Sequence[Sequence[Expr]], stmt: tir.Stmt) -> tir.Stmt:
     """A statement that runs where one of some shapes, those of its results, has elements."""
     some = any_of([all_of([e > 0 for e in shape]) for shape in shapes])
     if isinstance(some, IntImm):
-        return stmt if some.value else seq()
-    return IfThenElse(some, stmt)
+        return stmt if some.value else tir.seq()
+    return tir.IfThenElse(some, stmt)
 
 
 def plan_program(
@@ -155,7 +146,7 @@ def plan_program(
     workspace: Expr,
     extents: Sequence[Expr],
     checks: Sequence[tuple[Expr, str]] = (),
-) -> PrimFunc:
+) -> tir.PrimFunc:
     """The program that evaluates the results' extents and the workspace's size in bytes.
 
     checks  what has to hold of the sizes, and what to say where it does not
@@ -163,20 +154,20 @@ def plan_program(
     sizes = array_of("sizes", len(symbols), INDEX)
     out = array_of("extents", len(extents), INDEX)
     total = array_of("workspace_bytes", 1, INDEX)
-    body: list[Stmt] = [AssertStmt(condition, text) for condition, text in checks]
-    body += [BufferStore(out, e, (const(i),)) for i, e in enumerate(extents)]
-    body.append(BufferStore(total, workspace, (const(0),)))
-    return PrimFunc(
+    body: list[tir.Stmt] = [tir.AssertStmt(condition, text) for condition, text in checks]
+    body += [tir.BufferStore(out, e, (const(i),)) for i, e in enumerate(extents)]
+    body.append(tir.BufferStore(total, workspace, (const(0),)))
+    return tir.PrimFunc(
         (sizes, out, total),
-        with_sizes(seq(*body), symbols, sizes),
+        with_sizes(tir.seq(*body), symbols, sizes),
         {"name": PLAN, "plain": True},
     )
 
 
-def with_sizes(stmt: Stmt, symbols: Sequence[Var], sizes: Buffer) -> Stmt:
+def with_sizes(stmt: tir.Stmt, symbols: Sequence[Var], sizes: tir.Buffer) -> tir.Stmt:
     """A statement with the symbolic sizes read from their array, which has them in this order."""
     for at, v in reversed(list(enumerate(symbols))):
-        stmt = LetStmt(v, cast(v.type, BufferLoad(sizes, (const(at),))), stmt)
+        stmt = tir.LetStmt(v, cast(v.type, tir.BufferLoad(sizes, (const(at),))), stmt)
     return stmt
 
 
@@ -185,10 +176,10 @@ def by_names(e: Expr, sizes: Mapping[str, Expr]) -> Expr:
     return substitute(e, {v: sizes[v.name] for v in free_vars(e)})
 
 
-def address_of(b: Buffer) -> Expr:
+def address_of(b: tir.Buffer) -> Expr:
     """The address of a buffer's first element."""
-    return Call("handle", "smelt.address_of", (BufferLoad(b, (const(0),)),))
+    return Call("handle", "smelt.address_of", (tir.BufferLoad(b, (const(0),)),))
 
 
-def _call(op: str, *args: Expr) -> Stmt:
-    return Evaluate(Call("int32", op, tuple(args)))
+def _call(op: str, *args: Expr) -> tir.Stmt:
+    return tir.Evaluate(Call("int32", op, tuple(args)))

@@ -37,16 +37,8 @@ from smelt.target import Target
 from smelt.target.processor import needed_features
 from smelt.tir.printer import script
 
+from . import external
 from .artifact import Artifact, cache_of, objects_of
-from .external import (
-    External,
-    Externals,
-    check_types,
-    entry_of,
-    external_call,
-    operators_of,
-    wrapper,
-)
 from .graph import GraphPlan, Launch, Place, Storage, plan_graph
 from .host import Body, KernelCall, entry_program, plan_program
 from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
@@ -74,7 +66,7 @@ class Model:
     calls: list[KernelCall]
     memory: MemoryPlan
     artifacts: dict[str, CompiledKernel]
-    externals: dict[str, tuple[External, list[Storage]]]
+    externals: dict[str, tuple[external.External, list[Storage]]]
 
 
 def form_of(group: Function) -> str:
@@ -154,7 +146,7 @@ def compile_fused(
     context: PassContext,
     lowering: Sequence[Step],
     progress: Progress | None = None,
-    externals: Externals | None = None,
+    externals: external.Externals | None = None,
     *,
     keep: bool = False,
     text: bool = False,
@@ -214,7 +206,7 @@ def compile_graph(
     target: Target,
     options: Options,
     kernels: Callable[[Sequence[KernelSpec]], dict[str, CompiledKernel]],
-    externals: Externals | None = None,
+    externals: external.Externals | None = None,
     *,
     keep: bool = False,
 ) -> Model:
@@ -227,7 +219,7 @@ def compile_graph(
     unique = {s.symbol: s for s in own if s is not None}
     artifacts = kernels(list(unique.values()))
     calls = [
-        external_call(launch, *outside[launch.name])
+        external.external_call(launch, *outside[launch.name])
         if s is None
         else _call(launch, artifacts[s.symbol], s.symbol, n, symbols)
         for n, (launch, s) in enumerate(zip(plan.launches, own, strict=True))
@@ -247,10 +239,10 @@ def compile_graph(
 
 
 def _externals(
-    plan: GraphPlan, given: Externals, symbols: Mapping[str, Var]
-) -> dict[str, tuple[External, list[Storage]]]:
+    plan: GraphPlan, given: external.Externals, symbols: Mapping[str, Var]
+) -> dict[str, tuple[external.External, list[Storage]]]:
     """What was made of each external function that is called, and storages for its constants."""
-    found: dict[str, tuple[External, list[Storage]]] = {}
+    found: dict[str, tuple[external.External, list[Storage]]] = {}
     for launch in plan.launches:
         if not launch.external:
             continue
@@ -260,7 +252,7 @@ def _externals(
                 "code of it is given: smelt.byoc.compile_externals makes it"
             )
         made = given[launch.name]
-        check_types(launch, made, symbols)
+        external.check_types(launch, made, symbols)
         if launch.name not in found:
             found[launch.name] = (
                 made,
@@ -278,7 +270,7 @@ def _wrappers(model: Model, target: Target) -> list[str]:
     table = [s for s, (made, _) in model.externals.items() if not made.object]
     first = {c.launch.name: c for c in model.calls if c.launch.external}
     return [
-        wrapper(made, first[s], table.index(s) if s in table else -1, symbols, target)
+        external.wrapper(made, first[s], table.index(s) if s in table else -1, symbols, target)
         for s, (made, _) in model.externals.items()
     ]
 
@@ -287,7 +279,7 @@ def _external_entries(model: Model, places: Mapping[Storage, int]) -> list[dict[
     """The metadata of the functions that Python code runs, in the order of the host's table."""
     launches = {x.name: x for x in model.plan.launches if x.external}
     return [
-        entry_of(made, launches[symbol], {s.name: places[s] for s in storages}, size_text)
+        external.entry_of(made, launches[symbol], {s.name: places[s] for s in storages}, size_text)
         for symbol, (made, storages) in model.externals.items()
         if not made.object
     ]
@@ -514,7 +506,7 @@ def _kernel(c: KernelCall, model: Model, mod: IRModule) -> dict[str, Any]:
     known = None if launch.external else size_text(model.artifacts[c.symbol].flops)
     described = {
         "name": launch.name,
-        "ops": operators_of(launch.group, mod.functions),
+        "ops": external.operators_of(launch.group, mod.functions),
         "nodes": list(launch.nodes),
         "flops": known,
         "bytes": size_text(_moved(launch)),

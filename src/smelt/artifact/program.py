@@ -15,14 +15,7 @@ from smelt.ir.expr import INDEX, Call, Expr, IntImm, StringImm, Var, const
 from smelt.ir.steps import Step
 from smelt.ir.transform import PassContext
 from smelt.ir.walk import free_vars
-from smelt.lowering.instrument import (
-    Check,
-    Observer,
-    StageWriter,
-    check_wanted,
-    dump_folder,
-    write_text,
-)
+from smelt.lowering import instrument
 from smelt.lowering.lower import for_target, lower
 from smelt.runtime.abi import ABI_VERSION
 from smelt.runtime.expression import names_in
@@ -31,19 +24,9 @@ from smelt.runtime.program import Module, TensorFunction
 from smelt.target import Target
 from smelt.target.processor import needed_features
 from smelt.te.broadcast import EQUATIONS
+from smelt.tir import nodes as tir
 from smelt.tir.analysis.parallel import check_races
 from smelt.tir.facts import written_parameters
-from smelt.tir.nodes import (
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    LetStmt,
-    PrimFunc,
-    Stmt,
-    walk,
-)
 from smelt.tir.printer import script
 from smelt.tir.verify import verify
 
@@ -65,7 +48,7 @@ KERNEL = "smelt_kernel"
 
 
 def build_program(
-    funcs: Mapping[str, PrimFunc],
+    funcs: Mapping[str, tir.PrimFunc],
     target: Target,
     steps: Sequence[Step],
     context: PassContext,
@@ -78,7 +61,7 @@ def build_program(
 
 
 def _build(
-    func: PrimFunc, target: Target, steps: Sequence[Step], context: PassContext
+    func: tir.PrimFunc, target: Target, steps: Sequence[Step], context: PassContext
 ) -> TensorFunction:
     options = context.options
     if options.verify:
@@ -86,11 +69,13 @@ def _build(
         check_races(func)
     _check(func)
     symbols, scalars = _scalar_parameters(func)
-    watchers: list[Observer] = [Check(func)] if check_wanted() else []
-    if folder := dump_folder(options):
-        watchers.append(StageWriter(folder, func.name))
+    watchers: list[instrument.Observer] = (
+        [instrument.Check(func)] if instrument.check_wanted() else []
+    )
+    if folder := instrument.dump_folder(options):
+        watchers.append(instrument.StageWriter(folder, func.name))
 
-    def observe(name: str, stage: PrimFunc) -> None:
+    def observe(name: str, stage: tir.PrimFunc) -> None:
         for watcher in watchers:
             watcher(name, stage)
 
@@ -104,7 +89,7 @@ def _build(
     host = emit_module([entry, plan_program(symbols, total, (), checks)], target)
     ir = emit_module([flat.with_attrs(name=KERNEL)], target)
     if folder:
-        write_text(Path(folder, func.name, "llvm.txt"), ir)
+        instrument.write_text(Path(folder, func.name, "llvm.txt"), ir)
     objects = objects_of({f"the host program of {func.name}": host, func.name: ir}, target, options)
     addresses, keep = link_in_process(objects, [ENTRY, PLAN])
     metadata = {
@@ -115,7 +100,9 @@ def _build(
         "inputs": [_tensor(p) for p in func.params if p not in symbols],
         "outputs": [],
         "parameters": [p.name for p in func.params],
-        "written": sorted({s.buffer.name for s in walk(flat.body) if isinstance(s, BufferStore)}),
+        "written": sorted(
+            {s.buffer.name for s in tir.walk(flat.body) if isinstance(s, tir.BufferStore)}
+        ),
         "symbols": [v.name for v in symbols],
         **Declared().metadata(symbols, equations),
         "features": needed_features(target),
@@ -131,39 +118,39 @@ def _build(
     return TensorFunction(exe, sources)
 
 
-def _check(func: PrimFunc) -> None:
+def _check(func: tir.PrimFunc) -> None:
     for p in func.buffers:
         if p.strides:
             raise CompileError(
                 f"{func.name}: the parameter {p.name} has strides; "
                 "build takes dense row-major parameters (transform_layout changes the order)"
             )
-    for s in walk(func.body):
-        if isinstance(s, For) and s.kind == "thread_binding":
+    for s in tir.walk(func.body):
+        if isinstance(s, tir.For) and s.kind == "thread_binding":
             raise CompileError(
                 f"{func.name}: the loop {s.var.name} is bound to {s.thread}, and the target llvm "
                 "has no such threads; legal: parallel, vectorized, unrolled or serial loops"
             )
 
 
-def _scalar_parameters(func: PrimFunc) -> tuple[list[Var], set[Var]]:
+def _scalar_parameters(func: tir.PrimFunc) -> tuple[list[Var], set[Var]]:
     """The parameters that are extents of buffers, which shapes tell; the other scalars."""
     extents = {e for b in func.buffers for e in b.shape}
     scalars = [p for p in func.params if isinstance(p, Var)]
     return [v for v in scalars if v in extents], {v for v in scalars if v not in extents}
 
 
-def _scalars_in_memory(flat: PrimFunc, scalars: set[Var]) -> PrimFunc:
+def _scalars_in_memory(flat: tir.PrimFunc, scalars: set[Var]) -> tir.PrimFunc:
     """Scalars that no shape tells are handed over as arrays of one element."""
-    boxes = {v: Buffer(v.name, (const(1, INDEX),), v.type) for v in scalars}
+    boxes = {v: tir.Buffer(v.name, (const(1, INDEX),), v.type) for v in scalars}
     body = flat.body
     for v, box in boxes.items():
-        body = LetStmt(v, BufferLoad(box, (const(0, INDEX),)), body)
+        body = tir.LetStmt(v, tir.BufferLoad(box, (const(0, INDEX),)), body)
     params = tuple([boxes.get(p, p) if isinstance(p, Var) else p for p in flat.params])
     return flat.replace(params=params, body=body)
 
 
-def _equations(func: PrimFunc, symbols: Sequence[Var]) -> PrimFunc:
+def _equations(func: tir.PrimFunc, symbols: Sequence[Var]) -> tir.PrimFunc:
     """The function with those of its equations that are about sizes which shapes tell."""
     told = {v.name for v in symbols}
     found = [e for e in func.attrs.get(EQUATIONS, ()) if names_in(e[0]) | names_in(e[1]) <= told]
@@ -171,8 +158,11 @@ def _equations(func: PrimFunc, symbols: Sequence[Var]) -> PrimFunc:
 
 
 def _entry(
-    flat: PrimFunc, symbols: list[Var], workspaces: tuple[Buffer, ...], written: Sequence[Buffer]
-) -> tuple[PrimFunc, Expr]:
+    flat: tir.PrimFunc,
+    symbols: list[Var],
+    workspaces: tuple[tir.Buffer, ...],
+    written: Sequence[tir.Buffer],
+) -> tuple[tir.PrimFunc, Expr]:
     """The host program that calls the one kernel, and the bytes of workspace that it needs."""
     tensors = [p for p in flat.buffers if p not in workspaces]
     outside = {b: Var(f"tensor{i}", "handle") for i, b in enumerate(tensors)}
@@ -195,15 +185,15 @@ def _entry(
                     "no extent of a parameter"
                 )
             total = total + ceildiv(size, ALIGNMENT) * ALIGNMENT
-    stmt: Stmt = Evaluate(Call("int32", "smelt.call_kernel", tuple(args)))
+    stmt: tir.Stmt = tir.Evaluate(Call("int32", "smelt.call_kernel", tuple(args)))
     if shapes := [b.shape for b in written]:
         stmt = where_not_empty(shapes, stmt)
     for i, v in reversed(list(enumerate(outside.values()))):
-        stmt = LetStmt(v, BufferLoad(table, (const(i, INDEX),)), stmt)
+        stmt = tir.LetStmt(v, tir.BufferLoad(table, (const(i, INDEX),)), stmt)
     body = with_sizes(stmt, symbols, sizes)
-    return PrimFunc((table, sizes, blob, arena), body, {"name": ENTRY}), total
+    return tir.PrimFunc((table, sizes, blob, arena), body, {"name": ENTRY}), total
 
 
-def _tensor(p: Buffer | Var) -> dict[str, Any]:
-    shape = [size_text(e) for e in p.shape] if isinstance(p, Buffer) else []
+def _tensor(p: tir.Buffer | Var) -> dict[str, Any]:
+    shape = [size_text(e) for e in p.shape] if isinstance(p, tir.Buffer) else []
     return {"name": p.name, "dtype": p.dtype, "shape": shape}

@@ -16,30 +16,10 @@ from smelt.ir.expr import Var as SizeVar
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.relax.adt import (
-    Clause,
-    Constructor,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    constructor_tag,
-)
+from smelt.relax import adt
+from smelt.relax import nodes as relax
 from smelt.relax.graph import is_unit
 from smelt.relax.host_ops import is_host_call
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from smelt.relax.transform.infer_module import short_text
 from smelt.relax.transform.rewriting import reached
 from smelt.runtime.vm_program import Instruction, Program, VMFunction
@@ -65,7 +45,7 @@ def compile_vm(
     """
     made = _Module(mod, build, entries).program()
     main = mod.functions.get("main")
-    if isinstance(main, Function) and "main" in made.globals:
+    if isinstance(main, relax.Function) and "main" in made.globals:
         describe(made, main, outputs)
     return made
 
@@ -76,15 +56,15 @@ class _Module:
     def __init__(self, mod: IRModule, build: Build, entries: Sequence[str]) -> None:
         self.mod = mod
         there = reached(mod, [n for n in entries if n in mod] or mod.functions)
-        graph = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
+        graph = {n: f for n, f in mod.functions.items() if isinstance(f, relax.Function)}
         kept = {n for n, f in graph.items() if is_unit(f)}
         kept |= {n for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
         self.scope = Scope(frozenset(kept))
         self.graph = {n: f for n, f in graph.items() if n not in kept and n in there}
         self.segments = Segments(mod, build)
         self.made: list[VMFunction | None] = []
-        self.constants: dict[int, tuple[int, Constant]] = {}
-        self.wrapped: dict[Constructor, int] = {}
+        self.constants: dict[int, tuple[int, relax.Constant]] = {}
+        self.wrapped: dict[adt.Constructor, int] = {}
         self.depth = 0
 
     def program(self) -> Program:
@@ -103,17 +83,17 @@ class _Module:
         self.made.append(None)
         return len(self.made) - 1
 
-    def constant(self, c: Constant) -> int:
+    def constant(self, c: relax.Constant) -> int:
         """The number of a constant."""
         return self.constants.setdefault(id(c.data), (len(self.constants), c))[0]
 
-    def wrapper(self, c: Constructor) -> int:
+    def wrapper(self, c: adt.Constructor) -> int:
         """The number of a function that calls a constructor, for one that is used as a value."""
         if c not in self.wrapped:
             index = self.wrapped[c] = self.reserve()
             count = len(c.inputs)
             names = [f"field{n}" for n in range(count)]
-            tag = constructor_tag(self.mod, c)
+            tag = adt.constructor_tag(self.mod, c)
             code: list[Instruction] = [
                 ("AllocADT", count, tag, c.name, tuple(range(count))),
                 ("Ret", count),
@@ -137,7 +117,7 @@ class _Emitter:
     """
 
     def __init__(
-        self, module: _Module, name: str, f: Function, index: int, around: _Emitter | None
+        self, module: _Module, name: str, f: relax.Function, index: int, around: _Emitter | None
     ) -> None:
         self.module, self.name, self.f, self.index, self.around = module, name, f, index, around
         self.scope = module.scope
@@ -146,7 +126,7 @@ class _Emitter:
         self.params: dict[Node, int] = {p: self.register() for p in f.params}
         self.scopes: list[dict[Node, int]] = [dict(self.params)]
         self.captured: dict[Node, int] = {}
-        self.visible: list[set[Var]] = [set(f.params)]
+        self.visible: list[set[relax.Var]] = [set(f.params)]
         self.self_var = self.scope.self_of.get(f)
 
     def register(self) -> int:
@@ -179,13 +159,13 @@ class _Emitter:
             return True
         return self.around is not None and self.around.known(node)
 
-    def sees(self, v: Var) -> bool:
+    def sees(self, v: relax.Var) -> bool:
         """Whether a variable may be used here."""
         if v is self.self_var or any(v in names for names in self.visible):
             return True
         return self.around is not None and self.around.sees(v)
 
-    def reg(self, node: RelaxExpr) -> int:
+    def reg(self, node: relax.RelaxExpr) -> int:
         """The register of a value; what needs no computation is made here."""
         found = self.find(node)
         if found is not None:
@@ -197,26 +177,26 @@ class _Emitter:
         self.scopes[-1][node] = made
         return made
 
-    def light(self, node: RelaxExpr) -> int:
+    def light(self, node: relax.RelaxExpr) -> int:
         """Write what makes a value of its operands without computing."""
         match node:
-            case Let(body=body):
+            case relax.Let(body=body):
                 return self.reg(body)
-            case Var() if node is self.self_var:
+            case relax.Var() if node is self.self_var:
                 return self.emit("AllocClosure", self.index, self.captured)
-            case Var() if node in self.scope.own:
+            case relax.Var() if node in self.scope.own:
                 return self.reg(self.scope.own[node])
-            case Constant():
+            case relax.Constant():
                 return self.emit("LoadConst", self.module.constant(node))
-            case GlobalVar(name):
+            case relax.GlobalVar(name):
                 return self.emit("AllocClosure", self.module.globals[name], ())
-            case Constructor():
+            case adt.Constructor():
                 return self.emit("AllocClosure", self.module.wrapper(node), ())
-            case Tuple(items):
+            case relax.Tuple(items):
                 return self.emit("AllocTuple", tuple([self.reg(i) for i in items]))
-            case TupleGetItem(Tuple(items), index):
+            case relax.TupleGetItem(relax.Tuple(items), index):
                 return self.reg(items[index])
-            case TupleGetItem(value, index):
+            case relax.TupleGetItem(value, index):
                 return self.emit("GetField", self.reg(value), index)
         raise InternalError(f"vm: no place for {short_text(node)} in {self.name}")
 
@@ -228,13 +208,13 @@ class _Emitter:
 
     # --------------------------------------------------------------------------------- regions
 
-    def region(self, root: RelaxExpr, result: int | None) -> None:
+    def region(self, root: relax.RelaxExpr, result: int | None) -> None:
         """Write a region; its value goes into a register, or is the function's result."""
-        while isinstance(root, Let):
+        while isinstance(root, relax.Let):
             self.visible[-1].add(root.var)
             root = root.body
         inside = self.scope.place(root, self.known, self.sees)
-        self.visible[-1].update([n.var for n in inside if isinstance(n, Let)])
+        self.visible[-1].update([n.var for n in inside if isinstance(n, relax.Let)])
         for level in _levels(inside, self.scope):
             for node in level.control:
                 if node is root and result is None and self.last(node):
@@ -245,7 +225,7 @@ class _Emitter:
         found = self.reg(root)
         self.code.append(("Ret", found) if result is None else ("Move", result, found))
 
-    def inner(self, root: RelaxExpr, result: int | None, bound: Mapping[Node, int]) -> None:
+    def inner(self, root: relax.RelaxExpr, result: int | None, bound: Mapping[Node, int]) -> None:
         """Write a region inside this one, which knows some more variables."""
         self.module.depth += 1
         if self.module.depth > _DEEPEST:
@@ -254,17 +234,19 @@ class _Emitter:
                 "each other; move the inner ones into a function of the module"
             )
         self.scopes.append(dict(bound))
-        self.visible.append({v for v in bound if isinstance(v, Var)})
+        self.visible.append({v for v in bound if isinstance(v, relax.Var)})
         self.region(root, result)
         self.scopes.pop()
         self.visible.pop()
         self.module.depth -= 1
 
-    def segment(self, operators: Sequence[RelaxExpr], wanted: Sequence[RelaxExpr]) -> None:
+    def segment(
+        self, operators: Sequence[relax.RelaxExpr], wanted: Sequence[relax.RelaxExpr]
+    ) -> None:
         """Write the call of the native code that computes some operators' results."""
         parts = {w: _single(w) for w in wanted}
         results = [r for found in parts.values() for r in found]
-        inputs: dict[RelaxExpr, Type] = {}
+        inputs: dict[relax.RelaxExpr, Type] = {}
         own = set(operators)
         for node in operators:
             for n in _inputs(node, own, self.scope):
@@ -280,7 +262,7 @@ class _Emitter:
                 held = tuple([self.scopes[-1][r] for r in found])
                 self.scopes[-1][w] = self.emit("AllocTuple", held)
 
-    def opened(self, node: RelaxExpr, t: Type) -> list[int]:
+    def opened(self, node: relax.RelaxExpr, t: Type) -> list[int]:
         """The registers of a value's tensors."""
 
         def parts(at: int, t: Type) -> list[int]:
@@ -291,9 +273,9 @@ class _Emitter:
 
         return parts(self.reg(node), t)
 
-    def definitions(self, sizes: set[SizeVar]) -> list[tuple[RelaxExpr, Type]]:
+    def definitions(self, sizes: set[SizeVar]) -> list[tuple[relax.RelaxExpr, Type]]:
         """Variables whose types tell sizes."""
-        found: list[tuple[RelaxExpr, Type]] = []
+        found: list[tuple[relax.RelaxExpr, Type]] = []
         left = set(sizes)
         seen: _Emitter | None = self
         while seen is not None:
@@ -308,49 +290,53 @@ class _Emitter:
 
     # --------------------------------------------------------------------------------- control
 
-    def control(self, node: RelaxExpr) -> int:
+    def control(self, node: relax.RelaxExpr) -> int:
         """Write what computes a value by control; its register."""
-        if isinstance(node, If | Match):
+        if isinstance(node, relax.If | adt.Match):
             made = self.register()
             self.choice(node, made)
             return made
-        if isinstance(node, Function):
+        if isinstance(node, relax.Function):
             inner = _Emitter(self.module, f"{self.name}.closure", node, self.module.reserve(), self)
             inner.name = f"{self.name}.closure{inner.index}"
             inner.write()
             held = tuple([self.reg(n) for n in inner.captured])  # type: ignore[arg-type]
             return self.emit("AllocClosure", inner.index, held)
-        if not isinstance(node, Call):
+        if not isinstance(node, relax.Call):
             return self.light(node)
         args = tuple([self.reg(a) for a in node.args if a is not None])
         if is_host_call(node):
             return self.host(node, args)
         match node.op:
-            case Constructor() as c:
-                tag = constructor_tag(self.module.mod, c)
+            case adt.Constructor() as c:
+                tag = adt.constructor_tag(self.module.mod, c)
                 return self.emit("AllocADT", tag, c.name, args)
-            case GlobalVar(name):
+            case relax.GlobalVar(name):
                 return self.emit("Invoke", self.module.globals[name], args)
         if node.op is self.self_var:
             return self.emit("Invoke", self.index, _Own(self.captured, args))
         return self.emit("InvokeClosure", self.reg(node.op), args)  # type: ignore[arg-type]
 
-    def host(self, node: Call, args: tuple[int, ...]) -> int:
+    def host(self, node: relax.Call, args: tuple[int, ...]) -> int:
         """Write the call of an operator that the machine runs in numpy."""
         count = len(node.type.items) if isinstance(node.type, TupleType) else 1
         made = tuple([self.register() for _ in range(count)])
         self.code.append(("InvokeHost", made, _name_of(node), dict(node.attrs), args))
         return self.emit("AllocTuple", made) if isinstance(node.type, TupleType) else made[0]
 
-    def last(self, node: RelaxExpr) -> bool:
+    def last(self, node: relax.RelaxExpr) -> bool:
         """Write the function's result, where it is a choice or a call: nothing comes after it."""
-        if isinstance(node, If | Match):
+        if isinstance(node, relax.If | adt.Match):
             self.choice(node, None)
             return True
-        if not isinstance(node, Call) or is_host_call(node) or isinstance(node.op, Constructor):
+        if (
+            not isinstance(node, relax.Call)
+            or is_host_call(node)
+            or isinstance(node.op, adt.Constructor)
+        ):
             return False
         args = tuple([self.reg(a) for a in node.args if a is not None])
-        if isinstance(node.op, GlobalVar):
+        if isinstance(node.op, relax.GlobalVar):
             self.code.append(("TailInvoke", self.module.globals[node.op.name], args))
         elif node.op is self.self_var:
             self.code.append(("TailInvoke", self.index, _Own(self.captured, args)))
@@ -358,10 +344,10 @@ class _Emitter:
             self.code.append(("TailClosure", self.reg(node.op), args))  # type: ignore[arg-type]
         return True
 
-    def choice(self, node: If | Match, result: int | None) -> None:
+    def choice(self, node: relax.If | adt.Match, result: int | None) -> None:
         """Write a branch or a match."""
         end = _Label()
-        if isinstance(node, If):
+        if isinstance(node, relax.If):
             other = _Label()
             self.code.append(("If", self.reg(node.condition), 1, other))
             self.inner(node.then_branch.body, result, {})
@@ -381,7 +367,7 @@ class _Emitter:
         end.at = len(self.code)
 
     def clause(
-        self, clause: Clause, data: int, result: int | None, end: _Label, rest: bool
+        self, clause: adt.Clause, data: int, result: int | None, end: _Label, rest: bool
     ) -> bool:
         """Write a clause; whether every value fits it. rest: it is known that all do."""
         other = None if rest else _Label()
@@ -394,28 +380,30 @@ class _Emitter:
             other.at = len(self.code)
         return sure
 
-    def test(self, p: Pattern, at: int, bound: dict[Node, int], other: _Label | None) -> bool:
+    def test(self, p: adt.Pattern, at: int, bound: dict[Node, int], other: _Label | None) -> bool:
         """Write what goes to `other` unless a value fits a pattern; whether every value does.
 
         other  None: it is known that all do
         """
         match p:
-            case PatternVar(var):
+            case adt.PatternVar(var):
                 bound[var] = at
-            case PatternTuple(patterns) | PatternConstructor(_, patterns):
+            case adt.PatternTuple(patterns) | adt.PatternConstructor(_, patterns):
                 sure = True
-                if isinstance(p, PatternConstructor):
+                if isinstance(p, adt.PatternConstructor):
                     sure = self.test_tag(p.constructor, at, other)
                 for n, inner in enumerate(patterns):
-                    if isinstance(inner, PatternVar | PatternTuple | PatternConstructor):
+                    if isinstance(
+                        inner, adt.PatternVar | adt.PatternTuple | adt.PatternConstructor
+                    ):
                         sure &= self.test(inner, self.emit("GetField", at, n), bound, other)
                 return sure
         return True
 
-    def test_tag(self, c: Constructor, at: int, other: _Label | None) -> bool:
+    def test_tag(self, c: adt.Constructor, at: int, other: _Label | None) -> bool:
         if other is None or len(self.module.mod.type_data(c.belong_to).constructors) == 1:
             return True
-        tag = constructor_tag(self.module.mod, c)
+        tag = adt.constructor_tag(self.module.mod, c)
         self.code.append(("If", self.emit("GetTag", at), tag, other))
         return False
 
@@ -435,12 +423,12 @@ class _Level:
     """What is computed together: control first, then operators; `wanted` are needed outside."""
 
     def __init__(self) -> None:
-        self.control: list[RelaxExpr] = []
-        self.operators: list[RelaxExpr] = []
-        self.wanted: list[RelaxExpr] = []
+        self.control: list[relax.RelaxExpr] = []
+        self.operators: list[relax.RelaxExpr] = []
+        self.wanted: list[relax.RelaxExpr] = []
 
 
-def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
+def _levels(inside: Sequence[relax.RelaxExpr], scope: Scope) -> list[_Level]:
     """The values of a region in turns of control and operators, all as early as they can."""
     own: dict[Node, None] = dict.fromkeys(inside)
     control_from: dict[Node, int] = {}
@@ -469,13 +457,13 @@ def _levels(inside: Sequence[RelaxExpr], scope: Scope) -> list[_Level]:
 
 
 def _wanted(
-    inside: Sequence[RelaxExpr], level_of: Mapping[Node, int], scope: Scope
-) -> dict[RelaxExpr, None]:
+    inside: Sequence[relax.RelaxExpr], level_of: Mapping[Node, int], scope: Scope
+) -> dict[relax.RelaxExpr, None]:
     """The operators whose results are used outside of their segments."""
     own: dict[Node, None] = dict.fromkeys(inside)
-    found: dict[RelaxExpr, None] = {}
+    found: dict[relax.RelaxExpr, None] = {}
 
-    def want(node: RelaxExpr, level: int | None) -> None:
+    def want(node: relax.RelaxExpr, level: int | None) -> None:
         stack = [node]
         while stack:
             n = stack.pop()
@@ -500,36 +488,38 @@ def _wanted(
 
 def _is_inside(node: Node, own: Mapping[Node, object], scope: Scope) -> bool:
     """Whether a value is an operator's, or an item of one that the same region computes."""
-    if isinstance(node, TupleGetItem) and node.value not in own:
+    if isinstance(node, relax.TupleGetItem) and node.value not in own:
         return False
     return is_operator(node, scope)
 
 
-def _name_of(node: Call) -> str:
+def _name_of(node: relax.Call) -> str:
     return str(node.op.name)  # type: ignore[union-attr]
 
 
 def _is_control(node: Node) -> bool:
     """Whether a value needs an instruction at its place; others are made where they are used."""
-    return isinstance(node, If | Match | Function | Call)
+    return isinstance(node, relax.If | adt.Match | relax.Function | relax.Call)
 
 
-def _single(node: RelaxExpr) -> list[RelaxExpr]:
+def _single(node: relax.RelaxExpr) -> list[relax.RelaxExpr]:
     """The tensors of an operator's result."""
     if isinstance(node.type, TupleType):
-        return [TupleGetItem(node, n) for n in range(len(node.type.items))]
+        return [relax.TupleGetItem(node, n) for n in range(len(node.type.items))]
     return [node]
 
 
-def _inputs(node: RelaxExpr, own: set[RelaxExpr], scope: Scope) -> list[RelaxExpr]:
+def _inputs(
+    node: relax.RelaxExpr, own: set[relax.RelaxExpr], scope: Scope
+) -> list[relax.RelaxExpr]:
     """The values from outside of a segment that one of its operators takes."""
-    found: list[RelaxExpr] = []
+    found: list[relax.RelaxExpr] = []
     stack = scope.operands(node)
     while stack:
         n = stack.pop()
-        if n in own or isinstance(n, Constant):
+        if n in own or isinstance(n, relax.Constant):
             continue
-        if isinstance(n, Tuple):
+        if isinstance(n, relax.Tuple):
             stack += n.items
         else:
             found.append(n)

@@ -17,20 +17,10 @@ from smelt.ir.node import Node, ordered, postorder
 from smelt.ir.text import fresh_name
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars, substitute
+from smelt.relax import nodes as relax
 from smelt.relax.equal import structural_equal
 from smelt.relax.graph import operands
 from smelt.relax.host_ops import needs_values, sizes_of
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    call,
-)
 
 Build = Callable[[IRModule], Any]
 """Compiles a module whose main is a graph function; gives a NativeExecutable."""
@@ -42,11 +32,11 @@ class Segments:
     def __init__(self, mod: IRModule, build: Build) -> None:
         """mod: where functions that segments call are; build: compiles one."""
         self.mod, self.build = mod, build
-        self.functions: list[Function] = []
+        self.functions: list[relax.Function] = []
         self.executables: list[Any] = []
         self._by_form: dict[str, list[int]] = {}
 
-    def add(self, f: Function) -> int:
+    def add(self, f: relax.Function) -> int:
         """The number of a segment."""
         form = _form(f)
         for n in self._by_form.setdefault(form, []):
@@ -57,22 +47,22 @@ class Segments:
         called = {
             n.op.name: self.mod[n.op.name]
             for n in _calls(f)
-            if isinstance(n.op, GlobalVar)
+            if isinstance(n.op, relax.GlobalVar)
         }  # fmt: skip
         name = f"segment{len(self.executables)}"
         self.executables.append(self.build(IRModule({**called, "main": f}, {"name": name})))
         return len(self.functions) - 1
 
 
-def _calls(f: Function) -> list[Call]:
-    return [n for n in postorder(f.body) if isinstance(n, Call)]
+def _calls(f: relax.Function) -> list[relax.Call]:
+    return [n for n in postorder(f.body) if isinstance(n, relax.Call)]
 
 
-def _form(f: Function) -> str:
+def _form(f: relax.Function) -> str:
     """Equal for equal functions, and seldom for others."""
-    small = [n.data for n in postorder(f.body) if isinstance(n, Constant) and n.data.size < 9]
+    small = [n.data for n in postorder(f.body) if isinstance(n, relax.Constant) and n.data.size < 9]
     numbers = sorted([c.tobytes() for c in small])
-    ops = sorted([c.op.name for c in _calls(f) if not isinstance(c.op, RelaxExpr)])
+    ops = sorted([c.op.name for c in _calls(f) if not isinstance(c.op, relax.RelaxExpr)])
     shapes = [[getattr(e, "value", "?") for e in p.type.shape] for p in f.params]  # type: ignore[attr-defined]
     return f"{numbers} {ops} {shapes} {[p.type.dtype for p in f.params]}"  # type: ignore[attr-defined]
 
@@ -83,10 +73,10 @@ def leaves(t: Type) -> int:
 
 
 def segment_function(
-    inputs: Mapping[RelaxExpr, Type],
-    results: Sequence[RelaxExpr],
-    sources: Callable[[set[SizeVar]], Sequence[tuple[RelaxExpr, Type]]],
-) -> tuple[Function, list[RelaxExpr]]:
+    inputs: Mapping[relax.RelaxExpr, Type],
+    results: Sequence[relax.RelaxExpr],
+    sources: Callable[[set[SizeVar]], Sequence[tuple[relax.RelaxExpr, Type]]],
+) -> tuple[relax.Function, list[relax.RelaxExpr]]:
     """A graph function that computes values from others, and what its first parameters stand for.
 
     inputs   the values that it starts from: tensors, and tuples of them, whose items become
@@ -99,20 +89,20 @@ def segment_function(
     for value, t in sources(missing) if missing else ():
         given.setdefault(value, t)
     renamed = _Renamed(_told(given.values()))
-    params: list[Var] = []
-    made: dict[Node, RelaxExpr] = {}
+    params: list[relax.Var] = []
+    made: dict[Node, relax.RelaxExpr] = {}
 
-    def opened(t: Type) -> RelaxExpr:
+    def opened(t: Type) -> relax.RelaxExpr:
         if isinstance(t, TupleType):
-            return Tuple(tuple([opened(i) for i in t.items]))
-        params.append(Var(f"p{len(params)}", renamed.type(t)))
+            return relax.Tuple(tuple([opened(i) for i in t.items]))
+        params.append(relax.Var(f"p{len(params)}", renamed.type(t)))
         return params[-1]
 
     for value, t in given.items():
         made[value] = opened(t)
     items = [_rebuilt(r, made, renamed) for r in results]
-    body = items[0] if len(items) == 1 else Tuple(tuple(items))
-    return Function(tuple(params), body, {}), list(given)
+    body = items[0] if len(items) == 1 else relax.Tuple(tuple(items))
+    return relax.Function(tuple(params), body, {}), list(given)
 
 
 class _Renamed:
@@ -186,7 +176,9 @@ def _told(types: Any) -> set[SizeVar]:
     return found
 
 
-def _sizes_used(inputs: Mapping[RelaxExpr, Type], results: Sequence[RelaxExpr]) -> set[SizeVar]:
+def _sizes_used(
+    inputs: Mapping[relax.RelaxExpr, Type], results: Sequence[relax.RelaxExpr]
+) -> set[SizeVar]:
     """The sizes of the inputs' types, and of the attributes of the operators in between."""
     found: set[SizeVar] = set()
     stack: list[Any] = list(inputs.values())
@@ -197,12 +189,14 @@ def _sizes_used(inputs: Mapping[RelaxExpr, Type], results: Sequence[RelaxExpr]) 
         elif isinstance(t, TupleType):
             stack += t.items
     for node in ordered(results, lambda n: () if n in inputs else operands(n)):
-        if isinstance(node, Call) and node not in inputs:
+        if isinstance(node, relax.Call) and node not in inputs:
             found |= sizes_of(tuple(node.attrs.values()))
     return found
 
 
-def _rebuilt(root: RelaxExpr, made: dict[Node, RelaxExpr], renamed: _Renamed) -> RelaxExpr:
+def _rebuilt(
+    root: relax.RelaxExpr, made: dict[Node, relax.RelaxExpr], renamed: _Renamed
+) -> relax.RelaxExpr:
     """A value computed from the parameters."""
     for node in ordered([root], lambda n: () if n in made else operands(n)):
         if node not in made:
@@ -210,15 +204,17 @@ def _rebuilt(root: RelaxExpr, made: dict[Node, RelaxExpr], renamed: _Renamed) ->
     return made[root]
 
 
-def _copied(node: RelaxExpr, made: Mapping[Node, RelaxExpr], renamed: _Renamed) -> RelaxExpr:
+def _copied(
+    node: relax.RelaxExpr, made: Mapping[Node, relax.RelaxExpr], renamed: _Renamed
+) -> relax.RelaxExpr:
     new = node.with_children(lambda c: made.get(c, c))
-    if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
+    if isinstance(new, relax.TupleGetItem) and isinstance(new.value, relax.Tuple):
         return new.value.items[new.index]
-    if not isinstance(new, Call):
+    if not isinstance(new, relax.Call):
         return new
-    if isinstance(new.op, RelaxExpr):  # a function of the module that is a kernel by itself
+    if isinstance(new.op, relax.RelaxExpr):  # a function of the module that is a kernel by itself
         return new.replace(type=renamed.result(new.type))
     if needs_values(new):  # by constants: the operator is then one of known sizes
         return new.op.expand(new)  # type: ignore[no-any-return, attr-defined]
     attrs = {k: renamed.attr(v) for k, v in new.attrs.items()}
-    return call(new.op, *new.args, name=new.name, **attrs)
+    return relax.call(new.op, *new.args, name=new.name, **attrs)

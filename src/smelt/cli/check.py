@@ -11,20 +11,6 @@ from rich.table import Table
 from smelt.cli.compare import Difference, compare, tolerances
 from smelt.cli.console import UsageError, out, say, say_json
 from smelt.cli.inputs import given_inputs
-from smelt.cli.options import (
-    COMPILED,
-    At,
-    Build,
-    Input,
-    Json,
-    Likely,
-    Loadable,
-    OptLevel,
-    Range,
-    Shape,
-    Target,
-    Threads,
-)
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.cli.sizes import Sizes
@@ -33,9 +19,11 @@ from smelt.frontend.onnx import Survey, survey
 from smelt.frontend.onnx import load as read_model
 from smelt.ir.sizes import plain_shapes
 
+from . import options
+
 
 def check(
-    model: Loadable,
+    model: options.Loadable,
     source: Annotated[
         str | None,
         typer.Option(
@@ -44,7 +32,7 @@ def check(
             show_default=False,
         ),
     ] = None,
-    input_file: Input = None,
+    input_file: options.Input = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
@@ -54,17 +42,17 @@ def check(
             "model without it.",
         ),
     ] = None,
-    target: Target = None,
-    shape: Shape = None,
-    range_: Range = None,
-    likely: Likely = None,
-    threads: Threads = None,
-    opt_level: OptLevel = None,
-    at: At = None,
+    target: options.Target = None,
+    shape: options.Shape = None,
+    range_: options.Range = None,
+    likely: options.Likely = None,
+    threads: options.Threads = None,
+    opt_level: options.OptLevel = None,
+    at: options.At = None,
     operators: Annotated[
         bool, typer.Option("--operators", help="Only say what works; compile and compare nothing.")
     ] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Say what of a model works, operator by operator, and compare its results with onnxruntime's.
 
@@ -72,7 +60,7 @@ def check(
     code 1 where something is not supported, or where the results differ.
     """  # fmt: skip
     file = _source(model, source)
-    build = Build(target, Sizes.of(shape, range_, likely), threads, opt_level)
+    build = options.Build(target, Sizes.of(shape, range_, likely), threads, opt_level)
     if file == model:
         shapes = build.sizes.shapes(lambda: read_model(model).graph.inputs) or None
         found = survey(model, plain_shapes(shapes)[0])
@@ -109,7 +97,7 @@ def _tell(model: str, rows: Sequence[Difference], json: bool) -> None:
 
 def _source(model: str, source: str | None) -> str:
     """The model file to compare with."""
-    if not model.endswith(COMPILED):
+    if not model.endswith(options.COMPILED):
         if source is not None:
             raise UsageError(f"--model {source}: {model} is a model itself; it is its own measure")
         return model

@@ -8,32 +8,22 @@ import typer
 
 import smelt
 from smelt.cli.console import UsageError, megabytes, progress, say, say_json
-from smelt.cli.options import (
-    Build,
-    Json,
-    Likely,
-    Model,
-    OptLevel,
-    Range,
-    Shape,
-    Target,
-    Threads,
-    needs_source,
-)
 from smelt.cli.results import memory_bytes
 from smelt.cli.sizes import Sizes
 from smelt.frontend.onnx import load as read_model
 from smelt.runtime.files import LIBRARY, check_target, is_special
 
+from . import options
+
 _ENDINGS = (".so", ".tar", ".vm", ".o")
 
 
 def compile_model(
-    model: Model,
-    target: Target = None,
-    shape: Shape = None,
-    range_: Range = None,
-    likely: Likely = None,
+    model: options.Model,
+    target: options.Target = None,
+    shape: options.Shape = None,
+    range_: options.Range = None,
+    likely: options.Likely = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -47,17 +37,17 @@ def compile_model(
     header: Annotated[
         bool, typer.Option("--header", help="Write a C header beside the library, too.")
     ] = False,
-    threads: Threads = None,
-    opt_level: OptLevel = None,
-    json: Json = False,
+    threads: options.Threads = None,
+    opt_level: options.OptLevel = None,
+    json: options.Json = False,
 ) -> None:
     """Compile a model, and write it as a shared library or an object file."""
-    needs_source(model)
+    options.needs_source(model)
     if output is not None:
         check_target(output, _ENDINGS, f"{LIBRARY[1]}, or code for any target, model.o")
     elif header:
         raise UsageError("--header writes a header beside the library: give -o FILE.so too")
-    build = Build(target, Sizes.of(shape, range_, likely), threads, opt_level)
+    build = options.Build(target, Sizes.of(shape, range_, likely), threads, opt_level)
     start = time.perf_counter()
     if output is not None and output.endswith(".o"):
         _write_object(model, build, output, json)
@@ -83,7 +73,7 @@ def compile_model(
     say(f"written to {output}{beside}; smelt run {output} runs it")
 
 
-def _write_object(model: str, build: Build, output: str, json: bool) -> None:
+def _write_object(model: str, build: options.Build, output: str, json: bool) -> None:
     """Compile a model for any target, and write its code and constants."""
     start = time.perf_counter()
     said = build.threads is not None or build.opt_level is not None

@@ -11,19 +11,6 @@ import typer
 import smelt
 from smelt.cli.console import say, say_json
 from smelt.cli.inputs import given_inputs
-from smelt.cli.options import (
-    At,
-    Build,
-    Input,
-    Json,
-    Likely,
-    Loadable,
-    OptLevel,
-    Range,
-    Shape,
-    Target,
-    Threads,
-)
 from smelt.cli.results import Array
 from smelt.cli.sizes import Sizes
 from smelt.display import profile_page
@@ -31,20 +18,22 @@ from smelt.runtime import Executable, ProfileReport
 from smelt.runtime.files import check_target, is_special, write_file
 from smelt.runtime.limits import MachineLimits
 
+from . import options
+
 RUNS = 3
 """Runs between two measurements of the machine's limits."""
 
 
 def profile(
-    model: Loadable,
-    threads: Threads = None,
-    input_file: Input = None,
-    target: Target = None,
-    shape: Shape = None,
-    range_: Range = None,
-    likely: Likely = None,
-    opt_level: OptLevel = None,
-    at: At = None,
+    model: options.Loadable,
+    threads: options.Threads = None,
+    input_file: options.Input = None,
+    target: options.Target = None,
+    shape: options.Shape = None,
+    range_: options.Range = None,
+    likely: options.Likely = None,
+    opt_level: options.OptLevel = None,
+    at: options.At = None,
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the table as a page.")
     ] = None,
@@ -52,13 +41,13 @@ def profile(
         str | None,
         typer.Option(metavar="FILE", help="Write the runs as a trace, for ui.perfetto.dev."),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Time every kernel of a model: GFLOP/s, and the share of the machine's measured limit."""
     written = [file for file in (html, trace) if file is not None]
     for file in written:
         check_target(file)
-    exe = Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
+    exe = options.Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
     inputs = given_inputs(model, exe, input_file, at)
     report, limits = profiled(exe, inputs, threads)
     if html is not None:

@@ -7,46 +7,34 @@ from rich.table import Table
 
 from smelt.cli.console import UsageError, out, say, say_json
 from smelt.cli.inputs import check_output_name, given_inputs, write_outputs
-from smelt.cli.options import (
-    At,
-    Build,
-    Input,
-    Json,
-    Likely,
-    Loadable,
-    OptLevel,
-    Range,
-    Shape,
-    Target,
-    Threads,
-    needs_source,
-)
 from smelt.cli.peer import Peer, needs_peer
 from smelt.cli.results import Array, arrays
 from smelt.cli.sizes import Sizes
 from smelt.cli.timing import Call, cores, interleave, summary
 
+from . import options
+
 
 def run(
-    model: Loadable,
-    input_file: Input = None,
+    model: options.Loadable,
+    input_file: options.Input = None,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="Write the results to a .npy or .npz file."),
     ] = None,
-    target: Target = None,
-    shape: Shape = None,
-    range_: Range = None,
-    likely: Likely = None,
-    threads: Threads = None,
-    opt_level: OptLevel = None,
-    at: At = None,
-    json: Json = False,
+    target: options.Target = None,
+    shape: options.Shape = None,
+    range_: options.Range = None,
+    likely: options.Likely = None,
+    threads: options.Threads = None,
+    opt_level: options.OptLevel = None,
+    at: options.At = None,
+    json: options.Json = False,
 ) -> None:
     """Run a model once."""
     if output is not None:
         check_output_name(output)
-    exe = Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
+    exe = options.Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
     names = [o.name for o in exe.outputs]
     values = arrays(exe(*given_inputs(model, exe, input_file, at)))
     if output is not None:
@@ -66,28 +54,28 @@ def run(
 
 
 def bench(
-    model: Loadable,
-    threads: Threads = None,
+    model: options.Loadable,
+    threads: options.Threads = None,
     against: Annotated[
         str | None, typer.Option(help="Time this beside it, in turns: onnxruntime.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.01, help="How long to measure.")] = 3.0,
-    input_file: Input = None,
-    target: Target = None,
-    shape: Shape = None,
-    range_: Range = None,
-    likely: Likely = None,
-    opt_level: OptLevel = None,
-    at: At = None,
-    json: Json = False,
+    input_file: options.Input = None,
+    target: options.Target = None,
+    shape: options.Shape = None,
+    range_: options.Range = None,
+    likely: options.Likely = None,
+    opt_level: options.OptLevel = None,
+    at: options.At = None,
+    json: options.Json = False,
 ) -> None:
     """Time a model."""
     if against not in (None, "onnxruntime"):
         raise UsageError(f"--against {against}: only onnxruntime can be timed beside smelt")
     if against:
-        needs_source(model)
+        options.needs_source(model)
         needs_peer()
-    exe = Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
+    exe = options.Build(target, Sizes.of(shape, range_, likely), threads, opt_level).load(model)
     inputs = given_inputs(model, exe, input_file, at)
     calls: dict[str, Call] = {"smelt": lambda: exe(*inputs)}
     if against:

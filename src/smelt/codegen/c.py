@@ -48,25 +48,11 @@ from smelt.ir.expr import (
     Var,
 )
 from smelt.target import Target
+from smelt.tir import nodes as tir
 from smelt.tir.interpret_lanes import scalarize
 from smelt.tir.interpret_math import rounder
 from smelt.tir.intrin.registry import Instruction
 from smelt.tir.names import unique_name
-from smelt.tir.nodes import (
-    Allocate,
-    AssertStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Seq,
-    Stmt,
-    While,
-)
 from smelt.tir.printer import script
 from smelt.tir.rewrite import loads
 from smelt.tir.script_ops import shape_vars
@@ -121,13 +107,13 @@ _Text = tuple[str, int]
 _DIRECT = "smelt.instruction"
 
 
-def c_source(funcs: PrimFunc | Sequence[PrimFunc], target: Target | None = None) -> str:
+def c_source(funcs: tir.PrimFunc | Sequence[tir.PrimFunc], target: Target | None = None) -> str:
     """The C99 source of flat programs, each as `int32_t NAME(params...)`.
 
     target  the processor whose instructions may be used; None: portable C
     """
     helpers = Helpers()
-    several = [funcs] if isinstance(funcs, PrimFunc) else funcs
+    several = [funcs] if isinstance(funcs, tir.PrimFunc) else funcs
     functions = [_CPrinter(f, target, helpers).function() for f in several]
     names = ["math.h", "stdint.h", "stdlib.h", "string.h", *helpers.headers]
     head = "".join([f"#include <{h}>\n" for h in names])
@@ -137,19 +123,19 @@ def c_source(funcs: PrimFunc | Sequence[PrimFunc], target: Target | None = None)
 class _CPrinter:
     """Prints one program."""
 
-    def __init__(self, func: PrimFunc, target: Target | None, helpers: Helpers) -> None:
+    def __init__(self, func: tir.PrimFunc, target: Target | None, helpers: Helpers) -> None:
         self.target, self.kernel, self.helpers = target, func.name, helpers
         self.func = scalarize(func, None if target is None else self.instruction)
-        self.names: dict[Var | Buffer, str] = {}
+        self.names: dict[Var | tir.Buffer, str] = {}
         self.taken = set(_KEYWORDS) | {func.name}
         self.heap: list[str] = []
-        self.at: Stmt = func.body
+        self.at: tir.Stmt = func.body
 
     def fail(self, message: str) -> CompileError:
         """An error that shows the statement."""
         return CompileError(f"{self.func.name}: {message}\n{script(self.func, {self.at: 'here'})}")
 
-    def name(self, node: Var | Buffer) -> str:
+    def name(self, node: Var | tir.Buffer) -> str:
         """A C identifier, unique in the function."""
         if node not in self.names:
             base = re.sub(r"\W", "_", node.name) or "v"
@@ -172,7 +158,7 @@ class _CPrinter:
             raise self.fail(f"the size {free[0].name} must be a parameter")
         params = []
         for p in self.func.params:
-            if isinstance(p, Buffer):
+            if isinstance(p, tir.Buffer):
                 params.append(f"{self.kind(p.type, STORED)} *restrict {self.name(p)}")
             else:
                 params.append(f"{self.kind(p.type)} {self.name(p)}".replace("* ", "*"))
@@ -182,39 +168,39 @@ class _CPrinter:
 
     # -------------------------------------------------------------------------- statements
 
-    def block(self, s: Stmt) -> Iterator[str]:
+    def block(self, s: tir.Stmt) -> Iterator[str]:
         """A statement, one level deeper."""
         for line in self.stmt(s):
             yield "    " + line
 
-    def stmt(self, s: Stmt) -> Iterator[str]:
+    def stmt(self, s: tir.Stmt) -> Iterator[str]:
         """The lines of a statement."""
-        if not isinstance(s, Seq):
+        if not isinstance(s, tir.Seq):
             self.at = s
         match s:
-            case Seq(stmts):
+            case tir.Seq(stmts):
                 for x in stmts:
                     yield from self.stmt(x)
-            case BufferStore(buffer, value, indices):
+            case tir.BufferStore(buffer, value, indices):
                 text = self.text(value)
                 if buffer.type in ("float16", "bfloat16"):
                     text = f"smelt_store_{buffer.type}({text})"
                     self.helpers.fixed(buffer.type)
                 yield f"{self.element(buffer, indices)} = {text};"
-            case For():
+            case tir.For():
                 yield from self.loop(s)
-            case While(condition, body):
+            case tir.While(condition, body):
                 yield f"while ({self.text(condition)}) {{"
                 yield from self.block(body)
                 yield "}"
-            case IfThenElse(condition, yes, no):
+            case tir.IfThenElse(condition, yes, no):
                 yield f"if ({self.text(condition)}) {{"
                 yield from self.block(yes)
                 if no is not None:
                     yield "} else {"
                     yield from self.block(no)
                 yield "}"
-            case LetStmt(var, value, body):
+            case tir.LetStmt(var, value, body):
                 given = self.text(value)
                 yield "{"
                 yield f"    const {self.kind(var.type)} {self.name(var)} = {given};".replace(
@@ -222,18 +208,18 @@ class _CPrinter:
                 )
                 yield from self.block(body)
                 yield "}"
-            case AssertStmt(condition, message):
+            case tir.AssertStmt(condition, message):
                 frees = "".join([f"free({n}); " for n in self.heap])
                 plain = message.replace("*/", "* /")
                 yield f"if (!({self.text(condition)})) {{ {frees}return -1; }} /* {plain} */"
-            case Allocate(buffer, body):
+            case tir.Allocate(buffer, body):
                 yield from self.allocate(buffer, body)
-            case Evaluate(value):
+            case tir.Evaluate(value):
                 yield from self.effect(value)
             case _:
                 raise self.fail(f"C has no form for {type(s).__name__}; it takes flat programs")
 
-    def loop(self, s: For) -> Iterator[str]:
+    def loop(self, s: tir.For) -> Iterator[str]:
         """A loop of any kind, serially."""
         i, low, kind = self.name(s.var), self.text(s.min), self.kind(s.var.type)
         if dt.width(s.var.type) < 32:  # the end may be one more than the type holds
@@ -246,7 +232,7 @@ class _CPrinter:
         yield from self.block(s.body)
         yield "}"
 
-    def allocate(self, b: Buffer, body: Stmt) -> Iterator[str]:
+    def allocate(self, b: tir.Buffer, body: tir.Stmt) -> Iterator[str]:
         """A local array, or memory from the heap where it is large or of unknown size."""
         size = product(b.shape)
         kind, name, count = self.kind(b.type, STORED), self.name(b), self.text(size)
@@ -265,14 +251,16 @@ class _CPrinter:
             yield f"    free({name});"
         yield "}"
 
-    def instruction(self, made: Instruction, places: Sequence[Expr], target: BufferLoad) -> Stmt:
+    def instruction(
+        self, made: Instruction, places: Sequence[Expr], target: tir.BufferLoad
+    ) -> tir.Stmt:
         """An instruction on operands in memory, as a statement that `effect` prints."""
         assert self.target is not None
         require(made.name, made.arch, made.features, self.target, self.kernel)
         if not made.c:
             raise CompileError(f"{self.kernel}: the instruction {made.name} has no C text")
-        args = [_address(p) if isinstance(p, BufferLoad) else p for p in places]
-        return Evaluate(Call("int32", _DIRECT, (StringImm(made.name), *args, _address(target))))
+        args = [_address(p) if isinstance(p, tir.BufferLoad) else p for p in places]
+        return tir.Evaluate(Call("int32", _DIRECT, (StringImm(made.name), *args, _address(target))))
 
     def effect(self, e: Expr) -> Iterator[str]:
         """A call for its effect: the static part of host programs."""
@@ -313,7 +301,7 @@ class _CPrinter:
             case FloatImm(kind, value):         return self.floating(kind, value)
             case StringImm(value):              return _c_text(value), _ATOM
             case Var():                         return self.name(e), _ATOM
-            case BufferLoad(buffer, indices):   return self.load(buffer, indices), _ATOM
+            case tir.BufferLoad(buffer, indices):   return self.load(buffer, indices), _ATOM
             case Not(a):                        return f"!{self.text(a, _UNARY)}", _UNARY
             case Select(c, a, b):               return self.ternary(c, a, b)
             case Call(_, "if_then_else", (c, a, b)): return self.ternary(c, a, b)
@@ -322,7 +310,7 @@ class _CPrinter:
             case Max(a, b):                     return self.two(self.extreme("max", a), a, b)
             case FloorDiv() | FloorMod():       return self.floor(e)
             case Binary():                      return self.binary(e)
-            case Call(_, "smelt.address_of", (BufferLoad(b, ix),)): return self.address(b, ix)
+            case Call(_, "smelt.address_of", (tir.BufferLoad(b, ix),)): return self.address(b, ix)
             case Call():                        return self.call(e)
         # fmt: on
         raise self.fail(f"C has no form for {type(e).__name__}")
@@ -363,7 +351,7 @@ class _CPrinter:
         plain = repr(number) if len(repr(number)) < 10 else number.hex()
         return plain + (suffix(kind)), _ATOM if math.copysign(1, number) > 0 else _UNARY
 
-    def element(self, b: Buffer, indices: tuple[Expr, ...]) -> str:
+    def element(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> str:
         """A[i * 64 + j]."""
         offset: Expr | None = None
         steps = b.strides or tuple([product(b.shape[i + 1 :]) for i in range(b.rank)])
@@ -372,11 +360,11 @@ class _CPrinter:
             offset = term if offset is None else offset + term
         return f"{self.name(b)}[{'0' if offset is None else self.text(offset)}]"
 
-    def address(self, b: Buffer, indices: tuple[Expr, ...]) -> _Text:
+    def address(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> _Text:
         """Where an element is."""
         return f"&{self.element(b, indices)}", _UNARY
 
-    def load(self, b: Buffer, indices: tuple[Expr, ...]) -> str:
+    def load(self, b: tir.Buffer, indices: tuple[Expr, ...]) -> str:
         """One element as a value."""
         text = self.element(b, indices)
         if b.type in ("float16", "bfloat16"):
@@ -498,7 +486,7 @@ class _CPrinter:
         raise self.fail(f"C has no form for the intrinsic {e.op}")
 
 
-def _address(element: BufferLoad) -> Call:
+def _address(element: tir.BufferLoad) -> Call:
     return Call("handle", "smelt.address_of", (element,))
 
 

@@ -5,66 +5,60 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    INDEX,
-    Add,
-    Broadcast,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Mul,
-    Ramp,
-    Sub,
-    const,
-)
+from smelt.ir import expr
 
 Steps = tuple[int, ...]
 
-_NUMBERS: dict[type[Expr], Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b,
-    Sub: lambda a, b: a - b,
-    Mul: lambda a, b: a * b,
-    FloorDiv: lambda a, b: a // b,
-    FloorMod: lambda a, b: a % b,
+_NUMBERS: dict[type[expr.Expr], Callable[[int, int], int]] = {
+    expr.Add: lambda a, b: a + b,
+    expr.Sub: lambda a, b: a - b,
+    expr.Mul: lambda a, b: a * b,
+    expr.FloorDiv: lambda a, b: a // b,
+    expr.FloorMod: lambda a, b: a % b,
 }
 
 
-def steps_of(index: Expr) -> tuple[Expr, Steps] | None:
+def steps_of(index: expr.Expr) -> tuple[expr.Expr, Steps] | None:
     """A scalar, and what each lane adds to it; None where the distances are not known.
 
     broadcast(n) + ramp(0, 1, 8) // broadcast(4) is n, and (0, 0, 0, 0, 1, 1, 1, 1).
     """
     lanes = dt.lanes(index.dtype)
     match index:
-        case Broadcast(value, _):
+        case expr.Broadcast(value, _):
             return value, (0,) * lanes
-        case Ramp(base, IntImm(value=step), _):
+        case expr.Ramp(base, expr.IntImm(value=step), _):
             return base, tuple([step * i for i in range(lanes)])
-        case Add(a, b) | Sub(a, b):
+        case expr.Add(a, b) | expr.Sub(a, b):
             left, right = steps_of(a), steps_of(b)
             if left is None or right is None:
                 return None
             combine = _NUMBERS[type(index)]
-            base = left[0] + right[0] if isinstance(index, Add) else left[0] - right[0]
+            base = left[0] + right[0] if isinstance(index, expr.Add) else left[0] - right[0]
             return base, tuple(map(combine, left[1], right[1]))
     known = _known(index)
-    return None if known is None else (const(0, INDEX), known)
+    return None if known is None else (expr.const(0, expr.INDEX), known)
 
 
-def _known(e: Expr) -> Steps | None:
+def _known(e: expr.Expr) -> Steps | None:
     """The lanes as numbers."""
     lanes = dt.lanes(e.dtype)
     match e:
-        case Broadcast(IntImm(value=value), _):
+        case expr.Broadcast(expr.IntImm(value=value), _):
             return (value,) * lanes
-        case Ramp(IntImm(value=base), IntImm(value=step), _):
+        case expr.Ramp(expr.IntImm(value=base), expr.IntImm(value=step), _):
             return tuple([base + step * i for i in range(lanes)])
-        case Add(a, b) | Sub(a, b) | Mul(a, b) | FloorDiv(a, b) | FloorMod(a, b):
+        case (
+            expr.Add(a, b)
+            | expr.Sub(a, b)
+            | expr.Mul(a, b)
+            | expr.FloorDiv(a, b)
+            | expr.FloorMod(a, b)
+        ):
             left, right = _known(a), _known(b)
             if left is None or right is None:
                 return None
-            if isinstance(e, FloorDiv | FloorMod) and 0 in right:
+            if isinstance(e, expr.FloorDiv | expr.FloorMod) and 0 in right:
                 return None
             return tuple(map(_NUMBERS[type(e)], left, right))
     return None

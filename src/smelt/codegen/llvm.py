@@ -11,15 +11,7 @@ import llvmlite.binding as llvm
 
 from smelt.ir.errors import CompileError, InternalError, TargetError
 from smelt.runtime.errors import nearest
-from smelt.target import Target
-from smelt.target.processor import (
-    INSTRUCTIONS,
-    LEVELS,
-    architecture,
-    features_of,
-    implied,
-    known_cpus,
-)
+from smelt.target import Target, processor
 
 from .features import check_needs, unknown_calls
 
@@ -44,7 +36,7 @@ def host_cpu() -> tuple[str, tuple[str, ...]]:
 
 def cpu_features(target: Target) -> tuple[str, ...]:
     """The features that code for a (resolved) target may use, as far as rules need to know."""
-    return tuple(sorted(features_of(target)))
+    return tuple(sorted(processor.features_of(target)))
 
 
 def resolve(target: Target) -> Target:
@@ -60,7 +52,7 @@ def resolve(target: Target) -> Target:
                 f"-mcpu=native is this machine's CPU, which is none of {triple}; name another"
             )
         name, on = host_cpu()
-        off = [f for f in implied(full.with_attrs(mcpu=name)) if f not in on]
+        off = [f for f in processor.implied(full.with_attrs(mcpu=name)) if f not in on]
         own = (*[f"+{f}" for f in on], *[f"-{f}" for f in off])
         return target.with_attrs(mcpu=name, mattr=(*own, *target.mattr), mtriple=triple)
     cpu = target.mcpu or ("x86-64" if triple.startswith("x86_64") else "generic")
@@ -70,19 +62,19 @@ def resolve(target: Target) -> Target:
 
 def _check_cpu(cpu: str, target: Target) -> None:
     """LLVM falls back silently on names that it does not know; we do not, where they are listed."""
-    names = known_cpus(target)
+    names = processor.known_cpus(target)
     if names and cpu not in names and not (is_native(target) and cpu == llvm.get_host_cpu_name()):
-        listed = ", ".join(["native", *LEVELS, *sorted({*names} - {*LEVELS})])
-        legal = listed if architecture(target) == "x86" else ", ".join(sorted(names))
+        listed = ", ".join(["native", *processor.LEVELS, *sorted({*names} - {*processor.LEVELS})])
+        legal = listed if processor.architecture(target) == "x86" else ", ".join(sorted(names))
         raise TargetError(f"unknown CPU {cpu!r} for {target.mtriple}; known: {legal}")
 
 
 def _check_features(target: Target) -> None:
     """LLVM ignores features that it does not know; we do not, where they are listed."""
-    family = architecture(target)
-    if family not in INSTRUCTIONS:
+    family = processor.architecture(target)
+    if family not in processor.INSTRUCTIONS:
         return
-    known = {*INSTRUCTIONS[family], *_OTHERS.get(family, ())}
+    known = {*processor.INSTRUCTIONS[family], *_OTHERS.get(family, ())}
     if is_native(target):
         known.update(llvm.get_host_cpu_features())
     for f in target.mattr:
@@ -137,7 +129,7 @@ class ObjectCompiler:
                 cpu=self._cpu,
                 features=self._features,
                 opt=2,
-                reloc="static" if architecture(self._target) == "wasm" else "pic",
+                reloc="static" if processor.architecture(self._target) == "wasm" else "pic",
                 codemodel="default",
                 abiname=str(self._target.attrs.get("mabi", "")),
             )

@@ -6,40 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from smelt.ir import dtype as dt
+from smelt.ir import expr
 from smelt.ir.errors import InternalError
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Div,
-    Expr,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Not,
-    Or,
-    Ramp,
-    Select,
-    Shuffle,
-    Sub,
-    TruncDiv,
-    TruncMod,
-    Var,
-)
 from smelt.tir.math import expand
 from smelt.tir.named_calls import NAMED_CALLS
 from smelt.tir.nodes import Buffer, BufferLoad
@@ -52,15 +20,15 @@ from .llvm_types import llvm_type, mem_type
 if TYPE_CHECKING:
     from .llvm_text import ModuleText
 
-_FLOAT_OPS = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv"}
-_INT_OPS = {Add: "add", Sub: "sub", Mul: "mul", And: "and", Or: "or"}
+_FLOAT_OPS = {expr.Add: "fadd", expr.Sub: "fsub", expr.Mul: "fmul", expr.Div: "fdiv"}
+_INT_OPS = {expr.Add: "add", expr.Sub: "sub", expr.Mul: "mul", expr.And: "and", expr.Or: "or"}
 _PREDICATES = {
-    EQ: ("oeq", "eq", "eq"),
-    NE: ("une", "ne", "ne"),
-    LT: ("olt", "slt", "ult"),
-    LE: ("ole", "sle", "ule"),
-    GT: ("ogt", "sgt", "ugt"),
-    GE: ("oge", "sge", "uge"),
+    expr.EQ: ("oeq", "eq", "eq"),
+    expr.NE: ("une", "ne", "ne"),
+    expr.LT: ("olt", "slt", "ult"),
+    expr.LE: ("ole", "sle", "ule"),
+    expr.GT: ("ogt", "sgt", "ugt"),
+    expr.GE: ("oge", "sge", "uge"),
 }
 _FLOAT_INTRINSICS = {
     "sqrt": "sqrt",
@@ -101,7 +69,7 @@ _LIBM = {
     "hypot",
     "nextafter",
 }
-_EXPANSIONS: dict[tuple[str, tuple[str, ...]], tuple[tuple[Var, ...], Expr | None]] = {}
+_EXPANSIONS: dict[tuple[str, tuple[str, ...]], tuple[tuple[expr.Var, ...], expr.Expr | None]] = {}
 """Functions written out, by name and operand types."""
 
 
@@ -113,10 +81,10 @@ class ScalarOps(InstructionOps):
     guard: str | None
     guard_lanes: int
     pointer: dict[Buffer, str]
-    value: Callable[[Expr], str]
+    value: Callable[[expr.Expr], str]
     assign: Callable[..., str]
 
-    def operation(self, e: Expr, depth: int) -> str:
+    def operation(self, e: expr.Expr, depth: int) -> str:
         """The instruction(s) of one node, whose operands are emitted first."""
         wide = self.widened(e)
         if wide is not None:
@@ -124,15 +92,15 @@ class ScalarOps(InstructionOps):
         method = _DISPATCH.get(type(e))
         if method is not None:
             return method(self, e, depth)
-        if isinstance(e, Compare):
+        if isinstance(e, expr.Compare):
             return self.compare(e, depth)
-        if isinstance(e, Binary):
+        if isinstance(e, expr.Binary):
             return self.arithmetic(e, depth)
         raise InternalError(f"{self.name}: no LLVM form for {type(e).__name__}")
 
     # ------------------------------------------------------------------------- plain operators
 
-    def arithmetic(self, e: Binary, depth: int) -> str:
+    def arithmetic(self, e: expr.Binary, depth: int) -> str:
         """+ - * / and or on scalars or vectors."""
         kind = type(e)
         a, b = self.value(e.a), self.value(e.b)
@@ -141,14 +109,14 @@ class ScalarOps(InstructionOps):
             if kind not in _FLOAT_OPS:
                 raise InternalError(f"{self.name}: no LLVM form for {kind.__name__} on {e.dtype}")
             return self.assign(f"{_FLOAT_OPS[kind]} {t} {a}, {b}", depth)
-        if kind is Div:
-            return self.integer_division(TruncDiv, e.a.dtype, a, b, depth)
+        if kind is expr.Div:
+            return self.integer_division(expr.TruncDiv, e.a.dtype, a, b, depth)
         if dt.scalar(e.dtype) == "bool":
-            name = {Add: "or", Mul: "and"}.get(kind) or _INT_OPS[kind]
+            name = {expr.Add: "or", expr.Mul: "and"}.get(kind) or _INT_OPS[kind]
             return self.assign(f"{name} {t} {a}, {b}", depth)
         return self.assign(f"{_INT_OPS[kind]} {t} {a}, {b}", depth)
 
-    def compare(self, e: Compare, depth: int) -> str:
+    def compare(self, e: expr.Compare, depth: int) -> str:
         """A comparison; floats compare ordered but for !=."""
         a, b = self.value(e.a), self.value(e.b)
         f, s, u = _PREDICATES[type(e)]
@@ -157,10 +125,10 @@ class ScalarOps(InstructionOps):
             return self.assign(f"fcmp {f} {t} {a}, {b}", depth)
         return self.assign(f"icmp {s if dt.kind(e.a.dtype) == 'int' else u} {t} {a}, {b}", depth)
 
-    def min_max(self, e: Binary, depth: int) -> str:
+    def min_max(self, e: expr.Binary, depth: int) -> str:
         """min and max; a NaN wins. Against a constant one comparison does it on x86."""
         a, b, t = self.value(e.a), self.value(e.b), llvm_type(e.dtype)
-        greatest = isinstance(e, Max)
+        greatest = isinstance(e, expr.Max)
         if dt.is_float(e.dtype):
             if _is_number(e.a):
                 a, b = b, a
@@ -171,18 +139,18 @@ class ScalarOps(InstructionOps):
         signed = "s" if dt.kind(e.dtype) == "int" else "u"
         return self.intrinsic(f"{signed}{'max' if greatest else 'min'}", e.dtype, [a, b], depth)
 
-    def division(self, e: Binary, depth: int) -> str:
+    def division(self, e: expr.Binary, depth: int) -> str:
         """Integer quotients and remainders, rounded down or toward zero."""
         if dt.is_float(e.dtype):
             return self.float_remainder(e, depth)
         a, b = self.value(e.a), self.value(e.b)
         kind = type(e)
-        if kind in (TruncDiv, TruncMod) or dt.kind(e.dtype) != "int":
-            trunc = TruncDiv if kind in (TruncDiv, FloorDiv) else TruncMod
+        if kind in (expr.TruncDiv, expr.TruncMod) or dt.kind(e.dtype) != "int":
+            trunc = expr.TruncDiv if kind in (expr.TruncDiv, expr.FloorDiv) else expr.TruncMod
             return self.integer_division(trunc, e.dtype, a, b, depth)
-        if isinstance(e.b, IntImm) and e.b.value > 0 and e.b.value & (e.b.value - 1) == 0:
+        if isinstance(e.b, expr.IntImm) and e.b.value > 0 and e.b.value & (e.b.value - 1) == 0:
             t = llvm_type(e.dtype)
-            if kind is FloorDiv:
+            if kind is expr.FloorDiv:
                 return self.assign(f"ashr {t} {a}, {e.b.value.bit_length() - 1}", depth)
             return self.assign(f"and {t} {a}, {e.b.value - 1}", depth)
         return self.floor_division(kind, e.dtype, a, b, depth)
@@ -190,7 +158,7 @@ class ScalarOps(InstructionOps):
     def floor_division(self, kind: type, dtype: str, a: str, b: str, depth: int) -> str:
         """The quotient toward minus infinity: one less where a remainder has the other sign."""
         t, bit = llvm_type(dtype), _bits(dtype)
-        quotient = self.integer_division(TruncDiv, dtype, a, b, depth)
+        quotient = self.integer_division(expr.TruncDiv, dtype, a, b, depth)
         product = self.assign(f"mul {t} {quotient}, {b}", depth)
         remainder = self.assign(f"sub {t} {a}, {product}", depth)
         zero = "0" if dt.lanes(dtype) == 1 else "zeroinitializer"
@@ -198,7 +166,7 @@ class ScalarOps(InstructionOps):
         signs = self.assign(f"xor {t} {remainder}, {b}", depth)
         opposite = self.assign(f"icmp slt {t} {signs}, {zero}", depth)
         both = self.assign(f"and {bit} {inexact}, {opposite}", depth)
-        if kind is FloorDiv:
+        if kind is expr.FloorDiv:
             one = self.assign(f"sext {bit} {both} to {t}", depth)
             return self.assign(f"add {t} {quotient}, {one}", depth)
         fix = self.assign(f"select {bit} {both}, {t} {b}, {t} {zero}", depth)
@@ -208,7 +176,7 @@ class ScalarOps(InstructionOps):
         """Division as the processor does it, but for what would trap there: a divisor of zero gives
         what a divisor of one does, and the lowest value divided by -1 wraps around."""
         t, bit, signed = llvm_type(dtype), _bits(dtype), dt.kind(dtype) == "int"
-        name = ("s" if signed else "u") + ("div" if kind is TruncDiv else "rem")
+        name = ("s" if signed else "u") + ("div" if kind is expr.TruncDiv else "rem")
         if not b.startswith("%"):
             return self.assign(f"{name} {t} {a}, {b}", depth)
         zero, one, least = (
@@ -224,15 +192,15 @@ class ScalarOps(InstructionOps):
         trap = self.assign(f"or {bit} {trap}, {minus}", depth)
         safe = self.assign(f"select {bit} {trap}, {t} {one}, {t} {b}", depth)
         result = self.assign(f"{name} {t} {a}, {safe}", depth)
-        if kind is not TruncDiv:
+        if kind is not expr.TruncDiv:
             return result
         negated = self.assign(f"sub {t} {zero}, {a}", depth)
         return self.assign(f"select {bit} {minus}, {t} {negated}, {t} {result}", depth)
 
-    def float_remainder(self, e: Binary, depth: int) -> str:
+    def float_remainder(self, e: expr.Binary, depth: int) -> str:
         """x - floor(x / y) * y, and the truncating form."""
         a, b, t = self.value(e.a), self.value(e.b), llvm_type(e.dtype)
-        if isinstance(e, TruncMod):
+        if isinstance(e, expr.TruncMod):
             return self.assign(f"frem {t} {a}, {b}", depth)
         rest = self.assign(f"frem {t} {a}, {b}", depth)
         zero = "0.0" if dt.lanes(e.dtype) == 1 else "zeroinitializer"
@@ -249,13 +217,13 @@ class ScalarOps(InstructionOps):
         kept = self.assign(f"select {bit} {inexact}, {t} {rest}, {t} {signed}", depth)
         return self.assign(f"select {bit} {both}, {t} {moved}, {t} {kept}", depth)
 
-    def negation(self, e: Not, depth: int) -> str:
+    def negation(self, e: expr.Not, depth: int) -> str:
         """not a."""
         a, t = self.value(e.a), llvm_type(e.dtype)
         ones = "true" if dt.lanes(e.dtype) == 1 else "splat (i1 true)"
         return self.assign(f"xor {t} {a}, {ones}", depth)
 
-    def choice(self, e: Select, depth: int) -> str:
+    def choice(self, e: expr.Select, depth: int) -> str:
         """One of two values."""
         c, a, b = self.value(e.condition), self.value(e.true_value), self.value(e.false_value)
         lanes, t = dt.lanes(e.dtype), llvm_type(e.dtype)
@@ -265,7 +233,7 @@ class ScalarOps(InstructionOps):
 
     # ------------------------------------------------------------------------- casts
 
-    def conversion(self, e: Cast, depth: int) -> str:
+    def conversion(self, e: expr.Cast, depth: int) -> str:
         """A value as another type."""
         return self.convert(self.value(e.value), e.value.dtype, e.dtype, depth)
 
@@ -336,15 +304,15 @@ class ScalarOps(InstructionOps):
             depth,
         )
 
-    def broadcast(self, e: Broadcast, depth: int) -> str:
+    def broadcast(self, e: expr.Broadcast, depth: int) -> str:
         """A scalar in every lane."""
         return self.splat(self.value(e.value), dt.scalar(e.dtype), e.lanes, depth)
 
-    def ramp(self, e: Ramp, depth: int) -> str:
+    def ramp(self, e: expr.Ramp, depth: int) -> str:
         """base + stride * (0, 1, 2, ...)."""
         t, element = llvm_type(e.dtype), llvm_type(e.base.dtype)
         base = self.splat(self.value(e.base), e.base.dtype, e.lanes, depth)
-        if isinstance(e.stride, IntImm):
+        if isinstance(e.stride, expr.IntImm):
             steps = "<" + ", ".join(f"{element} {i * e.stride.value}" for i in range(e.lanes)) + ">"
         else:
             count = "<" + ", ".join(f"{element} {i}" for i in range(e.lanes)) + ">"
@@ -352,7 +320,7 @@ class ScalarOps(InstructionOps):
             steps = self.assign(f"mul {t} {stride}, {count}", depth)
         return self.assign(f"add {t} {base}, {steps}", depth)
 
-    def shuffle(self, e: Shuffle, depth: int) -> str:
+    def shuffle(self, e: expr.Shuffle, depth: int) -> str:
         """Lanes picked from two vectors."""
         t = llvm_type(e.a.dtype)
         mask = ", ".join(f"i32 {i}" for i in e.indices)
@@ -376,7 +344,7 @@ class ScalarOps(InstructionOps):
             f"call {result} {symbol}({', '.join(f'{t} {v}' for t, v in args)})", depth
         )
 
-    def intrinsic_call(self, e: Call, depth: int) -> str:
+    def intrinsic_call(self, e: expr.Call, depth: int) -> str:
         """A Call: LLVM's own intrinsics, bits, guards, or an expansion into arithmetic."""
         op, scalar = e.op, dt.scalar(e.dtype)
         if op in NAMED_CALLS:
@@ -413,23 +381,23 @@ class ScalarOps(InstructionOps):
             return self.pointer[load.buffer]
         return self.expansion(e, scalar, depth)
 
-    def expansion(self, e: Call, scalar: str, depth: int) -> str:
+    def expansion(self, e: expr.Call, scalar: str, depth: int) -> str:
         """A math function written out as arithmetic on all lanes, or a call of libm."""
         lanes = dt.lanes(e.dtype)
         if scalar == "float16":
             wide = dt.vector("float32", lanes)
-            args = tuple([Cast(wide, a) for a in e.args])
-            return self.convert(self.value(Call(wide, e.op, args)), wide, e.dtype, depth)
+            args = tuple([expr.Cast(wide, a) for a in e.args])
+            return self.convert(self.value(expr.Call(wide, e.op, args)), wide, e.dtype, depth)
         key = (e.op, tuple([dt.scalar(a.dtype) for a in e.args]))
         if key not in _EXPANSIONS:
-            params = tuple([Var(f"x{i}", t) for i, t in enumerate(key[1])])
+            params = tuple([expr.Var(f"x{i}", t) for i, t in enumerate(key[1])])
             _EXPANSIONS[key] = params, expand(e.op, params)
         params, tree = _EXPANSIONS[key]
         if tree is not None:
             return self.value(_widen(tree, dict(zip(params, e.args, strict=True)), lanes))
         return self._libm(e, scalar, lanes, depth)
 
-    def _libm(self, e: Call, scalar: str, lanes: int, depth: int) -> str:
+    def _libm(self, e: expr.Call, scalar: str, lanes: int, depth: int) -> str:
         """The C library's function, lane by lane."""
         if e.op not in _LIBM:
             raise InternalError(f"{self.name}: no code for the intrinsic {e.op} on {scalar}")
@@ -445,14 +413,14 @@ class ScalarOps(InstructionOps):
             result = self.assign(f"insertelement {vector} {result}, {t} {one}, i64 {i}", depth)
         return result
 
-    def _integer_abs(self, e: Call, depth: int) -> str:
+    def _integer_abs(self, e: expr.Call, depth: int) -> str:
         a, t = self.value(e.args[0]), llvm_type(e.dtype)
         if dt.kind(e.dtype) != "int":
             return a
         symbol = f"@llvm.abs.{_mangled(e.dtype)}"
         return self.named(symbol, t, [(t, a), ("i1", "false")], depth)
 
-    def _count(self, e: Call, depth: int) -> str:
+    def _count(self, e: expr.Call, depth: int) -> str:
         """The number of bits that are one, or of leading zeros, in the operand's type first."""
         source = e.args[0].dtype
         t = llvm_type(source)
@@ -461,7 +429,7 @@ class ScalarOps(InstructionOps):
         unsigned = dt.vector(f"uint{dt.bits(source)}", dt.lanes(source))
         return self.convert(count, unsigned, e.dtype, depth)
 
-    def _bits_op(self, e: Call, depth: int) -> str:
+    def _bits_op(self, e: expr.Call, depth: int) -> str:
         t = llvm_type(e.dtype)
         values = [self.value(a) for a in e.args]
         if e.op == "bitwise_not":
@@ -473,13 +441,15 @@ class ScalarOps(InstructionOps):
         )
         return self.assign(f"{name} {t} {values[0]}, {values[1]}", depth)
 
-    def _classify(self, e: Call, depth: int) -> str:
+    def _classify(self, e: expr.Call, depth: int) -> str:
         a, t = self.value(e.args[0]), llvm_type(e.args[0].dtype)
         if e.op == "isnan":
             return self.assign(f"fcmp uno {t} {a}, {a}", depth)
         size = self.intrinsic("fabs", e.args[0].dtype, [a], depth)
         infinity = self.value(
-            _splat(FloatImm(dt.scalar(e.args[0].dtype), float("inf")), dt.lanes(e.args[0].dtype))
+            _splat(
+                expr.FloatImm(dt.scalar(e.args[0].dtype), float("inf")), dt.lanes(e.args[0].dtype)
+            )
         )
         return self.assign(
             f"fcmp {'oeq' if e.op == 'isinf' else 'one'} {t} {size}, {infinity}"
@@ -488,7 +458,7 @@ class ScalarOps(InstructionOps):
             depth,
         )
 
-    def guarded_choice(self, e: Call, depth: int) -> str:
+    def guarded_choice(self, e: expr.Call, depth: int) -> str:
         """if_then_else: each side is evaluated under its guard; loads stay in bounds."""
         condition, yes, no = e.args
         c = self.value(condition)
@@ -504,7 +474,7 @@ class ScalarOps(InstructionOps):
             f"select {bit if dt.lanes(e.dtype) > 1 else 'i1'} {c}, {t} {a}, {t} {b}", depth
         )
 
-    def _under(self, guard: str, lanes: int, bit: str, e: Expr) -> str:
+    def _under(self, guard: str, lanes: int, bit: str, e: expr.Expr) -> str:
         outer = self.guard, self.guard_lanes
         if outer[0] is not None:
             other = outer[0]
@@ -522,11 +492,11 @@ class ScalarOps(InstructionOps):
         return result
 
 
-def _is_number(e: Expr) -> bool:
+def _is_number(e: expr.Expr) -> bool:
     """A constant that is no NaN."""
-    if isinstance(e, Broadcast):
+    if isinstance(e, expr.Broadcast):
         e = e.value
-    return isinstance(e, FloatImm) and e.value == e.value
+    return isinstance(e, expr.FloatImm) and e.value == e.value
 
 
 def _bits(dtype: str) -> str:
@@ -541,39 +511,39 @@ def _mangled(dtype: str) -> str:
     return name if lanes == 1 else f"v{lanes}{name}"
 
 
-def _splat(e: Expr, lanes: int) -> Expr:
-    return e if lanes == 1 else Broadcast(e, lanes)
+def _splat(e: expr.Expr, lanes: int) -> expr.Expr:
+    return e if lanes == 1 else expr.Broadcast(e, lanes)
 
 
-def _widen(e: Expr, memo: dict[Expr, Expr], lanes: int) -> Expr:
+def _widen(e: expr.Expr, memo: dict[expr.Expr, expr.Expr], lanes: int) -> expr.Expr:
     """A scalar tree with every node on `lanes` lanes."""
     found = memo.get(e)
     if found is not None:
         return found
-    if isinstance(e, IntImm | FloatImm):
-        new: Expr = _splat(e, lanes)
-    elif isinstance(e, Binary):
+    if isinstance(e, expr.IntImm | expr.FloatImm):
+        new: expr.Expr = _splat(e, lanes)
+    elif isinstance(e, expr.Binary):
         new = type(e)(_widen(e.a, memo, lanes), _widen(e.b, memo, lanes))
     else:
-        new = e.with_children(lambda c: _widen(c, memo, lanes) if isinstance(c, Expr) else c)
-        if lanes > 1 and isinstance(new, Cast | Call):
+        new = e.with_children(lambda c: _widen(c, memo, lanes) if isinstance(c, expr.Expr) else c)
+        if lanes > 1 and isinstance(new, expr.Cast | expr.Call):
             new = new.replace(type=dt.vector(new.type, lanes))
     memo[e] = new
     return new
 
 
 _DISPATCH: dict[type, Callable[..., str]] = {
-    Min: ScalarOps.min_max,
-    Max: ScalarOps.min_max,
-    FloorDiv: ScalarOps.division,
-    FloorMod: ScalarOps.division,
-    TruncDiv: ScalarOps.division,
-    TruncMod: ScalarOps.division,
-    Not: ScalarOps.negation,
-    Select: ScalarOps.choice,
-    Cast: ScalarOps.conversion,
-    Broadcast: ScalarOps.broadcast,
-    Ramp: ScalarOps.ramp,
-    Shuffle: ScalarOps.shuffle,
-    Call: ScalarOps.intrinsic_call,
+    expr.Min: ScalarOps.min_max,
+    expr.Max: ScalarOps.min_max,
+    expr.FloorDiv: ScalarOps.division,
+    expr.FloorMod: ScalarOps.division,
+    expr.TruncDiv: ScalarOps.division,
+    expr.TruncMod: ScalarOps.division,
+    expr.Not: ScalarOps.negation,
+    expr.Select: ScalarOps.choice,
+    expr.Cast: ScalarOps.conversion,
+    expr.Broadcast: ScalarOps.broadcast,
+    expr.Ramp: ScalarOps.ramp,
+    expr.Shuffle: ScalarOps.shuffle,
+    expr.Call: ScalarOps.intrinsic_call,
 }

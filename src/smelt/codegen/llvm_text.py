@@ -27,23 +27,8 @@ from smelt.ir.expr import (
 from smelt.runtime.abi import HOST, Status
 from smelt.target import Target
 from smelt.target.processor import lacks, pointer_bytes
+from smelt.tir import nodes as tir
 from smelt.tir.named_calls import NAMED_CALLS
-from smelt.tir.nodes import (
-    Allocate,
-    AssertStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Seq,
-    Stmt,
-    While,
-    walk,
-)
 
 from .llvm_memory import MemoryOps, Scope
 from .llvm_types import float_literal, llvm_type, mem_type
@@ -83,7 +68,7 @@ class ModuleText:
         return head + zero + "\n".join(self.declared.values()) + "\n\n" + "\n".join(self.functions)
 
 
-def emit_module(funcs: Iterable[PrimFunc], target: Target | None = None) -> str:
+def emit_module(funcs: Iterable[tir.PrimFunc], target: Target | None = None) -> str:
     """The IR text of a module holding some flat programs, one exported function each.
 
     target  whose pointers and instructions to count on; None: a 64-bit machine that lacks none
@@ -103,7 +88,7 @@ class FunctionText(MemoryOps):
         self,
         module: ModuleText,
         name: str,
-        params: Sequence[Buffer | Var],
+        params: Sequence[tir.Buffer | Var],
         exported: bool,
         in_task: bool = False,
     ) -> None:
@@ -115,17 +100,17 @@ class FunctionText(MemoryOps):
         self.scopes: list[Scope] = [Scope()]
         self.var_value: dict[Var, str] = {}
         self.var_depth: dict[Var, int] = {}
-        self.pointer: dict[Buffer, str] = {}
-        self.pointer_depth: dict[Buffer, int] = {}
+        self.pointer: dict[tir.Buffer, str] = {}
+        self.pointer_depth: dict[tir.Buffer, int] = {}
         self.depths: dict[Expr, int] = {}
         self.has_load: dict[Expr, bool] = {}
-        self.buffers_read: dict[Expr, frozenset[Buffer]] = {}
+        self.buffers_read: dict[Expr, frozenset[tir.Buffer]] = {}
         self.effects = 0  # calls emitted so far that do something besides computing a value
         self.guard: str | None = None
         self.guard_lanes = 1
         self.mask: str | None = None
         for i, p in enumerate(self.params):
-            if isinstance(p, Buffer):
+            if isinstance(p, tir.Buffer):
                 self.pointer[p], self.pointer_depth[p] = f"%p{i}", 0
             else:
                 self.var_value[p], self.var_depth[p] = f"%s{i}", 0
@@ -147,12 +132,12 @@ class FunctionText(MemoryOps):
         self.scopes[depth].lines.append(f"{name} = {text}")
         return name
 
-    def finish(self, body: Stmt, plain: bool = False) -> None:
+    def finish(self, body: tir.Stmt, plain: bool = False) -> None:
         """Emit the body and put the function into the module; a plain one takes no host."""
         self.stmt(body)
         params = [] if plain else ["ptr %host"]
         for i, p in enumerate(self.params):
-            if isinstance(p, Buffer):
+            if isinstance(p, tir.Buffer):
                 params.append(f"ptr noalias %p{i}")
             else:
                 params.append(f"{llvm_type(p.dtype)} %s{i}")
@@ -175,7 +160,7 @@ class FunctionText(MemoryOps):
         if found is None:
             if isinstance(e, Var):
                 return self._depth_of_var(e)
-            if isinstance(e, BufferLoad):  # only its address is taken
+            if isinstance(e, tir.BufferLoad):  # only its address is taken
                 return self.pointer_depth[e.buffer]
             found = max([self.depth(c) for c in e.children() if isinstance(c, Expr)], default=0)
             self.depths[e] = found
@@ -185,7 +170,7 @@ class FunctionText(MemoryOps):
         found = self.has_load.get(e)
         if found is None:
             address = isinstance(e, Call) and e.op == "smelt.address_of"
-            stays = isinstance(e, BufferLoad) or _has_effect(e)
+            stays = isinstance(e, tir.BufferLoad) or _has_effect(e)
             found = self.has_load[e] = stays or (
                 not address and any(self._has_load(c) for c in e.children() if isinstance(c, Expr))
             )
@@ -241,7 +226,7 @@ class FunctionText(MemoryOps):
         found = self.scope.loads.get(key)
         if found is None:
             before = self.effects
-            found = self.load(e) if isinstance(e, BufferLoad) else self.operation(e, -1)
+            found = self.load(e) if isinstance(e, tir.BufferLoad) else self.operation(e, -1)
             if self.effects > before:
                 return found  # it has to happen again where it stands again
             known = self.scope.loads
@@ -252,28 +237,28 @@ class FunctionText(MemoryOps):
 
     # ------------------------------------------------------------------------------ statements
 
-    def stmt(self, s: Stmt) -> None:
+    def stmt(self, s: tir.Stmt) -> None:
         """Emit a statement."""
         match s:
-            case Seq(stmts):
+            case tir.Seq(stmts):
                 for x in stmts:
                     self.stmt(x)
-            case BufferStore():
+            case tir.BufferStore():
                 self.store(s)
-            case For():
+            case tir.For():
                 self.loop(s)
-            case IfThenElse():
+            case tir.IfThenElse():
                 self.branch(s)
-            case Allocate():
+            case tir.Allocate():
                 self.allocate(s)
-            case LetStmt(var, value, body):
+            case tir.LetStmt(var, value, body):
                 self.var_value[var], self.var_depth[var] = self.value(value), len(self.scopes) - 1
                 self.stmt(body)
-            case Evaluate(value):
+            case tir.Evaluate(value):
                 self.evaluate(value)
-            case While(condition, body):
+            case tir.While(condition, body):
                 self.while_loop(condition, body)
-            case AssertStmt(condition, _):
+            case tir.AssertStmt(condition, _):
                 self.check(self.value(condition))
             case _:
                 raise InternalError(f"{self.name}: no code for the statement {type(s).__name__}")
@@ -289,7 +274,7 @@ class FunctionText(MemoryOps):
         ):
             self.line(text)
 
-    def loop(self, s: For) -> None:
+    def loop(self, s: tir.For) -> None:
         """A loop; an outermost parallel one becomes a task function."""
         if (
             s.kind == "parallel"
@@ -337,18 +322,18 @@ class FunctionText(MemoryOps):
         ]
         self._after(s.body)
 
-    def nested(self, body: Stmt) -> list[str]:
+    def nested(self, body: tir.Stmt) -> list[str]:
         """The lines of a statement in a scope of its own."""
         self.scopes.append(Scope())
         self.stmt(body)
         return self.scopes.pop().lines
 
-    def _after(self, body: Stmt) -> None:
+    def _after(self, body: tir.Stmt) -> None:
         """Forget loads of what a nested statement wrote."""
-        for buffer in {x.buffer for x in walk(body) if isinstance(x, BufferStore)}:
+        for buffer in {x.buffer for x in tir.walk(body) if isinstance(x, tir.BufferStore)}:
             self._forget(buffer)
 
-    def branch(self, s: IfThenElse) -> None:
+    def branch(self, s: tir.IfThenElse) -> None:
         """A branch; a vector condition masks the stores below it."""
         if dt.lanes(s.condition.dtype) > 1:
             self.masked(s)
@@ -369,7 +354,7 @@ class FunctionText(MemoryOps):
         ]
         self._after(s)
 
-    def masked(self, s: IfThenElse) -> None:
+    def masked(self, s: tir.IfThenElse) -> None:
         """Statements under a vector condition: stores are masked, loads guarded."""
         condition = self.value(s.condition)
         lanes = dt.lanes(s.condition.dtype)
@@ -388,7 +373,7 @@ class FunctionText(MemoryOps):
             self.stmt(stmt)
             self.mask, self.guard, self.guard_lanes = outer
 
-    def while_loop(self, condition: Expr, body: Stmt) -> None:
+    def while_loop(self, condition: Expr, body: tir.Stmt) -> None:
         """A loop on a condition that is evaluated before each iteration."""
         head, inside, done = (self.fresh("L")[1:] for _ in range(3))
         self.line(f"br label %{head}")
@@ -400,7 +385,7 @@ class FunctionText(MemoryOps):
         self.scope.lines += [*self.nested(body), f"br label %{head}", f"{done}:"]
         self._after(body)
 
-    def allocate(self, s: Allocate) -> None:
+    def allocate(self, s: tir.Allocate) -> None:
         """A buffer on the stack, in the entry block; registers where all indices are constants."""
         count = 1
         for e in s.buffer.shape:
@@ -416,25 +401,28 @@ class FunctionText(MemoryOps):
 
     # ------------------------------------------------------------------------------ parallel
 
-    def parallel(self, s: For) -> None:
+    def parallel(self, s: tir.For) -> None:
         """Outline the body as a task: `host->parallel_for(pool, task, closure, extent)`."""
         captured = _captured(s)
         index = Var("task")
-        body: Stmt = LetStmt(s.var, s.min + cast(s.var.type, index), s.body)
+        body: tir.Stmt = tir.LetStmt(s.var, s.min + cast(s.var.type, index), s.body)
         name = f"{self.name}.{self.fresh('task')[1:]}"
-        params: list[Buffer | Var] = [c for c in captured if isinstance(c, Buffer)]
+        params: list[tir.Buffer | Var] = [c for c in captured if isinstance(c, tir.Buffer)]
         params += [c for c in captured if isinstance(c, Var)]
         FunctionText(
             self.module, name + ".body", [*params, index], exported=False, in_task=True
         ).finish(body)
-        fields = ["ptr", *["ptr" if isinstance(p, Buffer) else llvm_type(p.dtype) for p in params]]
+        fields = [
+            "ptr",
+            *["ptr" if isinstance(p, tir.Buffer) else llvm_type(p.dtype) for p in params],
+        ]
         self.module.functions.append(_unpack(name, fields))
         kind = "{ " + ", ".join(fields) + " }"
         closure = self.fresh("c")
         self.allocas.append(f"{closure} = alloca {kind}, align 16")
         held = [
             "%host",
-            *[self.pointer[p] if isinstance(p, Buffer) else self.value(p) for p in params],
+            *[self.pointer[p] if isinstance(p, tir.Buffer) else self.value(p) for p in params],
         ]
         for i, (field, v) in enumerate(zip(fields, held, strict=True)):
             slot = self.assign(f"getelementptr inbounds {kind}, ptr {closure}, i32 0, i32 {i}")
@@ -520,10 +508,10 @@ def _spine(e: Expr) -> Expr | None:
     return None
 
 
-def _captured(s: For) -> list[Buffer | Var]:
+def _captured(s: tir.For) -> list[tir.Buffer | Var]:
     """Buffers and variables that a loop's body uses and does not define, in order of use."""
-    found: dict[Buffer | Var, None] = {}
-    inner: set[Buffer | Var] = {s.var}
+    found: dict[tir.Buffer | Var, None] = {}
+    inner: set[tir.Buffer | Var] = {s.var}
     seen: set[Expr] = set()
 
     def expr(e: Expr) -> None:
@@ -535,22 +523,22 @@ def _captured(s: For) -> list[Buffer | Var]:
             seen.add(n)
             if isinstance(n, Var):
                 found[n] = None
-            elif isinstance(n, BufferLoad):
+            elif isinstance(n, tir.BufferLoad):
                 found[n.buffer] = None
                 stack.extend(n.indices)
             else:
                 stack.extend(c for c in n.children() if isinstance(c, Expr))
 
     expr(s.min)
-    for x in walk(s.body):
+    for x in tir.walk(s.body):
         match x:
-            case For():
+            case tir.For():
                 inner.add(x.var)
-            case LetStmt():
+            case tir.LetStmt():
                 inner.add(x.var)
-            case Allocate():
+            case tir.Allocate():
                 inner.add(x.buffer)
-            case BufferStore():
+            case tir.BufferStore():
                 found[x.buffer] = None
         for c in x.children():
             if isinstance(c, Expr):

@@ -26,16 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from smelt.codegen.frames import (
-    HELLO,
-    SETUP,
-    FrameBuffer,
-    frame,
-    marker,
-    pack,
-    portable,
-    write_all,
-)
+from . import frames
 
 _CHUNK = 1 << 20
 _Requests = queue.SimpleQueue[tuple[int, bytes]]
@@ -66,9 +57,9 @@ def _answer(payload: bytes) -> bytes:
     name = "a job"
     try:
         path, arguments, name = pickle.loads(payload)
-        return pack(("ok", call(path, arguments)))
+        return frames.pack(("ok", call(path, arguments)))
     except BaseException as e:
-        return pack(("error", portable(e, name)))
+        return frames.pack(("error", frames.portable(e, name)))
 
 
 def _take_pipes() -> tuple[int, int]:
@@ -83,7 +74,7 @@ def _take_pipes() -> tuple[int, int]:
 
 def _read(source: int, requests: _Requests) -> None:
     """Pass requests on until the parent is gone, and then end at once, even amid a job."""
-    buffer = FrameBuffer()
+    buffer = frames.FrameBuffer()
     while data := os.read(source, _CHUNK):
         buffer.feed(data)
         while (request := buffer.pop()) is not None:
@@ -99,16 +90,16 @@ def _serve() -> None:
     faulthandler.enable()
     requests: _Requests = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, requests), daemon=True).start()
-    write_all(sink, frame(HELLO, b""))
+    frames.write_all(sink, frames.frame(frames.HELLO, b""))
     while True:
         number, payload = requests.get()
-        if number == SETUP:
+        if number == frames.SETUP:
             _set_up(*pickle.loads(payload))
             continue
-        write_all(2, marker(number))
+        frames.write_all(2, frames.marker(number))
         answer = _answer(payload)
         sys.stdout.flush()
-        write_all(sink, frame(number, answer))
+        frames.write_all(sink, frames.frame(number, answer))
 
 
 def main(arguments: list[str]) -> int:

@@ -9,20 +9,7 @@ from smelt.artifact.graph import Launch
 from smelt.artifact.model import size_text
 from smelt.ir.module import IRModule
 from smelt.ir.types import IncompleteType, TensorType, TupleType, Type
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    TupleGetItem,
-    Var,
-    values,
-)
-from smelt.relax.nodes import Tuple as GraphTuple
+from smelt.relax import nodes as relax
 
 _FOLD_FROM = 48  # boxes; of what is shorter, repetitions are not folded
 _BLOCK = 12  # boxes that a fold has at least, where what repeats is shorter
@@ -86,32 +73,34 @@ class _Drawn:
 
     def __init__(self) -> None:
         self.network = Network()
-        self.results: dict[RelaxExpr, list[Box]] = {}
+        self.results: dict[relax.RelaxExpr, list[Box]] = {}
 
-    def sources(self, v: RelaxExpr) -> list[Box]:
+    def sources(self, v: relax.RelaxExpr) -> list[Box]:
         """The boxes that a value comes from; none for a constant."""
         match v:
-            case GraphTuple(items):
+            case relax.Tuple(items):
                 return [b for i in items for b in self.sources(i)]
-            case TupleGetItem(value, index):
+            case relax.TupleGetItem(value, index):
                 found = self.results.get(value) or self.sources(value)
                 return [found[index]] if len(found) > 1 else found
-            case MatchCast(value) | Let(body=value):
+            case relax.MatchCast(value) | relax.Let(body=value):
                 return self.sources(value)
         return self.results.get(v, [])
 
-    def read(self, box: Box, v: RelaxExpr | None) -> None:
+    def read(self, box: Box, v: relax.RelaxExpr | None) -> None:
         """Note that a box reads a value."""
-        if isinstance(v, Constant):
+        if isinstance(v, relax.Constant):
             box.weights.append(f"{v.name or 'constant'} {type_text(v.type)}")
-        elif isinstance(v, GraphTuple):
+        elif isinstance(v, relax.Tuple):
             for item in v.items:
                 self.read(box, item)
         elif v is not None:
             text = type_text(v.type)
             self.network.links += [Link(s, box, text) for s in dict.fromkeys(self.sources(v))]
 
-    def add(self, box: Box, v: RelaxExpr | None, reads: Iterable[RelaxExpr | None] = ()) -> None:
+    def add(
+        self, box: Box, v: relax.RelaxExpr | None, reads: Iterable[relax.RelaxExpr | None] = ()
+    ) -> None:
         """A box that stands for a value."""
         self.network.boxes.append(box)
         if v is not None:
@@ -119,7 +108,7 @@ class _Drawn:
         for r in reads:
             self.read(box, r)
 
-    def outputs(self, main: Function) -> Network:
+    def outputs(self, main: relax.Function) -> Network:
         """The network, after its results' boxes are added."""
         names = main.attrs.get("output_names") or ()
         for n, r in enumerate(main.results()):
@@ -134,30 +123,30 @@ def kernel_network(fused: IRModule, launches: Sequence[Launch]) -> Network:
     launches  the calls of kernels, in order
     """
     drawn, main = _Drawn(), fused["main"]
-    assert isinstance(main, Function)
+    assert isinstance(main, relax.Function)
     for p in main.params:
         drawn.add(Box("input", p.name), p)
     calls = iter(enumerate(launches))
-    for v in values(main.body):
-        if isinstance(v, Call) and isinstance(v.op, GlobalVar):
+    for v in relax.values(main.body):
+        if isinstance(v, relax.Call) and isinstance(v.op, relax.GlobalVar):
             n, launch = next(calls)
             _kernel(drawn, v, launch, n)
-        elif isinstance(v, Call):
+        elif isinstance(v, relax.Call):
             drawn.add(Box("view", v.callee, _known([v.name])), v, v.args)
     network = drawn.outputs(main)
     network.boxes = _folded(network.boxes)
     return network
 
 
-def _kernel(drawn: _Drawn, call: Call, launch: Launch, n: int) -> None:
+def _kernel(drawn: _Drawn, call: relax.Call, launch: Launch, n: int) -> None:
     """The box of one kernel's call; its operators inside, where there are several."""
     group = launch.group
-    inner = [v for v in values(group.body) if isinstance(v, Call)]
+    inner = [v for v in relax.values(group.body) if isinstance(v, relax.Call)]
     box = Box("kernel", launch.name, launch.nodes, launch=n)
     # Equal kernels share the function, so that its calls have the names of one of them.
     own = launch.nodes if len(launch.nodes) == len(inner) else [""] * len(inner)
     drawn.network.boxes.append(box)
-    outer: dict[RelaxExpr | None, RelaxExpr | None] = dict(
+    outer: dict[relax.RelaxExpr | None, relax.RelaxExpr | None] = dict(
         zip(group.params, call.args, strict=False)
     )
     for c, name in zip(inner, own, strict=True):
@@ -167,7 +156,7 @@ def _kernel(drawn: _Drawn, call: Call, launch: Launch, n: int) -> None:
         drawn.results[c] = [operator if len(inner) > 1 else box]
         for a in c.args:
             drawn.read(drawn.results[c][0], outer.get(a, a))
-    results = group.body.items if isinstance(group.body, GraphTuple) else (group.body,)
+    results = group.body.items if isinstance(group.body, relax.Tuple) else (group.body,)
     drawn.results[call] = [(drawn.sources(r) or [box])[0] for r in results]
     for c in inner:
         del drawn.results[c]  # another call of the same group makes boxes of its own
@@ -180,16 +169,16 @@ def _known(names: Iterable[str]) -> tuple[str, ...]:
 def imported_network(mod: IRModule) -> Network:
     """The operators of a module as imported; what it decides and repeats are boxes as well."""
     drawn, main = _Drawn(), mod["main"]
-    assert isinstance(main, Function)
-    for v in [*main.params, *values(main.body)]:
+    assert isinstance(main, relax.Function)
+    for v in [*main.params, *relax.values(main.body)]:
         match v:
-            case Var(name) if v not in drawn.results and isinstance(v.type, TensorType):
+            case relax.Var(name) if v not in drawn.results and isinstance(v.type, TensorType):
                 drawn.add(Box("input", name), v)
-            case Call():
+            case relax.Call():
                 drawn.add(Box("operator", v.callee, _known([v.name])), v, v.args)
-            case If(condition, then, otherwise):
+            case relax.If(condition, then, otherwise):
                 drawn.add(Box("operator", "if"), v, [condition, then.body, otherwise.body])
-            case Let(var, Function() as f):
+            case relax.Let(var, relax.Function() as f):
                 drawn.add(Box("operator", f"body of {var.name}"), None, [f.body])
     return drawn.outputs(main)
 

@@ -9,135 +9,116 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from . import dtype as dt
-from .expr import (
-    EQ,
-    GE,
-    GT,
-    INDEX,
-    LE,
-    LT,
-    NE,
-    And,
-    Call,
-    Compare,
-    Expr,
-    ExprLike,
-    FloatImm,
-    IntImm,
-    Max,
-    Min,
-    Not,
-    Or,
-    Select,
-    TruncDiv,
-    TruncMod,
-    binary,
-    const,
-    convert,
-    matched,
-)
+from . import expr
 
 
-def is_const(e: ExprLike, value: float | None = None) -> bool:
+def is_const(e: expr.ExprLike, value: float | None = None) -> bool:
     """Whether this is a scalar constant (of this value)."""
     if isinstance(e, int | float):
         return value is None or e == value
-    return isinstance(e, IntImm | FloatImm) and (value is None or e.value == value)
+    return isinstance(e, expr.IntImm | expr.FloatImm) and (value is None or e.value == value)
 
 
-def value_of(e: ExprLike) -> int | None:
+def value_of(e: expr.ExprLike) -> int | None:
     """The integer behind a constant, or None."""
     if isinstance(e, int):
         return int(e)
-    return e.value if isinstance(e, IntImm) else None
+    return e.value if isinstance(e, expr.IntImm) else None
 
 
-def minimum(a: ExprLike, b: ExprLike) -> Expr:
+def minimum(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
     """The smaller of two values."""
-    return binary(Min, a, b)
+    return expr.binary(expr.Min, a, b)
 
 
-def maximum(a: ExprLike, b: ExprLike) -> Expr:
+def maximum(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
     """The larger of two values."""
-    return binary(Max, a, b)
+    return expr.binary(expr.Max, a, b)
 
 
-def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
+def ceildiv(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
     """a / b rounded up, for positive b."""
-    a, b = matched(a, b)
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
-        return IntImm(a.type, -(-a.value // b.value))
+    a, b = expr.matched(a, b)
+    if isinstance(a, expr.IntImm) and isinstance(b, expr.IntImm):
+        return expr.IntImm(a.type, -(-a.value // b.value))
     return (a + (b - 1)) // b
 
 
-def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
+def truncdiv(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
     """The integer quotient rounded toward zero."""
-    return binary(TruncDiv, a, b)
+    return expr.binary(expr.TruncDiv, a, b)
 
 
-def truncmod(a: ExprLike, b: ExprLike) -> Expr:
+def truncmod(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
     """The remainder with the sign of `a`."""
-    return binary(TruncMod, a, b)
+    return expr.binary(expr.TruncMod, a, b)
 
 
-def product(extents: Iterable[Expr]) -> Expr:
+def product(extents: Iterable[expr.Expr]) -> expr.Expr:
     """All extents multiplied: the elements of a box."""
-    total: Expr = const(1, INDEX)
+    total: expr.Expr = expr.const(1, expr.INDEX)
     for e in extents:
         total = total * e
     return total
 
 
-def equal(a: ExprLike, b: ExprLike) -> Expr:
+def equal(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
     """a == b as an expression."""
-    return binary(EQ, a, b)
+    return expr.binary(expr.EQ, a, b)
 
 
-def not_equal(a: ExprLike, b: ExprLike) -> Expr:
+def not_equal(a: expr.ExprLike, b: expr.ExprLike) -> expr.Expr:
     """a != b as an expression."""
-    return binary(NE, a, b)
+    return expr.binary(expr.NE, a, b)
 
 
-_FLIPPED: dict[type[Expr], type[Compare]] = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
+_FLIPPED: dict[type[expr.Expr], type[expr.Compare]] = {
+    expr.LT: expr.GE,
+    expr.GE: expr.LT,
+    expr.GT: expr.LE,
+    expr.LE: expr.GT,
+    expr.EQ: expr.NE,
+    expr.NE: expr.EQ,
+}
 
 
-def logical_not(a: ExprLike) -> Expr:
+def logical_not(a: expr.ExprLike) -> expr.Expr:
     """The negation; comparisons of integers are turned round."""
-    a = convert(a)
-    if isinstance(a, IntImm):
-        return const(not a.value, "bool")
-    if isinstance(a, Not):
+    a = expr.convert(a)
+    if isinstance(a, expr.IntImm):
+        return expr.const(not a.value, "bool")
+    if isinstance(a, expr.Not):
         return a.a
-    if isinstance(a, Compare) and not dt.is_float(a.a.dtype):
+    if isinstance(a, expr.Compare) and not dt.is_float(a.a.dtype):
         return _FLIPPED[type(a)](a.a, a.b)
-    return Not(a)
+    return expr.Not(a)
 
 
-def all_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
+def all_of(*conditions: expr.ExprLike | Iterable[expr.ExprLike]) -> expr.Expr:
     """The conjunction; the empty one is true."""
-    result: Expr = const(True)
+    result: expr.Expr = expr.const(True)
     for c in _flat(conditions):
-        c = convert(c)
+        c = expr.convert(c)
         if is_const(c, 0):
             return c
         if not is_const(c):
-            result = c if is_const(result) else And(*matched(result, c))
+            result = c if is_const(result) else expr.And(*expr.matched(result, c))
     return result
 
 
-def any_of(*conditions: ExprLike | Iterable[ExprLike]) -> Expr:
+def any_of(*conditions: expr.ExprLike | Iterable[expr.ExprLike]) -> expr.Expr:
     """The disjunction; the empty one is false."""
-    result: Expr = const(False)
+    result: expr.Expr = expr.const(False)
     for c in _flat(conditions):
-        c = convert(c)
+        c = expr.convert(c)
         if is_const(c, 1):
             return c
         if not is_const(c):
-            result = c if is_const(result) else Or(*matched(result, c))
+            result = c if is_const(result) else expr.Or(*expr.matched(result, c))
     return result
 
 
-def _flat(conditions: Iterable[ExprLike | Iterable[ExprLike]]) -> Iterator[ExprLike]:
+def _flat(conditions: Iterable[expr.ExprLike | Iterable[expr.ExprLike]]) -> Iterator[expr.ExprLike]:
     for c in conditions:
         if isinstance(c, Iterable):
             yield from c
@@ -145,25 +126,29 @@ def _flat(conditions: Iterable[ExprLike | Iterable[ExprLike]]) -> Iterator[ExprL
             yield c
 
 
-def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
+def select(
+    condition: expr.ExprLike, true_value: expr.ExprLike, false_value: expr.ExprLike
+) -> expr.Expr:
     """One of two values, both of which can be computed safely."""
-    condition = convert(condition)
-    a, b = matched(true_value, false_value)
-    if isinstance(condition, IntImm):
+    condition = expr.convert(condition)
+    a, b = expr.matched(true_value, false_value)
+    if isinstance(condition, expr.IntImm):
         return a if condition.value else b
-    return a if a is b else Select(condition, a, b)
+    return a if a is b else expr.Select(condition, a, b)
 
 
-def if_then_else(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> Expr:
+def if_then_else(
+    condition: expr.ExprLike, true_value: expr.ExprLike, false_value: expr.ExprLike
+) -> expr.Expr:
     """One of two values; the other is not evaluated, so a load in it may be out of bounds."""
-    condition = convert(condition)
-    a, b = matched(true_value, false_value)
-    if isinstance(condition, IntImm):
+    condition = expr.convert(condition)
+    a, b = expr.matched(true_value, false_value)
+    if isinstance(condition, expr.IntImm):
         return a if condition.value else b
-    return a if a is b else Call(a.dtype, "if_then_else", (condition, a, b))
+    return a if a is b else expr.Call(a.dtype, "if_then_else", (condition, a, b))
 
 
-def call(op: str, *args: ExprLike, dtype: str | None = None) -> Expr:
+def call(op: str, *args: expr.ExprLike, dtype: str | None = None) -> expr.Expr:
     """A pure intrinsic on matched operands; its type is the first operand's unless given."""
-    exprs = [convert(a) for a in args]
-    return Call(dtype or exprs[0].dtype, op, tuple(exprs))
+    exprs = [expr.convert(a) for a in args]
+    return expr.Call(dtype or exprs[0].dtype, op, tuple(exprs))

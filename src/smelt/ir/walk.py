@@ -4,89 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from . import expr
 from .build import all_of, any_of, if_then_else, logical_not, select
-from .expr import (
-    And,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Expr,
-    FloatImm,
-    IntImm,
-    Not,
-    Or,
-    Select,
-    Var,
-    binary,
-    cast,
-)
 from .node import Node, postorder
 
 
-def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
+def substitute(e: expr.Expr, values: Mapping[expr.Var, expr.Expr]) -> expr.Expr:
     """`e` with variables replaced; constants fold again on the way up."""
-    memo: dict[Expr, Expr] = dict(values.items())
+    memo: dict[expr.Expr, expr.Expr] = dict(values.items())
     try:
         return _rebuild(e, memo)
     except RecursionError:
         for part in postorder(e):  # the operands first: then each step is a short one
-            if isinstance(part, Expr):
+            if isinstance(part, expr.Expr):
                 _rebuild(part, memo)
         return memo[e]
 
 
-def _rebuild(e: Expr, memo: dict[Expr, Expr]) -> Expr:
+def _rebuild(e: expr.Expr, memo: dict[expr.Expr, expr.Expr]) -> expr.Expr:
     found = memo.get(e)
     if found is not None:
         return found
-    new: Expr
-    if isinstance(e, Binary):
+    new: expr.Expr
+    if isinstance(e, expr.Binary):
         a, b = _rebuild(e.a, memo), _rebuild(e.b, memo)
         new = e if a is e.a and b is e.b else rebuild_binary(type(e), a, b)
-    elif isinstance(e, IntImm | FloatImm | Var):
+    elif isinstance(e, expr.IntImm | expr.FloatImm | expr.Var):
         new = e
     else:
-        new = e.with_children(lambda c: _rebuild(c, memo) if isinstance(c, Expr) else c)
+        new = e.with_children(lambda c: _rebuild(c, memo) if isinstance(c, expr.Expr) else c)
         if new is not e:
             new = refold(new)
     memo[e] = new
     return new
 
 
-def rebuild_binary(cls: type[Binary], a: Expr, b: Expr) -> Expr:
+def rebuild_binary(cls: type[expr.Binary], a: expr.Expr, b: expr.Expr) -> expr.Expr:
     """A binary operation after its operands changed, folded where they became constant."""
-    if cls is And:
+    if cls is expr.And:
         return all_of(a, b)
-    if cls is Or:
+    if cls is expr.Or:
         return any_of(a, b)
-    return binary(cls, a, b)
+    return expr.binary(cls, a, b)
 
 
-def refold(e: Expr) -> Expr:
+def refold(e: expr.Expr) -> expr.Expr:
     """Fold one node whose children have become constant."""
     match e:
-        case Not(a):
+        case expr.Not(a):
             return logical_not(a)
-        case Select(c, a, b):
+        case expr.Select(c, a, b):
             return select(c, a, b)
-        case Cast(t, v):
-            return cast(t, v)
-        case Call(_, "if_then_else", (c, a, b)):
-            return if_then_else(c.value if isinstance(c, Broadcast) else c, a, b)
-        case Broadcast(v, 1):
+        case expr.Cast(t, v):
+            return expr.cast(t, v)
+        case expr.Call(_, "if_then_else", (c, a, b)):
+            return if_then_else(c.value if isinstance(c, expr.Broadcast) else c, a, b)
+        case expr.Broadcast(v, 1):
             return v
     return e
 
 
-def free_vars(e: Node) -> set[Var]:
+def free_vars(e: Node) -> set[expr.Var]:
     """The variables that occur in an expression."""
-    found: set[Var] = set()
+    found: set[expr.Var] = set()
     seen: set[Node] = set()
     stack: list[Node] = [e]
     while stack:
         n = stack.pop()
-        if isinstance(n, Var):
+        if isinstance(n, expr.Var):
             found.add(n)
         elif n not in seen:
             seen.add(n)

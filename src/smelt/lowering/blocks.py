@@ -8,24 +8,7 @@ from smelt.arith import Analyzer
 from smelt.ir.build import all_of, equal, is_const, maximum, minimum
 from smelt.ir.errors import InternalError
 from smelt.ir.expr import INDEX, Expr, IntImm, const
-from smelt.tir.nodes import (
-    Allocate,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    For,
-    IfThenElse,
-    PrimFunc,
-    Seq,
-    Stmt,
-    is_no_op,
-    no_op,
-    seq,
-    sub_statements,
-    walk,
-    without_no_ops,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Indices, Rewriter, loads
 
 from .accesses import accesses, uses
@@ -35,7 +18,7 @@ from .lanes import every_lane
 from .ranges import RangeRewriter, analyzer_of, sizes_of
 
 
-def lower_blocks(func: PrimFunc) -> PrimFunc:
+def lower_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     """The program without blocks: inits explicit, predicates as branches, buffers compacted."""
     func = start_reductions(func)
     body = Realize(sizes_of(func)).stmt(func.body)
@@ -45,22 +28,22 @@ def lower_blocks(func: PrimFunc) -> PrimFunc:
     return func.replace(body=body)
 
 
-def allocations(body: Stmt) -> list[Buffer]:
+def allocations(body: tir.Stmt) -> list[tir.Buffer]:
     """The buffers that blocks allocate, outside in."""
-    found: list[Buffer] = []
+    found: list[tir.Buffer] = []
     stack = [body]
     while stack:
         s = stack.pop()
-        if isinstance(s, Block):
+        if isinstance(s, tir.Block):
             found.extend(s.alloc_buffers)
-        stack.extend(sub_statements(s))
+        stack.extend(tir.sub_statements(s))
     return found
 
 
 class Realize(RangeRewriter):
     """Replaces block variables by their values."""
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         """The block's body, under its predicate, behind its init."""
         block = s.block
         for iter_var, value in zip(block.iter_vars, s.values, strict=True):
@@ -72,16 +55,16 @@ class Realize(RangeRewriter):
                 for i in block.iter_vars
                 if i.kind == "reduce"
             ]
-            body = seq(
-                IfThenElse(all_of(first), self.stmt(block.init))
+            body = tir.seq(
+                tir.IfThenElse(all_of(first), self.stmt(block.init))
                 if first
                 else self.stmt(block.init),
                 body,
             )
         predicate = self.expr(s.predicate)
-        return body if is_const(predicate, 1) else IfThenElse(predicate, body)
+        return body if is_const(predicate, 1) else tir.IfThenElse(predicate, body)
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: tir.Block) -> tir.Block:
         """Blocks stand in a BlockRealize only."""
         raise InternalError(f"the block {s.name} stands outside a BlockRealize")
 
@@ -89,42 +72,50 @@ class Realize(RangeRewriter):
 # ------------------------------------------------------------------------------- placement
 
 
-def _place(s: Stmt, buffer: Buffer, sizes: Mapping[Expr, int]) -> Stmt:
+def _place(s: tir.Stmt, buffer: tir.Buffer, sizes: Mapping[Expr, int]) -> tir.Stmt:
     """Allocate a buffer around the smallest statement that holds all its uses."""
     return _descend(s, buffer, analyzer_of(sizes))
 
 
-def _descend(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
-    if isinstance(s, For) and s.kind not in ("vectorized", "unrolled"):
+def _descend(s: tir.Stmt, buffer: tir.Buffer, analyzer: Analyzer) -> tir.Stmt:
+    if isinstance(s, tir.For) and s.kind not in ("vectorized", "unrolled"):
         analyzer.bind(s.var, s.min, s.extent)
         if not carries(s, buffer, analyzer):
             return s.replace(body=_descend(s.body, buffer, analyzer))
-    if isinstance(s, Seq):
+    if isinstance(s, tir.Seq):
         users = [x for x in s.stmts if uses(x, buffer)]
         if len(users) == 1:
-            return seq(*[_descend(x, buffer, analyzer) if x is users[0] else x for x in s.stmts])
+            return tir.seq(
+                *[_descend(x, buffer, analyzer) if x is users[0] else x for x in s.stmts]
+            )
         if not users:
             return s
         first, last = s.stmts.index(users[0]), s.stmts.index(users[-1])
-        middle = seq(*s.stmts[first : last + 1])
-        return seq(*s.stmts[:first], _allocate(middle, buffer, analyzer), *s.stmts[last + 1 :])
-    if isinstance(s, IfThenElse) and s.else_body is None and isinstance(s.then_body, For | Seq):
-        return IfThenElse(s.condition, _descend(s.then_body, buffer, analyzer))
-    if isinstance(s, Allocate):
+        middle = tir.seq(*s.stmts[first : last + 1])
+        return tir.seq(*s.stmts[:first], _allocate(middle, buffer, analyzer), *s.stmts[last + 1 :])
+    if (
+        isinstance(s, tir.IfThenElse)
+        and s.else_body is None
+        and isinstance(s.then_body, tir.For | tir.Seq)
+    ):
+        return tir.IfThenElse(s.condition, _descend(s.then_body, buffer, analyzer))
+    if isinstance(s, tir.Allocate):
         return s.replace(body=_descend(s.body, buffer, analyzer))
     return _allocate(s, buffer, analyzer) if uses(s, buffer) else s
 
 
-def _allocate(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> Stmt:
+def _allocate(s: tir.Stmt, buffer: tir.Buffer, analyzer: Analyzer) -> tir.Stmt:
     """The buffer shrunk to what `s` touches, with indices counted from there."""
     small, low = shrunk(s, buffer, analyzer)
-    return Allocate(small, Shift(buffer, small, low, analyzer).stmt(s))
+    return tir.Allocate(small, Shift(buffer, small, low, analyzer).stmt(s))
 
 
-def shrunk(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> tuple[Buffer, tuple[Expr, ...]]:
+def shrunk(
+    s: tir.Stmt, buffer: tir.Buffer, analyzer: Analyzer
+) -> tuple[tir.Buffer, tuple[Expr, ...]]:
     """A buffer of what `s` touches of another one, and where in that one it begins."""
     touched = [every_lane(a.indices, a.domains) for a in accesses(s) if a.buffer is buffer]
-    stored = {x.buffer for x in walk(s) if isinstance(x, BufferStore)}
+    stored = {x.buffer for x in tir.walk(s) if isinstance(x, tir.BufferStore)}
     low: list[Expr] = []
     shape: list[Expr] = []
     for d, extent in enumerate(buffer.shape):
@@ -159,13 +150,13 @@ def shrunk(s: Stmt, buffer: Buffer, analyzer: Analyzer) -> tuple[Buffer, tuple[E
                 least, size = const(0, INDEX), extent
         low.append(analyzer.simplify(least))
         shape.append(size)
-    small = Buffer(
+    small = tir.Buffer(
         buffer.name, tuple(shape), buffer.type, buffer.scope, _strides(buffer, shape, analyzer)
     )
     return small, tuple(low)
 
 
-def _strides(buffer: Buffer, shape: list[Expr], analyzer: Analyzer) -> tuple[Expr, ...]:
+def _strides(buffer: tir.Buffer, shape: list[Expr], analyzer: Analyzer) -> tuple[Expr, ...]:
     """Dense strides for a smaller buffer whose dimensions keep their order in memory."""
     if not buffer.strides:
         return ()
@@ -202,11 +193,13 @@ def _larger(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
 class Shift(Rewriter):
     """Replaces a buffer by a smaller one that starts at `low`."""
 
-    def __init__(self, old: Buffer, new: Buffer, low: tuple[Expr, ...], analyzer: Analyzer) -> None:
+    def __init__(
+        self, old: tir.Buffer, new: tir.Buffer, low: tuple[Expr, ...], analyzer: Analyzer
+    ) -> None:
         super().__init__()
         self.old, self.new, self.low, self.analyzer = old, new, low, analyzer
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         """A loop, whose range is known from here on."""
         self.analyzer.bind(s.var, s.min, s.extent)
         return super().visit_For(s)
@@ -217,17 +210,19 @@ class Shift(Rewriter):
             [self.analyzer.simplify(i - low) for i, low in zip(indices, self.low, strict=True)]
         )
 
-    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+    def access(self, b: tir.Buffer, indices: Indices) -> tuple[tir.Buffer, Indices]:
         """An access of the old buffer becomes one of the new."""
         return (self.new, self.moved(indices)) if b is self.old else (b, indices)
 
 
-def drop_empty(s: Stmt) -> Stmt:
+def drop_empty(s: tir.Stmt) -> tir.Stmt:
     """A statement without loops and branches that do nothing."""
     match s:
-        case For():
+        case tir.For():
             body = drop_empty(s.body)
-            return no_op() if is_no_op(body) else s if body is s.body else s.replace(body=body)
-        case Seq(stmts):
-            return without_no_ops(s, map(drop_empty, stmts))
+            return (
+                tir.no_op() if tir.is_no_op(body) else s if body is s.body else s.replace(body=body)
+            )
+        case tir.Seq(stmts):
+            return tir.without_no_ops(s, map(drop_empty, stmts))
     return s

@@ -7,21 +7,7 @@ from collections.abc import Iterator, Mapping
 from smelt.ir.build import all_of, is_const, logical_not, maximum, minimum
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Broadcast, Call, Expr, Ramp, const
-from smelt.tir.nodes import (
-    AssertStmt,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Stmt,
-    While,
-    seq,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.script_ops import operands
 
@@ -35,15 +21,15 @@ class _Check(RangeRewriter):
         super().__init__(sizes)
         self.guards: list[Expr] = []
 
-    def before(self, s: Stmt, *exprs: Expr) -> list[Stmt]:
+    def before(self, s: tir.Stmt, *exprs: Expr) -> list[tir.Stmt]:
         """The checks of expressions that a statement evaluates, in the order of evaluation."""
-        found: dict[tuple[Expr | str, ...], Stmt] = {}
+        found: dict[tuple[Expr | str, ...], tir.Stmt] = {}
         for e in exprs:
             for key, check in self.accesses(e):
                 found.setdefault(key, check)
         return list(found.values())
 
-    def accesses(self, e: Expr) -> Iterator[tuple[tuple[Expr | str, ...], Stmt]]:
+    def accesses(self, e: Expr) -> Iterator[tuple[tuple[Expr | str, ...], tir.Stmt]]:
         """The checks of the loads in an expression, those of their indices first."""
         if isinstance(e, Call) and e.op == "smelt.address_of":
             return
@@ -58,12 +44,12 @@ class _Check(RangeRewriter):
             return
         for x in operands(e):
             yield from self.accesses(x)
-        if isinstance(e, BufferLoad):
+        if isinstance(e, tir.BufferLoad):
             yield from self.inside(e.buffer, e.indices)
 
     def inside(
-        self, b: Buffer, indices: tuple[Expr, ...]
-    ) -> Iterator[tuple[tuple[Expr | str, ...], Stmt]]:
+        self, b: tir.Buffer, indices: tuple[Expr, ...]
+    ) -> Iterator[tuple[tuple[Expr | str, ...], tir.Stmt]]:
         """The checks of one access, where it is not proved to be in bounds."""
         for d, (index, extent) in enumerate(zip(indices, b.shape, strict=True)):
             low, high = _ends(index, b)
@@ -74,40 +60,40 @@ class _Check(RangeRewriter):
             ]
             if not parts:
                 continue
-            text = script(BufferLoad(b, indices)).strip()
+            text = script(tir.BufferLoad(b, indices)).strip()
             place = f"index {d} of {text}" if b.rank > 1 else f"the index of {text}"
-            check: Stmt = AssertStmt(
+            check: tir.Stmt = tir.AssertStmt(
                 all_of(parts), f"{place} is not in 0 ... {script(extent).strip()} - 1"
             )
             for guard in reversed(self.guards):
-                check = IfThenElse(guard, check)
+                check = tir.IfThenElse(guard, check)
             yield (b.name, *self.guards, *parts), check
 
     # -------------------------------------------------------------------------- statements
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+    def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
         checks = self.before(s, *s.indices, s.value)
         own = [c for _, c in self.inside(s.buffer, s.indices)]
-        return seq(*checks, *own, s)
+        return tir.seq(*checks, *own, s)
 
-    def visit_Evaluate(self, s: Evaluate) -> Stmt:
-        return seq(*self.before(s, s.value), s)
+    def visit_Evaluate(self, s: tir.Evaluate) -> tir.Stmt:
+        return tir.seq(*self.before(s, s.value), s)
 
-    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
-        return seq(*self.before(s, s.condition), s)
+    def visit_AssertStmt(self, s: tir.AssertStmt) -> tir.Stmt:
+        return tir.seq(*self.before(s, s.condition), s)
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
-        return seq(*self.before(s, s.value), super().visit_LetStmt(s))
+    def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
+        return tir.seq(*self.before(s, s.value), super().visit_LetStmt(s))
 
-    def loop(self, s: For) -> Stmt:
-        return seq(*self.before(s, s.min, s.extent), super().loop(s))
+    def loop(self, s: tir.For) -> tir.Stmt:
+        return tir.seq(*self.before(s, s.min, s.extent), super().loop(s))
 
-    def visit_While(self, s: While) -> Stmt:
+    def visit_While(self, s: tir.While) -> tir.Stmt:
         """The condition is evaluated before each iteration, so its checks stand there as well."""
         checks = self.before(s, s.condition)
-        return seq(*checks, While(s.condition, seq(self.stmt(s.body), *checks)))
+        return tir.seq(*checks, tir.While(s.condition, tir.seq(self.stmt(s.body), *checks)))
 
-    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         checks = self.before(s, s.condition)
         with self.analyzer.assume(s.condition):
             yes = self.stmt(s.then_body)
@@ -115,16 +101,16 @@ class _Check(RangeRewriter):
         if s.else_body is not None:
             with self.analyzer.assume(logical_not(s.condition)):
                 no = self.stmt(s.else_body)
-        return seq(*checks, IfThenElse(s.condition, yes, no))
+        return tir.seq(*checks, tir.IfThenElse(s.condition, yes, no))
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         checks = self.before(s, *s.values, s.predicate)
         with self.analyzer.assume(s.predicate):
             made = super().visit_BlockRealize(s)
-        return seq(*checks, made)
+        return tir.seq(*checks, made)
 
 
-def _ends(index: Expr, b: Buffer) -> tuple[Expr, Expr]:
+def _ends(index: Expr, b: tir.Buffer) -> tuple[Expr, Expr]:
     """The smallest and the largest index of all lanes."""
     match index:
         case Ramp(base, stride, lanes):
@@ -140,7 +126,7 @@ def _ends(index: Expr, b: Buffer) -> tuple[Expr, Expr]:
     return index, index
 
 
-def check_bounds(func: PrimFunc) -> PrimFunc:
+def check_bounds(func: tir.PrimFunc) -> tir.PrimFunc:
     """A program that checks every index which is not proved to be in bounds.
 
     A failed check ends the program (status 3, as for every failed assertion; the interpreter

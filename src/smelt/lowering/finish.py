@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    Add,
-    Broadcast,
-    Call,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    Mul,
-    TruncDiv,
-    TruncMod,
-)
+from smelt.ir import expr
 from smelt.tir.nodes import PrimFunc
 
 from .ranges import RangeRewriter, sizes_of
@@ -22,27 +12,31 @@ from .ranges import RangeRewriter, sizes_of
 class _Finish(RangeRewriter):
     fuses = True
 
-    def visit_expr(self, e: Expr) -> Expr:
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
         e = super().visit_expr(e)
-        if self.fuses and isinstance(e, Add) and dt.scalar(e.dtype) in ("float32", "float64"):
+        if self.fuses and isinstance(e, expr.Add) and dt.scalar(e.dtype) in ("float32", "float64"):
             return _fused(e)
-        if isinstance(e, FloorDiv | FloorMod) and dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1:
+        if (
+            isinstance(e, expr.FloorDiv | expr.FloorMod)
+            and dt.is_int(e.dtype)
+            and dt.lanes(e.dtype) == 1
+        ):
             low = self.analyzer.bounds(e.a)[0]
             if low is not None and low >= 0 and self.analyzer.can_prove(e.b > 0):
-                return (TruncDiv if isinstance(e, FloorDiv) else TruncMod)(e.a, e.b)
+                return (expr.TruncDiv if isinstance(e, expr.FloorDiv) else expr.TruncMod)(e.a, e.b)
         return e
 
 
-def _fused(e: Add) -> Expr:
+def _fused(e: expr.Add) -> expr.Expr:
     """a * b + c with one rounding."""
     for product, other in ((e.b, e.a), (e.a, e.b)):
-        if isinstance(product, Mul):
+        if isinstance(product, expr.Mul):
             lanes = dt.lanes(e.dtype)
             a, b, c = (
-                x if dt.lanes(x.dtype) == lanes else Broadcast(x, lanes)
+                x if dt.lanes(x.dtype) == lanes else expr.Broadcast(x, lanes)
                 for x in (product.a, product.b, other)
             )
-            return Call(e.dtype, "fma", (a, b, c))
+            return expr.Call(e.dtype, "fma", (a, b, c))
     return e
 
 

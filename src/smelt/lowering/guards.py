@@ -12,18 +12,7 @@ from collections.abc import Mapping
 from smelt.ir.build import all_of, is_const, maximum, minimum
 from smelt.ir.expr import GE, LT, Add, And, Call, Expr, FloatImm, Max, Min, Mul, Var
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import (
-    Allocate,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IfThenElse,
-    PrimFunc,
-    Seq,
-    Stmt,
-    seq,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Rewriter, loads
 
 from .ranges import RangeRewriter, sizes_of
@@ -32,15 +21,15 @@ from .ranges import RangeRewriter, sizes_of
 
 
 class _GuardReductions(Rewriter):
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+    def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
         found = _neutral_guard(s)
         if found is None:
             return s
         condition, value = found
-        return IfThenElse(condition, BufferStore(s.buffer, value, s.indices))
+        return tir.IfThenElse(condition, tir.BufferStore(s.buffer, value, s.indices))
 
 
-def _neutral_guard(s: BufferStore) -> tuple[Expr, Expr] | None:
+def _neutral_guard(s: tir.BufferStore) -> tuple[Expr, Expr] | None:
     """The condition without which an update changes nothing, and the update under it."""
     v = s.value
     if not isinstance(v, Add | Max | Min):
@@ -56,8 +45,8 @@ def _neutral_guard(s: BufferStore) -> tuple[Expr, Expr] | None:
     return condition, type(v)(old, stripped)
 
 
-def _is_self(e: Expr, s: BufferStore) -> bool:
-    return isinstance(e, BufferLoad) and e.buffer is s.buffer and e.indices == s.indices
+def _is_self(e: Expr, s: tir.BufferStore) -> bool:
+    return isinstance(e, tir.BufferLoad) and e.buffer is s.buffer and e.indices == s.indices
 
 
 def _strip(e: Expr, neutral: float) -> tuple[Expr, Expr] | None:
@@ -76,7 +65,7 @@ def _strip(e: Expr, neutral: float) -> tuple[Expr, Expr] | None:
     return None
 
 
-def guard_reductions(func: PrimFunc) -> PrimFunc:
+def guard_reductions(func: tir.PrimFunc) -> tir.PrimFunc:
     """acc = acc + if_then_else(c, x, 0) * w   ->   if c: acc = acc + x * w."""
     return func.replace(body=_GuardReductions().stmt(func.body))
 
@@ -89,14 +78,14 @@ class _DropSafe(RangeRewriter):
 
     def __init__(self, sizes: Mapping[Expr, int]) -> None:
         super().__init__(sizes)
-        self.inside: dict[Buffer, set[Var]] = {}
+        self.inside: dict[tir.Buffer, set[Var]] = {}
         self.vectors: dict[Var, tuple[Expr, Expr]] = {}
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:
+    def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
         self.inside[s.buffer] = set()
         return super().visit_Allocate(s)
 
-    def loop(self, s: For) -> Stmt:
+    def loop(self, s: tir.For) -> tir.Stmt:
         for variables in self.inside.values():
             variables.add(s.var)
         if s.kind != "vectorized":
@@ -106,7 +95,7 @@ class _DropSafe(RangeRewriter):
         del self.vectors[s.var]
         return new
 
-    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         conditions, store = _chain(s)
         if store is None or store.buffer.scope != "local" or not self._accumulates(store):
             return super().visit_IfThenElse(s)
@@ -119,7 +108,7 @@ class _DropSafe(RangeRewriter):
                         whole = self._any_lane(c)
                         kept = others if whole is None else [*others, whole]
         kept = [c for c in kept if not is_const(c, 1)]
-        return IfThenElse(all_of(kept), store) if kept else store
+        return tir.IfThenElse(all_of(kept), store) if kept else store
 
     def _any_lane(self, c: Expr) -> Expr | None:
         """The condition that some lane of a vector exists: whole vectors may still go."""
@@ -130,12 +119,12 @@ class _DropSafe(RangeRewriter):
             return None
         return self.analyzer.simplify(ends[0] < 0 if isinstance(c, LT) else ends[1] >= 0)
 
-    def _accumulates(self, s: BufferStore) -> bool:
+    def _accumulates(self, s: tir.BufferStore) -> bool:
         return not any(
             load.buffer is not s.buffer and load.buffer.scope == "local" for load in loads(s.value)
         )
 
-    def _spatial(self, condition: Expr, s: BufferStore) -> bool:
+    def _spatial(self, condition: Expr, s: tir.BufferStore) -> bool:
         """Whether the guard only tells which elements exist, not which terms they have."""
         if loads(condition):
             return False
@@ -150,23 +139,23 @@ class _DropSafe(RangeRewriter):
                 inside = self._in_bounds(then)
             return inside and self._in_bounds(condition) and self._in_bounds(other)
         prove = self.analyzer.can_prove
-        if isinstance(e, BufferLoad):
+        if isinstance(e, tir.BufferLoad):
             for i, n in zip(e.indices, e.buffer.shape, strict=True):
                 if not (prove(i >= 0) and prove(i < n)):
                     return False
         return all(self._in_bounds(c) for c in e.children() if isinstance(c, Expr))
 
 
-def _chain(s: Stmt) -> tuple[list[Expr], BufferStore | None]:
+def _chain(s: tir.Stmt) -> tuple[list[Expr], tir.BufferStore | None]:
     """The conditions of nested branches and the one store below them."""
     conditions: list[Expr] = []
-    while isinstance(s, IfThenElse) and s.else_body is None:
+    while isinstance(s, tir.IfThenElse) and s.else_body is None:
         conditions += conjuncts(s.condition)
         s = s.then_body
-    return conditions, s if isinstance(s, BufferStore) else None
+    return conditions, s if isinstance(s, tir.BufferStore) else None
 
 
-def drop_safe_guards(func: PrimFunc) -> PrimFunc:
+def drop_safe_guards(func: tir.PrimFunc) -> tir.PrimFunc:
     """The guard of a ragged tile goes where it only keeps unused register elements from a value."""
     return func.replace(body=_DropSafe(sizes_of(func)).stmt(func.body))
 
@@ -174,34 +163,34 @@ def drop_safe_guards(func: PrimFunc) -> PrimFunc:
 # ------------------------------------------------------------------------------ hoisting
 
 
-def hoist_guards(func: PrimFunc) -> PrimFunc:
+def hoist_guards(func: tir.PrimFunc) -> tir.PrimFunc:
     """Conjuncts leave the loops whose variables they do not mention."""
     return func.replace(body=_hoist(func.body))
 
 
-def _hoist(s: Stmt) -> Stmt:
+def _hoist(s: tir.Stmt) -> tir.Stmt:
     match s:
-        case Seq(stmts):
-            return seq(*[_hoist(x) for x in stmts])
-        case Allocate():
+        case tir.Seq(stmts):
+            return tir.seq(*[_hoist(x) for x in stmts])
+        case tir.Allocate():
             return s.replace(body=_hoist(s.body))
-        case IfThenElse(c, a, b):
-            return IfThenElse(c, _hoist(a), None if b is None else _hoist(b))
-        case For():
+        case tir.IfThenElse(c, a, b):
+            return tir.IfThenElse(c, _hoist(a), None if b is None else _hoist(b))
+        case tir.For():
             return _hoist_loop(s.replace(body=_hoist(s.body)))
     return s
 
 
-def _hoist_loop(s: For) -> Stmt:
+def _hoist_loop(s: tir.For) -> tir.Stmt:
     body = s.body
-    if not isinstance(body, IfThenElse) or body.else_body is not None:
+    if not isinstance(body, tir.IfThenElse) or body.else_body is not None:
         return s
     outside = [c for c in conjuncts(body.condition) if s.var not in free_vars(c) and not loads(c)]
     if not outside:
         return s
     inside = [c for c in conjuncts(body.condition) if c not in outside]
-    inner = IfThenElse(all_of(inside), body.then_body) if inside else body.then_body
-    return IfThenElse(all_of(outside), s.replace(body=inner))
+    inner = tir.IfThenElse(all_of(inside), body.then_body) if inside else body.then_body
+    return tir.IfThenElse(all_of(outside), s.replace(body=inner))
 
 
 def conjuncts(e: Expr) -> list[Expr]:
@@ -219,13 +208,13 @@ class _Tighten(RangeRewriter):
         super().__init__(sizes)
         self.lanes: set[Var] = set()
 
-    def loop(self, s: For) -> Stmt:
+    def loop(self, s: tir.For) -> tir.Stmt:
         if s.kind == "vectorized":
             self.lanes.add(s.var)
         new = self.parts(s)
         self.lanes.discard(s.var)
         s, body = new, new.body
-        if s.kind != "serial" or not isinstance(body, IfThenElse) or body.else_body is not None:
+        if s.kind != "serial" or not isinstance(body, tir.IfThenElse) or body.else_body is not None:
             return s
         low, high = s.min, s.min + s.extent
         rest = []
@@ -240,11 +229,11 @@ class _Tighten(RangeRewriter):
             high = high if bounds[1] is None else minimum(high, bounds[1])
         if len(rest) == len(conjuncts(body.condition)):
             return s
-        inner = IfThenElse(all_of(rest), body.then_body) if rest else body.then_body
+        inner = tir.IfThenElse(all_of(rest), body.then_body) if rest else body.then_body
         low, high = self.analyzer.simplify(low), self.analyzer.simplify(high)
         return s.replace(min=low, extent=self.analyzer.simplify(high - low), body=inner)
 
 
-def tighten_loops(func: PrimFunc) -> PrimFunc:
+def tighten_loops(func: tir.PrimFunc) -> tir.PrimFunc:
     """for k in range(n): if a <= k < b: S   ->   for k in range(max(0, a), min(n, b)): S."""
     return func.replace(body=_Tighten(sizes_of(func)).stmt(func.body))

@@ -11,17 +11,7 @@ from __future__ import annotations
 from smelt.ir.build import all_of, is_const
 from smelt.ir.expr import Call, Expr, Select, Var
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import (
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Stmt,
-    While,
-    is_no_op,
-    no_op,
-    sub_statements,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Rewriter, renamed
 
 from .blocks import drop_empty
@@ -33,8 +23,8 @@ _COPIES = 4
 
 
 def hoist(
-    func: PrimFunc, *, branches: bool, choices: bool, bindings: bool, anywhere: bool = True
-) -> PrimFunc:
+    func: tir.PrimFunc, *, branches: bool, choices: bool, bindings: bool, anywhere: bool = True
+) -> tir.PrimFunc:
     """Move what a loop does not change out of it.
 
     branches  conditions of if statements
@@ -56,41 +46,41 @@ class _Hoist(Rewriter):
         self.branches, self.choices, self.bindings = branches, choices, bindings
         self.anywhere = anywhere
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         new = self.parts(s)
-        lets: list[LetStmt] = []
+        lets: list[tir.LetStmt] = []
         if self.bindings:
             new, lets = _without_bindings(new)
         result = self.versions(new, _COPIES)
         for let in reversed(lets):
-            result = LetStmt(let.var, let.value, result)
+            result = tir.LetStmt(let.var, let.value, result)
         return result
 
-    def versions(self, s: For, copies: int) -> Stmt:
+    def versions(self, s: tir.For, copies: int) -> tir.Stmt:
         """The loop once for each outcome of the conditions that it does not change."""
         condition = self.invariant(s) if copies else None
         if condition is None:
             return s
         yes = self.version(s, condition, True, copies - 1)
         no = self.version(renamed(s), condition, False, copies - 1)
-        if is_no_op(no):
-            return IfThenElse(condition, yes)
-        return IfThenElse(condition, yes, no)
+        if tir.is_no_op(no):
+            return tir.IfThenElse(condition, yes)
+        return tir.IfThenElse(condition, yes, no)
 
-    def version(self, s: Stmt, condition: Expr, value: bool, copies: int) -> Stmt:
-        assert isinstance(s, For)
+    def version(self, s: tir.Stmt, condition: Expr, value: bool, copies: int) -> tir.Stmt:
+        assert isinstance(s, tir.For)
         made = drop_empty(_Decide(condition, value).stmt(s))
-        return self.versions(made, copies) if isinstance(made, For) else made
+        return self.versions(made, copies) if isinstance(made, tir.For) else made
 
-    def invariant(self, s: For) -> Expr | None:
+    def invariant(self, s: tir.For) -> Expr | None:
         """A condition of the body that the loop's iterations do not change, or None."""
         if not self.anywhere:
-            found = conjuncts(s.body.condition) if isinstance(s.body, IfThenElse) else []
+            found = conjuncts(s.body.condition) if isinstance(s.body, tir.IfThenElse) else []
             return next((c for c in found if _leaves(c, {s.var})), None)
-        stack: list[tuple[Stmt, frozenset[Var]]] = [(s.body, frozenset([s.var]))]
+        stack: list[tuple[tir.Stmt, frozenset[Var]]] = [(s.body, frozenset([s.var]))]
         while stack:
             x, bound = stack.pop()
-            if self.branches and isinstance(x, IfThenElse):
+            if self.branches and isinstance(x, tir.IfThenElse):
                 for c in conjuncts(x.condition):
                     if _leaves(c, bound):
                         return c
@@ -98,10 +88,12 @@ class _Hoist(Rewriter):
                 for c in _choices(x):
                     if _leaves(c, bound):
                         return c
-            if isinstance(x, LetStmt):
+            if isinstance(x, tir.LetStmt):
                 bound = bound | {x.var}
-            if not isinstance(x, For | While):  # an inner loop's own are outside of it already
-                stack.extend((c, bound) for c in reversed(sub_statements(x)))
+            if not isinstance(
+                x, tir.For | tir.While
+            ):  # an inner loop's own are outside of it already
+                stack.extend((c, bound) for c in reversed(tir.sub_statements(x)))
         return None
 
 
@@ -114,7 +106,7 @@ def _leaves(condition: Expr, bound: frozenset[Var] | set[Var]) -> bool:
     )
 
 
-def _choices(s: Stmt) -> list[Expr]:
+def _choices(s: tir.Stmt) -> list[Expr]:
     """The conditions that choose between values in a statement's own expressions."""
     found: list[Expr] = []
     seen: set[Expr] = set()
@@ -146,10 +138,10 @@ class _Decide(Rewriter):
             return e
         return all_of([p for p in parts if p is not self.condition]) if self.value else None
 
-    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         left = self.decided(s.condition)
         if left is None:
-            return no_op() if s.else_body is None else self.stmt(s.else_body)
+            return tir.no_op() if s.else_body is None else self.stmt(s.else_body)
         if is_const(left, 1):
             return self.stmt(s.then_body)
         return super().visit_IfThenElse(s.replace(condition=left))
@@ -165,16 +157,16 @@ class _Decide(Rewriter):
         return super().visit_expr(e)
 
 
-def _without_bindings(s: For) -> tuple[For, list[LetStmt]]:
+def _without_bindings(s: tir.For) -> tuple[tir.For, list[tir.LetStmt]]:
     """A loop without the bindings at its beginning that it does not change, and those."""
-    chain: list[LetStmt] = []
+    chain: list[tir.LetStmt] = []
     body = s.body
-    while isinstance(body, LetStmt):
+    while isinstance(body, tir.LetStmt):
         chain.append(body)
         body = body.body
     inside: set[Var] = {s.var}
-    kept: list[LetStmt] = []
-    out: list[LetStmt] = []
+    kept: list[tir.LetStmt] = []
+    out: list[tir.LetStmt] = []
     for let in chain:
         if free_vars(let.value) & inside or not is_speculable(let.value):
             inside.add(let.var)
@@ -184,5 +176,5 @@ def _without_bindings(s: For) -> tuple[For, list[LetStmt]]:
     if not out:
         return s, []
     for let in reversed(kept):
-        body = LetStmt(let.var, let.value, body)
+        body = tir.LetStmt(let.var, let.value, body)
     return s.replace(body=body), out

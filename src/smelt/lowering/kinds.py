@@ -6,15 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from smelt.ir.expr import IntImm
-from smelt.tir.nodes import (
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    PrimFunc,
-    Stmt,
-    sub_statements,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Rewriter
 
 MAX_STEP = "pragma_auto_unroll_max_step"
@@ -26,12 +18,12 @@ class _Serial(Rewriter):
         super().__init__()
         self.kinds = kinds
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         new = self.parts(s)
         return new.replace(kind="serial") if new.kind in self.kinds else new
 
 
-def serialize(func: PrimFunc, *kinds: str) -> PrimFunc:
+def serialize(func: tir.PrimFunc, *kinds: str) -> tir.PrimFunc:
     """A program whose loops of some kinds are serial ones."""
     return _Serial(kinds).program(func)
 
@@ -50,17 +42,17 @@ class _Mark(Rewriter):
     def __init__(self, step: int, depth: int, extent: int) -> None:
         super().__init__()
         self.step, self.depth, self.extent = step, depth, extent
-        self.costs: dict[Stmt, _Cost] = {}
+        self.costs: dict[tir.Stmt, _Cost] = {}
 
-    def cost(self, s: Stmt) -> _Cost:
+    def cost(self, s: tir.Stmt) -> _Cost:
         """What a rewritten statement costs."""
         if s not in self.costs:
-            inner = [self.cost(x) for x in sub_statements(s)]
-            own = int(isinstance(s, BufferStore | Evaluate | IfThenElse))
+            inner = [self.cost(x) for x in tir.sub_statements(s)]
+            own = int(isinstance(s, tir.BufferStore | tir.Evaluate | tir.IfThenElse))
             steps = own + sum(c.steps for c in inner)
             depth = max([c.depth for c in inner], default=0)
             rolled = any(c.loops for c in inner)
-            if isinstance(s, For):
+            if isinstance(s, tir.For):
                 if s.kind == "unrolled" and isinstance(s.extent, IntImm):
                     steps, depth = steps * s.extent.value, depth + 1
                 else:
@@ -68,7 +60,7 @@ class _Mark(Rewriter):
             self.costs[s] = _Cost(steps, depth, rolled)
         return self.costs[s]
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         outer = self.step
         self.step = int(s.annotations.get(MAX_STEP, outer))
         new = self.parts(s)
@@ -81,7 +73,7 @@ class _Mark(Rewriter):
         return new
 
 
-def mark_unrolled(func: PrimFunc, step: int, depth: int, extent: int) -> PrimFunc:
+def mark_unrolled(func: tir.PrimFunc, step: int, depth: int, extent: int) -> tir.PrimFunc:
     """A program whose small serial loops are marked as unrolled.
 
     step    loops whose copies have at most so many statements, as long as no other loop stays

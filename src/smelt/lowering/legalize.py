@@ -7,31 +7,11 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from smelt.ir import dtype as dt
+from smelt.ir import expr
 from smelt.ir.build import call
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import (
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Expr,
-    FloatImm,
-    IntImm,
-    Select,
-    Var,
-    cast,
-    const,
-)
 from smelt.ir.walk import rebuild_binary, refold
-from smelt.tir.nodes import (
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    LetStmt,
-    PrimFunc,
-    Stmt,
-    While,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter
 from smelt.tir.script_ops import INTRINSICS
@@ -60,49 +40,53 @@ class _Compute(Rewriter):
         super().__init__()
         self.wide = wide
 
-    def is_narrow(self, e: Expr) -> bool:
+    def is_narrow(self, e: expr.Expr) -> bool:
         return dt.scalar(e.dtype) in self.wide
 
-    def widened(self, e: Expr) -> Expr:
+    def widened(self, e: expr.Expr) -> expr.Expr:
         """A narrow value in the wide type, exactly; any other as it is."""
         if not self.is_narrow(e):
             return e
         wide = self.wide[dt.scalar(e.dtype)]
-        if isinstance(e, FloatImm):
-            return const(float(np.array(e.value, dt.to_numpy(e.type))), wide)
-        return const(e.value, wide) if isinstance(e, IntImm) else cast(wide, e)
+        if isinstance(e, expr.FloatImm):
+            return expr.const(float(np.array(e.value, dt.to_numpy(e.type))), wide)
+        return expr.const(e.value, wide) if isinstance(e, expr.IntImm) else expr.cast(wide, e)
 
-    def visit_expr(self, e: Expr) -> Expr:
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
         new = super().visit_expr(e)
         match new:
-            case Binary(a, b) if self.is_narrow(a):
+            case expr.Binary(a, b) if self.is_narrow(a):
                 made = rebuild_binary(type(new), self.widened(a), self.widened(b))
-                return made if isinstance(new, Compare) else cast(dt.scalar(a.dtype), made)
-            case Call(kind, op, args) if op in INTRINSICS and op not in _MOVES:
+                return (
+                    made if isinstance(new, expr.Compare) else expr.cast(dt.scalar(a.dtype), made)
+                )
+            case expr.Call(kind, op, args) if op in INTRINSICS and op not in _MOVES:
                 if not any(self.is_narrow(a) for a in args):
                     return new
                 operands = tuple([self.widened(a) for a in args])
                 if op in _COUNTS and dt.is_int(args[0].dtype):
                     return self.counted(kind, op, args[0].dtype, operands[0])
                 if dt.scalar(kind) not in self.wide:
-                    return Call(kind, op, operands)
+                    return expr.Call(kind, op, operands)
                 wide = dt.vector(self.wide[dt.scalar(kind)], dt.lanes(kind))
-                return cast(dt.scalar(kind), Call(wide, op, operands))
-            case Cast(kind, value) if (
+                return expr.cast(dt.scalar(kind), expr.Call(wide, op, operands))
+            case expr.Cast(kind, value) if (
                 self.is_narrow(value) and dt.scalar(kind) != self.wide[dt.scalar(value.dtype)]
             ):
-                return cast(dt.scalar(kind), self.widened(value))
+                return expr.cast(dt.scalar(kind), self.widened(value))
         return new
 
-    def counted(self, kind: str, op: str, source: str, wide: Expr) -> Expr:
+    def counted(self, kind: str, op: str, source: str, wide: expr.Expr) -> expr.Expr:
         """A count of the bits that an integer narrower than a byte has."""
         mask = (1 << dt.width(source)) - 1
-        own = call("bitwise_and", cast("uint8", wide), const(mask, "uint8"))
-        count = Call(dt.vector("int32", dt.lanes(source)), op, (own,))
-        return cast(dt.scalar(kind), count if op == "popcount" else count - 8 + dt.width(source))
+        own = call("bitwise_and", expr.cast("uint8", wide), expr.const(mask, "uint8"))
+        count = expr.Call(dt.vector("int32", dt.lanes(source)), op, (own,))
+        return expr.cast(
+            dt.scalar(kind), count if op == "popcount" else count - 8 + dt.width(source)
+        )
 
 
-def legalize_compute(func: PrimFunc, wide: Mapping[str, str]) -> PrimFunc:
+def legalize_compute(func: tir.PrimFunc, wide: Mapping[str, str]) -> tir.PrimFunc:
     """Arithmetic on narrow types as arithmetic in wider ones, rounded after every operation.
 
     wide  by narrow type the one to compute with
@@ -126,9 +110,9 @@ class _Storage(Rewriter):
     def __init__(self, narrow: tuple[str, ...], who: str) -> None:
         super().__init__()
         self.narrow, self.who = narrow, who
-        self.buffers: dict[Buffer, Buffer] = {}
-        self.vars: dict[Var, Var] = {}
-        self.lets: list[tuple[Var, Expr]] | None = None
+        self.buffers: dict[tir.Buffer, tir.Buffer] = {}
+        self.vars: dict[expr.Var, expr.Var] = {}
+        self.lets: list[tuple[expr.Var, expr.Expr]] | None = None
 
     def kept(self, dtype: str) -> str:
         """The type that stands for one, with its lanes."""
@@ -136,99 +120,99 @@ class _Storage(Rewriter):
             return dtype
         return dt.vector(f"uint{dt.bits(dtype)}", dt.lanes(dtype))
 
-    def buffer(self, b: Buffer) -> Buffer:
+    def buffer(self, b: tir.Buffer) -> tir.Buffer:
         if b.type not in self.narrow:
             return b
         if b not in self.buffers:
             self.buffers[b] = b.replace(type=self.kept(b.type))
         return self.buffers[b]
 
-    def var(self, v: Var) -> Var:
+    def var(self, v: expr.Var) -> expr.Var:
         """What stands for a variable from here on."""
-        new = v if dt.scalar(v.type) not in self.narrow else Var(v.name, self.kept(v.type))
+        new = v if dt.scalar(v.type) not in self.narrow else expr.Var(v.name, self.kept(v.type))
         self.vars[v] = new
         return new
 
     # --------------------------------------------------------------------------- expressions
 
-    def visit_expr(self, e: Expr) -> Expr:
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
         match e:
-            case Var():
+            case expr.Var():
                 return self.vars.get(e, e)
-            case FloatImm(kind, value) | IntImm(kind, value) if kind in self.narrow:
+            case expr.FloatImm(kind, value) | expr.IntImm(kind, value) if kind in self.narrow:
                 bits = np.array(value, dt.to_numpy(kind)).view(f"uint{dt.bits(kind)}")
-                return IntImm(self.kept(kind), int(bits))
-            case Cast(kind, value):
+                return expr.IntImm(self.kept(kind), int(bits))
+            case expr.Cast(kind, value):
                 return self.conversion(dt.scalar(kind), dt.scalar(value.dtype), value)
-            case Call(kind, "if_then_else", (c, a, b)):
+            case expr.Call(kind, "if_then_else", (c, a, b)):
                 test = self.expr(c)
                 outer, self.lets = self.lets, None  # a value that nobody asks for has no name
                 yes, no = self.expr(a), self.expr(b)
                 self.lets = outer
-                return refold(Call(self.kept(kind), "if_then_else", (test, yes, no)))
-            case Call(kind, op, args) if op in _MOVES:
+                return refold(expr.Call(self.kept(kind), "if_then_else", (test, yes, no)))
+            case expr.Call(kind, op, args) if op in _MOVES:
                 moved = tuple([self.expr(a) for a in args])
                 if op == "reinterpret" and self.kept(kind) == moved[0].dtype:
                     return moved[0]
-                return Call(self.kept(kind), op, moved)
-            case BufferLoad() | Select():
+                return expr.Call(self.kept(kind), op, moved)
+            case tir.BufferLoad() | expr.Select():
                 return super().visit_expr(e)
         for part in () if _carries(e) else e.children():
-            if isinstance(part, Expr) and dt.scalar(part.dtype) in self.narrow:
+            if isinstance(part, expr.Expr) and dt.scalar(part.dtype) in self.narrow:
                 raise CompileError(
                     f"{self.who}: {script(e).strip()} computes with values of {part.dtype}; "
                     f"{self.who.replace('Storage', 'Compute')} comes first"
                 )
         return super().visit_expr(e)
 
-    def conversion(self, target: str, source: str, value: Expr) -> Expr:
+    def conversion(self, target: str, source: str, value: expr.Expr) -> expr.Expr:
         """A cast, of which either side may be a narrow float."""
         e = self.expr(value)
         if source in self.narrow:
             e = decoded(e, source)
         if target not in self.narrow:
-            return cast(target, e)
+            return expr.cast(target, e)
         if dt.is_int(target):
-            return encoded(cast("int32", e) if dt.is_float(e.dtype) else e, target)
+            return encoded(expr.cast("int32", e) if dt.is_float(e.dtype) else e, target)
         exact = target == "float16" and dt.scalar(e.dtype) == "float64"
-        e = odd_single(e) if exact else cast("float32", e)
-        if self.lets is not None and not isinstance(e, Var):
-            name = Var("rounded", e.dtype)
+        e = odd_single(e) if exact else expr.cast("float32", e)
+        if self.lets is not None and not isinstance(e, expr.Var):
+            name = expr.Var("rounded", e.dtype)
             self.lets.append((name, e))
             e = name
         return encoded(e, target)
 
     # ---------------------------------------------------------------------------- statements
 
-    def stmt(self, s: Stmt) -> Stmt:
+    def stmt(self, s: tir.Stmt) -> tir.Stmt:
         """A statement, behind the names that its own expressions need."""
         outer, memo = self.lets, self.memo
-        self.lets, self.memo = (None if isinstance(s, While | BlockRealize) else []), {}
+        self.lets, self.memo = (None if isinstance(s, tir.While | tir.BlockRealize) else []), {}
         made = super().stmt(s)
         for name, value in reversed(self.lets or []):
-            made = LetStmt(name, value, made)
+            made = tir.LetStmt(name, value, made)
         self.lets, self.memo = outer, memo
         return made
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+    def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
         value = self.expr(s.value)
-        return LetStmt(self.var(s.var), value, self.stmt(s.body))
+        return tir.LetStmt(self.var(s.var), value, self.stmt(s.body))
 
 
-def _carries(e: Expr) -> bool:
+def _carries(e: expr.Expr) -> bool:
     """Whether a node only moves the values of its operands."""
     return type(e).__name__ in ("Broadcast", "Shuffle", "Ramp")
 
 
-def legalize_storage(func: PrimFunc, narrow: tuple[str, ...], who: str) -> PrimFunc:
+def legalize_storage(func: tir.PrimFunc, narrow: tuple[str, ...], who: str) -> tir.PrimFunc:
     """Narrow types in buffers and variables as unsigned integers of as many bits.
 
     Parameters change their type: the caller hands over the same memory as integers.
     """
     storage = _Storage(narrow, who)
-    params: list[Buffer | Var] = []
+    params: list[tir.Buffer | expr.Var] = []
     for p in func.params:
-        if isinstance(p, Buffer):
+        if isinstance(p, tir.Buffer):
             params.append(storage.buffer(p))
         else:
             params.append(storage.var(p))
@@ -245,12 +229,12 @@ class _Search(Rewriter):
         super().__init__()
         self.types, self.found = types, False
 
-    def visit_expr(self, e: Expr) -> Expr:
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
         self.found = self.found or dt.scalar(e.dtype) in self.types
         return e if self.found else super().visit_expr(e)
 
 
-def legalize_narrow(func: PrimFunc) -> PrimFunc:
+def legalize_narrow(func: tir.PrimFunc) -> tir.PrimFunc:
     """Types that code generators do not know, as integers of their bits: those of at most 8 bits,
     and float16 where the target lacks conversions."""
     lacking = [t for t in func.attrs.get("lacks", ()) if t == "float16"]

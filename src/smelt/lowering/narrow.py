@@ -5,43 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smelt.ir import dtype as dt
+from smelt.ir import expr
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import (
-    INDEX,
-    Add,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Compare,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Ramp,
-    Select,
-    Sub,
-    TruncDiv,
-    TruncMod,
-    Var,
-    cast,
-)
 from smelt.ir.walk import rebuild_binary, refold
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    PrimFunc,
-    Range,
-    Stmt,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter
 from smelt.tir.script_ops import shape_vars
@@ -52,74 +19,84 @@ from .safe import require_flat
 NARROW = "int32"
 LOW, HIGH = -(1 << 31), (1 << 31) - 1
 _KEPT = ("int8", "int16", "int32", "uint8", "uint16", "bool")  # their values are int32s, too
-_ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, TruncDiv, TruncMod, Min, Max)
+_ARITHMETIC = (
+    expr.Add,
+    expr.Sub,
+    expr.Mul,
+    expr.FloorDiv,
+    expr.FloorMod,
+    expr.TruncDiv,
+    expr.TruncMod,
+    expr.Min,
+    expr.Max,
+)
 
 
 class _Narrow(RangeRewriter):
     """Loop variables, indices and comparisons in 32 bits, where every part of them fits."""
 
-    def __init__(self, sizes: Mapping[Expr, int]) -> None:
+    def __init__(self, sizes: Mapping[expr.Expr, int]) -> None:
         super().__init__(sizes)
-        self.vars: dict[Var, Var] = {}
-        self.found: dict[Expr, Expr | None] = {}
+        self.vars: dict[expr.Var, expr.Var] = {}
+        self.found: dict[expr.Expr, expr.Expr | None] = {}
 
     # --------------------------------------------------------------------------- expressions
 
-    def fits(self, e: Expr) -> bool:
+    def fits(self, e: expr.Expr) -> bool:
         """Whether a 64-bit integer certainly has 32 bits."""
         low, high = self.analyzer.bounds(e)
         return low is not None and high is not None and low >= LOW and high <= HIGH
 
-    def narrow(self, e: Expr) -> Expr | None:
+    def narrow(self, e: expr.Expr) -> expr.Expr | None:
         """An integer in 32 bits; None where it, or a part of it, might not fit."""
         if e not in self.found:
             self.found[e] = self.narrowed(e)
         return self.found[e]
 
-    def narrowed(self, e: Expr) -> Expr | None:
+    def narrowed(self, e: expr.Expr) -> expr.Expr | None:
         """`narrow` of an expression that is met for the first time."""
         match e:
             case _ if dt.scalar(e.dtype) == NARROW:
                 return self.expr(e)
-            case IntImm(_, value):
-                return IntImm(NARROW, value) if self.fits(e) else None
-            case Var():
+            case expr.IntImm(_, value):
+                return expr.IntImm(NARROW, value) if self.fits(e) else None
+            case expr.Var():
                 return self.vars.get(e)
-            case Cast(_, value) if dt.scalar(value.dtype) in _KEPT:
-                return cast(NARROW, self.expr(value))
-            case Broadcast(value, lanes):
+            case expr.Cast(_, value) if dt.scalar(value.dtype) in _KEPT:
+                return expr.cast(NARROW, self.expr(value))
+            case expr.Broadcast(value, lanes):
                 one = self.narrow(value)
-                return None if one is None else Broadcast(one, lanes)
-            case Ramp(base, stride, lanes):
+                return None if one is None else expr.Broadcast(one, lanes)
+            case expr.Ramp(base, stride, lanes):
                 low, step = self.narrow(base), self.narrow(stride)
                 if low is None or step is None or not self.fits(base + stride * (lanes - 1)):
                     return None
-                return Ramp(low, step, lanes)
-            case Select(c, a, b) | Call(_, "if_then_else", (c, a, b)):
+                return expr.Ramp(low, step, lanes)
+            case expr.Select(c, a, b) | expr.Call(_, "if_then_else", (c, a, b)):
                 yes, no = self.narrow(a), self.narrow(b)
                 if yes is None or no is None:
                     return None
-                if isinstance(e, Select):
-                    return refold(Select(self.expr(c), yes, no))
-                return refold(Call(yes.dtype, "if_then_else", (self.expr(c), yes, no)))
-            case Binary(a, b) if isinstance(e, _ARITHMETIC) and self.fits(e):
+                if isinstance(e, expr.Select):
+                    return refold(expr.Select(self.expr(c), yes, no))
+                return refold(expr.Call(yes.dtype, "if_then_else", (self.expr(c), yes, no)))
+            case expr.Binary(a, b) if isinstance(e, _ARITHMETIC) and self.fits(e):
                 x, y = self.narrow(a), self.narrow(b)
                 return None if x is None or y is None else rebuild_binary(type(e), x, y)
         return None
 
-    def index(self, e: Expr) -> Expr:
+    def index(self, e: expr.Expr) -> expr.Expr:
         """An index, in 32 bits where it fits."""
         made = self.narrow(e)
         return self.expr(e) if made is None else made
 
-    def indices(self, items: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def indices(self, items: tuple[expr.Expr, ...]) -> tuple[expr.Expr, ...]:
         """Several."""
         return tuple([self.index(e) for e in items])
 
-    def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, BufferLoad):
-            return BufferLoad(self.buffer(e.buffer), self.indices(e.indices))
-        if isinstance(e, Compare) and e.a.dtype == INDEX:
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
+        if isinstance(e, tir.BufferLoad):
+            return tir.BufferLoad(self.buffer(e.buffer), self.indices(e.indices))
+        if isinstance(e, expr.Compare) and e.a.dtype == expr.INDEX:
             a, b = self.narrow(e.a), self.narrow(e.b)
             if a is not None and b is not None:
                 return rebuild_binary(type(e), a, b)
@@ -127,24 +104,24 @@ class _Narrow(RangeRewriter):
 
     # ---------------------------------------------------------------------------- statements
 
-    def bind(self, v: Var) -> Var:
+    def bind(self, v: expr.Var) -> expr.Var:
         """The variable that stands for one from here on."""
-        new = self.vars[v] = Var(v.name, NARROW)
-        self.memo[v] = Cast(v.type, new)
+        new = self.vars[v] = expr.Var(v.name, NARROW)
+        self.memo[v] = expr.Cast(v.type, new)
         return new
 
-    def loop(self, s: For) -> Stmt:
+    def loop(self, s: tir.For) -> tir.Stmt:
         low, extent = self.narrow(s.min), self.narrow(s.extent)
-        fits = s.var.type == INDEX and self.fits(s.var) and self.fits(s.min + s.extent)
+        fits = s.var.type == expr.INDEX and self.fits(s.var) and self.fits(s.min + s.extent)
         if low is None or extent is None or not fits:
             return super().loop(s)
         return s.replace(var=self.bind(s.var), min=low, extent=extent, body=self.stmt(s.body))
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
-        return BufferStore(self.buffer(s.buffer), self.expr(s.value), self.indices(s.indices))
+    def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
+        return tir.BufferStore(self.buffer(s.buffer), self.expr(s.value), self.indices(s.indices))
 
 
-def narrow_indices(func: PrimFunc, bits: int) -> PrimFunc:
+def narrow_indices(func: tir.PrimFunc, bits: int) -> tir.PrimFunc:
     """Loops and indices that certainly fit compute in `bits` bits: 32, or 64 as before.
 
     A size that is known at run time only has 64 bits, and so has what depends on it.
@@ -162,12 +139,12 @@ class _Force(_Narrow):
     """All indices in 32 bits, blocks and parameters included; what certainly does not fit is
     refused."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: tir.PrimFunc) -> None:
         super().__init__(sizes_of(func))
         self.name = func.name
-        self.buffers: dict[Buffer, Buffer] = {}
+        self.buffers: dict[tir.Buffer, tir.Buffer] = {}
 
-    def fits(self, e: Expr) -> bool:
+    def fits(self, e: expr.Expr) -> bool:
         low, high = self.analyzer.bounds(e)
         if (low is not None and low > HIGH) or (high is not None and high < LOW):
             raise CompileError(
@@ -176,28 +153,28 @@ class _Force(_Narrow):
             )
         return True
 
-    def narrowed(self, e: Expr) -> Expr:
+    def narrowed(self, e: expr.Expr) -> expr.Expr:
         made = super().narrowed(e)
-        return cast(NARROW, self.expr(e)) if made is None else made
+        return expr.cast(NARROW, self.expr(e)) if made is None else made
 
-    def scalar(self, v: Var) -> Var:
+    def scalar(self, v: expr.Var) -> expr.Var:
         """A parameter or a size."""
-        return self.bind(v) if v.type == INDEX else v
+        return self.bind(v) if v.type == expr.INDEX else v
 
-    def buffer(self, b: Buffer) -> Buffer:
+    def buffer(self, b: tir.Buffer) -> tir.Buffer:
         found = self.buffers.get(b)
         if found is None:
             shape, strides = self.indices(b.shape), self.indices(b.strides)
             found = self.buffers[b] = b.replace(shape=shape, strides=strides)
         return found
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         values = self.indices(s.values)
         predicate, block = self.expr(s.predicate), self.stmt(s.block)
-        assert isinstance(block, Block)
-        return BlockRealize(values, predicate, block)
+        assert isinstance(block, tir.Block)
+        return tir.BlockRealize(values, predicate, block)
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: tir.Block) -> tir.Block:
         iters = []
         for i in s.iter_vars:
             self.analyzer.bind(i.var, i.dom.min, i.dom.extent)
@@ -205,15 +182,15 @@ class _Force(_Narrow):
             iters.append(i.replace(var=self.scalar(i.var), dom=dom))
         return Rewriter.visit_Block(self, s.replace(iter_vars=tuple(iters)))
 
-    def region(self, r: BufferRegion) -> BufferRegion:
-        return BufferRegion(self.buffer(r.buffer), tuple([self.range(d) for d in r.region]))
+    def region(self, r: tir.BufferRegion) -> tir.BufferRegion:
+        return tir.BufferRegion(self.buffer(r.buffer), tuple([self.range(d) for d in r.region]))
 
-    def range(self, r: Range) -> Range:
+    def range(self, r: tir.Range) -> tir.Range:
         """The interval of a block variable or a region."""
-        return Range(self.index(r.min), self.index(r.extent))
+        return tir.Range(self.index(r.min), self.index(r.extent))
 
 
-def force_int32_indices(func: PrimFunc) -> PrimFunc:
+def force_int32_indices(func: tir.PrimFunc) -> tir.PrimFunc:
     """All loops, indices, extents and sizes in 32 bits, which the caller promises to be enough.
 
     Elements of 64 bits stay what they are; scalar parameters become 32-bit ones.
@@ -221,6 +198,8 @@ def force_int32_indices(func: PrimFunc) -> PrimFunc:
     force = _Force(func)
     for v in shape_vars(func.params):
         force.scalar(v)
-    scalars = {p: force.scalar(p) for p in func.params if isinstance(p, Var)}
-    params = tuple([force.buffer(p) if isinstance(p, Buffer) else scalars[p] for p in func.params])
+    scalars = {p: force.scalar(p) for p in func.params if isinstance(p, expr.Var)}
+    params = tuple(
+        [force.buffer(p) if isinstance(p, tir.Buffer) else scalars[p] for p in func.params]
+    )
     return func.replace(params=params, body=force.stmt(func.body))

@@ -12,23 +12,9 @@ from __future__ import annotations
 from smelt.ir.build import all_of, equal, is_const
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import const
+from smelt.tir import nodes as tir
 from smelt.tir.facts import Facts
 from smelt.tir.names import unique_name
-from smelt.tir.nodes import (
-    Allocate,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    IfThenElse,
-    PrimFunc,
-    Range,
-    Seq,
-    Stmt,
-    seq,
-    walk,
-)
 from smelt.tir.regions import accesses, refresh_regions
 from smelt.tir.rewrite import Rewriter, loads
 
@@ -44,23 +30,23 @@ from .ranges import RangeRewriter, analyzer_of, sizes_of
 class _Inits(Rewriter):
     """A reduction's own result counts as read from here on: nothing else says that it is one."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: tir.PrimFunc) -> None:
         super().__init__()
         self.facts = Facts(func)
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: tir.Block) -> tir.Block:
         new = super().visit_Block(s)
         if new.init is None:
             return new
         first = [equal(i.var, i.dom.min) for i in new.iter_vars if i.kind == "reduce"]
-        init = IfThenElse(all_of(first), new.init) if first else new.init
-        new = new.replace(init=None, body=seq(init, new.body))
+        init = tir.IfThenElse(all_of(first), new.init) if first else new.init
+        new = new.replace(init=None, body=tir.seq(init, new.body))
         declared = {r.buffer for r in new.reads}
         more = [r for r in accesses(self.facts, new)[0] if r.buffer not in declared]
         return new.replace(reads=(*more, *new.reads))
 
 
-def lower_init_blocks(func: PrimFunc) -> PrimFunc:
+def lower_init_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     """with T.init(): S   ->   if every reduce variable is at its first value: S."""
     return _Inits(func).program(func)
 
@@ -71,7 +57,7 @@ def lower_init_blocks(func: PrimFunc) -> PrimFunc:
 class _Opaque(RangeRewriter):
     """Replaces block variables by their values, and leaves the blocks."""
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         for i, value in s.bindings:
             if s.block.init is not None and i.kind == "reduce":
                 raise CompileError(
@@ -81,10 +67,10 @@ class _Opaque(RangeRewriter):
             self.memo[i.var] = self.analyzer.simplify(self.expr(value))
         predicate = self.expr(s.predicate)
         block = Rewriter.visit_Block(self, s.block.replace(iter_vars=()))
-        return BlockRealize((), predicate, block)
+        return tir.BlockRealize((), predicate, block)
 
 
-def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
+def convert_blocks_to_opaque(func: tir.PrimFunc) -> tir.PrimFunc:
     """Blocks without variables: what they stand for is written where they stood."""
     return func.replace(body=_Opaque(sizes_of(func)).stmt(func.body))
 
@@ -95,58 +81,58 @@ def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
 class _Place:
     """Moves one buffer inwards."""
 
-    def __init__(self, func: PrimFunc, buffer: Buffer) -> None:
+    def __init__(self, func: tir.PrimFunc, buffer: tir.Buffer) -> None:
         self.buffer, self.sizes, self.facts = buffer, sizes_of(func), Facts(func)
-        self.names = {s.name for s in walk(func.body) if isinstance(s, Block)}
+        self.names = {s.name for s in tir.walk(func.body) if isinstance(s, tir.Block)}
         self.analyzer = analyzer_of(self.sizes)
 
-    def block(self, s: Block) -> Block:
+    def block(self, s: tir.Block) -> tir.Block:
         """A block that holds all uses, with the buffer in it or deeper."""
         inner = self.deeper(s.body) if s.init is None or not uses(s.init, self.buffer) else None
         if inner is not None:
             return s.replace(body=inner)
         return s.replace(alloc_buffers=(*s.alloc_buffers, self.buffer))
 
-    def deeper(self, s: Stmt) -> Stmt | None:
+    def deeper(self, s: tir.Stmt) -> tir.Stmt | None:
         """A statement that holds all uses, with the buffer inside it; None: it is used in parts."""
         match s:
-            case Seq(stmts):
+            case tir.Seq(stmts):
                 users = [x for x in stmts if uses(x, self.buffer)]
                 inner = self.deeper(users[0]) if len(users) == 1 else None
                 if inner is None:
                     return None
-                return seq(*[inner if x is users[0] else x for x in stmts])
-            case BlockRealize(values, predicate, block):
+                return tir.seq(*[inner if x is users[0] else x for x in stmts])
+            case tir.BlockRealize(values, predicate, block):
                 if self.buffer in [x.buffer for e in (*values, predicate) for x in loads(e)]:
                     return None
                 return s.replace(block=self.without(self.block(block)))
-            case For():
+            case tir.For():
                 return self.in_loop(s)
         return None
 
-    def in_loop(self, s: For) -> Stmt | None:
+    def in_loop(self, s: tir.For) -> tir.Stmt | None:
         self.analyzer.bind(s.var, s.min, s.extent)
         if s.kind in ("vectorized", "unrolled"):
             return None
         plain = Realize(self.sizes).stmt(s)
-        assert isinstance(plain, For)
+        assert isinstance(plain, tir.For)
         if carries(plain, self.buffer, self.analyzer):
             return None
         inner = self.deeper(s.body)
         if inner is not None:
             return s.replace(body=inner)
         body = s.body
-        if isinstance(body, BlockRealize) and not body.block.iter_vars:
+        if isinstance(body, tir.BlockRealize) and not body.block.iter_vars:
             return s.replace(body=body.replace(block=self.block(body.block)))
         name = unique_name(f"{self.buffer.name}_alloc", self.names)
-        block = Block(name, (), (), (), body, None, (self.buffer,))
+        block = tir.Block(name, (), (), (), body, None, (self.buffer,))
         block = refresh_regions(self.facts, block)
-        return s.replace(body=BlockRealize((), const(True), block))
+        return s.replace(body=tir.BlockRealize((), const(True), block))
 
-    def without(self, s: Block) -> Block:
+    def without(self, s: tir.Block) -> tir.Block:
         """A block whose regions do not mention the buffer, which lives inside it now."""
 
-        def kept(regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+        def kept(regions: tuple[tir.BufferRegion, ...]) -> tuple[tir.BufferRegion, ...]:
             return tuple([r for r in regions if r.buffer is not self.buffer])
 
         return s.replace(reads=kept(s.reads), writes=kept(s.writes))
@@ -159,18 +145,18 @@ class _Forget(Rewriter):
         super().__init__()
         self.place = place
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: tir.Block) -> tir.Block:
         if self.place.buffer not in s.alloc_buffers:
             return super().visit_Block(s)
         rest = tuple([b for b in s.alloc_buffers if b is not self.place.buffer])
         return self.place.block(s.replace(alloc_buffers=rest))
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         self.place.analyzer.bind(s.var, s.min, s.extent)
         return super().visit_For(s)
 
 
-def plan_buffer_locations(func: PrimFunc) -> PrimFunc:
+def plan_buffer_locations(func: tir.PrimFunc) -> tir.PrimFunc:
     """Intermediate buffers move into the smallest block or loop body that holds all their uses.
 
     A loop's body that is no block becomes one. A buffer in which the iterations of a loop may hand
@@ -187,17 +173,17 @@ def plan_buffer_locations(func: PrimFunc) -> PrimFunc:
 class _ShiftBlocks(Shift):
     """The accesses of blocks' signatures move, too."""
 
-    def region(self, r: BufferRegion) -> BufferRegion:
+    def region(self, r: tir.BufferRegion) -> tir.BufferRegion:
         new = super().region(r)
         if new.buffer is not self.old:
             return new
         lows = self.moved(tuple([d.min for d in new.region]))
-        ranges = [Range(low, d.extent) for low, d in zip(lows, new.region, strict=True)]
-        return BufferRegion(self.new, tuple(ranges))
+        ranges = [tir.Range(low, d.extent) for low, d in zip(lows, new.region, strict=True)]
+        return tir.BufferRegion(self.new, tuple(ranges))
 
 
 class _Compact(RangeRewriter):
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         if s.values:
             raise CompileError(
                 f"CompactBufferAllocation: the block {s.block.name} has variables; "
@@ -205,10 +191,10 @@ class _Compact(RangeRewriter):
             )
         return super().visit_BlockRealize(s)
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: tir.Block) -> tir.Block:
         new = super().visit_Block(s)
-        body: Stmt = new.body if new.init is None else seq(new.init, new.body)
-        allocated: list[Buffer] = []
+        body: tir.Stmt = new.body if new.init is None else tir.seq(new.init, new.body)
+        allocated: list[tir.Buffer] = []
         for b in new.alloc_buffers:
             if not uses(body, b):
                 continue
@@ -218,7 +204,7 @@ class _Compact(RangeRewriter):
         return new.replace(init=None, body=body, alloc_buffers=tuple(allocated))
 
 
-def compact_buffers(func: PrimFunc) -> PrimFunc:
+def compact_buffers(func: tir.PrimFunc) -> tir.PrimFunc:
     """The buffers of opaque blocks shrink to what is touched of them; unused ones go."""
     return func.replace(body=_Compact(sizes_of(func)).stmt(func.body))
 
@@ -227,11 +213,11 @@ def compact_buffers(func: PrimFunc) -> PrimFunc:
 
 
 class _Blockless(Rewriter):
-    def __init__(self, doubled: set[Buffer]) -> None:
+    def __init__(self, doubled: set[tir.Buffer]) -> None:
         super().__init__()
         self.doubled = doubled
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, s: tir.BlockRealize) -> tir.Stmt:
         block = s.block
         if s.values or block.init is not None:
             raise CompileError(
@@ -241,19 +227,19 @@ class _Blockless(Rewriter):
             )
         body = self.stmt(block.body)
         for b in reversed(block.alloc_buffers):
-            body = Allocate(b, body, {DOUBLE_BUFFER: 1} if b in self.doubled else {})
+            body = tir.Allocate(b, body, {DOUBLE_BUFFER: 1} if b in self.doubled else {})
         predicate = self.expr(s.predicate)
-        return body if is_const(predicate, 1) else IfThenElse(predicate, body)
+        return body if is_const(predicate, 1) else tir.IfThenElse(predicate, body)
 
 
-def lower_opaque_blocks(func: PrimFunc) -> PrimFunc:
+def lower_opaque_blocks(func: tir.PrimFunc) -> tir.PrimFunc:
     """Blocks become their bodies, buffers allocations, predicates branches.
 
     A block's annotation "double_buffer_scope": n marks the n-th buffer that it writes.
     """
     marked = [
         s.writes[s.annotations[DOUBLE_BUFFER]].buffer
-        for s in walk(func.body)
-        if isinstance(s, Block) and s.annotations.get(DOUBLE_BUFFER, -1) in range(len(s.writes))
+        for s in tir.walk(func.body)
+        if isinstance(s, tir.Block) and s.annotations.get(DOUBLE_BUFFER, -1) in range(len(s.writes))
     ]
     return func.replace(body=_Blockless(set(marked)).stmt(func.body))

@@ -19,21 +19,7 @@ from smelt.ir.build import all_of
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, IntImm, Var, const
 from smelt.ir.walk import substitute
-from smelt.tir.nodes import (
-    Allocate,
-    AssertStmt,
-    Buffer,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    PrimFunc,
-    Seq,
-    Stmt,
-    While,
-    seq,
-    walk,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Indices, Rewriter, renamed
 
 from .accesses import Access, accesses
@@ -47,12 +33,12 @@ DOUBLE_BUFFER = "double_buffer_scope"
 class _Part(NamedTuple):
     """A statement of the body: how many iterations later it runs, its place among the others."""
 
-    stmt: Stmt
+    stmt: tir.Stmt
     stage: int
     order: int
     accesses: list[Access]
 
-    def touches(self, b: Buffer) -> bool:
+    def touches(self, b: tir.Buffer) -> bool:
         return any(a.buffer is b for a in self.accesses)
 
 
@@ -60,15 +46,20 @@ class _Pipeline:
     """One loop on its way."""
 
     def __init__(
-        self, who: str, loop: For, stages: Sequence[int], order: Sequence[int], analyzer: Analyzer
+        self,
+        who: str,
+        loop: tir.For,
+        stages: Sequence[int],
+        order: Sequence[int],
+        analyzer: Analyzer,
     ) -> None:
         self.who, self.loop, self.analyzer = who, loop, analyzer
-        self.own: list[Allocate] = []
+        self.own: list[tir.Allocate] = []
         body = loop.body
-        while isinstance(body, Allocate):
+        while isinstance(body, tir.Allocate):
             self.own.append(body)
             body = body.body
-        stmts = body.stmts if isinstance(body, Seq) else (body,)
+        stmts = body.stmts if isinstance(body, tir.Seq) else (body,)
         for name, given in ((STAGE, stages), (ORDER, order)):
             if len(given) != len(stmts):
                 raise CompileError(
@@ -86,7 +77,7 @@ class _Pipeline:
             for s, n, o in zip(stmts, stages, order, strict=True)
         ]
         self.last = max(stages) - first
-        self.copies: dict[Buffer, tuple[Buffer, int]] = {}
+        self.copies: dict[tir.Buffer, tuple[tir.Buffer, int]] = {}
 
     # ------------------------------------------------------------------------------ legality
 
@@ -97,7 +88,7 @@ class _Pipeline:
                 f"{self.who}: the loop {self.loop.var.name} is {self.loop.kind}; legal: serial"
             )
         for p in self.parts:
-            if any(_has_effect(s) for s in walk(p.stmt)):
+            if any(_has_effect(s) for s in tir.walk(p.stmt)):
                 raise CompileError(
                     f"{self.who}: a statement in the loop {self.loop.var.name} has an effect other "
                     "than storing, so that it cannot run at another time"
@@ -108,7 +99,7 @@ class _Pipeline:
                 for b in {a.buffer for a in x.accesses}:
                     self._keeps(x, y, b, 0 if n < m else 1, b in own)
 
-    def _keeps(self, x: _Part, y: _Part, b: Buffer, first: int, own: bool) -> None:
+    def _keeps(self, x: _Part, y: _Part, b: tir.Buffer, first: int, own: bool) -> None:
         """x in one iteration stays before y in it or a later one, where both touch an element.
 
         first  1 where y is not behind x in one iteration
@@ -147,7 +138,7 @@ class _Pipeline:
 
     # --------------------------------------------------------------------------------- result
 
-    def result(self) -> Stmt:
+    def result(self) -> tir.Stmt:
         """The loop with its parts at their times, and what runs before and after it."""
         self.check()
         for a in self.own:
@@ -164,45 +155,45 @@ class _Pipeline:
             else:
                 after = [self.at(low + extent + k, last + k, last) for k in range(last)]
             middle = [self.steady()] if not isinstance(extent, IntImm) or n > last else []
-            stmt = seq(*before, *middle, *after)
+            stmt = tir.seq(*before, *middle, *after)
         else:
             stmt = self.guarded()
         for a in reversed(self.own):
             notes = {k: v for k, v in a.annotations.items() if k != DOUBLE_BUFFER}
-            stmt = Allocate(self.copies[a.buffer][0], stmt, notes)
+            stmt = tir.Allocate(self.copies[a.buffer][0], stmt, notes)
         return stmt
 
     def in_order(self) -> list[_Part]:
         return sorted(self.parts, key=lambda p: p.order)
 
-    def at(self, time: Expr, k: int, iterations: int) -> Stmt:
+    def at(self, time: Expr, k: int, iterations: int) -> tir.Stmt:
         """What runs at one time, `k` after the beginning of a loop of so many iterations."""
         found = [p for p in self.in_order() if 0 <= k - p.stage < iterations]
-        return seq(*[self.iteration(p, time - p.stage) for p in found])
+        return tir.seq(*[self.iteration(p, time - p.stage) for p in found])
 
-    def steady(self) -> Stmt:
+    def steady(self) -> tir.Stmt:
         """The loop in which all stages run."""
         v = Var(self.loop.var.name, self.loop.var.type)
-        body = seq(*[self.iteration(p, v - p.stage) for p in self.in_order()])
+        body = tir.seq(*[self.iteration(p, v - p.stage) for p in self.in_order()])
         return self._loop(v, self.loop.min + self.last, self.loop.extent - self.last, body)
 
-    def guarded(self) -> Stmt:
+    def guarded(self) -> tir.Stmt:
         """One loop with a condition for each stage: for an extent that may be small."""
         v = Var(self.loop.var.name, self.loop.var.type)
         end = self.loop.min + self.loop.extent
-        parts: list[Stmt] = []
+        parts: list[tir.Stmt] = []
         for p in self.in_order():
             conditions = [v - p.stage >= self.loop.min] if p.stage else []
             conditions += [v - p.stage < end] if p.stage < self.last else []
             stmt = self.iteration(p, v - p.stage)
-            parts.append(IfThenElse(all_of(conditions), stmt) if conditions else stmt)
-        return self._loop(v, self.loop.min, self.loop.extent + self.last, seq(*parts))
+            parts.append(tir.IfThenElse(all_of(conditions), stmt) if conditions else stmt)
+        return self._loop(v, self.loop.min, self.loop.extent + self.last, tir.seq(*parts))
 
-    def _loop(self, v: Var, low: Expr, extent: Expr, body: Stmt) -> Stmt:
+    def _loop(self, v: Var, low: Expr, extent: Expr, body: tir.Stmt) -> tir.Stmt:
         notes = {k: x for k, x in self.loop.annotations.items() if k not in (STAGE, ORDER)}
-        return For(v, low, extent, body, "serial", None, notes)
+        return tir.For(v, low, extent, body, "serial", None, notes)
 
-    def iteration(self, p: _Part, value: Expr) -> Stmt:
+    def iteration(self, p: _Part, value: Expr) -> tir.Stmt:
         """A statement for one value of the loop's variable, with its own copies of buffers."""
         return _Iteration(self, value).stmt(renamed(p.stmt))
 
@@ -214,7 +205,7 @@ class _Iteration(Rewriter):
         self.copies = pipeline.copies
         self.iteration = pipeline.analyzer.simplify(value - pipeline.loop.min)
 
-    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+    def access(self, b: tir.Buffer, indices: Indices) -> tuple[tir.Buffer, Indices]:
         """Where an element of an iteration's buffer stands."""
         wide, count = self.copies.get(b, (b, 1))
         if count == 1:
@@ -225,7 +216,7 @@ class _Iteration(Rewriter):
         return wide, (indices[0] + copy * b.shape[0], *indices[1:])
 
 
-def _wide(b: Buffer, count: int) -> Buffer:
+def _wide(b: tir.Buffer, count: int) -> tir.Buffer:
     """A buffer with room for some copies, one behind the other."""
     if count == 1:
         return b
@@ -233,14 +224,16 @@ def _wide(b: Buffer, count: int) -> Buffer:
     return b.replace(shape=shape, strides=())
 
 
-def _has_effect(s: Stmt) -> bool:
-    return isinstance(s, AssertStmt | While) or (isinstance(s, Evaluate) and not is_pure(s.value))
+def _has_effect(s: tir.Stmt) -> bool:
+    return isinstance(s, tir.AssertStmt | tir.While) or (
+        isinstance(s, tir.Evaluate) and not is_pure(s.value)
+    )
 
 
 class _Annotated(RangeRewriter):
     """Pipelines the loops that ask for it, from the inside out."""
 
-    def loop(self, s: For) -> Stmt:
+    def loop(self, s: tir.For) -> tir.Stmt:
         new = self.parts(s)
         if STAGE not in new.annotations:
             return new
@@ -249,7 +242,7 @@ class _Annotated(RangeRewriter):
         return _Pipeline("InjectSoftwarePipeline", new, stages, order, self.analyzer).result()
 
 
-def _numbers(s: For, key: str) -> list[int]:
+def _numbers(s: tir.For, key: str) -> list[int]:
     given: Any = s.annotations[key]
     items = list(given) if isinstance(given, list | tuple) else [given]
     values = [x.value if isinstance(x, IntImm) else x for x in items]
@@ -261,7 +254,7 @@ def _numbers(s: For, key: str) -> list[int]:
     return values
 
 
-def software_pipeline(func: PrimFunc) -> PrimFunc:
+def software_pipeline(func: tir.PrimFunc) -> tir.PrimFunc:
     """Loops annotated with "software_pipeline_stage": statement n runs so many iterations later."""
     require_flat(func, "InjectSoftwarePipeline")
     return _Annotated(sizes_of(func)).program(func)
@@ -270,17 +263,17 @@ def software_pipeline(func: PrimFunc) -> PrimFunc:
 class _Doubled(RangeRewriter):
     """Pipelines loops that fill a buffer marked with "double_buffer_scope" and then use it."""
 
-    def loop(self, s: For) -> Stmt:
+    def loop(self, s: tir.For) -> tir.Stmt:
         new = self.parts(s)
-        marked: set[Buffer] = set()
+        marked: set[tir.Buffer] = set()
         body = new.body
-        while isinstance(body, Allocate):
+        while isinstance(body, tir.Allocate):
             if body.annotations.get(DOUBLE_BUFFER):
                 marked.add(body.buffer)
             body = body.body
         if not marked:
             return new
-        stmts = body.stmts if isinstance(body, Seq) else (body,)
+        stmts = body.stmts if isinstance(body, tir.Seq) else (body,)
         filling = 0
         while filling < len(stmts) and _fills(stmts[filling], marked):
             filling += 1
@@ -295,13 +288,13 @@ class _Doubled(RangeRewriter):
         return _Pipeline("InjectDoubleBuffer", new, stages, order, self.analyzer).result()
 
 
-def _fills(s: Stmt, marked: set[Buffer]) -> bool:
+def _fills(s: tir.Stmt, marked: set[tir.Buffer]) -> bool:
     """Whether a statement writes marked buffers, and nothing else."""
-    stores = [x.buffer for x in walk(s) if isinstance(x, BufferStore)]
+    stores = [x.buffer for x in tir.walk(s) if isinstance(x, tir.BufferStore)]
     return bool(stores) and all(b in marked for b in stores)
 
 
-def double_buffers(func: PrimFunc) -> PrimFunc:
+def double_buffers(func: tir.PrimFunc) -> tir.PrimFunc:
     """Buffers marked with "double_buffer_scope" are filled for the next iteration meanwhile."""
     require_flat(func, "InjectDoubleBuffer")
     return _Doubled(sizes_of(func)).program(func)

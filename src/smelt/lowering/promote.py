@@ -9,23 +9,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import any_of
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Ramp, Var, const
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import (
-    Allocate,
-    AssertStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Stmt,
-    While,
-    is_no_op,
-    seq,
-    sub_statements,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Rewriter, loads
 from smelt.tir.script_ops import expr_nodes
 
@@ -35,7 +19,7 @@ _ROOM = 28 * 64
 """Bytes of accumulators in one loop: more would not stay in the registers of any CPU."""
 
 
-def promote_accumulators(func: PrimFunc) -> PrimFunc:
+def promote_accumulators(func: tir.PrimFunc) -> tir.PrimFunc:
     """Elements at a place that a serial loop does not change are loaded before it, stored after it.
 
     Only where the loop surely stores it, and all that the loop does with the buffer is at such
@@ -50,35 +34,35 @@ class _Uses:
     known  what is known of expressions, which loops in loops look at again
     """
 
-    def __init__(self, body: Stmt, known: dict[Expr, _Facts]) -> None:
+    def __init__(self, body: tir.Stmt, known: dict[Expr, _Facts]) -> None:
         self.known = known
-        self.stored: dict[Buffer, dict[Expr, bool]] = {}  # index: whether it is surely stored
-        self.read: dict[Buffer, set[Expr]] = {}
+        self.stored: dict[tir.Buffer, dict[Expr, bool]] = {}  # index: whether it is surely stored
+        self.read: dict[tir.Buffer, set[Expr]] = {}
         self.inner: set[Var] = set()
-        self.made: set[Buffer] = set()
+        self.made: set[tir.Buffer] = set()
         self.opaque = False
         self._visit(body, True)
 
-    def _visit(self, s: Stmt, surely: bool) -> None:
+    def _visit(self, s: tir.Stmt, surely: bool) -> None:
         for e in _expressions(s):
             self._expr(e)
         match s:
-            case BufferStore():
+            case tir.BufferStore():
                 places = self.stored.setdefault(s.buffer, {})
                 places[s.indices[0]] = surely or places.get(s.indices[0], False)
-            case For():
+            case tir.For():
                 self.inner.add(s.var)
                 self.opaque = self.opaque or s.kind not in ("serial", "unrolled", "vectorized")
                 surely = surely and isinstance(s.extent, IntImm) and s.extent.value > 0
-            case LetStmt():
+            case tir.LetStmt():
                 self.inner.add(s.var)
-            case Allocate():
+            case tir.Allocate():
                 self.made.add(s.buffer)
-            case IfThenElse() | While() | AssertStmt():
+            case tir.IfThenElse() | tir.While() | tir.AssertStmt():
                 surely = False
-            case Evaluate():
-                self.opaque = self.opaque or not is_no_op(s)
-        for part in sub_statements(s):
+            case tir.Evaluate():
+                self.opaque = self.opaque or not tir.is_no_op(s)
+        for part in tir.sub_statements(s):
             self._visit(part, surely)
 
     def _expr(self, e: Expr) -> None:
@@ -90,7 +74,7 @@ class _Uses:
         self.opaque = self.opaque or opaque
 
 
-_Facts = tuple[list[BufferLoad], bool]
+_Facts = tuple[list[tir.BufferLoad], bool]
 
 
 def _facts(e: Expr) -> _Facts:
@@ -98,20 +82,20 @@ def _facts(e: Expr) -> _Facts:
     nodes = list(expr_nodes(e))
     effects = ("smelt.", "call_llvm_intrin")
     return (
-        [n for n in nodes if isinstance(n, BufferLoad)],
+        [n for n in nodes if isinstance(n, tir.BufferLoad)],
         any(isinstance(n, Call) and n.op.startswith(effects) for n in nodes),
     )
 
 
-def _expressions(s: Stmt) -> list[Expr]:
+def _expressions(s: tir.Stmt) -> list[Expr]:
     match s:
-        case BufferStore():
+        case tir.BufferStore():
             return [s.value, *s.indices]
-        case For():
+        case tir.For():
             return [s.min, s.extent]
-        case LetStmt() | Evaluate():
+        case tir.LetStmt() | tir.Evaluate():
             return [s.value]
-        case IfThenElse() | While() | AssertStmt():
+        case tir.IfThenElse() | tir.While() | tir.AssertStmt():
             return [s.condition]
     return []
 
@@ -121,7 +105,7 @@ class _Promote(RangeRewriter):
         super().__init__(sizes)
         self.known: dict[Expr, _Facts] = {}
 
-    def loop(self, s: For) -> Stmt:
+    def loop(self, s: tir.For) -> tir.Stmt:
         """The outermost loop that can keep a place does: those inside then find it kept."""
         uses = _Uses(s.body, self.known) if s.kind == "serial" else None
         found = {} if uses is None or uses.opaque else self._accumulators(s, uses)
@@ -129,16 +113,16 @@ class _Promote(RangeRewriter):
             return super().loop(s)
         places, before, after, registers = _kept(found)
         inner = super().loop(s.replace(body=_Replace(places).stmt(s.body)))
-        stmt = seq(*before, inner, *after)
+        stmt = tir.seq(*before, inner, *after)
         for register in reversed(registers):
-            stmt = Allocate(register, stmt)
+            stmt = tir.Allocate(register, stmt)
         sure = isinstance(s.extent, IntImm) and s.extent.value > 0
-        return stmt if sure else IfThenElse(s.extent > 0, stmt)
+        return stmt if sure else tir.IfThenElse(s.extent > 0, stmt)
 
-    def _accumulators(self, loop: For, uses: _Uses) -> dict[Buffer, list[Expr]]:
+    def _accumulators(self, loop: tir.For, uses: _Uses) -> dict[tir.Buffer, list[Expr]]:
         """Per buffer the places that can stay in registers: all of them or none."""
         inside = uses.inner | {loop.var}
-        found: dict[Buffer, list[Expr]] = {}
+        found: dict[tir.Buffer, list[Expr]] = {}
         room = _ROOM
         for b, places in uses.stored.items():
             every = [*places, *(uses.read.get(b, set()) - places.keys())]
@@ -164,26 +148,26 @@ class _Promote(RangeRewriter):
         return self.analyzer.prove(separate) is Answer.YES
 
 
-_Places = dict[tuple[Buffer, Expr], tuple[Buffer, Expr]]
+_Places = dict[tuple[tir.Buffer, Expr], tuple[tir.Buffer, Expr]]
 
 
 def _kept(
-    found: dict[Buffer, list[Expr]],
-) -> tuple[_Places, list[Stmt], list[Stmt], list[Buffer]]:
+    found: dict[tir.Buffer, list[Expr]],
+) -> tuple[_Places, list[tir.Stmt], list[tir.Stmt], list[tir.Buffer]]:
     """Registers for places: which for which, and the statements that fill and store them."""
     places: _Places = {}
-    before: list[Stmt] = []
-    after: list[Stmt] = []
+    before: list[tir.Stmt] = []
+    after: list[tir.Stmt] = []
     for b, indices in found.items():
         for n, i in enumerate(indices):
             lanes = dt.lanes(i.dtype)
             name = f"{b.name}_acc" + (f"_{n}" if n else "")
-            register = Buffer(name, (const(lanes, INDEX),), b.type, "local")
+            register = tir.Buffer(name, (const(lanes, INDEX),), b.type, "local")
             zero = const(0, INDEX)
             at = zero if lanes == 1 else Ramp(zero, const(1, INDEX), lanes)
             places[b, i] = register, at
-            before.append(BufferStore(register, BufferLoad(b, (i,)), (at,)))
-            after.append(BufferStore(b, BufferLoad(register, (at,)), (i,)))
+            before.append(tir.BufferStore(register, tir.BufferLoad(b, (i,)), (at,)))
+            after.append(tir.BufferStore(b, tir.BufferLoad(register, (at,)), (i,)))
     return places, before, after, [register for register, _ in places.values()]
 
 
@@ -205,14 +189,14 @@ class _Replace(Rewriter):
         self.places = places
 
     def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, BufferLoad) and (e.buffer, e.indices[0]) in self.places:
+        if isinstance(e, tir.BufferLoad) and (e.buffer, e.indices[0]) in self.places:
             register, at = self.places[e.buffer, e.indices[0]]
-            return BufferLoad(register, (at,))
+            return tir.BufferLoad(register, (at,))
         return super().visit_expr(e)
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+    def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
         value = self.expr(s.value)
         found = self.places.get((s.buffer, s.indices[0]))
         if found is None:
             return s.replace(value=value, indices=self.exprs(s.indices))
-        return BufferStore(found[0], value, (found[1],))
+        return tir.BufferStore(found[0], value, (found[1],))

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from smelt.ir import dtype as dt
+from smelt.ir import expr
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import (
-    Call,
-    Cast,
-    Div,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    TruncDiv,
-    TruncMod,
-)
 from smelt.tir.nodes import Allocate, BlockRealize, BufferLoad, PrimFunc, walk
 from smelt.tir.script_ops import INTRINSICS, expr_nodes
 
 
-def is_pure(e: Expr) -> bool:
+def is_pure(e: expr.Expr) -> bool:
     """Whether evaluating an expression has no effect, so that it may be left out."""
-    return all(not isinstance(n, Call) or n.op in INTRINSICS for n in expr_nodes(e))
+    return all(not isinstance(n, expr.Call) or n.op in INTRINSICS for n in expr_nodes(e))
 
 
-def is_speculable(e: Expr) -> bool:
+def is_speculable(e: expr.Expr) -> bool:
     """Whether an expression may be computed where the program would not: nothing in it can fail.
 
     A load may be out of bounds, or see another value; a division, a shift or a conversion of a
@@ -33,19 +23,25 @@ def is_speculable(e: Expr) -> bool:
     return all(is_total(n) for n in expr_nodes(e))
 
 
-def is_total(e: Expr) -> bool:
+def is_total(e: expr.Expr) -> bool:
     """Whether one node, its operands given, has a value anywhere and no effect."""
     match e:
         case BufferLoad():
             return False
-        case Call(_, op) if op not in INTRINSICS:
+        case expr.Call(_, op) if op not in INTRINSICS:
             return False
-        case FloorDiv(a, b) | FloorMod(a, b) | TruncDiv(a, b) | TruncMod(a, b) | Div(a, b):
-            return dt.is_float(a.dtype) or (isinstance(b, IntImm) and b.value > 0)
-        case Cast(kind, value):
+        case (
+            expr.FloorDiv(a, b)
+            | expr.FloorMod(a, b)
+            | expr.TruncDiv(a, b)
+            | expr.TruncMod(a, b)
+            | expr.Div(a, b)
+        ):
+            return dt.is_float(a.dtype) or (isinstance(b, expr.IntImm) and b.value > 0)
+        case expr.Cast(kind, value):
             return dt.is_float(kind) or not dt.is_float(value.dtype)
-        case Call(_, "shift_left" | "shift_right", (_, b)):
-            return isinstance(b, IntImm)
+        case expr.Call(_, "shift_left" | "shift_right", (_, b)):
+            return isinstance(b, expr.IntImm)
     return True
 
 

@@ -10,16 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smelt.ir.expr import Expr, IntImm
-from smelt.tir.nodes import (
-    Allocate,
-    Buffer,
-    BufferStore,
-    For,
-    PrimFunc,
-    Stmt,
-    While,
-    sub_statements,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Rewriter, loads, replace_buffers
 
 from .safe import require_one_dimension
@@ -29,9 +20,9 @@ from .safe import require_one_dimension
 class _Life:
     """Where a buffer is allocated, and between which statements (counted in order) it is used."""
 
-    buffer: Buffer
+    buffer: tir.Buffer
     size: int
-    loops: tuple[Stmt, ...]
+    loops: tuple[tir.Stmt, ...]
     first: int = -1
     last: int = -1
 
@@ -40,11 +31,11 @@ class _Life:
 class _Memory:
     """What stands for some buffers: the largest of them."""
 
-    buffer: Buffer
+    buffer: tir.Buffer
     lives: list[_Life] = field(default_factory=list)
 
 
-def share_storage(func: PrimFunc) -> PrimFunc:
+def share_storage(func: tir.PrimFunc) -> tir.PrimFunc:
     """Allocations of constant size move to the beginning of the function, or of a parallel loop's
     body, and share memory with those of the same type and scope whose lives do not overlap.
 
@@ -57,7 +48,7 @@ def share_storage(func: PrimFunc) -> PrimFunc:
 class _Share(Rewriter):
     """Shares what is allocated in each scope: the function, the body of a parallel loop."""
 
-    def scope(self, s: Stmt) -> Stmt:
+    def scope(self, s: tir.Stmt) -> tir.Stmt:
         """A statement with the allocations inside it (but not inside of other scopes) shared."""
         s = self.stmt(s)
         lives = _lives(s)
@@ -74,10 +65,10 @@ class _Share(Rewriter):
         stands = {x.buffer: m.buffer for m in shared for x in m.lives}
         body = replace_buffers(_Without(set(stands)).stmt(s), stands)
         for m in reversed(shared):
-            body = Allocate(m.buffer, body)
+            body = tir.Allocate(m.buffer, body)
         return body
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         if s.kind in ("parallel", "thread_binding"):
             body = self.scope(s.body)
             return s if body is s.body else s.replace(body=body)
@@ -92,29 +83,29 @@ def _fits(m: _Memory, life: _Life) -> bool:
     )
 
 
-def _lives(scope: Stmt) -> list[_Life]:
+def _lives(scope: tir.Stmt) -> list[_Life]:
     """The allocations of a scope, as far as their sizes are constants and somebody uses them."""
-    found: dict[Buffer, _Life] = {}
-    spans: dict[Stmt, tuple[int, int]] = {}
-    uses: list[tuple[Buffer, int, tuple[Stmt, ...]]] = []
+    found: dict[tir.Buffer, _Life] = {}
+    spans: dict[tir.Stmt, tuple[int, int]] = {}
+    uses: list[tuple[tir.Buffer, int, tuple[tir.Stmt, ...]]] = []
     count = 0
 
-    def visit(s: Stmt, loops: tuple[Stmt, ...], allocate: bool) -> None:
+    def visit(s: tir.Stmt, loops: tuple[tir.Stmt, ...], allocate: bool) -> None:
         nonlocal count
         count += 1
         at = count
-        if isinstance(s, Allocate) and allocate and not s.annotations:
+        if isinstance(s, tir.Allocate) and allocate and not s.annotations:
             size: Expr = s.buffer.shape[0]
             if isinstance(size, IntImm):
                 found[s.buffer] = _Life(s.buffer, size.value, loops)
-        if isinstance(s, BufferStore):
+        if isinstance(s, tir.BufferStore):
             uses.append((s.buffer, at, loops))
         for c in s.children():
             if isinstance(c, Expr):
                 uses.extend((x.buffer, at, loops) for x in loads(c))
-        inner = (*loops, s) if isinstance(s, For | While) else loops
-        own = not (isinstance(s, For) and s.kind in ("parallel", "thread_binding"))
-        for x in sub_statements(s):
+        inner = (*loops, s) if isinstance(s, tir.For | tir.While) else loops
+        own = not (isinstance(s, tir.For) and s.kind in ("parallel", "thread_binding"))
+        for x in tir.sub_statements(s):
             visit(x, inner, allocate and own)
         spans[s] = (at, count)
 
@@ -132,9 +123,9 @@ def _lives(scope: Stmt) -> list[_Life]:
 class _Without(Rewriter):
     """Takes allocations away."""
 
-    def __init__(self, gone: set[Buffer]) -> None:
+    def __init__(self, gone: set[tir.Buffer]) -> None:
         super().__init__()
         self.gone = gone
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:
+    def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
         return self.stmt(s.body) if s.buffer in self.gone else super().visit_Allocate(s)

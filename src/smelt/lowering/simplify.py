@@ -6,18 +6,7 @@ from collections.abc import Mapping
 
 from smelt.ir.build import is_const, logical_not
 from smelt.ir.expr import And, Broadcast, Expr, IntImm, Var
-from smelt.tir.nodes import (
-    Allocate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Seq,
-    Stmt,
-    is_no_op,
-    no_op,
-    without_no_ops,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import Rewriter
 
 from .ranges import RangeRewriter, sizes_of
@@ -47,62 +36,62 @@ class Simplify(RangeRewriter):
         self.plain.memo.clear()
         self.plain.memo.update(self.values.items())
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         """Loops without iterations vanish; those of one iteration become their body."""
         low, extent = self.expr(s.min), self.expr(s.extent)
         if isinstance(extent, IntImm) and extent.value <= 0:
-            return no_op()
+            return tir.no_op()
         if is_const(extent, 1) and s.kind != "thread_binding":
             self.define(s.var, low)
             return self.stmt(s.body)
         self.analyzer.bind(s.var, low, extent)
         body = self.stmt(s.body)
-        if is_no_op(body):
-            return no_op()
+        if tir.is_no_op(body):
+            return tir.no_op()
         return (
             s
             if low is s.min and extent is s.extent and body is s.body
             else s.replace(min=low, extent=extent, body=body)
         )
 
-    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         """Decided branches are taken; an undecided condition is a fact inside."""
         c = _decided_lanes(self.expr(s.condition))
         c = c.value if isinstance(c, Broadcast) else c
         if isinstance(c, IntImm):
             if c.value:
                 return self.stmt(s.then_body)
-            return no_op() if s.else_body is None else self.stmt(s.else_body)
+            return tir.no_op() if s.else_body is None else self.stmt(s.else_body)
         with self.analyzer.assume(c):
             yes = self.stmt(s.then_body)
         no = None
         if s.else_body is not None:
             with self.analyzer.assume(logical_not(c)):
                 no = self.stmt(s.else_body)
-            no = None if is_no_op(no) else no
-        if is_no_op(yes):
-            return no_op() if no is None else IfThenElse(logical_not(c), no)
-        return IfThenElse(c, yes, no)
+            no = None if tir.is_no_op(no) else no
+        if tir.is_no_op(yes):
+            return tir.no_op() if no is None else tir.IfThenElse(logical_not(c), no)
+        return tir.IfThenElse(c, yes, no)
 
-    def visit_Seq(self, s: Seq) -> Stmt:
+    def visit_Seq(self, s: tir.Seq) -> tir.Stmt:
         """Statements that do nothing are dropped."""
-        return without_no_ops(s, map(self.stmt, s.stmts))
+        return tir.without_no_ops(s, map(self.stmt, s.stmts))
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+    def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
         """A binding to a constant or variable is substituted."""
         value = self.expr(s.value)
         if isinstance(value, IntImm | Var):
             self.define(s.var, value)
             return self.stmt(s.body)
-        return LetStmt(s.var, value, self.stmt(s.body))
+        return tir.LetStmt(s.var, value, self.stmt(s.body))
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:
+    def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
         """A buffer whose user vanished vanishes too."""
         body = self.stmt(s.body)
-        return no_op() if is_no_op(body) else Allocate(s.buffer, body, s.annotations)
+        return tir.no_op() if tir.is_no_op(body) else tir.Allocate(s.buffer, body, s.annotations)
 
 
-def simplify(func: PrimFunc) -> PrimFunc:
+def simplify(func: tir.PrimFunc) -> tir.PrimFunc:
     """A program with its statements simplified."""
     return Simplify(sizes_of(func)).program(func)
 

@@ -9,17 +9,7 @@ from smelt.arith import Analyzer
 from smelt.ir.errors import CompileError
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import (
-    Allocate,
-    Buffer,
-    For,
-    PrimFunc,
-    Seq,
-    Stmt,
-    seq,
-    sub_statements,
-    walk,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Indices, Rewriter, loads, renamed, substitute_stmt
 
@@ -31,9 +21,9 @@ UNROLLED = 16
 """Virtual threads up to which their loops are marked to be unrolled."""
 
 
-def is_virtual(s: Stmt) -> bool:
+def is_virtual(s: tir.Stmt) -> bool:
     """Whether a statement is a loop over virtual threads."""
-    return isinstance(s, For) and (s.thread or "").startswith("vthread")
+    return isinstance(s, tir.For) and (s.thread or "").startswith("vthread")
 
 
 # -------------------------------------------------------------------------------------- unify
@@ -45,10 +35,10 @@ class _Unify(Rewriter):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
-        self.first: dict[str, For] = {}
+        self.first: dict[str, tir.For] = {}
         self.around: list[str] = []
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         if s.thread is None:
             return super().visit_For(s)
         if s.thread in self.around:
@@ -76,7 +66,7 @@ def _text(e: Expr) -> str:
     return script(e).strip()
 
 
-def unify_thread_bindings(func: PrimFunc) -> PrimFunc:
+def unify_thread_bindings(func: tir.PrimFunc) -> tir.PrimFunc:
     """All loops of a thread axis run over one variable, and over one extent."""
     return _Unify(func.name).program(func)
 
@@ -87,7 +77,7 @@ def unify_thread_bindings(func: PrimFunc) -> PrimFunc:
 class _Virtual(Rewriter):
     """Replaces loops over virtual threads, from the inside out."""
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         new = self.parts(s)
         if not is_virtual(new):
             return new
@@ -105,38 +95,38 @@ class _Spread(Rewriter):
     Each thread has its own part of every buffer that is allocated inside.
     """
 
-    def __init__(self, loop: For, count: int) -> None:
+    def __init__(self, loop: tir.For, count: int) -> None:
         super().__init__()
         self.loop, self.count = loop, count
-        self.own: dict[Buffer, tuple[Buffer, Expr]] = {}
+        self.own: dict[tir.Buffer, tuple[tir.Buffer, Expr]] = {}
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:
+    def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
         size = s.buffer.shape[0]
-        wide = Buffer(s.buffer.name, (size * self.count,), s.buffer.type, s.buffer.scope)
+        wide = tir.Buffer(s.buffer.name, (size * self.count,), s.buffer.type, s.buffer.scope)
         self.own[s.buffer] = (wide, (self.loop.var - self.loop.min) * size)
-        return Allocate(wide, self.stmt(s.body), s.annotations)
+        return tir.Allocate(wide, self.stmt(s.body), s.annotations)
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         """A loop that all threads run in step; one whose bounds differ stands inside of theirs."""
         mine = {self.loop.var}
         if (free_vars(s.min) | free_vars(s.extent)) & mine or loads(s.min) or loads(s.extent):
             return self.threads(s)
         return s.replace(body=self.stmt(s.body))
 
-    def visit_Seq(self, s: Seq) -> Stmt:
-        return seq(*[self.stmt(x) for x in s.stmts])
+    def visit_Seq(self, s: tir.Seq) -> tir.Stmt:
+        return tir.seq(*[self.stmt(x) for x in s.stmts])
 
-    def stmt(self, s: Stmt) -> Stmt:
-        if isinstance(s, For | Seq | Allocate):
+    def stmt(self, s: tir.Stmt) -> tir.Stmt:
+        if isinstance(s, tir.For | tir.Seq | tir.Allocate):
             return super().stmt(s)
         return self.threads(s)
 
-    def threads(self, s: Stmt) -> Stmt:
+    def threads(self, s: tir.Stmt) -> tir.Stmt:
         """A statement once for each thread."""
         var = Var(self.loop.var.name, self.loop.var.type)
         body = substitute_stmt(_Inside(self).stmt(renamed(s)), {self.loop.var: var})
         kind = "unrolled" if self.count <= UNROLLED else "serial"
-        return For(var, self.loop.min, self.loop.extent, body, kind)
+        return tir.For(var, self.loop.min, self.loop.extent, body, kind)
 
 
 class _Inside(Rewriter):
@@ -146,19 +136,19 @@ class _Inside(Rewriter):
         super().__init__()
         self.own = spread.own
 
-    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+    def access(self, b: tir.Buffer, indices: Indices) -> tuple[tir.Buffer, Indices]:
         if b not in self.own:
             return b, indices
         wide, offset = self.own[b]
         return wide, (indices[0] + offset,)
 
 
-def inject_virtual_threads(func: PrimFunc) -> PrimFunc:
+def inject_virtual_threads(func: tir.PrimFunc) -> tir.PrimFunc:
     """Loops over virtual threads become loops around the single statements inside.
 
     for v in vthread: (A(v); for k: B(v, k))   ->   for v: A(v); for k: for v: B(v, k)
     """
-    if not any(map(is_virtual, walk(func.body))):
+    if not any(map(is_virtual, tir.walk(func.body))):
         return func
     require_one_dimension(func, "InjectVirtualThread")
     return func.replace(body=_Virtual().stmt(func.body))
@@ -174,42 +164,44 @@ class _Lift(Rewriter):
         super().__init__()
         self.var = var
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         return self.stmt(s.body) if s.var is self.var else super().visit_For(s)
 
 
-def lift_thread_bindings(func: PrimFunc) -> PrimFunc:
+def lift_thread_bindings(func: tir.PrimFunc) -> tir.PrimFunc:
     """Several loops of one axis become one around the smallest statement that holds them all.
 
     Refused where threads could meet: what one thread writes there, no other one may touch.
     """
     require_flat(func, "LiftThreadBinding")
     func = unify_thread_bindings(func)
-    axes = dict.fromkeys(s.thread for s in walk(func.body) if isinstance(s, For) and s.thread)
+    axes = dict.fromkeys(
+        s.thread for s in tir.walk(func.body) if isinstance(s, tir.For) and s.thread
+    )
     for axis in axes:
         func = func.replace(body=_lifted(func, func.body, axis))
     return func
 
 
-def _lifted(func: PrimFunc, s: Stmt, axis: str) -> Stmt:
-    inside = [x for x in sub_statements(s) if any(_runs(y, axis) for y in walk(x))]
+def _lifted(func: tir.PrimFunc, s: tir.Stmt, axis: str) -> tir.Stmt:
+    inside = [x for x in tir.sub_statements(s) if any(_runs(y, axis) for y in tir.walk(x))]
     if _runs(s, axis) or not inside:
         return s
     if len(inside) == 1:
         new = _lifted(func, inside[0], axis)
-        made: Stmt = s.with_children(lambda c: new if c is inside[0] else c)
+        made: tir.Stmt = s.with_children(lambda c: new if c is inside[0] else c)
         return made
-    loop = next(x for x in walk(s) if _runs(x, axis))
-    assert isinstance(loop, For)
+    loop = next(x for x in tir.walk(s) if _runs(x, axis))
+    assert isinstance(loop, tir.For)
     _require_disjoint(func, s, loop)
     return loop.replace(body=_Lift(loop.var).stmt(s))
 
 
-def _runs(s: Stmt, axis: str) -> bool:
-    return isinstance(s, For) and s.thread == axis
+def _runs(s: tir.Stmt, axis: str) -> bool:
+    return isinstance(s, tir.For) and s.thread == axis
 
 
-def _require_disjoint(func: PrimFunc, region: Stmt, loop: For) -> None:
+def _require_disjoint(func: tir.PrimFunc, region: tir.Stmt, loop: tir.For) -> None:
     """Refuse a region in which a thread may touch what another one writes."""
     where = f"LiftThreadBinding: in {func.name}, the loops over {loop.thread}"
     found = list(accesses(region))
@@ -228,7 +220,7 @@ def _require_disjoint(func: PrimFunc, region: Stmt, loop: For) -> None:
             )
 
 
-def _disjoint(uses: list[Access], loop: For, analyzer: Analyzer) -> bool:
+def _disjoint(uses: list[Access], loop: tir.For, analyzer: Analyzer) -> bool:
     """Whether some dimension gives each thread an interval of its own, one behind the other."""
     inside = analyzer.inside({loop.var: (loop.min, loop.extent)})
     for d in range(uses[0].buffer.rank):

@@ -4,39 +4,11 @@ from __future__ import annotations
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
+from smelt.ir import expr
 from smelt.ir.build import is_const
 from smelt.ir.errors import CompileError
-from smelt.ir.expr import (
-    INDEX,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Expr,
-    IntImm,
-    Not,
-    Ramp,
-    Select,
-    Var,
-    const,
-)
 from smelt.ir.walk import free_vars, rebuild_binary
-from smelt.tir.nodes import (
-    Allocate,
-    AssertStmt,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Stmt,
-    While,
-    seq,
-    walk,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.printer import script
 from smelt.tir.rewrite import Rewriter, loads, renamed, substitute_stmt
 from smelt.tir.script_ops import expr_nodes
@@ -47,75 +19,84 @@ from .ranges import RangeRewriter, sizes_of
 class _Lanes(Rewriter):
     """Replaces one loop variable by the vector low, low + 1, ..."""
 
-    def __init__(self, var: Var, low: Expr, lanes: int, analyzer: Analyzer) -> None:
+    def __init__(self, var: expr.Var, low: expr.Expr, lanes: int, analyzer: Analyzer) -> None:
         super().__init__()
         self.var, self.low, self.lanes, self.analyzer = var, low, lanes, analyzer
-        self.memo[var] = Ramp(low, const(1, INDEX), lanes)
-        self.wide: dict[Buffer, Buffer] = {}
+        self.memo[var] = expr.Ramp(low, expr.const(1, expr.INDEX), lanes)
+        self.wide: dict[tir.Buffer, tir.Buffer] = {}
         self.zero = {var: low}
 
-    def visit_expr(self, e: Expr) -> Expr:
+    def visit_expr(self, e: expr.Expr) -> expr.Expr:
         if self.var not in free_vars(e) and not self.memo_vars(e) and not self.touches(e):
             return e
-        if dt.is_int(e.dtype) and dt.lanes(e.dtype) == 1 and isinstance(e, Binary) and not loads(e):
+        if (
+            dt.is_int(e.dtype)
+            and dt.lanes(e.dtype) == 1
+            and isinstance(e, expr.Binary)
+            and not loads(e)
+        ):
             linear = self.analyzer.linear(e, [self.var])
             if linear is not None and self.var in linear[0] and not self.memo_vars(linear[1]):
                 step = linear[0][self.var]
                 base = self.analyzer.simplify(linear[1] + step * self.low)
-                return Ramp(base, step, self.lanes)
-        if isinstance(e, Binary):
+                return expr.Ramp(base, step, self.lanes)
+        if isinstance(e, expr.Binary):
             return rebuild_binary(type(e), self.expr(e.a), self.expr(e.b))
-        if isinstance(e, BufferLoad):
+        if isinstance(e, tir.BufferLoad):
             return self.load(e)
         return self.other(e)
 
-    lets: frozenset[Var] = frozenset()
+    lets: frozenset[expr.Var] = frozenset()
 
-    def memo_vars(self, e: Expr) -> bool:
+    def memo_vars(self, e: expr.Expr) -> bool:
         return bool(self.lets) and bool(free_vars(e) & self.lets)
 
-    def touches(self, e: Expr) -> bool:
+    def touches(self, e: expr.Expr) -> bool:
         return bool(self.wide) and any(load.buffer in self.wide for load in loads(e))
 
-    def other(self, e: Expr) -> Expr:
+    def other(self, e: expr.Expr) -> expr.Expr:
         """Calls, casts and selects with all operands on as many lanes."""
-        parts = [self.expr(c) for c in e.children() if isinstance(c, Expr)]
+        parts = [self.expr(c) for c in e.children() if isinstance(c, expr.Expr)]
         lanes = max([dt.lanes(p.dtype) for p in parts], default=1)
         if lanes == 1:
             return e
         match e:
-            case Call(t, op, args):
+            case expr.Call(t, op, args):
                 scalar_guard = op == "if_then_else" and dt.lanes(parts[0].dtype) == 1
                 wide = [
-                    p if dt.lanes(p.dtype) > 1 or (scalar_guard and i == 0) else Broadcast(p, lanes)
+                    p
+                    if dt.lanes(p.dtype) > 1 or (scalar_guard and i == 0)
+                    else expr.Broadcast(p, lanes)
                     for i, p in enumerate(parts)
                 ]
                 assert len(args) == len(wide)
-                return Call(dt.vector(t, lanes), op, tuple(wide))
-            case Select():
+                return expr.Call(dt.vector(t, lanes), op, tuple(wide))
+            case expr.Select():
                 c, a, b = parts
-                a = a if dt.lanes(a.dtype) > 1 else Broadcast(a, lanes)
-                b = b if dt.lanes(b.dtype) > 1 else Broadcast(b, lanes)
-                return Select(c, a, b)
-            case Cast(t, _):
-                return Cast(dt.vector(t, lanes), parts[0])
-            case Not():
-                return Not(parts[0])
+                a = a if dt.lanes(a.dtype) > 1 else expr.Broadcast(a, lanes)
+                b = b if dt.lanes(b.dtype) > 1 else expr.Broadcast(b, lanes)
+                return expr.Select(c, a, b)
+            case expr.Cast(t, _):
+                return expr.Cast(dt.vector(t, lanes), parts[0])
+            case expr.Not():
+                return expr.Not(parts[0])
         raise CompileError(f"vectorize: {type(e).__name__} has no vector form")
 
-    def load(self, e: BufferLoad) -> Expr:
+    def load(self, e: tir.BufferLoad) -> expr.Expr:
         index = self.expr(e.indices[0])
         if e.buffer in self.wide:
-            return BufferLoad(self.wide[e.buffer], (self.lane_index(index),))
-        return BufferLoad(e.buffer, (index,))
+            return tir.BufferLoad(self.wide[e.buffer], (self.lane_index(index),))
+        return tir.BufferLoad(e.buffer, (index,))
 
-    def lane_index(self, index: Expr) -> Expr:
+    def lane_index(self, index: expr.Expr) -> expr.Expr:
         """An element of a buffer that got one copy a lane."""
         if dt.lanes(index.dtype) == 1:
-            return Ramp(index * self.lanes, const(1, INDEX), self.lanes)
-        return index * self.lanes + Ramp(const(0, INDEX), const(1, INDEX), self.lanes)
+            return expr.Ramp(index * self.lanes, expr.const(1, expr.INDEX), self.lanes)
+        return index * self.lanes + expr.Ramp(
+            expr.const(0, expr.INDEX), expr.const(1, expr.INDEX), self.lanes
+        )
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+    def visit_BufferStore(self, s: tir.BufferStore) -> tir.Stmt:
         index, value = self.expr(s.indices[0]), self.expr(s.value)
         buffer = s.buffer
         if buffer in self.wide:
@@ -127,51 +108,51 @@ class _Lanes(Rewriter):
             )
         lanes = dt.lanes(index.dtype)
         if lanes > 1 and dt.lanes(value.dtype) == 1:
-            value = Broadcast(value, lanes)
-        return BufferStore(buffer, value, (index,))
+            value = expr.Broadcast(value, lanes)
+        return tir.BufferStore(buffer, value, (index,))
 
-    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, s: tir.IfThenElse) -> tir.Stmt:
         c = self.expr(s.condition)
-        if isinstance(c, Broadcast):
+        if isinstance(c, expr.Broadcast):
             c = c.value
         no = None if s.else_body is None else self.stmt(s.else_body)
-        return IfThenElse(c, self.stmt(s.then_body), no)
+        return tir.IfThenElse(c, self.stmt(s.then_body), no)
 
-    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
+    def visit_AssertStmt(self, s: tir.AssertStmt) -> tir.Stmt:
         new = super().visit_AssertStmt(s)
-        if isinstance(new, AssertStmt) and dt.lanes(new.condition.dtype) > 1:
+        if isinstance(new, tir.AssertStmt) and dt.lanes(new.condition.dtype) > 1:
             raise CompileError(
                 f"vectorize: a check inside the vectorised loop {self.var.name} depends on it"
             )
         return new
 
-    def visit_While(self, s: While) -> Stmt:
+    def visit_While(self, s: tir.While) -> tir.Stmt:
         new = super().visit_While(s)
-        if isinstance(new, While) and dt.lanes(new.condition.dtype) > 1:
+        if isinstance(new, tir.While) and dt.lanes(new.condition.dtype) > 1:
             raise CompileError(f"vectorize: a while loop's condition depends on {self.var.name}")
         return new
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         low, extent = self.expr(s.min), self.expr(s.extent)
         if dt.lanes(low.dtype) > 1 or dt.lanes(extent.dtype) > 1:
             raise CompileError(f"vectorize: the bounds of {s.var.name} depend on {self.var.name}")
         return s.replace(min=low, extent=extent, body=self.stmt(s.body))
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+    def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
         value = self.expr(s.value)
         if dt.lanes(value.dtype) == 1:
-            return LetStmt(s.var, value, self.stmt(s.body))
-        wide = Var(s.var.name, value.dtype)
+            return tir.LetStmt(s.var, value, self.stmt(s.body))
+        wide = expr.Var(s.var.name, value.dtype)
         self.memo[s.var] = wide
         self.lets = self.lets | {s.var}
-        return LetStmt(wide, value, self.stmt(s.body))
+        return tir.LetStmt(wide, value, self.stmt(s.body))
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:
-        wide = Buffer(
+    def visit_Allocate(self, s: tir.Allocate) -> tir.Stmt:
+        wide = tir.Buffer(
             s.buffer.name, (s.buffer.shape[0] * self.lanes,), s.buffer.type, s.buffer.scope
         )
         self.wide[s.buffer] = wide
-        return Allocate(wide, self.stmt(s.body), s.annotations)
+        return tir.Allocate(wide, self.stmt(s.body), s.annotations)
 
 
 _WIDEST = 64
@@ -181,14 +162,14 @@ _FEW = 4
 
 
 class _Vectorize(RangeRewriter):
-    def loop(self, s: For) -> Stmt:
-        if s.kind == "vectorized" and any(_is_vector(x) for x in walk(s.body)):
+    def loop(self, s: tir.For) -> tir.Stmt:
+        if s.kind == "vectorized" and any(_is_vector(x) for x in tir.walk(s.body)):
             s = s.replace(kind="serial")  # the inner loop is the vector
         new = self.parts(s)
         s = new
         if s.kind != "vectorized":
             return s
-        if not isinstance(s.extent, IntImm):
+        if not isinstance(s.extent, expr.IntImm):
             raise CompileError(
                 f"the vectorised loop {s.var.name} has the extent {script(s.extent)}, "
                 "not a constant"
@@ -197,15 +178,15 @@ class _Vectorize(RangeRewriter):
             return s.replace(kind="serial")
         return self._pieces(s, s.extent.value)
 
-    def _pieces(self, s: For, extent: int) -> Stmt:
+    def _pieces(self, s: tir.For, extent: int) -> tir.Stmt:
         """The loop as vectors of a power of two lanes each, as machines have them."""
-        parts: list[Stmt] = []
+        parts: list[tir.Stmt] = []
         start, many = 0, extent // _WIDEST
         if many > _FEW:
-            outer = Var(f"{s.var.name}_o", s.var.type)
-            self.analyzer.bind(outer, const(0, outer.type), const(many, outer.type))
+            outer = expr.Var(f"{s.var.name}_o", s.var.type)
+            self.analyzer.bind(outer, expr.const(0, outer.type), expr.const(many, outer.type))
             parts.append(
-                For(outer, const(0, INDEX), const(many, INDEX),
+                tir.For(outer, expr.const(0, expr.INDEX), expr.const(many, expr.INDEX),
                     self._lanes(s, s.min + outer * _WIDEST, _WIDEST))
             )  # fmt: skip
             start = many * _WIDEST
@@ -213,23 +194,23 @@ class _Vectorize(RangeRewriter):
             lanes = min(_WIDEST, 1 << ((extent - start).bit_length() - 1))
             parts.append(self._lanes(s, s.min + start, lanes, copy=bool(parts)))
             start += lanes
-        return seq(*parts)
+        return tir.seq(*parts)
 
-    def _lanes(self, s: For, low: Expr, lanes: int, copy: bool = False) -> Stmt:
+    def _lanes(self, s: tir.For, low: expr.Expr, lanes: int, copy: bool = False) -> tir.Stmt:
         body = renamed(s.body) if copy else s.body
         if lanes == 1:
             return substitute_stmt(body, {s.var: low})
         return _Lanes(s.var, low, lanes, self.analyzer).stmt(body)
 
 
-def _is_vector(s: Stmt) -> bool:
+def _is_vector(s: tir.Stmt) -> bool:
     """An inner vector loop, or a statement that has lanes already, such as an instruction's."""
-    if isinstance(s, BufferStore | LetStmt | Evaluate):
-        exprs = [e for e in s.children() if isinstance(e, Expr)]
+    if isinstance(s, tir.BufferStore | tir.LetStmt | tir.Evaluate):
+        exprs = [e for e in s.children() if isinstance(e, expr.Expr)]
         return any(dt.lanes(n.dtype) > 1 for e in exprs for n in expr_nodes(e))
-    return isinstance(s, For) and s.kind == "vectorized" and not is_const(s.extent, 1)
+    return isinstance(s, tir.For) and s.kind == "vectorized" and not is_const(s.extent, 1)
 
 
-def vectorize_loops(func: PrimFunc) -> PrimFunc:
+def vectorize_loops(func: tir.PrimFunc) -> tir.PrimFunc:
     """Replace loops of kind "vectorized" by vector statements."""
     return func.replace(body=_Vectorize(sizes_of(func)).stmt(func.body))

@@ -9,18 +9,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.node import Node
-from smelt.tir.nodes import (
-    Allocate,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    PrimFunc,
-    Seq,
-    Stmt,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.schedule.trace_text import expr_text
 
 LINE = 64
@@ -63,7 +52,7 @@ class _Cache:
         self.lines[line] = None
 
 
-def cache_traffic(flat: PrimFunc, cache_bytes: int) -> Traffic:
+def cache_traffic(flat: tir.PrimFunc, cache_bytes: int) -> Traffic:
     """The traffic of a program of flat serial loops, run once, between a cache and the next one.
 
     cache_bytes  its size; fully associative, least recently used line replaced, lines of 64 bytes
@@ -85,39 +74,39 @@ class _Writer:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.base: dict[Buffer, int] = {}
+        self.base: dict[tir.Buffer, int] = {}
         self.end = 0
 
-    def place(self, b: Buffer) -> None:
+    def place(self, b: tir.Buffer) -> None:
         (size,) = b.shape
         if not isinstance(size, IntImm):
             raise Unsupported(f"cache_traffic: the size of {b.name} is not a number")
         self.base[b] = self.end
         self.end += (size.value * dt.bytes_of(b.type) // 4096 + 1) * 4096  # apart, page by page
 
-    def stmt(self, s: Stmt, depth: int) -> None:
+    def stmt(self, s: tir.Stmt, depth: int) -> None:
         pad = " " * depth
         match s:
-            case Seq(stmts):
+            case tir.Seq(stmts):
                 for part in stmts:
                     self.stmt(part, depth)
-            case For():
+            case tir.For():
                 last = expr_text(s.min + s.extent)
                 self.lines.append(f"{pad}for {s.var.name} in range({expr_text(s.min)}, {last}):")
                 self.stmt(s.body, depth + 1)
-            case IfThenElse(condition, then, other):
+            case tir.IfThenElse(condition, then, other):
                 self.lines.append(f"{pad}if {expr_text(condition)}:")
                 self.stmt(then, depth + 1)
                 if other is not None:
                     self.lines.append(f"{pad}else:")
                     self.stmt(other, depth + 1)
-            case Allocate():
+            case tir.Allocate():
                 self.place(s.buffer)
                 self.stmt(s.body, depth)
-            case BufferStore():
+            case tir.BufferStore():
                 self.expr(s.value, pad)
                 self.touch(s.buffer, s.indices, pad)
-            case Evaluate():
+            case tir.Evaluate():
                 self.expr(s.value, pad)
             case _:
                 raise Unsupported(f"cache_traffic: a {type(s).__name__} is not understood")
@@ -128,10 +117,10 @@ class _Writer:
         for child in e.children():
             if isinstance(child, Expr):
                 self.expr(child, pad)
-        if isinstance(e, BufferLoad):
+        if isinstance(e, tir.BufferLoad):
             self.touch(e.buffer, e.indices, pad)
 
-    def touch(self, b: Buffer, indices: tuple[Expr, ...], pad: str) -> None:
+    def touch(self, b: tir.Buffer, indices: tuple[Expr, ...], pad: str) -> None:
         if b.scope == "local":  # in registers
             return
         offset = expr_text(indices[0])

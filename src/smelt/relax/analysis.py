@@ -12,22 +12,9 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 
+from . import nodes
 from .adt import Match
 from .graph import binders, free_vars, parts_of, users_of
-from .nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    incomplete,
-)
 from .shapes import apart, sizes_in
 from .transform.eliminate_dead_code import without_dead_lets
 from .verify import verify
@@ -60,9 +47,9 @@ def parts(expr: Any) -> Iterator[Any]:
 def direct_parts(node: Any) -> list[Any]:
     """What a value is made of directly, its operator included."""
     match node:
-        case Call(op, args):
+        case nodes.Call(op, args):
             return [op, *[a for a in args if a is not None]]
-        case If() | Match() | MatchCast():
+        case nodes.If() | Match() | nodes.MatchCast():
             return parts_of(node)
         case Node():
             return [c for c in node.children() if not isinstance(c, Type)]
@@ -72,53 +59,53 @@ def direct_parts(node: Any) -> list[Any]:
 # ------------------------------------------------------------------------------- variables
 
 
-def all_vars(expr: Any) -> list[Var]:
+def all_vars(expr: Any) -> list[nodes.Var]:
     """All variables of an expression, parameters included, in order of first use."""
-    return [p for p in parts(expr) if isinstance(p, Var)]
+    return [p for p in parts(expr) if isinstance(p, nodes.Var)]
 
 
-def bound_vars(expr: Any) -> list[Var]:
+def bound_vars(expr: Any) -> list[nodes.Var]:
     """Variables that a function, a Let or a clause in the expression binds, in order."""
-    found: dict[Var, None] = {}
+    found: dict[nodes.Var, None] = {}
     for part in parts(expr):
         found.update(dict.fromkeys(binders(part)))
     return list(found)
 
 
-def all_global_vars(expr: Any) -> list[GlobalVar]:
+def all_global_vars(expr: Any) -> list[nodes.GlobalVar]:
     """The names of functions of the module in an expression, each once."""
-    found: dict[str, GlobalVar] = {}
+    found: dict[str, nodes.GlobalVar] = {}
     for part in parts(expr):
-        if isinstance(part, GlobalVar):
+        if isinstance(part, nodes.GlobalVar):
             found.setdefault(part.name, part)
     return list(found.values())
 
 
-def get_var2val(func: Function) -> dict[Var, RelaxExpr]:
+def get_var2val(func: nodes.Function) -> dict[nodes.Var, nodes.RelaxExpr]:
     """The values of the variables that a function names itself (Let)."""
-    return {p.var: p.value for p in parts(func) if isinstance(p, Let)}
+    return {p.var: p.value for p in parts(func) if isinstance(p, nodes.Let)}
 
 
-def name_to_binding(func: Function) -> dict[str, list[tuple[Var, RelaxExpr]]]:
+def name_to_binding(func: nodes.Function) -> dict[str, list[tuple[nodes.Var, nodes.RelaxExpr]]]:
     """Variables that a function names itself, with their values, by name."""
-    found: dict[str, list[tuple[Var, RelaxExpr]]] = {}
+    found: dict[str, list[tuple[nodes.Var, nodes.RelaxExpr]]] = {}
     for var, value in get_var2val(func).items():
         found.setdefault(var.name, []).append((var, value))
     return found
 
 
-def udchain(func: Function) -> dict[RelaxExpr, list[RelaxExpr]]:
+def udchain(func: nodes.Function) -> dict[nodes.RelaxExpr, list[nodes.RelaxExpr]]:
     """The values that use each value of a function, directly."""
     return users_of(
-        [p for p in parts(func.body) if isinstance(p, RelaxExpr)],
-        lambda p: dict.fromkeys([c for c in direct_parts(p) if isinstance(c, RelaxExpr)]),
+        [p for p in parts(func.body) if isinstance(p, nodes.RelaxExpr)],
+        lambda p: dict.fromkeys([c for c in direct_parts(p) if isinstance(c, nodes.RelaxExpr)]),
     )
 
 
 # ------------------------------------------------------------------------------------ form
 
 
-def well_formed(program: IRModule | Function, check_struct_info: bool = True) -> bool:
+def well_formed(program: IRModule | nodes.Function, check_struct_info: bool = True) -> bool:
     """Whether a module, or a function of its own, keeps the rules of graph programs (`verify`)."""
     try:
         verify(program)
@@ -133,34 +120,36 @@ def contains_impure_call(expr: Any, own_name: Any = None) -> bool:
     return False
 
 
-def remove_all_unused(func: Function) -> Function:
+def remove_all_unused(func: nodes.Function) -> nodes.Function:
     """A function without names (Let) that nothing uses. Other unused values are no part of it."""
     return without_dead_lets(func)
 
 
-def computable_at_compile_time(func: Function) -> list[RelaxExpr]:
+def computable_at_compile_time(func: nodes.Function) -> list[nodes.RelaxExpr]:
     """Values that need no input: they follow from constants, and parameters behind `num_input`.
 
     func  the attribute num_input tells how many parameters are inputs; without it all are
     """
     count = int(func.attrs.get("num_input", len(func.params)))
-    known: dict[RelaxExpr, bool] = dict.fromkeys(func.params[count:], True)
-    found: list[RelaxExpr] = []
+    known: dict[nodes.RelaxExpr, bool] = dict.fromkeys(func.params[count:], True)
+    found: list[nodes.RelaxExpr] = []
     for part in parts(func.body):
-        if not isinstance(part, RelaxExpr) or part in known:
+        if not isinstance(part, nodes.RelaxExpr) or part in known:
             continue
         match part:
-            case Constant():
+            case nodes.Constant():
                 known[part] = True
-            case Call(op, args) if not isinstance(op, RelaxExpr):
+            case nodes.Call(op, args) if not isinstance(op, nodes.RelaxExpr):
                 known[part] = all(known.get(a, False) for a in args if a is not None)
-            case Tuple() | TupleGetItem() | MatchCast():
+            case nodes.Tuple() | nodes.TupleGetItem() | nodes.MatchCast():
                 known[part] = all(
-                    known.get(c, False) for c in direct_parts(part) if isinstance(c, RelaxExpr)
+                    known.get(c, False)
+                    for c in direct_parts(part)
+                    if isinstance(c, nodes.RelaxExpr)
                 )
             case _:
                 known[part] = False
-        if known[part] and not isinstance(part, Constant):
+        if known[part] and not isinstance(part, nodes.Constant):
             found.append(part)
     return found
 
@@ -184,11 +173,11 @@ def definable_tir_vars_in_struct_info(sinfo: Type) -> list[SizeVar]:
     return []
 
 
-def free_symbolic_vars(func: Function) -> list[SizeVar]:
+def free_symbolic_vars(func: nodes.Function) -> list[SizeVar]:
     """Sizes that a function uses, and no parameter shows."""
     shown = {v for p in func.params for v in definable_tir_vars_in_struct_info(p.type)}
-    used = dict.fromkeys(v for p in parts(func) if isinstance(p, RelaxExpr) and
-                         not isinstance(p, Function) for v in sizes_in(p.type))  # fmt: skip
+    used = dict.fromkeys(v for p in parts(func) if isinstance(p, nodes.RelaxExpr) and
+                         not isinstance(p, nodes.Function) for v in sizes_in(p.type))  # fmt: skip
     return [v for v in used if v not in shown]
 
 
@@ -211,7 +200,7 @@ def struct_info_base_check(base: Type, derived: Type) -> BaseCheckResult:
     """Whether values of type `derived` are values of type `base`."""
     if base is derived or isinstance(base, IncompleteType):
         return BaseCheckResult.PASS
-    if incomplete(derived) and isinstance(derived, IncompleteType):
+    if nodes.incomplete(derived) and isinstance(derived, IncompleteType):
         return BaseCheckResult.FAIL_L2
     match base, derived:
         case TensorType(shape, dtype), TensorType(other, given):

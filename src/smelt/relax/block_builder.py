@@ -28,18 +28,8 @@ from smelt.te.prim_func import create_prim_func
 from smelt.te.tensor import Tensor, placeholder
 from smelt.tir.nodes import Buffer
 
+from . import nodes
 from .compose.operands import value
-from .nodes import (
-    Call,
-    Function,
-    GlobalVar,
-    MatchCast,
-    RelaxExpr,
-    Tuple,
-    Var,
-    call_tir,
-    renewed_call,
-)
 from .shapes import call_result, fits
 from .struct_info import struct_info_of
 from .verify import show_type
@@ -48,9 +38,9 @@ from .verify import show_type
 class _Scope:
     """The function that is being built."""
 
-    def __init__(self, name: str, params: list[Var] | None, attrs: dict[str, Any]) -> None:
+    def __init__(self, name: str, params: list[nodes.Var] | None, attrs: dict[str, Any]) -> None:
         self.name, self.params, self.attrs = name, params, attrs
-        self.result: RelaxExpr | None = None
+        self.result: nodes.RelaxExpr | None = None
         self.blocks: list[bool] = []
 
 
@@ -76,7 +66,7 @@ class BlockBuilder:
     def function(
         self,
         name: str,
-        params: Var | Sequence[Var] | None = None,
+        params: nodes.Var | Sequence[nodes.Var] | None = None,
         attrs: Mapping[str, Any] | None = None,
         private: bool = False,
     ) -> Iterator[BlockBuilder]:
@@ -92,7 +82,7 @@ class BlockBuilder:
             )
         if name in self._module:
             raise TypeMismatch(f"BlockBuilder.function: the module has a function {name!r} already")
-        given = [params] if isinstance(params, Var) else params
+        given = [params] if isinstance(params, nodes.Var) else params
         full = {**(attrs or {}), **({"private": True} if private else {})}
         self._scope = _Scope(name, None if given is None else list(given), full)
         self._names = set()
@@ -104,16 +94,16 @@ class BlockBuilder:
                 raise TypeMismatch(
                     f"BlockBuilder.function: {name!r} has no result; call emit_func_output in it"
                 )
-            self._module[name] = Function(
+            self._module[name] = nodes.Function(
                 tuple(self._checked(scope.params or [])), scope.result, scope.attrs
             )
         finally:
             self._scope = None
             BlockBuilder._stack.pop()
 
-    def _checked(self, params: list[Var]) -> list[Var]:
+    def _checked(self, params: list[nodes.Var]) -> list[nodes.Var]:
         for n, p in enumerate(params):
-            if not isinstance(p, Var):
+            if not isinstance(p, nodes.Var):
                 raise TypeMismatch(
                     f"BlockBuilder: parameter {n} is {type(p).__name__} {p!r}; legal: relax.Var"
                 )
@@ -145,7 +135,7 @@ class BlockBuilder:
         """Whether the innermost block is a dataflow block."""
         return bool(self._scope and self._scope.blocks and self._scope.blocks[-1])
 
-    def begin_scope(self, params: Sequence[Var] | None = None) -> None:
+    def begin_scope(self, params: Sequence[nodes.Var] | None = None) -> None:
         """Begin a scope; a graph of values needs none, so that only the nesting is checked."""
         self._inside("begin_scope").blocks.append(False)
 
@@ -163,26 +153,28 @@ class BlockBuilder:
 
     # ---------------------------------------------------------------------------------- values
 
-    def emit(self, expr: Any, name_hint: str = "") -> RelaxExpr:
+    def emit(self, expr: Any, name_hint: str = "") -> nodes.RelaxExpr:
         """A value of the function, with its type.
 
         name_hint  what people call it
         """
         self._inside("emit")
         made = self.normalize(expr)
-        if isinstance(made, Call) and name_hint and not made.name:
+        if isinstance(made, nodes.Call) and name_hint and not made.name:
             made = made.replace(name=self.get_unique_name(name_hint))
         return made
 
     emit_normalized = emit
 
-    def emit_output(self, output: Any, name_hint: str = "") -> RelaxExpr:
+    def emit_output(self, output: Any, name_hint: str = "") -> nodes.RelaxExpr:
         """A value of a dataflow block that is used behind it."""
         if not self.current_block_is_dataflow():
             raise TypeMismatch("BlockBuilder.emit_output stands inside of `with bb.dataflow()`")
         return self.emit(output, name_hint)
 
-    def emit_func_output(self, output: Any, params: Var | Sequence[Var] | None = None) -> None:
+    def emit_func_output(
+        self, output: Any, params: nodes.Var | Sequence[nodes.Var] | None = None
+    ) -> None:
         """What the function gives; several values are a tuple."""
         scope = self._inside("emit_func_output")
         if self.current_block_is_dataflow():
@@ -195,10 +187,10 @@ class BlockBuilder:
         if params is not None:
             if scope.params is not None:
                 raise TypeMismatch(f"BlockBuilder: {scope.name!r} has its parameters already")
-            scope.params = [params] if isinstance(params, Var) else list(params)
+            scope.params = [params] if isinstance(params, nodes.Var) else list(params)
         scope.result = self.normalize(output)
 
-    def match_cast(self, given: Any, struct_info: Any, name_hint: str = "") -> MatchCast:
+    def match_cast(self, given: Any, struct_info: Any, name_hint: str = "") -> nodes.MatchCast:
         """A value and a type that is claimed of it; the type may introduce sizes."""
         made = value(given, "BlockBuilder.match_cast: the value")
         t = struct_info_of(struct_info, "BlockBuilder.match_cast: the type")
@@ -207,24 +199,24 @@ class BlockBuilder:
                 f"BlockBuilder.match_cast: the value is {show_type(made.type)}, it cannot be "
                 f"{show_type(t)}"
             )
-        return MatchCast(made, t)
+        return nodes.MatchCast(made, t)
 
-    def normalize(self, expr: Any) -> RelaxExpr:
+    def normalize(self, expr: Any) -> nodes.RelaxExpr:
         """A value with the type that follows from its operands'."""
         made = value(expr, "BlockBuilder: a value")
-        if not isinstance(made, Call) or not isinstance(made.type, IncompleteType):
+        if not isinstance(made, nodes.Call) or not isinstance(made.type, IncompleteType):
             return made
-        if isinstance(made.op, GlobalVar):
+        if isinstance(made.op, nodes.GlobalVar):
             callee = self._module.functions.get(made.op.name)
-            if isinstance(callee, Function) and isinstance(callee.type, FuncType):
+            if isinstance(callee, nodes.Function) and isinstance(callee.type, FuncType):
                 t = call_result(callee.type, [a.type for a in made.args if a is not None])
                 return made.replace(type=t)
             return made
-        return renewed_call(made, *made.args)
+        return nodes.renewed_call(made, *made.args)
 
-    def lookup_binding(self, var: RelaxExpr) -> RelaxExpr | None:
+    def lookup_binding(self, var: nodes.RelaxExpr) -> nodes.RelaxExpr | None:
         """What a value stands for: itself; a parameter stands for nothing."""
-        return None if isinstance(var, Var) else var
+        return None if isinstance(var, nodes.Var) else var
 
     def get_unique_name(self, name_prefix: str) -> str:
         """A name that was not given yet in this function."""
@@ -232,7 +224,7 @@ class BlockBuilder:
 
     # -------------------------------------------------------------------------- tensor programs
 
-    def call_te(self, func: Callable[..., Any], *args: Any, **named: Any) -> Call:
+    def call_te(self, func: Callable[..., Any], *args: Any, **named: Any) -> nodes.Call:
         """A function of te tensors, applied to values: a tensor program of the module.
 
         func                 e.g. topi.add: gets te tensors for values, other arguments as they are
@@ -240,16 +232,16 @@ class BlockBuilder:
         """
         hint = named.pop("primfunc_name_hint", None) or _name_of(func)
         named.pop("primfunc_attrs", None)
-        operands: list[RelaxExpr] = []
+        operands: list[nodes.RelaxExpr] = []
         tensors: list[Tensor] = []
 
         def tensor(x: Any) -> Any:
             if isinstance(x, list | tuple):
                 found = [tensor(i) for i in x]
                 return found if isinstance(x, list) else tuple(found)
-            if not isinstance(x, RelaxExpr):
+            if not isinstance(x, nodes.RelaxExpr):
                 return x
-            if isinstance(x, Tuple):
+            if isinstance(x, nodes.Tuple):
                 return [tensor(i) for i in x.items]
             t = x.type
             if not isinstance(t, TensorType):
@@ -273,7 +265,9 @@ class BlockBuilder:
         name = self._program(hint, tensors, several)
         kinds: list[Type] = [TensorType(tuple(r.shape), r.dtype) for r in several]
         one = not isinstance(result, list | tuple)
-        return call_tir(GlobalVar(name), operands, kinds[0] if one else TupleType(tuple(kinds)))
+        return nodes.call_tir(
+            nodes.GlobalVar(name), operands, kinds[0] if one else TupleType(tuple(kinds))
+        )
 
     def _program(self, hint: str, tensors: list[Tensor], results: list[Tensor]) -> str:
         """Enter the tensor program of an expression; its name."""
@@ -291,7 +285,7 @@ class BlockBuilder:
         self._module[name] = program
         return name
 
-    def emit_te(self, func: Callable[..., Any], *args: Any, **named: Any) -> RelaxExpr:
+    def emit_te(self, func: Callable[..., Any], *args: Any, **named: Any) -> nodes.RelaxExpr:
         """`emit(call_te(...))`."""
         hint = str(named.pop("name_hint", ""))
         return self.emit(self.call_te(func, *args, **named), hint)
@@ -302,16 +296,16 @@ class BlockBuilder:
         building = [self._scope.name] if self._scope is not None else []
         return fresh_name(hint, {*self._module.functions, *building})
 
-    def add_func(self, func: Node, func_name: str) -> GlobalVar:
+    def add_func(self, func: Node, func_name: str) -> nodes.GlobalVar:
         """Enter a function or a tensor program under this name, or one like it that is free."""
         for name, known in self._module.functions.items():
             if known is func:
-                return GlobalVar(str(name))
+                return nodes.GlobalVar(str(name))
         name = self._function_name(func_name)
         self._module[name] = func
-        return GlobalVar(name)
+        return nodes.GlobalVar(name)
 
-    def update_func(self, gv: GlobalVar | str, updated_func: Node) -> None:
+    def update_func(self, gv: nodes.GlobalVar | str, updated_func: Node) -> None:
         """Replace a function of the module."""
         name = gv if isinstance(gv, str) else gv.name
         if name not in self._module:

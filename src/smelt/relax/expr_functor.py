@@ -19,37 +19,24 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.types import FuncType, TensorType, TupleType, Type
 from smelt.topi.registry import Op
 
+from . import nodes
 from .adt import Clause, Constructor, Match
 from .analysis import direct_parts
 from .graph import operands
-from .nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    renewed_call,
-)
 
 _METHODS: dict[type, str] = {
-    Call: "visit_call",
+    nodes.Call: "visit_call",
     Constructor: "visit_constructor",
     Match: "visit_match",
-    Constant: "visit_constant",
-    Function: "visit_function",
-    GlobalVar: "visit_global_var",
-    If: "visit_if",
-    Let: "visit_let",
-    MatchCast: "visit_match_cast",
-    Tuple: "visit_tuple",
-    TupleGetItem: "visit_tuple_getitem",
-    Var: "visit_var",
+    nodes.Constant: "visit_constant",
+    nodes.Function: "visit_function",
+    nodes.GlobalVar: "visit_global_var",
+    nodes.If: "visit_if",
+    nodes.Let: "visit_let",
+    nodes.MatchCast: "visit_match_cast",
+    nodes.Tuple: "visit_tuple",
+    nodes.TupleGetItem: "visit_tuple_getitem",
+    nodes.Var: "visit_var",
 }
 
 
@@ -67,12 +54,12 @@ def _method(e: Any) -> str:
 def _before(e: Any) -> list[Any]:
     """What is visited before a value: its operands in the same scope."""
     match e:
-        case Call(op, args):
-            inner = [] if isinstance(op, Function) else [op]
+        case nodes.Call(op, args):
+            inner = [] if isinstance(op, nodes.Function) else [op]
             return [*inner, *[a for a in args if a is not None]]
-        case Let(var, value, body):
-            return [var, *([] if isinstance(value, Function) else [value]), body]
-        case RelaxExpr():
+        case nodes.Let(var, value, body):
+            return [var, *([] if isinstance(value, nodes.Function) else [value]), body]
+        case nodes.RelaxExpr():
             return [*operands(e)]
     return []
 
@@ -136,14 +123,14 @@ class ExprMutator(ExprFunctor):
     Types of calls on changed operands are found anew.
     """
 
-    def visit_call(self, call: Call) -> Any:
+    def visit_call(self, call: nodes.Call) -> Any:
         """The call on new operands."""
         op = self.visit(call.op)
         args = tuple([None if a is None else self.visit(a) for a in call.args])
         if op is call.op and all(a is b for a, b in zip(args, call.args, strict=True)):
             return call
         changed = call if op is call.op else call.replace(op=op)
-        return renewed_call(changed, *args)
+        return nodes.renewed_call(changed, *args)
 
     def visit_renewed(self, e: Any) -> Any:
         """The value on new parts."""
@@ -151,24 +138,24 @@ class ExprMutator(ExprFunctor):
 
     visit_let = visit_tuple = visit_tuple_getitem = visit_renewed
 
-    def visit_match_cast(self, cast: MatchCast) -> Any:
+    def visit_match_cast(self, cast: nodes.MatchCast) -> Any:
         """The claim about the new value."""
-        return cast.with_children(lambda c: self.visit(c) if isinstance(c, RelaxExpr) else c)
+        return cast.with_children(lambda c: self.visit(c) if isinstance(c, nodes.RelaxExpr) else c)
 
-    def visit_if(self, i: If) -> Any:
+    def visit_if(self, i: nodes.If) -> Any:
         """The branch on new parts."""
         yes, no = i.then_branch, i.else_branch
         new = [self.visit(e) for e in (i.condition, yes.body, no.body)]
         if all(a is b for a, b in zip(new, (i.condition, yes.body, no.body), strict=True)):
             return i
-        return If(new[0], yes.replace(body=new[1]), no.replace(body=new[2]), new[1].type)
+        return nodes.If(new[0], yes.replace(body=new[1]), no.replace(body=new[2]), new[1].type)
 
-    def visit_function(self, f: Function) -> Any:
+    def visit_function(self, f: nodes.Function) -> Any:
         """The function with a new body."""
         params = tuple([self.visit(p) for p in f.params])
         body = self.visit(f.body)
         same = body is f.body and all(a is b for a, b in zip(params, f.params, strict=True))
-        return f if same else Function(params, body, f.attrs)
+        return f if same else nodes.Function(params, body, f.attrs)
 
     def visit_match(self, m: Match) -> Any:
         """The Match on new data, with the clauses' new values."""
@@ -194,7 +181,7 @@ class ExprRewriter:
     pre is the old value, post the same on new operands; what is not overridden gives post.
     """
 
-    def rewrite(self, pre: Any, post: Any) -> RelaxExpr:
+    def rewrite(self, pre: Any, post: Any) -> nodes.RelaxExpr:
         """What stands for a value."""
         name = _method(pre).replace("visit_", "rewrite_")
         method = getattr(self, name, None)
@@ -204,27 +191,27 @@ class ExprRewriter:
 class MixedModeMutator(ExprMutator):
     """A mutator with `rewrite_call(pre, post)`, `rewrite_tuple`, `rewrite_tuple_getitem`."""
 
-    def visit_call(self, call: Call) -> Any:
+    def visit_call(self, call: nodes.Call) -> Any:
         """The call on new operands, then what rewrite_call makes of it."""
         return self.rewrite_call(call, super().visit_call(call))
 
-    def visit_tuple(self, tup: Tuple) -> Any:
+    def visit_tuple(self, tup: nodes.Tuple) -> Any:
         """The tuple of new items, then what rewrite_tuple makes of it."""
         return self.rewrite_tuple(tup, super().visit_tuple(tup))
 
-    def visit_tuple_getitem(self, t: TupleGetItem) -> Any:
+    def visit_tuple_getitem(self, t: nodes.TupleGetItem) -> Any:
         """An item of the new tuple, then what rewrite_tuple_getitem makes of it."""
         return self.rewrite_tuple_getitem(t, super().visit_tuple_getitem(t))
 
-    def rewrite_call(self, pre: Call, post: Any) -> Any:
+    def rewrite_call(self, pre: nodes.Call, post: Any) -> Any:
         """What stands for a call."""
         return post
 
-    def rewrite_tuple(self, pre: Tuple, post: Any) -> Any:
+    def rewrite_tuple(self, pre: nodes.Tuple, post: Any) -> Any:
         """What stands for a tuple."""
         return post
 
-    def rewrite_tuple_getitem(self, pre: TupleGetItem, post: Any) -> Any:
+    def rewrite_tuple_getitem(self, pre: nodes.TupleGetItem, post: Any) -> Any:
         """What stands for an item of a tuple."""
         return post
 

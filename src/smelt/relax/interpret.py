@@ -32,6 +32,8 @@ from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
 from . import (
+    adt,
+    nodes,  # fmt: skip
     numpy_ops_detection,
     numpy_ops_learn,
     numpy_ops_move,
@@ -43,32 +45,8 @@ from . import (
     numpy_ops_sparse,
     numpy_ops_window,
 )
-from .adt import (
-    Constructor,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    constructor_tag,
-)
 from .graph import operands
 from .graph_op import GraphOp, of_dialect
-from .nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    constant,
-    incomplete,
-)  # fmt: skip
 from .numpy_ops import NUMPY_OPS, Array
 
 ROOMS = (
@@ -83,7 +61,9 @@ Evaluation = Generator["Evaluation", Any, Any]
 """Yields evaluations whose results it needs; its own is what it returns."""
 
 
-def interpret(function: Function, *inputs: Any, module: IRModule | None = None) -> list[Array]:
+def interpret(
+    function: nodes.Function, *inputs: Any, module: IRModule | None = None
+) -> list[Array]:
     """The results of a graph function.
 
     inputs  arrays, tuples and ADTs, one per parameter
@@ -111,7 +91,7 @@ def evaluate_op(op: Op, args: Iterable[Array | None], attrs: Mapping[str, Any]) 
 class _Closure:
     """A function with the values of the variables around it."""
 
-    def __init__(self, function: Function, around: Mapping[Node, Any], sizes: Sizes) -> None:
+    def __init__(self, function: nodes.Function, around: Mapping[Node, Any], sizes: Sizes) -> None:
         self.function, self.around, self.sizes = function, around, sizes
 
 
@@ -134,14 +114,14 @@ def _as_value(x: Any) -> Any:
     if isinstance(x, ADT):
         fields = tuple([_as_value(f) for f in x.fields])
         return ADT(x.tag, fields, x.name) if x.name else fields
-    if isinstance(x, _Closure | Constructor):
+    if isinstance(x, _Closure | adt.Constructor):
         return x
     return tuple([_as_value(i) for i in x]) if isinstance(x, tuple) else np.asarray(x)
 
 
-def _placeholder(x: Any) -> RelaxExpr:
+def _placeholder(x: Any) -> nodes.RelaxExpr:
     """A variable of the type that a value has."""
-    return Var("x", _type_of(x))
+    return nodes.Var("x", _type_of(x))
 
 
 def _type_of(x: Any) -> Type:
@@ -152,7 +132,7 @@ def _type_of(x: Any) -> Type:
 
 def _run(closure: Any, inputs: list[Any], module: IRModule | None) -> Evaluation:
     """The result of a function, or of a constructor."""
-    if isinstance(closure, Constructor):
+    if isinstance(closure, adt.Constructor):
         return ADT(_tag(closure, module), inputs, closure.name)
     f = closure.function
     if len(inputs) != len(f.params):
@@ -162,15 +142,15 @@ def _run(closure: Any, inputs: list[Any], module: IRModule | None) -> Evaluation
         )
     run = _Run(_bind(f, inputs, closure.sizes), module)
     run.body = f.body
-    run.known.update({k: v for k, v in closure.around.items() if isinstance(k, Var)})
+    run.known.update({k: v for k, v in closure.around.items() if isinstance(k, nodes.Var)})
     run.known.update(zip(f.params, inputs, strict=True))
     return (yield run.value(f.body))
 
 
-def _tag(c: Constructor, module: IRModule | None) -> int:
+def _tag(c: adt.Constructor, module: IRModule | None) -> int:
     if module is None:
         raise TypeMismatch(f"the constructor {c.name} is called, but no module is given")
-    return constructor_tag(module, c)
+    return adt.constructor_tag(module, c)
 
 
 def _by_definition(op: Op, args: list[Array | None], attrs: Mapping[str, Any]) -> Any:
@@ -196,7 +176,7 @@ def _by_definition(op: Op, args: list[Array | None], attrs: Mapping[str, Any]) -
 # ---------------------------------------------------------------------------------------- sizes
 
 
-def _bind(function: Function, inputs: list[Any], around: Sizes) -> Sizes:
+def _bind(function: nodes.Function, inputs: list[Any], around: Sizes) -> Sizes:
     """The symbolic sizes that the inputs' shapes show; other extents have to agree with them."""
     sizes: Sizes = dict(around)
     tensors = [
@@ -231,11 +211,11 @@ def _number(e: Expr, sizes: Sizes) -> int:
     return found.value
 
 
-def _expressions(node: Call) -> list[Expr]:
+def _expressions(node: nodes.Call) -> list[Expr]:
     """The expressions over sizes that a call needs: attributes, and results of programs."""
     found: list[Expr] = []
     stack: list[Any] = list(node.attrs.values())
-    if isinstance(node.op, GlobalVar):
+    if isinstance(node.op, nodes.GlobalVar):
         types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
         stack += [t.shape for t in types if isinstance(t, TensorType)]
     while stack:
@@ -265,9 +245,9 @@ class _Run:
     def __init__(self, sizes: Sizes, module: IRModule | None) -> None:
         self.sizes, self.module = sizes, module
         self.known: MutableMapping[Node, Any] = {}
-        self.body: RelaxExpr | None = None
+        self.body: nodes.RelaxExpr | None = None
 
-    def value(self, root: RelaxExpr) -> Evaluation:
+    def value(self, root: nodes.RelaxExpr) -> Evaluation:
         """The value of an expression; operands are found first, without recursion."""
         stack = [root]
         while stack:
@@ -284,19 +264,19 @@ class _Run:
             stack.pop()
         return self.known[root]
 
-    def operands(self, node: RelaxExpr) -> list[RelaxExpr]:
+    def operands(self, node: nodes.RelaxExpr) -> list[nodes.RelaxExpr]:
         """What has to be known before a node is: no branch, no clause, no function's inside."""
         match node:
-            case Call():
+            case nodes.Call():
                 return [*operands(node), *self.casts(node)]
-            case Let(var, value, body):
+            case nodes.Let(var, value, body):
                 if value not in self.known:
                     return [value]
                 self.known[var] = self.known[value]
                 return [body]
         return operands(node)
 
-    def casts(self, node: Call) -> list[RelaxExpr]:
+    def casts(self, node: nodes.Call) -> list[nodes.RelaxExpr]:
         """The match_casts that introduce the sizes that a call needs, and nobody knows yet."""
         needed = {v for e in _expressions(node) for v in free_vars(e)} - self.sizes.keys()
         if not needed or self.body is None:
@@ -304,13 +284,13 @@ class _Run:
         return [
             c
             for c in postorder(self.body)
-            if isinstance(c, MatchCast) and free_vars(c.type) & needed
+            if isinstance(c, nodes.MatchCast) and free_vars(c.type) & needed
         ]
 
-    def cast(self, node: MatchCast) -> Any:
+    def cast(self, node: nodes.MatchCast) -> Any:
         """The value itself; its shape tells the sizes that nothing told before."""
         value = self.known[node.value]
-        claimed = Function((Var("match_cast", node.type),), Tuple(()))
+        claimed = nodes.Function((nodes.Var("match_cast", node.type),), nodes.Tuple(()))
         try:
             self.sizes.update(_bind(claimed, [value], self.sizes))
         except TypeMismatch as e:
@@ -319,41 +299,41 @@ class _Run:
             ) from e
         return value
 
-    def one(self, node: RelaxExpr) -> Any:
+    def one(self, node: nodes.RelaxExpr) -> Any:
         """The value of one node whose operands are known, or the evaluation that gives it."""
         match node:
-            case Constant():
+            case nodes.Constant():
                 return node.data
-            case Tuple(items):
+            case nodes.Tuple(items):
                 return tuple([self.known[i] for i in items])
-            case TupleGetItem(value, index):
+            case nodes.TupleGetItem(value, index):
                 return self.known[value][index]
-            case MatchCast():
+            case nodes.MatchCast():
                 return self.cast(node)
-            case If(condition, yes, no):
+            case nodes.If(condition, yes, no):
                 return self.value((yes if bool(self.known[condition]) else no).body)
-            case Call():
+            case nodes.Call():
                 return self.call(node)
-            case Let(body=body):
+            case nodes.Let(body=body):
                 return self.known[body]
-            case Function():
+            case nodes.Function():
                 return _Closure(node, self.known, self.sizes)
-            case Match():
+            case adt.Match():
                 return self.match(node)
-            case GlobalVar():
+            case nodes.GlobalVar():
                 return _Closure(self.looked_up(node), {}, {})
-            case Constructor():
+            case adt.Constructor():
                 return node
-            case Var():
+            case nodes.Var():
                 raise TypeMismatch(f"{node.name} is no parameter of the function")
         raise Unsupported(f"a {type(node).__name__} as a value")
 
-    def call(self, node: Call) -> Any:
+    def call(self, node: nodes.Call) -> Any:
         """An operator, or a function of the module."""
         args = [None if a is None else self.known[a] for a in node.args]
-        if isinstance(node.op, GlobalVar):
+        if isinstance(node.op, nodes.GlobalVar):
             return self.function(node, node.op, args)
-        if isinstance(node.op, RelaxExpr):
+        if isinstance(node.op, nodes.RelaxExpr):
             return _run(self.known.get(node.op, node.op), args, self.module)
         if of_dialect(node.op):
             assert isinstance(node.op, GraphOp)
@@ -363,16 +343,16 @@ class _Run:
         self.check(node, node.op.name, result)
         return result
 
-    def expanded(self, node: Call, op: GraphOp, args: list[Any]) -> Any:
+    def expanded(self, node: nodes.Call, op: GraphOp, args: list[Any]) -> Any:
         """An operator of a dialect: what its body says."""
         run = _Run(self.sizes, self.module)
         types = [None if a is None else a.type for a in node.args]
-        if op.needs or any(incomplete(t) for t in types):
+        if op.needs or any(nodes.incomplete(t) for t in types):
             given = [None if x is None else _placeholder(x) for x in args]
             run.known.update({p: x for p, x in zip(given, args, strict=True) if p is not None})
             for i in op.needs:
                 if i < len(args) and args[i] is not None:
-                    given[i] = constant(args[i])
+                    given[i] = nodes.constant(args[i])
             return run.value(op.expand(node.replace(args=tuple(given))))
         made = op.instance(types, node.attrs)
         for p, x in zip(made.params, args, strict=True):
@@ -380,7 +360,7 @@ class _Run:
                 run.known[p] = x
         return run.value(made.body)
 
-    def match(self, node: Match) -> Evaluation:
+    def match(self, node: adt.Match) -> Evaluation:
         """The value of the first clause that fits."""
         for clause in node.clauses:
             bound: dict[Node, Any] = {}
@@ -390,24 +370,24 @@ class _Run:
                 return (yield inner.value(clause.rhs))
         raise TypeMismatch("no clause of a match fits the value")
 
-    def fits(self, p: Pattern, value: Any, bound: dict[Node, Any]) -> bool:
+    def fits(self, p: adt.Pattern, value: Any, bound: dict[Node, Any]) -> bool:
         """Whether a value looks like a pattern; its variables are entered."""
-        if isinstance(p, PatternVar):
+        if isinstance(p, adt.PatternVar):
             bound[p.var] = value
-        if not isinstance(p, PatternConstructor | PatternTuple):
+        if not isinstance(p, adt.PatternConstructor | adt.PatternTuple):
             return True
-        if isinstance(p, PatternConstructor) and value.tag != _tag(p.constructor, self.module):
+        if isinstance(p, adt.PatternConstructor) and value.tag != _tag(p.constructor, self.module):
             return False
-        parts = value if isinstance(p, PatternTuple) else value.fields
+        parts = value if isinstance(p, adt.PatternTuple) else value.fields
         return all(self.fits(i, v, bound) for i, v in zip(p.patterns, parts, strict=True))
 
-    def looked_up(self, name: GlobalVar) -> Any:
+    def looked_up(self, name: nodes.GlobalVar) -> Any:
         """A function of the module."""
         if self.module is None:
             raise TypeMismatch(f"{name.name} is called, but no module is given")
         return self.module[name]
 
-    def function(self, node: Call, name: GlobalVar, args: list[Any]) -> Any:
+    def function(self, node: nodes.Call, name: nodes.GlobalVar, args: list[Any]) -> Any:
         """A function of the module: a graph function, or a tensor program on fresh results."""
         callee = self.looked_up(name)
         if not isinstance(callee, PrimFunc):
@@ -423,9 +403,9 @@ class _Run:
         assert isinstance(t, TensorType)
         return np.zeros([_number(e, self.sizes) for e in t.shape], dt.to_numpy(t.dtype))
 
-    def check(self, node: Call, name: str, result: Any) -> None:
+    def check(self, node: nodes.Call, name: str, result: Any) -> None:
         """The result has the inferred type, as far as the sizes are known."""
-        if incomplete(node.type):
+        if nodes.incomplete(node.type):
             return
         types = node.type.items if isinstance(node.type, TupleType) else (node.type,)
         arrays = result if isinstance(result, tuple) else (result,)

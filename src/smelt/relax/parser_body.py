@@ -14,18 +14,7 @@ from smelt.ir import dtype as dt
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 from smelt.tir.parser_expr import Source
 
-from .nodes import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    incomplete,
-)
+from . import nodes
 from .parser_types import Partial
 from .parser_values import ValueReader, described
 from .shapes import ShapeExpr, fits
@@ -52,14 +41,14 @@ class FunctionReader(ValueReader):
         super().__init__(source, env)
         self.constants = constants
         self.missing: list[str] = []
-        self.lets: list[list[tuple[Var, RelaxExpr]]] = []
+        self.lets: list[list[tuple[nodes.Var, nodes.RelaxExpr]]] = []
         self.floor = 0
         self.declared: dict[str, Type] = {}
         self.attrs: dict[str, Any] = {}
 
     # ----------------------------------------------------------------------------- function
 
-    def function(self, node: ast.FunctionDef) -> Function:
+    def function(self, node: ast.FunctionDef) -> nodes.Function:
         """A function definition."""
         for s in node.body:
             match s:
@@ -81,13 +70,13 @@ class FunctionReader(ValueReader):
         return None if isinstance(found, Partial) else FuncType(tuple(params), found)
 
     def rest(
-        self, node: ast.FunctionDef, params: list[Var], options: Mapping[str, Any]
-    ) -> Function:
+        self, node: ast.FunctionDef, params: list[nodes.Var], options: Mapping[str, Any]
+    ) -> nodes.Function:
         """The body of a function whose parameters are known."""
         attrs: dict[str, Any] = {"private": True} if options.get("private") else {}
         outer, self.attrs = self.attrs, attrs
         self.lets.append([])
-        body: RelaxExpr | None = None
+        body: nodes.RelaxExpr | None = None
         for s in node.body:
             if body is not None:
                 self.fail(s, "a statement behind the return")
@@ -98,14 +87,14 @@ class FunctionReader(ValueReader):
         body = self.named(body)
         if node.returns is not None:
             said = self.annotation(node.returns, opens=True)
-            if not self.agrees(said, body.type) and not incomplete(body.type):
+            if not self.agrees(said, body.type) and not nodes.incomplete(body.type):
                 self.fail(node.returns, "the result has another type than the function says")
-        return Function(tuple(params), body, attrs)
+        return nodes.Function(tuple(params), body, attrs)
 
-    def named(self, body: RelaxExpr) -> RelaxExpr:
+    def named(self, body: nodes.RelaxExpr) -> nodes.RelaxExpr:
         """A block's result below the names that the block gives itself."""
         for var, value in reversed(self.lets.pop()):
-            body = Let(var, value, body)
+            body = nodes.Let(var, value, body)
         return body
 
     def options(self, node: ast.FunctionDef) -> dict[str, Any]:
@@ -136,13 +125,13 @@ class FunctionReader(ValueReader):
                 return name in ("int64", "Var")
         return self.r_name(func) == "size"
 
-    def parameter(self, a: ast.arg) -> Var:
+    def parameter(self, a: ast.arg) -> nodes.Var:
         """x: R.Tensor(shape, dtype)."""
         if a.annotation is None:
             self.fail(a, f'parameter {a.arg} needs a type: R.Tensor((...), "float32")')
         t = self.type(a.annotation, hint=a.arg)
         own = self.own_name(a.annotation)
-        var = Var(a.arg if own is None else own, t)
+        var = nodes.Var(a.arg if own is None else own, t)
         self.define(a, a.arg, var)
         return var
 
@@ -151,7 +140,7 @@ class FunctionReader(ValueReader):
         keywords = node.keywords if isinstance(node, ast.Call) else []
         return next((self.text(k.value) for k in keywords if k.arg == "name"), None)
 
-    def weight(self, a: ast.arg) -> Constant:
+    def weight(self, a: ast.arg) -> nodes.Constant:
         """w: R.Constant(shape, dtype)."""
         note = a.annotation
         if note is None:
@@ -163,7 +152,7 @@ class FunctionReader(ValueReader):
             self.fail(a, f"constant {a.arg} needs a constant shape")
         name = self.own_name(note) or ""
         if self.constants == "zeros":
-            return Constant(np.zeros(shape, dt.to_numpy(t.dtype)), t, name)
+            return nodes.Constant(np.zeros(shape, dt.to_numpy(t.dtype)), t, name)
         given = self.constants if isinstance(self.constants, Mapping) else {}
         array = given.get(a.arg, given.get(name) if name else None)
         if array is None:
@@ -175,15 +164,15 @@ class FunctionReader(ValueReader):
                 f"constant {a.arg}: the array given is {dt.from_numpy(array.dtype)} {array.shape}, "
                 f"the text says {t.dtype} {shape}",
             )
-        return Constant(array, t, name)
+        return nodes.Constant(array, t, name)
 
     # --------------------------------------------------------------------------- statements
 
-    def statement(self, s: ast.stmt) -> RelaxExpr | None:
+    def statement(self, s: ast.stmt) -> nodes.RelaxExpr | None:
         """One statement; the returned value ends the function."""
         match s:
             case ast.Return(ast.Tuple(elts)):
-                return Tuple(tuple([self.value(e) for e in elts]))
+                return nodes.Tuple(tuple([self.value(e) for e in elts]))
             case ast.Return(value) if value is not None:
                 return self.value(value)
             case ast.Assign([ast.Name("cls")], ast.Name()) | ast.Expr(ast.Constant(str())):
@@ -230,16 +219,16 @@ class FunctionReader(ValueReader):
                 own = next((self.text(k.value) for k in keywords if k.arg == "name"), name)
                 if isinstance(said, Partial) or not self.may_be(said, value.type):
                     self.says_otherwise(node, value, said)
-                var = Var(own, value.type if said is None else said)
+                var = nodes.Var(own, value.type if said is None else said)
                 self.lets[-1].append((var, value))
                 self.define(s, name, var)
                 return
         found = self.result(node)
-        if isinstance(found, Var) and self.is_call(node, "var"):
+        if isinstance(found, nodes.Var) and self.is_call(node, "var"):
             found = found.replace(name=found.name or name)
         if isinstance(found, tuple) and not isinstance(found, ShapeExpr):
-            found = Tuple(found)
-        if said is not None and isinstance(found, RelaxExpr):
+            found = nodes.Tuple(found)
+        if said is not None and isinstance(found, nodes.RelaxExpr):
             found = self.typed(node, found, said)
         self.define(s, name, found)
 
@@ -251,17 +240,19 @@ class FunctionReader(ValueReader):
         """Whether an expression is R.name(...)."""
         return isinstance(node, ast.Call) and self.r_name(node.func) == name
 
-    def typed(self, node: ast.expr, value: RelaxExpr, said: Type | Partial) -> RelaxExpr:
+    def typed(
+        self, node: ast.expr, value: nodes.RelaxExpr, said: Type | Partial
+    ) -> nodes.RelaxExpr:
         """A value of which the statement says the type; of a call of a function it decides."""
-        if isinstance(value, Call) and not isinstance(said, Partial):
-            decides = isinstance(value.op, RelaxExpr) or incomplete(value.type)
+        if isinstance(value, nodes.Call) and not isinstance(said, Partial):
+            decides = isinstance(value.op, nodes.RelaxExpr) or nodes.incomplete(value.type)
             if decides and fits(said, value.type, {}, ()):
                 return value if value.type is said else value.replace(type=said)
         if not self.agrees(said, value.type):
             self.says_otherwise(node, value, said)
         return value
 
-    def says_otherwise(self, node: ast.AST, value: RelaxExpr, said: Any) -> NoReturn:
+    def says_otherwise(self, node: ast.AST, value: nodes.RelaxExpr, said: Any) -> NoReturn:
         """The error of a value that is not of the type that is said."""
         found = show_type(value.type)
         self.fail(node, f"the value is {found}, the statement says {described(said)}")
@@ -275,7 +266,9 @@ class FunctionReader(ValueReader):
         for n, name in enumerate(names):
             if not isinstance(name, ast.Name):
                 self.fail(name, "expected a name")
-            item = whole.items[n] if isinstance(whole, Tuple) else TupleGetItem(whole, n)
+            item = (
+                whole.items[n] if isinstance(whole, nodes.Tuple) else nodes.TupleGetItem(whole, n)
+            )
             self.define(s, name.id, item)
 
     def dataflow(self, s: ast.With, body: list[ast.stmt]) -> None:
@@ -300,7 +293,7 @@ class FunctionReader(ValueReader):
         if outputs is None:
             self.fail(s, "the dataflow block has no R.output(...)")
         for name in self.scopes[-1].keys() - before - set(outputs):
-            if isinstance(self.scopes[-1][name], RelaxExpr):
+            if isinstance(self.scopes[-1][name], nodes.RelaxExpr):
                 del self.scopes[-1][name]
                 self.hidden.add(name)
 
@@ -318,13 +311,13 @@ class FunctionReader(ValueReader):
         yes, no = self.side(s.body, name), self.side(s.orelse, name)
         t = yes.type if said is None else said
         for side, value in ((s.body, yes), (s.orelse, no)):
-            alike = value.type is t or incomplete(value.type) or incomplete(t)
+            alike = value.type is t or nodes.incomplete(value.type) or nodes.incomplete(t)
             if not alike and not (fits(t, value.type, {}, ()) and said is not None):
                 what = f"the side gives {show_type(value.type)}, "
                 whole = f"the result is {show_type(t)}" if said else f"the other {show_type(t)}"
                 self.fail(side[-1], what + whole)
-        sides = (Function((), yes), Function((), no))
-        self.define(s, name, If(condition, *sides, t))
+        sides = (nodes.Function((), yes), nodes.Function((), no))
+        self.define(s, name, nodes.If(condition, *sides, t))
 
     def last_name(self, s: ast.If, side: list[ast.stmt]) -> str:
         """The name that the last statement of a side gives a value."""
@@ -337,7 +330,7 @@ class FunctionReader(ValueReader):
                 self.fail(s, "the branch has no else", "else: with a value for the same name")
         self.fail(side[-1], "expected a value for the result of the branch", "y = ...")
 
-    def side(self, body: list[ast.stmt], name: str) -> RelaxExpr:
+    def side(self, body: list[ast.stmt], name: str) -> nodes.RelaxExpr:
         """The value of one side of a branch, whose names are its own."""
         self.scopes.append({})
         self.lets.append([])
@@ -366,7 +359,7 @@ class FunctionReader(ValueReader):
         if kinds == ["function"] and any(
             isinstance(n, ast.Name) and n.id == node.name for s in node.body for n in ast.walk(s)
         ):
-            var = Var(own, self.nested_type(node, params))
+            var = nodes.Var(own, self.nested_type(node, params))
             self.define(node, node.name, var)
         made = self.rest(node, params, options)
         self.scopes.pop()
@@ -374,11 +367,11 @@ class FunctionReader(ValueReader):
         if kinds == ["closure"]:
             self.define(node, node.name, made)
             return
-        var = var or Var(own, made.type)
+        var = var or nodes.Var(own, made.type)
         self.lets[-1].append((var, made))
         self.define(node, node.name, var)
 
-    def nested_type(self, node: ast.FunctionDef, params: list[Var]) -> Type:
+    def nested_type(self, node: ast.FunctionDef, params: list[nodes.Var]) -> Type:
         """The type of a function that calls itself."""
         said = None if node.returns is None else self.annotation(node.returns, opens=True)
         if said is None or isinstance(said, Partial | IncompleteType):

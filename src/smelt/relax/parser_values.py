@@ -19,21 +19,7 @@ from smelt.runtime.errors import nearest
 from smelt.tir.parser_expr import Source
 from smelt.topi.registry import Op, ops
 
-from .nodes import (
-    Call,
-    CallAttrs,
-    GlobalVar,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    call,
-    call_function,
-    call_tir,
-    constant,
-)
+from . import nodes
 from .op.registry import BUILDERS
 from .parser_types import Partial, TypeReader
 from .printer import PRINTED_AS, written_always
@@ -94,7 +80,7 @@ class ValueReader(TypeReader):
                 self.fail(node, what, f"R.output(..., {node.id}) in the block")
             if self.signatures(node.id) is not None:
                 self.called.append((node.id, node))
-                return GlobalVar(node.id)
+                return nodes.GlobalVar(node.id)
             self.fail(node, f"'{node.id}' is not defined here")
         return found
 
@@ -104,7 +90,7 @@ class ValueReader(TypeReader):
         """Whether an expression is a value of the program, and no number, size or text."""
         match node:
             case ast.Name(name):
-                return isinstance(self.known(name), RelaxExpr)
+                return isinstance(self.known(name), nodes.RelaxExpr)
             case ast.Call(func):
                 r = self.r_name(func)
                 return self.is_function(func) if r is None else r not in _NOT_VALUES
@@ -127,13 +113,13 @@ class ValueReader(TypeReader):
                 return module in self.modules
         return False
 
-    def value(self, node: ast.expr) -> RelaxExpr:
+    def value(self, node: ast.expr) -> nodes.RelaxExpr:
         """A name, a call, arithmetic, a tuple, or an item of a tuple."""
         found = self.result(node)
         if isinstance(found, tuple):
             if isinstance(found, ShapeExpr):
                 self.fail(node, "a shape is no value of the program", "an argument of an operator")
-            return Tuple(found)
+            return nodes.Tuple(found)
         return found  # type: ignore[no-any-return]
 
     def result(self, node: ast.expr) -> Any:
@@ -142,13 +128,13 @@ class ValueReader(TypeReader):
             case ast.Name():
                 return self.lookup(node)
             case ast.Tuple(elts):
-                return Tuple(tuple([self.value(e) for e in elts]))
+                return nodes.Tuple(tuple([self.value(e) for e in elts]))
             case ast.Subscript(of, ast.Constant(int() as index)):
                 whole = self.value(of)
                 t = whole.type
                 if not isinstance(t, TupleType) or not 0 <= index < len(t.items):
                     self.fail(node, "only items of tuples can be taken")
-                return TupleGetItem(whole, index)
+                return nodes.TupleGetItem(whole, index)
             case ast.Call():
                 return self.called_value(node)
             case ast.BinOp(left, op, right) if self.is_value(node):
@@ -159,10 +145,12 @@ class ValueReader(TypeReader):
                 return -self.value(of)
             case ast.Attribute(ast.Name(module), name) if module in self.modules:
                 self.called.append((name, node))
-                return GlobalVar(name)
+                return nodes.GlobalVar(name)
         self.fail(node, "expected a value: a name, R.operator(...), a tuple or x[0]")
 
-    def combined(self, node: ast.expr, op: ast.AST, left: ast.expr, right: ast.expr) -> RelaxExpr:
+    def combined(
+        self, node: ast.expr, op: ast.AST, left: ast.expr, right: ast.expr
+    ) -> nodes.RelaxExpr:
         """An operator of Python on values, and numbers beside them."""
         made = _ARITHMETIC.get(type(op))
         if made is None:
@@ -171,7 +159,7 @@ class ValueReader(TypeReader):
         try:
             if callable(made):
                 return made(*sides)  # type: ignore[no-any-return]
-            return call(made, *self.operands(node, sides))
+            return nodes.call(made, *self.operands(node, sides))
         except SmeltError as e:
             self.fail(node, str(e))
 
@@ -182,15 +170,15 @@ class ValueReader(TypeReader):
             self.fail(node, "expected a value or a number", "sizes are attributes, not operands")
         return found
 
-    def operands(self, node: ast.AST, given: list[Any]) -> list[RelaxExpr | None]:
+    def operands(self, node: ast.AST, given: list[Any]) -> list[nodes.RelaxExpr | None]:
         """Operands of the core's operators: numbers take the element type of what is beside."""
-        kinds = [g.type.dtype for g in given if isinstance(g, RelaxExpr)
+        kinds = [g.type.dtype for g in given if isinstance(g, nodes.RelaxExpr)
                  and isinstance(g.type, TensorType)]  # fmt: skip
-        out: list[RelaxExpr | None] = []
+        out: list[nodes.RelaxExpr | None] = []
         for g in given:
             if isinstance(g, bool | int | float) and kinds:
-                g = constant(np.asarray(g, dt.to_numpy(kinds[0])))
-            if not isinstance(g, RelaxExpr | None):
+                g = nodes.constant(np.asarray(g, dt.to_numpy(kinds[0])))
+            if not isinstance(g, nodes.RelaxExpr | None):
                 self.fail(node, f"an operand is {g!r}", "values; attributes are given by name")
             out.append(g)
         return out
@@ -238,7 +226,7 @@ class ValueReader(TypeReader):
             try:
                 if make is core:
                     assert core is not None
-                    return call(core, *self.operands(node, given), **named)
+                    return nodes.call(core, *self.operands(node, given), **named)
                 made = make(*given, **named)
                 return made.astuple() if hasattr(made, "astuple") else made
             except SmeltError as e:
@@ -266,30 +254,34 @@ class ValueReader(TypeReader):
         value = self.data(node)
         return value.value if isinstance(value, IntImm) else value
 
-    def function_call(self, node: ast.Call) -> RelaxExpr:
+    def function_call(self, node: ast.Call) -> nodes.RelaxExpr:
         """A function of the module, or a closure."""
         if node.keywords:
             self.fail(node.keywords[0].value, "operands of functions stand by position")
         callee = self.result(node.func)
-        if not isinstance(callee, RelaxExpr):
+        if not isinstance(callee, nodes.RelaxExpr):
             self.fail(node.func, "what is called is no function")
         args = [self.value(a) for a in node.args]
-        if isinstance(callee, GlobalVar):
+        if isinstance(callee, nodes.GlobalVar):
             return self.module_call(node, callee, args)
         if not isinstance(callee.type, FuncType | IncompleteType):
             self.fail(node.func, f"what is called is no function, but {show_type(callee.type)}")
         if isinstance(callee.type, FuncType):
             self.given(node, callee.type, args)
-        return call_function(callee, args)
+        return nodes.call_function(callee, args)
 
-    def module_call(self, node: ast.Call, callee: GlobalVar, args: list[RelaxExpr]) -> Call:
+    def module_call(
+        self, node: ast.Call, callee: nodes.GlobalVar, args: list[nodes.RelaxExpr]
+    ) -> nodes.Call:
         """A graph function of the module: its signature tells the type."""
         t = self.signatures(callee.name)
         if t is None:
-            return call_function(callee, args)  # an unknown one is refused at the end
-        return Call(callee, tuple(args), CallAttrs("a function", {}), self.given(node, t, args))
+            return nodes.call_function(callee, args)  # an unknown one is refused at the end
+        return nodes.Call(
+            callee, tuple(args), nodes.CallAttrs("a function", {}), self.given(node, t, args)
+        )
 
-    def given(self, node: ast.Call, t: FuncType, args: list[RelaxExpr]) -> Type:
+    def given(self, node: ast.Call, t: FuncType, args: list[nodes.RelaxExpr]) -> Type:
         """What a function of a type gives for operands, which have to fit."""
         try:
             return call_result(t, [a.type for a in args])
@@ -308,7 +300,7 @@ class ValueReader(TypeReader):
             found[k.arg or ""] = k.value
         return [found.get(n) for n in names]
 
-    def special_call_tir(self, node: ast.Call) -> RelaxExpr:
+    def special_call_tir(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.call_tir(cls.f, (operands), out_sinfo=R.Tensor(...), layout=((0, 2, 3, 1),))."""
         func, given, result, layout = self.named_arguments(
             node, "func", "args", "out_sinfo", "layout"
@@ -327,10 +319,10 @@ class ValueReader(TypeReader):
             t: Type = TupleType(tuple([self.type(r, opens=False) for r in result.elts]))
         else:
             t = self.type(result, opens=False)
-        made = call_tir(GlobalVar(target), [self.value(e) for e in several], t)
+        made = nodes.call_tir(nodes.GlobalVar(target), [self.value(e) for e in several], t)
         return made if layout is None else made.replace(attrs={"layout": self.data(layout)})
 
-    def special_match_cast(self, node: ast.Call) -> RelaxExpr:
+    def special_match_cast(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.match_cast(x, R.Tensor((n, m), "float32")); names that are new are sizes."""
         value, said = self.named_arguments(node, "value", "struct_info")
         if value is None or said is None:
@@ -340,22 +332,22 @@ class ValueReader(TypeReader):
         t = self.type(said)
         if not fits(t, made.type, {}, {v for v in sizes_in(t) if v not in before}):
             self.fail(said, f"the value is {show_type(made.type)}, it cannot be {show_type(t)}")
-        return MatchCast(made, t)
+        return nodes.MatchCast(made, t)
 
-    def special_const(self, node: ast.Call) -> RelaxExpr:
+    def special_const(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.const(1.0, "float32")."""
         value, kind = self.named_arguments(node, "value", "dtype")
         if value is None:
             self.fail(node, 'expected R.const(1.0, "float32")')
         data = np.asarray(self.data(value))
         if kind is not None:
-            return constant(data.astype(dt.to_numpy(self.dtype(kind))))
+            return nodes.constant(data.astype(dt.to_numpy(self.dtype(kind))))
         narrow = {"float64": "float32", "int64": "int32"}
-        return constant(data.astype(narrow.get(str(data.dtype), data.dtype)))
+        return nodes.constant(data.astype(narrow.get(str(data.dtype), data.dtype)))
 
-    def special_tuple(self, node: ast.Call) -> RelaxExpr:
+    def special_tuple(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.tuple(x, y)."""
-        return Tuple(tuple([self.value(a) for a in node.args]))
+        return nodes.Tuple(tuple([self.value(a) for a in node.args]))
 
     def special_shape(self, node: ast.Call) -> ShapeExpr:
         """R.shape([n, 4]): an argument of operators."""
@@ -363,19 +355,19 @@ class ValueReader(TypeReader):
             self.fail(node, "expected R.shape([n, 4])")
         return ShapeExpr([self.extent(e, opens=False) for e in node.args[0].elts])
 
-    def special_var(self, node: ast.Call) -> RelaxExpr:
+    def special_var(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.var(type): a variable that an R.let below binds; the statement gives it its name."""
         own = [self.text(k.value) for k in node.keywords if k.arg == "name"]
-        return Var(own[0] if own else "", self.type(node.args[0]))
+        return nodes.Var(own[0] if own else "", self.type(node.args[0]))
 
-    def special_let(self, node: ast.Call) -> RelaxExpr:
+    def special_let(self, node: ast.Call) -> nodes.RelaxExpr:
         """R.let(variable, value, body) as a value."""
         if len(node.args) != 3:
             self.fail(node, "expected y = R.let(value) as a statement, or R.let(y, value, body)")
         var, value, body = [self.value(a) for a in node.args]
-        if not isinstance(var, Var):
+        if not isinstance(var, nodes.Var):
             self.fail(node.args[0], "expected a variable made by R.var")
-        return Let(var, value, body)
+        return nodes.Let(var, value, body)
 
 
 def core_operator(name: str) -> Op | None:
@@ -398,7 +390,8 @@ def is_core_call(op: Op, given: list[Any], named: Mapping[str, Any]) -> bool:
 def are_values(given: list[Any]) -> bool:
     """Whether arguments are tensors, and nothing where an operand is left out."""
     return all(
-        g is None or (isinstance(g, RelaxExpr) and not isinstance(g.type, TupleType)) for g in given
+        g is None or (isinstance(g, nodes.RelaxExpr) and not isinstance(g.type, TupleType))
+        for g in given
     )
 
 

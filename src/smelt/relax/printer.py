@@ -28,23 +28,8 @@ from smelt.tir.nodes import Buffer
 from smelt.tir.printer_expr import ExprPrinter
 from smelt.topi.registry import Op
 
+from . import nodes
 from .graph import free_vars
-from .nodes import (
-    Call,
-    CallAttrs,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    call_function,
-    incomplete,
-)
 from .printer_blocks import Block, Layout, is_number
 
 _RESERVED = frozenset({"I", "R", "T", "cls", "float", *keyword.kwlist})
@@ -73,39 +58,43 @@ def written_always(op: Op) -> tuple[str, ...]:
     return found if found is not None else ("keepdims",) if "keepdims" in op.attributes else ()
 
 
-def script(program: IRModule | Function, name: str = "main") -> str:
+def script(program: IRModule | nodes.Function, name: str = "main") -> str:
     """The text of a module, or of one function under a name."""
-    if isinstance(program, Function):
+    if isinstance(program, nodes.Function):
         return printed(program, fresh_name(name, set(_RESERVED)), {}, {})
     return program.script()
 
 
 @printed.register
-def _(f: Function, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
+def _(
+    f: nodes.Function, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]
+) -> str:
     return "\n".join(_Printer(f, names).function(name or "main")) + "\n"
 
 
 @printed.register
-def _(e: RelaxExpr, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
-    return "\n".join(_Printer(Function(tuple(free_vars(e)), e), names).statements())
+def _(
+    e: nodes.RelaxExpr, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]
+) -> str:
+    return "\n".join(_Printer(nodes.Function(tuple(free_vars(e)), e), names).statements())
 
 
-def constant_names(f: Function) -> dict[str, Constant]:
+def constant_names(f: nodes.Function) -> dict[str, nodes.Constant]:
     """The constants of a function under the names that its text gives them."""
     printer = _Printer(f, {})
     return {printer.names[c]: c for c in printer.constants}
 
 
-def value_names(f: Function) -> list[tuple[str, RelaxExpr]]:
+def value_names(f: nodes.Function) -> list[tuple[str, nodes.RelaxExpr]]:
     """The values of a function's own block in order of evaluation, by the names that they get.
 
     A Let stands where its variable gets its value.
     """
     printer = _Printer(f, {})
     printer.function("main")
-    found: list[tuple[str, RelaxExpr]] = []
+    found: list[tuple[str, nodes.RelaxExpr]] = []
     for node, binding in printer.layout.root.steps:
-        if isinstance(node, Let) and (binding or node in printer.layout.tail):
+        if isinstance(node, nodes.Let) and (binding or node in printer.layout.tail):
             found += (
                 [(printer.names[node.var], node)] if node in printer.layout.tail and binding else []
             )
@@ -117,7 +106,7 @@ def value_names(f: Function) -> list[tuple[str, RelaxExpr]]:
 class _Printer:
     """Prints one function."""
 
-    def __init__(self, f: Function, names: Mapping[str, str]) -> None:
+    def __init__(self, f: nodes.Function, names: Mapping[str, str]) -> None:
         self.f, self.globals = f, names
         self.names: dict[Node, str] = {}
         self.taken = set(_RESERVED)
@@ -199,7 +188,7 @@ class _Printer:
         read += [self.parameter(c, "Constant") for c in self.constants]
         return [*read, *body[:-1], body[-1].removeprefix("return ")]
 
-    def closure(self, f: Function, name: str, decorator: str) -> Iterator[str]:
+    def closure(self, f: nodes.Function, name: str, decorator: str) -> Iterator[str]:
         """The lines of a function in a function; sizes and constants are those of the outermost."""
         for p in f.params:
             self.names[p] = fresh_name(p.name, self.taken)
@@ -217,7 +206,7 @@ class _Printer:
         sizes = [v for v in self.names if isinstance(v, SizeVar)]
         return [v for v in sizes if v not in shown or self.names[v] != v.name]
 
-    def parameter(self, p: Var | Constant, kind: str) -> str:
+    def parameter(self, p: nodes.Var | nodes.Constant, kind: str) -> str:
         """A parameter or a constant with its type; its own name where that is no identifier."""
         if isinstance(p.type, TensorType):
             own = "" if p.name == self.names[p] else f", name={quoted(p.name)}"
@@ -232,21 +221,21 @@ class _Printer:
         """The statements of a block. target: what its result is called; None: it is returned."""
         last = block.result
         for n, (node, binding) in enumerate(block.steps):
-            if isinstance(node, Let) and (binding or node in self.layout.tail):
+            if isinstance(node, nodes.Let) and (binding or node in self.layout.tail):
                 if binding:
                     yield from self.binding(node)
                 continue
             if node in self.named:
                 continue
-            if node is last and target is None and isinstance(node, Tuple) and node.items:
+            if node is last and target is None and isinstance(node, nodes.Tuple) and node.items:
                 continue
             ends = node is last and target is not None and n == len(block.steps) - 1
-            if ends and self.layout.uses[node] == 1 and not isinstance(node, Function):
+            if ends and self.layout.uses[node] == 1 and not isinstance(node, nodes.Function):
                 assert target is not None
                 self.names[node] = target
             yield from self.step(node)
         if target is None:
-            whole = isinstance(last, Tuple) and last.items and last not in self.names
+            whole = isinstance(last, nodes.Tuple) and last.items and last not in self.names
             yield f"return {self.items(last) if whole else self.name(last)}"  # type: ignore[arg-type]
         elif self.names.get(last) != target:
             yield f"{target} = {self.name(last)}"
@@ -258,14 +247,14 @@ class _Printer:
             self.count += 1
         return self.names[node]
 
-    def binding(self, let: Let) -> Iterator[str]:
+    def binding(self, let: nodes.Let) -> Iterator[str]:
         """A variable gets its value, which is known; or it is declared, and R.let follows."""
         name = self.names[let.var] = fresh_name(let.var.name, self.taken)
         own = "" if name == let.var.name else f", name={quoted(let.var.name)}"
         if let not in self.layout.tail:
             yield f"{name} = R.var({self.type(let.var.type)}{own})"
         elif let in self.layout.named:
-            assert isinstance(let.value, Function)
+            assert isinstance(let.value, nodes.Function)
             decorator = f"function(name={quoted(let.var.name)})" if own else "function"
             yield from self.closure(let.value, name, decorator)
         else:
@@ -273,31 +262,31 @@ class _Printer:
             note = "" if same else f": {self.type(let.var.type)}"
             yield f"{name}{note} = R.let({self.name(let.value)}{own})"
 
-    def step(self, node: RelaxExpr) -> Iterator[str]:
+    def step(self, node: nodes.RelaxExpr) -> Iterator[str]:
         """The statement of a value."""
-        if isinstance(node, Function):
+        if isinstance(node, nodes.Function):
             yield from self.closure(node, self.fresh(node, "f"), "closure")
             return
         name = self.fresh(node)
-        if isinstance(node, If):
+        if isinstance(node, nodes.If):
             yield from self.branch(node, name)
             return
         note = f": {self.type(node.type)}" if self.needs_type(node) else ""
         yield f"{name}{note} = {self.value(node)}"
 
-    def needs_type(self, node: RelaxExpr) -> bool:
+    def needs_type(self, node: nodes.RelaxExpr) -> bool:
         """Whether the text does not tell the type of a call by itself."""
-        if not isinstance(node, Call):
+        if not isinstance(node, nodes.Call):
             return False
         if isinstance(node.op, Op):
-            open_ = any(a is not None and incomplete(a.type) for a in node.args)
-            return open_ and not incomplete(node.type)
-        if isinstance(node.op, GlobalVar):
-            return isinstance(node.attrs, CallAttrs)
+            open_ = any(a is not None and nodes.incomplete(a.type) for a in node.args)
+            return open_ and not nodes.incomplete(node.type)
+        if isinstance(node.op, nodes.GlobalVar):
+            return isinstance(node.attrs, nodes.CallAttrs)
         given = [a for a in node.args if a is not None]
-        return call_function(node.op, given).type is not node.type
+        return nodes.call_function(node.op, given).type is not node.type
 
-    def branch(self, node: If, name: str) -> Iterator[str]:
+    def branch(self, node: nodes.If, name: str) -> Iterator[str]:
         """if: ... else: ...; both sides end with the name of the result."""
         yes, no = self.layout.inner[node]
         if node.then_branch.body.type is not node.type:
@@ -309,30 +298,30 @@ class _Printer:
 
     # ------------------------------------------------------------------------------- values
 
-    def name(self, node: RelaxExpr) -> str:
+    def name(self, node: nodes.RelaxExpr) -> str:
         """What stands for a value that has its statement already."""
-        if isinstance(node, GlobalVar):
+        if isinstance(node, nodes.GlobalVar):
             return f"cls.{self.globals.get(node.name, node.name)}"
-        if isinstance(node, Constant) and is_number(node):
+        if isinstance(node, nodes.Constant) and is_number(node):
             return f'R.const({self.data(node.data.item())}, "{node.type.dtype}")'
-        if node not in self.names and isinstance(node, Var):
+        if node not in self.names and isinstance(node, nodes.Var):
             raise Unsupported(f"the variable {node.name!r} is bound nowhere, so it has no text")
         return self.names[node]
 
-    def items(self, t: Tuple) -> str:
+    def items(self, t: nodes.Tuple) -> str:
         """A tuple of names."""
         names = [self.name(i) for i in t.items]
         return ", ".join(names) + ("," if len(names) == 1 else "")
 
-    def value(self, node: RelaxExpr) -> str:
+    def value(self, node: nodes.RelaxExpr) -> str:
         """The right side of one statement."""
         match node:
-            case Call(op, args):
+            case nodes.Call(op, args):
                 given = ["None" if a is None else self.name(a) for a in args]
                 if isinstance(op, Op):
                     name = PRINTED_AS.get(op.name, op.name)
                     return f"R.{name}({', '.join([*given, *self.attributes(op, node.attrs)])})"
-                if isinstance(op, GlobalVar) and not isinstance(node.attrs, CallAttrs):
+                if isinstance(op, nodes.GlobalVar) and not isinstance(node.attrs, nodes.CallAttrs):
                     operands = f"({', '.join(given)}{',' * (len(given) == 1)})"
                     parts = [self.globals.get(op.name, op.name), operands, self.type(node.type)]
                     parts += [f"{k}={self.data(v)}" for k, v in node.attrs.items()]
@@ -340,13 +329,13 @@ class _Printer:
                 if node.attrs:
                     raise Unsupported("attributes of a call of a function have no text form")
                 return f"{self.name(op)}({', '.join(given)})"
-            case Tuple():
+            case nodes.Tuple():
                 return f"({self.items(node)})"
-            case TupleGetItem(value, index):
+            case nodes.TupleGetItem(value, index):
                 return f"{self.name(value)}[{index}]"
-            case MatchCast(value):
+            case nodes.MatchCast(value):
                 return f"R.match_cast({self.name(value)}, {self.type(node.type)})"
-            case Let(var, value, body):
+            case nodes.Let(var, value, body):
                 return f"R.let({self.name(var)}, {self.name(value)}, {self.name(body)})"
         raise Unsupported(f"a {type(node).__name__} has no text form")
 

@@ -26,34 +26,13 @@ from smelt.ir.walk import free_vars, substitute
 from smelt.tir.nodes import Buffer, PrimFunc
 from smelt.topi.registry import Op
 
-from .adt import (
-    Constructor,
-    Match,
-    PatternConstructor,
-    PatternVar,
-    constructor_tag,
-    unmatched_cases,
-)
+from . import adt, nodes
 from .graph import operands
 from .host_ops import is_host_call
-from .nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    TupleGetItem,
-    Var,
-    incomplete,
-    result_type,
-)
 from .printer import same_data
 
 
-def verify(program: IRModule | Function) -> None:
+def verify(program: IRModule | nodes.Function) -> None:
     """Raise a VerifyError unless a module, or one function of its own, keeps the rules.
 
     Parameters have different names and are the only variables used; symbolic sizes come from their
@@ -62,7 +41,7 @@ def verify(program: IRModule | Function) -> None:
     """
     module = program if isinstance(program, IRModule) else IRModule({"main": program})
     for name, f in module.functions.items():
-        if isinstance(f, Function):
+        if isinstance(f, nodes.Function):
             _Verifier(name, module).function(f, set())
         elif not isinstance(f, PrimFunc):
             raise VerifyError(
@@ -103,14 +82,14 @@ class _Verifier:
 
     def __init__(self, name: str, module: IRModule) -> None:
         self.name, self.module = name, module
-        self.seen: dict[Node, list[set[Var]]] = {}
+        self.seen: dict[Node, list[set[nodes.Var]]] = {}
         self.introduced: set[Any] = set()
 
     def fail(self, node: Node | None, message: str) -> NoReturn:
         """Raise a VerifyError at a value."""
         raise VerifyError(f"{self.name}: {_label(node)}{message}")
 
-    def function(self, f: Function, outer: set[Var]) -> None:
+    def function(self, f: nodes.Function, outer: set[nodes.Var]) -> None:
         """A function, or a branch that sees the parameters around it."""
         names: set[str] = set()
         for p in f.params:
@@ -123,7 +102,7 @@ class _Verifier:
         sizes = {v for p in variables for v in free_vars(p.type)}
         found = list(self.below(f.body))
         for node in found:
-            if isinstance(node, MatchCast):
+            if isinstance(node, nodes.MatchCast):
                 self.introduced |= free_vars(node.type)
         for node in found:
             self.value(node, variables)
@@ -132,10 +111,10 @@ class _Verifier:
             if not f.attrs.get("primitive"):  # a fused group is a part of its caller
                 self.check_sizes(node, sizes)
 
-    def below(self, root: RelaxExpr) -> Iterator[RelaxExpr]:
+    def below(self, root: nodes.RelaxExpr) -> Iterator[nodes.RelaxExpr]:
         """Every value, operands first; a value met below itself lies on a cycle."""
         state: dict[Node, bool] = {}
-        stack: list[tuple[RelaxExpr, bool]] = [(root, False)]
+        stack: list[tuple[nodes.RelaxExpr, bool]] = [(root, False)]
         while stack:
             node, ready = stack.pop()
             if ready:
@@ -146,56 +125,58 @@ class _Verifier:
                 if not state[node]:
                     self.fail(node, "a value depends on itself")
                 continue
-            if not isinstance(node, RelaxExpr):
+            if not isinstance(node, nodes.RelaxExpr):
                 self.fail(None, f"a {type(node).__name__} stands where a value is needed")
             state[node] = False
             stack.append((node, True))
-            needed = [] if isinstance(node, Let) else operands(node)  # its scope has more names
+            needed = (
+                [] if isinstance(node, nodes.Let) else operands(node)
+            )  # its scope has more names
             for c in reversed(needed):
                 if state.get(c) is False:
                     self.fail(c, "a value depends on itself")
                 stack.append((c, False))
 
-    def value(self, node: RelaxExpr, variables: set[Var]) -> None:
+    def value(self, node: nodes.RelaxExpr, variables: set[nodes.Var]) -> None:
         """The rules on one value."""
         match node:
-            case Var() if node not in variables:
+            case nodes.Var() if node not in variables:
                 self.fail(node, "is no parameter of the function")
-            case Constant():
+            case nodes.Constant():
                 self.constant(node)
-            case Call(GlobalVar() as target):
+            case nodes.Call(nodes.GlobalVar() as target):
                 self.program_call(node, target)
-            case Call(Constructor() as c):
+            case nodes.Call(adt.Constructor() as c):
                 self.constructor(node, c)
                 if len(node.args) != len(c.inputs):
                     self.fail(node, f"{len(node.args)} values for {len(c.inputs)} fields")
-            case Constructor():
+            case adt.Constructor():
                 self.constructor(node, node)
-            case GlobalVar() if node.name not in self.module:
+            case nodes.GlobalVar() if node.name not in self.module:
                 self.fail(node, f"the module has no function {node.name!r}")
-            case Match():
+            case adt.Match():
                 if self.fresh(node, variables):
                     self.match(node, variables)
-            case Call(RelaxExpr() as closure):
+            case nodes.Call(nodes.RelaxExpr() as closure):
                 self.closure_call(node, closure)
-            case Call():
+            case nodes.Call():
                 self.call(node)
-            case Function():
+            case nodes.Function():
                 if self.fresh(node, variables):
                     self.function(node, variables)
-            case Let():
+            case nodes.Let():
                 if self.fresh(node, variables):
                     self.let(node, variables)
-            case TupleGetItem(value, index):
+            case nodes.TupleGetItem(value, index):
                 t = value.type
                 whole = isinstance(t, TupleType) and 0 <= index < len(t.items)
                 if not whole and not isinstance(t, IncompleteType):
                     self.fail(node, f"item {index} of a value of type {show_type(t)}")
-            case If():
+            case nodes.If():
                 if self.fresh(node, variables):
                     self.branch(node, variables)
 
-    def fresh(self, node: RelaxExpr, variables: set[Var]) -> bool:
+    def fresh(self, node: nodes.RelaxExpr, variables: set[nodes.Var]) -> bool:
         """Whether the inside of a value has not been looked at where as few variables are known."""
         before = self.seen.setdefault(node, [])
         if any(known <= variables for known in before):
@@ -203,17 +184,17 @@ class _Verifier:
         before.append(set(variables))
         return True
 
-    def check_sizes(self, node: RelaxExpr, sizes: set[Any]) -> None:
+    def check_sizes(self, node: nodes.RelaxExpr, sizes: set[Any]) -> None:
         """Symbolic sizes come from the parameters."""
         sizes = sizes | self.introduced if self.introduced else sizes
         used = free_vars(node.type)
-        if isinstance(node, Call):
+        if isinstance(node, nodes.Call):
             used = used | {v for e in _exprs(tuple(node.attrs.values())) for v in free_vars(e)}
         strange = sorted([v.name for v in used - sizes])
         if strange:
             self.fail(node, f"uses the size {strange[0]}, which no parameter's type mentions")
 
-    def constant(self, node: Constant) -> None:
+    def constant(self, node: nodes.Constant) -> None:
         """The array is what the type says."""
         found = dt.from_numpy(node.data.dtype)
         if found != node.type.dtype or node.data.shape != node.type.fixed_shape():
@@ -222,14 +203,14 @@ class _Verifier:
                 f"the array is {found}{list(node.data.shape)}, the type {show_type(node.type)}",
             )
 
-    def call(self, node: Call) -> None:
+    def call(self, node: nodes.Call) -> None:
         """Attributes are complete and the type is the inferred one."""
         op = node.op
         assert isinstance(op, Op)
         types = [None if a is None else a.type for a in node.args]
         try:
             full = op.normalize(node.attrs)
-            whole = result_type(op, types, full)
+            whole = nodes.result_type(op, types, full)
         except SmeltError as e:
             self.fail(node, str(e))
         if list(full) != list(node.attrs) or not all(
@@ -239,12 +220,12 @@ class _Verifier:
                 node,
                 f"the attributes are {dict(node.attrs)}; complete and in order they are {full}",
             )
-        if whole is not node.type and not incomplete(whole):
+        if whole is not node.type and not nodes.incomplete(whole):
             self.fail(
                 node, f"the type is {show_type(node.type)}, inference gives {show_type(whole)}"
             )
 
-    def closure_call(self, node: Call, closure: RelaxExpr) -> None:
+    def closure_call(self, node: nodes.Call, closure: nodes.RelaxExpr) -> None:
         """A closure called: its type is a function's, of as many parameters as operands."""
         t = closure.type
         if isinstance(t, IncompleteType):
@@ -254,13 +235,13 @@ class _Verifier:
         if len(t.arg_types) != len(node.args):
             self.fail(node, f"{len(node.args)} operands for {len(t.arg_types)} parameters")
 
-    def let(self, node: Let, variables: set[Var]) -> None:
+    def let(self, node: nodes.Let, variables: set[nodes.Var]) -> None:
         """A chain of names: each may be used below it, and a function in its own value."""
         inner = set(variables)
-        rest: RelaxExpr = node
-        while isinstance(rest, Let):
+        rest: nodes.RelaxExpr = node
+        while isinstance(rest, nodes.Let):
             inner.add(rest.var)
-            if isinstance(rest.value, Function):
+            if isinstance(rest.value, nodes.Function):
                 self.function(rest.value, inner)
             else:
                 for v in self.below(rest.value):
@@ -269,23 +250,23 @@ class _Verifier:
         for v in self.below(rest):
             self.value(v, inner)
 
-    def constructor(self, node: RelaxExpr, c: Constructor) -> None:
+    def constructor(self, node: nodes.RelaxExpr, c: adt.Constructor) -> None:
         """The data type is the module's, and has the constructor."""
         try:
-            constructor_tag(self.module, c)
+            adt.constructor_tag(self.module, c)
         except (KeyError, TypeMismatch) as e:
             self.fail(node, e.args[0])
 
-    def match(self, node: Match, variables: set[Var]) -> None:
+    def match(self, node: adt.Match, variables: set[nodes.Var]) -> None:
         """Patterns have a part a field, and variables of their own; every value has a clause."""
         for clause in node.clauses:
-            own: set[Var] = set()
+            own: set[nodes.Var] = set()
             for p in postorder(clause.lhs):
-                if isinstance(p, PatternVar):
+                if isinstance(p, adt.PatternVar):
                     if p.var in own or p.var in variables:
                         self.fail(p.var, "is bound twice")
                     own.add(p.var)
-                elif isinstance(p, PatternConstructor):
+                elif isinstance(p, adt.PatternConstructor):
                     self.constructor(node, p.constructor)
                     if len(p.patterns) != len(p.constructor.inputs):
                         self.fail(
@@ -295,18 +276,20 @@ class _Verifier:
                         )
             for v in self.below(clause.rhs):
                 self.value(v, variables | own)
-        if node.complete and (missing := unmatched_cases(node, self.module)):
+        if node.complete and (missing := adt.unmatched_cases(node, self.module)):
             self.fail(node, f"{len(missing)} kinds of values have no clause")
 
-    def branch(self, node: If, variables: set[Var]) -> None:
+    def branch(self, node: nodes.If, variables: set[nodes.Var]) -> None:
         """Both branches have the type of the whole, the condition is a bool."""
         t = node.condition.type
-        known = not incomplete(t)
+        known = not nodes.incomplete(t)
         if known and (not isinstance(t, TensorType) or t.dtype != "bool" or t.rank != 0):
             self.fail(node, f"the condition is {show_type(t)}, it has to be bool[]")
         for side in (node.then_branch, node.else_branch):
             found = side.body.type
-            if found is not node.type and not (incomplete(found) or incomplete(node.type)):
+            if found is not node.type and not (
+                nodes.incomplete(found) or nodes.incomplete(node.type)
+            ):
                 self.fail(
                     node, f"a branch gives {show_type(found)}, the type is {show_type(node.type)}"
                 )
@@ -314,7 +297,7 @@ class _Verifier:
 
     # --------------------------------------------------------------------- tensor programs
 
-    def program_call(self, node: Call, target: GlobalVar) -> None:
+    def program_call(self, node: nodes.Call, target: nodes.GlobalVar) -> None:
         """The program exists, and its parameters are the operands, then the results."""
         if target.name not in self.module:
             known = ", ".join(self.module.functions) or "none"
@@ -322,7 +305,7 @@ class _Verifier:
         callee = self.module[target.name]
         results = node.type.items if isinstance(node.type, TupleType) else (node.type,)
         given = [a.type for a in node.args if a is not None]
-        if isinstance(callee, Function):
+        if isinstance(callee, nodes.Function):
             self.graph_call(node, callee, given)
             return
         buffers = [p for p in callee.params if isinstance(p, Buffer)]
@@ -336,12 +319,12 @@ class _Verifier:
         for b, t in zip(buffers, [*given, *results], strict=True):
             self.buffer(node, b, t, bound)
 
-    def graph_call(self, node: Call, callee: Function, given: list[Type]) -> None:
+    def graph_call(self, node: nodes.Call, callee: nodes.Function, given: list[Type]) -> None:
         """A graph function called: as many operands as parameters, of the same kinds."""
         if len(given) != len(callee.params):
             self.fail(node, f"{len(given)} operands for {len(callee.params)} parameters")
 
-    def buffer(self, node: Call, b: Buffer, t: Type, bound: dict[SizeVar, Expr]) -> None:
+    def buffer(self, node: nodes.Call, b: Buffer, t: Type, bound: dict[SizeVar, Expr]) -> None:
         """An operand or result has the buffer's type; its sizes are bound as they are met."""
         fits = isinstance(t, TensorType) and t.dtype == b.type and t.rank == b.rank
         if fits:
@@ -360,11 +343,11 @@ class _Verifier:
             )
 
 
-def tells_sizes(node: RelaxExpr) -> bool:
+def tells_sizes(node: nodes.RelaxExpr) -> bool:
     """Whether a value may have sizes known only at run time."""
-    if isinstance(node, Call):
-        return isinstance(node.op, RelaxExpr) or is_host_call(node)
-    return isinstance(node, If | Match)
+    if isinstance(node, nodes.Call):
+        return isinstance(node.op, nodes.RelaxExpr) or is_host_call(node)
+    return isinstance(node, nodes.If | adt.Match)
 
 
 def _exprs(value: Any) -> Iterator[Expr]:
@@ -377,11 +360,11 @@ def _exprs(value: Any) -> Iterator[Expr]:
 
 def _label(node: Node | None) -> str:
     match node:
-        case Call(name=hint):
+        case nodes.Call(name=hint):
             return f"call of {node.callee}{f' ({hint!r})' if hint else ''}: "
-        case Var(name):
+        case nodes.Var(name):
             return f"the variable {name!r} "
-        case Constant(name=hint):
+        case nodes.Constant(name=hint):
             return f"constant {hint!r}: "
         case None:
             return ""

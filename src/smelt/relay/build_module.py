@@ -9,22 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from smelt import pipeline
 from smelt.artifact.artifact import ELSEWHERE, check_native, load
 from smelt.artifact.vm_construct import refuse_control
 from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType
-from smelt.pipeline import (
-    GRAPH,
-    LOWER,
-    VM,
-    as_target,
-    assemble,
-    checked_context,
-    declared_sizes,
-    run_graph,
-)
 from smelt.relax import nodes as relax
 from smelt.relax.graph import bind
 from smelt.runtime.dtypes import numpy_dtype
@@ -81,10 +72,10 @@ def build(
     )
     fused = _optimized(plain, context)
 
-    declared = declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
+    declared = pipeline.declared_sizes(plain, fused, context, lambda m: _optimized(m, context))
 
     def compiled(**options: Any) -> NativeExecutable:
-        return load(assemble(fused, resolved, context, declared=declared, **options))
+        return load(pipeline.assemble(fused, resolved, context, declared=declared, **options))
 
     lib = compiled()
     lib.debug_variant = partial(compiled, keep=True)
@@ -124,12 +115,12 @@ def _module(who: str, given: Any) -> IRModule:
 
 def _optimized(mod: IRModule, context: PassContext) -> IRModule:
     """The graph that is compiled."""
-    return run_graph(with_required(mod, context), context)
+    return pipeline.run_graph(with_required(mod, context), context)
 
 
 def with_required(mod: IRModule, context: PassContext) -> IRModule:
     """A module after Relay's own passes that a context requires: they run before the compiler's."""
-    own = {n for s in (*GRAPH, *VM, *LOWER) for n in (*s.names, *s.also)}
+    own = {n for s in (*pipeline.GRAPH, *pipeline.VM, *pipeline.LOWER) for n in (*s.names, *s.also)}
     first = [_on_demand(n) for n in context.required_pass if n not in own]
     for step in (transform.InferType(), *first) if first else ():
         mod = step.run(mod, context)
@@ -150,7 +141,7 @@ def _on_demand(name: str) -> Pass:
 
 def _context(who: str, form: Executor | None = None) -> PassContext:
     """The context around a call, with names and keys that the call follows."""
-    context = checked_context(who, others=LEVELS, follows=_MEMORY)
+    context = pipeline.checked_context(who, others=LEVELS, follows=_MEMORY)
     _check_config(context, form or Executor("graph"))
     return context
 
@@ -200,7 +191,7 @@ def target_of(target: Any, host: Any) -> Target:
         target = target[0]
     if target is None:
         target = Target.current()
-    made = as_target(target)
+    made = pipeline.as_target(target)
     return made if host is None else Target(made, host=host)
 
 

@@ -13,30 +13,8 @@ from smelt.ir import dtype as dt
 from smelt.ir.errors import SmeltError
 from smelt.ir.expr import Expr
 from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
-from smelt.relax.adt import (
-    Clause,
-    Constructor,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-)
-from smelt.relax.nodes import (
-    Call,
-    CallAttrs,
-    Constant,
-    Function,
-    GlobalVar,
-    Let,
-    RelaxExpr,
-    Tuple,
-    Var,
-    call,
-    call_function,
-    constant,
-    incomplete,
-)
+from smelt.relax import adt
+from smelt.relax import nodes as relax
 from smelt.topi.registry import Op, ops
 
 from .adt import Match
@@ -68,8 +46,8 @@ class Head(NamedTuple):
     body       the number of the word that opens the body
     """
 
-    params: list[Var]
-    scope: dict[str, RelaxExpr]
+    params: list[relax.Var]
+    scope: dict[str, relax.RelaxExpr]
     attrs: dict[str, Any]
     result: Type | None
     variables: dict[str, Any]
@@ -89,15 +67,15 @@ class ExprReader(TypeReader):
     def __init__(self, *given: Any) -> None:
         """Nothing is known yet."""
         super().__init__(*given)
-        self.constants: Mapping[int, Constant] = {}
+        self.constants: Mapping[int, relax.Constant] = {}
         self.functions: dict[str, Type] | None = None
-        self.constructors: dict[str, Constructor] = {}
-        self.scopes: list[dict[str, RelaxExpr]] = [{}]
+        self.constructors: dict[str, adt.Constructor] = {}
+        self.scopes: list[dict[str, relax.RelaxExpr]] = [{}]
         self.counted: dict[Type, int] = {}
 
     # -------------------------------------------------------------------------------- blocks
 
-    def block(self, where: str) -> RelaxExpr:
+    def block(self, where: str) -> relax.RelaxExpr:
         """{ lines, result }."""
         self.expect("{", where)
         self.scopes.append({})
@@ -110,9 +88,9 @@ class ExprReader(TypeReader):
         self.next()
         return made
 
-    def lines(self) -> RelaxExpr:
+    def lines(self) -> relax.RelaxExpr:
         """let, %n = and free_var, then the result."""
-        lets: list[tuple[Var, RelaxExpr]] = []
+        lets: list[tuple[relax.Var, relax.RelaxExpr]] = []
         lines: dict[str, Token] = {}
         while True:
             if self.sees("let"):
@@ -132,7 +110,7 @@ class ExprReader(TypeReader):
             self.expect(";", "at the end of a line")
         result = self.expr()
         for var, value in reversed(lets):
-            result = Let(var, value, result)
+            result = relax.Let(var, value, result)
         return result
 
     def once(self, token: Token, lines: dict[str, Token]) -> None:
@@ -142,7 +120,7 @@ class ExprReader(TypeReader):
             line, column = self.text.place(first.start)
             self.error(token, f"{token.text} has a value since line {line}, column {column}")
 
-    def let(self) -> tuple[Var, RelaxExpr]:
+    def let(self) -> tuple[relax.Var, relax.RelaxExpr]:
         """let %x: type = value; a function may call itself by the name."""
         self.next()
         token, v = self.variable("behind let")
@@ -158,7 +136,7 @@ class ExprReader(TypeReader):
         self.scopes[-1][self.key(token)] = v
         return v, value
 
-    def variable(self, where: str) -> tuple[Token, Var]:
+    def variable(self, where: str) -> tuple[Token, relax.Var]:
         """%x: type."""
         token = self.token
         if token.kind != "var":
@@ -169,15 +147,15 @@ class ExprReader(TypeReader):
 
     # ------------------------------------------------------------------------------- infix
 
-    def expr(self) -> RelaxExpr:
+    def expr(self) -> relax.RelaxExpr:
         """Operands with * / + - and comparisons between them."""
 
-        def combine(sign: Token, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
+        def combine(sign: Token, a: relax.RelaxExpr, b: relax.RelaxExpr) -> relax.RelaxExpr:
             return self.apply(sign, RELAY.get(_INFIX[sign.text]), [a, b], {})
 
         return self.infix(self.unary(), self.unary, _STRENGTH, combine)
 
-    def unary(self) -> RelaxExpr:
+    def unary(self) -> relax.RelaxExpr:
         """An operand with signs before it; that of a number is the number's."""
         signs: list[Token] = []
         while self.sees("-"):
@@ -194,7 +172,7 @@ class ExprReader(TypeReader):
             made = self.apply(sign, RELAY.get("negative"), [made], {})
         return made
 
-    def scalar(self, token: Token, negative: bool) -> Constant:
+    def scalar(self, token: Token, negative: bool) -> relax.Constant:
         """A number: 1 is an int32, 1.5 and 1f are float32."""
         special = SPECIAL.fullmatch(token.text)
         digits, suffix = (special.group(1), special.group(2)) if special else self.digits(token)
@@ -205,18 +183,18 @@ class ExprReader(TypeReader):
         if dt.is_float(kind):
             value = math.copysign(float(digits), sign)
             with np.errstate(over="ignore"):
-                return constant(np.asarray(value).astype(numpy_type))
+                return relax.constant(np.asarray(value).astype(numpy_type))
         if not whole:
             self.error(token, f"{token.text} is no whole number, and {kind} has no others")
         limits = np.iinfo(numpy_type)
         if len(digits) > 20 or not limits.min <= sign * int(digits) <= limits.max:
             legal = f"{digits}i64" if kind == "int32" and len(digits) < 19 else ""
             self.error(token, f"{'-' * negative}{token.text[:40]} does not fit {kind}", legal)
-        return constant(np.asarray(sign * int(digits), numpy_type))
+        return relax.constant(np.asarray(sign * int(digits), numpy_type))
 
     # ----------------------------------------------------------------------------- operands
 
-    def operand(self) -> RelaxExpr:
+    def operand(self) -> relax.RelaxExpr:
         """A value with its calls and items: %f(%x).0."""
         token = self.token
         match token.kind:
@@ -235,7 +213,7 @@ class ExprReader(TypeReader):
         return self.wrong("expected a value", "%x, %0, @f(%x), add(%x, 1f), (%a, %b), "
                           "fn (...) {...}, if (...) {...} else {...}")  # fmt: skip
 
-    def postfix(self, made: RelaxExpr, token: Token) -> RelaxExpr:
+    def postfix(self, made: relax.RelaxExpr, token: Token) -> relax.RelaxExpr:
         """Calls and items behind a value."""
         while True:
             if self.sees("("):
@@ -246,7 +224,7 @@ class ExprReader(TypeReader):
             else:
                 return made
 
-    def lookup(self, token: Token) -> RelaxExpr:
+    def lookup(self, token: Token) -> relax.RelaxExpr:
         """The value of a name."""
         key = self.key(token)
         for scope in reversed(self.scopes):
@@ -260,26 +238,26 @@ class ExprReader(TypeReader):
         plain = token.text[1:].isdigit()
         return token.text if plain else f"%{identifier(self.name(token))}"
 
-    def global_(self, token: Token) -> GlobalVar:
+    def global_(self, token: Token) -> relax.GlobalVar:
         """A function of the module."""
         name = self.name(token)
         if self.functions is not None and name not in self.functions:
             self.error(token, f"the module has no function {token.text}",
                        near(name, self.functions, "@"))  # fmt: skip
-        return GlobalVar(name)
+        return relax.GlobalVar(name)
 
-    def bracket_value(self) -> RelaxExpr:
+    def bracket_value(self) -> relax.RelaxExpr:
         """(), (a), (a,) or (a, b)."""
         token = self.next()
         items, comma = self.in_brackets(self.expr, "brackets")
         if len(items) == 1 and not comma:
             return items[0]
-        made = Tuple(tuple(items))
+        made = relax.Tuple(tuple(items))
         if self.guarded(token, self.leaves, made) > WIDTH:
             self.error(token, f"a tuple of more than {WIDTH} values, with those of tuples in it")
         return made
 
-    def leaves(self, made: Tuple) -> int:
+    def leaves(self, made: relax.Tuple) -> int:
         """How many values a tuple holds: a few lines could double them again and again."""
         return sum([self._leaves(i.type) for i in made.items])
 
@@ -291,7 +269,7 @@ class ExprReader(TypeReader):
             self.counted[t] = sum(map(self._leaves, inside)) + 1
         return self.counted[t]
 
-    def named(self, token: Token) -> RelaxExpr:
+    def named(self, token: Token) -> relax.RelaxExpr:
         """What begins with a word: fn, if, match, meta, True, operators, constructors."""
         match token.text:
             case "fn":
@@ -305,7 +283,7 @@ class ExprReader(TypeReader):
                 return self.meta()
             case "True" | "False":
                 self.next()
-                return constant(np.asarray(token.text == "True"))
+                return relax.constant(np.asarray(token.text == "True"))
         self.next()
         if token.text in self.constructors:
             c = self.constructors[token.text]
@@ -328,7 +306,7 @@ class ExprReader(TypeReader):
             known = [*RELAY.ops, *self.constructors, *[f"smelt.{n}" for n in ops()]]
             return self.error(token, f"no operator {token.text!r}", near(token.text, known))
 
-    def meta(self) -> Constant:
+    def meta(self) -> relax.Constant:
         """meta[relay.Constant][n]."""
         self.next()
         self.expect("[", "behind meta")
@@ -344,9 +322,9 @@ class ExprReader(TypeReader):
 
     # -------------------------------------------------------------------------------- calls
 
-    def arguments(self, op: Op | None) -> tuple[list[RelaxExpr | None], dict[str, Any]]:
+    def arguments(self, op: Op | None) -> tuple[list[relax.RelaxExpr | None], dict[str, Any]]:
         """Operands, then attributes: (%x, None, axis=1)."""
-        args: list[RelaxExpr | None] = []
+        args: list[relax.RelaxExpr | None] = []
         attrs: dict[str, Any] = {}
         self.expect("(", "before operands")
         for _ in self.separated(")", "in operands"):
@@ -376,10 +354,10 @@ class ExprReader(TypeReader):
         attrs[name] = self.data()
 
     def apply(
-        self, token: Token, op: Op, args: Sequence[RelaxExpr | None], attrs: dict[str, Any]
-    ) -> Call:
+        self, token: Token, op: Op, args: Sequence[relax.RelaxExpr | None], attrs: dict[str, Any]
+    ) -> relax.Call:
         """A call of an operator; what it refuses is an error at its name."""
-        return self.guarded(token, call, op, *args, **attrs)  # type: ignore[no-any-return]
+        return self.guarded(token, relax.call, op, *args, **attrs)  # type: ignore[no-any-return]
 
     def guarded(self, token: Token, make: Any, *given: Any, **named: Any) -> Any:
         """What a constructor of nodes makes; what it refuses is an error at a word."""
@@ -389,13 +367,13 @@ class ExprReader(TypeReader):
             what = str(e) if isinstance(e, SmeltError) else f"{token.text}: {e}"
             return self.error(token, what)
 
-    def call_value(self, callee: RelaxExpr, token: Token) -> RelaxExpr:
+    def call_value(self, callee: relax.RelaxExpr, token: Token) -> relax.RelaxExpr:
         """A function applied."""
         args, attrs = self.arguments(None)
-        if isinstance(callee, Constructor):
+        if isinstance(callee, adt.Constructor):
             return self.guarded(token, callee, *args)  # type: ignore[no-any-return]
         known: Type = callee.type
-        if isinstance(callee, GlobalVar) and self.functions is not None:
+        if isinstance(callee, relax.GlobalVar) and self.functions is not None:
             known = self.functions[callee.name]
         if isinstance(known, TensorType | TupleType):
             self.error(token, f"{token.text} is no function, but of type {type_text(known)}")
@@ -404,10 +382,10 @@ class ExprReader(TypeReader):
             if len(known.arg_types) != len(args):
                 self.error(token, f"{token.text} takes {_values(len(known.arg_types))}, "
                            f"{len(args)} given")  # fmt: skip
-            generic = known.type_params or not isinstance(callee, GlobalVar)
+            generic = known.type_params or not isinstance(callee, relax.GlobalVar)
             result = None if generic else known.ret_type
-        made = call_function(callee, args, result)  # type: ignore[arg-type]
-        return made.replace(attrs=CallAttrs("a function", attrs)) if attrs else made
+        made = relax.call_function(callee, args, result)  # type: ignore[arg-type]
+        return made.replace(attrs=relax.CallAttrs("a function", attrs)) if attrs else made
 
     # --------------------------------------------------------------------------- functions
 
@@ -416,9 +394,9 @@ class ExprReader(TypeReader):
         outer = self.type_vars
         variables = self.type_variables()
         self.expect("(", f"behind {what}")
-        params: list[Var] = []
+        params: list[relax.Var] = []
         attrs: dict[str, Any] = {"type_params": variables} if variables else {}
-        scope: dict[str, RelaxExpr] = {}
+        scope: dict[str, relax.RelaxExpr] = {}
         for _ in self.separated(")", "in parameters"):
             if self.token.kind in ("name", "string") and self.behind("="):
                 self.attribute(attrs, None)
@@ -432,7 +410,7 @@ class ExprReader(TypeReader):
         self.type_vars = outer
         return found
 
-    def function(self, head: Head) -> Function:
+    def function(self, head: Head) -> relax.Function:
         """A function whose head has been read."""
         outer, self.type_vars = self.type_vars, head.variables
         self.at = head.body
@@ -441,13 +419,13 @@ class ExprReader(TypeReader):
         body = self.block("before the body of a function")
         self.scopes.pop()
         self.type_vars = outer
-        made = Function(tuple(head.params), body, head.attrs)
+        made = relax.Function(tuple(head.params), body, head.attrs)
         if head.result is not None and not self.agree(head.result, body.type):
             found, said = type_text(body.type), type_text(head.result)
             self.error(start, f"the body is of type {found}, the function says {said}")
         return made
 
-    def branch(self) -> RelaxExpr:
+    def branch(self) -> relax.RelaxExpr:
         """if (condition) { ... } else { ... }."""
         token = self.next()
         self.expect("(", "behind if")
@@ -458,7 +436,7 @@ class ExprReader(TypeReader):
         no = self.block("behind else")
         return self.guarded(token, If, condition, yes, no)  # type: ignore[no-any-return]
 
-    def match(self) -> RelaxExpr:
+    def match(self) -> relax.RelaxExpr:
         """match (data) { pattern => value, ... }; match? need not be complete."""
         token = self.next()
         complete = not self.takes("?")
@@ -466,34 +444,34 @@ class ExprReader(TypeReader):
         data = self.expr()
         self.expect(")", "behind the value of match")
         self.expect("{", "before the cases of match")
-        clauses: list[Clause] = []
+        clauses: list[adt.Clause] = []
         while not self.takes("}"):
             self.scopes.append({})
             lhs = self.pattern()
             self.expect("=>", "behind a pattern")
-            clauses.append(Clause(lhs, self.expr()))
+            clauses.append(adt.Clause(lhs, self.expr()))
             self.scopes.pop()
             if not self.takes(",") and not self.sees("}"):
                 self.wrong("expected ',' or '}' behind a case of match")
         return self.guarded(token, Match, data, clauses, complete)  # type: ignore[no-any-return]
 
-    def pattern(self) -> Pattern:
+    def pattern(self) -> adt.Pattern:
         """_, %x, (p, q) or a constructor of patterns."""
         token = self.token
         if token.kind == "var":
             _, v = self.variable("in a pattern")
             if self.scopes[-1].setdefault(self.key(token), v) is not v:
                 self.error(token, f"{token.text} is there twice in a pattern")
-            return PatternVar(v)
+            return adt.PatternVar(v)
         if self.takes("("):
-            return PatternTuple(
+            return adt.PatternTuple(
                 tuple([self.pattern() for _ in self.separated(")", "in a pattern")])
             )
         if token.kind != "name":
             self.wrong("expected a pattern", "_, %x, (%a, %b), Cons(%h, %t)")
         self.next()
         if token.text == "_":
-            return PatternWildcard()
+            return adt.PatternWildcard()
         c = self.constructors.get(token.text)
         if c is None:
             return self.error(token, f"no constructor {token.text!r}",
@@ -501,13 +479,13 @@ class ExprReader(TypeReader):
         inside = self.listed("(", self.pattern, "in a pattern")
         if len(inside) != len(c.inputs):
             self.error(token, f"{c.name} has {len(c.inputs)} fields, {len(inside)} patterns given")
-        return PatternConstructor(c, tuple(inside))
+        return adt.PatternConstructor(c, tuple(inside))
 
     # -------------------------------------------------------------------------------- types
 
     def agree(self, said: Type, found: Type) -> bool:
         """Whether a type is what the text says; what is not known, and ?, agree with all."""
-        if incomplete(said) or incomplete(found) or said is found:
+        if relax.incomplete(said) or relax.incomplete(found) or said is found:
             return True
         match said, found:
             case TensorType(a, kind), TensorType(b, other):

@@ -7,31 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    INDEX,
-    Add,
-    Binary,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Sub,
-    const,
-)
-from smelt.ir.expr import Var as SizeVar
-from smelt.ir.types import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-)
+from smelt.ir import expr, types
 
 from .parser_lexer import DEPTH, Cursor, Text, Token, near
 from .printer_words import ANY, INFIX, NAMED, SUFFIXES
@@ -45,19 +21,19 @@ SPECIAL = re.compile(rf"(nan|inf)({'|'.join(sorted(FLOATS))})")
 NUMBER = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)(\w*)")
 """Digits and suffix. Types have letters that no exponent has, so that e is always an exponent."""
 
-Kind = type[Binary]
+Kind = type[expr.Binary]
 
 _INFIX: dict[str, Any] = {sign: kind for kind, (sign, _) in INFIX.items()}
 _STRENGTH = dict(INFIX.values())
 _NAMED: dict[str, Any] = {name: kind for kind, name in NAMED.items()}
 _FOLD: dict[Kind, Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b,
-    Sub: lambda a, b: a - b,
-    Mul: lambda a, b: a * b,
-    FloorDiv: lambda a, b: a // b,
-    FloorMod: lambda a, b: a % b,
-    Min: min,
-    Max: max,
+    expr.Add: lambda a, b: a + b,
+    expr.Sub: lambda a, b: a - b,
+    expr.Mul: lambda a, b: a * b,
+    expr.FloorDiv: lambda a, b: a // b,
+    expr.FloorMod: lambda a, b: a % b,
+    expr.Min: min,
+    expr.Max: max,
 }
 _LIMIT = 2**63
 
@@ -73,15 +49,15 @@ class TypeReader(Cursor):
     def __init__(self, text: Text, tokens: list[Token], pairs: dict[int, int]) -> None:
         """Nothing is known yet."""
         super().__init__(text, tokens, pairs)
-        self.sizes: dict[str, SizeVar] = {}
-        self.anonymous: set[SizeVar] = set()
-        self.type_vars: dict[str, TypeVar] = {}
+        self.sizes: dict[str, expr.Var] = {}
+        self.anonymous: set[expr.Var] = set()
+        self.type_vars: dict[str, types.TypeVar] = {}
         self.data_types: dict[str, int] = {}
         self._depth = 0
 
     # -------------------------------------------------------------------------------- types
 
-    def type(self) -> Type:
+    def type(self) -> types.Type:
         """A type."""
         self._depth += 1
         if self._depth > DEPTH:
@@ -91,11 +67,11 @@ class TypeReader(Cursor):
         finally:
             self._depth -= 1
 
-    def _type(self) -> Type:
+    def _type(self) -> types.Type:
         token = self.token
         if self.takes("("):
             items = [self.type() for _ in self.separated(")", "in a tuple's type")]
-            return TupleType(tuple(items))
+            return types.TupleType(tuple(items))
         if token.kind != "name":
             self.wrong("expected a type", "Tensor[(1, 3), float32], float32, (a, b), fn (a) -> b")
         if token.text == "Tensor":
@@ -105,17 +81,17 @@ class TypeReader(Cursor):
         self.next()
         word = token.text
         if word == "_":
-            return IncompleteType()
+            return types.IncompleteType()
         if word in self.type_vars:
             return self.type_vars[word]
         if word in self.data_types:
             return self.data_type(token)
         if word in dt.DTYPES:
-            return TensorType((), word)
+            return types.TensorType((), word)
         known = ["Tensor", *dt.DTYPES, *self.data_types, *self.type_vars]
         return self.error(token, f"no type {word!r}", near(word, known))
 
-    def tensor(self) -> TensorType:
+    def tensor(self) -> types.TensorType:
         """Tensor[(extents), element type]."""
         self.next()
         self.expect("[", "behind Tensor")
@@ -129,22 +105,24 @@ class TypeReader(Cursor):
             )
         self.next()
         self.expect("]", "behind the element type of a Tensor")
-        return TensorType(tuple(shape), kind.text)
+        return types.TensorType(tuple(shape), kind.text)
 
-    def function_type(self) -> FuncType:
+    def function_type(self) -> types.FuncType:
         """fn (a, b) -> c."""
         self.next()
         outer = self.type_vars
         variables = self.type_variables()
         self.expect("(", "behind fn in a type")
         given = tuple([self.type() for _ in self.separated(")", "in a function's type")])
-        made = FuncType(given, self.type() if self.takes("->") else TupleType(()), variables)
+        made = types.FuncType(
+            given, self.type() if self.takes("->") else types.TupleType(()), variables
+        )
         self.type_vars = outer
         return made
 
-    def type_variables(self) -> tuple[TypeVar, ...]:
+    def type_variables(self) -> tuple[types.TypeVar, ...]:
         """[A, B]: new type variables from here on; none where no bracket is."""
-        made: dict[str, TypeVar] = {}
+        made: dict[str, types.TypeVar] = {}
         if self.takes("["):
             for _ in self.separated("]", "in a list of type variables"):
                 token = self.next()
@@ -152,20 +130,20 @@ class TypeReader(Cursor):
                     self.error(token, "expected the name of a type variable", "A")
                 if token.text in made:
                     self.error(token, f"the type variable {token.text} is there twice")
-                made[token.text] = TypeVar(token.text)
+                made[token.text] = types.TypeVar(token.text)
         self.type_vars = {**self.type_vars, **made}
         return tuple(made.values())
 
-    def data_type(self, token: Token) -> Type:
+    def data_type(self, token: Token) -> types.Type:
         """List[float32]; the name has been read."""
         count, given = self.data_types[token.text], self.listed("[", self.type, "in a data type")
         if len(given) != count:
             self.error(token, f"{token.text} takes {count} types, {len(given)} given")
-        return TypeCall(GlobalTypeVar(token.text), tuple(given))
+        return types.TypeCall(types.GlobalTypeVar(token.text), tuple(given))
 
     # -------------------------------------------------------------------------------- sizes
 
-    def size(self, first: Expr | None = None) -> Expr:
+    def size(self, first: expr.Expr | None = None) -> expr.Expr:
         """A size: numbers, names and ? with + - * and floordiv, floormod, min, max.
 
         first  the left operand, where it has been read
@@ -175,38 +153,38 @@ class TypeReader(Cursor):
             sign, _INFIX[sign.text], a, b
         ))  # fmt: skip
 
-    def binary(self, token: Token, kind: Kind, a: Expr, b: Expr) -> Expr:
+    def binary(self, token: Token, kind: Kind, a: expr.Expr, b: expr.Expr) -> expr.Expr:
         """An operation on two sizes; two numbers give a number."""
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
-            if kind in (FloorDiv, FloorMod) and b.value == 0:
+        if isinstance(a, expr.IntImm) and isinstance(b, expr.IntImm):
+            if kind in (expr.FloorDiv, expr.FloorMod) and b.value == 0:
                 self.error(token, "a size divided by 0")
             return self.number(token, _FOLD[kind](a.value, b.value))
         if a.dtype != b.dtype:
-            if isinstance(a, IntImm):
-                a = const(a.value, b.dtype)
-            elif isinstance(b, IntImm):
-                b = const(b.value, a.dtype)
+            if isinstance(a, expr.IntImm):
+                a = expr.const(a.value, b.dtype)
+            elif isinstance(b, expr.IntImm):
+                b = expr.const(b.value, a.dtype)
             else:
                 self.error(token, f"a size of {a.dtype} and one of {b.dtype}")
         return kind(a, b)
 
-    def number(self, token: Token, value: int) -> Expr:
+    def number(self, token: Token, value: int) -> expr.Expr:
         """A size that is a number."""
         if not -_LIMIT <= value < _LIMIT:
             self.error(token, "the size does not fit 64 bits")
-        return const(value, INDEX)
+        return expr.const(value, expr.INDEX)
 
-    def size_operand(self) -> Expr:
+    def size_operand(self) -> expr.Expr:
         """One operand of a size."""
         negative = False
         while self.takes("-"):
             negative = not negative
         token = self.next()
-        made: Expr
+        made: expr.Expr
         if token.kind == "number":
             made = self.number(token, self.whole(token))
         elif token.text == "?":
-            made = SizeVar(ANY, INDEX)
+            made = expr.Var(ANY, expr.INDEX)
             self.anonymous.add(made)
         elif token.text == "(" and token.kind == "sign":
             made = self.size()
@@ -221,17 +199,17 @@ class TypeReader(Cursor):
             made = self.symbol(token)
         else:
             self.error(token, "expected a size", "3, ?, n, n * 2 + 1, floordiv(n, 2), min(n, 8)")
-        return self.binary(token, Sub, const(0, INDEX), made) if negative else made
+        return self.binary(token, expr.Sub, expr.const(0, expr.INDEX), made) if negative else made
 
-    def symbol(self, token: Token) -> SizeVar:
+    def symbol(self, token: Token) -> expr.Var:
         """A symbolic size by its name; one that is no index says its type: n: int32."""
-        kind = INDEX
+        kind = expr.INDEX
         if self.sees(":"):
             self.next()
             kind = self.next().text
             if kind not in dt.DTYPES or not dt.is_int(kind):
                 self.error(self.tokens[self.at - 1], "expected the type of a size", "int32, int64")
-        known = self.sizes.setdefault(token.text, SizeVar(token.text, kind))
+        known = self.sizes.setdefault(token.text, expr.Var(token.text, kind))
         if known.dtype != kind:
             self.error(token, f"the size {token.text} is of {known.dtype} elsewhere")
         return known
@@ -272,10 +250,14 @@ class TypeReader(Cursor):
 
     def rest_of_size(self, first: Any) -> Any:
         """What stands behind the first operand of a size."""
-        if not self.sees(*_INFIX) or not isinstance(first, int | Expr) or isinstance(first, bool):
+        if (
+            not self.sees(*_INFIX)
+            or not isinstance(first, int | expr.Expr)
+            or isinstance(first, bool)
+        ):
             return first
-        made = self.size(const(first, INDEX) if isinstance(first, int) else first)
-        return made.value if isinstance(made, IntImm) else made
+        made = self.size(expr.const(first, expr.INDEX) if isinstance(first, int) else first)
+        return made.value if isinstance(made, expr.IntImm) else made
 
     def mapping(self) -> dict[Any, Any]:
         """{"key": value}."""
@@ -303,7 +285,7 @@ class TypeReader(Cursor):
             return -value if negative else value
         if token.kind != "number":
             made = self.size_operand()
-            return self.rest_of_size(self.binary(token, Sub, const(0, INDEX), made)
+            return self.rest_of_size(self.binary(token, expr.Sub, expr.const(0, expr.INDEX), made)
                                      if negative else made)  # fmt: skip
         self.next()
         digits, suffix = self.digits(token)

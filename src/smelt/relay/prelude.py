@@ -12,25 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from smelt.ir import types
 from smelt.ir.module import STANDARD, IRModule
-from smelt.ir.types import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-    tensor_type,
-)
-from smelt.relax.adt import (
-    Clause,
-    Constructor,
-    Match,
-    PatternConstructor,
-    PatternVar,
-    TypeData,
-)
+from smelt.relax import adt
 from smelt.relax.nodes import Call, Function, GlobalVar, RelaxExpr, Tuple, TupleGetItem, Var
 from smelt.runtime.errors import nearest
 
@@ -38,7 +22,7 @@ from . import expr
 from .dialect import const, make
 from .expr import RelayVar
 
-_INT = tensor_type((), "int32")
+_INT = types.tensor_type((), "int32")
 RELAY_IF: Any = expr.If
 
 
@@ -55,22 +39,22 @@ class Prelude:
     def __init__(self, mod: IRModule | None = None) -> None:
         """Enter everything into a module (None: a new one)."""
         self.mod = IRModule() if mod is None else mod
-        a = TypeVar("a")
+        a = types.TypeVar("a")
         self.List, self.cons, self.nil = self._data(
             "List", [a], lambda me: [("cons", (a, me(a))), ("nil", ())]
         )
-        b = TypeVar("a")
+        b = types.TypeVar("a")
         self.Option, self.some, self.none = self._data(
             "Option", [b], lambda me: [("some", (b,)), ("none", ())]
         )
-        c = TypeVar("a")
+        c = types.TypeVar("a")
         self.Tree, self.rose = self._data("Tree", [c], lambda me: [("rose", (c, self.List(me(c))))])
         for enter in (self._general, self._access, self._folds, self._maps, self._pairs,
                       self._unfolds, self._trees):  # fmt: skip
             enter()
 
     @property
-    def l(self) -> GlobalTypeVar:  # noqa: E743
+    def l(self) -> types.GlobalTypeVar:  # noqa: E743
         """The old name of List."""
         return self.List  # type: ignore[no-any-return]
 
@@ -81,13 +65,13 @@ class Prelude:
     def _data(
         self,
         name: str,
-        variables: Sequence[TypeVar],
-        fields: Callable[[GlobalTypeVar], Sequence[tuple[str, tuple[Type, ...]]]],
+        variables: Sequence[types.TypeVar],
+        fields: Callable[[types.GlobalTypeVar], Sequence[tuple[str, tuple[types.Type, ...]]]],
     ) -> tuple[Any, ...]:
-        header = GlobalTypeVar(name)
+        header = types.GlobalTypeVar(name)
         if header not in self.mod.type_definitions:
-            made = tuple([Constructor(n, inputs, header) for n, inputs in fields(header)])
-            self.mod[header] = TypeData(header, tuple(variables), made)
+            made = tuple([adt.Constructor(n, inputs, header) for n, inputs in fields(header)])
+            self.mod[header] = adt.TypeData(header, tuple(variables), made)
         return self.mod.get_type(name)
 
     def _enter(
@@ -98,26 +82,28 @@ class Prelude:
         setattr(self, name, found)
         if name in self.mod:
             return
-        variables = {k: TypeVar(k) for k in kinds.split()}
+        variables = {k: types.TypeVar(k) for k in kinds.split()}
         given = [
-            RelayVar(n, t(*variables.values()) if callable(t) and not isinstance(t, Type) else t)
+            RelayVar(
+                n, t(*variables.values()) if callable(t) and not isinstance(t, types.Type) else t
+            )
             for n, t in params
         ]
         attrs = {"type_params": tuple(variables.values())} if variables else {}
         self.mod[found] = Function(tuple(given), body(*given), attrs)
 
-    def _list(self, t: Type) -> TypeCall:
-        return TypeCall(self.List, (t,))
+    def _list(self, t: types.Type) -> types.TypeCall:
+        return types.TypeCall(self.List, (t,))
 
     def _case(
         self, data: RelaxExpr, empty: RelaxExpr | None, more: Callable[[Var, Var], RelaxExpr]
-    ) -> Match:
+    ) -> adt.Match:
         """A choice between the empty list and one with a head and a tail."""
         h, t = _var("h"), _var("t")
         clauses = [_clause(self.cons, [h, t], more(h, t))]
         if empty is not None:
             clauses.insert(0, _clause(self.nil, [], empty))
-        return Match(data, tuple(clauses), empty is not None)
+        return adt.Match(data, tuple(clauses), empty is not None)
 
     # -------------------------------------------------------------------------------- functions
 
@@ -125,12 +111,13 @@ class Prelude:
         self._enter("id", "a", [("x", lambda a: a)], lambda x: x)
         self._enter(
             "compose", "a b c",
-            [("f", lambda a, b, c: FuncType((b,), c)), ("g", lambda a, b, c: FuncType((a,), b))],
+            [("f", lambda a, b, c: types.FuncType((b,), c)),
+             ("g", lambda a, b, c: types.FuncType((a,), b))],
             lambda f, g: _lambda(["x"], lambda x: f(g(x))),
         )  # fmt: skip
         self._enter(
             "iterate", "a",
-            [("f", lambda a: FuncType((a,), a)), ("n", _INT)],
+            [("f", lambda a: types.FuncType((a,), a)), ("n", _INT)],
             lambda f, n: RELAY_IF(
                 make("equal", n, const(0)),
                 _lambda(["x"], lambda x: x),
@@ -162,26 +149,26 @@ class Prelude:
     def _folds(self) -> None:
         self._enter(
             "foldl", "a b",
-            [("f", lambda a, b: FuncType((a, b), a)), ("s", lambda a, b: a),
+            [("f", lambda a, b: types.FuncType((a, b), a)), ("s", lambda a, b: a),
              ("xs", lambda a, b: self._list(b))],
             lambda f, s, xs: self._case(xs, s, lambda h, t: _g("foldl")(f, f(s, h), t)),
         )  # fmt: skip
         self._enter(
             "foldr", "a b",
-            [("f", lambda a, b: FuncType((a, b), b)), ("s", lambda a, b: b),
+            [("f", lambda a, b: types.FuncType((a, b), b)), ("s", lambda a, b: b),
              ("xs", lambda a, b: self._list(a))],
             lambda f, s, xs: self._case(xs, s, lambda h, t: f(h, _g("foldr")(f, s, t))),
         )  # fmt: skip
         h = _var("x")
         self._enter(
             "foldr1", "a",
-            [("f", lambda a: FuncType((a, a), a)), ("xs", lambda a: self._list(a))],
-            lambda f, xs: Match(
+            [("f", lambda a: types.FuncType((a, a), a)), ("xs", lambda a: self._list(a))],
+            lambda f, xs: adt.Match(
                 xs,
                 (
-                    Clause(
-                        PatternConstructor(
-                            self.cons, (PatternVar(h), PatternConstructor(self.nil))
+                    adt.Clause(
+                        adt.PatternConstructor(
+                            self.cons, (adt.PatternVar(h), adt.PatternConstructor(self.nil))
                         ),
                         h,
                     ),
@@ -199,7 +186,7 @@ class Prelude:
         xs = ("xs", lambda a: self._list(a))
         self._enter(
             "map", "a b",
-            [("f", lambda a, b: FuncType((a,), b)), ("xs", lambda a, b: self._list(a))],
+            [("f", lambda a, b: types.FuncType((a,), b)), ("xs", lambda a, b: self._list(a))],
             lambda f, xs: self._case(
                 xs, self.nil(), lambda h, t: self.cons(f(h), _g("map")(f, t))
             ),
@@ -216,7 +203,7 @@ class Prelude:
         )  # fmt: skip
         self._enter(
             "filter", "a",
-            [("f", lambda a: FuncType((a,), tensor_type((), "bool"))), xs],
+            [("f", lambda a: types.FuncType((a,), types.tensor_type((), "bool"))), xs],
             lambda f, xs: self._case(
                 xs,
                 self.nil(),
@@ -241,7 +228,7 @@ class Prelude:
         for name, fold in (("map_accuml", "foldl"), ("map_accumr", "foldr")):
             self._enter(
                 name, "a b c",
-                [("f", lambda a, b, c: FuncType((a, b), TupleType((a, c)))),
+                [("f", lambda a, b, c: types.FuncType((a, b), types.TupleType((a, c)))),
                  ("s", lambda a, b, c: a), ("xs", lambda a, b, c: self._list(b))],
                 lambda f, s, xs, fold=fold: self._accumulated(f, s, xs, fold),
             )  # fmt: skip
@@ -263,26 +250,34 @@ class Prelude:
     def _unfolds(self) -> None:
         def params() -> list[tuple[str, Any]]:
             return [
-                ("f", lambda a, b: FuncType((a,), TypeCall(self.Option, (TupleType((a, b)),)))),
+                (
+                    "f",
+                    lambda a, b: types.FuncType(
+                        (a,), types.TypeCall(self.Option, (types.TupleType((a, b)),))
+                    ),
+                ),
                 ("s", lambda a, b: a),
             ]
 
         def unfoldr(f: Var, s: Var) -> RelaxExpr:
             p = _var("p")
             more = self.cons(TupleGetItem(p, 1), _g("unfoldr")(f, TupleGetItem(p, 0)))
-            return Match(f(s), (_clause(self.none, [], self.nil()), _clause(self.some, [p], more)))
+            return adt.Match(
+                f(s), (_clause(self.none, [], self.nil()), _clause(self.some, [p], more))
+            )
 
         self._enter("unfoldr", "a b", params(), unfoldr)
         self._enter("unfoldl", "a b", params(), lambda f, s: _g("rev")(_g("unfoldr")(f, s)))
 
     def _trees(self) -> None:
-        def tree(data: RelaxExpr, fn: Callable[[Var, Var], RelaxExpr]) -> Match:
+        def tree(data: RelaxExpr, fn: Callable[[Var, Var], RelaxExpr]) -> adt.Match:
             v, children = _var("v"), _var("children")
-            return Match(data, (_clause(self.rose, [v, children], fn(v, children)),))
+            return adt.Match(data, (_clause(self.rose, [v, children], fn(v, children)),))
 
         self._enter(
             "tmap", "a b",
-            [("f", lambda a, b: FuncType((a,), b)), ("t", lambda a, b: TypeCall(self.Tree, (a,)))],
+            [("f", lambda a, b: types.FuncType((a,), b)),
+             ("t", lambda a, b: types.TypeCall(self.Tree, (a,)))],
             lambda f, t: tree(
                 t,
                 lambda v, children: self.rose(
@@ -291,7 +286,7 @@ class Prelude:
             ),
         )  # fmt: skip
         self._enter(
-            "size", "a", [("t", lambda a: TypeCall(self.Tree, (a,)))],
+            "size", "a", [("t", lambda a: types.TypeCall(self.Tree, (a,)))],
             lambda t: tree(
                 t,
                 lambda v, children: _plus(
@@ -305,19 +300,19 @@ def _g(name: str) -> GlobalVar:
     return GlobalVar(name)
 
 
-def _var(name: str, t: Type | None = None) -> RelayVar:
-    return RelayVar(name, IncompleteType() if t is None else t)
+def _var(name: str, t: types.Type | None = None) -> RelayVar:
+    return RelayVar(name, types.IncompleteType() if t is None else t)
 
 
 def _lambda(
-    names: Sequence[str], body: Callable[..., RelaxExpr], t: Type | None = None
+    names: Sequence[str], body: Callable[..., RelaxExpr], t: types.Type | None = None
 ) -> Function:
     params = [_var(n, t) for n in names]
     return Function(tuple(params), body(*params))
 
 
-def _clause(c: Constructor, fields: Sequence[Var], value: RelaxExpr) -> Clause:
-    return Clause(PatternConstructor(c, tuple([PatternVar(f) for f in fields])), value)
+def _clause(c: adt.Constructor, fields: Sequence[Var], value: RelaxExpr) -> adt.Clause:
+    return adt.Clause(adt.PatternConstructor(c, tuple([adt.PatternVar(f) for f in fields])), value)
 
 
 def _if_zero(n: Var, yes: RelaxExpr, no: RelaxExpr) -> Any:

@@ -11,19 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from smelt.relax.graph import (
-    LEAVES,
-    Scope,
-    binders,
-    operands,
-    parts_of,
-    placed,
-    regions,
-)
+from smelt.relax import graph
 from smelt.relax.nodes import Let, RelaxExpr, Var
 
 
-class Block(Scope):
+class Block(graph.Scope):
     """The lines between two braces: values in order, then the result.
 
     values  a Let stands for the line that names its value where `Layout.lets` says this block
@@ -62,7 +54,7 @@ class Layout:
         self._walk(root)
         self._enter(self.root)
         order = [n for n, done in self._events if done]
-        self._home = placed(order, self.root, self._uses_in)
+        self._home = graph.placed(order, self.root, self._uses_in)
         self._fill()
         self.free = [v for v in self.variables if v not in self._bound]
 
@@ -81,17 +73,17 @@ class Layout:
                 seen.add(node)
                 if isinstance(node, Var):
                     self.variables[node] = None
-                elif not isinstance(node, LEAVES):
+                elif not isinstance(node, graph.LEAVES):
                     stack.append((node, 2))
                     used += self._open(node, stack)
         self._uses.update(used)
 
     def _open(self, node: RelaxExpr, stack: list[tuple[RelaxExpr, int]]) -> list[RelaxExpr]:
         """Put what a value is made of on the stack, the first on top; it is returned, too."""
-        if own := binders(node):
+        if own := graph.binders(node):
             self.variables.update(dict.fromkeys(own))
             self._bound.update(own)
-        inside = parts_of(node)
+        inside = graph.parts_of(node)
         if isinstance(node, Let):
             stack += [(node.body, 0), (node, 1), (node.value, 0)]
         else:
@@ -114,8 +106,8 @@ class Layout:
             yield node.value, block
             yield self._enter(block)
             return
-        yield from [(c, home) for c in operands(node)]
-        if inside := regions(node):
+        yield from [(c, home) for c in graph.operands(node)]
+        if inside := graph.regions(node):
             self.blocks[node] = [Block(home, b) for b in inside]
             yield from map(self._enter, self.blocks[node])
 

@@ -10,31 +10,9 @@ from typing import Any
 import numpy as np
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    INDEX,
-    Add,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Sub,
-)
-from smelt.ir.expr import Var as SizeVar
+from smelt.ir import expr, types
 from smelt.ir.node import Node, postorder
 from smelt.ir.text import fresh_name
-from smelt.ir.types import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-)
 from smelt.tir.printer import script
 
 ANY = "any"
@@ -57,11 +35,15 @@ SUFFIXES = {
 """What stands behind a number of an element type; other types have no numbers in texts."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-INFIX: dict[type[Node], tuple[str, int]] = {Add: ("+", 1), Sub: ("-", 1), Mul: ("*", 2)}
+INFIX: dict[type[Node], tuple[str, int]] = {
+    expr.Add: ("+", 1),
+    expr.Sub: ("-", 1),
+    expr.Mul: ("*", 2),
+}
 """Operations on sizes that have a sign, and how strongly it binds."""
 
 NAMED: dict[type[Node], str] = {
-    FloorDiv: "floordiv", FloorMod: "floormod", Min: "min", Max: "max",
+    expr.FloorDiv: "floordiv", expr.FloorMod: "floormod", expr.Min: "min", expr.Max: "max",
 }  # fmt: skip
 """Those that have a name."""
 
@@ -98,20 +80,20 @@ def _digits(text: str) -> str:
     return text.removesuffix(".0")
 
 
-def sizes_of(value: Any) -> Iterable[SizeVar]:
+def sizes_of(value: Any) -> Iterable[expr.Var]:
     """Mentions of symbolic sizes in a type or in attributes; in expressions they count twice."""
     match value:
-        case SizeVar():
+        case expr.Var():
             yield value
-        case Expr():
-            yield from [n for n in postorder(value) if isinstance(n, SizeVar)] * 2
-        case TensorType(shape):
+        case expr.Expr():
+            yield from [n for n in postorder(value) if isinstance(n, expr.Var)] * 2
+        case types.TensorType(shape):
             for e in shape:
                 yield from sizes_of(e)
-        case TupleType(items):
+        case types.TupleType(items):
             for t in items:
                 yield from sizes_of(t)
-        case FuncType(arg_types, ret_type):
+        case types.FuncType(arg_types, ret_type):
             for t in (*arg_types, ret_type):
                 yield from sizes_of(t)
         case tuple() | list():
@@ -120,7 +102,7 @@ def sizes_of(value: Any) -> Iterable[SizeVar]:
         case Mapping():
             for v in value.values():
                 yield from sizes_of(v)
-        case Type():
+        case types.Type():
             for c in value.children():
                 yield from sizes_of(c)
 
@@ -131,54 +113,54 @@ class Words:
     anonymous  sizes that are mentioned at one place only, which are `?`
     """
 
-    def __init__(self, anonymous: Iterable[SizeVar] = ()) -> None:
+    def __init__(self, anonymous: Iterable[expr.Var] = ()) -> None:
         """No sizes named yet."""
         self.anonymous = frozenset(anonymous)
-        self._sizes: dict[SizeVar, str] = {}
+        self._sizes: dict[expr.Var, str] = {}
         self._taken: set[str] = set()
-        self._types: dict[Type, str] = {}
+        self._types: dict[types.Type, str] = {}
         self.new_scope()
 
     def new_scope(self) -> None:
         """Type variables are those of one function or data type; from here on another's."""
         self._variables = set(dt.DTYPES)
 
-    def type(self, t: Type) -> str:
+    def type(self, t: types.Type) -> str:
         """A type: Tensor[(1, 3), float32]; one number is float32."""
         found = self._types.get(t)
         if found is None:
             found = self._types[t] = self._type(t)
         return found
 
-    def _type(self, t: Type) -> str:
+    def _type(self, t: types.Type) -> str:
         match t:
-            case TensorType((), dtype):
+            case types.TensorType((), dtype):
                 return dtype
-            case TensorType(shape, dtype):
+            case types.TensorType(shape, dtype):
                 return f"Tensor[{_brackets([self.extent(e) for e in shape])}, {dtype}]"
-            case TupleType(items):
+            case types.TupleType(items):
                 return _brackets([self.type(i) for i in items])
-            case FuncType(arg_types, ret_type, type_params):
+            case types.FuncType(arg_types, ret_type, type_params):
                 of = f"[{', '.join([self.type(v) for v in type_params])}]" * bool(type_params)
                 given = ", ".join([self.type(a) for a in arg_types])
                 return f"fn {of}({given}) -> {self.type(ret_type)}"
-            case TypeVar():
+            case types.TypeVar():
                 return fresh_name(t.name, self._variables)
-            case GlobalTypeVar(name):
+            case types.GlobalTypeVar(name):
                 return name
-            case TypeCall(func, args):
+            case types.TypeCall(func, args):
                 return func.name + f"[{', '.join([self.type(a) for a in args])}]" * bool(args)
-            case IncompleteType():
+            case types.IncompleteType():
                 return "_"
         return f"<{type(t).__name__}>"
 
-    def extent(self, e: Expr) -> str:
+    def extent(self, e: expr.Expr) -> str:
         """An extent; `?` where it depends on a size that is not named."""
         if self.anonymous and any(v in self.anonymous for v in sizes_of(e)):
             return "?"
         return self.size(e)
 
-    def size(self, e: Expr) -> str:
+    def size(self, e: expr.Expr) -> str:
         """A number, the name of a symbolic size, or an expression over such."""
         made: dict[Node, tuple[str, int]] = {}
         for n in postorder(e):
@@ -188,9 +170,9 @@ class Words:
     def _part(self, e: Node, parts: list[tuple[str, int]]) -> tuple[str, int]:
         """The text of an expression from its operands', each with how strongly it binds."""
         match e:
-            case IntImm(_, value):
+            case expr.IntImm(_, value):
                 return str(value), 3
-            case SizeVar(name):
+            case expr.Var(name):
                 return self._size(e, name), 3
         if type(e) in INFIX:
             sign, own = INFIX[type(e)]
@@ -201,7 +183,7 @@ class Words:
             return f"{NAMED[type(e)]}({', '.join([t for t, _ in parts])})", 3
         return json.dumps(script(e).strip()), 3  # type: ignore[arg-type]
 
-    def _size(self, v: SizeVar, name: str) -> str:
+    def _size(self, v: expr.Var, name: str) -> str:
         known = self._sizes.get(v)
         if known is None:
             base, n = re.sub(r"\W", "_", name, flags=re.ASCII) or "n", 0
@@ -211,7 +193,7 @@ class Words:
                 n += 1
                 known = f"{base}_{n}"
             self._taken.add(known)
-            known += "" if v.dtype == INDEX else f": {v.dtype}"
+            known += "" if v.dtype == expr.INDEX else f": {v.dtype}"
             self._sizes[v] = known
         return known
 
@@ -230,9 +212,9 @@ class Words:
             case Mapping():
                 items = [f"{self.value(k)}: {self.value(v, many)}" for k, v in value.items()]
                 return f"{{{', '.join(items)}}}"
-            case Expr():
+            case expr.Expr():
                 return self.size(value)
-            case Type():
+            case types.Type():
                 return self.type(value)
             case str():
                 return json.dumps(value)
@@ -254,12 +236,12 @@ def _brackets(items: list[str]) -> str:
     return f"({', '.join(items)}{',' * (len(items) == 1)})"
 
 
-def type_text(t: Type) -> str:
+def type_text(t: types.Type) -> str:
     """A type in Relay's words, by itself."""
     return Words().type(t)
 
 
-def size_text(e: Expr) -> str:
+def size_text(e: expr.Expr) -> str:
     """A size in Relay's words, by itself."""
     return Words().size(e)
 

@@ -22,16 +22,9 @@ import numpy as np
 
 from smelt.runtime.errors import ExportError, LoadError
 from smelt.runtime.files import write_file
-from smelt.runtime.linking import (
-    Exportable,
-    Linker,
-    Parts,
-    check_writable,
-    export_library,
-    link_parts,
-    parts_of,
-)
 from smelt.runtime.metadata import open_artifact, parse_metadata
+
+from . import linking
 
 _LIBRARY, _SOURCE, _WEIGHTS, _METADATA = "model.so", "model.c", "weights.bin", "metadata.json"
 _MEMBERS = re.compile(
@@ -40,11 +33,11 @@ _MEMBERS = re.compile(
 
 
 def export_archive(
-    exe: Exportable,
+    exe: linking.Exportable,
     path: str | os.PathLike[str],
     *,
     cc: str | Sequence[str] | None = None,
-    fcompile: Linker | None = None,
+    fcompile: linking.Linker | None = None,
 ) -> None:
     """Writes a model as a .tar file.
 
@@ -52,7 +45,7 @@ def export_archive(
     fcompile  packs in place of tarfile: (path, files)
     """
     target = Path(path)
-    check_writable(exe, target)
+    linking.check_writable(exe, target)
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
         files = _files(exe, Path(folder), cc)
         if fcompile is not None:
@@ -69,11 +62,11 @@ def _pack(file: BinaryIO, files: Sequence[Path]) -> None:
             tar.add(f, f.name)
 
 
-def _files(exe: Exportable, folder: Path, cc: str | Sequence[str] | None) -> list[Path]:
+def _files(exe: linking.Exportable, folder: Path, cc: str | Sequence[str] | None) -> list[Path]:
     if cc is not None:
-        export_library(exe, folder / _LIBRARY, cc=cc)
+        linking.export_library(exe, folder / _LIBRARY, cc=cc)
         return sorted(folder.iterdir())
-    parts = parts_of(exe)
+    parts = linking.parts_of(exe)
     (folder / _METADATA).write_bytes(parts.metadata)
     (folder / _WEIGHTS).write_bytes(parts.weights)
     (folder / _SOURCE).write_text(parts.source, encoding="ascii")
@@ -82,7 +75,7 @@ def _files(exe: Exportable, folder: Path, cc: str | Sequence[str] | None) -> lis
     return [folder / _METADATA, folder / _WEIGHTS, folder / _SOURCE, *sorted(folder.glob("*.o"))]
 
 
-def _parts(path: Path, folder: Path) -> Parts:
+def _parts(path: Path, folder: Path) -> linking.Parts:
     """What an archive holds, as linking wants it."""
     if not (folder / _METADATA).exists():
         raise LoadError(f"cannot load {path}: its metadata is missing or damaged: no {_METADATA}")
@@ -98,7 +91,7 @@ def _parts(path: Path, folder: Path) -> Parts:
         damaged = True
     if damaged:
         raise LoadError(f"cannot load {path}: objects or constants are missing or damaged")
-    return Parts(metadata["name"], source, objects, text, weights.data)
+    return linking.Parts(metadata["name"], source, objects, text, weights.data)
 
 
 def _unpack(path: Path, folder: Path) -> None:
@@ -132,7 +125,7 @@ def unpack_archive(path: Path, folder: Path) -> Path:
         return library
     parts = _parts(path, folder)
     try:
-        link_parts(parts, library)
+        linking.link_parts(parts, library)
     except ExportError as error:
         raise LoadError(
             f"cannot load {path}: a .tar is linked where it is loaded: {error}\n"

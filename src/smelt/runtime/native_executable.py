@@ -19,32 +19,18 @@ from smelt.runtime.archive import export_archive
 from smelt.runtime.bound import BoundCall, Frame, Plan
 from smelt.runtime.device import Device, cpu
 from smelt.runtime.dtypes import numpy_dtype
-from smelt.runtime.errors import (
-    ExportError,
-    InputError,
-    LoadError,
-    RuntimeFailure,
-    at_least,
-    not_picklable,
-)
 from smelt.runtime.evaluator import evaluate_times, no_preparation, timed_runs
 from smelt.runtime.executable import Executable, Metadata, Results
 from smelt.runtime.expression import evaluate
 from smelt.runtime.external import Externals
 from smelt.runtime.files import LIBRARY, check_target
 from smelt.runtime.linking import Linker, export_library, header_text, write_header
-from smelt.runtime.native import (
-    Host,
-    View,
-    check_environment,
-    library,
-    missing_features,
-    status_text,
-)
 from smelt.runtime.ndarray import Memory, NDArray
 from smelt.runtime.profiler import Probe, measured, report
 from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport, TimeEvaluation
 from smelt.runtime.signature import Signature, TensorInfo, listing
+
+from . import errors, native
 
 AnyArray = npt.NDArray[Any]
 
@@ -84,17 +70,17 @@ class NativeExecutable(Executable):
         self._output_names = tuple([o.name for o in self.outputs])
         self.objects = list(objects)
         self._check_target()
-        at_least(1, self.name, threads=1 if threads is None else threads)
-        check_environment()
+        errors.at_least(1, self.name, threads=1 if threads is None else threads)
+        native.check_environment()
         self.weights = _aligned(weights)
         self.threads = threads
         self.plan_address = plan_address or None
         self._plan_function = _PLAN_TYPE(plan_address) if plan_address else None
         self._entry = entry_address
         self._keepalive = keepalive
-        self._host = Host()
-        self._view = View()
-        library().smelt_host_init(
+        self._host = native.Host()
+        self._view = native.View()
+        native.library().smelt_host_init(
             ctypes.addressof(self._host), ctypes.addressof(self._view), threads or 0
         )
         listed = metadata.get("externals")
@@ -103,7 +89,7 @@ class NativeExecutable(Executable):
             self._host.externals = self._externals.address
         self.debug_variant: Callable[[], NativeExecutable] | None = None
         self._user: Callable[[], Any] = _nobody
-        self._run = library().smelt_bound_run
+        self._run = native.library().smelt_bound_run
         self._device = cpu(0)
         self._input_count = len(self.inputs)
         self._plans: dict[tuple[Any, ...], Plan] = {}
@@ -116,21 +102,21 @@ class NativeExecutable(Executable):
         return made
 
     def __reduce__(self) -> Any:
-        raise not_picklable(self)
+        raise errors.not_picklable(self)
 
     def save(self, file_name: str, fmt: str = "") -> None:
         """Refused: single objects are not written; see `export_library`."""
-        raise not_picklable(self)
+        raise errors.not_picklable(self)
 
     def _check_target(self) -> None:
         if self.metadata.get("abi") != ABI_VERSION:
-            raise LoadError(
+            raise errors.LoadError(
                 f"{self.name}: built for ABI version {self.metadata.get('abi')}, "
                 f"this runtime has {ABI_VERSION}; compile the model again"
             )
-        missing = missing_features(list(self.metadata.get("features", ())))
+        missing = native.missing_features(list(self.metadata.get("features", ())))
         if missing:
-            raise LoadError(
+            raise errors.LoadError(
                 f"{self.name}: compiled for a CPU with {', '.join(missing)}, which this CPU lacks\n"
                 f"  target: {self.metadata.get('target', 'unknown')}"
             )
@@ -153,7 +139,9 @@ class NativeExecutable(Executable):
     def failure(self, status: int) -> BaseException:
         """What a run of this thread that gave a status is to raise."""
         raised = None if self._externals is None else self._externals.raised()
-        return raised or RuntimeFailure(f"{self.name}: the run failed: {status_text(status)}")
+        return raised or errors.RuntimeFailure(
+            f"{self.name}: the run failed: {native.status_text(status)}"
+        )
 
     # ---- the classic way in -------------------------------------------------------------------
 
@@ -175,7 +163,7 @@ class NativeExecutable(Executable):
             found: Callable[..., Any] = getattr(user, name)
             return found
         known = sorted({"default", self.name})
-        raise InputError(f"{self.name}: no function {name!r}; functions: {', '.join(known)}")
+        raise errors.InputError(f"{self.name}: no function {name!r}; functions: {', '.join(known)}")
 
     get_function = __getitem__
 
@@ -186,7 +174,7 @@ class NativeExecutable(Executable):
 
     def _on(self, device: Device) -> NativeExecutable:
         if device != self._device:
-            raise InputError(f"{self.name}: it runs on {self._device}, not on {device}")
+            raise errors.InputError(f"{self.name}: it runs on {self._device}, not on {device}")
         return self
 
     def _debug_create(self, name: str, device: Device) -> NativeExecutable:
@@ -195,7 +183,7 @@ class NativeExecutable(Executable):
         if self.metadata.get("intermediates") is not None:
             return self
         if self.debug_variant is None:
-            raise InputError(
+            raise errors.InputError(
                 f"{self.name}: only what relay.build gave in this process can be compiled again "
                 "to keep the results inside the model"
             )
@@ -213,7 +201,7 @@ class NativeExecutable(Executable):
             return json.dumps(self.metadata, indent=2)
         if fmt == "h":
             return header_text(self)
-        raise InputError(
+        raise errors.InputError(
             f"{self.name}: no source in the format {fmt!r}; formats: json, h\n"
             "  smelt.stage_text(model, stage) shows what it was compiled from"
         )
@@ -260,7 +248,7 @@ class NativeExecutable(Executable):
             raise self.failure(status)
         return results[0] if len(results) == 1 else Results(results, self._output_names)
 
-    def _new_frame(self, host: Host) -> Frame:
+    def _new_frame(self, host: native.Host) -> Frame:
         weights = self.weights.ctypes.data if self.weights is not None else 0
         count = len(self.inputs) + len(self.outputs)
         return Frame(count, ctypes.addressof(host), self._entry, weights)
@@ -307,9 +295,9 @@ class NativeExecutable(Executable):
             ctypes.addressof(sizes), ctypes.addressof(extents), ctypes.byref(workspace)
         )
         if status:
-            raise InputError(
+            raise errors.InputError(
                 f"{self.name}: the model does not accept these sizes: "
-                f"{self.signature.values(symbols) or 'none'} ({status_text(status)})\n"
+                f"{self.signature.values(symbols) or 'none'} ({native.status_text(status)})\n"
                 f"  inputs: {listing(self.inputs)}"
             )
         values = list(extents)
@@ -329,7 +317,7 @@ class NativeExecutable(Executable):
         """
         return self._bind(inputs, outputs, self._host if probe is None else probe.host)
 
-    def _bind(self, inputs: Any, outputs: Any, host: Host) -> BoundCall:
+    def _bind(self, inputs: Any, outputs: Any, host: native.Host) -> BoundCall:
         given = self._listed(inputs, "input", self.inputs)
         views = [
             self._in_place("input", info, value)
@@ -366,14 +354,14 @@ class NativeExecutable(Executable):
         if isinstance(values, Mapping):
             unknown = set(values) ^ {info.name for info in infos}
             if unknown:
-                raise InputError(
+                raise errors.InputError(
                     f"{self.name}: bind: {role}s {sorted(unknown)} are missing or unknown\n"
                     f"  {role}s: {listing(infos)}"
                 )
             return [values[info.name] for info in infos]
         found = list(values) if isinstance(values, (tuple, list)) else [values]
         if len(found) != len(infos):
-            raise InputError(
+            raise errors.InputError(
                 f"{self.name}: bind: {len(found)} {role}s given, {len(infos)} needed\n"
                 f"  {role}s: {listing(infos)}"
             )
@@ -415,7 +403,7 @@ class NativeExecutable(Executable):
         On the `.module` of a GraphModule the inputs are left out: those that were set count.
         """
         if func_name not in ("run", "default", self.name):
-            raise InputError(f"time_evaluator: no function {func_name!r}; functions: run")
+            raise errors.InputError(f"time_evaluator: no function {func_name!r}; functions: run")
         no_preparation(f_preproc)
         self._on(self._device if dev is None else dev)
         user = self._user()
@@ -445,7 +433,9 @@ class NativeExecutable(Executable):
         runs = measured(probe, call, repeat)
         return report(self.name, described, call.symbols, probe.calls, runs)
 
-    def _bound_copy(self, args: tuple[Any, ...], named: Mapping[str, Any], host: Host) -> BoundCall:
+    def _bound_copy(
+        self, args: tuple[Any, ...], named: Mapping[str, Any], host: native.Host
+    ) -> BoundCall:
         args = self.signature.in_order(args, named)
         _, arrays = self._prepare(args)
         return self._bind([a if a.flags.aligned else a.copy() for a in arrays], None, host)
@@ -469,7 +459,9 @@ class NativeExecutable(Executable):
         Raises ExportError where it cannot be written.
         """
         if fcompile is not None and cc is not None:
-            raise ExportError(f"{self.name}: give cc or fcompile to export_library, not both")
+            raise errors.ExportError(
+                f"{self.name}: give cc or fcompile to export_library, not both"
+            )
         check_target(path, *LIBRARY)
         suffix = os.path.splitext(os.fspath(path))[1]
         write = export_archive if suffix == ".tar" else export_library
@@ -480,7 +472,9 @@ class NativeExecutable(Executable):
     def export_header(self, path: str | os.PathLike[str]) -> None:
         """Writes the C header for the exported library."""
         if not self.objects:
-            raise ExportError(f"{self.name}: it was loaded from a library; copy that one's header")
+            raise errors.ExportError(
+                f"{self.name}: it was loaded from a library; copy that one's header"
+            )
         write_header(self, path)
 
 

@@ -22,15 +22,6 @@ import numpy as np
 from smelt.runtime import vm_strings  # noqa: F401  (enters its operators)
 from smelt.runtime.container import ADT, Closure
 from smelt.runtime.device import Device, cpu
-from smelt.runtime.errors import (
-    ExportError,
-    InputError,
-    LoadError,
-    RuntimeFailure,
-    at_least,
-    nearest,
-    not_picklable,
-)
 from smelt.runtime.evaluator import timed_runs, wall_clock
 from smelt.runtime.executable import Executable as AnyExecutable
 from smelt.runtime.executable import Results, value_info
@@ -43,6 +34,8 @@ from smelt.runtime.report import BenchmarkResult, MemoryInfo, ProfileReport
 from smelt.runtime.signature import Interface, TensorInfo
 from smelt.runtime.vm_host import HOST_OPS
 from smelt.runtime.vm_program import Program, VMFunction, function_text, scalar
+
+from . import errors
 
 SaveProgram = Callable[..., None]
 
@@ -85,7 +78,7 @@ class VMExecutable(AnyExecutable):
 
     def profile(self, *args: Any, repeat: int = 10, **named: Any) -> ProfileReport:
         """Time each kernel of the segments; the rest of the total is the machine's own time."""
-        at_least(1, "profile", repeat=repeat)
+        errors.at_least(1, "profile", repeat=repeat)
         watched = [_Watched(e) for e in self.program.segments]
         twin = VMExecutable(replace(self.program, segments=watched), self._save, self.name)
         timed = wall_clock(lambda: twin(*args, **named))
@@ -155,8 +148,9 @@ class VMExecutable(AnyExecutable):
         """A function by name."""
         index = self.program.globals.get(name)
         if index is None:
-            raise InputError(
-                f"the program has no function {name!r}{nearest(name, self.program.globals)}; "
+            raise errors.InputError(
+                "the program has no function "
+                f"{name!r}{errors.nearest(name, self.program.globals)}; "
                 f"functions: {', '.join(self.program.globals)}"
             )
         return self.program.functions[index]
@@ -174,13 +168,15 @@ class VMExecutable(AnyExecutable):
         Raises LoadError where the two are not of one program.
         """
         if not isinstance(lib, VMExecutable):
-            raise LoadError(f"load_exec: lib is a {type(lib).__name__}; give what load_module gave")
+            raise errors.LoadError(
+                f"load_exec: lib is a {type(lib).__name__}; give what load_module gave"
+            )
         if _program_of(bytecode) != _program_of(lib.save()[0]):
-            raise LoadError("load_exec: the code and the library are not of one program")
+            raise errors.LoadError("load_exec: the code and the library are not of one program")
         return lib
 
     def __reduce__(self) -> Any:
-        raise not_picklable(self)
+        raise errors.not_picklable(self)
 
     def export_library(
         self,
@@ -191,7 +187,7 @@ class VMExecutable(AnyExecutable):
     ) -> None:
         """Write one file, .vm or .so, that `smelt.load` reads: see Executable."""
         if header:
-            raise ExportError(
+            raise errors.ExportError(
                 f"{self.name}: it decides while it runs, in Python, and cannot be called from C: "
                 "it has no header"
             )
@@ -233,7 +229,7 @@ def _program_of(file: bytes | bytearray) -> list[bytes]:
         with zipfile.ZipFile(io.BytesIO(file)) as archive:
             return [archive.read(n) for n in sorted(archive.namelist()) if not n.endswith(".so")]
     except (zipfile.BadZipFile, TypeError) as e:
-        raise LoadError(f"load_exec: the code was not written by save(): {e}") from None
+        raise errors.LoadError(f"load_exec: the code was not written by save(): {e}") from None
 
 
 Executable = VMExecutable
@@ -273,14 +269,14 @@ class VirtualMachine:
     ) -> None:
         """Take an executable (or what relay.build(..., executor="vm") gave) and the device."""
         if not isinstance(exe, VMExecutable):
-            raise InputError(
+            raise errors.InputError(
                 f"VirtualMachine: the executable is a {type(exe).__name__}; give what "
                 "relay.vm.compile or load_module gave"
             )
         devices = list(device) if isinstance(device, list | tuple) else [device or cpu(0)]
         for d in devices:
             if d != cpu(0):
-                raise InputError(f"VirtualMachine: the program runs on {cpu(0)}, not on {d}")
+                raise errors.InputError(f"VirtualMachine: the program runs on {cpu(0)}, not on {d}")
         self.exe, self.device = exe, cpu(0)
         self._inputs: dict[str, list[Any]] = {}
         self._outputs: Any = None
@@ -299,7 +295,9 @@ class VirtualMachine:
         params = self.exe.function(func_name).params
         at = params.index(index) if isinstance(index, str) and index in params else index
         if not isinstance(at, int) or not 0 <= at < len(params):
-            raise InputError(f"{func_name} has no parameter {index!r}; it takes {_list(params)}")
+            raise errors.InputError(
+                f"{func_name} has no parameter {index!r}; it takes {_list(params)}"
+            )
         self._inputs.setdefault(func_name, [None] * len(params))[at] = _entering(value)
 
     def invoke(self, func_name: str, *args: Any, **named: Any) -> Any:
@@ -315,7 +313,7 @@ class VirtualMachine:
                     for p, g in zip(self.exe.function(func_name).params, given, strict=True)
                     if g is None
                 ]
-                raise InputError(f"{func_name}: no input is set for {', '.join(missing)}")
+                raise errors.InputError(f"{func_name}: no input is set for {', '.join(missing)}")
         else:
             given = self._in_order(func_name, args, named)
         self._outputs = _result_of(self.exe.program, self.exe.function(func_name), given)
@@ -325,7 +323,7 @@ class VirtualMachine:
         """The result of a function that is a value, as `invoke` gave it."""
         function = self.exe.program.functions[closure.function]
         if len(args) != len(function.params):
-            raise InputError(
+            raise errors.InputError(
                 f"the closure takes {len(function.params)} operands: {_list(function.params)}; "
                 f"{len(args)} given"
             )
@@ -429,7 +427,7 @@ def _result_of(program: Program, function: VMFunction, args: list[Any]) -> Any:
     try:
         return _leaving(_run(program, function, args))
     except MemoryError:
-        raise RuntimeFailure(f"{function.name}: no memory left") from None
+        raise errors.RuntimeFailure(f"{function.name}: no memory left") from None
 
 
 def _run(program: Program, function: VMFunction, args: list[Any]) -> Any:
@@ -458,7 +456,7 @@ def _run(program: Program, function: VMFunction, args: list[Any]) -> Any:
             code, regs, at, d = frames.pop()
             regs[d] = result
         elif op == "Fatal":
-            raise RuntimeFailure(i[1])
+            raise errors.RuntimeFailure(i[1])
         else:
             given = [regs[a] for a in i[-1]]
             target = i[-2]
@@ -486,10 +484,12 @@ def _arrays(regs: list[Any], places: Sequence[int]) -> list[np.ndarray]:
     return found
 
 
-def _unfit(wanted: str, value: Any) -> InputError:
+def _unfit(wanted: str, value: Any) -> errors.InputError:
     """The error of an operand that is of another kind than the program takes."""
     kind = "a tuple" if type(value) is tuple else f"a {type(value).__name__}"
-    return InputError(f"the program takes {wanted} where {kind} was given; see the operands' types")
+    return errors.InputError(
+        f"the program takes {wanted} where {kind} was given; see the operands' types"
+    )
 
 
 def _move(program: Program, regs: list[Any], i: Any) -> None:
@@ -513,7 +513,7 @@ def _host(program: Program, regs: list[Any], i: Any) -> None:
         for d, m in zip(i[1], made if type(made) is tuple else (made,), strict=True):
             regs[d] = m
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError) as e:
-        raise InputError(f"the operator {i[2]} with {i[3]}: {e}") from e
+        raise errors.InputError(f"the operator {i[2]} with {i[3]}: {e}") from e
 
 
 def _adt(program: Program, regs: list[Any], i: Any) -> None:

@@ -9,24 +9,8 @@ from typing import Any
 from smelt.ir.build import is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
+from smelt.tir import nodes as tir
 from smelt.tir.names import unique_name
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    For,
-    IfThenElse,
-    IterVar,
-    LetStmt,
-    PrimFunc,
-    Range,
-    Reduce,
-    Stmt,
-    seq,
-)
 from smelt.tir.printer import extent_text
 from smelt.tir.regions import element, full
 from smelt.tir.rewrite import Rewriter, loads
@@ -39,9 +23,9 @@ from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor, topol
 class _OwnNames(Rewriter):
     """Replaces tensors by plain buffers; what is bound gets a name that the program has not yet."""
 
-    def __init__(self, buffers: dict[Tensor, Buffer], names: set[str]) -> None:
+    def __init__(self, buffers: dict[Tensor, tir.Buffer], names: set[str]) -> None:
         super().__init__()
-        self.buffers: dict[Any, Buffer] = dict(buffers)
+        self.buffers: dict[Any, tir.Buffer] = dict(buffers)
         self.names = names
         self.vars: dict[Expr, Expr] = {}
 
@@ -58,20 +42,20 @@ class _OwnNames(Rewriter):
         yield tuple(own)
         self.vars, self.memo = before
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: tir.For) -> tir.Stmt:
         low, extent = self.expr(s.min), self.expr(s.extent)
         with self.scope(s.var) as (var,):
             return s.replace(var=var, min=low, extent=extent, body=self.stmt(s.body))
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+    def visit_LetStmt(self, s: tir.LetStmt) -> tir.Stmt:
         value = self.expr(s.value)
         with self.scope(s.var) as (var,):
-            return LetStmt(var, value, self.stmt(s.body))
+            return tir.LetStmt(var, value, self.stmt(s.body))
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: tir.Block) -> tir.Block:
         for b in s.alloc_buffers:
             self.buffers[b] = b.replace(name=unique_name(b.name, self.names))
-        doms = [Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
+        doms = [tir.Range(self.expr(i.dom.min), self.expr(i.dom.extent)) for i in s.iter_vars]
         with self.scope(*[i.var for i in s.iter_vars]) as own:
             made = super().visit_Block(s)
         iters = [i.replace(var=v, dom=d) for i, v, d in zip(s.iter_vars, own, doms, strict=True)]
@@ -79,7 +63,7 @@ class _OwnNames(Rewriter):
         return made.replace(name=name, iter_vars=tuple(iters))
 
 
-def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFunc:
+def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> tir.PrimFunc:
     """The program that computes the last of `args` from the first ones.
 
     args  placeholders and results in the order of the parameters; symbolic sizes that are not
@@ -90,14 +74,14 @@ def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFu
     return program_of(args, topological(results), name)
 
 
-def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str) -> PrimFunc:
+def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str) -> tir.PrimFunc:
     """The program that carries out some operations, producers first: a block each, in order."""
     params = [a for a in args if isinstance(a, Tensor)]
     names: set[str] = set()
-    buffers: dict[Tensor, Buffer] = {}
+    buffers: dict[Tensor, tir.Buffer] = {}
     for tensor in [*params, *[t for op in ops for t in op.outputs]]:
         if tensor not in buffers:
-            buffers[tensor] = Buffer(
+            buffers[tensor] = tir.Buffer(
                 unique_name(tensor.name, names), tensor.shape, tensor.type, tensor.scope
             )
     sizes = _sizes([*params, *[t for op in ops for t in op.outputs]], ops)
@@ -106,12 +90,14 @@ def program_of(args: Sequence[Tensor | Var], ops: Sequence[Operation], name: str
         names.add(v.name)
     allocated = [buffers[t] for op in ops for t in op.outputs if t not in params]
     stages = {ComputeOp: _compute, ExternOp: _extern}
-    body = seq(*[stages[type(op)](op, buffers, names) for op in ops if type(op) in stages])
-    root = Block("root", (), (), (), body, None, tuple(allocated))
+    body = tir.seq(*[stages[type(op)](op, buffers, names) for op in ops if type(op) in stages])
+    root = tir.Block("root", (), (), (), body, None, tuple(allocated))
     everything = [buffers[a] if isinstance(a, Tensor) else a for a in args]
     everything += [v for v in sizes if v not in scalars]
     attrs = {EQUATIONS: equations} if sizes and (equations := _equations(ops)) else {}
-    return PrimFunc(tuple(everything), BlockRealize((), const(True), root), {"name": name, **attrs})
+    return tir.PrimFunc(
+        tuple(everything), tir.BlockRealize((), const(True), root), {"name": name, **attrs}
+    )
 
 
 def _equations(ops: Sequence[Operation]) -> tuple[tuple[str, str, str, bool], ...]:
@@ -149,7 +135,7 @@ def _sizes(tensors: Sequence[Tensor], ops: Sequence[Operation]) -> list[Var]:
 
 def _body_vars(e: Expr) -> set[Var]:
     """Free variables of a body, without those that a combiner binds."""
-    if isinstance(e, Reduce):
+    if isinstance(e, tir.Reduce):
         out = free_vars(e.condition)
         for s in (*e.sources, *e.init):
             out |= _body_vars(s)
@@ -157,26 +143,29 @@ def _body_vars(e: Expr) -> set[Var]:
     return {n for n in expr_nodes(e) if isinstance(n, Var)}
 
 
-def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> Stmt:
+def _compute(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) -> tir.Stmt:
     assert isinstance(op, ComputeOp)
     rewrite = Rewriter(buffers=buffers)
     iters, loops = [], []
     for axis in (*op.axis, *op.reduce_axis):
-        own = IterVar(Var(unique_name("v_" + axis.var.name, names)), axis.dom, axis.kind)
+        own = tir.IterVar(Var(unique_name("v_" + axis.var.name, names)), axis.dom, axis.kind)
         rewrite.memo[axis.var] = own.var
         iters.append(own)
         loops.append((Var(unique_name(axis.var.name, names)), axis.dom))
     point = tuple([i.var for i in iters[: len(op.axis)]])
     outs = [buffers[t] for t in op.outputs]
-    init: Stmt | None = None
+    init: tir.Stmt | None = None
     if op.reduce_axis:
         init, body = _reduction(op.body[0], outs, point, rewrite)
     else:
-        body = seq(
-            *[BufferStore(b, rewrite.expr(e), point) for b, e in zip(outs, op.body, strict=True)]
+        body = tir.seq(
+            *[
+                tir.BufferStore(b, rewrite.expr(e), point)
+                for b, e in zip(outs, op.body, strict=True)
+            ]
         )
     writes = tuple([element(b, point) for b in outs])
-    block = Block(
+    block = tir.Block(
         _block_name(op, names),
         tuple(iters),
         _reads(op, rewrite),
@@ -186,22 +175,24 @@ def _compute(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> S
         (),
         dict(op.attrs),
     )
-    stmt: Stmt = BlockRealize(tuple([v for v, _ in loops]), const(True), block)
+    stmt: tir.Stmt = tir.BlockRealize(tuple([v for v, _ in loops]), const(True), block)
     for v, dom in reversed(loops):
-        stmt = For(v, dom.min, dom.extent, stmt)
+        stmt = tir.For(v, dom.min, dom.extent, stmt)
     return stmt
 
 
-def _extern(op: Operation, buffers: dict[Tensor, Buffer], names: set[str]) -> Stmt:
+def _extern(op: Operation, buffers: dict[Tensor, tir.Buffer], names: set[str]) -> tir.Stmt:
     """A block that reads and writes whole tensors."""
     assert isinstance(op, ExternOp)
     name, attrs = _block_name(op, names), dict(op.attrs)
     body = _OwnNames(buffers, names).stmt(op.body)
-    alloc: tuple[Buffer, ...] = ()
-    if isinstance(body, BlockRealize) and not body.block.iter_vars:
+    alloc: tuple[tir.Buffer, ...] = ()
+    if isinstance(body, tir.BlockRealize) and not body.block.iter_vars:
         alloc, body = body.block.alloc_buffers, body.block.body
     ins, outs = (tuple([full(buffers[t]) for t in x]) for x in (op.inputs, op.outputs))
-    return BlockRealize((), const(True), Block(name, (), ins, outs, body, None, alloc, attrs))
+    return tir.BlockRealize(
+        (), const(True), tir.Block(name, (), ins, outs, body, None, alloc, attrs)
+    )
 
 
 def _block_name(op: Operation, names: set[str]) -> str:
@@ -210,63 +201,65 @@ def _block_name(op: Operation, names: set[str]) -> str:
     return fresh.removeprefix("block:")
 
 
-def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[BufferRegion, ...]:
+def _reads(op: ComputeOp, rewrite: Rewriter) -> tuple[tir.BufferRegion, ...]:
     """The elements read, one region a load (whole dimensions where an index is data-dependent)."""
-    found: dict[tuple[Buffer, tuple[Expr, ...]], BufferRegion] = {}
+    found: dict[tuple[tir.Buffer, tuple[Expr, ...]], tir.BufferRegion] = {}
     stack: list[Expr] = []
     for e in op.body:
-        stack.extend((*e.sources, e.condition, *e.init) if isinstance(e, Reduce) else (e,))
+        stack.extend((*e.sources, e.condition, *e.init) if isinstance(e, tir.Reduce) else (e,))
     seen: set[Expr] = set()
     while stack:
         n = stack.pop()
         if n in seen:
             continue
         seen.add(n)
-        if isinstance(n, BufferLoad):
+        if isinstance(n, tir.BufferLoad):
             stack.extend(n.indices)
             load = rewrite.expr(n)
-            assert isinstance(load, BufferLoad)
+            assert isinstance(load, tir.BufferLoad)
             found.setdefault((load.buffer, load.indices), _region(load))
         else:
             stack.extend(c for c in n.children() if isinstance(c, Expr))
     return tuple(found.values())
 
 
-def _region(load: BufferLoad) -> BufferRegion:
+def _region(load: tir.BufferLoad) -> tir.BufferRegion:
     one, zero = const(1, INDEX), const(0, INDEX)
     dims = []
     for i, extent in zip(load.indices, load.buffer.shape, strict=True):
-        dims.append(Range(zero, extent) if loads(i) else Range(i, one))
-    return BufferRegion(load.buffer, tuple(dims))
+        dims.append(tir.Range(zero, extent) if loads(i) else tir.Range(i, one))
+    return tir.BufferRegion(load.buffer, tuple(dims))
 
 
 def _reduction(
-    e: Expr, outs: list[Buffer], point: tuple[Expr, ...], rewrite: Rewriter
-) -> tuple[Stmt, Stmt]:
+    e: Expr, outs: list[tir.Buffer], point: tuple[Expr, ...], rewrite: Rewriter
+) -> tuple[tir.Stmt, tir.Stmt]:
     """The init and the update of a reduction, also of several components at once."""
-    assert isinstance(e, Reduce)
+    assert isinstance(e, tir.Reduce)
     combiner = e.combiner
     start = [rewrite.expr(v) for v in e.init] if e.init else combiner.identity
-    init = seq(*[BufferStore(b, v, point) for b, v in zip(outs, start, strict=True)])
+    init = tir.seq(*[tir.BufferStore(b, v, point) for b, v in zip(outs, start, strict=True)])
     values: dict[Var, Expr] = {}
     for v, b in zip(combiner.lhs, outs, strict=True):
-        values[v] = BufferLoad(b, point)
+        values[v] = tir.BufferLoad(b, point)
     for v, s in zip(combiner.rhs, e.sources, strict=True):
         values[v] = rewrite.expr(s)
     results = [substitute(r, values) for r in combiner.result]
     if len(outs) > 1:
         return init, _store_together(outs, results, point, rewrite.expr(e.condition))
-    update: Stmt = BufferStore(outs[0], results[0], point)
+    update: tir.Stmt = tir.BufferStore(outs[0], results[0], point)
     condition = rewrite.expr(e.condition)
-    return init, update if is_const(condition) else IfThenElse(condition, update)
+    return init, update if is_const(condition) else tir.IfThenElse(condition, update)
 
 
 def _store_together(
-    outs: list[Buffer], results: list[Expr], point: tuple[Expr, ...], condition: Expr
-) -> Stmt:
+    outs: list[tir.Buffer], results: list[Expr], point: tuple[Expr, ...], condition: Expr
+) -> tir.Stmt:
     """All components are computed before any is stored: they read each other's old values."""
     fresh = [Var(f"{b.name}_new", b.type) for b in outs]
-    stmt: Stmt = seq(*[BufferStore(b, v, point) for b, v in zip(outs, fresh, strict=True)])
+    stmt: tir.Stmt = tir.seq(
+        *[tir.BufferStore(b, v, point) for b, v in zip(outs, fresh, strict=True)]
+    )
     for v, r in reversed(list(zip(fresh, results, strict=True))):
-        stmt = LetStmt(v, r, stmt)
-    return stmt if is_const(condition) else IfThenElse(condition, stmt)
+        stmt = tir.LetStmt(v, r, stmt)
+    return stmt if is_const(condition) else tir.IfThenElse(condition, stmt)

@@ -16,17 +16,7 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.node import ordered
 from smelt.ir.operators import INDICES, Arithmetic
-from smelt.tir.nodes import (
-    Buffer,
-    BufferLoad,
-    Combiner,
-    IterVar,
-    PrimFunc,
-    Range,
-    Reduce,
-    Stmt,
-    seq,
-)
+from smelt.tir import nodes as tir
 from smelt.tir.rewrite import replace_buffers
 from smelt.tir.script_ops import expr_nodes
 
@@ -62,11 +52,17 @@ class ComputeOp(Operation):
     """
 
     def __init__(
-        self, name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...], attrs: Mapping[str, Any]
+        self,
+        name: str,
+        axis: tuple[tir.IterVar, ...],
+        body: tuple[Expr, ...],
+        attrs: Mapping[str, Any],
     ) -> None:
         """Find the tensors read and the reduction's axes."""
         self.name, self.axis, self.body, self.attrs = name, axis, body, attrs
-        self.reduce_axis: tuple[IterVar, ...] = body[0].axis if isinstance(body[0], Reduce) else ()
+        self.reduce_axis: tuple[tir.IterVar, ...] = (
+            body[0].axis if isinstance(body[0], tir.Reduce) else ()
+        )
         self.inputs = tuple(_inputs(body))
 
 
@@ -79,10 +75,10 @@ class ExternOp(Operation):
     def __init__(self, name: str, inputs: tuple[Tensor, ...], attrs: Mapping[str, Any]) -> None:
         """Outputs and body are attached by `extern`."""
         self.name, self.inputs, self.attrs = name, inputs, attrs
-        self.body: Stmt = seq()
+        self.body: tir.Stmt = tir.seq()
 
 
-class Tensor(Arithmetic["Tensor"], Buffer):
+class Tensor(Arithmetic["Tensor"], tir.Buffer):
     """A buffer with the operation that makes it. A + B and the like make elementwise tensors."""
 
     op: Any = None
@@ -113,15 +109,15 @@ class Tensor(Arithmetic["Tensor"], Buffer):
         """The number of dimensions."""
         return len(self.shape)
 
-    def __getitem__(self, indices: Any) -> BufferLoad:
+    def __getitem__(self, indices: Any) -> tir.BufferLoad:
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
             raise TypeMismatch(
                 f"{self.name} has {len(self.shape)} dimensions, {len(items)} indices given"
             )
-        return BufferLoad(self, tuple([_index(i) for i in items]))
+        return tir.BufferLoad(self, tuple([_index(i) for i in items]))
 
-    def __call__(self, *indices: Any) -> BufferLoad:
+    def __call__(self, *indices: Any) -> tir.BufferLoad:
         """A[i, j] written A(i, j)."""
         return self[indices]
 
@@ -131,7 +127,7 @@ def _is_tensor(x: object) -> bool:
 
 
 def _index(i: Any) -> Expr:
-    e = i.var if isinstance(i, IterVar) else convert(i)
+    e = i.var if isinstance(i, tir.IterVar) else convert(i)
     return e if e.dtype == INDEX else e.astype(INDEX)
 
 
@@ -145,7 +141,7 @@ def _inputs(body: Sequence[Expr]) -> list[Tensor]:
             if n in seen:
                 continue
             seen.add(n)
-            if isinstance(n, BufferLoad):
+            if isinstance(n, tir.BufferLoad):
                 if not isinstance(n.buffer, Tensor):
                     raise TypeMismatch(
                         f"a tensor expression reads {n.buffer.name}, which is no tensor"
@@ -153,7 +149,7 @@ def _inputs(body: Sequence[Expr]) -> list[Tensor]:
                 found[n.buffer] = None
                 stack.extend(reversed(n.indices))
                 continue
-            if isinstance(n, Reduce):
+            if isinstance(n, tir.Reduce):
                 stack.extend(reversed(n.init))
                 stack.append(n.condition)
                 stack.extend(reversed(n.sources))
@@ -205,14 +201,14 @@ def compute(
     names = _axis_names(fcompute, len(extents), varargs_names or ())
     axis = tuple(
         [
-            IterVar(_index_var(n), Range(const(0, INDEX), e))
+            tir.IterVar(_index_var(n), tir.Range(const(0, INDEX), e))
             for n, e in zip(names, extents, strict=True)
         ]
     )
     result = fcompute(*[a.var for a in axis])
     body = tuple([convert(r) for r in (result if isinstance(result, list | tuple) else (result,))])
     _check_reduce(body, name)
-    if len(body) == 1 and isinstance(body[0], Reduce) and len(body[0].sources) > 1:
+    if len(body) == 1 and isinstance(body[0], tir.Reduce) and len(body[0].sources) > 1:
         body = tuple([body[0].replace(index=i) for i in range(len(body[0].sources))])
     op = ComputeOp(name, axis, body, {**(attrs or {}), **({"tag": tag} if tag else {})})
     label = [name] if len(body) == 1 else [f"{name}_{i}" for i in range(len(body))]
@@ -252,7 +248,7 @@ def _axis_names(
 
 def _check_reduce(body: tuple[Expr, ...], name: str) -> None:
     for e in body:
-        if not isinstance(e, Reduce) and any(isinstance(n, Reduce) for n in expr_nodes(e)):
+        if not isinstance(e, tir.Reduce) and any(isinstance(n, tir.Reduce) for n in expr_nodes(e)):
             raise TypeMismatch(
                 f"compute {name}: a reduction must be the whole expression; "
                 "give it a compute of its own and use that tensor"
@@ -262,7 +258,7 @@ def _check_reduce(body: tuple[Expr, ...], name: str) -> None:
 def extern(
     shape: Any,
     inputs: Sequence[Tensor],
-    fcompute: Callable[[list[Tensor], list[Tensor]], Stmt],
+    fcompute: Callable[[list[Tensor], list[Tensor]], tir.Stmt],
     name: str = "extern",
     dtype: str | Sequence[str] | None = None,
     tag: str = "",
@@ -290,7 +286,7 @@ def extern(
         [Tensor(n, s, d, op=op) for n, s, d in zip(label, shapes, each, strict=True)]
     )
     body = fcompute(list(inputs), list(op.outputs))
-    if not isinstance(body, Stmt):
+    if not isinstance(body, tir.Stmt):
         raise TypeMismatch(
             f"extern {name}: the function gave {type(body).__name__}; legal: a statement"
         )
@@ -298,7 +294,7 @@ def extern(
     return op.outputs if several else op.outputs[0]
 
 
-def extern_primfunc(inputs: Sequence[Tensor], func: PrimFunc) -> Any:
+def extern_primfunc(inputs: Sequence[Tensor], func: tir.PrimFunc) -> Any:
     """The results of a tensor program as tensors.
 
     func  takes the inputs' buffers first, then those that it writes
@@ -317,7 +313,7 @@ def extern_primfunc(inputs: Sequence[Tensor], func: PrimFunc) -> Any:
                 f"{t.name} is {t.dtype}{describe(t.shape)}"
             )
 
-    def body(given: list[Tensor], made: list[Tensor]) -> Stmt:
+    def body(given: list[Tensor], made: list[Tensor]) -> tir.Stmt:
         return replace_buffers(func.body, dict(zip(func.buffers, (*given, *made), strict=True)))
 
     made = extern([list(b.shape) for b in outs], inputs, body, func.name, [b.dtype for b in outs])
@@ -327,9 +323,9 @@ def extern_primfunc(inputs: Sequence[Tensor], func: PrimFunc) -> Any:
 # ----------------------------------------------------------------------------------- reductions
 
 
-def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> IterVar:
+def reduce_axis(dom: tir.Range | tuple[ExprLike, ExprLike], name: str = "rv") -> tir.IterVar:
     """An index that a reduction runs over, from begin to end (exclusive)."""
-    return IterVar(_index_var(name), Range.of(dom), "reduce")
+    return tir.IterVar(_index_var(name), tir.Range.of(dom), "reduce")
 
 
 def comm_reducer(
@@ -355,7 +351,7 @@ def comm_reducer(
             else ()
         )
         outs = tuple(
-            [Reduce(combiner, sources, axes, condition, i, first) for i in range(len(sources))]
+            [tir.Reduce(combiner, sources, axes, condition, i, first) for i in range(len(sources))]
         )
         return outs if isinstance(expr, list | tuple) else outs[0]
 
@@ -363,12 +359,12 @@ def comm_reducer(
     return reduce
 
 
-_COMBINERS: dict[tuple[Any, ...], Combiner] = {}
+_COMBINERS: dict[tuple[Any, ...], tir.Combiner] = {}
 
 
 def _combiner(
     name: str, fcombine: Callable[..., Any], fidentity: Callable[..., Any], dtypes: tuple[str, ...]
-) -> Combiner:
+) -> tir.Combiner:
     key = (name, fcombine, fidentity, dtypes)
     found = _COMBINERS.get(key)
     if found is None:
@@ -379,7 +375,7 @@ def _combiner(
             identity: Any = (fidentity(dtypes[0]),)
         else:
             result, identity = tuple(fcombine(lhs, rhs)), tuple(fidentity(*dtypes))
-        found = Combiner(
+        found = tir.Combiner(
             name,
             lhs,
             rhs,

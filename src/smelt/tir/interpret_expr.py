@@ -14,74 +14,35 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from smelt.ir import dtype as dt
+from smelt.ir import expr
 from smelt.ir.build import value_of
 from smelt.ir.errors import Unsupported
-from smelt.ir.expr import (
-    Add,
-    And,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Div,
-    Expr,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Not,
-    Or,
-    Select,
-    StringImm,
-    Sub,
-    TruncDiv,
-    TruncMod,
-    Var,
-)
 from smelt.ir.node import ordered
 from smelt.ir.walk import substitute
 
-from .interpret_math import (
-    codec,
-    divide,
-    float_floor_mod,
-    float_to_int,
-    fmod,
-    greatest,
-    int_divide,
-    int_remainder,
-    int_to_single,
-    least,
-    rounder,
-    typed_function,
-    wrap_range,
-    wrapper,
-)
+from . import interpret_math
 from .nodes import Buffer, BufferLoad
 from .script_ops import OPERATORS, operands
 
-_SIMPLE: dict[type[Expr], str] = {
-    **{o.node: o.symbol for o in OPERATORS if o.python is not None and o.node is not Div},
-    And: "&",
-    Or: "|",
+_SIMPLE: dict[type[expr.Expr], str] = {
+    **{o.node: o.symbol for o in OPERATORS if o.python is not None and o.node is not expr.Div},
+    expr.And: "&",
+    expr.Or: "|",
 }
 """Operators that Python's integers have too; `and` and `or` take no short cut."""
-_FLOAT_CALLED: dict[type[Expr], Callable[..., Any]] = {
-    Min: least,
-    Max: greatest,
-    Div: divide,
-    FloorMod: float_floor_mod,
-    TruncMod: fmod,
+_FLOAT_CALLED: dict[type[expr.Expr], Callable[..., Any]] = {
+    expr.Min: interpret_math.least,
+    expr.Max: interpret_math.greatest,
+    expr.Div: interpret_math.divide,
+    expr.FloorMod: interpret_math.float_floor_mod,
+    expr.TruncMod: interpret_math.fmod,
 }
-_INT_CALLED: dict[type[Expr], Callable[..., Any]] = {
-    Min: least,
-    Max: greatest,
-    Div: int_divide,
-    TruncDiv: int_divide,
-    TruncMod: int_remainder,
+_INT_CALLED: dict[type[expr.Expr], Callable[..., Any]] = {
+    expr.Min: interpret_math.least,
+    expr.Max: interpret_math.greatest,
+    expr.Div: interpret_math.int_divide,
+    expr.TruncDiv: interpret_math.int_divide,
+    expr.TruncMod: interpret_math.int_remainder,
 }
 _LONG = 80
 """Longer texts get a name."""
@@ -109,10 +70,10 @@ def tuple_text(items: list[str]) -> str:
     return "(" + "".join([f"{x}, " for x in items]) + ")"
 
 
-def known_number(e: Expr, sizes: Mapping[Var, int]) -> int | None:
+def known_number(e: expr.Expr, sizes: Mapping[expr.Var, int]) -> int | None:
     """The value of an extent, where known sizes tell it."""
-    known: dict[Var, Expr] = {v: IntImm(v.type, n) for v, n in sizes.items()}
-    return value_of(e if isinstance(e, IntImm) else substitute(e, known))
+    known: dict[expr.Var, expr.Expr] = {v: expr.IntImm(v.type, n) for v, n in sizes.items()}
+    return value_of(e if isinstance(e, expr.IntImm) else substitute(e, known))
 
 
 def number_in(text: str) -> int | None:
@@ -126,10 +87,10 @@ class ExprEmitter:
     def __init__(self) -> None:
         """Start with one suite, the function's own."""
         self.suites: list[list[str]] = [[]]
-        self.var_text: dict[Var, str] = {}
+        self.var_text: dict[expr.Var, str] = {}
         self.storage: dict[Buffer, Storage] = {}
         self.names: dict[str, Any] = {}
-        self.memo: dict[Expr, str] = {}
+        self.memo: dict[expr.Expr, str] = {}
         self.counter = self.place = 0
         self.observed = False
 
@@ -178,14 +139,14 @@ class ExprEmitter:
         """A test on which the program goes on; `message` has a {} for every value."""
         self.emit(f"if not ({condition}): fail({', '.join([repr(message), *values])})")
 
-    def named(self, e: Expr) -> str:
+    def named(self, e: expr.Expr) -> str:
         """A value as a name or a number, which stays the same whatever is stored later."""
         text = self.value(e)
         return text if text.isidentifier() or number_in(text) is not None else self.keep(text)
 
     # ------------------------------------------------------------------------------ values
 
-    def value(self, e: Expr) -> str:
+    def value(self, e: expr.Expr) -> str:
         """A Python expression for the value, rounded to its type. May write statements first."""
         if e not in self.memo:
             for node in ordered([e], self.needed):
@@ -193,45 +154,50 @@ class ExprEmitter:
                     self.memo[node] = self.rounded(node, self.operation(node))
         return self.memo[e]
 
-    def needed(self, e: Expr) -> list[Expr]:
+    def needed(self, e: expr.Expr) -> list[expr.Expr]:
         """What has to be computed before an expression in any case."""
         if e in self.memo:
             return []
-        lazy = isinstance(e, Call) and e.op == "if_then_else"
+        lazy = isinstance(e, expr.Call) and e.op == "if_then_else"
         return operands(e)[:1] if lazy else operands(e)
 
-    def rounded(self, e: Expr, text: str) -> str:
+    def rounded(self, e: expr.Expr, text: str) -> str:
         """A computed value as one of its type."""
-        computed = isinstance(e, Call) and e.op != "if_then_else"
-        computed |= isinstance(e, Cast | Binary) and not isinstance(e, Min | Max | Compare)
+        computed = isinstance(e, expr.Call) and e.op != "if_then_else"
+        computed |= isinstance(e, expr.Cast | expr.Binary) and not isinstance(
+            e, expr.Min | expr.Max | expr.Compare
+        )
         if computed and e.dtype == "float32":
             self.emit(f"R[0] = {text}")  # an array of float32 rounds what is stored in it
             return self.keep("R[0]")
         if computed and dt.is_float(e.dtype) and e.dtype != "float64":
-            return self.keep(self.called(rounder(e.dtype), text, name=f"round_{e.dtype}"))
+            return self.keep(
+                self.called(interpret_math.rounder(e.dtype), text, name=f"round_{e.dtype}")
+            )
         return text if len(text) < _LONG else self.keep(text)
 
-    def operation(self, e: Expr) -> str:
+    def operation(self, e: expr.Expr) -> str:
         """The operation of one node on the values of its operands, not yet rounded."""
         # fmt: off
         match e:
-            case IntImm("bool", value):              return str(bool(value))
-            case IntImm(_, value):                   return str(value)
-            case FloatImm(kind, value):              return repr(rounder(kind)(value))
-            case StringImm(value):                   return repr(value)
-            case Var():                              return self.variable(e)
+            case expr.IntImm("bool", value):              return str(bool(value))
+            case expr.IntImm(_, value):                   return str(value)
+            case expr.FloatImm(kind, value):
+                return repr(interpret_math.rounder(kind)(value))
+            case expr.StringImm(value):                   return repr(value)
+            case expr.Var():                              return self.variable(e)
             case BufferLoad(buffer, indices):        return self.load(buffer, indices)
-            case Not(a):                             return f"(not {self.value(a)})"
-            case Binary():                           return self.binary(e)
-            case Cast(kind, value):                  return self.cast(kind, value)
-            case Call(_, "if_then_else", (c, a, b)): return self.if_then_else(c, a, b)
-            case Call():                             return self.call(e)
-            case Select(c, a, b):
+            case expr.Not(a):                             return f"(not {self.value(a)})"
+            case expr.Binary():                           return self.binary(e)
+            case expr.Cast(kind, value):                  return self.cast(kind, value)
+            case expr.Call(_, "if_then_else", (c, a, b)): return self.if_then_else(c, a, b)
+            case expr.Call():                             return self.call(e)
+            case expr.Select(c, a, b):
                 return f"({self.value(a)} if {self.value(c)} else {self.value(b)})"
         # fmt: on
         raise Unsupported(f"the interpreter does not know {type(e).__name__}")
 
-    def variable(self, v: Var) -> str:
+    def variable(self, v: expr.Var) -> str:
         """What a variable has been bound to."""
         if v not in self.var_text:
             raise Unsupported(
@@ -240,7 +206,7 @@ class ExprEmitter:
             )
         return self.var_text[v]
 
-    def binary(self, e: Binary) -> str:
+    def binary(self, e: expr.Binary) -> str:
         """One operator; integers wrap where it can leave their type."""
         a, b = self.value(e.a), self.value(e.b)
         kind, cls = dt.kind(e.a.dtype), type(e)
@@ -250,46 +216,51 @@ class ExprEmitter:
         text = f"({a} {_SIMPLE[cls]} {b})" if fn is None else self.called(fn, a, b)
         if kind == "float":
             return text
-        if isinstance(e, Add | Sub | Mul):
+        if isinstance(e, expr.Add | expr.Sub | expr.Mul):
             return self.wrapped(text, e.dtype)
-        if isinstance(e, FloorDiv | TruncDiv | Div) and number_in(b) in (None, -1):
+        if isinstance(e, expr.FloorDiv | expr.TruncDiv | expr.Div) and number_in(b) in (None, -1):
             return self.wrap_call(text, e.dtype)  # the lowest value divided by -1
         return text
 
     def wrap_call(self, text: str, dtype: str) -> str:
         """An integer reduced to its type by a function, as part of an expression."""
-        return self.called(wrapper(dtype), text, name=f"wrap_{dtype}")
+        return self.called(interpret_math.wrapper(dtype), text, name=f"wrap_{dtype}")
 
     def wrapped(self, text: str, dtype: str) -> str:
         """An integer reduced to its type; written so that it is quick where it is in it."""
         if dtype == "bool":
             return f"bool({text})"
-        low, high = wrap_range(dtype)
+        low, high = interpret_math.wrap_range(dtype)
         if not re.search("[a-z]", text):  # numbers only
-            return str(wrapper(dtype)(eval(text)))
+            return str(interpret_math.wrapper(dtype)(eval(text)))
         name = self.keep(text)
         self.emit(f"if not {low} <= {name} <= {high}: {name} = {self.wrap_call(name, dtype)}")
         return name
 
-    def cast(self, kind: str, value: Expr) -> str:
+    def cast(self, kind: str, value: expr.Expr) -> str:
         """A conversion."""
         text, source = self.value(value), value.dtype
         if dt.is_float(kind):
             wide = kind == "float32" and not dt.is_float(source) and dt.width(source) > 32
-            return self.called(int_to_single if wide else float, text)
+            return self.called(interpret_math.int_to_single if wide else float, text)
         if kind == "bool":
             return f"({text} != 0)"
-        low, high = wrap_range(kind)
+        low, high = interpret_math.wrap_range(kind)
         if dt.is_float(source):
             if dt.width(kind) < 8:  # the low bits of the number as int32
-                return self.wrap_call(self.called(float_to_int, text, *wrap_range("int32")), kind)
-            return self.called(float_to_int, text, low, high)
+                return self.wrap_call(
+                    self.called(
+                        interpret_math.float_to_int, text, *interpret_math.wrap_range("int32")
+                    ),
+                    kind,
+                )
+            return self.called(interpret_math.float_to_int, text, low, high)
         if source == "bool":
             return f"int({text})"
-        lowest, highest = wrap_range(source)
+        lowest, highest = interpret_math.wrap_range(source)
         return text if low <= lowest and highest <= high else self.wrapped(text, kind)
 
-    def if_then_else(self, c: Expr, a: Expr, b: Expr) -> str:
+    def if_then_else(self, c: expr.Expr, a: expr.Expr, b: expr.Expr) -> str:
         """Only the value that is asked for is computed."""
         test = self.value(c)
         with self.suite() as yes:
@@ -303,35 +274,35 @@ class ExprEmitter:
         self.nest("else:", [*no, f"{name} = {no_text}"])
         return name
 
-    def call(self, e: Call) -> str:
+    def call(self, e: expr.Call) -> str:
         """An intrinsic."""
         args = [self.value(a) for a in e.args]
         if e.op.startswith("smelt."):
             return f"host({', '.join([repr(e.op), *args])})"
         source = e.args[0].dtype if e.args else e.type
-        fn = typed_function(e.op, e.type, source)
+        fn = interpret_math.typed_function(e.op, e.type, source)
         if fn is None:
             raise Unsupported(f"the interpreter does not know the intrinsic {e.op}")
         return self.called(fn, *args, name=f"{e.op}_{e.type}_{source}")
 
     # ------------------------------------------------------------------------------- access
 
-    def load(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+    def load(self, buffer: Buffer, indices: tuple[expr.Expr, ...]) -> str:
         """One element."""
         own, at = self.element(buffer, indices)
         if self.observed:
             at = self.keep(at)
             self.emit(f"reads({self.place}, {own.name}, {at}, {self.index_tuple(indices)})")
-        coded = codec(own.dtype)
+        coded = interpret_math.codec(own.dtype)
         if coded is None:
             return f"{own.name}[{at}]"
         return f"{self.helper('decode_' + own.dtype, coded[0])}[{own.name}[{at}]]"
 
-    def index_tuple(self, indices: tuple[Expr, ...]) -> str:
+    def index_tuple(self, indices: tuple[expr.Expr, ...]) -> str:
         """The indices as a Python tuple."""
         return tuple_text([self.value(i) for i in indices])
 
-    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Storage, str]:
+    def element(self, buffer: Buffer, indices: tuple[expr.Expr, ...]) -> tuple[Storage, str]:
         """An element's buffer and its position in memory, tested against the shape."""
         own = self.kept(buffer)
         if len(indices) != len(own.shape):

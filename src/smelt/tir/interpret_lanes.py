@@ -28,27 +28,15 @@ from smelt.ir.expr import (
 )
 from smelt.ir.node import Node
 
+from . import nodes
 from .intrin.inline import Direct, element_of, inlined, innermost_call, known, lanes_buffer
 from .named_calls import NAMED_CALLS
-from .nodes import (
-    Allocate,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Seq,
-    Stmt,
-)
 from .printer import script
 from .rewrite import Rewriter
 from .script_ops import expr_nodes, operands
 
 
-def lane(e: Expr, index: Expr, vectors: dict[Var, Buffer]) -> Expr:
+def lane(e: Expr, index: Expr, vectors: dict[Var, nodes.Buffer]) -> Expr:
     """The value of one lane. `vectors` holds the lanes of vector variables.
 
     index  a constant, or a loop variable: then shuffles must pick lanes in a regular way
@@ -59,7 +47,7 @@ def lane(e: Expr, index: Expr, vectors: dict[Var, Buffer]) -> Expr:
     return memo[e]
 
 
-def _one(e: Expr, index: Expr, vectors: dict[Var, Buffer], memo: dict[Expr, Expr]) -> Expr:
+def _one(e: Expr, index: Expr, vectors: dict[Var, nodes.Buffer], memo: dict[Expr, Expr]) -> Expr:
     """One lane of one node whose operands have been done."""
 
     def get(x: Expr) -> Expr:
@@ -67,7 +55,7 @@ def _one(e: Expr, index: Expr, vectors: dict[Var, Buffer], memo: dict[Expr, Expr
 
     match e:
         case Var():
-            return BufferLoad(vectors[e], (index,)) if e in vectors else e
+            return nodes.BufferLoad(vectors[e], (index,)) if e in vectors else e
         case Ramp(base, stride, _):
             return get(base) + get(stride) * cast(base.dtype, index)
         case Broadcast(value, n):
@@ -100,12 +88,12 @@ def _one(e: Expr, index: Expr, vectors: dict[Var, Buffer], memo: dict[Expr, Expr
             if any(dt.lanes(a.dtype) not in (1, dt.lanes(kind)) for a in args):
                 return _no(e)
             return Call(dt.scalar(kind), op, tuple([get(a) for a in args]))
-        case BufferLoad(buffer, indices):
-            return BufferLoad(buffer, tuple([get(i) for i in indices]))
+        case nodes.BufferLoad(buffer, indices):
+            return nodes.BufferLoad(buffer, tuple([get(i) for i in indices]))
     return e
 
 
-def _regrouped(kind: str, a: Expr, index: Expr, vectors: dict[Var, Buffer]) -> Expr:
+def _regrouped(kind: str, a: Expr, index: Expr, vectors: dict[Var, nodes.Buffer]) -> Expr:
     """One lane of a vector's bits as lanes of another size, the first ones lowest."""
     to, of = dt.bits(kind), dt.bits(a.dtype)
     wide, word = f"uint{max(to, of)}", f"uint{to}"
@@ -146,7 +134,7 @@ def _lanes(*exprs: Expr) -> int:
     return max([dt.lanes(e.dtype) for e in exprs], default=1)
 
 
-def _size(mask: Buffer) -> int:
+def _size(mask: nodes.Buffer) -> int:
     return (mask.fixed_shape() or (1,))[0]
 
 
@@ -156,10 +144,10 @@ class _Scalarize(Rewriter):
     def __init__(self, direct: Direct | None) -> None:
         super().__init__()
         self.direct = direct
-        self.vectors: dict[Var, Buffer] = {}
-        self.mask: Buffer | None = None  # the lanes that take part, below a vector condition
-        self.origins: dict[Stmt, Stmt] = {}
-        self.at: Stmt | None = None  # where it has come to, for errors
+        self.vectors: dict[Var, nodes.Buffer] = {}
+        self.mask: nodes.Buffer | None = None  # the lanes that take part, below a vector condition
+        self.origins: dict[nodes.Stmt, nodes.Stmt] = {}
+        self.at: nodes.Stmt | None = None  # where it has come to, for errors
         self.found: dict[Expr, bool] = {}
 
     def special(self, root: Expr) -> bool:
@@ -174,7 +162,7 @@ class _Scalarize(Rewriter):
                 )
         return self.found[root]
 
-    def stmt(self, s: Stmt) -> Stmt:
+    def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
         outer, self.at = self.at, s
         new = super().stmt(s)
         self.at = outer
@@ -188,20 +176,22 @@ class _Scalarize(Rewriter):
             raise Unsupported("an instruction stands in a condition or a bound; bind it first")
         return lane(e, const(0, INDEX), self.vectors) if _lanes(e) == 1 else _no(e)
 
-    def each(self, count: int, exprs: tuple[Expr, ...], body: Callable[[Expr], Stmt]) -> Stmt:
+    def each(
+        self, count: int, exprs: tuple[Expr, ...], body: Callable[[Expr], nodes.Stmt]
+    ) -> nodes.Stmt:
         """`body(lane)` for every lane: a loop, or one after another for irregular shuffles."""
         mask = self.mask
 
-        def one(at: Expr) -> Stmt:
-            return body(at) if mask is None else IfThenElse(mask[at], body(at))
+        def one(at: Expr) -> nodes.Stmt:
+            return body(at) if mask is None else nodes.IfThenElse(mask[at], body(at))
 
         shuffles = [n for e in exprs for n in expr_nodes(e) if isinstance(n, Shuffle)]
         if any(_repeats(n) is None for n in shuffles):
-            return Seq(tuple([one(const(i, INDEX)) for i in range(count)]))
+            return nodes.Seq(tuple([one(const(i, INDEX)) for i in range(count)]))
         var = Var("lane", INDEX)
-        return For(var, const(0, INDEX), const(count, INDEX), one(var))
+        return nodes.For(var, const(0, INDEX), const(count, INDEX), one(var))
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+    def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         """All lanes of the value are known before the first is stored."""
         if not any(self.special(e) for e in (s.value, *s.indices)):
             # below a vector condition, what every lane would store in the same place
@@ -220,29 +210,35 @@ class _Scalarize(Rewriter):
 
         everything = (s.value, *s.indices)
         if not any(
-            isinstance(n, BufferLoad) and n.buffer is s.buffer
+            isinstance(n, nodes.BufferLoad) and n.buffer is s.buffer
             for e in everything
             for n in expr_nodes(e)
         ):
             return self.each(
-                count, everything, lambda at: BufferStore(s.buffer, pick(s.value, at), target(at))
+                count,
+                everything,
+                lambda at: nodes.BufferStore(s.buffer, pick(s.value, at), target(at)),
             )
-        whole = Buffer("lanes", (const(count, INDEX),), s.buffer.type, "local")
-        return Allocate(
+        whole = nodes.Buffer("lanes", (const(count, INDEX),), s.buffer.type, "local")
+        return nodes.Allocate(
             whole,
-            Seq(
+            nodes.Seq(
                 (
                     self.each(
-                        count, everything, lambda at: BufferStore(whole, pick(s.value, at), (at,))
+                        count,
+                        everything,
+                        lambda at: nodes.BufferStore(whole, pick(s.value, at), (at,)),
                     ),
                     self.each(
-                        count, everything, lambda at: BufferStore(s.buffer, whole[at], target(at))
+                        count,
+                        everything,
+                        lambda at: nodes.BufferStore(s.buffer, whole[at], target(at)),
                     ),
                 )
             ),
         )
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+    def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
         """A vector variable is a buffer of its lanes."""
         call = innermost_call(s.value)
         if call is not None:
@@ -250,30 +246,38 @@ class _Scalarize(Rewriter):
         count = _lanes(s.var)
         if count == 1:
             return super().visit_LetStmt(s)
-        own = Buffer(s.var.name, (const(count, INDEX),), dt.scalar(s.var.type), "local")
+        own = nodes.Buffer(s.var.name, (const(count, INDEX),), dt.scalar(s.var.type), "local")
         fill = self.each(
-            count, (s.value,), lambda at: BufferStore(own, lane(s.value, at, self.vectors), (at,))
+            count,
+            (s.value,),
+            lambda at: nodes.BufferStore(own, lane(s.value, at, self.vectors), (at,)),
         )
         self.vectors[s.var] = own
-        return Allocate(own, Seq((fill, self.stmt(s.body))))
+        return nodes.Allocate(own, nodes.Seq((fill, self.stmt(s.body))))
 
-    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, s: nodes.IfThenElse) -> nodes.Stmt:
         """A vector condition decides for every lane by itself; it is evaluated once."""
         count, outer = _lanes(s.condition), self.mask
         if count == 1:
             return super().visit_IfThenElse(s)
-        mask, rest = (Buffer(n, (const(count, INDEX),), "bool", "local") for n in ("mask", "rest"))
+        mask, rest = (
+            nodes.Buffer(n, (const(count, INDEX),), "bool", "local") for n in ("mask", "rest")
+        )
 
-        def decide(at: Expr) -> Stmt:
+        def decide(at: Expr) -> nodes.Stmt:
             c = lane(s.condition, at, self.vectors)
-            return Seq((BufferStore(mask, c, (at,)), BufferStore(rest, Not(mask[at]), (at,))))
+            return nodes.Seq(
+                (nodes.BufferStore(mask, c, (at,)), nodes.BufferStore(rest, Not(mask[at]), (at,)))
+            )
 
         off = const(False, "bool")
         self.mask = None
         empty = self.each(
             count,
             (),
-            lambda at: Seq((BufferStore(mask, off, (at,)), BufferStore(rest, off, (at,)))),
+            lambda at: nodes.Seq(
+                (nodes.BufferStore(mask, off, (at,)), nodes.BufferStore(rest, off, (at,)))
+            ),
         )
         self.mask = outer
         parts = [empty, self.each(count, (s.condition,), decide)]
@@ -282,9 +286,9 @@ class _Scalarize(Rewriter):
                 self.mask = own
                 parts.append(self.stmt(body))
         self.mask = outer
-        return Allocate(mask, Allocate(rest, Seq(tuple(parts))))
+        return nodes.Allocate(mask, nodes.Allocate(rest, nodes.Seq(tuple(parts))))
 
-    def visit_Evaluate(self, s: Evaluate) -> Stmt:
+    def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
         """A vector that is evaluated for nothing."""
         call = innermost_call(s.value)
         if call is not None:
@@ -292,19 +296,21 @@ class _Scalarize(Rewriter):
         if _lanes(s.value) == 1:
             return s
         return self.each(
-            _lanes(s.value), (s.value,), lambda at: Evaluate(lane(s.value, at, self.vectors))
+            _lanes(s.value), (s.value,), lambda at: nodes.Evaluate(lane(s.value, at, self.vectors))
         )
 
     # --------------------------------------------------------------------------- instructions
 
-    def instruction(self, e: Call, s: BufferStore | LetStmt | Evaluate) -> Stmt:
+    def instruction(
+        self, e: Call, s: nodes.BufferStore | nodes.LetStmt | nodes.Evaluate
+    ) -> nodes.Stmt:
         """A statement behind one of the instructions that it calls."""
         made = known(e)
         if self.mask is not None:
             raise Unsupported(f"{made.name} stands under a condition on lanes")
-        before: list[Stmt] = []
+        before: list[nodes.Stmt] = []
         places: list[Expr] = []
-        own: list[Buffer] = []
+        own: list[nodes.Buffer] = []
         for p, a in zip(made.operands, e.args[1:], strict=True):
             place = a if isinstance(p, Var) else self.in_memory(a)
             if place is None:
@@ -312,8 +318,8 @@ class _Scalarize(Rewriter):
                 before.append(self.fill(own[-1], a))
                 place = own[-1][0]
             places.append(place)
-        if self.direct is not None and isinstance(s, BufferStore) and s.value is e:
-            target = element_of(BufferLoad(s.buffer, s.indices))
+        if self.direct is not None and isinstance(s, nodes.BufferStore) and s.value is e:
+            target = element_of(nodes.BufferLoad(s.buffer, s.indices))
             if target is not None:
                 return _allocated(own, *before, self.direct(made, places, target))
         own.append(lanes_buffer("r", e.type))
@@ -327,38 +333,38 @@ class _Scalarize(Rewriter):
             self.vectors[value] = own[-1]
         return _allocated(own, *before, self.stmt(_with_exprs(s, rest)))
 
-    def in_memory(self, a: Expr) -> BufferLoad | None:
+    def in_memory(self, a: Expr) -> nodes.BufferLoad | None:
         """Where an operand lies already, if it lies anywhere as an instruction wants it."""
         if isinstance(a, Var) and a in self.vectors:
             return self.vectors[a][0]
         return element_of(a)
 
-    def fill(self, own: Buffer, a: Expr) -> Stmt:
+    def fill(self, own: nodes.Buffer, a: Expr) -> nodes.Stmt:
         """Every lane of a value into a buffer."""
         if _lanes(a) == 1:
             first = const(0, INDEX)
-            return BufferStore(own, lane(a, first, self.vectors), (first,))
+            return nodes.BufferStore(own, lane(a, first, self.vectors), (first,))
         return self.each(
-            _lanes(a), (a,), lambda at: BufferStore(own, lane(a, at, self.vectors), (at,))
+            _lanes(a), (a,), lambda at: nodes.BufferStore(own, lane(a, at, self.vectors), (at,))
         )
 
 
-def _with_exprs(s: BufferStore | LetStmt | Evaluate, r: Rewriter) -> Stmt:
+def _with_exprs(s: nodes.BufferStore | nodes.LetStmt | nodes.Evaluate, r: Rewriter) -> nodes.Stmt:
     """A statement with its own expressions rewritten; a binding's body stays."""
-    if isinstance(s, LetStmt):
-        return LetStmt(s.var, r.expr(s.value), s.body)
+    if isinstance(s, nodes.LetStmt):
+        return nodes.LetStmt(s.var, r.expr(s.value), s.body)
     return r.stmt(s)
 
 
-def _allocated(buffers: list[Buffer], *stmts: Stmt) -> Stmt:
+def _allocated(buffers: list[nodes.Buffer], *stmts: nodes.Stmt) -> nodes.Stmt:
     """Statements with local buffers around them."""
-    body: Stmt = Seq(stmts)
+    body: nodes.Stmt = nodes.Seq(stmts)
     for b in reversed(buffers):
-        body = Allocate(b, body)
+        body = nodes.Allocate(b, body)
     return body
 
 
-def scalarize(func: PrimFunc, direct: Direct | None = None) -> PrimFunc:
+def scalarize(func: nodes.PrimFunc, direct: Direct | None = None) -> nodes.PrimFunc:
     """A program without vectors that does the same.
 
     direct  how instructions are written; None: as what they mean
@@ -366,7 +372,9 @@ def scalarize(func: PrimFunc, direct: Direct | None = None) -> PrimFunc:
     return scalarized(func, direct)[0]
 
 
-def scalarized(func: PrimFunc, direct: Direct | None = None) -> tuple[PrimFunc, dict[Stmt, Stmt]]:
+def scalarized(
+    func: nodes.PrimFunc, direct: Direct | None = None
+) -> tuple[nodes.PrimFunc, dict[nodes.Stmt, nodes.Stmt]]:
     """A program without vectors, and the statement that each of its statements stands for.
 
     Loops over lanes are not in the table; it is empty where nothing had to be done.
@@ -381,7 +389,7 @@ def scalarized(func: PrimFunc, direct: Direct | None = None) -> tuple[PrimFunc, 
         raise Unsupported(f"{func.name}: {e}\n{marked}") from None
 
 
-def _has_vectors(body: Stmt) -> bool:
+def _has_vectors(body: nodes.Stmt) -> bool:
     """Whether a program computes with vectors anywhere."""
     seen: set[Node] = set()
     stack: list[Node] = [body]
@@ -395,6 +403,6 @@ def _has_vectors(body: Stmt) -> bool:
                 return True
             if isinstance(n, Call) and n.op in NAMED_CALLS:
                 return True
-        if not isinstance(n, Buffer):
+        if not isinstance(n, nodes.Buffer):
             stack.extend(n.children())
     return False

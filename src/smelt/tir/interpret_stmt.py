@@ -15,38 +15,8 @@ from smelt.ir.build import is_const
 from smelt.ir.errors import Unsupported
 from smelt.ir.expr import Expr, Var
 
-from .interpret_expr import (
-    ExprEmitter,
-    Storage,
-    dense_steps,
-    known_number,
-    number_in,
-    tuple_text,
-)
+from . import interpret_expr, nodes, threads
 from .interpret_math import codec, memory_size, wrap_range
-from .nodes import (
-    Allocate,
-    AssertStmt,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    Seq,
-    Stmt,
-    While,
-    walk,
-)
-from .threads import (
-    barrier_scope,
-    collective_blocks,
-    communal_buffers,
-    is_shared,
-    thread_axes,
-    touched_buffers,
-)
 
 _MAX_NESTING = 15  # CPython refuses more than 20 nested loops in one function
 _EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
@@ -55,7 +25,7 @@ _EFFECTS_WITHOUT_MEANING = ("prefetch", "assume")
 class Place(NamedTuple):
     """A statement, and the loops around it: their names and Python expressions."""
 
-    stmt: Stmt
+    stmt: nodes.Stmt
     loops: tuple[tuple[str, str], ...]
 
 
@@ -72,13 +42,13 @@ class _Kernel:
 
     places: dict[str, str]
     strict: bool
-    communal: set[Buffer]
-    collective: set[BlockRealize]
+    communal: set[nodes.Buffer]
+    collective: set[nodes.BlockRealize]
     position: list[str] = field(default_factory=list)
     in_turn: bool = False
 
 
-class Compiler(ExprEmitter):
+class Compiler(interpret_expr.ExprEmitter):
     """Translates one program, for given sizes, to the source of a Python function.
 
     origins   the statements that the program's stand for (see `scalarized`)
@@ -87,7 +57,10 @@ class Compiler(ExprEmitter):
     """
 
     def __init__(
-        self, origins: Mapping[Stmt, Stmt], sizes: Mapping[Var, int], observed: bool = False
+        self,
+        origins: Mapping[nodes.Stmt, nodes.Stmt],
+        sizes: Mapping[Var, int],
+        observed: bool = False,
     ) -> None:
         """Begin with the floats that Python has no literals for."""
         super().__init__()
@@ -96,12 +69,12 @@ class Compiler(ExprEmitter):
         self.nesting = self.yields = 0
         self.places: list[Place] = []
         self.around: list[tuple[str, str]] = []
-        self.buffers: list[Buffer] = []
-        self.given: set[Buffer] = set()
+        self.buffers: list[nodes.Buffer] = []
+        self.given: set[nodes.Buffer] = set()
         self.kernel: _Kernel | None = None
         self.names.update(inf=math.inf, nan=math.nan)
 
-    def mark(self, s: Stmt) -> None:
+    def mark(self, s: nodes.Stmt) -> None:
         """Begin a statement: its place, and a line in the source that leads to it."""
         origin = self.origins.get(s) if self.origins else s
         if origin is None:
@@ -112,41 +85,41 @@ class Compiler(ExprEmitter):
 
     # -------------------------------------------------------------------------- statements
 
-    def stmt(self, s: Stmt) -> None:
+    def stmt(self, s: nodes.Stmt) -> None:
         """Write the source of one statement."""
-        if isinstance(s, Seq):
+        if isinstance(s, nodes.Seq):
             for x in s.stmts:
                 self.stmt(x)
             return
         self.mark(s)
         self.memo = {}
-        if self.kernel is not None and not isinstance(s, While):
+        if self.kernel is not None and not isinstance(s, nodes.While):
             self.meet(s)
         match s:
-            case BufferStore():
+            case nodes.BufferStore():
                 self.store(s)
-            case For():
+            case nodes.For():
                 self.loop(s)
-            case While():
+            case nodes.While():
                 self.repeat(s)
-            case IfThenElse(condition, yes, no):
+            case nodes.IfThenElse(condition, yes, no):
                 self.branch(condition, yes, no)
-            case LetStmt(var, value, body):
+            case nodes.LetStmt(var, value, body):
                 self.var_text[var] = self.named(value)
                 self.stmt(body)
-            case AssertStmt(condition, message):
+            case nodes.AssertStmt(condition, message):
                 self.require(self.value(condition), "assertion failed: {}", repr(message))
-            case Allocate(buffer, body):
+            case nodes.Allocate(buffer, body):
                 self.allocate(buffer)
                 self.stmt(body)
-            case Evaluate():
+            case nodes.Evaluate():
                 self.effect(s)
-            case BlockRealize():
+            case nodes.BlockRealize():
                 self.realize(s)
             case _:
                 raise Unsupported(f"the interpreter does not know the statement {type(s).__name__}")
 
-    def store(self, s: BufferStore) -> None:
+    def store(self, s: nodes.BufferStore) -> None:
         """buffer[indices] = value."""
         if s.value.dtype != self.kept(s.buffer).dtype:
             raise Unsupported(
@@ -163,15 +136,15 @@ class Compiler(ExprEmitter):
             index = self.index_tuple(s.indices)
             self.emit(f"writes({self.place}, {own.name}, {at}, {index})")
 
-    def effect(self, s: Evaluate) -> None:
+    def effect(self, s: nodes.Evaluate) -> None:
         """An intrinsic called for its effect."""
-        scope = barrier_scope(s)
+        scope = threads.barrier_scope(s)
         if scope is not None:
             self.barrier(scope)
         elif getattr(s.value, "op", None) not in _EFFECTS_WITHOUT_MEANING:
             self.emit(self.value(s.value))
 
-    def branch(self, condition: Expr, yes: Stmt, no: Stmt | None) -> None:
+    def branch(self, condition: Expr, yes: nodes.Stmt, no: nodes.Stmt | None) -> None:
         """if condition: yes else: no."""
         test = self.value(condition)
         for header, body in ((f"if {test}:", yes), ("else:", no)):
@@ -180,22 +153,24 @@ class Compiler(ExprEmitter):
                     self.stmt(body)
                 self.nest(header, lines)
 
-    def allocate(self, buffer: Buffer) -> None:
+    def allocate(self, buffer: nodes.Buffer) -> None:
         """A buffer with contents that nobody should rely on."""
         shape = [self.size(e) for e in buffer.shape]
-        steps = [self.size(e) for e in buffer.strides] or dense_steps(shape)
-        if any((number_in(n) or 0) < 0 for n in steps):
+        steps = [self.size(e) for e in buffer.strides] or interpret_expr.dense_steps(shape)
+        if any((interpret_expr.number_in(n) or 0) < 0 for n in steps):
             raise Unsupported(f"{buffer.name} has a negative stride")
-        own = Storage(self.new_name("b"), buffer.type, shape, steps)
+        own = interpret_expr.Storage(self.new_name("b"), buffer.type, shape, steps)
         self.storage[buffer] = own
         self.buffers.append(buffer)
         made = "common" if self.kernel and buffer in self.kernel.communal else "new"
-        count = self.called(memory_size, tuple_text(shape), tuple_text(steps))
+        count = self.called(
+            memory_size, interpret_expr.tuple_text(shape), interpret_expr.tuple_text(steps)
+        )
         self.emit(f"{own.name} = {made}({len(self.buffers) - 1}, {count})")
 
     def size(self, e: Expr) -> str:
         """An extent or stride, as a number where it is known."""
-        n = known_number(e, self.sizes)
+        n = interpret_expr.known_number(e, self.sizes)
         return self.named(e) if n is None else str(n)
 
     # ------------------------------------------------------------------------------- loops
@@ -213,7 +188,7 @@ class Compiler(ExprEmitter):
         if self.kernel is not None:
             self.kernel.position.pop()
 
-    def loop(self, s: For) -> None:
+    def loop(self, s: nodes.For) -> None:
         """A loop; one of a single iteration is only a name."""
         if s.kind == "thread_binding":
             if self.kernel is None:
@@ -237,10 +212,10 @@ class Compiler(ExprEmitter):
         else:
             self.plain_loop(s, over)
 
-    def end(self, s: For, low: str) -> str:
+    def end(self, s: nodes.For, low: str) -> str:
         """Where a loop ends, which its variable has to be able to come to."""
         extent, top = self.value(s.extent), wrap_range(s.var.type)[1] + 1
-        a, b = number_in(low), number_in(extent)
+        a, b = interpret_expr.number_in(low), interpret_expr.number_in(extent)
         if a is not None and b is not None and a + b <= top:
             return str(a + b)
         end = self.keep(f"{low} + {extent}")
@@ -248,7 +223,7 @@ class Compiler(ExprEmitter):
         self.require(f"{end} <= {top}", message, low, f"{end} - 1")
         return end
 
-    def plain_loop(self, s: For, over: str) -> None:
+    def plain_loop(self, s: nodes.For, over: str) -> None:
         """for i in range(...): body."""
         name = self.new_name("i")
         with self.suite() as lines, self.inside(s.var.name, name):
@@ -256,7 +231,7 @@ class Compiler(ExprEmitter):
             self.stmt(s.body)
         self.nest(f"for {name} in {over}:", lines)
 
-    def outlined(self, s: For, over: str) -> None:
+    def outlined(self, s: nodes.For, over: str) -> None:
         """A loop in a function of its own, where Python allows no deeper nesting."""
         name, nesting, yields = self.new_name("f"), self.nesting, self.yields
         with self.suite() as lines:
@@ -266,7 +241,7 @@ class Compiler(ExprEmitter):
         self.nest(f"def {name}():", lines)
         self.emit(f"{name}()" if self.yields == yields else f"yield from {name}()")
 
-    def repeat(self, s: While) -> None:
+    def repeat(self, s: nodes.While) -> None:
         """while condition: body."""
         count = self.new_name("n")
         if self.kernel is not None:
@@ -282,17 +257,19 @@ class Compiler(ExprEmitter):
 
     # ----------------------------------------------------------------------------- threads
 
-    def launch(self, s: For) -> None:
+    def launch(self, s: nodes.For) -> None:
         """A kernel: a function of the places in its axes, called for every thread."""
-        axes = thread_axes(s)
+        axes = threads.thread_axes(s)
         extents = [self.axis(axis, loops) for axis, loops in axes.items()]
         name, nesting, place = self.new_name("kernel"), self.nesting, self.place
         names = {axis: self.new_name("p") for axis in axes}
         storage, around = dict(self.storage), len(self.around)
         with self.suite() as lines:
             self.nesting = 0
-            strict = any(barrier_scope(x) is not None for x in walk(s))
-            self.kernel = _Kernel(names, strict, communal_buffers(s), set(collective_blocks(s)))
+            strict = any(threads.barrier_scope(x) is not None for x in nodes.walk(s))
+            self.kernel = _Kernel(
+                names, strict, threads.communal_buffers(s), set(threads.collective_blocks(s))
+            )
             if strict and self.kernel.collective:
                 raise Unsupported(
                     "a reduction over threads stands in a kernel that has barriers of its own"
@@ -308,14 +285,17 @@ class Compiler(ExprEmitter):
         items = ", ".join([f"({a!r}, {e})" for a, e in zip(axes, extents, strict=True)])
         self.emit(f"launch({place}, {name}, {strict}, [{items}])")
 
-    def axis(self, axis: str, loops: list[For]) -> str:
+    def axis(self, axis: str, loops: list[nodes.For]) -> str:
         """The extent of an axis, on which all its loops agree."""
         first = self.value(loops[0].extent)
         for other in loops[1:]:
             extent = self.value(other.extent)
             if extent == first:
                 continue
-            if number_in(first) is not None and number_in(extent) is not None:
+            if (
+                interpret_expr.number_in(first) is not None
+                and interpret_expr.number_in(extent) is not None
+            ):
                 raise Unsupported(
                     f"{axis} has the extent {first} in the loop {loops[0].var.name}, and "
                     f"{extent} in the loop {other.var.name}"
@@ -324,15 +304,15 @@ class Compiler(ExprEmitter):
             self.require(f"{first} == {extent}", message, first, extent)
         return first
 
-    def own_buffers(self, s: For) -> list[Buffer]:
+    def own_buffers(self, s: nodes.For) -> list[nodes.Buffer]:
         """Buffers from outside of a kernel of which each thread, or each block, has its own."""
-        used: dict[Buffer, None] = {}
-        for x in walk(s):
-            used.update(dict.fromkeys(sorted(touched_buffers(x), key=lambda b: b.name)))
-        own = [b for b in used if is_shared(b) or b.scope.startswith("local")]
+        used: dict[nodes.Buffer, None] = {}
+        for x in nodes.walk(s):
+            used.update(dict.fromkeys(sorted(threads.touched_buffers(x), key=lambda b: b.name)))
+        own = [b for b in used if threads.is_shared(b) or b.scope.startswith("local")]
         return [b for b in own if b in self.storage and b not in self.given]
 
-    def thread_loop(self, s: For) -> None:
+    def thread_loop(self, s: nodes.For) -> None:
         """A loop of a kernel: one iteration, the thread's own."""
         assert self.kernel is not None
         if str(s.thread) not in self.kernel.places:
@@ -343,14 +323,14 @@ class Compiler(ExprEmitter):
         self.var_text[s.var] = own
         self.stmt(s.body)
 
-    def meet(self, s: Stmt) -> None:
+    def meet(self, s: nodes.Stmt) -> None:
         """Where threads have memory in common, all do one statement before any does the next.
 
         Kernels that have barriers are taken at their word instead.
         """
         kernel = self.kernel
         assert kernel is not None
-        if not (kernel.strict or kernel.in_turn) and touched_buffers(s) & kernel.communal:
+        if not (kernel.strict or kernel.in_turn) and threads.touched_buffers(s) & kernel.communal:
             self.wait()
 
     def wait(self, in_turn: bool = False) -> None:
@@ -370,7 +350,7 @@ class Compiler(ExprEmitter):
 
     # ------------------------------------------------------------------------------ blocks
 
-    def realize(self, s: BlockRealize) -> None:
+    def realize(self, s: nodes.BlockRealize) -> None:
         """A block for the iteration that the loops around give, where its predicate holds."""
         kernel = self.kernel
         collective = kernel is not None and s in kernel.collective
@@ -384,7 +364,7 @@ class Compiler(ExprEmitter):
         if kernel is not None and collective:
             kernel.in_turn = False
 
-    def block(self, s: BlockRealize) -> None:
+    def block(self, s: nodes.BlockRealize) -> None:
         """Iteration variables, buffers, init where the reduction begins, body."""
         first: list[str] = []
         for it, value in zip(s.block.iter_vars, s.values, strict=True):

@@ -20,25 +20,7 @@ from smelt.ir.node import Node
 from smelt.ir.text import fresh_name, printed
 from smelt.ir.walk import free_vars
 
-from .nodes import (
-    Allocate,
-    AssertStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Range,
-    Seq,
-    Stmt,
-    While,
-    walk,
-)
+from . import nodes
 from .printer_expr import ExprPrinter, quoted
 from .rewrite import loads
 from .script_ops import shape_vars
@@ -80,7 +62,10 @@ def extent_text(e: Expr) -> str:
 
 
 def script(
-    func: PrimFunc | Stmt | Expr, mark: Mapping[Any, str] | None = None, *, canonical: bool = False
+    func: nodes.PrimFunc | nodes.Stmt | Expr,
+    mark: Mapping[Any, str] | None = None,
+    *,
+    canonical: bool = False,
 ) -> str:
     """The text of a program, a statement or an expression.
 
@@ -91,30 +76,30 @@ def script(
     printer = _Printer(mark, canonical)
     if isinstance(func, Expr):
         return printer.exprs.text(func)
-    if isinstance(func, PrimFunc):
+    if isinstance(func, nodes.PrimFunc):
         return printer.function(func, None).text()
     printer.body(func, 0)
     return printer.text()
 
 
-@printed.register(PrimFunc)
-@printed.register(Stmt)
+@printed.register(nodes.PrimFunc)
+@printed.register(nodes.Stmt)
 @printed.register(Expr)
 def _(node: Any, name: str | None, names: Mapping[str, str], mark: Mapping[Any, str]) -> str:
-    if not isinstance(node, PrimFunc):
+    if not isinstance(node, nodes.PrimFunc):
         return script(node, mark)
     return _Printer(mark).function(node, name).text()
 
 
-def listing(func: PrimFunc, mark: Mapping[Any, str] | None = None) -> Listing:
+def listing(func: nodes.PrimFunc, mark: Mapping[Any, str] | None = None) -> Listing:
     """The lines that `script` prints, each with the node that it begins; `mark` as there."""
     printer = _Printer(mark).function(func, None)
     return Listing(printer.lines, printer.names)
 
 
-def has_implicit_root(body: Stmt) -> bool:
+def has_implicit_root(body: nodes.Stmt) -> bool:
     """Whether a body is the plain block "root" that the text leaves out."""
-    if not isinstance(body, BlockRealize) or body.values or not is_const(body.predicate, 1):
+    if not isinstance(body, nodes.BlockRealize) or body.values or not is_const(body.predicate, 1):
         return False
     b = body.block
     if b.name != "root" or b.iter_vars or b.reads or b.writes or b.init is not None:
@@ -122,8 +107,8 @@ def has_implicit_root(body: Stmt) -> bool:
     return bool(b.alloc_buffers) or bool(b.annotations) or _has_block(b.body)
 
 
-def _has_block(stmt: Stmt) -> bool:
-    return any(isinstance(s, BlockRealize) for s in walk(stmt))
+def _has_block(stmt: nodes.Stmt) -> bool:
+    return any(isinstance(s, nodes.BlockRealize) for s in nodes.walk(stmt))
 
 
 # ----------------------------------------------------------------------------------------- marks
@@ -139,12 +124,14 @@ def _needed(node: Any) -> set[Node]:
 def _place(node: Any, line: Line, printer: _Printer) -> tuple[int, int] | None:
     """Where in a line a marked node stands: column and width."""
     if node is line.node or (
-        isinstance(node, Block) and isinstance(line.node, BlockRealize) and line.node.block is node
+        isinstance(node, nodes.Block)
+        and isinstance(line.node, nodes.BlockRealize)
+        and line.node.block is node
     ):
         return 0, max(1, len(line.text.split(" = ")[0].rstrip(":")))
     if isinstance(node, Expr):
         text = printer.exprs.text(node)
-    elif isinstance(node, Buffer) and node in printer.names:
+    elif isinstance(node, nodes.Buffer) and node in printer.names:
         text = printer.names[node]
     else:
         return None
@@ -173,12 +160,12 @@ class _Printer:
 
     # ------------------------------------------------------------------------------- names
 
-    def name(self, node: Var | Buffer) -> str:
+    def name(self, node: Var | nodes.Buffer) -> str:
         """The name of a variable or buffer."""
         found = self.names.get(node)
         return self._fresh(node) if found is None else found
 
-    def bind(self, node: Var | Buffer) -> str:
+    def bind(self, node: Var | nodes.Buffer) -> str:
         """The name of a variable or buffer from here on, where it is bound."""
         if node in self.bound:
             self.exprs.forget()
@@ -186,7 +173,7 @@ class _Printer:
         self.bound.add(node)
         return self.name(node)
 
-    def _fresh(self, node: Var | Buffer) -> str:
+    def _fresh(self, node: Var | nodes.Buffer) -> str:
         name = fresh_name("v" if self.canonical else node.name, self.taken)
         self.names[node] = name
         return name
@@ -216,7 +203,7 @@ class _Printer:
 
     # --------------------------------------------------------------------------- functions
 
-    def function(self, func: PrimFunc, name: str | None) -> Self:
+    def function(self, func: nodes.PrimFunc, name: str | None) -> Self:
         """The lines of a function. name: what it is called in the text; None: as it is."""
         for p in func.params:
             self.bind(p)
@@ -240,21 +227,21 @@ class _Printer:
             self.line(1, f"T.func_attr({self.data(attrs)})")
         root = func.body
         if not has_implicit_root(root):
-            explicit = isinstance(root, BlockRealize) and root.block.name == "root"
+            explicit = isinstance(root, nodes.BlockRealize) and root.block.name == "root"
             if _has_block(root) and not explicit:
                 self.line(1, "T.no_root_block()")
             self.body(root, 1)
             return self
-        assert isinstance(root, BlockRealize)
+        assert isinstance(root, nodes.BlockRealize)
         self.block_head(root.block, 1)
         self.body(root.block.body, 1)
         return self
 
-    def annotation(self, p: Var | Buffer) -> str:
+    def annotation(self, p: Var | nodes.Buffer) -> str:
         """A parameter's type."""
         return f"T.{p.type}" if isinstance(p, Var) else f"T.Buffer({self.buffer_args(p)})"
 
-    def buffer_args(self, b: Buffer) -> str:
+    def buffer_args(self, b: nodes.Buffer) -> str:
         """Shape, element type, and what is out of the ordinary."""
         parts = [self.exprs.tuple_text(b.shape), f'"{b.type}"']
         if b.scope != "global":
@@ -267,71 +254,71 @@ class _Printer:
 
     # -------------------------------------------------------------------------- statements
 
-    def body(self, stmt: Stmt, depth: int) -> None:
+    def body(self, stmt: nodes.Stmt, depth: int) -> None:
         """The statements of a suite, `pass` where there are none."""
         todo = _flat(stmt)
         if not todo:
             self.line(depth, "pass", stmt)
         while todo:
             s, rest = todo[0], todo[1:]
-            if not rest and isinstance(s, Allocate):
+            if not rest and isinstance(s, nodes.Allocate):
                 text = self.allocate(s)
                 self.line(depth, f"{self.bind(s.buffer)} = {text}", s)
-                todo = _flat(s.body) or [Seq(())]
-            elif not rest and isinstance(s, LetStmt):
+                todo = _flat(s.body) or [nodes.Seq(())]
+            elif not rest and isinstance(s, nodes.LetStmt):
                 value = self.exprs.operand(s.value, s.var.type)
                 self.line(depth, f"{self.bind(s.var)}: T.{s.var.type} = {value}", s)
-                todo = _flat(s.body) or [Seq(())]
+                todo = _flat(s.body) or [nodes.Seq(())]
             else:
                 self.statement(s, depth)
                 todo = rest
 
-    def statement(self, s: Stmt, depth: int) -> None:
+    def statement(self, s: nodes.Stmt, depth: int) -> None:
         """The lines of one statement."""
         e = self.exprs
         match s:
-            case BufferStore(buffer, value, indices):
+            case nodes.BufferStore(buffer, value, indices):
                 right = e.operand(value, buffer.type)
                 self.line(depth, f"{self.name(buffer)}[{e.indices(indices)}] = {right}", s)
-            case For():
+            case nodes.For():
                 text = self.loop(s)
                 self.line(depth, f"for {self.bind(s.var)} in {text}:", s)
                 self.body(s.body, depth + 1)
-            case BlockRealize(values, predicate, block):
+            case nodes.BlockRealize(values, predicate, block):
                 self.line(depth, f"with T.block({quoted(block.name)}):", s)
                 self.block(block, values, predicate, depth + 1)
-            case IfThenElse(condition, yes, no):
+            case nodes.IfThenElse(condition, yes, no):
                 self.line(depth, f"if {e.text(condition)}:", s)
                 self.body(yes, depth + 1)
                 if no is not None:
                     self.line(depth, "else:")
                     self.body(no, depth + 1)
-            case LetStmt(var, value, body):
+            case nodes.LetStmt(var, value, body):
                 given = e.operand(value, var.type)
                 self.line(depth, f'with T.let({given}, "{var.type}") as {self.bind(var)}:', s)
                 self.body(body, depth + 1)
-            case Allocate(buffer, body):
+            case nodes.Allocate(buffer, body):
                 text = self.allocate(s)
                 self.line(depth, f"with {text} as {self.bind(buffer)}:", s)
                 self.body(body, depth + 1)
-            case Evaluate(value):
+            case nodes.Evaluate(value):
                 text = e.text(value)
                 self.line(depth, text if text.startswith("T.smelt.") else f"T.evaluate({text})", s)
-            case AssertStmt(condition, message):
+            case nodes.AssertStmt(condition, message):
                 self.line(depth, f"assert {e.text(condition)}, {quoted(message)}", s)
-            case While(condition, body):
+            case nodes.While(condition, body):
                 self.line(depth, f"while {e.text(condition)}:", s)
                 self.body(body, depth + 1)
-            case Block():
+            case nodes.Block():
                 self.line(depth, f"with T.block({quoted(s.name)}):", s)
                 own = tuple([i.var for i in s.iter_vars])
                 self.block(s, own, IntImm("bool", 1), depth + 1)
-            case Seq(()):
+            case nodes.Seq(()):
                 self.line(depth, "pass", s)
             case _:
                 self.line(depth, f"# {type(s).__name__}", s)
 
-    def loop(self, s: For) -> str:
+    def loop(self, s: nodes.For) -> str:
         """What a loop runs over."""
         args = self.interval(s.min, s.extent)
         if s.var.type != s.extent.dtype:
@@ -354,14 +341,14 @@ class _Printer:
             return self.exprs.text(extent)
         return f"{self.exprs.text(low)}, {self.exprs.end_text(low, extent)}"
 
-    def allocate(self, s: Allocate) -> str:
+    def allocate(self, s: nodes.Allocate) -> str:
         """What a buffer that lives in a suite is bound to."""
         notes = f", annotations={self.data(s.annotations)}" if s.annotations else ""
         return f"T.allocate({self.buffer_args(s.buffer)}{notes})"
 
     # ------------------------------------------------------------------------------ blocks
 
-    def block(self, b: Block, values: tuple[Expr, ...], predicate: Expr, depth: int) -> None:
+    def block(self, b: nodes.Block, values: tuple[Expr, ...], predicate: Expr, depth: int) -> None:
         """The inside of a block: its head, then its body."""
         if len(values) != len(b.iter_vars):
             self.line(depth, f"# {len(b.iter_vars)} iteration variables, {len(values)} values")
@@ -382,7 +369,7 @@ class _Printer:
             self.body(b.init, depth + 1)
         self.body(b.body, depth)
 
-    def block_head(self, b: Block, depth: int) -> None:
+    def block_head(self, b: nodes.Block, depth: int) -> None:
         """Annotations and buffers of a block."""
         if b.annotations:
             self.line(depth, f"T.block_attr({self.data(b.annotations)})")
@@ -390,7 +377,7 @@ class _Printer:
             args = self.buffer_args(buffer)
             self.line(depth, f"{self.bind(buffer)} = T.alloc_buffer({args})", buffer)
 
-    def axis(self, dom: Range, value: Expr, kind: str) -> str:
+    def axis(self, dom: nodes.Range, value: Expr, kind: str) -> str:
         """Domain, value, and the type where none of the two tells it."""
         e = self.exprs
         extent = e.operand(dom.extent, kind)
@@ -401,7 +388,7 @@ class _Printer:
         known = tells[0].dtype if tells else INDEX
         return f"{extent}, {e.operand(value, kind)}" + (f', dtype="{kind}"' * (known != kind))
 
-    def region(self, r: BufferRegion) -> str:
+    def region(self, r: nodes.BufferRegion) -> str:
         """A[i, lo:hi]."""
         parts = []
         for d in r.region:
@@ -417,25 +404,27 @@ class _Printer:
         return self.exprs.data(value, ordered=not self.canonical)
 
 
-def _touches(block: Block) -> tuple[bool, bool]:
+def _touches(block: nodes.Block) -> tuple[bool, bool]:
     """Whether anything in a block reads, and whether anything writes."""
     reads = writes = False
     for root in (block.init, block.body):
-        for s in walk(root) if root is not None else ():
+        for s in nodes.walk(root) if root is not None else ():
             writes = (
-                writes or isinstance(s, BufferStore) or (isinstance(s, Block) and bool(s.writes))
+                writes
+                or isinstance(s, nodes.BufferStore)
+                or (isinstance(s, nodes.Block) and bool(s.writes))
             )
-            reads = reads or (isinstance(s, Block) and bool(s.reads))
+            reads = reads or (isinstance(s, nodes.Block) and bool(s.reads))
     return reads or bool(loads(block)), writes
 
 
-def _flat(stmt: Stmt) -> list[Stmt]:
+def _flat(stmt: nodes.Stmt) -> list[nodes.Stmt]:
     """The statements of nested sequences."""
-    out: list[Stmt] = []
+    out: list[nodes.Stmt] = []
     stack = [stmt]
     while stack:
         s = stack.pop()
-        if isinstance(s, Seq):
+        if isinstance(s, nodes.Seq):
             stack.extend(reversed(s.stmts))
         else:
             out.append(s)

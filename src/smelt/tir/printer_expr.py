@@ -9,69 +9,40 @@ from typing import Any
 
 import numpy as np
 
-from smelt.ir.expr import (
-    INDEX,
-    Add,
-    Binary,
-    Broadcast,
-    Call,
-    Cast,
-    Expr,
-    FloatImm,
-    IntImm,
-    Not,
-    Ramp,
-    Select,
-    Shuffle,
-    StringImm,
-    Var,
-    const,
-)
+from smelt.ir import expr
 from smelt.ir.node import float_key
 from smelt.ir.text import data_text, quoted
 
+from . import script_ops
 from .nodes import BufferLoad, Reduce
-from .script_ops import (
-    ATOM,
-    COMPARISON,
-    DEVICE_INTRINSICS,
-    HOST_INTRINSICS,
-    INTRINSICS,
-    NAMED_CALLS,
-    NEGATION,
-    OPERATORS,
-    dtype_of,
-    inferred_dtype,
-    operands,
-)
 
 __all__ = ["ExprPrinter", "constant", "quoted"]
 
-_INFIX = {o.node: (o.symbol, o.level) for o in OPERATORS if o.python is not None}
-_PREFIX = {o.node: f"T.{o.name}" for o in OPERATORS if o.python is None}
-_CONSTANT = (IntImm, FloatImm)
-_DEFAULT = (INDEX, "float32", "bool")
+_INFIX = {o.node: (o.symbol, o.level) for o in script_ops.OPERATORS if o.python is not None}
+_PREFIX = {o.node: f"T.{o.name}" for o in script_ops.OPERATORS if o.python is None}
+_CONSTANT = (expr.IntImm, expr.FloatImm)
+_DEFAULT = (expr.INDEX, "float32", "bool")
 
 
 @lru_cache(maxsize=1000)
-def constant(e: Expr, bare: bool = True) -> str:
+def constant(e: expr.Expr, bare: bool = True) -> str:
     """A constant; `bare` leaves out a default type."""
     match e:
-        case IntImm("bool", value) if value in (0, 1):
+        case expr.IntImm("bool", value) if value in (0, 1):
             return str(bool(value)) if bare else f"T.bool({bool(value)})"
-        case IntImm(kind, value):
-            return str(value) if bare and kind == INDEX else f"T.{kind}({value})"
-        case FloatImm(kind, value) if not math.isfinite(value):
+        case expr.IntImm(kind, value):
+            return str(value) if bare and kind == expr.INDEX else f"T.{kind}({value})"
+        case expr.FloatImm(kind, value) if not math.isfinite(value):
             odd_nan = math.isnan(value) and float_key(value) != float_key(math.nan)
             text = f"nan:{float_key(value).hex()}" if odd_nan else str(value)
             return f'T.{kind}("{text}")'
-        case FloatImm("float32", value):
+        case expr.FloatImm("float32", value):
             short = str(np.float32(value)) if abs(value) < 3.5e38 else repr(value)
-            short = short if const(float(short)) is e else repr(value)
-            if const(float(short)) is not e:
+            short = short if expr.const(float(short)) is e else repr(value)
+            if expr.const(float(short)) is not e:
                 return f'T.FloatImm("float32", {value!r})'
             return short if bare else f"T.float32({short})"
-        case FloatImm(kind, value):
+        case expr.FloatImm(kind, value):
             return f"T.{kind}({value!r})"
     raise TypeError(type(e).__name__)
 
@@ -94,8 +65,8 @@ class ExprPrinter:
     def __init__(self, name: Callable[[Any], str], fresh: Callable[[], str] | None = None) -> None:
         """Start with nothing printed."""
         self.name, self.fresh = name, fresh
-        self.memo: dict[Expr, tuple[str, int]] = {}
-        self.depths: dict[Expr, int] = {}
+        self.memo: dict[expr.Expr, tuple[str, int]] = {}
+        self.depths: dict[expr.Expr, int] = {}
         self.pending: list[tuple[str, str]] = []
 
     def forget(self) -> None:
@@ -103,7 +74,7 @@ class ExprPrinter:
         self.memo.clear()
         self.depths.clear()
 
-    def text(self, e: Expr) -> str:
+    def text(self, e: expr.Expr) -> str:
         """One expression. Iterative: what stands inside is printed first."""
         memo = self.memo
         found = memo.get(e)
@@ -115,7 +86,7 @@ class ExprPrinter:
             if node in memo:
                 stack.pop()
                 continue
-            inside = operands(node)
+            inside = script_ops.operands(node)
             missing = [c for c in inside if c not in memo]
             if missing:
                 missing.reverse()
@@ -126,10 +97,12 @@ class ExprPrinter:
             memo[node] = self.shortened(node, inside, *printed) if inside else printed
         return memo[e][0]
 
-    def shortened(self, e: Expr, inside: list[Expr], text: str, level: int) -> tuple[str, int]:
+    def shortened(
+        self, e: expr.Expr, inside: list[expr.Expr], text: str, level: int
+    ) -> tuple[str, int]:
         """An expression; one that has become too deep or too long gets a name of its own."""
         first = inside[0]
-        in_row = level < ATOM and self.memo[first][1] >= level
+        in_row = level < script_ops.ATOM and self.memo[first][1] >= level
         depth = self.depths.get(first, 0) + (1 if in_row else _BRACKET)
         for c in inside[1:]:
             depth = max(depth, self.depths.get(c, 0) + _BRACKET)
@@ -138,23 +111,27 @@ class ExprPrinter:
             return text, level
         name = self.fresh()
         self.pending.append((name, text))
-        return name, ATOM
+        return name, script_ops.ATOM
 
-    def tuple_text(self, items: tuple[Expr, ...]) -> str:
+    def tuple_text(self, items: tuple[expr.Expr, ...]) -> str:
         """A tuple of expressions."""
         return "(" + ", ".join(map(self.text, items)) + (",)" if len(items) == 1 else ")")
 
-    def indices(self, items: tuple[Expr, ...]) -> str:
+    def indices(self, items: tuple[expr.Expr, ...]) -> str:
         """What stands between brackets."""
         return ", ".join([self.text(i) for i in items]) or "()"
 
-    def end_text(self, low: Expr, extent: Expr) -> str:
+    def end_text(self, low: expr.Expr, extent: expr.Expr) -> str:
         """low + extent, added where both are plain index constants."""
-        if type(low) is IntImm and type(extent) is IntImm and low.type == extent.type == INDEX:
+        if (
+            type(low) is expr.IntImm
+            and type(extent) is expr.IntImm
+            and low.type == extent.type == expr.INDEX
+        ):
             return str(low.value + extent.value)
-        return self.text(Add(low, extent))
+        return self.text(expr.Add(low, extent))
 
-    def operand(self, e: Expr, expected: str | None, level: int = 0) -> str:
+    def operand(self, e: expr.Expr, expected: str | None, level: int = 0) -> str:
         """An expression where the reader expects a type: a constant of another one says so."""
         if isinstance(e, _CONSTANT):
             return typed_constant(e, expected)
@@ -166,87 +143,92 @@ class ExprPrinter:
         return data_text(value, self._datum, ordered=ordered)
 
     def _datum(self, value: Any) -> str:
-        if isinstance(value, IntImm):
+        if isinstance(value, expr.IntImm):
             return f"T.{value.type}({value.value})"
-        return self.text(value) if isinstance(value, Expr) else quoted(str(value))
+        return self.text(value) if isinstance(value, expr.Expr) else quoted(str(value))
 
     # ------------------------------------------------------------------------- one node each
 
-    def other(self, e: Expr) -> tuple[str, int]:
+    def other(self, e: expr.Expr) -> tuple[str, int]:
         """A node of no known class, for the texts of errors."""
-        return f"<{type(e).__name__}>", ATOM
+        return f"<{type(e).__name__}>", script_ops.ATOM
 
-    def var(self, e: Var) -> tuple[str, int]:
+    def var(self, e: expr.Var) -> tuple[str, int]:
         """A variable."""
-        return self.name(e), ATOM
+        return self.name(e), script_ops.ATOM
 
-    def number(self, e: IntImm | FloatImm) -> tuple[str, int]:
+    def number(self, e: expr.IntImm | expr.FloatImm) -> tuple[str, int]:
         """A constant of a default type, or one that says its type."""
-        return constant(e), ATOM
+        return constant(e), script_ops.ATOM
 
-    def infix(self, e: Binary) -> tuple[str, int]:
+    def infix(self, e: expr.Binary) -> tuple[str, int]:
         """a op b: operators of one level associate to the left, comparisons do not."""
         symbol, level = _INFIX[type(e)]
-        left = self.left(e.a, e.b, level + 1 if level == COMPARISON else level)
+        left = self.left(e.a, e.b, level + 1 if level == script_ops.COMPARISON else level)
         return f"{left} {symbol} {self.right(e.a, e.b, level + 1)}", level
 
-    def prefix(self, e: Binary) -> tuple[str, int]:
+    def prefix(self, e: expr.Binary) -> tuple[str, int]:
         """T.max(a, b)."""
-        return f"{_PREFIX[type(e)]}({self.pair(e.a, e.b)})", ATOM
+        return f"{_PREFIX[type(e)]}({self.pair(e.a, e.b)})", script_ops.ATOM
 
-    def negation(self, e: Not) -> tuple[str, int]:
+    def negation(self, e: expr.Not) -> tuple[str, int]:
         """not a."""
-        return f"not {self.operand(e.a, None, NEGATION)}", NEGATION
+        return f"not {self.operand(e.a, None, script_ops.NEGATION)}", script_ops.NEGATION
 
     def load(self, e: BufferLoad) -> tuple[str, int]:
         """A[i, j]."""
-        return f"{self.name(e.buffer)}[{self.indices(e.indices)}]", ATOM
+        return f"{self.name(e.buffer)}[{self.indices(e.indices)}]", script_ops.ATOM
 
-    def call(self, e: Call) -> tuple[str, int]:
+    def call(self, e: expr.Call) -> tuple[str, int]:
         """T.exp(x); T.call("float32", "name", x) where type or name is not a known one."""
-        return self.call_text(e), ATOM
+        return self.call_text(e), script_ops.ATOM
 
-    def call_text(self, e: Call) -> str:
+    def call_text(self, e: expr.Call) -> str:
         """The text of a call."""
-        known = INTRINSICS.get(e.op)
-        if known is not None and inferred_dtype(e.op, e.args) == e.type:
+        known = script_ops.INTRINSICS.get(e.op)
+        if known is not None and script_ops.inferred_dtype(e.op, e.args) == e.type:
             head = [self.text(e.args[0])] if e.op == "if_then_else" else []
             values = e.args[len(head) :]
-            kinds = [dtype_of(a) for a in values if not isinstance(a, _CONSTANT)]
+            kinds = [script_ops.dtype_of(a) for a in values if not isinstance(a, _CONSTANT)]
             expected = kinds[0] if kinds else "float32" if known.operands == "float" else None
             args = head + [self.operand(a, expected) for a in values]
             return f"T.{e.op}({', '.join(args)})"
         args = [self.text(a) for a in e.args]
         if known is not None and known.result == "given" and len(args) == known.arity:
             return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
-        if e.op in NAMED_CALLS and args and isinstance(e.args[0], StringImm):
+        if e.op in script_ops.NAMED_CALLS and args and isinstance(e.args[0], expr.StringImm):
             return f"T.{e.op}({', '.join([quoted(e.type), *args])})"
-        if (e.op in HOST_INTRINSICS or e.op in DEVICE_INTRINSICS) and e.type == "int32":
+        if (
+            e.op in script_ops.HOST_INTRINSICS or e.op in script_ops.DEVICE_INTRINSICS
+        ) and e.type == "int32":
             return f"T.{e.op}({', '.join(args)})"
         return f"T.call({', '.join([quoted(e.type), quoted(e.op), *args])})"
 
-    def pair(self, a: Expr, b: Expr) -> str:
+    def pair(self, a: expr.Expr, b: expr.Expr) -> str:
         """Two operands of one type: two constants of a default type stand bare."""
         both = isinstance(a, _CONSTANT) and isinstance(b, _CONSTANT) and a.dtype == b.dtype
         first = constant(a) if both and a.dtype in _DEFAULT else self.left(a, b, 0)
         return f"{first}, {self.right(a, b, 0)}"
 
-    def left(self, a: Expr, b: Expr, level: int) -> str:
+    def left(self, a: expr.Expr, b: expr.Expr, level: int) -> str:
         """The first of two operands: a constant is bare only where the other one tells its type."""
         tells = isinstance(a, _CONSTANT) and not isinstance(b, _CONSTANT)
-        return self.operand(a, dtype_of(b) if tells else None, level)
+        return self.operand(a, script_ops.dtype_of(b) if tells else None, level)
 
-    def right(self, a: Expr, b: Expr, level: int) -> str:
+    def right(self, a: expr.Expr, b: expr.Expr, level: int) -> str:
         """The second of two operands: a constant is bare where it has the first one's type."""
-        return self.operand(b, dtype_of(a) if isinstance(b, _CONSTANT) else None, level)
+        return self.operand(b, script_ops.dtype_of(a) if isinstance(b, _CONSTANT) else None, level)
 
     def reduce(self, e: Reduce) -> tuple[str, int]:
         """A reduction of a tensor expression (printed for the reader only)."""
         axes = ", ".join([self.name(i.var) for i in e.axis])
-        return f"T.reduce({e.combiner.name!r}, {self.text(e.sources[e.index])}, [{axes}])", ATOM
+        return (
+            f"T.reduce({e.combiner.name!r}, {self.text(e.sources[e.index])}, [{axes}])",
+            script_ops.ATOM,
+        )
 
 
-def typed_constant(e: IntImm | FloatImm, expected: str | None) -> str:
+def typed_constant(e: expr.IntImm | expr.FloatImm, expected: str | None) -> str:
     """A constant where the reader expects a type; None: no particular one."""
     if e.type != expected:
         return constant(e, bare=False)
@@ -256,23 +238,26 @@ def typed_constant(e: IntImm | FloatImm, expected: str | None) -> str:
 
 
 _One = Callable[[ExprPrinter, Any], tuple[str, int]]
-_ONE: dict[type[Expr], _One] = {
+_ONE: dict[type[expr.Expr], _One] = {
     **dict.fromkeys(_INFIX, ExprPrinter.infix),
     **dict.fromkeys(_PREFIX, ExprPrinter.prefix),
-    Var: ExprPrinter.var,
-    IntImm: ExprPrinter.number,
-    FloatImm: ExprPrinter.number,
-    Not: ExprPrinter.negation,
+    expr.Var: ExprPrinter.var,
+    expr.IntImm: ExprPrinter.number,
+    expr.FloatImm: ExprPrinter.number,
+    expr.Not: ExprPrinter.negation,
     BufferLoad: ExprPrinter.load,
-    Call: ExprPrinter.call,
+    expr.Call: ExprPrinter.call,
     Reduce: ExprPrinter.reduce,
-    StringImm: lambda p, e: (quoted(e.value), ATOM),
-    Select: lambda p, e: (
+    expr.StringImm: lambda p, e: (quoted(e.value), script_ops.ATOM),
+    expr.Select: lambda p, e: (
         f"T.select({p.text(e.condition)}, {p.pair(e.true_value, e.false_value)})",
-        ATOM,
+        script_ops.ATOM,
     ),
-    Cast: lambda p, e: (f'T.cast("{e.type}", {p.text(e.value)})', ATOM),
-    Ramp: lambda p, e: (f"T.ramp({p.pair(e.base, e.stride)}, {e.lanes})", ATOM),
-    Broadcast: lambda p, e: (f"T.broadcast({p.text(e.value)}, {e.lanes})", ATOM),
-    Shuffle: lambda p, e: (f"T.shuffle({p.text(e.a)}, {p.text(e.b)}, {e.indices!r})", ATOM),
+    expr.Cast: lambda p, e: (f'T.cast("{e.type}", {p.text(e.value)})', script_ops.ATOM),
+    expr.Ramp: lambda p, e: (f"T.ramp({p.pair(e.base, e.stride)}, {e.lanes})", script_ops.ATOM),
+    expr.Broadcast: lambda p, e: (f"T.broadcast({p.text(e.value)}, {e.lanes})", script_ops.ATOM),
+    expr.Shuffle: lambda p, e: (
+        f"T.shuffle({p.text(e.a)}, {p.text(e.b)}, {e.indices!r})",
+        script_ops.ATOM,
+    ),
 }

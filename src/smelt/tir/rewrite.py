@@ -9,26 +9,7 @@ from smelt.ir.expr import Binary, Expr, Var
 from smelt.ir.node import Node
 from smelt.ir.walk import rebuild_binary, refold
 
-from .nodes import (
-    Allocate,
-    AssertStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Range,
-    Seq,
-    Stmt,
-    While,
-    seq,
-)
+from . import nodes
 
 N = TypeVar("N", bound=Node)
 
@@ -45,13 +26,13 @@ class Rewriter:
     def __init__(
         self,
         values: Mapping[Var, Expr] | None = None,
-        buffers: Mapping[Any, Buffer] | None = None,
+        buffers: Mapping[Any, nodes.Buffer] | None = None,
     ) -> None:
         """What stands for some variables and buffers."""
         self.memo: dict[Expr, Expr] = dict(values.items()) if values else {}
-        self.buffers: Mapping[Any, Buffer] = buffers or {}
+        self.buffers: Mapping[Any, nodes.Buffer] = buffers or {}
 
-    def program(self, f: PrimFunc) -> PrimFunc:
+    def program(self, f: nodes.PrimFunc) -> nodes.PrimFunc:
         """A program with its body rewritten; the same one where nothing changed."""
         body = self.stmt(f.body)
         return f if body is f.body else f.replace(body=body)
@@ -70,9 +51,13 @@ class Rewriter:
         if isinstance(e, Binary):
             a, b = self.expr(e.a), self.expr(e.b)
             return e if a is e.a and b is e.b else rebuild_binary(type(e), a, b)
-        if isinstance(e, BufferLoad):
+        if isinstance(e, nodes.BufferLoad):
             buffer, indices = self.access(e.buffer, self.exprs(e.indices))
-            return e if indices is e.indices and buffer is e.buffer else BufferLoad(buffer, indices)
+            return (
+                e
+                if indices is e.indices and buffer is e.buffer
+                else nodes.BufferLoad(buffer, indices)
+            )
         new = e.with_children(lambda c: self.expr(c) if isinstance(c, Expr) else c)
         return new if new is e else refold(new)
 
@@ -80,19 +65,19 @@ class Rewriter:
         """Several expressions; the same tuple where nothing changed."""
         return _each(self.expr, items)
 
-    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+    def access(self, b: nodes.Buffer, indices: Indices) -> tuple[nodes.Buffer, Indices]:
         """Where a load or store goes whose indices are rewritten already."""
         return self.buffer(b), indices
 
-    def buffer(self, b: Buffer) -> Buffer:
+    def buffer(self, b: nodes.Buffer) -> nodes.Buffer:
         """What stands for a buffer."""
         return self.buffers.get(b, b)
 
     # --------------------------------------------------------------------------- statements
 
-    def stmt(self, s: Stmt) -> Stmt:
+    def stmt(self, s: nodes.Stmt) -> nodes.Stmt:
         """The statement rewritten."""
-        method: Callable[[Stmt], Stmt] = getattr(self, "visit_" + type(s).__name__)
+        method: Callable[[nodes.Stmt], nodes.Stmt] = getattr(self, "visit_" + type(s).__name__)
         return method(s)
 
     def parts(self, s: N) -> N:
@@ -100,66 +85,66 @@ class Rewriter:
         own = getattr(s, "var", None)
         return s.with_children(lambda c: c if c is own else self.child(c))
 
-    def visit_Seq(self, s: Seq) -> Stmt:
+    def visit_Seq(self, s: nodes.Seq) -> nodes.Stmt:
         """Statements one after another, flattened again where something changed."""
         new = _each(self.stmt, s.stmts)
-        return s if new is s.stmts else seq(*new)
+        return s if new is s.stmts else nodes.seq(*new)
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: nodes.For) -> nodes.Stmt:
         """A loop; its variable stays."""
         return self.parts(s)
 
-    def visit_While(self, s: While) -> Stmt:
+    def visit_While(self, s: nodes.While) -> nodes.Stmt:
         """A loop with a condition."""
         return self.parts(s)
 
-    def visit_IfThenElse(self, s: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, s: nodes.IfThenElse) -> nodes.Stmt:
         """A branch."""
         return self.parts(s)
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+    def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
         """A binding; its variable stays."""
         return self.parts(s)
 
-    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
+    def visit_AssertStmt(self, s: nodes.AssertStmt) -> nodes.Stmt:
         """A check."""
         return self.parts(s)
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:
+    def visit_Allocate(self, s: nodes.Allocate) -> nodes.Stmt:
         """A buffer and where it lives."""
         return self.parts(s)
 
-    def visit_Evaluate(self, s: Evaluate) -> Stmt:
+    def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
         """An effect."""
         return self.parts(s)
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+    def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         """A store."""
         value = self.expr(s.value)
         buffer, indices = self.access(s.buffer, self.exprs(s.indices))
         return updated(s, buffer=buffer, value=value, indices=indices)
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, s: nodes.BlockRealize) -> nodes.Stmt:
         """A block and its bindings."""
         return self.parts(s)
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block, its regions included."""
         reads, writes = self.regions(s.reads), self.regions(s.writes)
         new = self.block_parts(s)
         allocs = _each(self.buffer, s.alloc_buffers)
         return updated(new, reads=reads, writes=writes, alloc_buffers=allocs)
 
-    def block_parts(self, s: Block) -> Block:
+    def block_parts(self, s: nodes.Block) -> nodes.Block:
         """A block whose statements alone are rewritten."""
         init = None if s.init is None else self.stmt(s.init)
         return updated(s, init=init, body=self.stmt(s.body))
 
-    def regions(self, items: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+    def regions(self, items: tuple[nodes.BufferRegion, ...]) -> tuple[nodes.BufferRegion, ...]:
         """Regions with buffers and bounds rewritten."""
         return _each(self.region, items)
 
-    def region(self, r: BufferRegion) -> BufferRegion:
+    def region(self, r: nodes.BufferRegion) -> nodes.BufferRegion:
         """One region."""
         return r.with_children(self.child)
 
@@ -168,11 +153,11 @@ class Rewriter:
         match node:
             case Expr():
                 return self.expr(node)
-            case Stmt():
+            case nodes.Stmt():
                 return self.stmt(node)
-            case Buffer():
+            case nodes.Buffer():
                 return self.buffer(node)
-            case Range():
+            case nodes.Range():
                 return node.with_children(self.child)
         return node
 
@@ -198,13 +183,13 @@ class RenameBound(Rewriter):
     def __init__(self) -> None:
         """Nothing is bound yet."""
         super().__init__()
-        self.buffers: dict[Any, Buffer] = {}
+        self.buffers: dict[Any, nodes.Buffer] = {}
 
     def new_var(self, v: Var, low: Expr | None = None, extent: Expr | None = None) -> Var:
         """What stands for a variable, which runs from `low` where a loop binds it."""
         return Var(v.name, v.type)
 
-    def new_buffer(self, b: Buffer) -> Buffer:
+    def new_buffer(self, b: nodes.Buffer) -> nodes.Buffer:
         """What stands for a buffer."""
         return b.replace()
 
@@ -213,34 +198,34 @@ class RenameBound(Rewriter):
         new = self.memo[v] = self.new_var(v, low, extent)
         return new
 
-    def visit_For(self, s: For) -> Stmt:
+    def visit_For(self, s: nodes.For) -> nodes.Stmt:
         """A loop over a variable of its own."""
         low, extent = self.expr(s.min), self.expr(s.extent)
         var = self.bind(s.var, low, extent)
         return s.replace(var=var, min=low, extent=extent, body=self.stmt(s.body))
 
-    def visit_LetStmt(self, s: LetStmt) -> Stmt:
+    def visit_LetStmt(self, s: nodes.LetStmt) -> nodes.Stmt:
         """A binding of a variable of its own."""
         value = self.expr(s.value)
-        return LetStmt(self.bind(s.var), value, self.stmt(s.body))
+        return nodes.LetStmt(self.bind(s.var), value, self.stmt(s.body))
 
-    def visit_Allocate(self, s: Allocate) -> Stmt:
+    def visit_Allocate(self, s: nodes.Allocate) -> nodes.Stmt:
         """A buffer of its own."""
         own = self.buffers[s.buffer] = self.new_buffer(s.buffer)
-        return Allocate(own, self.stmt(s.body), s.annotations)
+        return nodes.Allocate(own, self.stmt(s.body), s.annotations)
 
 
-def renamed(s: Stmt) -> Stmt:
+def renamed(s: nodes.Stmt) -> nodes.Stmt:
     """A copy whose loop variables, bindings and buffers are new objects."""
     return RenameBound().stmt(s)
 
 
-def substitute_stmt(s: Stmt, values: Mapping[Var, Expr]) -> Stmt:
+def substitute_stmt(s: nodes.Stmt, values: Mapping[Var, Expr]) -> nodes.Stmt:
     """A statement with variables replaced by expressions."""
     return Rewriter(values).stmt(s) if values else s
 
 
-def replace_buffers(s: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
+def replace_buffers(s: nodes.Stmt, buffers: Mapping[nodes.Buffer, nodes.Buffer]) -> nodes.Stmt:
     """A statement with buffers replaced by others of the same rank."""
     return Rewriter(buffers=buffers).stmt(s) if buffers else s
 
@@ -254,14 +239,14 @@ class _MapExprs(Rewriter):
         return self.fn(super().visit_expr(e))
 
 
-def map_exprs(s: Stmt, fn: Callable[[Expr], Expr]) -> Stmt:
+def map_exprs(s: nodes.Stmt, fn: Callable[[Expr], Expr]) -> nodes.Stmt:
     """A statement with `fn` applied to every expression, innermost first."""
     return _MapExprs(fn).stmt(s)
 
 
-def loads(root: Node) -> list[BufferLoad]:
+def loads(root: Node) -> list[nodes.BufferLoad]:
     """All distinct loads in a statement or expression."""
-    found: dict[BufferLoad, None] = {}
+    found: dict[nodes.BufferLoad, None] = {}
     stack: list[Node] = [root]
     seen: set[Node] = set()
     while stack:
@@ -270,10 +255,10 @@ def loads(root: Node) -> list[BufferLoad]:
             if n in seen:
                 continue
             seen.add(n)
-            if isinstance(n, BufferLoad):
+            if isinstance(n, nodes.BufferLoad):
                 found[n] = None
-        if isinstance(n, Block):
+        if isinstance(n, nodes.Block):
             stack.extend(x for x in (n.body, n.init) if x is not None)
-        elif not isinstance(n, Buffer):
+        elif not isinstance(n, nodes.Buffer):
             stack.extend(n.children())
     return list(found)

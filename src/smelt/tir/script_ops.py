@@ -10,34 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    Binary,
-    Call,
-    Compare,
-    Div,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Not,
-    Or,
-    Select,
-    Sub,
-    TruncDiv,
-    TruncMod,
-    Var,
-)
+from smelt.ir import expr
 from smelt.ir.node import Node, ordered
 
 from .nodes import Buffer, BufferLoad
@@ -57,7 +30,7 @@ class Operator(NamedTuple):
     others  more names, which the field uses
     """
 
-    node: type[Binary]
+    node: type[expr.Binary]
     python: type[ast.operator | ast.cmpop | ast.boolop] | None
     level: int
     name: str
@@ -70,24 +43,24 @@ class Operator(NamedTuple):
 
 
 OPERATORS: tuple[Operator, ...] = (
-    Operator(Or, ast.Or, DISJUNCTION, "Or"),
-    Operator(And, ast.And, CONJUNCTION, "And"),
-    Operator(EQ, ast.Eq, COMPARISON, "EQ"),
-    Operator(NE, ast.NotEq, COMPARISON, "NE"),
-    Operator(LT, ast.Lt, COMPARISON, "LT"),
-    Operator(LE, ast.LtE, COMPARISON, "LE"),
-    Operator(GT, ast.Gt, COMPARISON, "GT"),
-    Operator(GE, ast.GtE, COMPARISON, "GE"),
-    Operator(Add, ast.Add, SUM, "Add"),
-    Operator(Sub, ast.Sub, SUM, "Sub"),
-    Operator(Mul, ast.Mult, PRODUCT, "Mul"),
-    Operator(Div, ast.Div, PRODUCT, "Div", ("div", "divide")),
-    Operator(FloorDiv, ast.FloorDiv, PRODUCT, "FloorDiv", ("floordiv", "indexdiv")),
-    Operator(FloorMod, ast.Mod, PRODUCT, "FloorMod", ("floormod", "indexmod")),
-    Operator(Min, None, ATOM, "min", ("Min",)),
-    Operator(Max, None, ATOM, "max", ("Max",)),
-    Operator(TruncDiv, None, ATOM, "truncdiv"),
-    Operator(TruncMod, None, ATOM, "truncmod", ("Mod",)),
+    Operator(expr.Or, ast.Or, DISJUNCTION, "Or"),
+    Operator(expr.And, ast.And, CONJUNCTION, "And"),
+    Operator(expr.EQ, ast.Eq, COMPARISON, "EQ"),
+    Operator(expr.NE, ast.NotEq, COMPARISON, "NE"),
+    Operator(expr.LT, ast.Lt, COMPARISON, "LT"),
+    Operator(expr.LE, ast.LtE, COMPARISON, "LE"),
+    Operator(expr.GT, ast.Gt, COMPARISON, "GT"),
+    Operator(expr.GE, ast.GtE, COMPARISON, "GE"),
+    Operator(expr.Add, ast.Add, SUM, "Add"),
+    Operator(expr.Sub, ast.Sub, SUM, "Sub"),
+    Operator(expr.Mul, ast.Mult, PRODUCT, "Mul"),
+    Operator(expr.Div, ast.Div, PRODUCT, "Div", ("div", "divide")),
+    Operator(expr.FloorDiv, ast.FloorDiv, PRODUCT, "FloorDiv", ("floordiv", "indexdiv")),
+    Operator(expr.FloorMod, ast.Mod, PRODUCT, "FloorMod", ("floormod", "indexmod")),
+    Operator(expr.Min, None, ATOM, "min", ("Min",)),
+    Operator(expr.Max, None, ATOM, "max", ("Max",)),
+    Operator(expr.TruncDiv, None, ATOM, "truncdiv"),
+    Operator(expr.TruncMod, None, ATOM, "truncmod", ("Mod",)),
 )
 """All binary operators, from the loosest to the tightest."""
 
@@ -159,7 +132,7 @@ NAMED_CALLS = ("call_instruction", "call_llvm_intrin", "call_llvm_pure_intrin")
 """Calls of what their first operand, a text, names: instructions and LLVM intrinsics."""
 
 
-def inferred_dtype(op: str, args: tuple[Expr, ...]) -> str | None:
+def inferred_dtype(op: str, args: tuple[expr.Expr, ...]) -> str | None:
     """The result type that a call has unless it says otherwise; None where it must say so."""
     if op.startswith("smelt."):
         return "int32"
@@ -174,14 +147,14 @@ def inferred_dtype(op: str, args: tuple[Expr, ...]) -> str | None:
     return dt.vector("bool", dt.lanes(first)) if known.result == "bool" else first
 
 
-def dtype_of(e: Expr) -> str:
+def dtype_of(e: expr.Expr) -> str:
     """The type of an expression that may be nested deeply: `e.dtype` without recursion."""
     while True:
-        if isinstance(e, Compare):
+        if isinstance(e, expr.Compare):
             return dt.vector("bool", dt.lanes(dtype_of(e.a)))
-        if isinstance(e, Binary | Not):
+        if isinstance(e, expr.Binary | expr.Not):
             e = e.a
-        elif isinstance(e, Select):
+        elif isinstance(e, expr.Select):
             e = e.true_value
         else:
             return e.dtype
@@ -208,32 +181,32 @@ def is_dtype(name: str) -> bool:
 # ------------------------------------------------------------------------------------ expressions
 
 
-def expr_nodes(root: Expr) -> Iterator[Expr]:
+def expr_nodes(root: expr.Expr) -> Iterator[expr.Expr]:
     """Every expression in one, once, operands first; buffers are not entered. Iterative."""
     return ordered([root], operands)
 
 
-def operands(e: Expr) -> list[Expr]:
+def operands(e: expr.Expr) -> list[expr.Expr]:
     """The expressions directly inside one."""
-    if type(e) is Var or type(e) is IntImm:  # most are
+    if type(e) is expr.Var or type(e) is expr.IntImm:  # most are
         return []
-    if isinstance(e, Binary):
+    if isinstance(e, expr.Binary):
         return [e.a, e.b]
     if isinstance(e, BufferLoad):
         return list(e.indices)
-    if isinstance(e, Call):
+    if isinstance(e, expr.Call):
         return list(e.args)
-    return [c for c in e.children() if isinstance(c, Expr)]
+    return [c for c in e.children() if isinstance(c, expr.Expr)]
 
 
-def shape_vars(params: tuple[Node, ...]) -> list[Var]:
+def shape_vars(params: tuple[Node, ...]) -> list[expr.Var]:
     """Variables that occur in the parameters' shapes without being parameters, by first use."""
-    found: dict[Var, None] = {}
+    found: dict[expr.Var, None] = {}
     for p in params:
         if isinstance(p, Buffer):
             for e in (*p.shape, *p.strides):
-                if isinstance(e, Var):
+                if isinstance(e, expr.Var):
                     found[e] = None
-                elif not isinstance(e, IntImm):
-                    found.update(dict.fromkeys(n for n in expr_nodes(e) if isinstance(n, Var)))
+                elif not isinstance(e, expr.IntImm):
+                    found.update(dict.fromkeys(n for n in expr_nodes(e) if isinstance(n, expr.Var)))
     return [v for v in found if v not in params]

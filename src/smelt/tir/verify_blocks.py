@@ -13,26 +13,15 @@ from smelt.ir.build import is_const, minimum
 from smelt.ir.expr import Expr, IntImm, Var
 from smelt.ir.walk import free_vars
 
+from . import nodes
 from .facts import Facts
-from .nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    IfThenElse,
-    IterVar,
-    PrimFunc,
-    Stmt,
-    sub_statements,
-)
 from .printer import script
 from .regions import accesses
 
 Fail = Callable[[str, Mapping[Any, str]], None]
 
 
-def verify_blocks(func: PrimFunc, fail: Fail) -> None:
+def verify_blocks(func: nodes.PrimFunc, fail: Fail) -> None:
     """Check the blocks of a program whose structure is right.
 
     Iteration variables stay in their domains, the regions that a block declares cover what its
@@ -41,25 +30,30 @@ def verify_blocks(func: PrimFunc, fail: Fail) -> None:
     fail  called with what is wrong and the nodes to mark; raises
     """
     facts = Facts(func)
-    stack: list[tuple[Stmt, tuple[For, ...], bool]] = [(func.body, (), False)]
+    stack: list[tuple[nodes.Stmt, tuple[nodes.For, ...], bool]] = [(func.body, (), False)]
     while stack:
         s, loops, guarded = stack.pop()
-        if isinstance(s, BlockRealize):
+        if isinstance(s, nodes.BlockRealize):
             if not guarded and is_const(s.predicate, 1):
                 for it, value in s.bindings:
                     _domain(facts, s.block, it, value, loops, fail)
             if s.block.reads or s.block.writes:
                 _regions(facts, s.block, fail)
             loops, guarded = (), False
-        elif isinstance(s, For):
+        elif isinstance(s, nodes.For):
             loops = (*loops, s)
-        elif isinstance(s, IfThenElse):
+        elif isinstance(s, nodes.IfThenElse):
             guarded = True
-        stack.extend((x, loops, guarded) for x in sub_statements(s))
+        stack.extend((x, loops, guarded) for x in nodes.sub_statements(s))
 
 
 def _domain(
-    facts: Facts, block: Block, it: IterVar, value: Expr, loops: Sequence[For], fail: Fail
+    facts: Facts,
+    block: nodes.Block,
+    it: nodes.IterVar,
+    value: Expr,
+    loops: Sequence[nodes.For],
+    fail: Fail,
 ) -> None:
     """An iteration variable without a predicate: the loops around keep it in its domain."""
     used = [x for x in loops if x.var in free_vars(value)]
@@ -81,7 +75,7 @@ def _domain(
             )
 
 
-def _regions(facts: Facts, block: Block, fail: Fail) -> None:
+def _regions(facts: Facts, block: nodes.Block, fail: Fail) -> None:
     """What the body touches lies in the regions of T.reads and T.writes."""
     reads, writes = accesses(facts, block)
     for kind, found, declared in (("reads", reads, block.reads), ("writes", writes, block.writes)):
@@ -100,17 +94,17 @@ def _regions(facts: Facts, block: Block, fail: Fail) -> None:
                 )
 
 
-def _said(block: Block, kind: str) -> set[str]:
+def _said(block: nodes.Block, kind: str) -> set[str]:
     """The buffers whose regions a schedule was told, or told to leave out."""
     notes = (f"explicit_{kind[:-1]}_region", f"hidden_{kind[:-1]}_access")
     return {name for note in notes for name in block.annotations.get(note, ())}
 
 
-def _is_own(buffer: Buffer, block: Block) -> bool:
+def _is_own(buffer: nodes.Buffer, block: nodes.Block) -> bool:
     return any(w.buffer is buffer for w in block.writes)
 
 
-def _misses(facts: Facts, declared: BufferRegion, touched: BufferRegion) -> bool:
+def _misses(facts: Facts, declared: nodes.BufferRegion, touched: nodes.BufferRegion) -> bool:
     """Whether a declared region certainly leaves out a part of another one.
 
     Nothing lies beyond a buffer's shape, even if the loops around a guarded block reach further.
@@ -127,7 +121,7 @@ def _text(e: Expr) -> str:
     return str(e.value) if isinstance(e, IntImm) else e.name if isinstance(e, Var) else script(e)
 
 
-def _region(r: BufferRegion) -> str:
+def _region(r: nodes.BufferRegion) -> str:
     dims = []
     for d in r.region:
         low = _text(d.min)

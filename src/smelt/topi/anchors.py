@@ -6,17 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from smelt.ir.build import (
-    all_of,
-    any_of,
-    call,
-    equal,
-    if_then_else,
-    maximum,
-    minimum,
-    select,
-    value_of,
-)
+from smelt.ir import build
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, compute, reduce_axis
 
@@ -32,7 +22,7 @@ def _chosen(k: Expr, values: Sequence[Expr]) -> Expr:
     """values[k]."""
     found = values[-1]
     for n in reversed(range(len(values) - 1)):
-        found = select(equal(k, n), values[n], found)
+        found = build.select(build.equal(k, n), values[n], found)
     return found
 
 
@@ -71,7 +61,9 @@ def multibox_prior(
         half[1] = half[1] * real[0] / real[1]
         y, x = centre(pixel // columns, 0), centre(pixel % columns, 1)
         v = _chosen(e, [x - half[1], y - half[0], x + half[1], y + half[0]])
-        return maximum(minimum(v, number(1.0, FLOAT)), number(0.0, FLOAT)) if clip else v
+        return (
+            build.maximum(build.minimum(v, number(1.0, FLOAT)), number(0.0, FLOAT)) if clip else v
+        )
 
     return tensor((1, rows * columns * kinds, 4), body, "multibox_prior")
 
@@ -97,7 +89,7 @@ def multibox_transform_loc(
     require(len(variances) == 4, f"variances={variances} has to be four numbers")
     b, classes, n = cls_prob.shape
     first = 0 if keep_background else 1
-    known = value_of(classes)
+    known = build.value_of(classes)
     require(
         known is None or known > first,
         f"cls_prob {describe(cls_prob.shape)} needs more than {first} classes",
@@ -111,8 +103,8 @@ def multibox_transform_loc(
 
     def own(i: Expr, j: Expr) -> Expr:
         """A class with a low score, or none above -1, is background."""
-        low = any_of(score[i, j] < number(threshold, dtype), score[i, j] <= -1.0)
-        return select(low, 0, kind[i, j])
+        low = build.any_of(score[i, j] < number(threshold, dtype), score[i, j] <= -1.0)
+        return build.select(low, 0, kind[i, j])
 
     counts = tensor((b, n), lambda i, j: True if keep_background else own(i, j) > 0, "counts")
     places, count = packed(counts)
@@ -121,15 +113,17 @@ def multibox_transform_loc(
         begin, end = anchor[0, j, d], anchor[0, j, d + 2]
         size = end - begin
         centre = loc_pred[i, j * 4 + d] * variances[d] * size + (begin + end) * 0.5
-        half = call("exp", loc_pred[i, j * 4 + d + 2] * variances[d + 2]) * size * 0.5
+        half = build.call("exp", loc_pred[i, j * 4 + d + 2] * variances[d + 2]) * size * 0.5
         v = centre + half * sign
-        return maximum(minimum(v, number(1.0, dtype)), number(0.0, dtype)) if clip else v
+        return (
+            build.maximum(build.minimum(v, number(1.0, dtype)), number(0.0, dtype)) if clip else v
+        )
 
     def body(i: Expr, m: Expr, e: Expr) -> Expr:
-        j = maximum(places[i, m], 0)
+        j = build.maximum(places[i, m], 0)
         name = cast(dtype, own(i, j) - first)
         box = [coordinate(i, j, d, sign) for sign in (-1.0, 1.0) for d in range(2)]
-        return select(m < count[i], _chosen(e, [name, score[i, j], *box]), number(-1, dtype))
+        return build.select(m < count[i], _chosen(e, [name, score[i, j], *box]), number(-1, dtype))
 
     many = tensor((b,), lambda i: cast("int32", count[i]), "valid_count")
     return tensor((b, n, 6), body, "multibox_boxes"), many
@@ -199,7 +193,7 @@ def proposal(
     score = tensor((b, n), lambda i, j: boxes[i, j, 4], "score")
     order = sorted_order(score, tensor((b,), lambda i: n, "all"))
     rows = tensor((b, n, 4), lambda i, j, k: boxes[i, order[i, j], k], "sorted_boxes")
-    top = n if rpn_pre_nms_top_n <= 0 else minimum(n, rpn_pre_nms_top_n)
+    top = n if rpn_pre_nms_top_n <= 0 else build.minimum(n, rpn_pre_nms_top_n)
 
     def overlaps(own: Box, before: Box) -> Expr:
         a, b = [[box(k) for k in range(4)] for box in (own, before)]
@@ -210,8 +204,8 @@ def proposal(
 
     def body(r: Expr, e: Expr) -> Expr:
         i = r // most
-        j = kept[i, r % most % maximum(total[i], 1)]
-        return if_then_else(e < 1, cast(dtype, i), rows[i, j, e - 1])
+        j = kept[i, r % most % build.maximum(total[i], 1)]
+        return build.if_then_else(e < 1, cast(dtype, i), rows[i, j, e - 1])
 
     return tensor((b * most, 5), body, "proposal")
 
@@ -252,7 +246,7 @@ def _predicted(
         for d in range(2):
             size = old[d + 2] - old[d] + 1.0
             centre = delta[d] * size + old[d] + (size - 1.0) * 0.5
-            reach = (call("exp", delta[d + 2]) * size - 1.0) * 0.5
+            reach = (build.call("exp", delta[d + 2]) * size - 1.0) * 0.5
             low.append(centre - reach)
             high.append(centre + reach)
         return [*low, *high]
@@ -261,16 +255,16 @@ def _predicted(
         k, x, y = j % kinds, j // kinds % w, j // kinds // w
         last = [im_info[i, 1] - 1.0, im_info[i, 0] - 1.0]
         held = [
-            maximum(minimum(v, last[d % 2]), number(0.0, dtype))
+            build.maximum(build.minimum(v, last[d % 2]), number(0.0, dtype))
             for d, v in enumerate(corners(i, k, y, x))
         ]
         least = im_info[i, 2] * number(min_size, dtype)
-        small = any_of(*[held[d + 2] - held[d] + 1.0 < least for d in range(2)])
-        reach = select(small, least * 0.5, number(0.0, dtype))
+        small = build.any_of(*[held[d + 2] - held[d] + 1.0 < least for d in range(2)])
+        reach = build.select(small, least * 0.5, number(0.0, dtype))
         moved = [v - reach if d < 2 else v + reach for d, v in enumerate(held)]
         whole = [cast(INDEX, im_info[i, d] / float(stride)) for d in range(2)]
-        inside = all_of(y < whole[0], x < whole[1])
-        score = select(inside, cls_prob[i, kinds + k, y, x], number(-1, dtype))
-        return _chosen(e, [*moved, select(small, number(-1, dtype), score)])
+        inside = build.all_of(y < whole[0], x < whole[1])
+        score = build.select(inside, cls_prob[i, kinds + k, y, x], number(-1, dtype))
+        return _chosen(e, [*moved, build.select(small, number(-1, dtype), score)])
 
     return tensor((b, h * w * kinds, 5), body, "proposal_boxes")

@@ -8,17 +8,7 @@ from smelt.ir.build import select
 from smelt.ir.expr import Expr, cast, const
 from smelt.te.tensor import Tensor
 
-from .common import (
-    agree,
-    at,
-    broadcast_shapes,
-    describe,
-    float_only,
-    require,
-    same_dtype,
-    stored,
-    tensor,
-)  # fmt: skip
+from . import common
 from .nn import product
 from .reduce import softmax_of
 from .registry import op
@@ -34,31 +24,33 @@ def attention(
              result [..., s, e]
     mask     numbers are added to the scores; a bool mask keeps the scores where it is true
     """
-    dtype = same_dtype(q=q, k=k, v=v)
-    float_only(q, "q")
+    dtype = common.same_dtype(q=q, k=k, v=v)
+    common.float_only(q, "q")
     for name, t in (("q", q), ("k", k), ("v", v)):
-        require(len(t.shape) >= 2, f"{name} {describe(t.shape)} needs at least two dimensions")
-    agree(
+        common.require(
+            len(t.shape) >= 2, f"{name} {common.describe(t.shape)} needs at least two dimensions"
+        )
+    common.agree(
         k.shape[-2], v.shape[-2],
-        f"k {describe(k.shape)} and v {describe(v.shape)} need one row per key each",
+        f"k {common.describe(k.shape)} and v {common.describe(v.shape)} need one row per key each",
     )  # fmt: skip
     scores = product(q, k, False, True, "scores", ("q", "k"))
     shape = scores.shape
     if mask is not None:
-        require(
+        common.require(
             mask.dtype in ("bool", dtype),
             f"mask is {mask.dtype}; it has to be bool or {dtype}, as q",
         )
-        shape = broadcast_shapes(scores=scores.shape, mask=mask.shape)
+        shape = common.broadcast_shapes(scores=scores.shape, mask=mask.shape)
 
     def masked(*i: Expr) -> Expr:
-        s = at(scores, shape, i) * scale
+        s = common.at(scores, shape, i) * scale
         if mask is None:
             return s
-        m = at(mask, shape, i)
+        m = common.at(mask, shape, i)
         if mask.dtype == "bool":
             return select(m, s, const(-math.inf, scores.dtype))
         return s + cast(scores.dtype, m)
 
-    weights = softmax_of(tensor(shape, masked, "masked"), -1)
-    return stored(product(weights, v, False, False, "matmul", ("weights", "v")), dtype)
+    weights = softmax_of(common.tensor(shape, masked, "masked"), -1)
+    return common.stored(product(weights, v, False, False, "matmul", ("weights", "v")), dtype)

@@ -9,16 +9,7 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
-from .common import (
-    agree,
-    describe,
-    number,
-    product_types,
-    require,
-    stored,
-    sum_over,
-    tensor,
-)  # fmt: skip
+from . import common
 from .registry import op
 
 Ints = tuple[int, ...]
@@ -44,7 +35,7 @@ class Window:
             ("strides", self.strides, rank), ("dilations", self.dilations, rank),
             ("pads", pads, 2 * rank), ("kernel", self.kernel, rank),
         ):  # fmt: skip
-            require(
+            common.require(
                 len(values) == count,
                 f"{name}={values} has {len(values)} numbers; {rank} spatial dimensions need "
                 f"{count}",
@@ -55,7 +46,7 @@ class Window:
             ("strides", self.strides), ("dilations", self.dilations), ("kernel", known)
         ):  # fmt: skip
             text = f"{name}={values}; every number has to be at least 1"
-            require(min(values, default=1) >= 1, text)
+            common.require(min(values, default=1) >= 1, text)
         self.begin, self.end = pads[:rank], pads[rank:]
         self.padded = any(pads)
 
@@ -75,7 +66,7 @@ class Window:
                 out.append(const(0, INDEX))
                 continue
             room = h + (self.begin[d] + self.end[d]) - self.span(d)
-            require(
+            common.require(
                 (value_of(room) or 0) >= 0,
                 f"spatial dimension {d}: the kernel covers {_text(self.span(d))} pixels, the "
                 f"padded image has {_text(h + (self.begin[d] + self.end[d]))}",
@@ -95,7 +86,7 @@ class Window:
         if not self.padded:
             return x
         size = [h + (a + b) for h, a, b in zip(x.shape[2:], self.begin, self.end, strict=True)]
-        return tensor((*x.shape[:2], *size), lambda *i: self.inside(x, i, value), name)
+        return common.tensor((*x.shape[:2], *size), lambda *i: self.inside(x, i, value), name)
 
     def inside(self, x: Tensor, i: Sequence[Expr], value: Expr) -> Expr:
         """x at a position of the padded image, `value` in the border."""
@@ -108,21 +99,21 @@ class Window:
 
 
 def _text(e: Expr) -> str:
-    return describe([e])[1:-1]
+    return common.describe([e])[1:-1]
 
 
 def _operands(
     x: Tensor, w: Tensor, rank: int, groups: int, w_form: str, out_dtype: str, w_name: str = "w"
 ) -> tuple[str, str]:
     """The types of sums and of the result, after a look at ranks and groups."""
-    types = product_types(x, w, f"x {w_name}", out_dtype)
+    types = common.product_types(x, w, f"x {w_name}", out_dtype)
     for name, t, form in (("x", x, "[n, c, ...]"), (w_name, w, w_form)):
-        require(
+        common.require(
             len(t.shape) == rank + 2,
-            f"{name} {describe(t.shape)} has {len(t.shape)} dimensions; {form} with {rank} "
+            f"{name} {common.describe(t.shape)} has {len(t.shape)} dimensions; {form} with {rank} "
             f"spatial dimensions has {rank + 2}",
         )
-    require(groups >= 1, f"groups={groups}; it has to be at least 1")
+    common.require(groups >= 1, f"groups={groups}; it has to be at least 1")
     return types
 
 
@@ -157,7 +148,7 @@ def _convolve(
         return cast(to, left) * cast(to, right)
 
     axes = taps if depthwise else [*taps, ic]
-    return stored(sum_over((n, outputs, *size), body, axes, "conv"), dtype)
+    return common.stored(common.sum_over((n, outputs, *size), body, axes, "conv"), dtype)
 
 
 def _conv(
@@ -166,18 +157,20 @@ def _conv(
 ) -> Tensor:  # fmt: skip
     types = _operands(x, w, rank, groups, "[o, c / groups, ...]", out_dtype)
     window = Window(rank, w.shape[2:], strides, pads, dilations)
-    agree(
+    common.agree(
         x.shape[1], w.shape[1] * groups,
-        f"x {describe(x.shape)} and w {describe(w.shape)} with groups={groups}: the channels of "
+        f"x {common.describe(x.shape)} and w {common.describe(w.shape)} with groups={groups}: "
+        "the channels of "
         "x have to be dimension 1 of w times groups",
     )  # fmt: skip
     outputs = value_of(w.shape[0])
-    require(
+    common.require(
         outputs is None or outputs % groups == 0,
-        f"w {describe(w.shape)}: {outputs} output channels cannot be split into groups={groups}",
+        f"w {common.describe(w.shape)}: {outputs} output channels cannot be split into "
+        f"groups={groups}",
     )
     size = window.result(x.shape[2:])
-    return _convolve(window.pad(x, number(0, x.dtype)), w, window, groups, size, types)
+    return _convolve(window.pad(x, common.number(0, x.dtype)), w, window, groups, size, types)
 
 
 @op
@@ -247,22 +240,27 @@ def conv_backward_weight(
     Units    kernel, strides, pads (begin..., end...) and dilations in pixels, as in conv2d
     """
     rank = len(kernel)
-    require(1 <= rank <= 3, f"kernel={kernel} has to have 1 to 3 numbers")
+    common.require(1 <= rank <= 3, f"kernel={kernel} has to have 1 to 3 numbers")
     to, dtype = _operands(x, grad, rank, groups, "[n, o, ...]", "", "grad")
     window = Window(rank, kernel, strides, pads, dilations)
     size = window.result(x.shape[2:])
     for d, (have, want) in enumerate(
         zip(grad.shape, (x.shape[0], grad.shape[1], *size), strict=True)
     ):
-        agree(have, want, f"grad {describe(grad.shape)} and x {describe(x.shape)}: dimension {d}")
+        common.agree(
+            have,
+            want,
+            f"grad {common.describe(grad.shape)} and x {common.describe(x.shape)}: dimension {d}",
+        )
     channels, outputs = value_of(x.shape[1]), value_of(grad.shape[1])
     for name, t, count in (("x", x, channels), ("grad", grad, outputs)):
-        require(
+        common.require(
             count is None or count % groups == 0,
-            f"{name} {describe(t.shape)}: {count} channels cannot be split into groups={groups}",
+            f"{name} {common.describe(t.shape)}: {count} channels cannot be split into "
+            f"groups={groups}",
         )
     inputs, each = x.shape[1] // groups, grad.shape[1] // groups
-    padded = window.pad(x, number(0, dtype))
+    padded = window.pad(x, common.number(0, dtype))
     b = reduce_axis((0, x.shape[0]), "b")
     point = [reduce_axis((0, e), n) for e, n in zip(size, ("od", "oh", "ow")[-rank:], strict=True)]
 
@@ -273,7 +271,7 @@ def conv_backward_weight(
         return cast(to, grad[(b.var, oc, *y)]) * cast(to, seen)
 
     shape: list[ExprLike] = [grad.shape[1], inputs, *kernel]
-    return stored(sum_over(shape, body, [b, *point], "conv_grad"), dtype)
+    return common.stored(common.sum_over(shape, body, [b, *point], "conv_grad"), dtype)
 
 
 @op
@@ -291,20 +289,23 @@ def conv_transpose(
     Source   ONNX ConvTranspose-22
     """
     rank = len(x.shape) - 2
-    require(1 <= rank <= 3, f"x {describe(x.shape)} has to have 1, 2 or 3 spatial dimensions")
+    common.require(
+        1 <= rank <= 3, f"x {common.describe(x.shape)} has to have 1, 2 or 3 spatial dimensions"
+    )
     types = _operands(x, w, rank, groups, "[c, o / groups, ...]", out_dtype)
     window = Window(rank, w.shape[2:], strides, pads, dilations)
     extra = tuple(output_padding or (0,) * rank)
-    require(len(extra) == rank, f"output_padding={extra} has to have {rank} numbers")
-    agree(
+    common.require(len(extra) == rank, f"output_padding={extra} has to have {rank} numbers")
+    common.agree(
         x.shape[1], w.shape[0],
-        f"x {describe(x.shape)} and w {describe(w.shape)}: the channels of x have to be "
+        f"x {common.describe(x.shape)} and w {common.describe(w.shape)}: the channels of x "
+        "have to be "
         "dimension 0 of w",
     )  # fmt: skip
     channels = value_of(x.shape[1])
-    require(
+    common.require(
         channels is None or channels % groups == 0,
-        f"x {describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
+        f"x {common.describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
     )
     size = [
         (h - 1) * s + (o - a - b) + window.span(d)
@@ -313,7 +314,7 @@ def conv_transpose(
         )
     ]
     for d, (e, h) in enumerate(zip(size, x.shape[2:], strict=True)):
-        require(
+        common.require(
             (value_of(e) or 0) >= (0 if value_of(h) == 0 else 1) or value_of(e) is None,
             f"spatial dimension {d}: the padding leaves {_text(e)} of the result's pixels",
         )
@@ -335,10 +336,10 @@ def _spread(x: Tensor, window: Window, size: Sequence[Expr]) -> Tensor:
             if s > 1:
                 conditions.append(equal(moved % s, 0))
             index.append(moved // s)
-        return if_then_else(all_of(conditions), x[(b, c, *index)], number(0, x.dtype))
+        return if_then_else(all_of(conditions), x[(b, c, *index)], common.number(0, x.dtype))
 
     padded = [e + r for e, r in zip(size, reach, strict=True)]
-    return tensor((*x.shape[:2], *padded), body, "pad")
+    return common.tensor((*x.shape[:2], *padded), body, "pad")
 
 
 def _transposed(
@@ -364,4 +365,4 @@ def _transposed(
 
     axes = taps if depthwise else [*taps, ic]
     shape = (x.shape[0], outputs * groups, *size)
-    return stored(sum_over(shape, body, axes, "conv"), dtype)
+    return common.stored(common.sum_over(shape, body, axes, "conv"), dtype)

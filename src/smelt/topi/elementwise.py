@@ -5,18 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from smelt.ir import build
 from smelt.ir import dtype as dt
-from smelt.ir.build import (
-    any_of,
-    call,
-    equal,
-    is_const,
-    maximum,
-    minimum,
-    not_equal,
-    select,
-)
-from smelt.ir.build import logical_not as negation
 from smelt.ir.expr import Expr, IntImm, const
 from smelt.ir.expr import cast as convert_to
 from smelt.te.tensor import Tensor
@@ -31,7 +21,7 @@ def _map(x: Tensor, name: str, fn: Callable[[Expr], Expr]) -> Tensor:
 
 def _math(name: str, x: Tensor) -> Tensor:
     float_only(x)
-    return _map(x, name, lambda v: call(name, v))
+    return _map(x, name, lambda v: build.call(name, v))
 
 
 def _activation(name: str, x: Tensor, fn: Callable[[Expr], Expr]) -> Tensor:
@@ -169,7 +159,7 @@ def atanh(x: Tensor) -> Tensor:
 
 
 def _rounded(name: str, x: Tensor) -> Tensor:
-    return _map(x, name, (lambda v: call(name, v)) if dt.is_float(x.dtype) else lambda v: v)
+    return _map(x, name, (lambda v: build.call(name, v)) if dt.is_float(x.dtype) else lambda v: v)
 
 
 @op
@@ -202,10 +192,10 @@ def round_(x: Tensor, *, mode: str = "even") -> Tensor:
 
     def body(v: Expr) -> Expr:
         # the distance to the whole number below (in magnitude) is exact, or on the right side
-        below = call("trunc" if mode == "away" else "floor", v)
+        below = build.call("trunc" if mode == "away" else "floor", v)
         one = number(1, x.dtype)
-        step = call("copysign", one, v) if mode == "away" else one
-        return select(call("abs", v - below) >= 0.5, below + step, below)
+        step = build.call("copysign", one, v) if mode == "away" else one
+        return build.select(build.call("abs", v - below) >= 0.5, below + step, below)
 
     return _map(x, "round", body)
 
@@ -215,7 +205,7 @@ def abs_(x: Tensor) -> Tensor:
     """The magnitude of x."""
     if dt.kind(x.dtype) == "uint":
         return _map(x, "abs", lambda v: v)
-    return _map(x, "abs", lambda v: call("abs", v))
+    return _map(x, "abs", lambda v: build.call("abs", v))
 
 
 @op
@@ -231,8 +221,8 @@ def sign(x: Tensor) -> Tensor:
     """1 where x > 0, -1 where x < 0, x elsewhere (0 and NaN)."""
     require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     if dt.kind(x.dtype) == "uint":
-        return _map(x, "sign", lambda v: minimum(v, 1))
-    return _map(x, "sign", lambda v: select(v > 0, 1, select(v < 0, -1, v)))
+        return _map(x, "sign", lambda v: build.minimum(v, 1))
+    return _map(x, "sign", lambda v: build.select(v > 0, 1, build.select(v < 0, -1, v)))
 
 
 @op
@@ -251,23 +241,23 @@ def square(x: Tensor) -> Tensor:
 def logical_not(x: Tensor) -> Tensor:
     """The other truth value."""
     require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
-    return _map(x, "logical_not", negation)
+    return _map(x, "logical_not", build.logical_not)
 
 
 @op
 def bitwise_not(x: Tensor) -> Tensor:
     """All bits turned round; a truth value is one bit."""
     if x.dtype == "bool":
-        return _map(x, "bitwise_not", negation)
+        return _map(x, "bitwise_not", build.logical_not)
     require(dt.is_int(x.dtype), f"x is {x.dtype}; it has to be an integer")
-    return _map(x, "bitwise_not", lambda v: call("bitwise_not", v))
+    return _map(x, "bitwise_not", lambda v: build.call("bitwise_not", v))
 
 
 def _classified(name: str, x: Tensor, integers: bool) -> Tensor:
     """A test of floats, whose answer for all integers is known."""
     if not dt.is_float(x.dtype):
         return _map(x, name, lambda _: const(integers))
-    return _map(x, name, lambda v: call(name, v, dtype="bool"))
+    return _map(x, name, lambda v: build.call(name, v, dtype="bool"))
 
 
 @op
@@ -284,8 +274,8 @@ def isinf(x: Tensor, *, detect_negative: bool = True, detect_positive: bool = Tr
     inf = const(math.inf, x.dtype)
     sides = [inf] * detect_positive + [const(-math.inf, x.dtype)] * detect_negative
     if len(sides) == 2:
-        return _map(x, "isinf", lambda v: call("isinf", v, dtype="bool"))
-    return _map(x, "isinf", lambda v: any_of([equal(v, s) for s in sides]))
+        return _map(x, "isinf", lambda v: build.call("isinf", v, dtype="bool"))
+    return _map(x, "isinf", lambda v: build.any_of([build.equal(v, s) for s in sides]))
 
 
 @op
@@ -306,7 +296,7 @@ def reinterpret(x: Tensor, *, dtype: str) -> Tensor:
 def _bits_as(v: Expr, dtype: str) -> Expr:
     if dt.is_int(v.dtype) and dt.is_int(dtype):
         return convert_to(dtype, v)
-    return call("reinterpret", v, dtype=dtype)
+    return build.call("reinterpret", v, dtype=dtype)
 
 
 @op
@@ -322,7 +312,7 @@ def cast(x: Tensor, *, dtype: str) -> Tensor:
         dtype in dt.DTYPES, f"dtype={dtype!r} is no element type; legal: {', '.join(dt.DTYPES)}"
     )
     if dtype == "bool" and x.dtype != "bool":
-        return _map(x, "cast", lambda v: not_equal(v, number(0, x.dtype)))
+        return _map(x, "cast", lambda v: build.not_equal(v, number(0, x.dtype)))
     return _map(x, "cast", lambda v: convert_to(dtype, v))
 
 
@@ -338,7 +328,7 @@ def identity(x: Tensor) -> Tensor:
 @op
 def relu(x: Tensor) -> Tensor:
     """max(x, 0)."""
-    return _map(x, "relu", lambda v: maximum(v, number(0, x.dtype)))
+    return _map(x, "relu", lambda v: build.maximum(v, number(0, x.dtype)))
 
 
 @op
@@ -346,8 +336,8 @@ def clip(x: Tensor, *, min: float | None = None, max: float | None = None) -> Te
     """min(max(x, min), max); None leaves a side open."""
 
     def body(v: Expr) -> Expr:
-        v = v if min is None else maximum(v, _limit(min, x.dtype))
-        return v if max is None else minimum(v, _limit(max, x.dtype))
+        v = v if min is None else build.maximum(v, _limit(min, x.dtype))
+        return v if max is None else build.minimum(v, _limit(max, x.dtype))
 
     return _map(x, "clip", body)
 
@@ -363,13 +353,13 @@ def _limit(value: float, dtype: str) -> Expr:
 @op
 def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
     """x where x > 0, alpha * x elsewhere."""
-    return _activation("leaky_relu", x, lambda v: select(v > 0, v, alpha * v))
+    return _activation("leaky_relu", x, lambda v: build.select(v > 0, v, alpha * v))
 
 
 @op
 def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """x where x > alpha, 0 elsewhere."""
-    return _activation("thresholded_relu", x, lambda v: select(v > alpha, v, 0.0))
+    return _activation("thresholded_relu", x, lambda v: build.select(v > alpha, v, 0.0))
 
 
 @op
@@ -378,7 +368,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
     same_dtype(x=x, slope=slope)
     shape = broadcast_shapes(x=x.shape, slope=slope.shape)
     beside = zip(reversed(x.shape), reversed(slope.shape), strict=False)
-    repeats = any(is_const(a, 1) and isinstance(b, IntImm) and b.value > 1 for a, b in beside)
+    repeats = any(build.is_const(a, 1) and isinstance(b, IntImm) and b.value > 1 for a, b in beside)
     require(
         len(slope.shape) <= len(x.shape) and not repeats,
         f"slope {describe(slope.shape)} does not broadcast to x {describe(x.shape)}",
@@ -386,7 +376,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 
     def body(*i: Expr) -> Expr:
         v = at(x, shape, i)
-        return select(v > 0, v, at(slope, shape, i) * v)
+        return build.select(v > 0, v, at(slope, shape, i) * v)
 
     return tensor(shape, body, "prelu")
 
@@ -394,7 +384,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 @op
 def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """x where x > 0, alpha * (exp(x) - 1) elsewhere."""
-    return _activation("elu", x, lambda v: select(v > 0, v, alpha * call("expm1", v)))
+    return _activation("elu", x, lambda v: build.select(v > 0, v, alpha * build.call("expm1", v)))
 
 
 @op
@@ -402,7 +392,11 @@ def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
     require(alpha != 0, "alpha=0 would divide by zero")
     return _activation(
-        "celu", x, lambda v: maximum(v, 0.0) + minimum(alpha * call("expm1", v / alpha), 0.0)
+        "celu",
+        x,
+        lambda v: (
+            build.maximum(v, 0.0) + build.minimum(alpha * build.call("expm1", v / alpha), 0.0)
+        ),
     )
 
 
@@ -414,7 +408,9 @@ def selu(
     gamma: float = 1.05070102214813232421875,
 ) -> Tensor:
     """gamma * (x where x > 0, alpha * (exp(x) - 1) elsewhere)."""
-    return _activation("selu", x, lambda v: gamma * select(v > 0, v, alpha * call("expm1", v)))
+    return _activation(
+        "selu", x, lambda v: gamma * build.select(v > 0, v, alpha * build.call("expm1", v))
+    )
 
 
 @op
@@ -423,27 +419,31 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     require(approximate in ("none", "tanh"), f"approximate={approximate!r}; legal: 'none', 'tanh'")
     if approximate == "none":
         root = 1 / math.sqrt(2)
-        return _activation("gelu", x, lambda v: 0.5 * v * (1.0 + call("erf", v * root)))
+        return _activation("gelu", x, lambda v: 0.5 * v * (1.0 + build.call("erf", v * root)))
     c = math.sqrt(2 / math.pi)
     return _activation(
-        "gelu", x, lambda v: 0.5 * v * (1.0 + call("tanh", c * (v + 0.044715 * (v * v * v))))
+        "gelu", x, lambda v: 0.5 * v * (1.0 + build.call("tanh", c * (v + 0.044715 * (v * v * v))))
     )
 
 
 @op
 def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     """alpha * x + beta, cut at 0 and 1."""
-    return _activation("hard_sigmoid", x, lambda v: maximum(minimum(alpha * v + beta, 1.0), 0.0))
+    return _activation(
+        "hard_sigmoid", x, lambda v: build.maximum(build.minimum(alpha * v + beta, 1.0), 0.0)
+    )
 
 
 @op
 def hard_swish(x: Tensor) -> Tensor:
     """x * (x / 6 + 0.5, cut at 0 and 1)."""
-    return _activation("hard_swish", x, lambda v: v * maximum(minimum(v * (1 / 6) + 0.5, 1.0), 0.0))
+    return _activation(
+        "hard_swish", x, lambda v: v * build.maximum(build.minimum(v * (1 / 6) + 0.5, 1.0), 0.0)
+    )
 
 
 def _softplus(v: Expr) -> Expr:
-    return maximum(v, 0.0) + call("log1p", call("exp", -call("abs", v)))
+    return build.maximum(v, 0.0) + build.call("log1p", build.call("exp", -build.call("abs", v)))
 
 
 @op
@@ -455,16 +455,16 @@ def softplus(x: Tensor) -> Tensor:
 @op
 def softsign(x: Tensor) -> Tensor:
     """x / (1 + |x|)."""
-    return _activation("softsign", x, lambda v: v / (1.0 + call("abs", v)))
+    return _activation("softsign", x, lambda v: v / (1.0 + build.call("abs", v)))
 
 
 @op
 def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x))."""
-    return _activation("mish", x, lambda v: v * call("tanh", _softplus(v)))
+    return _activation("mish", x, lambda v: v * build.call("tanh", _softplus(v)))
 
 
 @op
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x)."""
-    return _activation("silu", x, lambda v: v * call("sigmoid", v))
+    return _activation("silu", x, lambda v: v * build.call("sigmoid", v))

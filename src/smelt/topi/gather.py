@@ -10,25 +10,16 @@ from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
 
-from .common import (
-    agree,
-    at_most,
-    axis_of,
-    describe,
-    number,
-    require,
-    same_dtype,
-    stored,
-    tensor,
-    wide,
-)  # fmt: skip
+from . import common
 from .program import copied, loops, program, seq, store, when
 from .registry import op
 from .sort import first_of, order_of
 
 
 def _integers(indices: Tensor) -> None:
-    require(dt.is_int(indices.dtype), f"indices are {indices.dtype}; they have to be integers")
+    common.require(
+        dt.is_int(indices.dtype), f"indices are {indices.dtype}; they have to be integers"
+    )
 
 
 def _wrapped(i: Expr, extent: Expr) -> Expr:
@@ -50,7 +41,7 @@ def _clipped(i: Expr, extent: Expr) -> Expr:
 def _held(x: Tensor, axes: Iterable[int], element: Expr) -> Expr:
     """An element of x; 0 where x has none along the axes that it is chosen from."""
     some = all_of([x.shape[a] > 0 for a in axes])
-    return element if is_const(some, 1) else if_then_else(some, element, number(0, x.dtype))
+    return element if is_const(some, 1) else if_then_else(some, element, common.number(0, x.dtype))
 
 
 _MODES: dict[str, Callable[[Expr, Expr], Expr]] = {
@@ -70,8 +61,8 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
              "wrap": the index modulo n
     """
     _integers(indices)
-    require(mode in _MODES, f"mode={mode!r}; legal: {', '.join(_MODES)}")
-    axis = axis_of(axis, len(x.shape))
+    common.require(mode in _MODES, f"mode={mode!r}; legal: {', '.join(_MODES)}")
+    axis = common.axis_of(axis, len(x.shape))
     rank = len(indices.shape)
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
@@ -79,7 +70,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0, mode: str = "negative")
         at = _MODES[mode](indices[i[axis : axis + rank]], x.shape[axis])
         return _held(x, [axis], x[(*i[:axis], at, *i[axis + rank :])])
 
-    return tensor(shape, body, "gather")
+    return common.tensor(shape, body, "gather")
 
 
 @op
@@ -89,39 +80,39 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     Shapes   x and indices of one rank, indices no larger than x outside `axis`; result as indices
     """
     _integers(indices)
-    axis = axis_of(axis, len(x.shape))
+    axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices)
 
     def body(*i: Expr) -> Expr:
         at = _inside(indices[i], x.shape[axis])
         return _held(x, [axis], x[(*i[:axis], at, *i[axis + 1 :])])
 
-    return tensor(indices.shape, body, "gather_elements")
+    return common.tensor(indices.shape, body, "gather_elements")
 
 
 def _inside_of(x: Tensor, axis: int, **others: Tensor) -> None:
     """Operands of the rank of x, and no larger outside an axis."""
     for name, t in others.items():
-        both = f"{name} {describe(t.shape)} and x {describe(x.shape)}"
-        require(len(t.shape) == len(x.shape), f"{both} need one rank")
+        both = f"{name} {common.describe(t.shape)} and x {common.describe(x.shape)}"
+        common.require(len(t.shape) == len(x.shape), f"{both} need one rank")
         for d, (have, most) in enumerate(zip(t.shape, x.shape, strict=True)):
             if d != axis:
-                at_most(have, most, f"{both}: dimension {d} of {name} has to be no larger")
+                common.at_most(have, most, f"{both}: dimension {d} of {name} has to be no larger")
 
 
 def _depth(x: Tensor, indices: Tensor, batch: int) -> int:
     """How many dimensions of x one row of `indices` names."""
-    require(
+    common.require(
         len(indices.shape) > batch,
-        f"indices {describe(indices.shape)} need more than batch_dims={batch} dimensions",
+        f"indices {common.describe(indices.shape)} need more than batch_dims={batch} dimensions",
     )
     depth = value_of(indices.shape[-1])
-    require(depth is not None, "the last extent of indices has to be a known number")
+    common.require(depth is not None, "the last extent of indices has to be a known number")
     assert depth is not None
-    require(
+    common.require(
         batch + depth <= len(x.shape),
-        f"indices {describe(indices.shape)} name {depth} dimensions after {batch} batch "
-        f"dimensions; x {describe(x.shape)} has {len(x.shape)}",
+        f"indices {common.describe(indices.shape)} name {depth} dimensions after {batch} batch "
+        f"dimensions; x {common.describe(x.shape)} has {len(x.shape)}",
     )
     return depth
 
@@ -137,9 +128,10 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     outer = len(indices.shape) - 1
     shape = [*indices.shape[:-1], *x.shape[batch_dims + depth :]]
     for d in range(batch_dims):
-        shape[d] = agree(
+        shape[d] = common.agree(
             x.shape[d], indices.shape[d],
-            f"x {describe(x.shape)} and indices {describe(indices.shape)}: batch dimension {d}",
+            f"x {common.describe(x.shape)} and indices {common.describe(indices.shape)}: batch "
+            f"dimension {d}",
         )  # fmt: skip
 
     def body(*i: Expr) -> Expr:
@@ -150,7 +142,7 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
         element = x[(*i[:batch_dims], *row, *i[outer:])]
         return _held(x, range(batch_dims, batch_dims + depth), element)
 
-    return tensor(shape, body, "gather_nd")
+    return common.tensor(shape, body, "gather_nd")
 
 
 @op
@@ -163,15 +155,17 @@ def one_hot(
     depth  the extent of the new dimension; indices may be negative, those outside give no on_value
     """
     _integers(indices)
-    axis = axis_of(axis, len(indices.shape) + 1)
+    axis = common.axis_of(axis, len(indices.shape) + 1)
     extent = convert(depth, INDEX)
     shape = (*indices.shape[:axis], extent, *indices.shape[axis:])
 
     def body(*i: Expr) -> Expr:
         wanted = _wrapped(indices[(*i[:axis], *i[axis + 1 :])], extent)
-        return select(equal(wanted, i[axis]), number(on_value, dtype), number(off_value, dtype))
+        return select(
+            equal(wanted, i[axis]), common.number(on_value, dtype), common.number(off_value, dtype)
+        )
 
-    return tensor(shape, body, "one_hot")
+    return common.tensor(shape, body, "one_hot")
 
 
 # -------------------------------------------------------------------------------------- writing
@@ -193,8 +187,8 @@ def _scattered(
 
     place  (indices, position of an update) -> (conditions that it counts, where it belongs)
     """
-    require(reduction in _JOIN, f"reduction={reduction!r}; legal: {', '.join(_JOIN)}")
-    to = wide(x.dtype) if reduction in ("add", "mul") else x.dtype
+    common.require(reduction in _JOIN, f"reduction={reduction!r}; legal: {', '.join(_JOIN)}")
+    to = common.wide(x.dtype) if reduction in ("add", "mul") else x.dtype
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         (x, indices, updates), (result,) = ins, outs
@@ -207,7 +201,7 @@ def _scattered(
         return seq(copied(x, result), loops(updates.shape, one))
 
     found = program([x.shape], [to], [x, indices, updates], body, name)[0]
-    return stored(found, x.dtype)
+    return common.stored(found, x.dtype)
 
 
 @op
@@ -222,11 +216,11 @@ def scatter_elements(
     Source     ONNX ScatterElements-18
     """
     _integers(indices)
-    same_dtype(x=x, updates=updates)
-    axis = axis_of(axis, len(x.shape))
+    common.same_dtype(x=x, updates=updates)
+    axis = common.axis_of(axis, len(x.shape))
     _inside_of(x, axis, indices=indices, updates=updates)
     for d, (a, b) in enumerate(zip(indices.shape, updates.shape, strict=True)):
-        agree(a, b, f"indices and updates have to be of one shape: dimension {d}")
+        common.agree(a, b, f"indices and updates have to be of one shape: dimension {d}")
 
     def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         at = _wrapped(indices[i], x.shape[axis])
@@ -244,15 +238,20 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
     Source     ONNX ScatterND-18
     """
     _integers(indices)
-    same_dtype(x=x, updates=updates)
+    common.same_dtype(x=x, updates=updates)
     depth, outer = _depth(x, indices, 0), len(indices.shape) - 1
     want = (*indices.shape[:-1], *x.shape[depth:])
-    require(
+    common.require(
         len(updates.shape) == len(want),
-        f"updates {describe(updates.shape)} have to be {describe(want)}",
+        f"updates {common.describe(updates.shape)} have to be {common.describe(want)}",
     )
     for d, (a, b) in enumerate(zip(updates.shape, want, strict=True)):
-        agree(a, b, f"updates {describe(updates.shape)} have to be {describe(want)}: dimension {d}")
+        common.agree(
+            a,
+            b,
+            f"updates {common.describe(updates.shape)} have to be {common.describe(want)}: "
+            f"dimension {d}",
+        )
 
     def place(indices: Tensor, i: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
         row = [_wrapped(indices[(*i[:outer], const(d, INDEX))], x.shape[d]) for d in range(depth)]
@@ -278,19 +277,23 @@ def topk(
 
     sorted  a promise that the caller needs; the result is sorted either way
     """
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    axis = axis_of(axis, len(x.shape))
+    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    axis = common.axis_of(axis, len(x.shape))
     count, have = value_of(convert(k)), value_of(x.shape[axis])
-    require(
+    common.require(
         count is None or have is None or 0 <= count <= have,
-        f"k={count}; dimension {axis} of x {describe(x.shape)} has {have} elements",
+        f"k={count}; dimension {axis} of x {common.describe(x.shape)} has {have} elements",
     )
-    at_most(convert(k, INDEX), x.shape[axis], f"k and dimension {axis} of x {describe(x.shape)}")
+    common.at_most(
+        convert(k, INDEX), x.shape[axis], f"k and dimension {axis} of x {common.describe(x.shape)}"
+    )
     if count is not None and 0 < count <= _FEW:
         order = first_of(x, axis, count, largest)
     else:
         order = order_of(x, axis, largest)
     shape = (*x.shape[:axis], convert(k, INDEX), *x.shape[axis + 1 :])
-    where = tensor(shape, lambda *i: order[i], "topk_indices")
-    values = tensor(shape, lambda *i: x[(*i[:axis], order[i], *i[axis + 1 :])], "topk_values")
+    where = common.tensor(shape, lambda *i: order[i], "topk_indices")
+    values = common.tensor(
+        shape, lambda *i: x[(*i[:axis], order[i], *i[axis + 1 :])], "topk_values"
+    )
     return values, where

@@ -7,17 +7,7 @@ from collections.abc import Sequence
 from smelt.ir.expr import Expr, cast
 from smelt.te.tensor import Tensor, reduce_axis
 
-from .common import (
-    agree,
-    broadcast_shapes,
-    describe,
-    place,
-    product_types,
-    require,
-    stored,
-    sum_over,
-    wide,
-)  # fmt: skip
+from . import common
 from .registry import op
 
 
@@ -27,9 +17,9 @@ def product(
 ) -> Tensor:  # fmt: skip
     """The matrix product, summed in the type `to` (the wide one unless given): one reduction;
     transposition is in the indices only."""
-    to = to or wide(a.dtype)
+    to = to or common.wide(a.dtype)
     rank_a, rank_b = len(a.shape), len(b.shape)
-    require(
+    common.require(
         rank_a > 0 and rank_b > 0,
         f"{operands[0]} and {operands[1]} need at least one dimension each",
     )
@@ -37,12 +27,12 @@ def product(
     inner_b, column = (-1, -2) if transpose_b and rank_b > 1 else (-2, -1)
     if rank_b == 1:
         inner_b = -1
-    depth = agree(
+    depth = common.agree(
         a.shape[inner_a], b.shape[inner_b],
-        f"{operands[0]} {describe(a.shape)} times {operands[1]} {describe(b.shape)}: "
+        f"{operands[0]} {common.describe(a.shape)} times {operands[1]} {common.describe(b.shape)}: "
         f"dimension {inner_a} of {operands[0]} has to equal dimension {inner_b} of {operands[1]}",
     )  # fmt: skip
-    batch = broadcast_shapes(a=a.shape[:-2], b=b.shape[:-2])
+    batch = common.broadcast_shapes(a=a.shape[:-2], b=b.shape[:-2])
     shape = (
         *batch,
         *([a.shape[row]] if rank_a > 1 else []),
@@ -55,7 +45,7 @@ def product(
             return x[k.var]
         skip = len(batch) - (len(x.shape) - 2)
         lead = [
-            place(e, out, i)
+            common.place(e, out, i)
             for e, out, i in zip(x.shape[:-2], batch[skip:], outer[skip:], strict=True)
         ]
         return x[(*lead, *((k.var, free) if swapped else (free, k.var)))]
@@ -68,7 +58,7 @@ def product(
         right = operand(b, outer, n, not transpose_b)
         return cast(to, left) * cast(to, right)
 
-    return sum_over(shape, body, [k], name)
+    return common.sum_over(shape, body, [k], name)
 
 
 @op
@@ -86,6 +76,6 @@ def matmul(
              different integer types (uint8 and int8), both narrower than out_dtype
     Source   ONNX MatMul-13, numpy.matmul
     """
-    to, dtype = product_types(a, b, "a b", out_dtype)
-    require(dtype != "bool", "a and b are bool; the operator is defined for numbers")
-    return stored(product(a, b, transpose_a, transpose_b, to=to), dtype)
+    to, dtype = common.product_types(a, b, "a b", out_dtype)
+    common.require(dtype != "bool", "a and b are bool; the operator is defined for numbers")
+    return common.stored(product(a, b, transpose_a, transpose_b, to=to), dtype)

@@ -9,32 +9,22 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 from smelt.tir.nodes import IterVar
 
-from .common import (
-    agree,
-    at,
-    axis_of,
-    describe,
-    float_only,
-    lies_over,
-    reduce_axes,
-    require,
-    sum_over,
-    tensor,
-    wide,
-)  # fmt: skip
+from . import common
 from .registry import op
 
 
 def _channels(x: Tensor, **vectors: Tensor) -> None:
     """Every operand is a vector with one element per channel of x [n, c, ...]."""
-    require(len(x.shape) >= 2, f"x {describe(x.shape)} has to be [n, c, ...]")
+    common.require(len(x.shape) >= 2, f"x {common.describe(x.shape)} has to be [n, c, ...]")
     for name, v in vectors.items():
-        require(
-            len(v.shape) == 1, f"{name} {describe(v.shape)} has to have one dimension, channels"
+        common.require(
+            len(v.shape) == 1,
+            f"{name} {common.describe(v.shape)} has to have one dimension, channels",
         )
-        agree(
+        common.agree(
             x.shape[1], v.shape[0],
-            f"{name} {describe(v.shape)} and x {describe(x.shape)}: one element per channel",
+            f"{name} {common.describe(v.shape)} and x {common.describe(x.shape)}: one element "
+            "per channel",
         )  # fmt: skip
 
 
@@ -47,16 +37,16 @@ def batch_norm(
     Shapes   x [n, c, ...]; scale, bias, mean and var [c]
     Source   ONNX BatchNormalization-15 (inference)
     """
-    float_only(x)
+    common.float_only(x)
     _channels(x, scale=scale, bias=bias, mean=mean, var=var)
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
 
     def body(*i: Expr) -> Expr:
         s, b, m, v = [cast(to, t[i[1]]) for t in (scale, bias, mean, var)]
         factor = s / call("sqrt", v + epsilon)
         return cast(x.dtype, (cast(to, x[i]) - m) * factor + b)
 
-    return tensor(x.shape, body, "batch_norm")
+    return common.tensor(x.shape, body, "batch_norm")
 
 
 # ------------------------------------------------------------------------- mean and variance of x
@@ -72,28 +62,30 @@ def _statistics(
     index   (group index, reduction variables) -> index of x
     axes    makes the reduction variables
     """
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
     n = cast(to, count)
     k = axes()
-    total = sum_over(shape, lambda *i: cast(to, x[tuple(index(i, k))]), k, "norm_sum")
-    mean = tensor(shape, lambda *i: total[i] / n, "norm_mean")
+    total = common.sum_over(shape, lambda *i: cast(to, x[tuple(index(i, k))]), k, "norm_sum")
+    mean = common.tensor(shape, lambda *i: total[i] / n, "norm_mean")
     j = axes()
 
     def squared(*i: Expr) -> Expr:
         d = cast(to, x[tuple(index(i, j))]) - mean[i]
         return d * d
 
-    spread = sum_over(shape, squared, j, "norm_squares")
-    scale = tensor(shape, lambda *i: 1.0 / call("sqrt", spread[i] / n + epsilon), "norm_scale")
+    spread = common.sum_over(shape, squared, j, "norm_squares")
+    scale = common.tensor(
+        shape, lambda *i: 1.0 / call("sqrt", spread[i] / n + epsilon), "norm_scale"
+    )
     return mean, scale
 
 
 def _affine(x: Tensor, **operands: Tensor | None) -> None:
     """Operands that are laid over the normalised dimensions of x."""
-    float_only(x)
+    common.float_only(x)
     for name, t in operands.items():
         if t is not None:
-            lies_over(x=x.shape, **{name: t.shape})
+            common.lies_over(x=x.shape, **{name: t.shape})
 
 
 @op
@@ -105,20 +97,24 @@ def layer_norm(
     Shapes   x [..., tail]; scale and bias broadcast to the tail
     Source   ONNX LayerNormalization-17
     """
-    axis = axis_of(axis, len(x.shape))
+    axis = common.axis_of(axis, len(x.shape))
     _affine(x, scale=scale, bias=bias)
     dims = range(axis, len(x.shape))
     mean, factor = _statistics(
         x, x.shape[:axis], lambda i, k: (*i, *[a.var for a in k]),
-        lambda: reduce_axes(x, dims), product(x.shape[axis:]), epsilon,
+        lambda: common.reduce_axes(x, dims), product(x.shape[axis:]), epsilon,
     )  # fmt: skip
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
 
     def body(*i: Expr) -> Expr:
-        v = (cast(to, x[i]) - mean[i[:axis]]) * factor[i[:axis]] * cast(to, at(scale, x.shape, i))
-        return cast(x.dtype, v if bias is None else v + cast(to, at(bias, x.shape, i)))
+        v = (
+            (cast(to, x[i]) - mean[i[:axis]])
+            * factor[i[:axis]]
+            * cast(to, common.at(scale, x.shape, i))
+        )
+        return cast(x.dtype, v if bias is None else v + cast(to, common.at(bias, x.shape, i)))
 
-    return tensor(x.shape, body, "layer_norm")
+    return common.tensor(x.shape, body, "layer_norm")
 
 
 @op
@@ -128,25 +124,27 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5)
     Shapes   x [..., tail]; scale broadcasts to the tail
     Source   ONNX RMSNormalization-23
     """
-    axis = axis_of(axis, len(x.shape))
+    axis = common.axis_of(axis, len(x.shape))
     _affine(x, scale=scale)
-    to = wide(x.dtype)
-    k = reduce_axes(x, range(axis, len(x.shape)))
+    to = common.wide(x.dtype)
+    k = common.reduce_axes(x, range(axis, len(x.shape)))
 
     def squared(*i: Expr) -> Expr:
         v = cast(to, x[(*i, *[a.var for a in k])])
         return v * v
 
-    squares = sum_over(x.shape[:axis], squared, k, "norm_squares")
+    squares = common.sum_over(x.shape[:axis], squared, k, "norm_squares")
     n = cast(to, product(x.shape[axis:]))
-    factor = tensor(
+    factor = common.tensor(
         squares.shape, lambda *i: 1.0 / call("sqrt", squares[i] / n + epsilon), "norm_scale"
     )
 
     def body(*i: Expr) -> Expr:
-        return cast(x.dtype, cast(to, x[i]) * factor[i[:axis]] * cast(to, at(scale, x.shape, i)))
+        return cast(
+            x.dtype, cast(to, x[i]) * factor[i[:axis]] * cast(to, common.at(scale, x.shape, i))
+        )
 
-    return tensor(x.shape, body, "rms_norm")
+    return common.tensor(x.shape, body, "rms_norm")
 
 
 @op
@@ -156,19 +154,19 @@ def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e
     Shapes   x [n, c, ...]; scale and bias [c]
     Source   ONNX InstanceNormalization-22
     """
-    float_only(x)
+    common.float_only(x)
     _channels(x, scale=scale, bias=bias)
     mean, factor = _statistics(
         x, x.shape[:2], lambda i, k: (*i, *[a.var for a in k]),
-        lambda: reduce_axes(x, range(2, len(x.shape))), product(x.shape[2:]), epsilon,
+        lambda: common.reduce_axes(x, range(2, len(x.shape))), product(x.shape[2:]), epsilon,
     )  # fmt: skip
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
 
     def body(n: Expr, c: Expr, *y: Expr) -> Expr:
         v = (cast(to, x[(n, c, *y)]) - mean[n, c]) * factor[n, c]
         return cast(x.dtype, v * cast(to, scale[c]) + cast(to, bias[c]))
 
-    return tensor(x.shape, body, "instance_norm")
+    return common.tensor(x.shape, body, "instance_norm")
 
 
 @op
@@ -180,28 +178,28 @@ def group_norm(
     Shapes   x [n, c, ...]; scale and bias [c]
     Source   ONNX GroupNormalization-21
     """
-    float_only(x)
+    common.float_only(x)
     _channels(x, scale=scale, bias=bias)
     channels = getattr(x.shape[1], "value", None)
-    require(
+    common.require(
         groups >= 1 and (channels is None or channels % groups == 0),
-        f"x {describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
+        f"x {common.describe(x.shape)}: {channels} channels cannot be split into groups={groups}",
     )
     per = x.shape[1] // groups
     mean, factor = _statistics(
         x, (x.shape[0], const(groups, INDEX)),
         lambda i, k: (i[0], i[1] * per + k[0].var, *[a.var for a in k[1:]]),
-        lambda: [reduce_axis((0, per), "kc"), *reduce_axes(x, range(2, len(x.shape)))],
+        lambda: [reduce_axis((0, per), "kc"), *common.reduce_axes(x, range(2, len(x.shape)))],
         per * product(x.shape[2:]), epsilon,
     )  # fmt: skip
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
 
     def body(n: Expr, c: Expr, *y: Expr) -> Expr:
         g = c // per
         v = (cast(to, x[(n, c, *y)]) - mean[n, g]) * factor[n, g]
         return cast(x.dtype, v * cast(to, scale[c]) + cast(to, bias[c]))
 
-    return tensor(x.shape, body, "group_norm")
+    return common.tensor(x.shape, body, "group_norm")
 
 
 @op
@@ -213,9 +211,9 @@ def lrn(
     Shapes   x [n, c, ...]
     Source   ONNX LRN-13
     """
-    float_only(x)
-    require(size >= 1, f"size={size}; it has to be at least 1")
-    to = wide(x.dtype)
+    common.float_only(x)
+    common.require(size >= 1, f"size={size}; it has to be at least 1")
+    to = common.wide(x.dtype)
     k = reduce_axis((0, size), "k")
 
     def squared(n: Expr, c: Expr, *y: Expr) -> Expr:
@@ -224,13 +222,13 @@ def lrn(
         inside = all_of(at_channel >= 0, at_channel < x.shape[1])
         return if_then_else(inside, v * v, const(0.0, to))
 
-    total = sum_over(x.shape, squared, [k], "lrn_sum")
+    total = common.sum_over(x.shape, squared, [k], "lrn_sum")
 
     def body(*i: Expr) -> Expr:
         base = bias + (alpha / size) * total[i]
         return cast(x.dtype, cast(to, x[i]) / call("pow", base, const(beta, to)))
 
-    return tensor(x.shape, body, "lrn")
+    return common.tensor(x.shape, body, "lrn")
 
 
 @op
@@ -239,17 +237,17 @@ def lp_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
 
     p  1 (sum of magnitudes) or 2 (root of the sum of squares)
     """
-    float_only(x)
-    require(p in (1, 2), f"p={p}; legal: 1, 2")
-    axis = axis_of(axis, len(x.shape))
-    to = wide(x.dtype)
-    (k,) = reduce_axes(x, [axis])
+    common.float_only(x)
+    common.require(p in (1, 2), f"p={p}; legal: 1, 2")
+    axis = common.axis_of(axis, len(x.shape))
+    to = common.wide(x.dtype)
+    (k,) = common.reduce_axes(x, [axis])
 
     def part(*i: Expr) -> Expr:
         v = cast(to, x[(*i[:axis], k.var, *i[axis:])])
         return call("abs", v) if p == 1 else v * v
 
-    total = sum_over((*x.shape[:axis], *x.shape[axis + 1 :]), part, [k], "norm_sum")
+    total = common.sum_over((*x.shape[:axis], *x.shape[axis + 1 :]), part, [k], "norm_sum")
 
     def body(*i: Expr) -> Expr:
         t = total[(*i[:axis], *i[axis + 1 :])]
@@ -258,4 +256,4 @@ def lp_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
         v = cast(to, x[i]) / select(none, 1.0, norm)
         return cast(x.dtype, select(none, 0.0, v))
 
-    return tensor(x.shape, body, "lp_norm")
+    return common.tensor(x.shape, body, "lp_norm")

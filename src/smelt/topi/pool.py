@@ -5,35 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from smelt.ir import build
 from smelt.ir import dtype as dt
-from smelt.ir.build import (
-    all_of,
-    call,
-    ceildiv,
-    equal,
-    if_then_else,
-    maximum,
-    minimum,
-    select,
-    value_of,
-)
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, compute, min_value, reduce_axis
 from smelt.te.tensor import max as te_max
 from smelt.tir.nodes import IterVar
 
-from .common import (
-    agree,
-    describe,
-    float_only,
-    number,
-    require,
-    same_dtype,
-    stored,
-    sum_over,
-    tensor,
-    wide,
-)  # fmt: skip
+from . import common
 from .conv import Window
 from .program import product
 from .reduce import FIRST_MAX
@@ -45,7 +24,9 @@ def _window(
     dilations: Sequence[int],
 ) -> tuple[Window, list[IterVar]]:  # fmt: skip
     rank = len(x.shape) - 2
-    require(1 <= rank <= 3, f"x {describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions")
+    common.require(
+        1 <= rank <= 3, f"x {common.describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions"
+    )
     window = Window(rank, kernel, strides, pads, dilations)
     names = ("kd", "kh", "kw")[-rank:]
     taps = [reduce_axis((0, k), n) for k, n in zip(window.kernel, names, strict=True)]
@@ -54,7 +35,7 @@ def _window(
 
 def _sum_type(dtype: str) -> str:
     """What windows are summed in: the sum of narrow integers does not fit their type."""
-    return "int32" if not dt.is_float(dtype) and dt.bits(dtype) < 32 else wide(dtype)
+    return "int32" if not dt.is_float(dtype) and dt.bits(dtype) < 32 else common.wide(dtype)
 
 
 @op
@@ -76,7 +57,7 @@ def max_pool(
         largest: Expr = te_max(padded[(n, c, *window.pixel(y, [t.var for t in taps]))], taps)
         return largest
 
-    return tensor((*x.shape[:2], *size), body, "max_pool")
+    return common.tensor((*x.shape[:2], *size), body, "max_pool")
 
 
 @op
@@ -93,9 +74,9 @@ def avg_pool(
     """
     window, taps = _window(x, kernel, strides, pads, dilations)
     size = window.result(x.shape[2:], empty=True)
-    padded = window.pad(x, number(0, x.dtype))
+    padded = window.pad(x, common.number(0, x.dtype))
     to = _sum_type(x.dtype)
-    total = sum_over(
+    total = common.sum_over(
         (*x.shape[:2], *size),
         lambda n, c, *y: cast(to, padded[(n, c, *window.pixel(y, [t.var for t in taps]))]),
         taps, "pool_sum",
@@ -107,7 +88,7 @@ def avg_pool(
             count = count * _inside(window, d, y, x.shape[2 + d], count_include_pad)
         return cast(x.dtype, total[i] / cast(total.dtype, count))
 
-    return tensor(total.shape, body, "avg_pool")
+    return common.tensor(total.shape, body, "avg_pool")
 
 
 def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> Expr:
@@ -117,9 +98,9 @@ def _inside(window: Window, d: int, y: Expr, extent: Expr, everything: bool) -> 
         return k
     start = y * window.strides[d] - window.begin[d]
     step = window.dilations[d]
-    first = maximum(ceildiv(0 - start, step), 0)
-    end = minimum(ceildiv(extent - start, step), k)
-    return maximum(end - first, 1)
+    first = build.maximum(build.ceildiv(0 - start, step), 0)
+    end = build.minimum(build.ceildiv(extent - start, step), k)
+    return build.maximum(end - first, 1)
 
 
 @op
@@ -133,30 +114,30 @@ def lp_pool(
     Units    kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX LpPool-22
     """
-    float_only(x)
-    require(p > 0, f"p={p}; it has to be above 0")
+    common.float_only(x)
+    common.require(p > 0, f"p={p}; it has to be above 0")
     window, taps = _window(x, kernel, strides, pads, dilations)
-    to = wide(x.dtype)
-    padded = window.pad(x, number(0, x.dtype))
+    to = common.wide(x.dtype)
+    padded = window.pad(x, common.number(0, x.dtype))
 
     def part(n: Expr, c: Expr, *y: Expr) -> Expr:
         v = cast(to, padded[(n, c, *window.pixel(y, [t.var for t in taps]))])
         if p == 2:
             return v * v
-        size = call("abs", v)
-        return size if p == 1 else call("pow", size, const(float(p), to))
+        size = build.call("abs", v)
+        return size if p == 1 else build.call("pow", size, const(float(p), to))
 
     shape = (*x.shape[:2], *window.result(x.shape[2:], empty=True))
-    total = sum_over(shape, part, taps, "pool_sum")
+    total = common.sum_over(shape, part, taps, "pool_sum")
 
     def root(*i: Expr) -> Expr:
         v = total[i]
         if p == 1:
             return cast(x.dtype, v)
-        found = call("sqrt", v) if p == 2 else call("pow", v, const(1.0 / p, to))
+        found = build.call("sqrt", v) if p == 2 else build.call("pow", v, const(1.0 / p, to))
         return cast(x.dtype, found)
 
-    return tensor(shape, root, "lp_pool")
+    return common.tensor(shape, root, "lp_pool")
 
 
 def _first_largest(
@@ -174,9 +155,11 @@ def _first_largest(
         own = number_of(tap, at)
         if not window.padded:
             return FIRST_MAX((own, x[(n, c, *at)]), taps)
-        inside = all_of([all_of(v >= 0, v < e) for v, e in zip(at, x.shape[2:], strict=True)])
-        value = if_then_else(inside, x[(n, c, *at)], min_value(x.dtype))
-        return FIRST_MAX((select(inside, own, nowhere), value), taps)
+        inside = build.all_of(
+            [build.all_of(v >= 0, v < e) for v, e in zip(at, x.shape[2:], strict=True)]
+        )
+        value = build.if_then_else(inside, x[(n, c, *at)], min_value(x.dtype))
+        return FIRST_MAX((build.select(inside, own, nowhere), value), taps)
 
     size = window.result(x.shape[2:], empty=True)
     found = compute((*x.shape[:2], *size), largest, "pool_place")
@@ -220,7 +203,7 @@ def max_pool_with_indices(
             flat = _row_major(list(reversed(image)), at)
         return (n * x.shape[1] + c) * product(image) + flat
 
-    return value, tensor(value.shape, place, "max_pool_place")
+    return value, common.tensor(value.shape, place, "max_pool_place")
 
 
 # -------------------------------------------------------------------------------------- adaptive
@@ -233,10 +216,10 @@ class _Even:
 
     def __init__(self, extent: Expr, count: int) -> None:
         self.extent, self.count = extent, count
-        known = value_of(extent)
+        known = build.value_of(extent)
         self.exact = known is not None and known % count == 0
         if known is None:
-            self.longest = ceildiv(extent, count) + 1
+            self.longest = build.ceildiv(extent, count) + 1
         else:
             self.longest = const(
                 max(-(-(i + 1) * known // count) - i * known // count for i in range(count)), INDEX
@@ -248,17 +231,19 @@ class _Even:
     def length(self, i: Expr) -> Expr:
         if self.exact:
             return self.longest
-        return ceildiv((i + 1) * self.extent, self.count) - self.begin(i)
+        return build.ceildiv((i + 1) * self.extent, self.count) - self.begin(i)
 
 
 def _even(x: Tensor, size: Sequence[int]) -> tuple[list[_Even], list[IterVar]]:
     rank = len(x.shape) - 2
-    require(1 <= rank <= 3, f"x {describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions")
-    require(
+    common.require(
+        1 <= rank <= 3, f"x {common.describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions"
+    )
+    common.require(
         len(size) == rank,
         f"size={size} has {len(size)} numbers; {rank} spatial dimensions need {rank}",
     )
-    require(min(size) >= 1, f"size={size}; every number has to be at least 1")
+    common.require(min(size) >= 1, f"size={size}; every number has to be at least 1")
     cuts = [_Even(e, s) for e, s in zip(x.shape[2:], size, strict=True)]
     names = ("kd", "kh", "kw")[-rank:]
     return cuts, [reduce_axis((0, c.longest), n) for c, n in zip(cuts, names, strict=True)]
@@ -271,7 +256,7 @@ def _in_window(
     at = [c.begin(v) + t.var for c, v, t in zip(cuts, i[2:], taps, strict=True)]
     inside = [t.var < c.length(v) for c, v, t in zip(cuts, i[2:], taps, strict=True) if not c.exact]
     e: Expr = x[(i[0], i[1], *at)]
-    return if_then_else(all_of(inside), e, blank) if inside else e
+    return build.if_then_else(build.all_of(inside), e, blank) if inside else e
 
 
 @op
@@ -287,7 +272,7 @@ def adaptive_max_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
         largest: Expr = te_max(_in_window(x, i, cuts, taps, min_value(x.dtype)), taps)
         return largest
 
-    return tensor((*x.shape[:2], *size), body, "max_pool")
+    return common.tensor((*x.shape[:2], *size), body, "max_pool")
 
 
 @op
@@ -299,9 +284,10 @@ def adaptive_avg_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
     """
     cuts, taps = _even(x, size)
     to = _sum_type(x.dtype)
-    total = sum_over(
+    total = common.sum_over(
         (*x.shape[:2], *size),
-        lambda *i: cast(to, _in_window(x, i, cuts, taps, number(0, x.dtype))), taps, "pool_sum",
+        lambda *i: cast(to, _in_window(x, i, cuts, taps, common.number(0, x.dtype))),
+        taps, "pool_sum",
     )  # fmt: skip
 
     def body(*i: Expr) -> Expr:
@@ -310,7 +296,7 @@ def adaptive_avg_pool(x: Tensor, *, size: tuple[int, ...]) -> Tensor:
             count = count * c.length(v)
         return cast(x.dtype, total[i] / cast(total.dtype, count))
 
-    return tensor(total.shape, body, "avg_pool")
+    return common.tensor(total.shape, body, "avg_pool")
 
 
 # ----------------------------------------------------------------------------------- derivatives
@@ -321,16 +307,21 @@ def _grad_window(
     dilations: Sequence[int],
 ) -> tuple[Window, list[IterVar]]:  # fmt: skip
     """The window of a pooling whose derivative is wanted; the operands fit each other."""
-    float_only(x)
-    same_dtype(grad=grad, x=x)
+    common.float_only(x)
+    common.same_dtype(grad=grad, x=x)
     window, taps = _window(x, kernel, strides, pads, dilations)
     want = (*x.shape[:2], *window.result(x.shape[2:], empty=True))
-    require(
+    common.require(
         len(grad.shape) == len(want),
-        f"grad {describe(grad.shape)} has to be {describe(want)}, the result of the pooling",
+        f"grad {common.describe(grad.shape)} has to be {common.describe(want)}, the result of "
+        "the pooling",
     )
     for d, (a, b) in enumerate(zip(grad.shape, want, strict=True)):
-        agree(a, b, f"grad {describe(grad.shape)} and x {describe(x.shape)}: dimension {d}")
+        common.agree(
+            a,
+            b,
+            f"grad {common.describe(grad.shape)} and x {common.describe(x.shape)}: dimension {d}",
+        )
     return window, taps
 
 
@@ -340,7 +331,7 @@ def _spread(
 ) -> Tensor:  # fmt: skip
     """For every pixel the sum of `part` at the windows that cover it: window o meets pixel p with
     its tap t where o * stride + t * dilation = p + begin."""
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
 
     def body(n: Expr, c: Expr, *p: Expr) -> Expr:
         place, hits = [], []
@@ -349,11 +340,13 @@ def _spread(
             stride = window.strides[d]
             o = moved // stride
             hits += [moved >= 0, o < grad.shape[2 + d]]
-            hits += [equal(moved % stride, 0)] if stride > 1 else []
+            hits += [build.equal(moved % stride, 0)] if stride > 1 else []
             place.append(o)
-        return if_then_else(all_of(hits), cast(to, part((n, c, *place))), const(0.0, to))
+        return build.if_then_else(
+            build.all_of(hits), cast(to, part((n, c, *place))), const(0.0, to)
+        )
 
-    return stored(sum_over(x.shape, body, taps, "pool_grad"), x.dtype)
+    return common.stored(common.sum_over(x.shape, body, taps, "pool_grad"), x.dtype)
 
 
 @op
@@ -367,7 +360,7 @@ def avg_pool_grad(
     Units    as in avg_pool
     """
     window, taps = _grad_window(grad, x, kernel, strides, pads, dilations)
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
 
     def share(*i: Expr) -> Expr:
         count: Expr = const(1, INDEX)
@@ -375,7 +368,7 @@ def avg_pool_grad(
             count = count * _inside(window, d, y, x.shape[2 + d], count_include_pad)
         return cast(to, grad[i]) / cast(to, count)
 
-    shares = tensor(grad.shape, share, "pool_share")
+    shares = common.tensor(grad.shape, share, "pool_share")
     return _spread(grad, x, window, taps, lambda i: shares[tuple(i)])
 
 
@@ -400,7 +393,7 @@ def max_pool_grad(
     found, _ = _first_largest(x, window, k, number_of)
 
     def part(i: Sequence[Expr]) -> Expr:
-        own = equal(found[tuple(i)], number_of([t.var for t in taps]))
-        return select(own, grad[tuple(i)], number(0, x.dtype))
+        own = build.equal(found[tuple(i)], number_of([t.var for t in taps]))
+        return build.select(own, grad[tuple(i)], common.number(0, x.dtype))
 
     return _spread(grad, x, window, taps, part)

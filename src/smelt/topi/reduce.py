@@ -23,17 +23,7 @@ from smelt.te.tensor import min as te_min
 from smelt.te.tensor import prod as te_prod
 from smelt.tir.nodes import Stmt
 
-from .common import (
-    axes_of,
-    axis_of,
-    float_only,
-    reduce_axes,
-    require,
-    stored,
-    sum_over,
-    tensor,
-    wide,
-)  # fmt: skip
+from . import common
 from .program import Cell, Lanes, loop, program, seq, store
 from .registry import op
 
@@ -49,9 +39,9 @@ class _Plan:
     """
 
     def __init__(self, x: Tensor, axes: Sequence[int] | None, keepdims: bool) -> None:
-        self.axes = axes_of(axes, len(x.shape))
+        self.axes = common.axes_of(axes, len(x.shape))
         self.keepdims, self.rank = keepdims, len(x.shape)
-        self.vars = reduce_axes(x, self.axes)
+        self.vars = common.reduce_axes(x, self.axes)
         one = const(1, INDEX)
         kept = [(one if a in self.axes else e, a) for a, e in enumerate(x.shape)]
         self.shape = tuple([e for e, a in kept if keepdims or a not in self.axes])
@@ -84,24 +74,24 @@ def _reduce(
 ) -> Tensor:  # fmt: skip
     plan = _Plan(x, axes, keepdims)
     if not plan.axes:
-        return tensor(x.shape, lambda *i: fn(x[i]), name)
-    return tensor(plan.shape, lambda *i: reducer(fn(x[plan.point(i)]), plan.vars), name)
+        return common.tensor(x.shape, lambda *i: fn(x[i]), name)
+    return common.tensor(plan.shape, lambda *i: reducer(fn(x[plan.point(i)]), plan.vars), name)
 
 
 def _total(x: Tensor, axes: Axes, keepdims: bool, name: str, fn: Callable[[Expr], Expr]) -> Tensor:
     """The sum of fn(x), in the wide type."""
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
     plan = _Plan(x, axes, keepdims)
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
     if not plan.axes:
-        return tensor(x.shape, lambda *i: fn(cast(to, x[i])), name)
-    return sum_over(plan.shape, lambda *i: fn(cast(to, x[plan.point(i)])), plan.vars, name)
+        return common.tensor(x.shape, lambda *i: fn(cast(to, x[i])), name)
+    return common.sum_over(plan.shape, lambda *i: fn(cast(to, x[plan.point(i)])), plan.vars, name)
 
 
 @op
 def sum_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The sum along `axes` (None: all). Narrow floats are summed in float32."""
-    return stored(_total(x, axes, keepdims, "sum", lambda v: v), x.dtype)
+    return common.stored(_total(x, axes, keepdims, "sum", lambda v: v), x.dtype)
 
 
 @op
@@ -115,15 +105,17 @@ def mean(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
             return cast(x.dtype, total[i] / cast(total.dtype, n))
         return total[i] / cast(x.dtype, maximum(n, 1))
 
-    return tensor(total.shape, body, "mean")
+    return common.tensor(total.shape, body, "mean")
 
 
 @op
 def prod(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The product along `axes` (None: all)."""
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    to = wide(x.dtype)
-    return stored(_reduce(x, axes, keepdims, "prod", te_prod, lambda v: cast(to, v)), x.dtype)
+    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    to = common.wide(x.dtype)
+    return common.stored(
+        _reduce(x, axes, keepdims, "prod", te_prod, lambda v: cast(to, v)), x.dtype
+    )
 
 
 @op
@@ -141,27 +133,27 @@ def min_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
 @op
 def all_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether all elements along `axes` are true."""
-    require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    common.require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
     return _reduce(x, axes, keepdims, "all", reduce_all)
 
 
 @op
 def any_(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """Whether some element along `axes` is true."""
-    require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
+    common.require(x.dtype == "bool", f"x is {x.dtype}; it has to be bool")
     return _reduce(x, axes, keepdims, "any", reduce_any)
 
 
 def _through_float(name: str, x: Tensor, dtype: str) -> Tensor:
     """A floating-point function of a sum, stored as `dtype`; integers pass through float64."""
     via = x.dtype if dt.is_float(x.dtype) else "float64"
-    return tensor(x.shape, lambda *i: cast(dtype, call(name, cast(via, x[i]))), name)
+    return common.tensor(x.shape, lambda *i: cast(dtype, call(name, cast(via, x[i]))), name)
 
 
 @op
 def reduce_l1(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The sum of magnitudes along `axes`."""
-    return stored(_total(x, axes, keepdims, "sum", lambda v: call("abs", v)), x.dtype)
+    return common.stored(_total(x, axes, keepdims, "sum", lambda v: call("abs", v)), x.dtype)
 
 
 @op
@@ -173,7 +165,7 @@ def reduce_l2(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
 @op
 def reduce_sum_square(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """The sum of squares along `axes`."""
-    return stored(_total(x, axes, keepdims, "sum", lambda v: v * v), x.dtype)
+    return common.stored(_total(x, axes, keepdims, "sum", lambda v: v * v), x.dtype)
 
 
 @op
@@ -181,16 +173,18 @@ def reduce_log_sum(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Te
     """The logarithm of the sum along `axes`; of integers that of sums below 0 is that of 0."""
     total = _total(x, axes, keepdims, "sum", lambda v: v)
     if dt.is_int(x.dtype):
-        total = tensor(total.shape, lambda *i: maximum(total[i], const(0, total.dtype)), "sum")
+        total = common.tensor(
+            total.shape, lambda *i: maximum(total[i], const(0, total.dtype)), "sum"
+        )
     return _through_float("log", total, x.dtype)
 
 
 @op
 def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -> Tensor:
     """log(sum(exp(x))) along `axes`, shifted by the largest element so that nothing overflows."""
-    float_only(x)
+    common.float_only(x)
     largest = _reduce(x, axes, True, "max", te_max)
-    to = wide(x.dtype)
+    to = common.wide(x.dtype)
 
     def shift(i: Sequence[Expr]) -> Expr:
         m = cast(to, largest[tuple(i)])
@@ -207,13 +201,13 @@ def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -
         return [zero if a in whole.axes else next(rest) for a in range(whole.rank)]
 
     if not plan.axes:
-        return tensor(x.shape, lambda *i: x[i], "log")
-    total = sum_over(
+        return common.tensor(x.shape, lambda *i: x[i], "log")
+    total = common.sum_over(
         plan.shape,
         lambda *i: call("exp", cast(to, x[plan.point(i)]) - shift(kept(i))),
         plan.vars, "sum",
     )  # fmt: skip
-    return tensor(
+    return common.tensor(
         plan.shape, lambda *i: cast(x.dtype, call("log", total[i]) + shift(kept(i))), "log"
     )
 
@@ -261,8 +255,8 @@ _ARGMIN = {
 
 
 def _position(x: Tensor, axis: int, keepdims: bool, name: str, reducer: Any) -> Tensor:
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    plan = _Plan(x, (axis_of(axis, len(x.shape)),), keepdims)
+    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    plan = _Plan(x, (common.axis_of(axis, len(x.shape)),), keepdims)
     result = compute(
         plan.shape,
         lambda *i: reducer((plan.vars[0].var, x[plan.point(i)]), plan.vars),
@@ -299,18 +293,20 @@ class _Powers:
     """
 
     def __init__(self, x: Tensor, axis: int) -> None:
-        float_only(x)
-        self.axis = axis_of(axis, len(x.shape))
-        to, plan = wide(x.dtype), _Plan(x, (self.axis,), False)
-        largest = tensor(plan.shape, lambda *i: te_max(x[plan.point(i)], plan.vars), "softmax_max")
+        common.float_only(x)
+        self.axis = common.axis_of(axis, len(x.shape))
+        to, plan = common.wide(x.dtype), _Plan(x, (self.axis,), False)
+        largest = common.tensor(
+            plan.shape, lambda *i: te_max(x[plan.point(i)], plan.vars), "softmax_max"
+        )
 
         def moved(i: tuple[Expr, ...]) -> Expr:
             return cast(to, x[i]) - cast(to, largest[self.rest(i)])
 
         self.moved = moved
-        self.powers = tensor(x.shape, lambda *i: call("exp", self.moved(i)), "softmax_exp")
+        self.powers = common.tensor(x.shape, lambda *i: call("exp", self.moved(i)), "softmax_exp")
         again = _Plan(self.powers, (self.axis,), False)
-        self.total = sum_over(
+        self.total = common.sum_over(
             plan.shape, lambda *i: self.powers[again.point(i)], again.vars, "softmax_sum"
         )
 
@@ -322,7 +318,9 @@ class _Powers:
 def softmax_of(x: Tensor, axis: int) -> Tensor:
     """exp(x - max) / sum(exp(x - max)) along `axis`, in the element type of x."""
     p = _Powers(x, axis)
-    return tensor(x.shape, lambda *i: cast(x.dtype, p.powers[i] / p.total[p.rest(i)]), "softmax")
+    return common.tensor(
+        x.shape, lambda *i: cast(x.dtype, p.powers[i] / p.total[p.rest(i)]), "softmax"
+    )
 
 
 @op
@@ -339,7 +337,7 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     def body(*i: Expr) -> Expr:
         return cast(x.dtype, p.moved(i) - call("log", p.total[p.rest(i)]))
 
-    return tensor(x.shape, body, "log_softmax")
+    return common.tensor(x.shape, body, "log_softmax")
 
 
 # ----------------------------------------------------------------------------------------- scans
@@ -350,9 +348,9 @@ def scan(
     exclusive: bool = False, reverse: bool = False,
 ) -> Tensor:  # fmt: skip
     """The elements before each one along `axis` joined; narrow floats meet in float32."""
-    require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
-    lanes = Lanes(x, axis_of(axis, len(x.shape)))
-    so_far = Cell(wide(x.dtype), "so_far")
+    common.require(x.dtype != "bool", "x is bool; the operator is defined for numbers, cast it")
+    lanes = Lanes(x, common.axis_of(axis, len(x.shape)))
+    so_far = Cell(common.wide(x.dtype), "so_far")
 
     def body(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         (x,), (result,) = ins, outs
@@ -360,7 +358,7 @@ def scan(
         def one(lane: Expr) -> Stmt:
             def step(k: Expr) -> Stmt:
                 at = lanes.at(lane, lanes.size - 1 - k if reverse else k)
-                joined = so_far.set(join(so_far.value, cast(wide(x.dtype), x[at])))
+                joined = so_far.set(join(so_far.value, cast(common.wide(x.dtype), x[at])))
                 kept = store(result, at, cast(x.dtype, so_far.value))
                 return seq(kept, joined) if exclusive else seq(joined, kept)
 

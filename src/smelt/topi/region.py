@@ -11,18 +11,7 @@ from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, extern, min_value, reduce_axis
 from smelt.tir.nodes import Stmt
 
-from .common import (
-    agree,
-    describe,
-    float_only,
-    number,
-    require,
-    same_dtype,
-    stored,
-    sum_over,
-    tensor,
-    wide,
-)  # fmt: skip
+from . import common
 from .conv import Window
 from .program import lets, loop_nest, sharing
 from .program import program as statement
@@ -55,14 +44,14 @@ def _neighbours(load: Callable[[Expr, Expr], Expr], y: Expr, x: Expr, to: str) -
 
 
 def _regions(x: Tensor, rois: Tensor, size: Sequence[int]) -> None:
-    float_only(x)
-    float_only(rois, "rois")
-    require(len(x.shape) == 4, f"x {describe(x.shape)} has to be [n, c, h, w]")
-    require(
+    common.float_only(x)
+    common.float_only(rois, "rois")
+    common.require(len(x.shape) == 4, f"x {common.describe(x.shape)} has to be [n, c, h, w]")
+    common.require(
         len(rois.shape) == 2 and value_of(rois.shape[1]) in (5, None),
-        f"rois {describe(rois.shape)} have to be [k, 5]",
+        f"rois {common.describe(rois.shape)} have to be [k, 5]",
     )
-    require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
+    common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
 
 
 def _image(x: Tensor, rois: Tensor, k: Expr) -> Expr:
@@ -84,7 +73,7 @@ class _Region:
         half_pixel: bool,
     ) -> None:  # fmt: skip
         self.x, self.rois, self.size, self.samples = x, rois, size, samples
-        self.scale, self.half_pixel, self.to = scale, half_pixel, wide(rois.dtype)
+        self.scale, self.half_pixel, self.to = scale, half_pixel, common.wide(rois.dtype)
 
     def corner(self, k: Expr, d: int, end: bool) -> Expr:
         place = cast(self.to, self.rois[k, 2 - d + 2 * end]) * self.scale
@@ -115,7 +104,7 @@ class _Region:
         last = self.x.shape[2 + d] - 1
         held = maximum(minimum(v, cast(self.to, last)), const(0.0, self.to))
         down = call("floor", held)
-        first, f = cast(INDEX, down), cast(wide(self.x.dtype), held - down)
+        first, f = cast(INDEX, down), cast(common.wide(self.x.dtype), held - down)
         return [(first, 1.0 - f), (minimum(first + 1, last), f)]
 
 
@@ -134,9 +123,9 @@ def roi_align(
     half_pixel  pixel centres lie at halves, and regions may be smaller than a pixel
     """
     _regions(x, rois, size)
-    require(mode in ALIGN_MODES, f"mode={mode!r}; legal: {', '.join(ALIGN_MODES)}")
+    common.require(mode in ALIGN_MODES, f"mode={mode!r}; legal: {', '.join(ALIGN_MODES)}")
     region = _Region(x, rois, size, scale, samples, half_pixel)
-    return stored(_aligned(region, mode), x.dtype)
+    return common.stored(_aligned(region, mode), x.dtype)
 
 
 def _aligned(region: _Region, mode: str) -> Tensor:
@@ -152,7 +141,7 @@ def _aligned(region: _Region, mode: str) -> Tensor:
             lambda v: _row_of_parts(region, mode, outs[0], v[0] // rows, v[0] % rows), kind,
         )  # fmt: skip
 
-    (made,) = statement([shape], [wide(x.dtype)], [x, rois], body, "roi_align")
+    (made,) = statement([shape], [common.wide(x.dtype)], [x, rois], body, "roi_align")
     return made
 
 
@@ -245,7 +234,7 @@ def roi_pool(x: Tensor, rois: Tensor, *, size: tuple[int, ...], scale: float = 1
              rounded to whole pixels of x, halves away from zero
     """
     _regions(x, rois, size)
-    to = wide(rois.dtype)
+    to = common.wide(rois.dtype)
 
     def whole(k: Expr, column: int) -> Expr:
         v = cast(to, rois[k, column]) * scale
@@ -260,10 +249,10 @@ def roi_pool(x: Tensor, rois: Tensor, *, size: tuple[int, ...], scale: float = 1
             first, end = p * extent // size[d], ceildiv((p + 1) * extent, size[d])
             return maximum(minimum(begin + select(e < 1, first, end), x.shape[2 + d]), 0)
 
-        return tensor((rois.shape[0], size[d], 2), body, "roi_bounds")
+        return common.tensor((rois.shape[0], size[d], 2), body, "roi_bounds")
 
     rows, columns = bounds(0), bounds(1)
-    image = tensor((rois.shape[0],), lambda k: _image(x, rois, k), "roi_image")
+    image = common.tensor((rois.shape[0],), lambda k: _image(x, rois, k), "roi_image")
 
     def program(ins: list[Tensor], outs: list[Tensor]) -> Stmt:
         (out,) = outs
@@ -271,7 +260,7 @@ def roi_pool(x: Tensor, rois: Tensor, *, size: tuple[int, ...], scale: float = 1
         def part(k: Expr, c: Expr, p: Expr, q: Expr) -> Stmt:
             tall, broad = [at(t, k, v, 1) - at(t, k, v, 0) for t, v in ((rows, p), (columns, q))]
             empty = minimum(tall, broad) < 1
-            start = select(empty, number(0, x.dtype), min_value(x.dtype))
+            start = select(empty, common.number(0, x.dtype), min_value(x.dtype))
 
             def visit(y: Expr, z: Expr) -> Stmt:
                 value = x[at(image, k), c, y, z]
@@ -309,12 +298,14 @@ def deformable_conv2d(
     offset_groups  groups of neighbouring channels with offsets of their own
     Source         ONNX DeformConv-22
     """
-    dtype = same_dtype(x=x, w=w)
-    float_only(x)
+    dtype = common.same_dtype(x=x, w=w)
+    common.float_only(x)
     for name, t in (("x", x), ("offset", offset), ("w", w), ("mask", mask)):
         if t is not None:
-            require(len(t.shape) == 4, f"{name} {describe(t.shape)} has to have four dimensions")
-    float_only(offset, "offset")
+            common.require(
+                len(t.shape) == 4, f"{name} {common.describe(t.shape)} has to have four dimensions"
+            )
+    common.float_only(offset, "offset")
     window = Window(2, w.shape[2:], strides, pads, dilations)
     size = window.result(x.shape[2:])
     taps = w.shape[2] * w.shape[3]
@@ -324,7 +315,12 @@ def deformable_conv2d(
             continue
         want = (x.shape[0], taps * (each * offset_groups), *size)
         for d, (a, b) in enumerate(zip(t.shape, want, strict=True)):
-            agree(a, b, f"{name} {describe(t.shape)} has to be {describe(want)}: dimension {d}")
+            common.agree(
+                a,
+                b,
+                f"{name} {common.describe(t.shape)} has to be {common.describe(want)}: dimension "
+                f"{d}",
+            )
     moved = _moved(x, offset, mask, window, size, offset_groups)
     outputs, inputs = w.shape[0] // groups, w.shape[1]
     axes = [reduce_axis((0, e), n) for e, n in zip(w.shape[1:], ("ic", "kh", "kw"), strict=True)]
@@ -334,21 +330,24 @@ def deformable_conv2d(
         channel = ic if groups == 1 else (oc // outputs) * inputs + ic
         return moved[n, channel, kh, kw, p, q] * cast(moved.dtype, w[oc, ic, kh, kw])
 
-    return stored(sum_over((x.shape[0], w.shape[0], *size), body, axes, "conv"), dtype)
+    return common.stored(
+        common.sum_over((x.shape[0], w.shape[0], *size), body, axes, "conv"), dtype
+    )
 
 
 def _deformable_shapes(x: Tensor, w: Tensor, groups: int, offset_groups: int) -> None:
-    agree(
+    common.agree(
         x.shape[1], w.shape[1] * groups,
-        f"x {describe(x.shape)} and w {describe(w.shape)} with groups={groups}: the channels of "
+        f"x {common.describe(x.shape)} and w {common.describe(w.shape)} with groups={groups}: "
+        "the channels of "
         "x have to be dimension 1 of w times groups",
     )  # fmt: skip
     for name, count, by in (
         ("groups", value_of(w.shape[0]), groups),
         ("offset_groups", value_of(x.shape[1]), offset_groups),
     ):
-        require(by >= 1, f"{name}={by}; it has to be at least 1")
-        require(
+        common.require(by >= 1, f"{name}={by}; it has to be at least 1")
+        common.require(
             count is None or count % by == 0, f"{count} channels cannot be split into {name}={by}"
         )
 
@@ -358,7 +357,7 @@ def _moved(
     offset_groups: int,
 ) -> Tensor:  # fmt: skip
     """[n, c, kh, kw, oh, ow]: the image where each kernel element meets it, 0 outside."""
-    to, place = wide(x.dtype), wide(offset.dtype)
+    to, place = common.wide(x.dtype), common.wide(offset.dtype)
     kernel = [e for e in window.kernel if isinstance(e, Expr)]
     each = x.shape[1] // offset_groups
 
@@ -371,9 +370,9 @@ def _moved(
 
         def load(r: Expr, s: Expr) -> Expr:
             inside = all_of(r >= 0, r < x.shape[2], s >= 0, s < x.shape[3])
-            return if_then_else(inside, x[n, c, r, s], number(0, x.dtype))
+            return if_then_else(inside, x[n, c, r, s], common.number(0, x.dtype))
 
         value = _neighbours(load, y, z, to)
         return value if mask is None else value * cast(to, mask[n, tap, p, q])
 
-    return tensor((*x.shape[:2], *kernel, *size), body, "moved")
+    return common.tensor((*x.shape[:2], *kernel, *size), body, "moved")

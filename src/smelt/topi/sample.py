@@ -11,18 +11,7 @@ from smelt.ir.build import all_of, call, equal, maximum, minimum, select, value_
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor, reduce_axis
 
-from .common import (
-    agree,
-    describe,
-    extents,
-    float_only,
-    number,
-    require,
-    stored,
-    sum_over,
-    tensor,
-    wide,
-)
+from . import common
 from .registry import op
 from .resize import MODES, cubic_weights
 
@@ -67,8 +56,8 @@ class _Line:
                 chosen = select(equal(t, k), each[k], chosen)
             return chosen
 
-        self.index = tensor(shape, index, "sample_index")
-        self.weight = None if mode == "nearest" else tensor(shape, weight, "sample_weight")
+        self.index = common.tensor(shape, index, "sample_index")
+        self.weight = None if mode == "nearest" else common.tensor(shape, weight, "sample_weight")
         self.axis = reduce_axis((0, taps), "tap")
 
 
@@ -82,7 +71,7 @@ def _sampled(
     points   index of the result -> for each dimension, the point of its line
     """
     nearest = lines[0].weight is None
-    to = x.dtype if nearest else wide(x.dtype)
+    to = x.dtype if nearest else common.wide(x.dtype)
 
     def element(i: tuple[Expr, ...], taps: Sequence[Expr]) -> Expr:
         own = [(t, *p) for p, t in zip(points(*i), taps, strict=True)]
@@ -92,7 +81,7 @@ def _sampled(
         value: Expr = cast(to, x[(*channel(*i), *held)])
         for line, p in zip(lines, own, strict=True):
             value = value if line.weight is None else value * cast(to, line.weight[p])
-        return select(inside, value, number(0, to))
+        return select(inside, value, common.number(0, to))
 
     count = value_of(lines[0].index.shape[0]) or 0
     if count ** len(lines) <= UNROLLED:
@@ -103,9 +92,9 @@ def _sampled(
         def all_taps(*i: Expr) -> Expr:
             return functools.reduce(operator.add, [element(i, p) for p in places])
 
-        return tensor(shape, all_taps, "sample")
+        return common.tensor(shape, all_taps, "sample")
     axes = [line.axis for line in lines]
-    return sum_over(shape, lambda *i: element(i, [a.var for a in axes]), axes, "sample")
+    return common.sum_over(shape, lambda *i: element(i, [a.var for a in axes]), axes, "sample")
 
 
 # ------------------------------------------------------------------------------------------ grid
@@ -137,7 +126,7 @@ def _grid_line(
     grid: Tensor, d: int, rank: int, extent: Expr, mode: str, border: str, align_corners: bool
 ) -> _Line:
     """The elements of spatial dimension `d` behind the points of a grid."""
-    to = wide(grid.dtype)
+    to = common.wide(grid.dtype)
     n = cast(to, extent)
 
     def inner(v: Expr) -> Expr:
@@ -156,7 +145,7 @@ def _grid_line(
             return cast(INDEX, inner(cast(to, at)))
         return select(all_of(at >= 0, at < extent), at, NONE)
 
-    return _Line(tensor(grid.shape[:-1], source, "sample_at"), mode, place)
+    return _Line(common.tensor(grid.shape[:-1], source, "sample_at"), mode, place)
 
 
 @op(kind="opaque")
@@ -175,20 +164,23 @@ def grid_sample(
     Source         ONNX GridSample-22
     """
     rank = len(x.shape) - 2
-    require(1 <= rank <= 3, f"x {describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions")
+    common.require(
+        1 <= rank <= 3, f"x {common.describe(x.shape)} has to be [n, c, ...] with 1 to 3 dimensions"
+    )
     for name, value, legal in (("mode", mode, MODES), ("padding_mode", padding_mode, BORDERS)):
-        require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
-    float_only(grid, "grid")
+        common.require(value in legal, f"{name}={value!r}; legal: {', '.join(legal)}")
+    common.float_only(grid, "grid")
     if mode != "nearest":
-        float_only(x)
-    require(
+        common.float_only(x)
+    common.require(
         len(grid.shape) == rank + 2 and value_of(grid.shape[-1]) == rank,
-        f"grid {describe(grid.shape)} and x {describe(x.shape)}: the grid needs {rank + 2} "
+        f"grid {common.describe(grid.shape)} and x {common.describe(x.shape)}: the grid needs "
+        f"{rank + 2} "
         f"dimensions, the last of extent {rank}",
     )
-    agree(
+    common.agree(
         x.shape[0], grid.shape[0],
-        f"x {describe(x.shape)} and grid {describe(grid.shape)}: one grid per image",
+        f"x {common.describe(x.shape)} and grid {common.describe(grid.shape)}: one grid per image",
     )  # fmt: skip
     lines = [
         _grid_line(grid, d, rank, x.shape[2 + d], mode, padding_mode, align_corners)
@@ -196,7 +188,7 @@ def grid_sample(
     ]
     shape = (*x.shape[:2], *grid.shape[1:-1])
     found = _sampled(x, shape, lines, lambda *i: (i[0], i[1]), lambda *i: [(i[0], *i[2:])] * rank)
-    return stored(found, x.dtype)
+    return common.stored(found, x.dtype)
 
 
 @op
@@ -207,16 +199,16 @@ def affine_grid(theta: Tensor, *, size: tuple[int, ...], align_corners: bool = F
              dimension first
     Units    size in pixels; coordinates as in grid_sample
     """
-    float_only(theta, "theta")
+    common.float_only(theta, "theta")
     rank = len(size)
-    require(rank in (2, 3), f"size={size} has to have 2 or 3 numbers")
-    require(min(size) >= 1, f"size={size}; every number has to be at least 1")
+    common.require(rank in (2, 3), f"size={size} has to have 2 or 3 numbers")
+    common.require(min(size) >= 1, f"size={size}; every number has to be at least 1")
     shape = [value_of(e) for e in theta.shape]
-    require(
+    common.require(
         len(shape) == 3 and shape[1] in (None, rank) and shape[2] in (None, rank + 1),
-        f"theta {describe(theta.shape)} has to be [n, {rank}, {rank + 1}] for size={size}",
+        f"theta {common.describe(theta.shape)} has to be [n, {rank}, {rank + 1}] for size={size}",
     )
-    to = wide(theta.dtype)
+    to = common.wide(theta.dtype)
 
     def base(i: Expr, n: int) -> Expr:
         if align_corners:
@@ -231,7 +223,7 @@ def affine_grid(theta: Tensor, *, size: tuple[int, ...], align_corners: bool = F
             total = total + cast(to, theta[b, row, k]) * base(i[d], size[d])
         return cast(theta.dtype, total)
 
-    return tensor((theta.shape[0], *size, rank), body, "affine_grid")
+    return common.tensor((theta.shape[0], *size, rank), body, "affine_grid")
 
 
 # ------------------------------------------------------------------------------------------ crop
@@ -239,7 +231,7 @@ def affine_grid(theta: Tensor, *, size: tuple[int, ...], align_corners: bool = F
 
 def _crop_line(boxes: Tensor, d: int, size: int, extent: Expr, mode: str) -> _Line:
     """The elements of spatial dimension `d` behind the crops of all boxes."""
-    to = wide(boxes.dtype)
+    to = common.wide(boxes.dtype)
     last = cast(to, extent - 1)
 
     def source(k: Expr, i: Expr) -> Expr:
@@ -252,7 +244,7 @@ def _crop_line(boxes: Tensor, d: int, size: int, extent: Expr, mode: str) -> _Li
         inside = all_of(v >= 0.0, v <= last)
         return select(inside, maximum(minimum(at, extent - 1), 0), NONE)
 
-    at = tensor((boxes.shape[0], const(size, INDEX)), source, "crop_at")
+    at = common.tensor((boxes.shape[0], const(size, INDEX)), source, "crop_at")
     # coordinates that count are not negative: halves are rounded up
     nearest = mode == "nearest"
     return _Line(at, mode, place, (lambda v: call("floor", v + 0.5)) if nearest else lambda v: v)
@@ -271,20 +263,23 @@ def crop_and_resize(
              outside is extrapolation_value
     mode     "nearest" (halves up) or "linear"
     """
-    require(len(x.shape) == 4, f"x {describe(x.shape)} has to be [n, c, h, w]")
-    require(mode in ("nearest", "linear"), f"mode={mode!r}; legal: nearest, linear")
-    require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
-    float_only(boxes, "boxes")
+    common.require(len(x.shape) == 4, f"x {common.describe(x.shape)} has to be [n, c, h, w]")
+    common.require(mode in ("nearest", "linear"), f"mode={mode!r}; legal: nearest, linear")
+    common.require(len(size) == 2 and min(size) >= 1, f"size={size} has to be two positive numbers")
+    common.float_only(boxes, "boxes")
     if mode == "linear":
-        float_only(x)
-    require(
+        common.float_only(x)
+    common.require(
         len(boxes.shape) == 2 and value_of(boxes.shape[1]) == 4,
-        f"boxes {describe(boxes.shape)} have to be [k, 4]",
+        f"boxes {common.describe(boxes.shape)} have to be [k, 4]",
     )
-    require(len(indices.shape) == 1, f"indices {describe(indices.shape)} have to be [k]")
-    agree(
+    common.require(
+        len(indices.shape) == 1, f"indices {common.describe(indices.shape)} have to be [k]"
+    )
+    common.agree(
         boxes.shape[0], indices.shape[0],
-        f"boxes {describe(boxes.shape)} and indices {describe(indices.shape)}: one index per box",
+        f"boxes {common.describe(boxes.shape)} and indices {common.describe(indices.shape)}: "
+        "one index per box",
     )  # fmt: skip
     lines = [_crop_line(boxes, d, size[d], x.shape[2 + d], mode) for d in range(2)]
 
@@ -292,13 +287,13 @@ def crop_and_resize(
         image = maximum(minimum(cast(INDEX, indices[k]), x.shape[0] - 1), 0)
         return image, c
 
-    shape = (boxes.shape[0], x.shape[1], *extents(size))
+    shape = (boxes.shape[0], x.shape[1], *common.extents(size))
     found = _sampled(x, shape, lines, channel, lambda k, c, y, z: [(k, y), (k, z)])
     zero = const(0, INDEX)
 
     def body(k: Expr, c: Expr, y: Expr, z: Expr) -> Expr:
         inside = all_of(lines[0].index[zero, k, y] >= 0, lines[1].index[zero, k, z] >= 0)
-        blank = number(extrapolation_value, x.dtype)
+        blank = common.number(extrapolation_value, x.dtype)
         return select(inside, cast(x.dtype, found[k, c, y, z]), blank)
 
-    return tensor(shape, body, "crop")
+    return common.tensor(shape, body, "crop")

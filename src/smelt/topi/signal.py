@@ -8,17 +8,7 @@ from smelt.ir.build import call, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
 from smelt.te.tensor import Tensor, reduce_axis
 
-from .common import (
-    agree,
-    axis_of,
-    describe,
-    float_only,
-    require,
-    same_dtype,
-    sum_over,
-    tensor,
-    wide,
-)  # fmt: skip
+from . import common
 from .registry import op
 
 
@@ -32,8 +22,8 @@ def _table(name: str, n: Expr, columns: Expr, dtype: str) -> Tensor:
         turn = cast("float64", i) * const(2 * math.pi, "float64") / cast("float64", n)
         return cast(dtype, call(name, turn))
 
-    row = tensor((n,), angle, f"{name}_row")
-    return tensor((n, columns), lambda t, k: row[t * k % n], f"{name}_table")
+    row = common.tensor((n,), angle, f"{name}_row")
+    return common.tensor((n, columns), lambda t, k: row[t * k % n], f"{name}_table")
 
 
 @op
@@ -44,19 +34,21 @@ def dft(re: Tensor, im: Tensor, *, inverse: bool = False, axis: int = -1) -> tup
 
     Element k is the sum of (re + i im)[t] exp(-2 pi i t k / n): n * n products.
     """
-    float_only(re, "re")
-    dtype = same_dtype(re=re, im=im)
-    rule = f"re {describe(re.shape)} and im {describe(im.shape)} have to be of one shape"
-    require(len(re.shape) == len(im.shape), rule)
+    common.float_only(re, "re")
+    dtype = common.same_dtype(re=re, im=im)
+    rule = (
+        f"re {common.describe(re.shape)} and im {common.describe(im.shape)} have to be of one shape"
+    )
+    common.require(len(re.shape) == len(im.shape), rule)
     for d, (a, b) in enumerate(zip(re.shape, im.shape, strict=True)):
-        agree(a, b, f"{rule}: dimension {d}")
-    axis = axis_of(axis, len(re.shape))
-    n, to = re.shape[axis], wide(dtype)
+        common.agree(a, b, f"{rule}: dimension {d}")
+    axis = common.axis_of(axis, len(re.shape))
+    n, to = re.shape[axis], common.wide(dtype)
     cosines, sines = _table("cos", n, n, to), _table("sin", n, n, to)
 
     def summed(x: Tensor, table: Tensor, name: str) -> Tensor:
         t = reduce_axis((0, n), "t")
-        return sum_over(
+        return common.sum_over(
             x.shape,
             lambda *i: cast(to, x[(*i[:axis], t.var, *i[axis + 1 :])]) * table[t.var, i[axis]],
             [t], name,
@@ -70,7 +62,7 @@ def dft(re: Tensor, im: Tensor, *, inverse: bool = False, axis: int = -1) -> tup
             total = a[i] + b[i] if plus else a[i] - b[i]
             return cast(dtype, total / cast(to, n) if inverse else total)
 
-        return tensor(re.shape, body, name)
+        return common.tensor(re.shape, body, name)
 
     return joined(rc, ins, not inverse, "dft_re"), joined(ic, rs, inverse, "dft_im")
 
@@ -88,21 +80,25 @@ def stft(
     hop_length  samples from the begin of one frame to that of the next
     normalized  divided by the root of n_fft
     """
-    float_only(x)
-    dtype = same_dtype(x=x, window=window)
-    require(len(x.shape) >= 1, "x has no dimension")
-    require(len(window.shape) == 1, f"window {describe(window.shape)} has to have one dimension")
-    n, length, to = convert(n_fft, INDEX), x.shape[-1], wide(dtype)
-    agree(n, window.shape[0], f"window {describe(window.shape)} has to have n_fft elements")
-    require(hop_length >= 1, f"hop_length={hop_length}; it has to be at least 1")
+    common.float_only(x)
+    dtype = common.same_dtype(x=x, window=window)
+    common.require(len(x.shape) >= 1, "x has no dimension")
+    common.require(
+        len(window.shape) == 1, f"window {common.describe(window.shape)} has to have one dimension"
+    )
+    n, length, to = convert(n_fft, INDEX), x.shape[-1], common.wide(dtype)
+    common.agree(
+        n, window.shape[0], f"window {common.describe(window.shape)} has to have n_fft elements"
+    )
+    common.require(hop_length >= 1, f"hop_length={hop_length}; it has to be at least 1")
     room, size = value_of(length), value_of(n)
-    require(
+    common.require(
         room is None or size is None or 1 <= size <= room,
-        f"n_fft={size}; x {describe(x.shape)} has {room} samples",
+        f"n_fft={size}; x {common.describe(x.shape)} has {room} samples",
     )
     frames, frequencies = (length - n) // hop_length + 1, n // 2 + 1 if onesided else n
     batch = x.shape[:-1]
-    pieces = tensor(
+    pieces = common.tensor(
         (*batch, frames, n),
         lambda *i: cast(to, x[(*i[:-2], i[-2] * hop_length + i[-1])]) * cast(to, window[i[-1]]),
         "pieces",
@@ -110,7 +106,7 @@ def stft(
 
     def part(name: str) -> Tensor:
         table, t = _table(name, n, frequencies, to), reduce_axis((0, n), "t")
-        return sum_over(
+        return common.sum_over(
             (*batch, frames, frequencies),
             lambda *i: pieces[(*i[:-1], t.var)] * table[t.var, i[-1]], [t], f"{name}_part",
         )  # fmt: skip
@@ -124,4 +120,4 @@ def stft(
         value = call("if_then_else", which < 1, cosines[at], -sines[at], dtype=to)
         return cast(dtype, value * scale if normalized else value)
 
-    return tensor((*batch, frequencies, frames, const(2, INDEX)), body, "stft")
+    return common.tensor((*batch, frequencies, frames, const(2, INDEX)), body, "stft")

@@ -5,18 +5,8 @@ NaN counts as larger than every number, as in numpy; equal elements keep their o
 
 from __future__ import annotations
 
+from smelt.ir import build
 from smelt.ir import dtype as dt
-from smelt.ir.build import (
-    all_of,
-    any_of,
-    call,
-    equal,
-    if_then_else,
-    logical_not,
-    minimum,
-    select,
-    value_of,
-)
 from smelt.ir.expr import INDEX, Expr, cast, const
 from smelt.te.tensor import Tensor
 from smelt.tir.nodes import Stmt
@@ -36,16 +26,16 @@ def before(a: Expr, b: Expr, descending: bool = False) -> Expr:
         a, b = b, a
     if not dt.is_float(a.dtype):
         return a < b
-    number = logical_not(call("isnan", a, dtype="bool"))
-    return any_of(a < b, all_of(number, call("isnan", b, dtype="bool")))
+    number = build.logical_not(build.call("isnan", a, dtype="bool"))
+    return build.any_of(a < b, build.all_of(number, build.call("isnan", b, dtype="bool")))
 
 
 def _passes(n: Expr) -> Expr:
     """How often runs have to be merged until one is left: the bits of n - 1."""
-    known = value_of(n)
+    known = build.value_of(n)
     if known is not None:
         return const(max(known - 1, 0).bit_length(), INDEX)
-    return 64 - call("clz", n - 1)
+    return 64 - build.call("clz", n - 1)
 
 
 def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
@@ -59,27 +49,27 @@ def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
 
     def merged(x: Tensor, work: Tensor, lane: Expr, turn: Expr) -> Stmt:
         """One pass over a lane: from the half `turn % 2` to the other."""
-        run = call("shift_left", const(1, INDEX), turn)
+        run = build.call("shift_left", const(1, INDEX), turn)
         source = turn % 2
 
         def step(k: Expr) -> Stmt:
             begin = k - k % (run * 2)
-            middle, end = minimum(begin + run, n), minimum(begin + run * 2, n)
-            a = work[lane, source, minimum(left.value, n - 1)]
-            b = work[lane, source, minimum(right.value, n - 1)]
+            middle, end = build.minimum(begin + run, n), build.minimum(begin + run * 2, n)
+            a = work[lane, source, build.minimum(left.value, n - 1)]
+            b = work[lane, source, build.minimum(right.value, n - 1)]
             return seq(
-                when(equal(k, begin), seq(left.set(k), right.set(minimum(k + run, n)))),
+                when(build.equal(k, begin), seq(left.set(k), right.set(build.minimum(k + run, n)))),
                 let(a, lambda i: let(b, lambda j: chosen(i, j, middle, end, k), "j"), "i"),
             )
 
         def chosen(i: Expr, j: Expr, middle: Expr, end: Expr, k: Expr) -> Stmt:
             later = before(x[lanes.at(lane, j)], x[lanes.at(lane, i)], descending)
-            take = any_of(left.value >= middle, all_of(right.value < end, later))
+            take = build.any_of(left.value >= middle, build.all_of(right.value < end, later))
             return let(take, lambda r: moved(r, i, j, k), "take")
 
         def moved(take: Expr, i: Expr, j: Expr, k: Expr) -> Stmt:
             return seq(
-                store(work, (lane, 1 - source, k), select(take, j, i)),
+                store(work, (lane, 1 - source, k), build.select(take, j, i)),
                 when(take, right.set(right.value + 1), left.set(left.value + 1)),
             )
 
@@ -133,9 +123,9 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
                 low.set(0),
                 high.set(held.value),
                 loop(count.bit_length(), lambda _: halved(lane, value), "turn"),
-                let(minimum(held.value, k - 1), moved, "last"),
+                let(build.minimum(held.value, k - 1), moved, "last"),
                 store(result, lanes.at(lane, low.value), j),
-                held.set(minimum(held.value + 1, k)),
+                held.set(build.minimum(held.value + 1, k)),
             )
 
         def one_down(lane: Expr, place: Expr) -> Stmt:
@@ -145,7 +135,7 @@ def first_of(x: Tensor, axis: int, count: int, descending: bool = False) -> Tens
             def seen(value: Expr) -> Stmt:
                 better = before(value, listed(lane, k - 1), descending)
                 # a list that is not full has no last one to look at
-                belongs = if_then_else(held.value < k, const(True), better)
+                belongs = build.if_then_else(held.value < k, const(True), better)
                 return when(belongs, inserted(lane, j, value))
 
             return let(x[lanes.at(lane, j)], seen, "value")
@@ -202,8 +192,8 @@ def searchsorted(
 
     def halved(row: tuple[Expr, ...], sequence: Tensor, value: Expr) -> Stmt:
         middle = (low.value + high.value) // 2
-        element = sequence[(*row, minimum(middle, n - 1))]
-        behind = logical_not(before(value, element)) if right else before(element, value)
+        element = sequence[(*row, build.minimum(middle, n - 1))]
+        behind = build.logical_not(before(value, element)) if right else before(element, value)
         return when(
             low.value < high.value,
             let(middle, lambda m: when(behind, low.set(m + 1), high.set(m)), "middle"),

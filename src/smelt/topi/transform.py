@@ -11,22 +11,7 @@ from smelt.ir.node import postorder
 from smelt.ir.walk import free_vars
 from smelt.te.tensor import Tensor
 
-from .common import (
-    agree,
-    at,
-    at_most,
-    axes_of,
-    axis_of,
-    broadcast_shapes,
-    describe,
-    extents,
-    number,
-    require,
-    same_dtype,
-    show,
-    take_equal,
-    tensor,
-)  # fmt: skip
+from . import common
 from .registry import op
 
 ZERO = const(0, INDEX)
@@ -100,17 +85,18 @@ def reshape(x: Tensor, *, shape: Extents) -> Tensor:
 
     shape  extents, all explicit
     """
-    new = extents(shape)
+    new = common.extents(shape)
     have, want = value_of(product(x.shape)), value_of(product(new))
-    require(
+    common.require(
         have is None or want is None or have == want,
-        f"x {describe(x.shape)} has {have} elements, shape {describe(new)} has {want}",
+        f"x {common.describe(x.shape)} has {have} elements, shape {common.describe(new)} has "
+        f"{want}",
     )
     if len(new) == len(x.shape) and all(a is b for a, b in zip(new, x.shape, strict=True)):
-        return tensor(new, lambda *i: x[i], "reshape")
+        return common.tensor(new, lambda *i: x[i], "reshape")
     if have is None or want is None:
-        take_equal(product(x.shape), product(new))
-    return tensor(new, lambda *i: x[tuple(reshape_index(x.shape, new, i))], "reshape")
+        common.take_equal(product(x.shape), product(new))
+    return common.tensor(new, lambda *i: x[tuple(reshape_index(x.shape, new, i))], "reshape")
 
 
 @op
@@ -118,23 +104,25 @@ def transpose(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     """Dimension d of the result is dimension axes[d] of x; None turns their order round."""
     rank = len(x.shape)
     order = tuple(reversed(range(rank))) if axes is None else tuple(axes)
-    order = tuple([axis_of(a, rank, "axes") for a in order])
-    require(
+    order = tuple([common.axis_of(a, rank, "axes") for a in order])
+    common.require(
         sorted(order) == list(range(rank)),
-        f"axes={axes} is no order of the {rank} dimensions of x {describe(x.shape)}",
+        f"axes={axes} is no order of the {rank} dimensions of x {common.describe(x.shape)}",
     )
     shape = [x.shape[a] for a in order]
-    return tensor(shape, lambda *i: x[tuple([i[order.index(d)] for d in range(rank)])], "transpose")
+    return common.tensor(
+        shape, lambda *i: x[tuple([i[order.index(d)] for d in range(rank)])], "transpose"
+    )
 
 
 @op
 def expand_dims(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """Dimensions of extent 1 inserted, so that they have these numbers in the result."""
     rank = len(x.shape) + len(axes)
-    new = axes_of(axes, rank)
+    new = common.axes_of(axes, rank)
     rest = iter(x.shape)
     shape: list[ExprLike] = [1 if d in new else next(rest) for d in range(rank)]
-    return tensor(
+    return common.tensor(
         shape, lambda *i: x[tuple([v for d, v in enumerate(i) if d not in new])], "expand_dims"
     )
 
@@ -146,27 +134,27 @@ def squeeze(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
     if axes is None:
         gone = tuple([d for d in range(rank) if value_of(x.shape[d]) == 1])
     else:
-        gone = axes_of(axes, rank)
+        gone = common.axes_of(axes, rank)
     for d in gone:
-        require(
+        common.require(
             value_of(x.shape[d]) in (None, 1),
-            f"axes={axes}: dimension {d} of x {describe(x.shape)} is not 1",
+            f"axes={axes}: dimension {d} of x {common.describe(x.shape)} is not 1",
         )
-        take_equal(x.shape[d], const(1, INDEX))
+        common.take_equal(x.shape[d], const(1, INDEX))
     shape = [e for d, e in enumerate(x.shape) if d not in gone]
 
     def body(*i: Expr) -> Expr:
         rest = iter(i)
         return x[tuple([ZERO if d in gone else next(rest) for d in range(rank)])]
 
-    return tensor(shape, body, "squeeze")
+    return common.tensor(shape, body, "squeeze")
 
 
 @op
 def broadcast_to(x: Tensor, *, shape: Extents) -> Tensor:
     """x repeated along dimensions of extent 1 and along new leading ones."""
-    out = broadcast_shapes(x=x.shape, shape=extents(shape))
-    return tensor(out, lambda *i: at(x, out, i), "broadcast_to")
+    out = common.broadcast_shapes(x=x.shape, shape=common.extents(shape))
+    return common.tensor(out, lambda *i: common.at(x, out, i), "broadcast_to")
 
 
 # ------------------------------------------------------------------------------ joining, cutting
@@ -179,20 +167,21 @@ LONG_CONCAT = 64
 @op
 def concat(*xs: Tensor, axis: int = 0) -> Tensor:
     """Tensors one after another along `axis`."""
-    require(bool(xs), "at least one operand is needed")
+    common.require(bool(xs), "at least one operand is needed")
     first = xs[0]
-    axis = axis_of(axis, len(first.shape))
+    axis = common.axis_of(axis, len(first.shape))
     shape = list(first.shape)
     for n, x in enumerate(xs[1:], 1):
-        same_dtype(**{"xs0": first, f"xs{n}": x})
-        require(
+        common.same_dtype(**{"xs0": first, f"xs{n}": x})
+        common.require(
             len(x.shape) == len(first.shape),
-            f"xs{n} {describe(x.shape)} and xs0 {describe(first.shape)} need one rank",
+            f"xs{n} {common.describe(x.shape)} and xs0 {common.describe(first.shape)} need one "
+            "rank",
         )
         for d, e in enumerate(x.shape):
             if d != axis:
-                rule = f"xs{n} {describe(x.shape)} and xs0 {describe(first.shape)}: "
-                shape[d] = agree(shape[d], e, f"{rule}dimension {d} has to be equal")
+                rule = f"xs{n} {common.describe(x.shape)} and xs0 {common.describe(first.shape)}: "
+                shape[d] = common.agree(shape[d], e, f"{rule}dimension {d} has to be equal")
     starts: list[Expr] = [ZERO]
     for x in xs:
         starts.append(starts[-1] + x.shape[axis])
@@ -213,7 +202,7 @@ def concat(*xs: Tensor, axis: int = 0) -> Tensor:
 
         return among(0, len(xs))
 
-    return tensor(shape, body, "concat")
+    return common.tensor(shape, body, "concat")
 
 
 @op
@@ -226,7 +215,7 @@ def strided_slice(
     begin, end  not negative; end may be -1 where a stride is negative: down to the first element
     """
     shape, start, step = slice_of(x, axes, begin, end, strides)
-    return tensor(
+    return common.tensor(
         shape,
         lambda *i: x[tuple([b + v * s for v, b, s in zip(i, start, step, strict=True)])],
         "strided_slice",
@@ -238,14 +227,14 @@ def slice_of(
 ) -> tuple[list[Expr], list[Expr], list[int]]:
     """The shape of a slice, and for every dimension of x where it begins and how it steps."""
     steps = tuple(strides or (1,) * len(axes))
-    require(
+    common.require(
         len(axes) == len(begin) == len(end) == len(steps),
         f"axes={axes}, begin, end and strides={steps} need equally many numbers",
     )
-    require(0 not in steps, f"strides={steps}; a stride of 0 is not legal")
+    common.require(0 not in steps, f"strides={steps}; a stride of 0 is not legal")
     shape, start, step = list(x.shape), [ZERO] * len(x.shape), [1] * len(x.shape)
-    for a, b, e, s in zip(axes, extents(begin), extents(end), steps, strict=True):
-        d = axis_of(a, len(x.shape), "axes")
+    for a, b, e, s in zip(axes, common.extents(begin), common.extents(end), steps, strict=True):
+        d = common.axis_of(a, len(x.shape), "axes")
         if s == 1 and value_of(x.shape[d]) is None:
             b, e = _of_something(b, e, x.shape[d])
         count = ceildiv(e - b, s) if s > 0 else ceildiv(b - e, -s)
@@ -282,13 +271,13 @@ def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None
         return
     if b is None or h is None:
         low, high = (begin, begin + n) if step > 0 else (begin + n * step, begin + 1)
-        take_equal(maximum(low, 0), low)
-        take_equal(maximum(high, x.shape[d]), x.shape[d])
+        common.take_equal(maximum(low, 0), low)
+        common.take_equal(maximum(high, x.shape[d]), x.shape[d])
         return
     last = b + (n - 1) * step
-    require(
+    common.require(
         0 <= b < h and 0 <= last < h,
-        f"the slice of dimension {d} reads elements {b} to {last} of x {describe(x.shape)}; "
+        f"the slice of dimension {d} reads elements {b} to {last} of x {common.describe(x.shape)}; "
         f"legal: 0 to {h - 1}",
     )
 
@@ -296,8 +285,8 @@ def _check_slice(x: Tensor, d: int, begin: Expr, count: Expr, step: int) -> None
 @op
 def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """Dimensions read backwards."""
-    turned = axes_of(axes, len(x.shape))
-    return tensor(
+    turned = common.axes_of(axes, len(x.shape))
+    return common.tensor(
         x.shape,
         lambda *i: x[tuple([x.shape[d] - 1 - v if d in turned else v for d, v in enumerate(i)])],
         "flip",
@@ -317,15 +306,15 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
           side)
     """
     rank = len(x.shape)
-    require(
+    common.require(
         mode in PAD_MODES,
         f"mode={mode!r}; legal: {', '.join([repr(m) for m in PAD_MODES])}",
     )
-    require(
+    common.require(
         len(pads) == 2 * rank,
-        f"pads has {len(pads)} numbers; x {describe(x.shape)} needs {2 * rank}",
+        f"pads has {len(pads)} numbers; x {common.describe(x.shape)} needs {2 * rank}",
     )
-    front, back = extents(pads[:rank]), extents(pads[rank:])
+    front, back = common.extents(pads[:rank]), common.extents(pads[rank:])
     shape = [e + (f + b) for e, f, b in zip(x.shape, front, back, strict=True)]
     some = [] if mode == "constant" else _has_elements(x, front, back, mode)
 
@@ -333,14 +322,16 @@ def pad(x: Tensor, *, pads: Extents, mode: str = "constant", value: float = 0.0)
         moved = [v - f for v, f in zip(i, front, strict=True)]
         if mode != "constant":
             element = x[tuple([_border(v, d, x, front, back, mode) for d, v in enumerate(moved)])]
-            return if_then_else(all_of(some), element, number(0, x.dtype)) if some else element
+            return (
+                if_then_else(all_of(some), element, common.number(0, x.dtype)) if some else element
+            )
         conditions: list[Expr] = []
         for v, f, b, e in zip(moved, front, back, x.shape, strict=True):
             conditions += [v >= 0] if _above(f, 0) else []
             conditions += [v < e] if _above(b, 0) else []
-        return if_then_else(all_of(conditions), x[tuple(moved)], number(value, x.dtype))
+        return if_then_else(all_of(conditions), x[tuple(moved)], common.number(value, x.dtype))
 
-    return tensor(shape, body, "pad")
+    return common.tensor(shape, body, "pad")
 
 
 def _has_elements(x: Tensor, front: Sequence[Expr], back: Sequence[Expr], mode: str) -> list[Expr]:
@@ -348,8 +339,10 @@ def _has_elements(x: Tensor, front: Sequence[Expr], back: Sequence[Expr], mode: 
     found: list[Expr] = []
     for d, (n, f, b) in enumerate(zip(x.shape, front, back, strict=True)):
         if max(value_of(f) or 0, value_of(b) or 0) > 0:
-            rule = f"dimension {d} of x {describe(x.shape)}: mode={mode!r} repeats its elements"
-            at_most(const(1, INDEX), n, f"{rule}, and at least one is needed")
+            rule = (
+                f"dimension {d} of x {common.describe(x.shape)}: mode={mode!r} repeats its elements"
+            )
+            common.at_most(const(1, INDEX), n, f"{rule}, and at least one is needed")
         elif value_of(n) is None and (_above(f, 0) or _above(b, 0)):
             found.append(n > 0)
     return found
@@ -392,28 +385,30 @@ def dilate(x: Tensor, *, strides: tuple[int, ...], value: float = 0.0) -> Tensor
     Shapes   result (extent - 1) * stride + 1 for each dimension
     strides  one number per dimension, at least 1
     """
-    require(
+    common.require(
         len(strides) == len(x.shape),
-        f"strides has {len(strides)} numbers; x {describe(x.shape)} needs {len(x.shape)}",
+        f"strides has {len(strides)} numbers; x {common.describe(x.shape)} needs {len(x.shape)}",
     )
-    require(all(s >= 1 for s in strides), f"strides={strides}; every number has to be at least 1")
+    common.require(
+        all(s >= 1 for s in strides), f"strides={strides}; every number has to be at least 1"
+    )
 
     def body(*i: Expr) -> Expr:
         hits = [equal(v % s, 0) for v, s in zip(i, strides, strict=True) if s > 1]
         at = tuple([v // s for v, s in zip(i, strides, strict=True)])
-        return if_then_else(all_of(hits), x[at], number(value, x.dtype))
+        return if_then_else(all_of(hits), x[at], common.number(value, x.dtype))
 
     shape = [(e - 1) * s + 1 for e, s in zip(x.shape, strides, strict=True)]
-    return tensor(shape, body, "dilate")
+    return common.tensor(shape, body, "dilate")
 
 
 @op
 def tile(x: Tensor, *, repeats: Extents) -> Tensor:
     """x repeated along every dimension."""
-    times = extents(repeats)
-    require(
+    times = common.extents(repeats)
+    common.require(
         len(times) == len(x.shape),
-        f"repeats has {len(times)} numbers; x {describe(x.shape)} needs {len(x.shape)}",
+        f"repeats has {len(times)} numbers; x {common.describe(x.shape)} needs {len(x.shape)}",
     )
     shape = [e * r for e, r in zip(x.shape, times, strict=True)]
 
@@ -423,21 +418,23 @@ def tile(x: Tensor, *, repeats: Extents) -> Tensor:
         ]
         return x[tuple(index)]
 
-    return tensor(shape, body, "tile")
+    return common.tensor(shape, body, "tile")
 
 
 # -------------------------------------------------------------------------------- blocks of pixels
 
 
 def _images(x: Tensor, block: int) -> tuple[Expr, ...]:
-    require(len(x.shape) == 4, f"x {describe(x.shape)} has to be [n, c, h, w]")
-    require(block >= 1, f"block={block}; it has to be at least 1")
+    common.require(len(x.shape) == 4, f"x {common.describe(x.shape)} has to be [n, c, h, w]")
+    common.require(block >= 1, f"block={block}; it has to be at least 1")
     return x.shape
 
 
 def _divisible(e: Expr, by: int, what: str) -> Expr:
     v = value_of(e)
-    require(v is None or v % by == 0, f"{what} is {show(e)}; it has to be a multiple of {by}")
+    common.require(
+        v is None or v % by == 0, f"{what} is {common.show(e)}; it has to be a multiple of {by}"
+    )
     return e // by
 
 
@@ -449,7 +446,7 @@ def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     mode     order of the channels: "DCR" (row, column, c) or "CRD" (c, row, column)
     """
     n, depth, h, w = _images(x, block)
-    require(mode in ("DCR", "CRD"), f"mode={mode!r}; legal: 'DCR', 'CRD'")
+    common.require(mode in ("DCR", "CRD"), f"mode={mode!r}; legal: 'DCR', 'CRD'")
     c = _divisible(depth, block * block, "dimension 1 of x")
 
     def body(b: Expr, k: Expr, y: Expr, z: Expr) -> Expr:
@@ -458,7 +455,7 @@ def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
         channel = cell * c + k if mode == "DCR" else k * (block * block) + cell
         return x[b, channel, y // block, z // block]
 
-    return tensor((n, c, h * block, w * block), body, "depth_to_space")
+    return common.tensor((n, c, h * block, w * block), body, "depth_to_space")
 
 
 @op
@@ -469,7 +466,7 @@ def space_to_depth(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     mode     order of the channels: "DCR" (row, column, c) or "CRD" (c, row, column)
     """
     n, c, h, w = _images(x, block)
-    require(mode in ("DCR", "CRD"), f"mode={mode!r}; legal: 'DCR', 'CRD'")
+    common.require(mode in ("DCR", "CRD"), f"mode={mode!r}; legal: 'DCR', 'CRD'")
     size = (_divisible(h, block, "dimension 2 of x"), _divisible(w, block, "dimension 3 of x"))
     cells = block * block
 
@@ -477,7 +474,7 @@ def space_to_depth(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
         cell, channel = (k // c, k % c) if mode == "DCR" else (k % cells, k // cells)
         return x[b, channel, y * block + cell // block, z * block + cell % block]
 
-    return tensor((n, c * cells, *size), body, "space_to_depth")
+    return common.tensor((n, c * cells, *size), body, "space_to_depth")
 
 
 @op
@@ -486,12 +483,12 @@ def trilu(x: Tensor, *, k: ExprLike = 0, upper: bool = True) -> Tensor:
 
     k  the diagonal that still belongs to it, counted to the right
     """
-    require(len(x.shape) >= 2, f"x {describe(x.shape)} needs at least two dimensions")
+    common.require(len(x.shape) >= 2, f"x {common.describe(x.shape)} needs at least two dimensions")
     diagonal = convert(k, INDEX)
 
     def body(*i: Expr) -> Expr:
         right = i[-1] - i[-2]
         kept = right >= diagonal if upper else right <= diagonal
-        return if_then_else(kept, x[i], number(0, x.dtype))
+        return if_then_else(kept, x[i], common.number(0, x.dtype))
 
-    return tensor(x.shape, body, "trilu")
+    return common.tensor(x.shape, body, "trilu")

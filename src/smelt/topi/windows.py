@@ -6,18 +6,7 @@ from smelt.ir.build import all_of, equal, if_then_else, value_of
 from smelt.ir.expr import INDEX, Expr, const
 from smelt.te.tensor import Tensor, reduce_axis
 
-from .common import (
-    agree,
-    axis_of,
-    describe,
-    extents,
-    number,
-    require,
-    same_dtype,
-    stored,
-    sum_over,
-    tensor,
-)
+from . import common
 from .conv import Window
 from .registry import op
 from .transform import Extents, slice_of
@@ -31,20 +20,22 @@ def sliding_window(
 
     Shapes  x [a..., n...]; result [a..., (n - window) // stride + 1 ..., window...]
     """
-    axis = axis_of(axis, len(x.shape))
+    axis = common.axis_of(axis, len(x.shape))
     count = len(x.shape) - axis
     for name, values in (("window_shape", window_shape), ("strides", strides)):
-        require(
+        common.require(
             len(values) == count and min(values) >= 1,
-            f"{name}={values}; the {count} dimensions of x {describe(x.shape)} from axis {axis} on "
+            f"{name}={values}; the {count} dimensions of x {common.describe(x.shape)} from axis "
+            f"{axis} on "
             "need as many numbers of at least 1",
         )
     places = []
     for d, (w, s) in enumerate(zip(window_shape, strides, strict=True), axis):
         known = value_of(x.shape[d])
-        require(
+        common.require(
             known is None or w <= known,
-            f"window_shape={window_shape}: dimension {d} of x {describe(x.shape)} has {known} "
+            f"window_shape={window_shape}: dimension {d} of x {common.describe(x.shape)} has "
+            f"{known} "
             "elements",
         )
         places.append((x.shape[d] - w) // s + 1)
@@ -54,7 +45,7 @@ def sliding_window(
         at = [p * s + o for p, s, o in zip(start, strides, inside, strict=True)]
         return x[(*i[:axis], *at)]
 
-    return tensor((*x.shape[:axis], *places, *window_shape), body, "sliding_window")
+    return common.tensor((*x.shape[:axis], *places, *window_shape), body, "sliding_window")
 
 
 @op
@@ -66,12 +57,13 @@ def strided_set(
 
     Shapes  v as the slice
     """
-    same_dtype(x=x, v=v)
+    common.same_dtype(x=x, v=v)
     shape, start, step = slice_of(x, axes, begin, end, strides)
-    rule = f"v {describe(v.shape)} has to be of the shape of the slice, {describe(shape)}"
-    require(len(v.shape) == len(shape), rule)
+    rule = f"v {common.describe(v.shape)} has to be of the shape of the slice, "
+    rule += f"{common.describe(shape)}"
+    common.require(len(v.shape) == len(shape), rule)
     for d, (a, b) in enumerate(zip(v.shape, shape, strict=True)):
-        agree(a, b, f"{rule}: dimension {d}")
+        common.agree(a, b, f"{rule}: dimension {d}")
 
     def body(*i: Expr) -> Expr:
         conditions: list[Expr] = []
@@ -85,7 +77,7 @@ def strided_set(
             conditions += [equal(way % abs(s), 0)] if abs(s) > 1 else []
         return if_then_else(all_of(conditions), v[tuple(at)], x[i])
 
-    return tensor(x.shape, body, "strided_set")
+    return common.tensor(x.shape, body, "strided_set")
 
 
 @op(kind="opaque")
@@ -101,24 +93,28 @@ def col2im(
     Units    size, kernel, strides, pads (begin..., end...) and dilations in pixels
     Source   ONNX Col2Im-18
     """
-    require(len(x.shape) == 3, f"x {describe(x.shape)} has to be [n, c * kernel, windows]")
+    common.require(
+        len(x.shape) == 3, f"x {common.describe(x.shape)} has to be [n, c * kernel, windows]"
+    )
     rank = len(size)
-    require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
-    window, image = Window(rank, kernel, strides, pads, dilations), extents(size)
+    common.require(rank >= 1, "size is empty; one extent for each spatial dimension is needed")
+    window, image = Window(rank, kernel, strides, pads, dilations), common.extents(size)
     places = window.result(image)
     taps = 1
     for k in kernel:
         taps *= k
     rows, count = value_of(x.shape[1]), const(1, INDEX)
-    require(
+    common.require(
         rows is None or rows % taps == 0,
-        f"x {describe(x.shape)}: {rows} rows are no multiple of the kernel's {taps} elements",
+        f"x {common.describe(x.shape)}: {rows} rows are no multiple of the kernel's {taps} "
+        "elements",
     )
     for e in places:
         count = count * e
-    agree(
+    common.agree(
         x.shape[2], count,
-        f"x {describe(x.shape)}: a kernel of {kernel} has as many places on {describe(image)}",
+        f"x {common.describe(x.shape)}: a kernel of {kernel} has as many places on "
+        f"{common.describe(image)}",
     )  # fmt: skip
     axes = [reduce_axis((0, k), f"k{d}") for d, k in enumerate(kernel)]
 
@@ -132,7 +128,7 @@ def col2im(
             hits += [moved >= 0, place < places[d]]
             hits += [equal(moved % stride, 0)] if stride > 1 else []
             row, column = row * kernel[d] + t.var, column * places[d] + place
-        return if_then_else(all_of(hits), x[n, row, column], number(0, x.dtype))
+        return if_then_else(all_of(hits), x[n, row, column], common.number(0, x.dtype))
 
     shape = (x.shape[0], x.shape[1] // taps, *image)
-    return stored(sum_over(shape, body, axes, "col2im"), x.dtype)
+    return common.stored(common.sum_over(shape, body, axes, "col2im"), x.dtype)

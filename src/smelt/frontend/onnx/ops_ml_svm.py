@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import moves
+from . import moves, ops_ml
 from .build import Build
-from .ops_ml import (
-    DOMAIN,
-    as_scores,
-    best,
-    float_features,
-    labels_at,
-    post_transformed,
-    two_classes,
-)
 from .registry import Floats, Ints, Strs, onnx_op
 from .values import Value
 
@@ -52,7 +43,7 @@ def _sums(g: Build, x: Value, coefficients: Floats, targets: int, rho: Floats) -
     return g.call("add", y, g.constant(rho[0] if rho else 0.0, x.dtype))
 
 
-@onnx_op("SVMRegressor", domain=DOMAIN)
+@onnx_op("SVMRegressor", domain=ops_ml.DOMAIN)
 def svm_regressor(
     g: Build,
     x: Value,
@@ -67,7 +58,7 @@ def svm_regressor(
     support_vectors: Floats = (),
 ) -> Value:
     """A weighted sum of kernels plus rho; its sign where there is one class."""
-    rows = float_features(g, x)
+    rows = ops_ml.float_features(g, x)
     if n_supports:
         vectors = _table(g, support_vectors, n_supports, "support_vectors", rows.dtype)
         near = _kernel(g, rows, vectors, kernel_type, kernel_params)
@@ -77,7 +68,7 @@ def svm_regressor(
     if one_class:
         positive = g.call("greater", y, g.constant(0, y.dtype))
         y = g.call("where", positive, g.constant(1, y.dtype), g.constant(-1, y.dtype))
-    return as_scores(g, post_transformed(g, y, post_transform))
+    return ops_ml.as_scores(g, ops_ml.post_transformed(g, y, post_transform))
 
 
 def _duels(
@@ -118,7 +109,7 @@ def _share(g: Build, duel: Value, a: float, b: float) -> Value:
     return g.call("sigmoid", g.call("negative", bent))
 
 
-@onnx_op("SVMClassifier", domain=DOMAIN)
+@onnx_op("SVMClassifier", domain=ops_ml.DOMAIN)
 def svm_classifier(
     g: Build,
     x: Value,
@@ -136,11 +127,11 @@ def svm_classifier(
     vectors_per_class: Ints = (),
 ) -> tuple[Value, Value]:
     """Each class against each other one, the most votes win; without vectors, linear scores."""
-    rows = float_features(g, x)
+    rows = ops_ml.float_features(g, x)
     classes = len(classlabels_ints or classlabels_strings)
     if not vectors_per_class:
         scores = _sums(g, rows, coefficients, classes, rho)
-        return best(g, scores, post_transform, classlabels_ints, classlabels_strings)
+        return ops_ml.best(g, scores, post_transform, classlabels_ints, classlabels_strings)
     if len(vectors_per_class) != classes or classes < 2:
         g.malformed(f"vectors of {len(vectors_per_class)} classes, labels of {classes}")
     vectors = _table(g, support_vectors, sum(vectors_per_class), "support_vectors", rows.dtype)
@@ -152,13 +143,15 @@ def svm_classifier(
             (i, j, _share(g, d, a, b))
             for (i, j, d), a, b in zip(duels, prob_a, prob_b, strict=True)
         ]
-        scores = post_transformed(g, _coupled(g, shares, classes), post_transform)
+        scores = ops_ml.post_transformed(g, _coupled(g, shares, classes), post_transform)
     elif classes == 2:
-        scores = two_classes(g, duels[0][2], post_transform, share=False)
+        scores = ops_ml.two_classes(g, duels[0][2], post_transform, share=False)
     else:
         scores = moves.concat(g, [d for _, _, d in duels], 1)
-        scores = post_transformed(g, scores, post_transform)
-    return labels_at(g, which, classlabels_ints, classlabels_strings), as_scores(g, scores)
+        scores = ops_ml.post_transformed(g, scores, post_transform)
+    return ops_ml.labels_at(g, which, classlabels_ints, classlabels_strings), ops_ml.as_scores(
+        g, scores
+    )
 
 
 def _coupled(g: Build, shares: list[tuple[int, int, Value]], classes: int) -> Value:

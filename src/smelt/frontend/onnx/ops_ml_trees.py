@@ -14,19 +14,9 @@ import numpy as np
 
 from smelt.ir import dtype as dt
 
-from . import moves
+from . import moves, ops_ml
 from .build import Build
 from .ops_cast import as_type
-from .ops_ml import (
-    DOMAIN,
-    TRANSFORMS,
-    as_scores,
-    best,
-    float_features,
-    labels_at,
-    post_transformed,
-    two_classes,
-)
 from .registry import Array, Floats, Ints, Strs, attribute_set, onnx_op
 from .values import Value
 
@@ -128,7 +118,7 @@ def _members(values: Array | None, count: int) -> list[list[float]]:
     return sets + [[]] * (count - len(sets))
 
 
-@onnx_op("TreeEnsemble", since=5, domain=DOMAIN)
+@onnx_op("TreeEnsemble", since=5, domain=ops_ml.DOMAIN)
 def tree_ensemble(
     g: Build,
     x: Value,
@@ -152,7 +142,7 @@ def tree_ensemble(
 ) -> Value:
     """Leaves that give a weight to one target each."""
     g.one_of("aggregate_function", aggregate_function, range(len(AGGREGATES)))
-    g.one_of("post_transform", post_transform, range(len(TRANSFORMS)))
+    g.one_of("post_transform", post_transform, range(len(ops_ml.TRANSFORMS)))
     modes = nodes_modes.ravel().tolist()
     sets = iter(_members(membership_values, modes.count(MEMBER)))
     after = [
@@ -180,12 +170,12 @@ def tree_ensemble(
     targets = n_targets or max(leaf_targetids, default=0) + 1
     g.affordable((len(leaf_targetids), targets), "weights")
     given = zip(range(len(leaf_targetids)), leaf_targetids, leaf_weights.ravel(), strict=True)
-    rows = x if x.rank == 2 else float_features(g, x)
+    rows = x if x.rank == 2 else ops_ml.float_features(g, x)
     wide = dt.bits(x.dtype) < 32
     how = AGGREGATES[aggregate_function]
     leaves, shape = forest.leaves(g, rows), (len(leaf_targetids), targets)
     y = _gathered(g, leaves, shape, given, how, "float32" if wide else x.dtype)
-    return as_type(g, post_transformed(g, y, TRANSFORMS[post_transform]), x.dtype)
+    return as_type(g, ops_ml.post_transformed(g, y, ops_ml.TRANSFORMS[post_transform]), x.dtype)
 
 
 # --------------------------------------------------------------- classifiers and regressors of old
@@ -248,7 +238,7 @@ def _scores(g: Build, x: Value, given: Mapping[str, Any], prefix: str, targets: 
         if not 0 <= target < targets:
             g.malformed(f"a weight for target {target} of {targets}")
     weights = zip([leaves[at] for at in votes], ids, values, strict=True)
-    rows = float_features(g, x)
+    rows = ops_ml.float_features(g, x)
     how = given.get("aggregate_function", "SUM")
     exact = rows.dtype == "float64" and given.get("nodes_values_as_tensor") is not None
     wide = "float64" if exact else "float32"
@@ -290,7 +280,7 @@ class Trees(_Nodes, total=False):
     post_transform: str
 
 
-@onnx_op("TreeEnsembleRegressor", domain=DOMAIN)
+@onnx_op("TreeEnsembleRegressor", domain=ops_ml.DOMAIN)
 def tree_regressor(
     g: Build,
     x: Value,
@@ -307,10 +297,10 @@ def tree_regressor(
     """The leaves' weights of each target joined, plus its base value."""
     given = {**locals(), **trees}
     y = _based(g, _scores(g, x, given, "target", n_targets), given)
-    return as_scores(g, post_transformed(g, y, trees.get("post_transform", "NONE")))
+    return ops_ml.as_scores(g, ops_ml.post_transformed(g, y, trees.get("post_transform", "NONE")))
 
 
-@onnx_op("TreeEnsembleClassifier", domain=DOMAIN)
+@onnx_op("TreeEnsembleClassifier", domain=ops_ml.DOMAIN)
 def tree_classifier(
     g: Build,
     x: Value,
@@ -343,6 +333,6 @@ def tree_classifier(
         above = g.constant(0.5 if share else 0.0, scores.dtype)
         won = g.call("greater", moves.squeeze(g, scores, (1,)), above)
         which = g.call("cast", won, dtype="int64")
-        scores = as_scores(g, two_classes(g, scores, post_transform, share=share))
-        return labels_at(g, which, classlabels_int64s, classlabels_strings), scores
-    return best(g, scores, post_transform, classlabels_int64s, classlabels_strings)
+        scores = ops_ml.as_scores(g, ops_ml.two_classes(g, scores, post_transform, share=share))
+        return ops_ml.labels_at(g, which, classlabels_int64s, classlabels_strings), scores
+    return ops_ml.best(g, scores, post_transform, classlabels_int64s, classlabels_strings)

@@ -6,20 +6,9 @@ from typing import Unpack
 
 from smelt.ir import dtype as dt
 
-from . import moves
+from . import moves, quantized
 from .build import Build
 from .ops_cast import as_type, saturated
-from .quantized import (
-    INTEGERS,
-    QUANTIZED,
-    aligned,
-    conv_integers,
-    matmul_integers,
-    moving,
-    one,
-    requantized,
-    single,
-)
 from .registry import Convolving, Quantized, Scaling, onnx_op
 from .values import Value
 
@@ -40,7 +29,7 @@ def dequantize(
 ) -> Value:
     """(x - zero) scale; one scale, one for each index of an axis, or one for each block of it."""
     dtype = g.dtype(output_dtype, "output_dtype") if output_dtype else scale.dtype
-    apart, (s, z) = aligned(g, x, axis, block_size, scale, moving(g, zero))
+    apart, (s, z) = quantized.aligned(g, x, axis, block_size, scale, quantized.moving(g, zero))
     y = g.call("dequantize", apart, s, z, axis=axis, out_dtype=dtype)
     return moves.reshape(g, y, x.shape)
 
@@ -70,13 +59,13 @@ def quantize(
                 f"output_dtype={output_dtype} ({dtype}), but the zero point is {zero.dtype}"
             )
         dtype = zero.dtype
-    if dtype not in QUANTIZED:
-        g.unsupported(f"a result of {dtype}", ", ".join(QUANTIZED))
+    if dtype not in quantized.QUANTIZED:
+        g.unsupported(f"a result of {dtype}", ", ".join(quantized.QUANTIZED))
     wide = g.dtype(precision, "precision") if precision else scale.dtype
     if not dt.is_float(wide) or dt.width(wide) < 16:
         wide = "float32"
-    apart, (s, z) = aligned(g, x, axis, block_size, scale, moving(g, zero))
-    if dtype in INTEGERS:
+    apart, (s, z) = quantized.aligned(g, x, axis, block_size, scale, quantized.moving(g, zero))
+    if dtype in quantized.INTEGERS:
         y = g.call("quantize", apart, s, z, axis=axis, out_dtype=dtype,
                    compute_dtype="" if wide == x.dtype else wide)  # fmt: skip
         return moves.reshape(g, y, x.shape)
@@ -96,19 +85,21 @@ def matmul_integer(
     g: Build, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
 ) -> Value:
     """(A - its zero point) (B - its zero point) in int32."""
-    return matmul_integers(g, a, b, a_zero, b_zero)
+    return quantized.matmul_integers(g, a, b, a_zero, b_zero)
 
 
 @onnx_op("QLinearMatMul", since=10)
 def qlinear_matmul(g: Build, a: Quantized, b: Quantized, y: Scaling) -> Value:
     """MatMulInteger, brought to the scale and zero point of the result."""
-    sums = matmul_integers(g, a.value, b.value, a.zero, b.zero)
+    sums = quantized.matmul_integers(g, a.value, b.value, a.zero, b.zero)
     a_scale = a.scale
     if a_scale.rank == 1 and a_scale.shape != (1,):  # one for each row
         a_scale = moves.expand_dims(g, a_scale, (1,))
-    zero = one(g, y.zero, "the result's zero point")
-    scale = g.call("multiply", single(g, a_scale), single(g, b.scale))
-    return requantized(g, sums, scale, one(g, y.scale, "the result's scale"), zero, zero.dtype)
+    zero = quantized.one(g, y.zero, "the result's zero point")
+    scale = g.call("multiply", quantized.single(g, a_scale), quantized.single(g, b.scale))
+    return quantized.requantized(
+        g, sums, scale, quantized.one(g, y.scale, "the result's scale"), zero, zero.dtype
+    )
 
 
 @onnx_op("ConvInteger", since=10)
@@ -121,7 +112,7 @@ def conv_integer(
     **attrs: Unpack[Convolving],
 ) -> Value:
     """A convolution of differences from the zero points in int32."""
-    return conv_integers(g, x, w, x_zero, w_zero, **attrs)
+    return quantized.conv_integers(g, x, w, x_zero, w_zero, **attrs)
 
 
 @onnx_op("QLinearConv", since=10)
@@ -134,10 +125,15 @@ def qlinear_conv(
     **attrs: Unpack[Convolving],
 ) -> Value:
     """ConvInteger and a bias, brought to the scale and zero point of the result."""
-    sums = conv_integers(g, x.value, w.value, x.zero, w.zero, **attrs)
+    sums = quantized.conv_integers(g, x.value, w.value, x.zero, w.zero, **attrs)
     channels = (w.value.shape[0], *(1,) * (x.value.rank - 2))
     if b is not None:
         sums = g.call("add", sums, moves.reshape(g, b, channels))
-    scale = g.call("multiply", one(g, x.scale, "the image's scale"), single(g, w.scale))
-    y_scale, zero = one(g, y.scale, "the result's scale"), one(g, y.zero, "the result's zero point")
-    return requantized(g, sums, scale, y_scale, zero, y.zero.dtype, axis=1)
+    scale = g.call(
+        "multiply", quantized.one(g, x.scale, "the image's scale"), quantized.single(g, w.scale)
+    )
+    y_scale, zero = (
+        quantized.one(g, y.scale, "the result's scale"),
+        quantized.one(g, y.zero, "the result's zero point"),
+    )
+    return quantized.requantized(g, sums, scale, y_scale, zero, y.zero.dtype, axis=1)

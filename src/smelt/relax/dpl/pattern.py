@@ -19,25 +19,12 @@ from smelt.ir.types import Type
 from smelt.relax.nodes import Constant, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
 
 from ..op.entry import known_op
-from .base import (
-    AttrPattern,
-    CallPattern,
-    DataTypePattern,
-    DFPattern,
-    DominatorPattern,
-    ExprPattern,
-    NodePattern,
-    NotPattern,
-    ShapePattern,
-    TypePattern,
-    WildcardPattern,
-    as_pattern,
-)
+from . import base
 from .facts import OpRegistry
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase
 
 
-class ConstantPattern(DFPattern):
+class ConstantPattern(base.DFPattern):
     """A constant. It stays inside the function that a match becomes."""
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
@@ -53,7 +40,7 @@ class ConstantPattern(DFPattern):
         return "is_constant()"
 
 
-class VarPattern(DFPattern):
+class VarPattern(base.DFPattern):
     """A variable, of a name where one is given."""
 
     def __init__(self, name: str = "") -> None:
@@ -69,7 +56,7 @@ class VarPattern(DFPattern):
         return f"is_var({self.name!r})" if self.name else "is_var()"
 
 
-class GlobalVarPattern(DFPattern):
+class GlobalVarPattern(base.DFPattern):
     """A function of the module, of a name where one is given."""
 
     def __init__(self, name: str = "") -> None:
@@ -88,15 +75,15 @@ class GlobalVarPattern(DFPattern):
 # ---------------------------------------------------------------------------------------- nodes
 
 
-class TuplePattern(NodePattern):
+class TuplePattern(base.NodePattern):
     """A tuple of values that patterns describe, or any tuple."""
 
-    def __init__(self, fields: Sequence[DFPattern] | None) -> None:
+    def __init__(self, fields: Sequence[base.DFPattern] | None) -> None:
         """fields: None fits a tuple of any values."""
         self.fields = None
         if fields is not None:
             self.fields = tuple(
-                [as_pattern(f, f"is_tuple: field {n}") for n, f in enumerate(fields)]
+                [base.as_pattern(f, f"is_tuple: field {n}") for n, f in enumerate(fields)]
             )
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
@@ -117,12 +104,12 @@ class TuplePattern(NodePattern):
         return f"is_tuple([{', '.join([f.text(depth - 1) for f in self.fields])}])"
 
 
-class TupleGetItemPattern(NodePattern):
+class TupleGetItemPattern(base.NodePattern):
     """One value of a tuple that a pattern describes."""
 
-    def __init__(self, tuple_value: DFPattern, index: int | None = None) -> None:
+    def __init__(self, tuple_value: base.DFPattern, index: int | None = None) -> None:
         """index: None fits every index."""
-        self.tuple, self.index = as_pattern(tuple_value, "is_tuple_get_item"), index
+        self.tuple, self.index = base.as_pattern(tuple_value, "is_tuple_get_item"), index
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A TupleGetItem."""
@@ -137,13 +124,17 @@ class TupleGetItemPattern(NodePattern):
         return f"is_tuple_get_item({inner}, {self.index})"
 
 
-class IfPattern(NodePattern):
+class IfPattern(base.NodePattern):
     """A branch. The patterns of the branches describe what they give."""
 
-    def __init__(self, cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern) -> None:
+    def __init__(
+        self, cond: base.DFPattern, true_branch: base.DFPattern, false_branch: base.DFPattern
+    ) -> None:
         """Patterns of the condition and of both results."""
         parts = (cond, true_branch, false_branch)
-        self.cond, self.true_branch, self.false_branch = [as_pattern(p, "is_if") for p in parts]
+        self.cond, self.true_branch, self.false_branch = [
+            base.as_pattern(p, "is_if") for p in parts
+        ]
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """An If."""
@@ -161,16 +152,16 @@ class IfPattern(NodePattern):
         return [x for v in bound[self] for x in (v, v.then_branch, v.else_branch)]
 
 
-def _branch(pattern: DFPattern, branch: Function) -> Goal:
+def _branch(pattern: base.DFPattern, branch: Function) -> Goal:
     return (pattern, branch if isinstance(pattern, FunctionPattern) else branch.body, None)
 
 
-class LetPattern(NodePattern):
+class LetPattern(base.NodePattern):
     """A Let: variable, value and body."""
 
-    def __init__(self, var: DFPattern, value: DFPattern, body: DFPattern) -> None:
+    def __init__(self, var: base.DFPattern, value: base.DFPattern, body: base.DFPattern) -> None:
         """Patterns of the three."""
-        self.var, self.value, self.body = [as_pattern(p, "is_let") for p in (var, value, body)]
+        self.var, self.value, self.body = [base.as_pattern(p, "is_let") for p in (var, value, body)]
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A Let."""
@@ -180,16 +171,16 @@ class LetPattern(NodePattern):
         return (tuple([(p, v, None) for p, v in parts]),)
 
 
-class FunctionPattern(NodePattern):
+class FunctionPattern(base.NodePattern):
     """A function: its parameters and its body."""
 
-    def __init__(self, params: Sequence[DFPattern] | None, body: DFPattern) -> None:
+    def __init__(self, params: Sequence[base.DFPattern] | None, body: base.DFPattern) -> None:
         """params: None fits any parameters."""
         self.params = None
         if params is not None:
-            self.params = tuple([as_pattern(p, f"is_function: parameter {n}")
+            self.params = tuple([base.as_pattern(p, f"is_function: parameter {n}")
                                  for n, p in enumerate(params)])  # fmt: skip
-        self.body = as_pattern(body, "is_function")
+        self.body = base.as_pattern(body, "is_function")
 
     def expand(self, expr: Any, m: Matcher, around: Any) -> Alternatives:
         """A Function of as many parameters."""
@@ -210,12 +201,12 @@ class FunctionPattern(NodePattern):
 # ------------------------------------------------------------------------------ how they are made
 
 
-def wildcard() -> WildcardPattern:
+def wildcard() -> base.WildcardPattern:
     """Anything. A match's wildcards are the inputs of the function that it becomes."""
-    return WildcardPattern()
+    return base.WildcardPattern()
 
 
-def is_op(op_name: str, registry: OpRegistry | None = None) -> ExprPattern:
+def is_op(op_name: str, registry: OpRegistry | None = None) -> base.ExprPattern:
     """An operator by name; call it for a call of the operator: is_op("relu")(wildcard()).
 
     registry  where the name is looked up before the first match: a function that raises, or a
@@ -223,12 +214,12 @@ def is_op(op_name: str, registry: OpRegistry | None = None) -> ExprPattern:
               the core's operator that the builder relax.op.nn.relu makes a call of; any other
               name is taken as it is
     """
-    return ExprPattern(op_name, registry) if registry else ExprPattern(known_op(op_name))
+    return base.ExprPattern(op_name, registry) if registry else base.ExprPattern(known_op(op_name))
 
 
-def is_expr(expr: Any) -> ExprPattern:
+def is_expr(expr: Any) -> base.ExprPattern:
     """A value of the same structure as a given one."""
-    return ExprPattern(expr)
+    return base.ExprPattern(expr)
 
 
 def is_constant() -> ConstantPattern:
@@ -249,41 +240,43 @@ def is_global_var(name: str = "") -> GlobalVarPattern:
     return GlobalVarPattern(name)
 
 
-def is_tuple(fields: Sequence[DFPattern] | None) -> TuplePattern:
+def is_tuple(fields: Sequence[base.DFPattern] | None) -> TuplePattern:
     """A tuple of values that patterns describe; None: any tuple."""
     return TuplePattern(fields)
 
 
-def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
+def is_tuple_get_item(tuple_value: base.DFPattern, index: int | None = None) -> TupleGetItemPattern:
     """One value of a tuple that a pattern describes; None: whichever."""
     return TupleGetItemPattern(tuple_value, index)
 
 
-def is_if(cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern) -> IfPattern:
+def is_if(
+    cond: base.DFPattern, true_branch: base.DFPattern, false_branch: base.DFPattern
+) -> IfPattern:
     """A branch: its condition and the results of both sides."""
     return IfPattern(cond, true_branch, false_branch)
 
 
-def is_let(var: DFPattern, value: DFPattern, body: DFPattern) -> LetPattern:
+def is_let(var: base.DFPattern, value: base.DFPattern, body: base.DFPattern) -> LetPattern:
     """A Let: variable, value and body."""
     return LetPattern(var, value, body)
 
 
-def is_call(op: DFPattern, args: Sequence[Any] | None = None) -> CallPattern:
+def is_call(op: base.DFPattern, args: Sequence[Any] | None = None) -> base.CallPattern:
     """A call of what a pattern describes; args None: on any operands."""
-    return CallPattern(op, args)
+    return base.CallPattern(op, args)
 
 
-def is_function(params: Sequence[DFPattern] | None, body: DFPattern) -> FunctionPattern:
+def is_function(params: Sequence[base.DFPattern] | None, body: base.DFPattern) -> FunctionPattern:
     """A function: parameters (None: any) and body."""
     return FunctionPattern(params, body)
 
 
 def is_call_tir(
     func_name: str,
-    args: Sequence[DFPattern] | TuplePattern | None = None,
-    tir_vars: DFPattern | None = None,
-) -> CallPattern:
+    args: Sequence[base.DFPattern] | TuplePattern | None = None,
+    tir_vars: base.DFPattern | None = None,
+) -> base.CallPattern:
     """A call of a tensor program of the module by name; args None: on any operands."""
     if tir_vars is not None:
         raise Unsupported(
@@ -291,37 +284,39 @@ def is_call_tir(
             "operands here, there is no tuple of them to match"
         )
     given = args.fields if isinstance(args, TuplePattern) else args
-    return CallPattern(GlobalVarPattern(func_name), given)
+    return base.CallPattern(GlobalVarPattern(func_name), given)
 
 
-def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
+def has_attr(attrs: Mapping[str, Any], pattern: base.DFPattern | None = None) -> base.AttrPattern:
     """A value (that a pattern describes) with attributes of these values."""
-    return AttrPattern(pattern or WildcardPattern(), attrs)
+    return base.AttrPattern(pattern or base.WildcardPattern(), attrs)
 
 
-def has_type(ttype: Type, pattern: DFPattern | None = None) -> TypePattern:
+def has_type(ttype: Type, pattern: base.DFPattern | None = None) -> base.TypePattern:
     """A value (that a pattern describes) of exactly this type."""
-    return TypePattern(pattern or WildcardPattern(), ttype)
+    return base.TypePattern(pattern or base.WildcardPattern(), ttype)
 
 
-def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
+def has_dtype(dtype: str, pattern: base.DFPattern | None = None) -> base.DataTypePattern:
     """A tensor (that a pattern describes) of this element type."""
-    return DataTypePattern(pattern or WildcardPattern(), dtype)
+    return base.DataTypePattern(pattern or base.WildcardPattern(), dtype)
 
 
-def has_shape(shape: Sequence[Any], pattern: DFPattern | None = None) -> ShapePattern:
+def has_shape(shape: Sequence[Any], pattern: base.DFPattern | None = None) -> base.ShapePattern:
     """A tensor (that a pattern describes) of this shape; None stands for any extent."""
-    return ShapePattern(pattern or WildcardPattern(), shape)
+    return base.ShapePattern(pattern or base.WildcardPattern(), shape)
 
 
-def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DominatorPattern:
+def dominates(
+    parent: base.DFPattern, path: base.DFPattern, child: base.DFPattern
+) -> base.DominatorPattern:
     """A value of `child` in which all that flows from a value of `parent` ends, through `path`."""
-    return DominatorPattern(parent, path, child)
+    return base.DominatorPattern(parent, path, child)
 
 
-def reject(pattern: DFPattern) -> NotPattern:
+def reject(pattern: base.DFPattern) -> base.NotPattern:
     """Whatever a pattern does not fit: ~pattern."""
-    return NotPattern(pattern)
+    return base.NotPattern(pattern)
 
 
 def make_fused_bias_activation_pattern(
@@ -330,7 +325,7 @@ def make_fused_bias_activation_pattern(
     activation: str | None = None,
     registry: OpRegistry | None = None,
     bias_op: str = "add",
-) -> CallPattern:
+) -> base.CallPattern:
     """An operator on two operands, with an addition after it and an activation after that.
 
     activation  the name of the operator; None: no activation
@@ -343,11 +338,11 @@ def make_fused_bias_activation_pattern(
 
 
 def make_residual_block_pattern(
-    node_output: DFPattern | tuple[DFPattern, Mapping[str, DFPattern]],
+    node_output: base.DFPattern | tuple[base.DFPattern, Mapping[str, base.DFPattern]],
     binary_op: str = "add",
     activation: str | None = None,
     registry: OpRegistry | None = None,
-) -> tuple[DFPattern, dict[str, DFPattern]]:
+) -> tuple[base.DFPattern, dict[str, base.DFPattern]]:
     """A value joined with another one that goes around it, with an activation after that.
 
     node_output  what computes the value, with named parts where there are any
@@ -357,7 +352,7 @@ def make_residual_block_pattern(
     out, named = node_output if isinstance(node_output, tuple) else (node_output, {})
     residual = wildcard()
     join = is_op(binary_op, registry)
-    pattern: DFPattern = join(out, residual) | join(residual, out)
+    pattern: base.DFPattern = join(out, residual) | join(residual, out)
     if activation is not None:
         pattern = is_op(activation, registry)(pattern)
     return pattern, {**named, "residual": residual}

@@ -26,20 +26,9 @@ from smelt.ir.module import IRModule
 from smelt.ir.node import ordered
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph import is_foreign, operands, parts_of, uses_of
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    call,
-    constant,
-    memory_key,
-)  # fmt: skip
 from smelt.topi.registry import Op
+
+from .. import nodes
 
 SMALL_CONSTANT = 4096
 """Bytes up to which constants are compared by their contents."""
@@ -84,54 +73,58 @@ class RuleSet:
 # ------------------------------------------------------------------------------------- the graph
 
 
-def _operands(node: RelaxExpr) -> list[RelaxExpr]:
+def _operands(node: nodes.RelaxExpr) -> list[nodes.RelaxExpr]:
     """The values a node is made from, those that its branches return included.
 
     A Let stays as it is: what is left of them are functions that call themselves.
     """
-    if isinstance(node, Let):
+    if isinstance(node, nodes.Let):
         return []
-    return parts_of(node) if isinstance(node, If) else operands(node)
+    return parts_of(node) if isinstance(node, nodes.If) else operands(node)
 
 
-def order(root: RelaxExpr) -> Iterator[RelaxExpr]:
+def order(root: nodes.RelaxExpr) -> Iterator[nodes.RelaxExpr]:
     """Every value below `root` once, operands first; branches are entered."""
     return ordered([root], _operands)
 
 
-def count_uses(root: RelaxExpr) -> Counter[RelaxExpr]:
+def count_uses(root: nodes.RelaxExpr) -> Counter[nodes.RelaxExpr]:
     """How often each value is an operand; the root counts as used once."""
     return uses_of(root, _operands)
 
 
-def rebuild(node: RelaxExpr, done: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr:
+def rebuild(
+    node: nodes.RelaxExpr, done: Mapping[nodes.RelaxExpr, nodes.RelaxExpr]
+) -> nodes.RelaxExpr:
     """A node on the new forms of its operands; the same node where they are the old ones."""
     match node:
-        case Call():
+        case nodes.Call():
             args = tuple([None if a is None else done[a] for a in node.args])
             same = all(a is b for a, b in zip(args, node.args, strict=True))
             return node if same else node.replace(args=args)
-        case If(condition, yes, no):
+        case nodes.If(condition, yes, no):
             return _branch(node, done[condition], done[yes.body], done[no.body])
     new = node.with_children(lambda c: done.get(c, c))
-    if isinstance(new, TupleGetItem) and isinstance(new.value, Tuple):
+    if isinstance(new, nodes.TupleGetItem) and isinstance(new.value, nodes.Tuple):
         return new.value.items[new.index]
     return new
 
 
-def renewed(f: Function, replace: Callable[[RelaxExpr, RelaxExpr], RelaxExpr]) -> Function:
+def renewed(
+    f: nodes.Function, replace: Callable[[nodes.RelaxExpr, nodes.RelaxExpr], nodes.RelaxExpr]
+) -> nodes.Function:
     """A function with every value replaced.
 
     replace  (the old value, the same on new operands) -> what stands for it
     """
-    done: dict[RelaxExpr, RelaxExpr] = {}
+    done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
     for node in order(f.body):
         done[node] = replace(node, rebuild(node, done))
     body = done[f.body]
     return f if body is f.body else f.replace(body=body)
 
 
-def key_of_call(n: Call) -> tuple[Any, ...]:
+def key_of_call(n: nodes.Call) -> tuple[Any, ...]:
     """What two calls have in common that compute the same."""
     return (n.op, n.args, tuple([_hashable(v) for v in n.attrs.values()]))
 
@@ -155,54 +148,54 @@ class Graph:
         self.fired: Counter[str] = Counter()
         self.name = ""
         self.grown = 0
-        self._uses: Counter[RelaxExpr] = Counter()
-        self._rest: dict[RelaxExpr, None] = {}
-        self._calls: dict[Any, RelaxExpr] = {}
-        self._constants: dict[Any, Constant] = {}
-        self._exact: dict[RelaxExpr, np.ndarray[Any, Any]] = {}
+        self._uses: Counter[nodes.RelaxExpr] = Counter()
+        self._rest: dict[nodes.RelaxExpr, None] = {}
+        self._calls: dict[Any, nodes.RelaxExpr] = {}
+        self._constants: dict[Any, nodes.Constant] = {}
+        self._exact: dict[nodes.RelaxExpr, np.ndarray[Any, Any]] = {}
         self._by_op: dict[str, tuple[Rule, ...]] = {}
 
     # ------------------------------------------------------------------------------- for rules
 
-    def call(self, op: str, *args: RelaxExpr | None, **attrs: Any) -> RelaxExpr:
+    def call(self, op: str, *args: nodes.RelaxExpr | None, **attrs: Any) -> nodes.RelaxExpr:
         """An operator applied to values, simplified."""
-        return self.rewritten(call(op, *args, name=self.name, **attrs))
+        return self.rewritten(nodes.call(op, *args, name=self.name, **attrs))
 
-    def again(self, n: Call, *args: RelaxExpr | None) -> RelaxExpr:
+    def again(self, n: nodes.Call, *args: nodes.RelaxExpr | None) -> nodes.RelaxExpr:
         """The same operator with the same attributes on other operands, simplified."""
-        return self.rewritten(call(n.op, *args, name=n.name, **n.attrs))  # type: ignore[arg-type]
+        return self.rewritten(nodes.call(n.op, *args, name=n.name, **n.attrs))  # type: ignore[arg-type]
 
-    def constant(self, value: Any, dtype: str) -> Constant:
+    def constant(self, value: Any, dtype: str) -> nodes.Constant:
         """A constant from numbers in float64 (or integers), rounded once."""
         wide = np.asarray(value)
-        made = self.one_constant(constant(wide.astype(dt.to_numpy(dtype), order="C")))
+        made = self.one_constant(nodes.constant(wide.astype(dt.to_numpy(dtype), order="C")))
         if wide.dtype == np.float64 and wide.size <= EXACT_ELEMENTS:
             self._exact.setdefault(made, wide)
         return made
 
-    def reshaped(self, c: Constant, shape: tuple[int, ...]) -> Constant:
+    def reshaped(self, c: nodes.Constant, shape: tuple[int, ...]) -> nodes.Constant:
         """A constant under another shape."""
-        made = self.one_constant(constant(c.data.reshape(shape), c.name))
+        made = self.one_constant(nodes.constant(c.data.reshape(shape), c.name))
         if c in self._exact:
             self._exact.setdefault(made, self._exact[c].reshape(shape))
         return made
 
-    def exact(self, c: Constant) -> np.ndarray[Any, Any]:
+    def exact(self, c: nodes.Constant) -> np.ndarray[Any, Any]:
         """A constant's values in float64, before rounding where this engine computed them."""
         found = self._exact.get(c)
         return c.data.astype(np.float64) if found is None else found
 
-    def single(self, x: RelaxExpr) -> bool:
+    def single(self, x: nodes.RelaxExpr) -> bool:
         """Whether a value has no second use."""
         return self._uses[x] <= 1
 
-    def only_inside(self, root: RelaxExpr, *leaves: RelaxExpr | None) -> bool:
+    def only_inside(self, root: nodes.RelaxExpr, *leaves: nodes.RelaxExpr | None) -> bool:
         """Whether all values between `root` and the leaves are used between them only."""
-        inside: Counter[RelaxExpr] = Counter()
+        inside: Counter[nodes.RelaxExpr] = Counter()
         stack, seen = [root], {root}
         while stack:
             for a in _operands(stack.pop()):
-                if isinstance(a, Constant) or any(a is leaf for leaf in leaves):
+                if isinstance(a, nodes.Constant) or any(a is leaf for leaf in leaves):
                     continue
                 inside[a] += 1
                 if a not in seen:
@@ -212,21 +205,21 @@ class Graph:
 
     # --------------------------------------------------------------------------------- the walk
 
-    def rewritten(self, n: RelaxExpr) -> RelaxExpr:
+    def rewritten(self, n: nodes.RelaxExpr) -> nodes.RelaxExpr:
         """A value with rules applied at its root until none fits."""
         for _ in range(STEPS):
-            if not isinstance(n, Call) or not isinstance(n.op, Op) or n in self._rest:
+            if not isinstance(n, nodes.Call) or not isinstance(n.op, Op) or n in self._rest:
                 return n
             new = self._first(n)
             if new is None:
                 break
             n = new
-        if isinstance(n, Call) and self.share and isinstance(n.op, Op):
+        if isinstance(n, nodes.Call) and self.share and isinstance(n.op, Op):
             n = self._calls.setdefault(key_of_call(n), n)
         self._rest[n] = None
         return n
 
-    def _first(self, n: Call) -> RelaxExpr | None:
+    def _first(self, n: nodes.Call) -> nodes.RelaxExpr | None:
         assert isinstance(n.op, Op)
         rules = self._by_op.get(n.op.name)
         if rules is None:
@@ -238,47 +231,49 @@ class Graph:
                 return new
         return None
 
-    def one_constant(self, c: Constant) -> Constant:
+    def one_constant(self, c: nodes.Constant) -> nodes.Constant:
         """The representative of equal constants."""
         if not self.share:
             return c
         small = c.data.nbytes <= SMALL_CONSTANT
         # An array in the key stays alive, so its number is not given away.
-        key = (c.type, c.data.tobytes() if small else memory_key(c.data))
+        key = (c.type, c.data.tobytes() if small else nodes.memory_key(c.data))
         return self._constants.setdefault(key, c)
 
-    def walk(self, f: Function) -> Function:
+    def walk(self, f: nodes.Function) -> nodes.Function:
         """One walk over a function."""
         uses = count_uses(f.body)
         self._uses, self._rest, self._calls = Counter(), {}, {}
         if self.share:  # what rules build anew finds the node that is there already
             for node in uses:
-                if isinstance(node, Call):
+                if isinstance(node, nodes.Call):
                     self._calls.setdefault(key_of_call(node), node)
-        done: dict[RelaxExpr, RelaxExpr] = {}
+        done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
         for node in order(f.body):
             new = done[node] = self._renewed(node, done)
             self._uses[new] += uses[node]
         body = done[f.body]
         return f if body is f.body else f.replace(body=body)
 
-    def _renewed(self, node: RelaxExpr, done: dict[RelaxExpr, RelaxExpr]) -> RelaxExpr:
-        if isinstance(node, Constant):
+    def _renewed(
+        self, node: nodes.RelaxExpr, done: dict[nodes.RelaxExpr, nodes.RelaxExpr]
+    ) -> nodes.RelaxExpr:
+        if isinstance(node, nodes.Constant):
             return self.one_constant(node)
-        if isinstance(node, Call):
+        if isinstance(node, nodes.Call):
             self.name = node.name
         new = rebuild(node, done)
-        if isinstance(new, TupleGetItem):
+        if isinstance(new, nodes.TupleGetItem):
             return self._item(new)
         return self.rewritten(new)
 
-    def _item(self, node: TupleGetItem) -> RelaxExpr:
+    def _item(self, node: nodes.TupleGetItem) -> nodes.RelaxExpr:
         """One node for equal items of a tuple."""
         if not self.share:
             return node
-        return self._calls.setdefault((TupleGetItem, node.value, node.index), node)
+        return self._calls.setdefault((nodes.TupleGetItem, node.value, node.index), node)
 
-    def run(self, f: Function) -> Function:
+    def run(self, f: nodes.Function) -> nodes.Function:
         """Walks over a function until nothing changes."""
         for _ in range(WALKS):
             new = self.walk(f)
@@ -288,18 +283,20 @@ class Graph:
         return f
 
 
-def _branch(node: If, condition: RelaxExpr, yes: RelaxExpr, no: RelaxExpr) -> RelaxExpr:
-    if isinstance(condition, Constant):
+def _branch(
+    node: nodes.If, condition: nodes.RelaxExpr, yes: nodes.RelaxExpr, no: nodes.RelaxExpr
+) -> nodes.RelaxExpr:
+    if isinstance(condition, nodes.Constant):
         return yes if bool(condition.data) else no
     same = condition is node.condition and yes is node.then_branch.body
     if same and no is node.else_branch.body:
         return node
-    return If(
+    return nodes.If(
         condition, node.then_branch.replace(body=yes), node.else_branch.replace(body=no), node.type
     )
 
 
-Rule = Callable[[Graph, Call], "RelaxExpr | None"]
+Rule = Callable[[Graph, nodes.Call], "nodes.RelaxExpr | None"]
 """Gets a call whose operands are in their final form; None where it does not apply."""
 
 
@@ -315,7 +312,7 @@ def apply_rules(
     """
     changed: dict[str, Any] = {}
     for name, f in mod.functions.items():
-        if isinstance(f, Function) and not is_foreign(f) and not f.attrs.get("Composite"):
+        if isinstance(f, nodes.Function) and not is_foreign(f) and not f.attrs.get("Composite"):
             graph = Graph(rules, share=share)
             new = graph.run(f)
             _check(name, f, new)
@@ -326,7 +323,7 @@ def apply_rules(
     return mod.with_functions(changed) if changed else mod
 
 
-def _check(name: str, old: Function, new: Function) -> None:
+def _check(name: str, old: nodes.Function, new: nodes.Function) -> None:
     """A pass never changes a function's type."""
     before = [r.type for r in old.results()]
     after = [r.type for r in new.results()]

@@ -19,23 +19,12 @@ from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.relax.graph import rebuilding
 from smelt.relax.interpret import interpret
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    constant,
-)
 from smelt.topi.registry import Op
 
+from .. import nodes
 from .rewriting import map_functions
 
-Wanted = Callable[[Call], bool]
+Wanted = Callable[[nodes.Call], bool]
 
 
 def fold_calls(mod: IRModule, wanted: Wanted = lambda call: True) -> IRModule:
@@ -50,33 +39,33 @@ def fold_calls(mod: IRModule, wanted: Wanted = lambda call: True) -> IRModule:
 
 def fold_expression(e: Any, wanted: Wanted = lambda call: True) -> Any:
     """`fold_calls` on one expression."""
-    named: dict[Node, list[Var]] = {}
+    named: dict[Node, list[nodes.Var]] = {}
     for node in postorder(e):
-        if isinstance(node, Let):
+        if isinstance(node, nodes.Let):
             named.setdefault(node.value, []).append(node.var)
     done: dict[Node, Any] = {}
     for node, new in rebuilding(e, done):
-        if isinstance(node, Let) and isinstance(new.value, Constant):
+        if isinstance(node, nodes.Let) and isinstance(new.value, nodes.Constant):
             done[node] = new.body
             continue
         made = done[node] = _folded(new, wanted)
-        if isinstance(made, Constant):  # a value is met before what stands below its name
+        if isinstance(made, nodes.Constant):  # a value is met before what stands below its name
             done.update(dict.fromkeys(named.get(node, ()), made))
     return done[e]
 
 
 def _folded(new: Any, wanted: Wanted) -> Any:
     match new:
-        case TupleGetItem(Tuple(items), index):
+        case nodes.TupleGetItem(nodes.Tuple(items), index):
             return items[index]
-        case Call(Op()) if wanted(new):
+        case nodes.Call(Op()) if wanted(new):
             return _computed(new) or new
-        case If(Constant(data), yes, no):
+        case nodes.If(nodes.Constant(data), yes, no):
             return yes.body if bool(data) else no.body
     return new
 
 
-def _computed(n: Call) -> RelaxExpr | None:
+def _computed(n: nodes.Call) -> nodes.RelaxExpr | None:
     if not n.args or not all(a is None or _constant(a) for a in n.args):
         return None
     given = sum(_bytes(a.type) or 0 for a in n.args if a is not None)
@@ -84,16 +73,16 @@ def _computed(n: Call) -> RelaxExpr | None:
     if size is None or not worth_computing(size, given):
         return None
     try:
-        results = interpret(Function((), n))
+        results = interpret(nodes.Function((), n))
     except SmeltError:
         return None
-    made = [constant(np.asarray(r, order="C")) for r in results]
-    return Tuple(tuple(made)) if isinstance(n.type, TupleType) else made[0]
+    made = [nodes.constant(np.asarray(r, order="C")) for r in results]
+    return nodes.Tuple(tuple(made)) if isinstance(n.type, TupleType) else made[0]
 
 
-def _constant(e: RelaxExpr) -> bool:
-    return isinstance(e, Constant) or (
-        isinstance(e, Tuple) and all(isinstance(i, Constant) for i in e.items)
+def _constant(e: nodes.RelaxExpr) -> bool:
+    return isinstance(e, nodes.Constant) or (
+        isinstance(e, nodes.Tuple) and all(isinstance(i, nodes.Constant) for i in e.items)
     )
 
 

@@ -14,21 +14,10 @@ from smelt.ir.module import IRModule
 from smelt.ir.types import TensorType, TupleType
 from smelt.relax.graph import is_unit, parts_of, users_of
 from smelt.relax.host_ops import needs_values
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    incomplete,
-    values,
-)
 from smelt.relax.views import VIEW_NAMES
 from smelt.topi.registry import Op
 
+from .. import nodes
 from .rewriting import kind_of
 
 _LIMIT = 48
@@ -42,12 +31,14 @@ _INLINE_BYTES = 8
 class Groups:
     """Which operators go together. Each group ends in one operator, whose result leaves it."""
 
-    def __init__(self, main: Function, join: bool, views: bool = True) -> None:
+    def __init__(self, main: nodes.Function, join: bool, views: bool = True) -> None:
         """join: whether groups may be of several; views: what may be a view keeps out of them."""
         self.held = held_values(main)
-        self.order = [v for v in values(main.body) if isinstance(v, Call) and v not in self.held]
+        self.order = [
+            v for v in nodes.values(main.body) if isinstance(v, nodes.Call) and v not in self.held
+        ]
         self.users = users_of(
-            [*values(main.body), main],
+            [*nodes.values(main.body), main],
             lambda v: main.results() if v is main else parts_of(v),
         )
         self.kind = {id(c): _kind(c, views) for c in self.order}
@@ -65,7 +56,7 @@ class Groups:
             key = self.leader[key]
         return key
 
-    def join(self, consumer: Call) -> None:
+    def join(self, consumer: nodes.Call) -> None:
         """Let the groups of operands that only this operator uses join it, where kinds allow."""
         kind = self.kind[id(consumer)]
         if kind in ("view", "none"):
@@ -88,7 +79,9 @@ class Groups:
                 self.anchored[mine] = self.anchored[its]
                 taken = True
 
-    def allowed(self, consumer: Call, arg: Call, kind: str, its: str, taken: bool) -> bool:
+    def allowed(
+        self, consumer: nodes.Call, arg: nodes.Call, kind: str, its: str, taken: bool
+    ) -> bool:
         """Whether a producer's group may be computed inside its consumer's kernel."""
         if isinstance(arg.type, TupleType):
             return False
@@ -104,7 +97,7 @@ class Groups:
         )
 
 
-def _reads_whole(consumer: Call, arg: Call) -> bool:
+def _reads_whole(consumer: nodes.Call, arg: nodes.Call) -> bool:
     """Row kernels (softmax, norms) take elementwise work on their first operand."""
     return (
         isinstance(consumer.op, Op)
@@ -113,7 +106,7 @@ def _reads_whole(consumer: Call, arg: Call) -> bool:
     )
 
 
-def _same_shape(a: Call, b: Call) -> bool:
+def _same_shape(a: nodes.Call, b: nodes.Call) -> bool:
     return (
         isinstance(a.type, TensorType)
         and isinstance(b.type, TensorType)
@@ -121,37 +114,37 @@ def _same_shape(a: Call, b: Call) -> bool:
     )
 
 
-def _by_position(c: Call) -> list[Call]:
+def _by_position(c: nodes.Call) -> list[nodes.Call]:
     """Operands that are calls, the one that was computed last first: it is the main path."""
-    return [a for a in reversed(c.args) if isinstance(a, Call)]
+    return [a for a in reversed(c.args) if isinstance(a, nodes.Call)]
 
 
-def _kind(c: Call, views: bool) -> str:
+def _kind(c: nodes.Call, views: bool) -> str:
     if not isinstance(c.op, Op):
         return "none"
     if views and c.op.name in VIEW_NAMES:
         return "view"
-    if needs_values(c) or any(incomplete(a.type) for a in c.args if a is not None):
+    if needs_values(c) or any(nodes.incomplete(a.type) for a in c.args if a is not None):
         return "none"
     return kind_of(c)
 
 
-def _names(calls: Sequence[Call]) -> tuple[str, ...]:
+def _names(calls: Sequence[nodes.Call]) -> tuple[str, ...]:
     """What the model calls them, each once."""
     return tuple(dict.fromkeys([c.name for c in calls if c.name]))
 
 
-def held_values(f: Function) -> set[RelaxExpr]:
+def held_values(f: nodes.Function) -> set[nodes.RelaxExpr]:
     """What stands in functions called in place that are units already."""
-    kept = [v for v in values(f) if isinstance(v, Function) and is_unit(v)]
-    return {v for k in kept for v in values(k)}
+    kept = [v for v in nodes.values(f) if isinstance(v, nodes.Function) and is_unit(v)]
+    return {v for k in kept for v in nodes.values(k)}
 
 
 def fuse_ops(mod: IRModule, on: Collection[str] = ("FuseOps",)) -> IRModule:
     """Group the operators of "main"; without "FuseOps" each gets a kernel of its own."""
     main = mod["main"]
     groups = Groups(main, "FuseOps" in on)
-    members: dict[int, list[Call]] = {}
+    members: dict[int, list[nodes.Call]] = {}
     for c in groups.order:
         if groups.kind[id(c)] not in ("view", "none"):
             members.setdefault(groups.find(id(c)), []).append(c)
@@ -162,22 +155,28 @@ class _Builder:
     """Rebuilds "main" as calls of groups."""
 
     def __init__(
-        self, mod: IRModule, main: Function, groups: Groups, members: dict[int, list[Call]]
+        self,
+        mod: IRModule,
+        main: nodes.Function,
+        groups: Groups,
+        members: dict[int, list[nodes.Call]],
     ) -> None:
         self.mod, self.main, self.groups, self.members = mod, main, groups, members
-        self.new: dict[int, RelaxExpr] = {}
-        self.functions: dict[str, Function] = {}
+        self.new: dict[int, nodes.RelaxExpr] = {}
+        self.functions: dict[str, nodes.Function] = {}
         self.by_form: dict[str, str] = {}
 
     def build(self) -> IRModule:
-        for v in values(self.main.body):
+        for v in nodes.values(self.main.body):
             if v in self.groups.held:
                 continue
-            if isinstance(v, Call) and isinstance(v.op, Function):
+            if isinstance(v, nodes.Call) and isinstance(v.op, nodes.Function):
                 self.new[id(v)] = self.outlined(v, v.op, v.op.body)
-            elif isinstance(v, TupleGetItem) and isinstance(self.new[id(v.value)], Tuple):
+            elif isinstance(v, nodes.TupleGetItem) and isinstance(
+                self.new[id(v.value)], nodes.Tuple
+            ):
                 self.new[id(v)] = self.new[id(v.value)].items[v.index]  # type: ignore[attr-defined]
-            elif isinstance(v, Call) and self.groups.kind[id(v)] not in ("view", "none"):
+            elif isinstance(v, nodes.Call) and self.groups.kind[id(v)] not in ("view", "none"):
                 group = self.members[self.groups.find(id(v))]
                 if group[-1] is v:
                     self.new[id(v)] = self.group(group, v)
@@ -187,32 +186,32 @@ class _Builder:
         functions = {**self.functions, "main": self.main.replace(body=body)}
         return self.mod.with_functions(functions)
 
-    def outlined(self, v: Call, f: Function, body: RelaxExpr) -> RelaxExpr:
+    def outlined(self, v: nodes.Call, f: nodes.Function, body: nodes.RelaxExpr) -> nodes.RelaxExpr:
         """A value of a group that was made by hand: its function becomes one of the module.
 
         A group that gives a tuple becomes one for each item.
         """
-        if isinstance(body, Tuple):
-            return Tuple(tuple([self.outlined(v, f, i) for i in body.items]))
+        if isinstance(body, nodes.Tuple):
+            return nodes.Tuple(tuple([self.outlined(v, f, i) for i in body.items]))
         given = {p: a for p, a in zip(f.params, v.args, strict=True) if a is not None}
-        if isinstance(body, Var):
+        if isinstance(body, nodes.Var):
             return self.new.get(id(given[body]), given[body])
-        inside = list(values(body))
+        inside = list(nodes.values(body))
         params = tuple([p for p in f.params if p in inside])
-        calls = [c for c in inside if isinstance(c, Call)]
+        calls = [c for c in inside if isinstance(c, nodes.Call)]
         name = self.name_of(calls, f"{id(body)}", params, body)
         args = tuple([self.new.get(id(given[p]), given[p]) for p in params])
-        return Call(GlobalVar(name), args, {}, body.type, v.name, _names(calls))
+        return nodes.Call(nodes.GlobalVar(name), args, {}, body.type, v.name, _names(calls))
 
-    def group(self, group: Sequence[Call], result: Call) -> RelaxExpr:
+    def group(self, group: Sequence[nodes.Call], result: nodes.Call) -> nodes.RelaxExpr:
         """A call of the function that a group becomes."""
         inside = {id(c) for c in group}
-        params: dict[int, Var] = {}
-        outer: list[RelaxExpr] = []
-        inner: dict[int, RelaxExpr] = {}
+        params: dict[int, nodes.Var] = {}
+        outer: list[nodes.RelaxExpr] = []
+        inner: dict[int, nodes.RelaxExpr] = {}
         form: list[str] = []
         for c in group:
-            args: list[RelaxExpr | None] = []
+            args: list[nodes.RelaxExpr | None] = []
             for a in c.args:
                 if a is None:
                     args.append(None)
@@ -221,25 +220,31 @@ class _Builder:
                     args.append(inner[id(a)])
                     form.append(f"v{list(inner).index(id(a))}")
                 elif (
-                    isinstance(a, Constant) and a.data.nbytes <= _INLINE_BYTES and a.data.size == 1
+                    isinstance(a, nodes.Constant)
+                    and a.data.nbytes <= _INLINE_BYTES
+                    and a.data.size == 1
                 ):
                     args.append(a)
                     form.append(f"c{a.data.tobytes().hex()}{a.type!r}")
                 else:
                     if id(a) not in params:
-                        params[id(a)] = Var(f"p{len(params)}", a.type)
+                        params[id(a)] = nodes.Var(f"p{len(params)}", a.type)
                         outer.append(self.new.get(id(a), a))
-                        form.append(f"{a.type!r}{isinstance(a, Constant)}")
+                        form.append(f"{a.type!r}{isinstance(a, nodes.Constant)}")
                     args.append(params[id(a)])
                     form.append(params[id(a)].name)
             inner[id(c)] = c.replace(args=tuple(args))
             form.append(f"{c.op!r}{id(c.op)}{dict(c.attrs)!r}")
         name = self.name_of(group, "|".join(form), tuple(params.values()), inner[id(result)])
         names = _names(group)
-        return Call(GlobalVar(name), tuple(outer), {}, result.type, result.name, names)
+        return nodes.Call(nodes.GlobalVar(name), tuple(outer), {}, result.type, result.name, names)
 
     def name_of(
-        self, group: Sequence[Call], form: str, params: tuple[Var, ...], body: RelaxExpr
+        self,
+        group: Sequence[nodes.Call],
+        form: str,
+        params: tuple[nodes.Var, ...],
+        body: nodes.RelaxExpr,
     ) -> str:
         found = self.by_form.get(form)
         if found is not None:
@@ -251,5 +256,5 @@ class _Builder:
             n += 1
             name = f"{stem}_{n}"
         self.by_form[form] = name
-        self.functions[name] = Function(params, body, {"primitive": True, "name": name})
+        self.functions[name] = nodes.Function(params, body, {"primitive": True, "name": name})
         return name

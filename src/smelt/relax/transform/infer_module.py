@@ -24,35 +24,13 @@ from smelt.ir.types import (
     TypeVar,
     tensor_type,
 )
-from smelt.relax.adt import (
-    Constructor,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    unmatched_cases,
-)
 from smelt.relax.graph import free_vars, rebuilding
 from smelt.relax.host_ops import call_type
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    If,
-    Let,
-    MatchCast,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    incomplete,
-)
 from smelt.runtime.errors import nearest
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
+from .. import adt, nodes
 from .unify import Unifier, Unknown, replaced, show, unknowns
 
 _MOST_PASSES = 60
@@ -74,24 +52,24 @@ def infer_types(mod: IRModule) -> IRModule:
 def short_text(e: Any, depth: int = 2) -> str:
     """An expression in a line, as far as a message needs it: add(x, f(...))."""
     match e:
-        case Var() | GlobalVar() | Constructor():
-            return ("@" if isinstance(e, GlobalVar) else "") + e.name
-        case Constant():
+        case nodes.Var() | nodes.GlobalVar() | adt.Constructor():
+            return ("@" if isinstance(e, nodes.GlobalVar) else "") + e.name
+        case nodes.Constant():
             return str(e.data.item()) if e.data.size == 1 else f"a constant {show(e.type)}"
-        case Call(op, args):
-            name = short_text(op, 0) if isinstance(op, RelaxExpr) else op.name
+        case nodes.Call(op, args):
+            name = short_text(op, 0) if isinstance(op, nodes.RelaxExpr) else op.name
             return f"{name}({_listed(args, depth)})"
-        case Tuple(items):
+        case nodes.Tuple(items):
             return f"({_listed(items, depth)})"
-        case TupleGetItem(value, index):
+        case nodes.TupleGetItem(value, index):
             return f"{short_text(value, depth)}.{index}"
-        case Function(params):
+        case nodes.Function(params):
             return f"fn ({', '.join([p.name for p in params])}) {{...}}"
-        case If(condition):
+        case nodes.If(condition):
             return f"if ({short_text(condition, depth - 1)}) {{...}} else {{...}}"
-        case Match(data):
+        case adt.Match(data):
             return f"match ({short_text(data, depth - 1)}) {{...}}"
-        case Let(var):
+        case nodes.Let(var):
             return f"let {var.name} = ..."
     return "()" if e is None else type(e).__name__
 
@@ -105,11 +83,11 @@ class _Inference:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
-        self.functions = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
+        self.functions = {n: f for n, f in mod.functions.items() if isinstance(f, nodes.Function)}
         self.types: dict[Node, Type] = {}
         self.unifier = Unifier()
-        self.schemes: dict[Var, list[Unknown]] = {}
-        self.inside: dict[Var, set[Node]] = {}
+        self.schemes: dict[nodes.Var, list[Unknown]] = {}
+        self.inside: dict[nodes.Var, set[Node]] = {}
         self.stuck: set[Unknown] = set()
         steps = {n: list(_steps(f)) for n, f in self.functions.items()}
         for _ in range(_MOST_PASSES):
@@ -127,7 +105,9 @@ class _Inference:
         for name in self.functions:
             self.finish(name, steps[name])
 
-    def function(self, name: str, f: Function, steps: list[tuple[RelaxExpr, bool]]) -> None:
+    def function(
+        self, name: str, f: nodes.Function, steps: list[tuple[nodes.RelaxExpr, bool]]
+    ) -> None:
         """One pass over a function."""
         for node, early in steps:
             try:
@@ -143,9 +123,9 @@ class _Inference:
         except TypeMismatch as e:
             raise TypeMismatch(f"@{name}: the result: {e}") from e
 
-    def shown(self, node: RelaxExpr) -> str:
+    def shown(self, node: nodes.RelaxExpr) -> str:
         """A call in lines of their own, the callee marked, with the types of its operands."""
-        if not isinstance(node, Call):
+        if not isinstance(node, nodes.Call):
             return ""
         text = short_text(node)
         lines = ["", text, "^" * len(text.split("(")[0])]
@@ -158,37 +138,37 @@ class _Inference:
 
     # ------------------------------------------------------------------------------------ values
 
-    def enter(self, node: RelaxExpr) -> None:
+    def enter(self, node: nodes.RelaxExpr) -> None:
         """What is known of variables before the rest of a Let or Match is read."""
-        if isinstance(node, Let):
+        if isinstance(node, nodes.Let):
             value = self.unifier.tensor(self.types[node.value])
             self.unifier.agree(self.var(node.var), value, node, "let")
-            if isinstance(node.value, Function):
+            if isinstance(node.value, nodes.Function):
                 self.generalise(node, node.value)
-        elif isinstance(node, Match):
+        elif isinstance(node, adt.Match):
             for clause in node.clauses:
                 self.pattern(clause.lhs, self.types[node.data])
 
-    def generalise(self, node: Let, f: Function) -> None:
+    def generalise(self, node: nodes.Let, f: nodes.Function) -> None:
         """A function bound by Let is one of several types where nothing else ties them."""
         if node.var not in self.inside:
-            self.inside[node.var] = {n for n in postorder(f) if isinstance(n, RelaxExpr)}
+            self.inside[node.var] = {n for n in postorder(f) if isinstance(n, nodes.RelaxExpr)}
         fixed = {u for v in free_vars(f) for u in unknowns(self.unifier.whole(self.var(v)))}
         fixed |= {u for s in self.stuck for u in unknowns(self.unifier.whole(s))}
         own = dict.fromkeys(unknowns(self.unifier.whole(self.types[f])))
         self.schemes[node.var] = [u for u in own if u not in fixed]
 
-    def pattern(self, p: Pattern, t: Type) -> None:
+    def pattern(self, p: adt.Pattern, t: Type) -> None:
         """What a pattern says of the value that it is for, and of its variables."""
         match p:
-            case PatternVar(var):
+            case adt.PatternVar(var):
                 self.unifier.agree(self.var(var), t, p)
-            case PatternTuple(patterns):
+            case adt.PatternTuple(patterns):
                 whole = TupleType(tuple([self.unifier.unknown(p, n) for n in range(len(patterns))]))
                 self.unifier.agree(whole, t, p)
                 for inner, part in zip(patterns, whole.items, strict=True):
                     self.pattern(inner, part)
-            case PatternConstructor(c, patterns):
+            case adt.PatternConstructor(c, patterns):
                 made = self.constructor(c, p)
                 self.unifier.agree(made.ret_type, t, p)
                 if len(patterns) != len(made.arg_types):
@@ -198,47 +178,47 @@ class _Inference:
                 for inner, field in zip(patterns, made.arg_types, strict=True):
                     self.pattern(inner, field)
 
-    def var(self, v: Var) -> Type:
+    def var(self, v: nodes.Var) -> Type:
         """The type of a variable."""
         return self.unifier.opened(v.type, v)
 
-    def one(self, node: RelaxExpr) -> Type:
+    def one(self, node: nodes.RelaxExpr) -> Type:
         """The type of a value whose operands have theirs."""
         match node:
-            case Var():
+            case nodes.Var():
                 return self.var(node)
-            case Constant():
+            case nodes.Constant():
                 return node.type
-            case Tuple(items):
+            case nodes.Tuple(items):
                 return TupleType(tuple([self.use(node, n, i) for n, i in enumerate(items)]))
-            case TupleGetItem(value, index):
+            case nodes.TupleGetItem(value, index):
                 return self.item(node, self.types[value], index)
-            case Function(params, body):
+            case nodes.Function(params, body):
                 args = tuple([self.var(p) for p in params])
                 kinds = tuple(node.attrs.get("type_params", ()))
                 return FuncType(args, self.types[body], kinds)
-            case GlobalVar():
+            case nodes.GlobalVar():
                 return self.signature(node)
-            case Constructor():
+            case adt.Constructor():
                 return self.constructor(node, node)
-            case Call():
+            case nodes.Call():
                 return self.call(node)
-            case If(condition, yes, no):
+            case nodes.If(condition, yes, no):
                 self.unifier.agree(self.types[condition], _BOOL, node, "condition")
                 known = [self.unifier.tensor(self.types[side.body]) for side in (yes, no)]
                 return self.unifier.agree(*known, node)
-            case Match(clauses=clauses):
+            case adt.Match(clauses=clauses):
                 made: Type = self.unifier.unknown(node)
                 for n, c in enumerate(clauses):
                     self.unifier.agree(made, self.unifier.tensor(self.types[c.rhs]), node, n)
                 return made
-            case Let(body=body):
+            case nodes.Let(body=body):
                 return self.types[body]
-            case MatchCast():
+            case nodes.MatchCast():
                 return node.type
         raise TypeMismatch(f"a {type(node).__name__} is no value")
 
-    def item(self, node: TupleGetItem, t: Type, index: int) -> Type:
+    def item(self, node: nodes.TupleGetItem, t: Type, index: int) -> Type:
         whole = self.unifier.head(t)
         if isinstance(whole, TupleType):
             if not 0 <= index < len(whole.items):
@@ -249,20 +229,20 @@ class _Inference:
         self.stuck.add(whole)
         return self.unifier.unknown(node)
 
-    def use(self, consumer: Node, place: Hashable, node: RelaxExpr) -> Type:
+    def use(self, consumer: Node, place: Hashable, node: nodes.RelaxExpr) -> Type:
         """The type of an operand; a function of several types is one of one here."""
         t = self.types[node]
-        if isinstance(node, GlobalVar) and isinstance(self.mod[node], PrimFunc):
+        if isinstance(node, nodes.GlobalVar) and isinstance(self.mod[node], PrimFunc):
             raise TypeMismatch(f"@{node.name} is a tensor program, which is no value")
         key = ("use", consumer, place)
-        if isinstance(node, Var) and consumer not in self.inside.get(node, ()):
+        if isinstance(node, nodes.Var) and consumer not in self.inside.get(node, ()):
             t = self.unifier.instance(t, self.schemes.get(node), *key)
         whole = self.unifier.head(t)
         if isinstance(whole, FuncType) and whole.type_params:
             t = self.unifier.instance(whole, whole.type_params, *key, "declared")
         return t
 
-    def signature(self, name: GlobalVar) -> Type:
+    def signature(self, name: nodes.GlobalVar) -> Type:
         """The type of a function of the module."""
         if name.name not in self.mod:
             known = self.mod.functions
@@ -275,7 +255,7 @@ class _Inference:
         result = self.unifier.unknown("result", name.name)
         return FuncType(args, result, tuple(f.attrs.get("type_params", ())))
 
-    def constructor(self, c: Constructor, use: Node) -> FuncType:
+    def constructor(self, c: adt.Constructor, use: Node) -> FuncType:
         """A constructor as a function for one use."""
         data = self.data(c.belong_to)
         if c.name not in [x.name for x in data.constructors]:
@@ -298,17 +278,17 @@ class _Inference:
 
     # ------------------------------------------------------------------------------------- calls
 
-    def call(self, node: Call) -> Type:
+    def call(self, node: nodes.Call) -> Type:
         """The type of a call."""
         given = [None if a is None else self.use(node, n, a) for n, a in enumerate(node.args)]
-        if not isinstance(node.op, RelaxExpr):
+        if not isinstance(node.op, nodes.RelaxExpr):
             return self.operator(node, given)
-        if isinstance(node.op, GlobalVar) and isinstance(
+        if isinstance(node.op, nodes.GlobalVar) and isinstance(
             self.mod.functions.get(node.op.name), PrimFunc
         ):
             return node.type
         args = [g for g in given if g is not None]
-        if isinstance(node.op, Constructor):
+        if isinstance(node.op, adt.Constructor):
             return self.apply(node, self.constructor(node.op, node), args, fresh=False)
         callee = self.unifier.head(self.use(node, "op", node.op))
         if isinstance(callee, Unknown):
@@ -316,9 +296,9 @@ class _Inference:
             self.unifier.agree(self.types[node.op], callee, node, "op")
         if not isinstance(callee, FuncType):
             raise TypeMismatch(f"what is called is no function, but {show(callee)}")
-        return self.apply(node, callee, args, isinstance(node.op, GlobalVar | Function))
+        return self.apply(node, callee, args, isinstance(node.op, nodes.GlobalVar | nodes.Function))
 
-    def apply(self, node: Call, callee: FuncType, args: list[Type], fresh: bool) -> Type:
+    def apply(self, node: nodes.Call, callee: FuncType, args: list[Type], fresh: bool) -> Type:
         """The result of a function. fresh: sizes of its own are others at every call."""
         if len(args) != len(callee.arg_types):
             raise TypeMismatch(f"{len(args)} operands for {len(callee.arg_types)} parameters")
@@ -339,7 +319,7 @@ class _Inference:
             return self.unifier.agree(self.unifier.unknown(node), made, node, "result")
         return callee.ret_type if made is result else made
 
-    def operator(self, node: Call, given: list[Type | None]) -> Type:
+    def operator(self, node: nodes.Call, given: list[Type | None]) -> Type:
         """The result of an operator; waits until all operands are known."""
         types = [None if g is None else self.unifier.whole(g) for g in given]
         waiting = [u for t in types if t is not None for u in unknowns(t)]
@@ -352,17 +332,17 @@ class _Inference:
             raise
         except SmeltError as e:
             raise TypeMismatch(str(e)) from e
-        if incomplete(node.type):
+        if nodes.incomplete(node.type):
             return self.unifier.agree(self.unifier.unknown(node), found, node)
         return found
 
     # --------------------------------------------------------------------------------- the result
 
-    def finish(self, name: str, steps: list[tuple[RelaxExpr, bool]]) -> None:
+    def finish(self, name: str, steps: list[tuple[nodes.RelaxExpr, bool]]) -> None:
         """Everything is known now: Matches are complete, operands of operators have types."""
         for node, _ in steps:
-            if isinstance(node, Match) and node.complete and not self._complete(node):
-                missing = ", ".join(map(_pattern_text, unmatched_cases(node, self.mod)[:3]))
+            if isinstance(node, adt.Match) and node.complete and not self._complete(node):
+                missing = ", ".join(map(_pattern_text, adt.unmatched_cases(node, self.mod)[:3]))
                 raise TypeMismatch(
                     f"@{name}: {short_text(node)}: no clause for {missing}; add one, or give "
                     "complete=False"
@@ -375,8 +355,8 @@ class _Inference:
                     f"{show(t)}; give the parameter or variable a type"
                 )
 
-    def _complete(self, node: Match) -> bool:
-        return not unmatched_cases(node, self.mod)
+    def _complete(self, node: adt.Match) -> bool:
+        return not adt.unmatched_cases(node, self.mod)
 
     def settled(self, t: Type) -> Type:
         """A type without unknowns: what nothing is said of is the empty tuple."""
@@ -384,36 +364,36 @@ class _Inference:
         rest = {u: self.variables.get(u, TupleType(())) for u in unknowns(whole)}
         return replaced(whole, rest) if rest else whole
 
-    def rebuilt(self, name: str, f: Function) -> Function:
+    def rebuilt(self, name: str, f: nodes.Function) -> nodes.Function:
         """A function with all types filled in."""
         done: dict[Node, Any] = {}
         kinds = {id(v.value): s for v, s in self._lets(f)}
         for node, new in rebuilding(f, done):
-            if isinstance(node, Var) and incomplete(node.type):
+            if isinstance(node, nodes.Var) and nodes.incomplete(node.type):
                 new = new.replace(type=self.settled(self.var(node)))
-            elif isinstance(node, Call | If | Match):
+            elif isinstance(node, nodes.Call | nodes.If | adt.Match):
                 t = self.settled(self.types[node])
                 new = new if t is new.type else new.replace(type=t)
-            elif isinstance(new, Function) and kinds.get(id(node)):
+            elif isinstance(new, nodes.Function) and kinds.get(id(node)):
                 own = tuple([self.variables[u] for u in kinds[id(node)]])
                 declared = tuple(new.attrs.get("type_params", ()))
                 new = new.with_attr("type_params", (*declared, *own))
             done[node] = new
         made = done[f]
-        assert isinstance(made, Function)
+        assert isinstance(made, nodes.Function)
         return made
 
-    def _lets(self, f: Function) -> Iterator[tuple[Let, list[Unknown]]]:
+    def _lets(self, f: nodes.Function) -> Iterator[tuple[nodes.Let, list[Unknown]]]:
         for node in postorder(f.body):
-            if isinstance(node, Let) and self.schemes.get(node.var):
+            if isinstance(node, nodes.Let) and self.schemes.get(node.var):
                 yield node, self.schemes[node.var]
 
 
-def _steps(f: Function) -> Iterator[tuple[RelaxExpr, bool]]:
+def _steps(f: nodes.Function) -> Iterator[tuple[nodes.RelaxExpr, bool]]:
     """All values of a function, operands first; before the body of a Let and the clauses of a Match
     these themselves once, with True: their variables are then known."""
     seen: set[Node] = set()
-    stack: list[tuple[RelaxExpr, int]] = [(f.body, 0)]
+    stack: list[tuple[nodes.RelaxExpr, int]] = [(f.body, 0)]
     while stack:
         node, stage = stack.pop()
         if stage:
@@ -424,23 +404,23 @@ def _steps(f: Function) -> Iterator[tuple[RelaxExpr, bool]]:
         seen.add(node)
         stack.append((node, 2))
         match node:
-            case Let(var, value, body):
+            case nodes.Let(var, value, body):
                 stack += [(body, 0), (node, 1), (value, 0), (var, 0)]
-            case Match(data, clauses):
+            case adt.Match(data, clauses):
                 stack += [(c.rhs, 0) for c in reversed(clauses)]
                 stack += [(node, 1), (data, 0)]
             case _:
-                below = [c for c in node.children() if isinstance(c, RelaxExpr)]
+                below = [c for c in node.children() if isinstance(c, nodes.RelaxExpr)]
                 stack += [(c, 0) for c in reversed(below)]
 
 
-def _pattern_text(p: Pattern) -> str:
+def _pattern_text(p: adt.Pattern) -> str:
     match p:
-        case PatternConstructor(c, patterns):
+        case adt.PatternConstructor(c, patterns):
             inner = ", ".join(map(_pattern_text, patterns))
             return f"{c.name}({inner})" if patterns else c.name
-        case PatternTuple(patterns):
+        case adt.PatternTuple(patterns):
             return f"({', '.join(map(_pattern_text, patterns))})"
-        case PatternVar(var):
+        case adt.PatternVar(var):
             return str(var.name)
     return "_"

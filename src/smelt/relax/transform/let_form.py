@@ -12,22 +12,13 @@ from typing import Any
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, ordered, postorder
 from smelt.relax.adt import Clause
-from smelt.relax.graph import (
-    LEAVES,
-    Scope,
-    is_unit,
-    operands,
-    parts_of,
-    placed,
-    regions,
-    uses_of,
-)
 from smelt.relax.nodes import Function, Let, RelaxExpr, Var
 
+from .. import graph
 from .normal_form import is_recursive
 from .rewriting import map_functions
 
-_ATOMS = (*LEAVES, Let)
+_ATOMS = (*graph.LEAVES, Let)
 """What needs no name."""
 
 MakeVar = Callable[[str, Any], Var]
@@ -53,7 +44,7 @@ def anf_expression(e: RelaxExpr, variable: MakeVar = Var) -> RelaxExpr:
     return _named(Function((), e), variable, everything=True).body
 
 
-class _Scope(Scope):
+class _Scope(graph.Scope):
     """The body of a function, a side of a branch, or what stands below a Let."""
 
     def __init__(self, parent: _Scope | None) -> None:
@@ -72,17 +63,17 @@ class _Form:
         self.root, self.everything = root, everything
         self.inside: dict[Node, list[_Scope]] = {}
         self.crossing: set[Node] = set()
-        uses = uses_of(root)
+        uses = graph.uses_of(root)
         lets = [n for n in postorder(root) if isinstance(n, Let)]
         self.bound = {n.value for n in lets if uses[n.value] == 1 or is_recursive(n)}
         roots: list[RelaxExpr] = [root]
-        self.order = list(ordered(roots, parts_of))
+        self.order = list(ordered(roots, graph.parts_of))
         self._first: dict[RelaxExpr, _Scope] = {}
-        self.scope = placed(self.order, _Scope(None), self._uses)
+        self.scope = graph.placed(self.order, _Scope(None), self._uses)
 
     def _uses(self, node: RelaxExpr, own: _Scope) -> Iterator[tuple[RelaxExpr, _Scope]]:
         """What a value uses, and in which scope."""
-        here, inside = operands(node), regions(node)
+        here, inside = graph.operands(node), graph.regions(node)
         if isinstance(node, Let):
             # what the body alone uses may use the variable: a scope inside this one
             here, inside = [node.value], [node.body]
@@ -97,7 +88,7 @@ class _Form:
         """Whether a value gets a name."""
         if isinstance(node, _ATOMS) or node in self.bound:
             return False
-        if isinstance(node, Function) and is_unit(node):
+        if isinstance(node, Function) and graph.is_unit(node):
             return False
         return self.everything or node in self.crossing
 
@@ -123,7 +114,7 @@ def _named(f: Function, variable: MakeVar, everything: bool) -> Function:
 
 def _rebuilt(node: RelaxExpr, form: _Form, done: dict[Node, Any]) -> RelaxExpr:
     """A value on the new forms of its parts; the bodies of scopes inside are closed."""
-    inside = [node.body] if isinstance(node, Let) else regions(node)
+    inside = [node.body] if isinstance(node, Let) else graph.regions(node)
     if not inside:
         return node.with_children(lambda c: done.get(c, c))
     closed = {b: _closed(done[b], s) for b, s in zip(inside, form.inside[node], strict=True)}

@@ -17,17 +17,9 @@ from typing import Any
 from smelt.ir.types import TupleType
 from smelt.relax.dpl.graph import Graph, op_name, operands, rebuilt, walk
 from smelt.relax.graph import is_closed
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
 from smelt.topi.registry import get_op
+
+from .. import nodes
 
 BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
 
@@ -39,36 +31,36 @@ class Region:
     target: str
 
 
-Regions = dict[RelaxExpr, Region]
+Regions = dict[nodes.RelaxExpr, Region]
 
 
-def top_level(f: Function) -> list[RelaxExpr]:
+def top_level(f: nodes.Function) -> list[nodes.RelaxExpr]:
     """The values of a function, operands first, without those in branches and inner functions."""
-    return walk(f.body, lambda n: [o for o in operands(n) if not isinstance(o, Function)])
+    return walk(f.body, lambda n: [o for o in operands(n) if not isinstance(o, nodes.Function)])
 
 
-def feeds(node: RelaxExpr) -> list[RelaxExpr]:
+def feeds(node: nodes.RelaxExpr) -> list[nodes.RelaxExpr]:
     """The values that a node needs; tuples stand for their values, functions for what they see."""
-    found: dict[RelaxExpr, None] = {}
+    found: dict[nodes.RelaxExpr, None] = {}
     stack = [node]
     seen = {node}
     while stack:
         inside = [o for o in operands(stack.pop()) if o not in seen]
         seen.update(inside)
         for o in inside:
-            if isinstance(o, Tuple):
+            if isinstance(o, nodes.Tuple):
                 stack.append(o)
-            elif isinstance(o, Function):
+            elif isinstance(o, nodes.Function):
                 found.update(dict.fromkeys(Graph(o).order[:-1] if not is_closed(o) else ()))
             else:
                 found[o] = None
     return list(found)
 
 
-def adopt_items(order: Iterable[RelaxExpr], regions: Regions) -> Regions:
+def adopt_items(order: Iterable[nodes.RelaxExpr], regions: Regions) -> Regions:
     """The same regions with the items of their tuples in them."""
     for n in order:
-        if isinstance(n, TupleGetItem) and n.value in regions:
+        if isinstance(n, nodes.TupleGetItem) and n.value in regions:
             regions[n] = regions[n.value]
     return regions
 
@@ -76,23 +68,23 @@ def adopt_items(order: Iterable[RelaxExpr], regions: Regions) -> Regions:
 # ---------------------------------------------------------------------------------------- marks
 
 
-def _mark(op: str, x: RelaxExpr, target: str) -> Call:
-    return Call(get_op(op), (x,), {"compiler": target}, x.type)
+def _mark(op: str, x: nodes.RelaxExpr, target: str) -> nodes.Call:
+    return nodes.Call(get_op(op), (x,), {"compiler": target}, x.type)
 
 
-def _is_mark(n: RelaxExpr, *names: str) -> bool:
-    return isinstance(n, Call) and op_name(n.op) in (names or (BEGIN, END))
+def _is_mark(n: nodes.RelaxExpr, *names: str) -> bool:
+    return isinstance(n, nodes.Call) and op_name(n.op) in (names or (BEGIN, END))
 
 
-def _marked(n: RelaxExpr) -> tuple[RelaxExpr, str]:
+def _marked(n: nodes.RelaxExpr) -> tuple[nodes.RelaxExpr, str]:
     """What a mark stands on, and for which compiler."""
-    assert isinstance(n, Call)
+    assert isinstance(n, nodes.Call)
     assert n.args[0] is not None
     return n.args[0], str(n.attrs["compiler"])
 
 
-def _item(x: RelaxExpr, index: int) -> RelaxExpr:
-    return x.items[index] if isinstance(x, Tuple) else TupleGetItem(x, index)
+def _item(x: nodes.RelaxExpr, index: int) -> nodes.RelaxExpr:
+    return x.items[index] if isinstance(x, nodes.Tuple) else nodes.TupleGetItem(x, index)
 
 
 class _Marker:
@@ -100,59 +92,59 @@ class _Marker:
 
     def __init__(self, regions: Regions) -> None:
         self.regions = regions
-        self.done: dict[RelaxExpr, RelaxExpr] = {}
-        self.inner: dict[RelaxExpr, RelaxExpr] = {}
-        self.begun: dict[tuple[RelaxExpr, Region], RelaxExpr] = {}
+        self.done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
+        self.inner: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
+        self.begun: dict[tuple[nodes.RelaxExpr, Region], nodes.RelaxExpr] = {}
 
-    def run(self, f: Function) -> Function:
+    def run(self, f: nodes.Function) -> nodes.Function:
         """The function with marks around its regions."""
         for n in Graph(f).order:
             self.done[n] = self.one(n)
         new = self.done[f]
-        assert isinstance(new, Function)
+        assert isinstance(new, nodes.Function)
         return new
 
-    def one(self, n: RelaxExpr) -> RelaxExpr:
+    def one(self, n: nodes.RelaxExpr) -> nodes.RelaxExpr:
         """A value as those outside its region see it."""
         region = self.regions.get(n)
         if region is None:
-            if isinstance(n, TupleGetItem):
+            if isinstance(n, nodes.TupleGetItem):
                 return _item(self.done[n.value], n.index)
             return rebuilt(n, self.done)
         uses = {o: self.use(o, region) for o in operands(n)}
         new = self.inner[n] = n.with_children(lambda c: uses.get(c, c))
         if isinstance(n.type, TupleType):
-            items = [TupleGetItem(new, k) for k in range(len(n.type.items))]
-            return Tuple(tuple([_mark(END, i, region.target) for i in items]))
+            items = [nodes.TupleGetItem(new, k) for k in range(len(n.type.items))]
+            return nodes.Tuple(tuple([_mark(END, i, region.target) for i in items]))
         return _mark(END, new, region.target)
 
-    def use(self, o: RelaxExpr, region: Region) -> RelaxExpr:
+    def use(self, o: nodes.RelaxExpr, region: Region) -> nodes.RelaxExpr:
         """An operand as a region sees it."""
         if self.regions.get(o) is region:
             return self.inner[o]
-        if isinstance(o, Function):
+        if isinstance(o, nodes.Function):
             return self.done[o]
         found = self.begun.get((o, region))
         if found is None:
             found = self.begun[o, region] = self.begin(o, region)
         return found
 
-    def begin(self, o: RelaxExpr, region: Region) -> RelaxExpr:
+    def begin(self, o: nodes.RelaxExpr, region: Region) -> nodes.RelaxExpr:
         """What flows in, item by item."""
-        if isinstance(o, Tuple):
-            return Tuple(tuple([self.use(i, region) for i in o.items]))
+        if isinstance(o, nodes.Tuple):
+            return nodes.Tuple(tuple([self.use(i, region) for i in o.items]))
         if isinstance(o.type, TupleType):
             items = [_item(self.done[o], k) for k in range(len(o.type.items))]
-            return Tuple(tuple([_mark(BEGIN, i, region.target) for i in items]))
+            return nodes.Tuple(tuple([_mark(BEGIN, i, region.target) for i in items]))
         return _mark(BEGIN, self.done[o], region.target)
 
 
-def mark_regions(f: Function, regions: Regions) -> Function:
+def mark_regions(f: nodes.Function, regions: Regions) -> nodes.Function:
     """A function with marks where values flow into its regions and out of them."""
     return _Marker(regions).run(f)
 
 
-def read_regions(f: Function) -> tuple[Function, Regions]:
+def read_regions(f: nodes.Function) -> tuple[nodes.Function, Regions]:
     """A function without marks, and the regions that they said."""
     order = top_level(f)
     found: Regions = {}
@@ -160,22 +152,22 @@ def read_regions(f: Function) -> tuple[Function, Regions]:
         if _is_mark(end, END):
             x, target = _marked(end)
             _flood(x, Region(target), found)
-    done: dict[RelaxExpr, RelaxExpr] = {}
+    done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
     for n in Graph(f).order:
         if _is_mark(n):
             done[n] = done[_marked(n)[0]]
-        elif isinstance(n, TupleGetItem):
+        elif isinstance(n, nodes.TupleGetItem):
             same = done[n.value] is n.value
             done[n] = n if same else _item(done[n.value], n.index)
         else:
             done[n] = rebuilt(n, done)
-    regions = {done[n]: r for n, r in found.items() if not isinstance(n, Tuple)}
+    regions = {done[n]: r for n, r in found.items() if not isinstance(n, nodes.Tuple)}
     new = done[f]
-    assert isinstance(new, Function)
+    assert isinstance(new, nodes.Function)
     return new, regions
 
 
-def _flood(start: RelaxExpr, region: Region, found: Regions) -> None:
+def _flood(start: nodes.RelaxExpr, region: Region, found: Regions) -> None:
     """Give a region everything above `start` up to the marks; regions that are met are the same."""
     todo = [start]
     met: set[Region] = set()
@@ -185,7 +177,9 @@ def _flood(start: RelaxExpr, region: Region, found: Regions) -> None:
             met.add(found[n])
             continue
         found[n] = region
-        inside = [o for o in operands(n) if isinstance(o, Call | TupleGetItem | Tuple)]
+        inside = [
+            o for o in operands(n) if isinstance(o, nodes.Call | nodes.TupleGetItem | nodes.Tuple)
+        ]
         todo += [o for o in inside if not _is_mark(o)]
     met.discard(region)
     for n, r in found.items() if met else ():
@@ -199,12 +193,12 @@ def _flood(start: RelaxExpr, region: Region, found: Regions) -> None:
 class _Groups:
     """Regions that are being merged, and what each needs."""
 
-    def __init__(self, order: Sequence[RelaxExpr], regions: Regions) -> None:
+    def __init__(self, order: Sequence[nodes.RelaxExpr], regions: Regions) -> None:
         self.leader: dict[Any, Any] = {}
         self.needs: dict[Any, set[Any]] = {}
-        self.of: dict[RelaxExpr, Any] = {}
+        self.of: dict[nodes.RelaxExpr, Any] = {}
         for n in order:
-            if not isinstance(n, Var | Constant | Tuple):
+            if not isinstance(n, nodes.Var | nodes.Constant | nodes.Tuple):
                 group = self.of[n] = regions.get(n, n)
                 self.leader.setdefault(group, group)
                 self.needs.setdefault(group, set())
@@ -241,7 +235,7 @@ class _Groups:
         self.needs[then] = needed - {then}
 
 
-def merge_regions(order: Sequence[RelaxExpr], regions: Regions) -> Regions:
+def merge_regions(order: Sequence[nodes.RelaxExpr], regions: Regions) -> Regions:
     """Adjacent regions of one target as one, unless something outside would lie between.
 
     order  the values of the function, operands first
@@ -270,52 +264,56 @@ class Lifted:
     """
 
     region: Region
-    members: dict[RelaxExpr, None]
-    outputs: list[RelaxExpr]
-    inputs: list[RelaxExpr] = field(default_factory=list)
-    constants: list[RelaxExpr] = field(default_factory=list)
-    call: Call | None = None
+    members: dict[nodes.RelaxExpr, None]
+    outputs: list[nodes.RelaxExpr]
+    inputs: list[nodes.RelaxExpr] = field(default_factory=list)
+    constants: list[nodes.RelaxExpr] = field(default_factory=list)
+    call: nodes.Call | None = None
 
     def find_inputs(self) -> None:
         """Walk from the outputs to what is not a member."""
-        ends = Tuple(tuple(self.outputs))
+        ends = nodes.Tuple(tuple(self.outputs))
         inside = {ends, *self.members}
         for n in walk(ends, lambda n: feeds(n) if n in inside else ()):
             if n not in inside:
-                (self.constants if isinstance(n, Constant) else self.inputs).append(n)
+                (self.constants if isinstance(n, nodes.Constant) else self.inputs).append(n)
 
-    def function(self, prefix: str, attrs: Mapping[str, Any], bind_constants: bool) -> Function:
+    def function(
+        self, prefix: str, attrs: Mapping[str, Any], bind_constants: bool
+    ) -> nodes.Function:
         """The region as a function; constants that do not stay inside become inputs."""
         if not bind_constants:
             self.inputs, self.constants = self.in_order(), []
-        params = [Var(f"{prefix}{n}", i.type) for n, i in enumerate(self.inputs)]
-        done: dict[RelaxExpr, RelaxExpr] = dict(zip(self.inputs, params, strict=True))
-        ends = Tuple(tuple(self.outputs))
+        params = [nodes.Var(f"{prefix}{n}", i.type) for n, i in enumerate(self.inputs)]
+        done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = dict(zip(self.inputs, params, strict=True))
+        ends = nodes.Tuple(tuple(self.outputs))
         inside = {ends, *self.members}
 
-        def opened(n: RelaxExpr) -> bool:
-            return n in inside or (isinstance(n, Tuple) and n not in done)
+        def opened(n: nodes.RelaxExpr) -> bool:
+            return n in inside or (isinstance(n, nodes.Tuple) and n not in done)
 
         for n in walk(ends, lambda n: operands(n) if opened(n) else ()):
             if opened(n):
                 done[n] = n.with_children(lambda c: done.get(c, c))
         body = done[ends]
-        assert isinstance(body, Tuple)
-        return Function(tuple(params), body.items[0] if len(body.items) == 1 else body, dict(attrs))
+        assert isinstance(body, nodes.Tuple)
+        return nodes.Function(
+            tuple(params), body.items[0] if len(body.items) == 1 else body, dict(attrs)
+        )
 
-    def in_order(self) -> list[RelaxExpr]:
+    def in_order(self) -> list[nodes.RelaxExpr]:
         """Inputs and constants in order of first use."""
         wanted = {*self.inputs, *self.constants}
-        ends = Tuple(tuple(self.outputs))
+        ends = nodes.Tuple(tuple(self.outputs))
         inside = {ends, *self.members}
         return [n for n in walk(ends, lambda n: feeds(n) if n in inside else ()) if n in wanted]
 
 
 def lift_regions(
-    f: Function,
+    f: nodes.Function,
     regions: Regions,
-    make: Callable[[Lifted], tuple[GlobalVar, Function]],
-) -> tuple[Function, dict[str, Function]]:
+    make: Callable[[Lifted], tuple[nodes.GlobalVar, nodes.Function]],
+) -> tuple[nodes.Function, dict[str, nodes.Function]]:
     """A function with its regions taken out, and the functions that they became, by name.
 
     make  the name and the function of a region; regions come in order of evaluation
@@ -335,12 +333,12 @@ def lift_regions(
     for part in parts.values():
         part.find_inputs()
 
-    def inside(n: RelaxExpr) -> list[RelaxExpr]:
+    def inside(n: nodes.RelaxExpr) -> list[nodes.RelaxExpr]:
         part = parts.get(regions[n]) if n in regions else None
         return operands(n) if part is None else [*part.inputs, *part.constants]
 
-    functions: dict[str, Function] = {}
-    done: dict[RelaxExpr, RelaxExpr] = {}
+    functions: dict[str, nodes.Function] = {}
+    done: dict[nodes.RelaxExpr, nodes.RelaxExpr] = {}
     for n in walk(f.body, inside):
         if n not in regions:
             done[n] = rebuilt(n, done)
@@ -350,19 +348,19 @@ def lift_regions(
             name, made = make(part)
             functions[name.name] = made
             args = tuple([done[i] for i in part.inputs])
-            part.call = Call(name, args, {}, made.body.type)
+            part.call = nodes.Call(name, args, {}, made.body.type)
         several = len(part.outputs) > 1
         index = part.outputs.index(n)
-        done[n] = TupleGetItem(part.call, index) if several else part.call
+        done[n] = nodes.TupleGetItem(part.call, index) if several else part.call
     return f.replace(body=done[f.body]), functions
 
 
-def _leaves(n: RelaxExpr, region: Region, regions: Regions, graph: Graph) -> bool:
+def _leaves(n: nodes.RelaxExpr, region: Region, regions: Regions, graph: Graph) -> bool:
     """Whether something outside its region uses a value; tuples count as those who take them."""
     stack = list(graph.users_of(n))
     while stack:
         u = stack.pop()
-        if isinstance(u, Tuple):
+        if isinstance(u, nodes.Tuple):
             stack += graph.users_of(u)
         elif regions.get(u) is not region:
             return True

@@ -15,23 +15,11 @@ from smelt.te import Tensor
 from smelt.tir.nodes import PrimFunc
 from smelt.topi.registry import Op
 
+from .. import nodes
 from ..graph_op import GraphOp
-from ..nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    RelaxExpr,
-    TupleGetItem,
-    Var,
-    call_tir,
-    incomplete,
-    tensor_type_of,
-    values,
-)
 from .rewriting import map_functions
 
-Legalization = Callable[[Call], RelaxExpr]
+Legalization = Callable[[nodes.Call], nodes.RelaxExpr]
 """Gets a call; what stands for it."""
 
 
@@ -47,12 +35,16 @@ def legalize_ops(
     """
     made = _Programs(mod)
 
-    def replace(old: Any, new: Any) -> RelaxExpr | None:
-        if not isinstance(new, Call) or not isinstance(new.op, Op) or isinstance(new.op, GraphOp):
+    def replace(old: Any, new: Any) -> nodes.RelaxExpr | None:
+        if (
+            not isinstance(new, nodes.Call)
+            or not isinstance(new.op, Op)
+            or isinstance(new.op, GraphOp)
+        ):
             return None
         if new.op.name in (own or {}):
             return (own or {})[new.op.name](new)
-        if new.op.name in skip or incomplete(new.type):
+        if new.op.name in skip or nodes.incomplete(new.type):
             return None
         return made.call(new)
 
@@ -64,7 +56,7 @@ def fuse_programs(mod: IRModule) -> IRModule:
     """The groups that fusion has made become programs."""
     programs: dict[str, Any] = {}
     for name, f in mod.functions.items():
-        if isinstance(f, Function) and f.attrs.get("primitive"):
+        if isinstance(f, nodes.Function) and f.attrs.get("primitive"):
             programs[name] = group_program(f, name)
     return mod.with_functions(programs) if programs else mod
 
@@ -77,19 +69,19 @@ class _Programs:
         self.programs: dict[str, PrimFunc] = {}
         self.names: dict[Any, str] = {}
 
-    def call(self, c: Call) -> Call:
+    def call(self, c: nodes.Call) -> nodes.Call:
         """The call of the program that computes an operator."""
         operands = [a for a in c.args if a is not None]
         given = tuple([None if a is None else a.type for a in c.args])
         key = (c.op, given, repr(dict(c.attrs)))
         if key not in self.names:
             name = self.free(c.callee)
-            params = tuple([Var(f"p{i}", a.type) for i, a in enumerate(operands)])
+            params = tuple([nodes.Var(f"p{i}", a.type) for i, a in enumerate(operands)])
             found = iter(params)
             body = c.replace(args=tuple([None if a is None else next(found) for a in c.args]))
-            self.programs[name] = group_program(Function(params, body), name)
+            self.programs[name] = group_program(nodes.Function(params, body), name)
             self.names[key] = name
-        return call_tir(GlobalVar(self.names[key]), operands, c.type, c.name)
+        return nodes.call_tir(nodes.GlobalVar(self.names[key]), operands, c.type, c.name)
 
     def free(self, wanted: str) -> str:
         """A name that no function of the module has."""
@@ -102,28 +94,28 @@ class _Programs:
         return name
 
 
-def group_program(group: Function, name: str) -> PrimFunc:
+def group_program(group: nodes.Function, name: str) -> PrimFunc:
     """The program of a function of operators, on dense buffers."""
-    types = [tensor_type_of(p) for p in group.params]
+    types = [nodes.tensor_type_of(p) for p in group.params]
     params = [
         te.placeholder(t.shape, t.dtype, p.name) for p, t in zip(group.params, types, strict=True)
     ]
     made = te.create_prim_func([*params, *computed(group, params)], name)
-    ops = [v.callee for v in values(group.body) if isinstance(v, Call)]
+    ops = [v.callee for v in nodes.values(group.body) if isinstance(v, nodes.Call)]
     return made.with_attrs(operator_name="_".join(ops))
 
 
-def computed(group: Function, params: list[Tensor]) -> list[Tensor]:
+def computed(group: nodes.Function, params: list[Tensor]) -> list[Tensor]:
     """The results of a function of operators as tensor expressions of its parameters."""
     made: dict[int, Any] = {id(p): t for p, t in zip(group.params, params, strict=True)}
-    for v in values(group.body):
-        if isinstance(v, Call):
+    for v in nodes.values(group.body):
+        if isinstance(v, nodes.Call):
             made[id(v)] = _apply(v, made)
-        elif isinstance(v, TupleGetItem):
+        elif isinstance(v, nodes.TupleGetItem):
             made[id(v)] = made[id(v.value)][v.index]
-        elif isinstance(v, Constant):
+        elif isinstance(v, nodes.Constant):
             made[id(v)] = _scalar(v)
-        elif not isinstance(v, Var):
+        elif not isinstance(v, nodes.Var):
             raise InternalError(f"a {type(v).__name__} in a fused group")
     body = made[id(group.body)]
     tensors = list(body) if isinstance(body, list | tuple) else [body]
@@ -138,7 +130,7 @@ def computed(group: Function, params: list[Tensor]) -> list[Tensor]:
     return out
 
 
-def _apply(call: Call, made: Mapping[int, Any]) -> Any:
+def _apply(call: nodes.Call, made: Mapping[int, Any]) -> Any:
     if not isinstance(call.op, Op):
         raise TypeMismatch(f"a program is made of operators; {call.callee} is a function")
     args = [None if a is None else made[id(a)] for a in call.args]
@@ -148,7 +140,7 @@ def _apply(call: Call, made: Mapping[int, Any]) -> Any:
     return result
 
 
-def _scalar(c: Constant) -> Tensor:
+def _scalar(c: nodes.Constant) -> Tensor:
     """A one-element constant as a tensor expression that loads nothing."""
     value = const(c.data.reshape(-1)[0].item(), c.type.dtype)
     tensor: Tensor = te.compute(c.type.shape, lambda *i: value, name="c")

@@ -10,23 +10,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from smelt.arith import Analyzer
+from smelt.ir import types
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, IntImm
 from smelt.ir.expr import Var as SizeVar
-from smelt.ir.types import (
-    FuncType,
-    GlobalTypeVar,
-    IncompleteType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeCall,
-    TypeVar,
-)
 from smelt.ir.walk import free_vars, substitute
 
 
-class Unknown(Type, interned=False):
+class Unknown(types.Type, interned=False):
     """A type to be found. Has identity."""
 
 
@@ -39,7 +30,7 @@ class Unifier:
 
     def __init__(self) -> None:
         """Nothing is known."""
-        self.found: dict[Unknown, Type] = {}
+        self.found: dict[Unknown, types.Type] = {}
         self.changed = False
         self._unknowns: dict[Hashable, Unknown] = {}
         self._sizes: dict[Hashable, SizeVar] = {}
@@ -59,39 +50,39 @@ class Unifier:
             self._run_time.add(made)
         return self._sizes[key]
 
-    def opened(self, t: Type, *key: Hashable) -> Type:
+    def opened(self, t: types.Type, *key: Hashable) -> types.Type:
         """A type as written, with unknowns where it is incomplete."""
         match t:
-            case IncompleteType():
+            case types.IncompleteType():
                 return self.unknown("part", *key)
-            case TupleType() | FuncType() | TypeCall():
+            case types.TupleType() | types.FuncType() | types.TypeCall():
                 count = iter(range(1 << 30))
                 return t.with_children(
-                    lambda c: self.opened(c, *key, next(count)) if isinstance(c, Type) else c
+                    lambda c: self.opened(c, *key, next(count)) if isinstance(c, types.Type) else c
                 )
         return t
 
-    def head(self, t: Type) -> Type:
+    def head(self, t: types.Type) -> types.Type:
         """What an unknown stands for, as far as it is known; its parts may be unknown."""
         while isinstance(t, Unknown) and t in self.found:
             t = self.found[t]
         return t
 
-    def tensor(self, t: Type) -> Type:
+    def tensor(self, t: types.Type) -> types.Type:
         """A tensor's type as it is now, which agreeing leaves alone; other types as they are."""
         known = self.head(t)
-        return known if isinstance(known, TensorType) else t
+        return known if isinstance(known, types.TensorType) else t
 
-    def whole(self, t: Type) -> Type:
+    def whole(self, t: types.Type) -> types.Type:
         """A type with all that is known filled in."""
         t = self.head(t)
-        if isinstance(t, TupleType | FuncType | TypeCall):
-            return t.with_children(lambda c: self.whole(c) if isinstance(c, Type) else c)
+        if isinstance(t, types.TupleType | types.FuncType | types.TypeCall):
+            return t.with_children(lambda c: self.whole(c) if isinstance(c, types.Type) else c)
         return t
 
     # ---------------------------------------------------------------------------------- agreeing
 
-    def agree(self, a: Type, b: Type, *key: Hashable) -> Type:
+    def agree(self, a: types.Type, b: types.Type, *key: Hashable) -> types.Type:
         """Make two types one; the type that both are. Raises TypeMismatch where they cannot be."""
         a, a_name = self._last(a)
         b, b_name = self._last(b)
@@ -108,50 +99,52 @@ class Unifier:
                 self.changed = True
         return made
 
-    def _last(self, t: Type) -> tuple[Type, Unknown | None]:
+    def _last(self, t: types.Type) -> tuple[types.Type, Unknown | None]:
         """What a type stands for, and the last unknown on the way there."""
         name = None
         while isinstance(t, Unknown) and t in self.found:
             name, t = t, self.found[t]
         return t, name
 
-    def _learn(self, name: Unknown, t: Type) -> Type:
+    def _learn(self, name: Unknown, t: types.Type) -> types.Type:
         if name in unknowns(self.whole(t)):
             raise TypeMismatch(f"the type would contain itself: {show(self.whole(t))}")
         self.found[name] = t
         self.changed = True
         return t
 
-    def _joined(self, a: Type, b: Type, key: tuple[Hashable, ...]) -> Type:
+    def _joined(self, a: types.Type, b: types.Type, key: tuple[Hashable, ...]) -> types.Type:
         match a, b:
-            case TensorType(), TensorType() if a.dtype == b.dtype and a.rank == b.rank:
+            case types.TensorType(), types.TensorType() if a.dtype == b.dtype and a.rank == b.rank:
                 pairs = enumerate(zip(a.shape, b.shape, strict=True))
                 shape = tuple([self._extent(x, y, (*key, d), a, b) for d, (x, y) in pairs])
-                return TensorType(shape, a.dtype)
-            case TupleType(), TupleType() if len(a.items) == len(b.items):
-                return TupleType(self._each(a.items, b.items, key))
-            case TypeCall(), TypeCall() if a.func is b.func and len(a.args) == len(b.args):
-                return TypeCall(a.func, self._each(a.args, b.args, key))
-            case GlobalTypeVar(), TypeCall(func, ()) if a is func:
+                return types.TensorType(shape, a.dtype)
+            case types.TupleType(), types.TupleType() if len(a.items) == len(b.items):
+                return types.TupleType(self._each(a.items, b.items, key))
+            case types.TypeCall(), types.TypeCall() if a.func is b.func and len(a.args) == len(
+                b.args
+            ):
+                return types.TypeCall(a.func, self._each(a.args, b.args, key))
+            case types.GlobalTypeVar(), types.TypeCall(func, ()) if a is func:
                 return b
-            case TypeCall(func, ()), GlobalTypeVar() if b is func:
+            case types.TypeCall(func, ()), types.GlobalTypeVar() if b is func:
                 return a
-            case FuncType(), FuncType() if len(a.arg_types) == len(b.arg_types):
+            case types.FuncType(), types.FuncType() if len(a.arg_types) == len(b.arg_types):
                 a, b = self._plain(a, (*key, "a")), self._plain(b, (*key, "b"))
                 args = self._each(a.arg_types, b.arg_types, key)
-                return FuncType(args, self.agree(a.ret_type, b.ret_type, *key, "ret"))
+                return types.FuncType(args, self.agree(a.ret_type, b.ret_type, *key, "ret"))
         self._differ(a, b)
         raise AssertionError
 
-    def _plain(self, f: FuncType, key: tuple[Hashable, ...]) -> FuncType:
+    def _plain(self, f: types.FuncType, key: tuple[Hashable, ...]) -> types.FuncType:
         """A function for some types in the place of its variables."""
         found = self.instance(f, f.type_params, *key)
-        assert isinstance(found, FuncType)
+        assert isinstance(found, types.FuncType)
         return found
 
     def _each(
-        self, a: tuple[Type, ...], b: tuple[Type, ...], key: tuple[Hashable, ...]
-    ) -> tuple[Type, ...]:
+        self, a: tuple[types.Type, ...], b: tuple[types.Type, ...], key: tuple[Hashable, ...]
+    ) -> tuple[types.Type, ...]:
         """Types one by one. Unknowns stay, so that what is learned later reaches them."""
         out = []
         for n, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -159,7 +152,9 @@ class Unifier:
             out.append(x if isinstance(x, Unknown) else y if isinstance(y, Unknown) else made)
         return tuple(out)
 
-    def _extent(self, a: Expr, b: Expr, key: tuple[Hashable, ...], left: Type, right: Type) -> Expr:
+    def _extent(
+        self, a: Expr, b: Expr, key: tuple[Hashable, ...], left: types.Type, right: types.Type
+    ) -> Expr:
         if a is b:
             return a
         if isinstance(a, IntImm) and isinstance(b, IntImm):
@@ -169,81 +164,87 @@ class Unifier:
                 return known
         return a if self._analyzer.can_prove_equal(a, b) else self.size("join", *key)
 
-    def _differ(self, a: Type, b: Type) -> None:
+    def _differ(self, a: types.Type, b: types.Type) -> None:
         raise TypeMismatch(f"{show(self.whole(a))} and {show(self.whole(b))} differ")
 
     # --------------------------------------------------------------------------------- instances
 
-    def instance(self, t: Type, variables: Any, *key: Hashable) -> Type:
+    def instance(self, t: types.Type, variables: Any, *key: Hashable) -> types.Type:
         """A type with unknowns of a key in the place of type variables, or of other unknowns."""
         if not variables:
             return t
         made = {v: self.unknown("instance", *key, n) for n, v in enumerate(variables)}
         found = replaced(self.whole(t), made)
-        return FuncType(found.arg_types, found.ret_type) if isinstance(found, FuncType) else found
+        return (
+            types.FuncType(found.arg_types, found.ret_type)
+            if isinstance(found, types.FuncType)
+            else found
+        )
 
-    def bound_sizes(self, params: Type, given: Type, sizes: dict[Any, Expr]) -> None:
+    def bound_sizes(self, params: types.Type, given: types.Type, sizes: dict[Any, Expr]) -> None:
         """Enter what the sizes of a parameter's type are for an operand of a type."""
         p, g = self.head(params), self.head(given)
         match p, g:
-            case TensorType(), TensorType() if p.rank == g.rank:
+            case types.TensorType(), types.TensorType() if p.rank == g.rank:
                 for x, y in zip(p.shape, g.shape, strict=True):
                     if isinstance(x, SizeVar):
                         sizes.setdefault(x, y)
-            case (TupleType(), TupleType()) | (TypeCall(), TypeCall()):
+            case (types.TupleType(), types.TupleType()) | (types.TypeCall(), types.TypeCall()):
                 for a, b in zip(p.children(), g.children(), strict=False):
-                    if isinstance(a, Type) and isinstance(b, Type):
+                    if isinstance(a, types.Type) and isinstance(b, types.Type):
                         self.bound_sizes(a, b, sizes)
 
-    def sized(self, t: Type, sizes: Mapping[Any, Expr], fresh: bool, *key: Hashable) -> Type:
+    def sized(
+        self, t: types.Type, sizes: Mapping[Any, Expr], fresh: bool, *key: Hashable
+    ) -> types.Type:
         """A type with extents in the place of sizes. fresh: other sizes become the run's own."""
         t = self.head(t)
-        if isinstance(t, TensorType):
+        if isinstance(t, types.TensorType):
             used = {v for e in t.shape for v in free_vars(e)}
             full = dict(sizes)
             if fresh:
                 full |= {v: self.size("result", v, *key) for v in used if v not in sizes}
-            return TensorType(tuple([substitute(e, full) for e in t.shape]), t.dtype)
-        if isinstance(t, TupleType | TypeCall):
+            return types.TensorType(tuple([substitute(e, full) for e in t.shape]), t.dtype)
+        if isinstance(t, types.TupleType | types.TypeCall):
             return t.with_children(
-                lambda c: self.sized(c, sizes, fresh, *key) if isinstance(c, Type) else c
+                lambda c: self.sized(c, sizes, fresh, *key) if isinstance(c, types.Type) else c
             )
         return t
 
 
-def replaced(t: Type, made: Mapping[Any, Type]) -> Type:
+def replaced(t: types.Type, made: Mapping[Any, types.Type]) -> types.Type:
     """A type with some of its parts replaced."""
     if t in made:
         return made[t]
-    if isinstance(t, TupleType | FuncType | TypeCall):
-        return t.with_children(lambda c: replaced(c, made) if isinstance(c, Type) else c)
+    if isinstance(t, types.TupleType | types.FuncType | types.TypeCall):
+        return t.with_children(lambda c: replaced(c, made) if isinstance(c, types.Type) else c)
     return t
 
 
-def unknowns(t: Type) -> Iterator[Unknown]:
+def unknowns(t: types.Type) -> Iterator[Unknown]:
     """The unknown parts of a type whose known parts are filled in."""
-    stack: list[Type] = [t]
+    stack: list[types.Type] = [t]
     while stack:
         part = stack.pop()
         if isinstance(part, Unknown):
             yield part
-        elif isinstance(part, TupleType | FuncType | TypeCall):
-            stack += [c for c in part.children() if isinstance(c, Type)]
+        elif isinstance(part, types.TupleType | types.FuncType | types.TypeCall):
+            stack += [c for c in part.children() if isinstance(c, types.Type)]
 
 
 _SHOWN: dict[type, Callable[[Any], str]] = {
     Unknown: lambda t: "?",
-    IncompleteType: lambda t: "?",
-    TypeVar: lambda t: str(t.name),
-    GlobalTypeVar: lambda t: str(t.name),
-    TupleType: lambda t: f"({', '.join(map(show, t.items))})",
-    TypeCall: lambda t: t.func.name + (f"[{', '.join(map(show, t.args))}]" if t.args else ""),
-    FuncType: lambda t: f"fn ({', '.join(map(show, t.arg_types))}) -> {show(t.ret_type)}",
-    TensorType: lambda t: f"{t.dtype}[{', '.join(map(_extent_text, t.shape))}]",
+    types.IncompleteType: lambda t: "?",
+    types.TypeVar: lambda t: str(t.name),
+    types.GlobalTypeVar: lambda t: str(t.name),
+    types.TupleType: lambda t: f"({', '.join(map(show, t.items))})",
+    types.TypeCall: lambda t: t.func.name + (f"[{', '.join(map(show, t.args))}]" if t.args else ""),
+    types.FuncType: lambda t: f"fn ({', '.join(map(show, t.arg_types))}) -> {show(t.ret_type)}",
+    types.TensorType: lambda t: f"{t.dtype}[{', '.join(map(_extent_text, t.shape))}]",
 }
 
 
-def show(t: Type) -> str:
+def show(t: types.Type) -> str:
     """A type as people write it: float32[n, 3], List[int32[]], ? where it is not known."""
     return _SHOWN[type(t)](t)
 

@@ -7,6 +7,7 @@ from inspect import Parameter
 
 import numpy as np
 
+from smelt.relax.compose import quantize
 from smelt.relax.compose.common import (
     cast_to,
     dtype_of,
@@ -17,14 +18,6 @@ from smelt.relax.compose.common import (
     scalar,
 )
 from smelt.relax.compose.integer import centred, computed, is_zero
-from smelt.relax.compose.quantize import (
-    along_axis,
-    dequantized,
-    quantized,
-    requantized,
-    rescaled,
-    saturated,
-)
 from smelt.relax.nodes import RelaxExpr, call, constant
 
 from ..dialect import RELAY, alias, relay_op
@@ -72,10 +65,10 @@ Side = tuple[RelaxExpr, RelaxExpr, RelaxExpr, int]
 def _sum(name: str) -> None:
     def joined(lhs: Side, rhs: Side, scale: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
         nothing = scalar(0, "int32")
-        a, b = (requantized(x, s, z, scale, nothing, axis) for x, s, z, axis in (lhs, rhs))
+        a, b = (quantize.requantized(x, s, z, scale, nothing, axis) for x, s, z, axis in (lhs, rhs))
         y = call(name, a, b)
         y = y if is_zero(zero) else call("add", y, cast_to(zero, "int32"))
-        return saturated(y, dtype_of(lhs[0]))
+        return quantize.saturated(y, dtype_of(lhs[0]))
 
     doc = f"""{name.capitalize()} with broadcasting.
 
@@ -94,9 +87,9 @@ def _product(lhs: Side, rhs: Side, scale: RelaxExpr, zero: RelaxExpr) -> RelaxEx
     parts = []
     for side, (x, s, z, axis) in (("lhs", lhs), ("rhs", rhs)):
         factor = cast_to(one_number(f"{side}_scale", s), "float32")
-        parts.append((centred(x, along_axis(f"{side}_zero_point", z, x, axis)), factor))
+        parts.append((centred(x, quantize.along_axis(f"{side}_zero_point", z, x, axis)), factor))
     y, ratio = (call("multiply", *both) for both in zip(*parts, strict=True))
-    return requantized(y, ratio, scalar(0, "int32"), scale, zero, dtype=dtype_of(lhs[0]))
+    return quantize.requantized(y, ratio, scalar(0, "int32"), scale, zero, dtype=dtype_of(lhs[0]))
 
 
 _binary(
@@ -126,7 +119,7 @@ def concatenate(
     made = []
     for x, s, z in zip(parts, scales, zeros, strict=True):
         integers("the data", x)
-        made.append(requantized(x, *whole("input_", s, z), *output, dtype=dtype_of(x)))
+        made.append(quantize.requantized(x, *whole("input_", s, z), *output, dtype=dtype_of(x)))
     return call("concat", *made, axis=normal_axis(axis, rank_of(parts[0])))
 
 
@@ -149,11 +142,11 @@ def leaky_relu(
     ratio = call("divide", cast_to(step, "float64"), cast_to(step_out, "float64"))
     x = centred(data, zero_in)
     narrow = dtype_of(data) != "int32"
-    low = rescaled(x, call("multiply", ratio, scalar(alpha, "float64")), -1, narrow=narrow)
-    high = rescaled(x, ratio, -1, narrow=narrow)
+    low = quantize.rescaled(x, call("multiply", ratio, scalar(alpha, "float64")), -1, narrow=narrow)
+    high = quantize.rescaled(x, ratio, -1, narrow=narrow)
     y = call("where", call("less", x, scalar(0, "int32")), low, high)
     y = y if is_zero(zero) else call("add", y, cast_to(zero, "int32"))
-    return saturated(y, dtype_of(data))
+    return quantize.saturated(y, dtype_of(data))
 
 
 alias(
@@ -195,8 +188,10 @@ def _function(name: str, fn: Callable[[RelaxExpr], RelaxExpr]) -> None:
         inputs = whole("", scale, zero_point)
         outputs = whole("output_", output_scale, output_zero_point)
         codes = constant(np.arange(256, dtype="uint8").view(dtype))
-        numbers = fn(dequantized(codes, *inputs, 0, "float32"))
-        return looked_up(x, computed(quantized(_finite(numbers), *outputs, 0, dtype, "away")))
+        numbers = fn(quantize.dequantized(codes, *inputs, 0, "float32"))
+        return looked_up(
+            x, computed(quantize.quantized(_finite(numbers), *outputs, 0, dtype, "away"))
+        )
 
     body.__doc__ = f"""{name} of 8-bit numbers, looked up: quantize({name}(dequantize(x))).
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from smelt.relax.compose import integer
 from smelt.relax.compose.common import (
     cast_to,
     dtype_of,
@@ -17,14 +18,6 @@ from smelt.relax.compose.common import (
     reshaped,
     scalar,
     shape_of,
-)
-from smelt.relax.compose.integer import (
-    centred,
-    computed,
-    conv_sums,
-    is_zero,
-    product_sums,
-    window_sums,
 )
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.compose.quantize import parameter, requantized
@@ -92,7 +85,7 @@ def conv2d(
     zw = _by_channel("kernel_zero_point", kernel_zero_point, outputs, 2)
     _by_channel("kernel_scale", kernel_scale, outputs, 2)
     a = {"strides": strides, "pads": padding, "dilations": dilation}
-    y = conv_sums(x, w, za, zw, groups, a)
+    y = integer.conv_sums(x, w, za, zw, groups, a)
     return gathered(cast_to(y, out_dtype), "NCHW", out_layout or data_layout, "out_layout")
 
 
@@ -141,7 +134,8 @@ def conv2d_transpose(
     wide_x, wide_w = wide_type(x, za), wide_type(w, zw)
     y = call(
         "conv_transpose",
-        x if is_zero(za) else centred(x, za, wide_x), w if is_zero(zw) else centred(w, zw, wide_w),
+        x if integer.is_zero(za) else integer.centred(x, za, wide_x),
+        w if integer.is_zero(zw) else integer.centred(w, zw, wide_w),
         strides=strides, pads=padding, dilations=dilation, output_padding=output_padding,
         groups=groups, out_dtype="int32",
     )  # fmt: skip
@@ -174,7 +168,7 @@ def dense(
     legal(units is None or rows in (None, units), f"units={units}, but the weight has {rows} rows")
     zw = _by_channel("kernel_zero_point", kernel_zero_point, rows, 0)
     _by_channel("kernel_scale", kernel_scale, rows, 0)
-    return cast_to(product_sums(data, weight, za, zw, False, True), out_dtype)
+    return cast_to(integer.product_sums(data, weight, za, zw, False, True), out_dtype)
 
 
 @relay_op("qnn.batch_matmul")
@@ -199,7 +193,7 @@ def batch_matmul(
         legal(rank_of(v) >= 3, f"{name} has {rank_of(v)} dimensions; at least 3 are needed")
     one_number("y_scale", y_scale)
     za, zb = one_number("x_zero_point", x_zero_point), one_number("y_zero_point", y_zero_point)
-    return cast_to(product_sums(x, y, za, zb, transpose_a, transpose_b), out_dtype)
+    return cast_to(integer.product_sums(x, y, za, zb, transpose_a, transpose_b), out_dtype)
 
 
 # ------------------------------------------------------------------------------------- pooling
@@ -235,7 +229,7 @@ def avg_pool2d(
     a = {"strides": strides, "pads": pads, "dilations": dilation}
     channels = extents(x)[1]
     legal(channels is not None, "the number of channels has to be known")
-    sums = window_sums(centred(x, zero), pool_size, channels or 1, a)
+    sums = integer.window_sums(integer.centred(x, zero), pool_size, channels or 1, a)
     mean = _nearest_quotient(sums, _counts(x, pool_size, a, count_include_pad))
     y = requantized(mean, scale, scalar(0, "int32"), *output, dtype=dtype_of(data))
     return gathered(y, "NCHW", out_layout or layout, "out_layout")
@@ -247,7 +241,7 @@ def _counts(x: RelaxExpr, size: tuple[int, ...], a: dict[str, Any], border: bool
         return scalar(int(np.prod(size)), "int32")
     _, _, h, w = shape_of(x)
     ones = call("full", shape=(1, 1, h, w), value=1.0, dtype="int32")
-    return window_sums(ones, size, 1, a)
+    return integer.window_sums(ones, size, 1, a)
 
 
 def _nearest_quotient(x: RelaxExpr, count: RelaxExpr) -> RelaxExpr:
@@ -283,7 +277,7 @@ def softmax(
     step = cast_to(whole("", scale, zero_point)[0], "float64")
     away = call("multiply", constant(np.arange(256.0)), call("negative", step))
     exps = call("multiply", call("exp", away), scalar(float(1 << EXP_BITS), "float64"))
-    table = computed(cast_to(call("round", exps), "int32"))
+    table = integer.computed(cast_to(call("round", exps), "int32"))
     wide = cast_to(data, "int32")
     distance = call("subtract", call("max", wide, axes=(at,), keepdims=True), wide)
     parts = call("gather", table, distance, axis=0, mode="clip")

@@ -17,17 +17,7 @@ from smelt.ir.errors import TypeMismatch, Unsupported
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node, postorder
 from smelt.ir.types import TensorType, TupleType, Type
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    constant,
-    incomplete,
-)
+from smelt.relax import nodes as relax
 from smelt.relax.transform.rewriting import map_functions, names_in, renewed_call
 from smelt.runtime.errors import nearest
 from smelt.topi.registry import Op
@@ -67,12 +57,12 @@ _NEVER = (
     "image.crop_and_resize vision.non_max_suppression vision.roi_align all any"
 )
 
-MIXED_PRECISION: dict[str, Callable[[Call, str], Answer]] = {}
+MIXED_PRECISION: dict[str, Callable[[relax.Call, str], Answer]] = {}
 """What to do with the calls of an operator; `register_mixed_precision_conversion` enters more."""
 
 
 def register_mixed_precision_conversion(
-    op_name: str, func: Callable[[Call, str], Answer] | None = None, level: int = 10
+    op_name: str, func: Callable[[relax.Call, str], Answer] | None = None, level: int = 10
 ) -> Any:
     """Say what ToMixedPrecision does with calls of an operator. A decorator where func is None.
 
@@ -80,15 +70,15 @@ def register_mixed_precision_conversion(
     level  there for the classic signature: what is registered last counts
     """
 
-    def enter(fn: Callable[[Call, str], Answer]) -> Callable[[Call, str], Answer]:
+    def enter(fn: Callable[[relax.Call, str], Answer]) -> Callable[[relax.Call, str], Answer]:
         MIXED_PRECISION[op_name] = fn
         return fn
 
     return enter if func is None else enter(func)
 
 
-def _default(category: int) -> Callable[[Call, str], Answer]:
-    def answer(call: Call, narrow: str) -> Answer:
+def _default(category: int) -> Callable[[relax.Call, str], Answer]:
+    def answer(call: relax.Call, narrow: str) -> Answer:
         wide = "out_dtype" in call.attrs and category == ALWAYS
         return category, "float32" if wide else narrow, narrow
 
@@ -123,7 +113,9 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     def run(mod: IRModule) -> IRModule:
         _check_known(mod, missing_op_mode)
         keep = PassContext.current().setting(KEEP)
-        called = {c for f in mod.functions.values() if isinstance(f, Function) for c in names_in(f)}
+        called = {
+            c for f in mod.functions.values() if isinstance(f, relax.Function) for c in names_in(f)
+        }
         free = {f for n, f in mod.functions.items() if n not in called and not keep}
         return map_functions(mod, lambda f: _Narrow(mixed_precision_type, f).run(f in free))
 
@@ -135,9 +127,9 @@ def _check_known(mod: IRModule, mode: int) -> None:
     names = {
         n.op.name
         for f in mod.functions.values()
-        if isinstance(f, Function)
+        if isinstance(f, relax.Function)
         for n in postorder(f)
-        if isinstance(n, Call) and isinstance(n.op, Op) and n.op.name not in MIXED_PRECISION
+        if isinstance(n, relax.Call) and isinstance(n.op, Op) and n.op.name not in MIXED_PRECISION
     }
     if not names or mode == 2:
         return
@@ -154,12 +146,12 @@ def _check_known(mod: IRModule, mode: int) -> None:
 class _Narrow:
     """One function."""
 
-    def __init__(self, narrow: str, f: Function) -> None:
+    def __init__(self, narrow: str, f: relax.Function) -> None:
         self.narrow, self.f = narrow, f
         self.done: dict[Node, Any] = {}
-        self.casts: dict[tuple[Node, str], RelaxExpr] = {}
+        self.casts: dict[tuple[Node, str], relax.RelaxExpr] = {}
 
-    def run(self, free_result: bool) -> Function:
+    def run(self, free_result: bool) -> relax.Function:
         """The function; free_result: its result may be of another type."""
         for node in postorder(self.f.body):
             self.done[node] = self.visit(node)
@@ -169,9 +161,9 @@ class _Narrow:
     def visit(self, node: Node) -> Any:
         """The new form of a value."""
         match node:
-            case Call(Op()):
+            case relax.Call(Op()):
                 return self.call(node)
-            case Tuple() | TupleGetItem():
+            case relax.Tuple() | relax.TupleGetItem():
                 return node.with_children(lambda c: self.done.get(c, c))
         # what a scope or a function sees has the type that is written there
         return node.with_children(self.restored)
@@ -179,40 +171,44 @@ class _Narrow:
     def restored(self, old: Any) -> Any:
         """The new form of a value in its old type."""
         new = self.done.get(old, old)
-        if not isinstance(old, RelaxExpr) or incomplete(old.type):
+        if not isinstance(old, relax.RelaxExpr) or relax.incomplete(old.type):
             return new
         return self.in_type(new, old.type)
 
-    def in_type(self, new: RelaxExpr, want: Type) -> RelaxExpr:
+    def in_type(self, new: relax.RelaxExpr, want: Type) -> relax.RelaxExpr:
         """A value with the element types of a type."""
         if isinstance(want, TensorType):
             return self.cast(new, want.dtype)
         if isinstance(want, TupleType) and new.type is not want:
-            items = new.items if isinstance(new, Tuple) else [
-                TupleGetItem(new, i) for i in range(len(want.items))
+            items = new.items if isinstance(new, relax.Tuple) else [
+                relax.TupleGetItem(new, i) for i in range(len(want.items))
             ]  # fmt: skip
-            return Tuple(
+            return relax.Tuple(
                 tuple([self.in_type(i, t) for i, t in zip(items, want.items, strict=True)])
             )
         return new
 
-    def cast(self, x: RelaxExpr, dtype: str) -> RelaxExpr:
+    def cast(self, x: relax.RelaxExpr, dtype: str) -> relax.RelaxExpr:
         """A tensor in another element type, once."""
         if _dtype(x) == dtype:
             return x
         if (x, dtype) not in self.casts:
-            if isinstance(x, Constant):
-                made: RelaxExpr = constant(
+            if isinstance(x, relax.Constant):
+                made: relax.RelaxExpr = relax.constant(
                     np.asarray(x.data).astype(dt.to_numpy(dtype), order="C"), x.name
                 )
-            elif isinstance(x, Call) and x.op is RELAY.ops["cast"] and _dtype(x.args[0]) == dtype:
+            elif (
+                isinstance(x, relax.Call)
+                and x.op is RELAY.ops["cast"]
+                and _dtype(x.args[0]) == dtype
+            ):
                 made = x.args[0]  # type: ignore[assignment]
             else:
                 made = make("cast", x, dtype=dtype)
             self.casts[x, dtype] = made
         return self.casts[x, dtype]
 
-    def call(self, n: Call) -> RelaxExpr:
+    def call(self, n: relax.Call) -> relax.RelaxExpr:
         """A call in the type that its operator's entry says."""
         assert isinstance(n.op, Op)
         rule = MIXED_PRECISION.get(n.op.name, _default(NEVER))
@@ -233,7 +229,7 @@ class _Narrow:
             return made
         return self.cast(made, result)
 
-    def renewed(self, n: Call, args: list[Any]) -> Call:
+    def renewed(self, n: relax.Call, args: list[Any]) -> relax.Call:
         same = all(a is b for a, b in zip(args, n.args, strict=True))
         return n if same else renewed_call(n, *args)
 
@@ -241,20 +237,20 @@ class _Narrow:
         """Whether some operand is narrow, and the others are too, constants or parameters."""
         parts = [p for a in args if a is not None for p in _parts(a)]
         floats = [p for p in parts if dt.is_float(_dtype(p) or "int32")]
-        computed = [p for p in floats if not isinstance(p, Constant | Var)]
+        computed = [p for p in floats if not isinstance(p, relax.Constant | relax.Var)]
         return bool(computed) and all(_dtype(p) == self.narrow for p in computed)
 
-    def narrowed(self, a: RelaxExpr) -> RelaxExpr:
+    def narrowed(self, a: relax.RelaxExpr) -> relax.RelaxExpr:
         """An operand in the narrow type, where it is of 32-bit floats."""
-        if isinstance(a, Tuple):
-            return Tuple(tuple([self.narrowed(i) for i in a.items]))
+        if isinstance(a, relax.Tuple):
+            return relax.Tuple(tuple([self.narrowed(i) for i in a.items]))
         return self.cast(a, self.narrow) if _dtype(a) == "float32" else a
 
 
-def _parts(e: RelaxExpr) -> list[RelaxExpr]:
-    return [p for i in e.items for p in _parts(i)] if isinstance(e, Tuple) else [e]
+def _parts(e: relax.RelaxExpr) -> list[relax.RelaxExpr]:
+    return [p for i in e.items for p in _parts(i)] if isinstance(e, relax.Tuple) else [e]
 
 
-def _dtype(e: RelaxExpr | None) -> str:
+def _dtype(e: relax.RelaxExpr | None) -> str:
     t = getattr(e, "type", None)
     return t.dtype if isinstance(t, TensorType) else ""

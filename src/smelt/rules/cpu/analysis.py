@@ -5,17 +5,8 @@ from __future__ import annotations
 from smelt.arith import Analyzer
 from smelt.ir.expr import INDEX, Add, Call, Cast, Expr, IntImm, Max, Min, Mul, Var, const
 from smelt.ir.walk import free_vars
+from smelt.tir import nodes as tir
 from smelt.tir.facts import analyzer_of, sizes_of
-from smelt.tir.nodes import (
-    Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    IfThenElse,
-    IterVar,
-    PrimFunc,
-    Stmt,
-)
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
 
@@ -25,7 +16,7 @@ _COMBINERS: dict[type[Expr], str] = {Add: "sum", Max: "max", Min: "min"}
 class BlockInfo:
     """A block with its store, its operands and its iteration variables by role."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: tir.Block) -> None:
         """Read the block's body."""
         self.block = block
         self.name = block.name
@@ -43,7 +34,7 @@ class BlockInfo:
         """Whether values are accumulated."""
         return bool(self.reduce)
 
-    def product(self) -> tuple[list[BufferLoad], list[BufferLoad]] | None:
+    def product(self) -> tuple[list[tir.BufferLoad], list[tir.BufferLoad]] | None:
         """The loads of the two factors, where the block sums products."""
         if self.store is None or not self.reduce or not isinstance(self.store.value, Add):
             return None
@@ -73,14 +64,14 @@ class BlockInfo:
         )
 
 
-def _store(s: Stmt) -> BufferStore | None:
-    if isinstance(s, IfThenElse) and s.else_body is None:
+def _store(s: tir.Stmt) -> tir.BufferStore | None:
+    if isinstance(s, tir.IfThenElse) and s.else_body is None:
         return _store(s.then_body)
-    return s if isinstance(s, BufferStore) else None
+    return s if isinstance(s, tir.BufferStore) else None
 
 
-def _reads(e: Expr, buffer: Buffer) -> bool:
-    return isinstance(e, BufferLoad) and e.buffer is buffer
+def _reads(e: Expr, buffer: tir.Buffer) -> bool:
+    return isinstance(e, tir.BufferLoad) and e.buffer is buffer
 
 
 def _unguarded(e: Expr) -> Expr:
@@ -100,12 +91,12 @@ def block_info(sch: Schedule, name: str) -> BlockInfo:
     return BlockInfo(realize.block)
 
 
-def constant_extent(i: IterVar) -> int | None:
+def constant_extent(i: tir.IterVar) -> int | None:
     """The extent of an iteration variable, where it is a number."""
     return i.dom.extent.value if isinstance(i.dom.extent, IntImm) else None
 
 
-def flat_offset(load: BufferLoad | BufferStore) -> Expr:
+def flat_offset(load: tir.BufferLoad | tir.BufferStore) -> Expr:
     """The element's place in memory, in elements."""
     total: Expr = const(0, INDEX)
     step: Expr = const(1, INDEX)
@@ -116,7 +107,9 @@ def flat_offset(load: BufferLoad | BufferStore) -> Expr:
     return total
 
 
-def stride_of(access: BufferLoad | BufferStore, var: Var, analyzer: Analyzer) -> Expr | None:
+def stride_of(
+    access: tir.BufferLoad | tir.BufferStore, var: Var, analyzer: Analyzer
+) -> Expr | None:
     """How far one step of `var` moves in memory, in elements; None where that is not constant."""
     offset = flat_offset(access)
     if var not in free_vars(offset):
@@ -125,7 +118,7 @@ def stride_of(access: BufferLoad | BufferStore, var: Var, analyzer: Analyzer) ->
     return None if linear is None else linear[0].get(var)
 
 
-def analyzer_for(func: PrimFunc, block: Block) -> Analyzer:
+def analyzer_for(func: tir.PrimFunc, block: tir.Block) -> Analyzer:
     """An Analyzer that knows a block's iteration variables and the function's sizes."""
     sizes: dict[Expr, int] = {p: 0 for p in func.params if isinstance(p, Var)}
     analyzer = analyzer_of(sizes | sizes_of(func))

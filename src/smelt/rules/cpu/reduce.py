@@ -19,21 +19,8 @@ from smelt.target import Hardware
 from smelt.tir.nodes import BufferStore
 from smelt.tir.schedule import Schedule
 
+from . import elementwise
 from .analysis import block_info
-from .elementwise import (
-    TASK_BYTES,
-    Axis,
-    Nest,
-    constant,
-    guess,
-    inline_blocks,
-    is_one,
-    is_zero,
-    nest_of,
-    schedule_nest,
-    share_out,
-    widest,
-)
 from .window import accumulate
 
 _VECTORS = 4
@@ -44,7 +31,7 @@ _STEP = 4
 
 def schedule_reduce(sch: Schedule, hardware: Hardware) -> bool:
     """One reduction with elementwise work around it."""
-    inline_blocks(sch)
+    elementwise.inline_blocks(sch)
     blocks = sch.get_child_blocks("root")
     anchors = [b for b in blocks if block_info(sch, b).is_reduction]
     if len(anchors) != 1:
@@ -54,14 +41,14 @@ def schedule_reduce(sch: Schedule, hardware: Hardware) -> bool:
     if len(behind) > 1:
         return False
     for b in blocks[:at]:
-        schedule_nest(sch, b, hardware)
+        elementwise.schedule_nest(sch, b, hardware)
     return reduce_block(sch, anchors[0], behind[0] if behind else None, hardware)
 
 
 def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardware) -> bool:
     """One reduction at the root, and the elementwise block that follows it."""
     name = _chunks(sch, name, hardware) or name
-    nest = nest_of(sch, name)
+    nest = elementwise.nest_of(sch, name)
     if nest is None:
         return False
     if epilogue is not None and block_info(sch, name).store is None:
@@ -69,14 +56,14 @@ def reduce_block(sch: Schedule, name: str, epilogue: str | None, hardware: Hardw
     if len(nest.info.block.writes) > 1 or not _joins(nest):
         _serial(sch, name, nest, hardware)
         if epilogue is not None:
-            schedule_nest(sch, epilogue, hardware)
+            elementwise.schedule_nest(sch, epilogue, hardware)
         return True
     if not _contiguous(nest.reduce, nest) and _contiguous(nest.spatial, nest):
         return accumulate(sch, name, epilogue, hardware)
     return _rows(sch, name, nest, epilogue, hardware)
 
 
-def _joins(nest: Nest) -> bool:
+def _joins(nest: elementwise.Nest) -> bool:
     """Whether the reduction is one that rfactor takes apart."""
     body = nest.info.block.body
     return isinstance(body, BufferStore) and isinstance(
@@ -84,21 +71,21 @@ def _joins(nest: Nest) -> bool:
     )
 
 
-def _contiguous(axes: list[Axis], nest: Nest) -> bool:
+def _contiguous(axes: list[elementwise.Axis], nest: elementwise.Nest) -> bool:
     """Whether operands are contiguous along one of some axes."""
     for a in axes:
-        moves = [s for s in a.steps[1:] if not is_zero(s)]
-        if a.size > 1 and moves and all(is_one(s) for s in moves):
+        moves = [s for s in a.steps[1:] if not elementwise.is_zero(s)]
+        if a.size > 1 and moves and all(elementwise.is_one(s) for s in moves):
             return True
     return False
 
 
 def _chunks(sch: Schedule, name: str, hardware: Hardware) -> str | None:
     """Cut the reduction into chunks for the cores where the result alone gives too few tasks."""
-    nest = nest_of(sch, name)
+    nest = elementwise.nest_of(sch, name)
     if nest is None or hardware.cores == 1 or not _joins(nest) or not nest.reduce:
         return None
-    tasks = min(hardware.cores * 4, int(nest.cost() / TASK_BYTES))
+    tasks = min(hardware.cores * 4, int(nest.cost() / elementwise.TASK_BYTES))
     rows = 1
     for a in nest.spatial:
         rows *= a.size
@@ -111,7 +98,9 @@ def _chunks(sch: Schedule, name: str, hardware: Hardware) -> str | None:
     return None
 
 
-def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: Hardware) -> bool:
+def _rows(
+    sch: Schedule, name: str, nest: elementwise.Nest, epilogue: str | None, hardware: Hardware
+) -> bool:
     """Reduce along the contiguous axis: lanes first, row by row."""
     cost = nest.cost()
     blocks = into_lanes(sch, name, hardware)
@@ -126,15 +115,15 @@ def _rows(sch: Schedule, name: str, nest: Nest, epilogue: str | None, hardware: 
             sch.compute_at(b, rows[-1])
     for b in (*blocks, name):
         finish_lanes(sch, b, len(rows), hardware)
-    share_out(sch, rows, cost, hardware)
+    elementwise.share_out(sch, rows, cost, hardware)
     return True
 
 
-def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
+def _serial(sch: Schedule, name: str, nest: elementwise.Nest, hardware: Hardware) -> None:
     """Any reduction, of tuples too: lanes are different results, accumulated in registers."""
     axes = sorted(
         nest.spatial,
-        key=lambda a: (a.size > 1, -guess(a.steps[0]) if a.steps[0] is not None else 0),
+        key=lambda a: (a.size > 1, -elementwise.guess(a.steps[0]) if a.steps[0] is not None else 0),
     )
     if not axes or nest.info.block.init is None:
         return
@@ -148,14 +137,14 @@ def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
             copies.append(sch.cache_write(name, b.name, "local"))
         else:
             sch.set_scope(name, b.name, "local")
-    lanes = min(hardware.lanes(widest(nest)), 1 << max(0, vector.size.bit_length() - 1))
+    lanes = min(hardware.lanes(elementwise.widest(nest)), 1 << max(0, vector.size.bit_length() - 1))
     vectors = max(1, min(_VECTORS, vector.size // lanes))
     tiles, several, lane = sch.split(vector.loop, [None, vectors, lanes])
     sch.reorder(*outer, tiles, *reduce, several, lane)
     for c in copies:
         sch.reverse_compute_at(c, tiles, preserve_unit_loops=True)
         loops = sch.get_loops(c)[len(outer) + 1 :]
-        long = max(loops, key=lambda x: guess(sch.state.loop(x).extent))
+        long = max(loops, key=lambda x: elementwise.guess(sch.state.loop(x).extent))
         sch.reorder(*[x for x in loops if x != long], long)
         _vectors(sch, long, lanes)
     init = sch.get_loops(sch.decompose_reduction(name, reduce[0]))[len(outer) + 1 :]
@@ -164,7 +153,7 @@ def _serial(sch: Schedule, name: str, nest: Nest, hardware: Hardware) -> None:
             sch.unroll(x)
         if loops:
             sch.vectorize(loops[-1])
-    share_out(sch, [*outer, tiles], nest.cost() * 4, hardware)
+    elementwise.share_out(sch, [*outer, tiles], nest.cost() * 4, hardware)
 
 
 # --------------------------------------------------------------------------------------- lanes
@@ -182,8 +171,8 @@ def into_lanes(sch: Schedule, name: str, hardware: Hardware) -> list[str]:
     k = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
     if k is None:
         return []
-    lanes = hardware.lanes(widest(nest))
-    fixed = constant(k)
+    lanes = hardware.lanes(elementwise.widest(nest))
+    fixed = elementwise.constant(k)
     while fixed is not None and lanes > fixed:
         lanes //= 2
     if lanes < _STEP:
@@ -213,29 +202,30 @@ def _joined(sch: Schedule, name: str, count: int, width: int) -> str:
     return _factored(sch, lane)
 
 
-def _merged(sch: Schedule, name: str) -> Nest | None:
+def _merged(sch: Schedule, name: str) -> elementwise.Nest | None:
     """The nest with reduced axes that follow one another in memory made one."""
-    nest = nest_of(sch, name)
+    nest = elementwise.nest_of(sch, name)
     if nest is None or len(nest.reduce) < 2:
         return nest
     inner = next((a for a in reversed(nest.reduce) if _contiguous([a], nest)), None)
     if inner is None:
         return nest
-    run, extent = [inner], constant(inner)
-    rest = [a for a in nest.reduce if a is not inner and constant(a) != 1]
+    run, extent = [inner], elementwise.constant(inner)
+    rest = [a for a in nest.reduce if a is not inner and elementwise.constant(a) != 1]
     for a in sorted(
-        rest, key=lambda a: min([guess(s) for s in a.steps[1:] if s is not None], default=0)
+        rest,
+        key=lambda a: min([elementwise.guess(s) for s in a.steps[1:] if s is not None], default=0),
     ):
         if extent is None or not _follows(a, inner, extent):
             break
         run.insert(0, a)
-        size = constant(a)
+        size = elementwise.constant(a)
         extent = None if size is None else extent * size
     if len(run) == 1:
         return nest
     own = [i.var for i in nest.info.block.iter_vars]
     kept = [n for n, v in enumerate(own) if v not in {a.var for a in run}]
-    flat = [(own.index(a.var), guess(a.extent)) for a in run]
+    flat = [(own.index(a.var), elementwise.guess(a.extent)) for a in run]
 
     def index(*i: Expr) -> list[Expr]:
         whole: Expr = i[flat[0][0]]
@@ -247,10 +237,10 @@ def _merged(sch: Schedule, name: str) -> Nest | None:
         sch.transform_block_layout(name, index)
     except ScheduleError:
         return nest
-    return nest_of(sch, name)
+    return elementwise.nest_of(sch, name)
 
 
-def _follows(outer: Axis, inner: Axis, extent: int) -> bool:
+def _follows(outer: elementwise.Axis, inner: elementwise.Axis, extent: int) -> bool:
     for wide, step in zip(outer.steps[1:], inner.steps[1:], strict=True):
         if not isinstance(wide, IntImm) or not isinstance(step, IntImm):
             return False
@@ -284,7 +274,7 @@ def finish_lanes(sch: Schedule, name: str, depth: int, hardware: Hardware) -> No
     for loops in ([fresh] if fresh else []) + ([spatial] if spatial else []):
         _vectors(sch, loops[-1], lanes)
     for x in reduce:
-        if guess(sch.state.loop(x).extent) <= 2 * _STEP and constant_loop(sch, x):
+        if elementwise.guess(sch.state.loop(x).extent) <= 2 * _STEP and constant_loop(sch, x):
             sch.unroll(x)
 
 

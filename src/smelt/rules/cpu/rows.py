@@ -20,29 +20,16 @@ from smelt.target import Hardware
 from smelt.tir.nodes import Buffer, BufferLoad
 from smelt.tir.schedule import Schedule
 
+from . import elementwise
 from .analysis import analyzer_for, block_info, stride_of
-from .elementwise import (
-    Axis,
-    Nest,
-    guess,
-    inline_blocks,
-    memory_order,
-    nest_of,
-    output_blocks,
-    schedule_nest,
-    share_out,
-    vector_axis,
-    vectorize,
-    widest,
-)
 from .reduce import finish_lanes, inner_loops, into_lanes, reduce_block
 
 
 def schedule_rows(sch: Schedule, hardware: Hardware) -> bool:
     """Several reductions over the same dimensions, with elementwise work around them."""
-    inline_blocks(sch)
+    elementwise.inline_blocks(sch)
     blocks = [str(b) for b in sch.get_child_blocks("root")]
-    if len(output_blocks(sch)) != 1 or output_blocks(sch)[0] != blocks[-1]:
+    if len(elementwise.output_blocks(sch)) != 1 or elementwise.output_blocks(sch)[0] != blocks[-1]:
         return False
     return schedule_rows_of(sch, blocks, hardware)
 
@@ -50,7 +37,7 @@ def schedule_rows(sch: Schedule, hardware: Hardware) -> bool:
 def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bool:
     """The same for blocks that follow one another, of which the last makes what others read."""
     last = blocks[-1]
-    nest = nest_of(sch, last)
+    nest = elementwise.nest_of(sch, last)
     if nest is None or nest.reduce:
         return False
     before = blocks[:-1]
@@ -61,9 +48,9 @@ def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bo
     inside = [b for b in before if _follows_rows(sch, b, made, rows)]
     for b in [b for b in before if b not in inside]:
         _at_root(sch, b, hardware)
-    axes = memory_order(nest)
+    axes = elementwise.memory_order(nest)
     columns = [a for a in axes if a not in rows]
-    vector = vector_axis(axes)
+    vector = elementwise.vector_axis(axes)
     ordered = [a for a in axes if a in rows]
     if vector in rows:
         _beside(sch, inside, last, nest, ordered, columns, hardware)
@@ -72,7 +59,7 @@ def schedule_rows_of(sch: Schedule, blocks: list[str], hardware: Hardware) -> bo
     return True
 
 
-def _rows(nest: Nest, made: set[Buffer]) -> list[Axis] | None:
+def _rows(nest: elementwise.Nest, made: set[Buffer]) -> list[elementwise.Axis] | None:
     """The axes that the results of the reductions have; None where they are not simply those."""
     by_var = {a.var: a for a in nest.spatial}
     real = {a.var for a in nest.spatial if a.size > 1}
@@ -91,7 +78,9 @@ def _rows(nest: Nest, made: set[Buffer]) -> list[Axis] | None:
     return [a for v, a in by_var.items() if v in found]
 
 
-def _follows_rows(sch: Schedule, name: str, made: set[Buffer], rows: list[Axis]) -> bool:
+def _follows_rows(
+    sch: Schedule, name: str, made: set[Buffer], rows: list[elementwise.Axis]
+) -> bool:
     """Whether a block is computed row by row: everything that is made from what was loaded."""
     del made
     info = block_info(sch, name)
@@ -100,7 +89,7 @@ def _follows_rows(sch: Schedule, name: str, made: set[Buffer], rows: list[Axis])
         wanted *= a.size
     have = 1
     for i in info.spatial:
-        have *= guess(i.dom.extent)
+        have *= elementwise.guess(i.dom.extent)
     return have >= wanted
 
 
@@ -108,16 +97,16 @@ def _at_root(sch: Schedule, name: str, hardware: Hardware) -> None:
     if block_info(sch, name).is_reduction:
         reduce_block(sch, name, None, hardware)
     else:
-        schedule_nest(sch, name, hardware)
+        elementwise.schedule_nest(sch, name, hardware)
 
 
 def _along(
     sch: Schedule,
     before: list[str],
     last: str,
-    nest: Nest,
-    rows: list[Axis],
-    columns: list[Axis],
+    nest: elementwise.Nest,
+    rows: list[elementwise.Axis],
+    columns: list[elementwise.Axis],
     hardware: Hardware,
 ) -> None:
     """Row by row, vectors along the row."""
@@ -133,29 +122,29 @@ def _along(
         for b in reversed(blocks):
             sch.compute_at(b, outer[-1])
     cost = nest.cost() * (1 + len(before))
-    lanes = hardware.lanes(widest(nest))
+    lanes = hardware.lanes(elementwise.widest(nest))
     for b in [*blocks, last]:
         spatial, reduce = inner_loops(sch, b, len(outer))
         if reduce:
             finish_lanes(sch, b, len(outer), hardware)
         elif spatial:
-            size = guess(sch.state.loop(spatial[-1]).extent)
-            vectorize(sch, spatial[-1], size, lanes, 2)
-    share_out(sch, outer, cost, hardware)
+            size = elementwise.guess(sch.state.loop(spatial[-1]).extent)
+            elementwise.vectorize(sch, spatial[-1], size, lanes, 2)
+    elementwise.share_out(sch, outer, cost, hardware)
 
 
 def _beside(
     sch: Schedule,
     before: list[str],
     last: str,
-    nest: Nest,
-    rows: list[Axis],
-    columns: list[Axis],
+    nest: elementwise.Nest,
+    rows: list[elementwise.Axis],
+    columns: list[elementwise.Axis],
     hardware: Hardware,
 ) -> None:
     """Neighbouring rows in the lanes of vectors."""
     vector = rows[-1]
-    lanes = min(hardware.lanes(widest(nest)), 1 << max(0, vector.size - 1).bit_length())
+    lanes = min(hardware.lanes(elementwise.widest(nest)), 1 << max(0, vector.size - 1).bit_length())
     several = max(1, min(4, vector.size // lanes))
     tile, lane = sch.split(vector.loop, [None, several * lanes])
     outer = [*[a.loop for a in rows[:-1]], tile]
@@ -164,11 +153,11 @@ def _beside(
         sch.compute_at(b, tile)
     for b in [*before, last]:
         _lanes_inside(sch, b, len(outer), vector, several * lanes, lanes)
-    share_out(sch, outer, nest.cost() * (1 + len(before)), hardware)
+    elementwise.share_out(sch, outer, nest.cost() * (1 + len(before)), hardware)
 
 
 def _lanes_inside(
-    sch: Schedule, name: str, depth: int, vector: Axis, width: int, lanes: int
+    sch: Schedule, name: str, depth: int, vector: elementwise.Axis, width: int, lanes: int
 ) -> None:
     """Vectors along the rows of a tile, inside everything else."""
     spatial, reduce = inner_loops(sch, name, depth)
@@ -191,7 +180,7 @@ def _cut(sch: Schedule, loop: str, lanes: int) -> None:
 
 
 def _size(sch: Schedule, loop: str) -> int:
-    return guess(sch.state.loop(loop).extent)
+    return elementwise.guess(sch.state.loop(loop).extent)
 
 
 def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
@@ -205,5 +194,5 @@ def _by_step(sch: Schedule, name: str, loops: list[str]) -> list[str]:
     for i, value in zip(info.block.iter_vars, realize.values, strict=True):
         stride = stride_of(info.store, i.var, analyzer)
         for v in free_vars(value):
-            step[v.name] = guess(stride) if stride is not None else 1 << 40
+            step[v.name] = elementwise.guess(stride) if stride is not None else 1 << 40
     return sorted(loops, key=lambda x: -step.get(x, 0))

@@ -21,18 +21,8 @@ from smelt.tir.nodes import BufferLoad, BufferStore
 from smelt.tir.schedule import Schedule
 from smelt.tir.script_ops import expr_nodes
 
+from . import elementwise
 from .analysis import analyzer_for, block_info, stride_of
-from .elementwise import (
-    Axis,
-    Nest,
-    guess,
-    inline_blocks,
-    is_one,
-    is_zero,
-    nest_of,
-    schedule_nest,
-    share_out,
-)
 
 _UNROLLED = 11
 """A kernel with more columns than this keeps its loop."""
@@ -57,9 +47,9 @@ class Roles:
     tap      the reduce axis that moves along the columns
     """
 
-    vector: Axis
-    columns: Axis | None
-    tap: Axis | None
+    vector: elementwise.Axis
+    columns: elementwise.Axis | None
+    tap: elementwise.Axis | None
 
 
 def is_window(sch: Schedule, name: str) -> bool:
@@ -82,7 +72,7 @@ def schedule_window(sch: Schedule, hardware: Hardware) -> bool:
 
 def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str]) -> bool:
     """The same where some parameters are constants, which may be laid out anew."""
-    inline_blocks(sch)
+    elementwise.inline_blocks(sch)
     blocks = sch.get_child_blocks("root")
     anchors = [b for b in blocks if block_info(sch, b).is_reduction]
     if len(anchors) != 1 or blocks.index(anchors[0]) + 2 < len(blocks):
@@ -92,7 +82,7 @@ def schedule_windows(sch: Schedule, hardware: Hardware, constants: frozenset[str
     if not accumulate(sch, name, behind[0] if behind else None, hardware, constants):
         return False
     for b in blocks[: blocks.index(name)]:
-        schedule_nest(sch, b, hardware)
+        elementwise.schedule_nest(sch, b, hardware)
     return True
 
 
@@ -104,7 +94,7 @@ def accumulate(
     constants: frozenset[str] = frozenset(),
 ) -> bool:
     """A reduction with its results in registers, and the elementwise block after it."""
-    nest = nest_of(sch, name)
+    nest = elementwise.nest_of(sch, name)
     roles = None if nest is None else _roles(nest)
     if (
         nest is None
@@ -137,11 +127,11 @@ def accumulate(
     edges = sch.state.loop(at).extent
     if len(outer) > 1 and isinstance(edges, IntImm) and edges.value <= _EDGES:
         sch.unroll(outer.pop())
-    share_out(sch, outer, _work(nest), hardware)
+    elementwise.share_out(sch, outer, _work(nest), hardware)
     return True
 
 
-def _work(nest: Nest) -> float:
+def _work(nest: elementwise.Nest) -> float:
     """Bytes moved, each result's taps counted as reads from near memory."""
     taps = 1.0
     for a in nest.reduce:
@@ -152,16 +142,16 @@ def _work(nest: Nest) -> float:
     return results * 4 * (2 + taps / 2)
 
 
-def _roles(nest: Nest) -> Roles | None:
+def _roles(nest: elementwise.Nest) -> Roles | None:
     spatial = [a for a in nest.spatial if a.size > 1] or nest.spatial
     if not spatial:
         return None
     ordered = sorted(
-        spatial, key=lambda a: guess(a.steps[0]) if a.steps[0] is not None else 1 << 40
+        spatial, key=lambda a: elementwise.guess(a.steps[0]) if a.steps[0] is not None else 1 << 40
     )
-    vector = next((a for a in ordered if is_one(a.steps[0])), ordered[0])
+    vector = next((a for a in ordered if elementwise.is_one(a.steps[0])), ordered[0])
     taps = {a.var: a for a in nest.reduce}
-    found: tuple[Axis, Axis | None] | None = None
+    found: tuple[elementwise.Axis, elementwise.Axis | None] | None = None
     for a in ordered:
         if a is vector:
             continue
@@ -175,7 +165,9 @@ def _roles(nest: Nest) -> Roles | None:
     return Roles(vector, *found)
 
 
-def _tap_of(nest: Nest, axis: Axis, taps: dict[Var, Axis]) -> Axis | None:
+def _tap_of(
+    nest: elementwise.Nest, axis: elementwise.Axis, taps: dict[Var, elementwise.Axis]
+) -> elementwise.Axis | None:
     """The reduce axis that stands in one index with a spatial one."""
     for x in nest.accesses[1:]:
         assert isinstance(x, BufferLoad)
@@ -188,7 +180,7 @@ def _tap_of(nest: Nest, axis: Axis, taps: dict[Var, Axis]) -> Axis | None:
     return None
 
 
-def _tap_order(nest: Nest, roles: Roles) -> list[Axis]:
+def _tap_order(nest: elementwise.Nest, roles: Roles) -> list[elementwise.Axis]:
     """The reduce axes, the columns' tap last."""
     rest = [a for a in nest.reduce if a is not roles.tap]
     return rest if roles.tap is None else [*rest, roles.tap]
@@ -197,7 +189,7 @@ def _tap_order(nest: Nest, roles: Roles) -> list[Axis]:
 def _tile(
     sch: Schedule,
     name: str,
-    nest: Nest,
+    nest: elementwise.Nest,
     roles: Roles,
     hardware: Hardware,
     constants: frozenset[str],
@@ -238,14 +230,19 @@ def _tile(
 
 
 def _pack(
-    sch: Schedule, name: str, nest: Nest, roles: Roles, panel: int, constants: frozenset[str]
+    sch: Schedule,
+    name: str,
+    nest: elementwise.Nest,
+    roles: Roles,
+    panel: int,
+    constants: frozenset[str],
 ) -> None:
     """Lay the factors out in panels of as many channels as a tile has."""
     for k, x in enumerate(nest.accesses[1:], 1):
         assert isinstance(x, BufferLoad)
         plain = all(isinstance(i, Var | IntImm) for i in x.indices)
-        moves = [a for a in nest.spatial if not is_zero(a.steps[k])]
-        if not plain or moves != [roles.vector] or is_one(roles.vector.steps[k]):
+        moves = [a for a in nest.spatial if not elementwise.is_zero(a.steps[k])]
+        if not plain or moves != [roles.vector] or elementwise.is_one(roles.vector.steps[k]):
             continue
         if x.buffer.name in constants:
             target = x.buffer.name
@@ -267,13 +264,13 @@ def _written(sch: Schedule, block: str) -> str:
     return realize.block.writes[0].buffer.name
 
 
-def _jumps(nest: Nest, roles: Roles) -> bool:
+def _jumps(nest: elementwise.Nest, roles: Roles) -> bool:
     """Whether neighbours along the vector axis are not neighbours in memory."""
     for k, step in enumerate(roles.vector.steps):
         window = k == 0 or any(
-            not is_zero(a.steps[k]) for a in nest.spatial if a is not roles.vector
+            not elementwise.is_zero(a.steps[k]) for a in nest.spatial if a is not roles.vector
         )
-        if not window or is_zero(step) or is_one(step):
+        if not window or elementwise.is_zero(step) or elementwise.is_one(step):
             continue
         access = nest.accesses[k]
         # the lanes of neighbouring groups stand close together: one load and a shuffle
@@ -282,7 +279,7 @@ def _jumps(nest: Nest, roles: Roles) -> bool:
     return False
 
 
-def _whole(nest: Nest, roles: Roles, lanes: int) -> int:
+def _whole(nest: elementwise.Nest, roles: Roles, lanes: int) -> int:
     """As many lanes as never stand in parts of groups: one group, or some whole ones."""
     for x in nest.accesses[1:]:
         size = _group(x, roles.vector.var)
@@ -306,14 +303,15 @@ def _group(x: BufferLoad | BufferStore, v: Var) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _outer_axes(nest: Nest, roles: Roles) -> list[Axis]:
+def _outer_axes(nest: elementwise.Nest, roles: Roles) -> list[elementwise.Axis]:
     rest = [a for a in nest.spatial if a is not roles.vector and a is not roles.columns]
     return sorted(
-        rest, key=lambda a: (a.size > 1, -guess(a.steps[0]) if a.steps[0] is not None else 0)
+        rest,
+        key=lambda a: (a.size > 1, -elementwise.guess(a.steps[0]) if a.steps[0] is not None else 0),
     )
 
 
-def _stride(nest: Nest, roles: Roles) -> int:
+def _stride(nest: elementwise.Nest, roles: Roles) -> int:
     """Taps that the window moves on from one column to the next."""
     if roles.columns is None or roles.tap is None:
         return 1
@@ -393,9 +391,9 @@ def _contiguous_loop(sch: Schedule, name: str, fresh: Sequence[str]) -> str | No
         return None
     analyzer = analyzer_for(sch.func, info.block)
     for i, value in zip(info.block.iter_vars, realize.values, strict=True):
-        if is_one(stride_of(info.store, i.var, analyzer)):
+        if elementwise.is_one(stride_of(info.store, i.var, analyzer)):
             used = [x for x in fresh if x in {v.name for v in free_vars(value)}]
-            real = [x for x in used if guess(sch.state.loop(x).extent) > 1]
+            real = [x for x in used if elementwise.guess(sch.state.loop(x).extent) > 1]
             if real or used:
                 return (real or used)[-1]
     return None

@@ -12,20 +12,10 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Var, const
 from smelt.ir.module import IRModule
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import (
-    Allocate,
-    AssertStmt,
-    Block,
-    Buffer,
-    BufferStore,
-    PrimFunc,
-    Stmt,
-    sub_statements,
-    walk,
-)
 from smelt.tir.script_ops import INTRINSICS, expr_nodes
 from smelt.tir.threads import BARRIER
 
+from .. import nodes
 from .footprint import footprint
 
 
@@ -42,14 +32,14 @@ class Counts:
         return sum(self.statements.values()) + sum(self.expressions.values())
 
 
-def count_nodes(program: PrimFunc | Stmt | Expr) -> Counts:
+def count_nodes(program: nodes.PrimFunc | nodes.Stmt | Expr) -> Counts:
     """The statements and expressions of a program by class name: "For", "BufferStore", "Add"."""
     statements: Counter[str] = Counter()
     expressions: Counter[str] = Counter()
     if isinstance(program, Expr):
         expressions.update(type(n).__name__ for n in expr_nodes(program))
         return Counts(statements, expressions)
-    for s in walk(program.body if isinstance(program, PrimFunc) else program):
+    for s in nodes.walk(program.body if isinstance(program, nodes.PrimFunc) else program):
         statements[type(s).__name__] += 1
         seen: set[Expr] = set()
         for c in s.children():
@@ -59,20 +49,22 @@ def count_nodes(program: PrimFunc | Stmt | Expr) -> Counts:
     return Counts(statements, expressions)
 
 
-def estimate_flops(program: PrimFunc | IRModule, sizes: Mapping[str, int] | None = None) -> float:
+def estimate_flops(
+    program: nodes.PrimFunc | IRModule, sizes: Mapping[str, int] | None = None
+) -> float:
     """Arithmetic operations on elements in one run, at most; a multiply-add counts two.
 
     sizes  of symbolic sizes by name; a TypeMismatch names those that are missing
     """
     if isinstance(program, IRModule):
-        funcs = [f for f in program.functions.values() if isinstance(f, PrimFunc)]
+        funcs = [f for f in program.functions.values() if isinstance(f, nodes.PrimFunc)]
         return float(sum(estimate_flops(f, sizes) for f in funcs))
     work = footprint(program).total.operations
     return float(_number(work, sizes, f"the arithmetic of {program.name}"))
 
 
 def calculate_allocated_bytes(
-    func: PrimFunc, sizes: Mapping[str, int] | None = None
+    func: nodes.PrimFunc, sizes: Mapping[str, int] | None = None
 ) -> dict[str, int]:
     """The bytes of intermediate buffers that are alive at one time, at most, by scope.
 
@@ -81,21 +73,21 @@ def calculate_allocated_bytes(
     return dict(_alive(func.body, sizes))
 
 
-def _alive(s: Stmt, sizes: Mapping[str, int] | None) -> Counter[str]:
+def _alive(s: nodes.Stmt, sizes: Mapping[str, int] | None) -> Counter[str]:
     """The most bytes of each scope alive in a statement."""
-    inside = [_alive(x, sizes) for x in sub_statements(s)]
+    inside = [_alive(x, sizes) for x in nodes.sub_statements(s)]
     found: Counter[str] = Counter()
     for part in inside:
         found |= part
-    own = s.alloc_buffers if isinstance(s, Block) else ()
-    if isinstance(s, Allocate):
+    own = s.alloc_buffers if isinstance(s, nodes.Block) else ()
+    if isinstance(s, nodes.Allocate):
         own = (s.buffer,)
     for b in own:
         found[b.scope] += _bytes(b, sizes)
     return found
 
 
-def _bytes(b: Buffer, sizes: Mapping[str, int] | None) -> int:
+def _bytes(b: nodes.Buffer, sizes: Mapping[str, int] | None) -> int:
     bits: Expr = const(dt.bits(b.type), INDEX)
     for e in b.shape:
         bits = bits * e
@@ -128,18 +120,20 @@ def is_pure(e: Expr) -> bool:
     return all(not isinstance(n, Call) or n.op in INTRINSICS for n in expr_nodes(e))
 
 
-def is_pure_function(func: PrimFunc) -> bool:
+def is_pure_function(func: nodes.PrimFunc) -> bool:
     """Whether a program changes nothing outside: it stores in buffers of its own only.
 
     Programs that can fail an assertion, or call what is not known, are not pure.
     """
-    own: set[Buffer] = set()
-    for s in walk(func.body):
-        own.update(s.alloc_buffers if isinstance(s, Block) else ())
-        if isinstance(s, Allocate):
+    own: set[nodes.Buffer] = set()
+    for s in nodes.walk(func.body):
+        own.update(s.alloc_buffers if isinstance(s, nodes.Block) else ())
+        if isinstance(s, nodes.Allocate):
             own.add(s.buffer)
-    for s in walk(func.body):
-        if isinstance(s, AssertStmt) or (isinstance(s, BufferStore) and s.buffer not in own):
+    for s in nodes.walk(func.body):
+        if isinstance(s, nodes.AssertStmt) or (
+            isinstance(s, nodes.BufferStore) and s.buffer not in own
+        ):
             return False
         for c in s.children():
             if isinstance(c, Expr) and not _harmless(c):

@@ -13,33 +13,13 @@ from dataclasses import replace
 
 from smelt.arith import Analyzer
 from smelt.ir import dtype as dt
+from smelt.ir import expr
 from smelt.ir.build import is_const, logical_not
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    Add,
-    And,
-    Call,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Min,
-    Mul,
-    Not,
-    Or,
-    Sub,
-    Var,
-    const,
-)
 from smelt.ir.walk import free_vars, substitute
 
 from .parallel_accesses import Access, Loop
 
-_Terms = tuple[dict[Expr, int], int]
+_Terms = tuple[dict[expr.Expr, int], int]
 _Span = tuple[int, int]
 
 
@@ -51,20 +31,20 @@ class Known:
     iterations   of loops that begin at zero: numbers that their variables stay below
     """
 
-    def __init__(self, spans: dict[Var, _Span]) -> None:
+    def __init__(self, spans: dict[expr.Var, _Span]) -> None:
         """Begin with the ranges of loops."""
         self.spans = spans
-        self.limits: list[tuple[dict[Expr, int], int]] = []
-        self.iterations: dict[Expr, list[Expr]] = {}
+        self.limits: list[tuple[dict[expr.Expr, int], int]] = []
+        self.iterations: dict[expr.Expr, list[expr.Expr]] = {}
 
-    def span(self, e: Expr, proof: Disjointness) -> _Span | None:
+    def span(self, e: expr.Expr, proof: Disjointness) -> _Span | None:
         """The smallest and the largest value of a term."""
         match e:
-            case Var():
+            case expr.Var():
                 return self.spans.get(e)
-            case FloorMod(_, IntImm(_, n)) if n > 0:
+            case expr.FloorMod(_, expr.IntImm(_, n)) if n > 0:
                 return 0, n - 1
-            case FloorDiv(a, IntImm(_, n)) if n > 0:
+            case expr.FloorDiv(a, expr.IntImm(_, n)) if n > 0:
                 inner = self.total(proof.form(a), proof)
                 return None if inner is None else (inner[0] // n, inner[1] // n)
         return None
@@ -83,7 +63,7 @@ class Known:
         rest = self.plain(terms, proof)
         return None if rest is None else (low + rest[0], high + rest[1])
 
-    def plain(self, terms: Mapping[Expr, int], proof: Disjointness) -> _Span | None:
+    def plain(self, terms: Mapping[expr.Expr, int], proof: Disjointness) -> _Span | None:
         """The same from the ranges of the terms alone."""
         low = high = 0
         for t, c in terms.items():
@@ -94,31 +74,31 @@ class Known:
             high += max(c * own[0], c * own[1])
         return low, high
 
-    def learn(self, condition: Expr, proof: Disjointness) -> None:
+    def learn(self, condition: expr.Expr, proof: Disjointness) -> None:
         """What a condition that holds says; other kinds of conditions say nothing."""
         match condition:
-            case And(a, b):
+            case expr.And(a, b):
                 self.learn(a, proof)
                 self.learn(b, proof)
-            case Not(And(a, b)):
-                self.learn(Or(logical_not(a), logical_not(b)), proof)
-            case Not(Or(a, b)):
-                self.learn(And(logical_not(a), logical_not(b)), proof)
-            case Or(a, b):
+            case expr.Not(expr.And(a, b)):
+                self.learn(expr.Or(logical_not(a), logical_not(b)), proof)
+            case expr.Not(expr.Or(a, b)):
+                self.learn(expr.And(logical_not(a), logical_not(b)), proof)
+            case expr.Or(a, b):
                 possible = [c for c in (a, b) if not self.excludes(c, proof)]
                 if len(possible) == 1:
                     self.learn(possible[0], proof)
-            case Call(op="likely", args=(c,)):
+            case expr.Call(op="likely", args=(c,)):
                 self.learn(c, proof)
-            case EQ(a, b) if dt.is_int(a.dtype):
+            case expr.EQ(a, b) if dt.is_int(a.dtype):
                 self.at_most(a, b, 0, proof)
                 self.at_most(b, a, 0, proof)
-            case LT(a, b) | GT(b, a) if dt.is_int(a.dtype):
+            case expr.LT(a, b) | expr.GT(b, a) if dt.is_int(a.dtype):
                 self.at_most(a, b, -1, proof)
-            case LE(a, b) | GE(b, a) if dt.is_int(a.dtype):
+            case expr.LE(a, b) | expr.GE(b, a) if dt.is_int(a.dtype):
                 self.at_most(a, b, 0, proof)
 
-    def at_most(self, a: Expr, b: Expr, more: int, proof: Disjointness) -> None:
+    def at_most(self, a: expr.Expr, b: expr.Expr, more: int, proof: Disjointness) -> None:
         """a <= b + more."""
         terms, rest = proof.form(a - b)
         most = more - rest
@@ -126,14 +106,14 @@ class Known:
             self.limits.append((terms, most))
             return
         for t, c in terms.items():
-            own = self.spans.get(t) if isinstance(t, Var) else None
-            if isinstance(t, Var) and own is not None:
+            own = self.spans.get(t) if isinstance(t, expr.Var) else None
+            if isinstance(t, expr.Var) and own is not None:
                 if c > 0:
                     self.spans[t] = own[0], min(own[1], most // c)
                 else:
                     self.spans[t] = max(own[0], -(most // -c)), own[1]
 
-    def excludes(self, condition: Expr, proof: Disjointness) -> bool:
+    def excludes(self, condition: expr.Expr, proof: Disjointness) -> bool:
         """Whether a comparison certainly does not hold."""
         trial = Known(dict(self.spans))
         trial.learn(condition, proof)
@@ -143,11 +123,11 @@ class Known:
 class Disjointness:
     """Proofs for one program; what is known of its variables is looked up once."""
 
-    def __init__(self, sizes: Iterable[Var]) -> None:
+    def __init__(self, sizes: Iterable[expr.Var]) -> None:
         """sizes: symbolic ones, at least 1."""
         self.sizes = tuple(sizes)
-        self.forms: dict[Expr, _Terms] = {}
-        self.spans: dict[Var, _Span | None] = {}
+        self.forms: dict[expr.Expr, _Terms] = {}
+        self.spans: dict[expr.Var, _Span | None] = {}
         self.known: dict[tuple[object, object], Known] = {}
         self.lazy: Analyzer | None = None
 
@@ -160,22 +140,22 @@ class Disjointness:
                 self.lazy.assume_positive(v)
         return self.lazy
 
-    def form(self, e: Expr) -> _Terms:
+    def form(self, e: expr.Expr) -> _Terms:
         """A sum of terms with constant weights, and a constant."""
         found = self.forms.get(e)
         if found is None:
             found = self.forms[e] = self._form(e)
         return found
 
-    def _form(self, e: Expr) -> _Terms:
+    def _form(self, e: expr.Expr) -> _Terms:
         match e:
-            case IntImm(_, value):
+            case expr.IntImm(_, value):
                 return {}, value
-            case Add(a, b):
+            case expr.Add(a, b):
                 return _joined(self.form(a), self.form(b), 1)
-            case Sub(a, b):
+            case expr.Sub(a, b):
                 return _joined(self.form(a), self.form(b), -1)
-            case Mul(a, IntImm(_, value)) | Mul(IntImm(_, value), a):
+            case expr.Mul(a, expr.IntImm(_, value)) | expr.Mul(expr.IntImm(_, value), a):
                 terms, rest = self.form(a)
                 return {t: c * value for t, c in terms.items() if c * value}, rest * value
         return {e: 1}, 0
@@ -185,7 +165,7 @@ class Disjointness:
         key = access.loops, access.guards
         found = self.known.get(key)
         if found is None:
-            spans: dict[Var, _Span] = {}
+            spans: dict[expr.Var, _Span] = {}
             for x in access.loops:
                 own = self.range_of(x)
                 if own is not None:
@@ -196,7 +176,7 @@ class Disjointness:
                 if is_const(x.low, 0):
                     found.iterations[x.var] = ends
                 for end in ends:
-                    if not isinstance(end, IntImm):
+                    if not isinstance(end, expr.IntImm):
                         found.at_most(x.var, x.low + end, -1, self)
             for g in access.guards:
                 found.learn(g, self)
@@ -206,7 +186,7 @@ class Disjointness:
         """The first and the last value of a loop's variable."""
         if x.var not in self.spans:
             low, iterations = x.low, x.iterations
-            if isinstance(low, IntImm) and isinstance(iterations, IntImm):
+            if isinstance(low, expr.IntImm) and isinstance(iterations, expr.IntImm):
                 self.spans[x.var] = low.value, low.value + max(iterations.value, 1) - 1
             else:
                 self.analyzer.bind(x.var, low, iterations)
@@ -216,7 +196,7 @@ class Disjointness:
 
     # -------------------------------------------------------------------------------- proofs
 
-    def disjoint(self, loop: Loop, a: Access, b: Access, same: set[Var]) -> bool:
+    def disjoint(self, loop: Loop, a: Access, b: Access, same: set[expr.Var]) -> bool:
         """Whether different iterations of `loop` certainly touch different elements.
 
         same  variables with one value in both accesses; all others but sizes are free
@@ -227,8 +207,8 @@ class Disjointness:
         mine, others = here.spans.get(loop.var), there.spans.get(loop.var)
         if mine is not None and mine == others and mine[0] >= mine[1]:
             return True  # it happens in one iteration only
-        known: list[Expr] = []
-        sums: list[Expr] = []
+        known: list[expr.Expr] = []
+        sums: list[expr.Expr] = []
         for x, y in zip(a.indices, b.indices, strict=True):
             known += self.shared_terms(x, y, loop.var, same, here, there)
             if x is y:
@@ -236,19 +216,19 @@ class Disjointness:
             elif self.separate(x, y, same, here, there):
                 return True
         # where both happen only if an equation holds, its sides are two more equal sums
-        sums += [g.a - g.b for g in a.guards if isinstance(g, EQ) and g in b.guards]
+        sums += [g.a - g.b for g in a.guards if isinstance(g, expr.EQ) and g in b.guards]
         return self.determines(loop.var, sums, known, same, here)
 
-    def all_disjoint(self, loop: Loop, accesses: Sequence[Access], same: set[Var]) -> bool:
+    def all_disjoint(self, loop: Loop, accesses: Sequence[Access], same: set[expr.Var]) -> bool:
         """Whether different iterations of `loop` certainly touch different elements, whichever of
         several accesses they do; quick, for the many copies that unrolling makes.
         """
         if any(a.indices is None for a in accesses):
             return False
-        fixed, known = same | set(self.sizes), list[Expr]()
+        fixed, known = same | set(self.sizes), list[expr.Expr]()
         at = self.at(replace(accesses[0], guards=()))
         for d in range(len(accesses[0].indices or ())):
-            first: dict[Expr, int] | None = None
+            first: dict[expr.Expr, int] | None = None
             low: list[int] = []
             high: list[int] = []
             for a in accesses:
@@ -266,7 +246,9 @@ class Disjointness:
                 known += self.heavier(moving, max(high) - min(low), at)
         return self.determines(loop.var, (), known, same, at)
 
-    def separate(self, x: Expr, y: Expr, same: set[Var], here: Known, there: Known) -> bool:
+    def separate(
+        self, x: expr.Expr, y: expr.Expr, same: set[expr.Var], here: Known, there: Known
+    ) -> bool:
         """Whether two sums have no value in common, whatever the iterations are."""
         fixed = same | set(self.sizes)
         (p, p0), (q, q0) = self.form(x), self.form(y)
@@ -278,14 +260,20 @@ class Disjointness:
         return left[1] < right[0] or right[1] < left[0]
 
     def shared_terms(
-        self, x: Expr, y: Expr, var: Var, same: set[Var], here: Known, there: Known
-    ) -> list[Expr]:
+        self,
+        x: expr.Expr,
+        y: expr.Expr,
+        var: expr.Var,
+        same: set[expr.Var],
+        here: Known,
+        there: Known,
+    ) -> list[expr.Expr]:
         """Terms in `var` alone that are equal wherever two sums are."""
         (p, p0), (q, q0) = self.form(x), self.form(y)
         fixed = same | set(self.sizes)
-        own: dict[Expr, int] = {}
-        left: dict[Expr, int] = {}
-        right: dict[Expr, int] = {}
+        own: dict[expr.Expr, int] = {}
+        left: dict[expr.Expr, int] = {}
+        right: dict[expr.Expr, int] = {}
         for t in {**p, **q}:
             seen = free_vars(t)
             c, d = p.get(t, 0), q.get(t, 0)
@@ -309,13 +297,20 @@ class Disjointness:
         return max(low[1], high[1]) - min(low[0], high[0])
 
     def is_digit(
-        self, t: Expr, c: int, var: Var, left: _Terms, right: _Terms, here: Known, there: Known
+        self,
+        t: expr.Expr,
+        c: int,
+        var: expr.Var,
+        left: _Terms,
+        right: _Terms,
+        here: Known,
+        there: Known,
     ) -> bool:
         """Whether a term is var * n, and the rest holds q with 0 <= q < n of the same weight.
 
         var * n + q then has different values for different values of var, n being any number.
         """
-        if not isinstance(t, Mul) or (t.a is not var and t.b is not var):
+        if not isinstance(t, expr.Mul) or (t.a is not var and t.b is not var):
             return False
         n = t.b if t.a is var else t.a
         rests = []
@@ -327,7 +322,7 @@ class Disjointness:
         width = self.width(rests[0], rests[1], here, there)
         return width is not None and abs(c) > width
 
-    def heavier(self, terms: Mapping[Expr, int], width: int, known: Known) -> list[Expr]:
+    def heavier(self, terms: Mapping[expr.Expr, int], width: int, known: Known) -> list[expr.Expr]:
         """Terms each of which weighs more than everything lighter, `width` included, can."""
         order = sorted(terms.items(), key=lambda t: abs(t[1]))
         reach: list[int | None] = [width]
@@ -335,7 +330,7 @@ class Disjointness:
             own, below = known.span(t, self), reach[-1]
             fits = own is not None and below is not None
             reach.append(below + abs(c) * (own[1] - own[0]) if fits else None)  # type: ignore[operator, index]
-        found: list[Expr] = []
+        found: list[expr.Expr] = []
         for (t, c), below in reversed(list(zip(order, reach, strict=False))):
             if below is None or abs(c) <= below:
                 break
@@ -343,7 +338,12 @@ class Disjointness:
         return found
 
     def determines(
-        self, var: Var, sums: Sequence[Expr], known: Sequence[Expr], same: set[Var], at: Known
+        self,
+        var: expr.Var,
+        sums: Sequence[expr.Expr],
+        known: Sequence[expr.Expr],
+        same: set[expr.Var],
+        at: Known,
     ) -> bool:
         """Whether equal values of `sums` and of `known` certainly have equal values of `var`."""
         fixed = same | set(self.sizes)
@@ -361,7 +361,7 @@ class Disjointness:
 
     # ------------------------------------------------------------------------ the slow way
 
-    def moves_on(self, loop: Loop, a: Access, b: Access, same: set[Var]) -> bool:
+    def moves_on(self, loop: Loop, a: Access, b: Access, same: set[expr.Var]) -> bool:
         """Whether an index is always further on in later iterations, by their intervals."""
         if a.indices is None or b.indices is None:
             return False
@@ -373,12 +373,14 @@ class Disjointness:
                     return True
         return False
 
-    def is_numeric(self, e: Expr, access: Access) -> bool:
+    def is_numeric(self, e: expr.Expr, access: Access) -> bool:
         """Whether the ranges of a sum's terms are numbers: then the fast way sees all."""
         known = self.at(access)
         return all(known.span(t, self) is not None for t in self.form(e)[0])
 
-    def ends(self, loop: Loop, e: Expr, access: Access, same: set[Var]) -> tuple[Expr, Expr] | None:
+    def ends(
+        self, loop: Loop, e: expr.Expr, access: Access, same: set[expr.Var]
+    ) -> tuple[expr.Expr, expr.Expr] | None:
         """The smallest and the largest value of an index in one iteration of a loop."""
         for x in access.loops:
             self.analyzer.bind(x.var, x.low, x.iterations)
@@ -386,12 +388,15 @@ class Disjointness:
         return self.analyzer.interval(e, {x.var: (x.low, x.iterations) for x in inner})
 
     def ordered(
-        self, loop: Loop, first: tuple[Expr, Expr] | None, second: tuple[Expr, Expr] | None
+        self,
+        loop: Loop,
+        first: tuple[expr.Expr, expr.Expr] | None,
+        second: tuple[expr.Expr, expr.Expr] | None,
     ) -> bool:
         """Whether what two intervals hold always grows, or always falls, with the iterations."""
         if first is None or second is None:
             return False
-        further = Var("further", loop.var.type)
+        further = expr.Var("further", loop.var.type)
         self.analyzer.bind(further, 0)
         (x0, x1), (y0, y1) = first, second
         later = {loop.var: loop.var + 1 + further}
@@ -400,17 +405,17 @@ class Disjointness:
         return (prove(x1 < y2) and prove(y1 < x2)) or (prove(x0 > y3) and prove(y0 > x3))
 
 
-def _holds(items: Sequence[Expr] | None, wanted: Expr) -> bool:
+def _holds(items: Sequence[expr.Expr] | None, wanted: expr.Expr) -> bool:
     """Whether an expression is among several, as the same object."""
     return items is not None and any(e is wanted for e in items)
 
 
-def _arms(e: Expr) -> list[Expr]:
+def _arms(e: expr.Expr) -> list[expr.Expr]:
     """The operands of nested minima."""
-    return [*_arms(e.a), *_arms(e.b)] if isinstance(e, Min) else [e]
+    return [*_arms(e.a), *_arms(e.b)] if isinstance(e, expr.Min) else [e]
 
 
-def _multiple(terms: Mapping[Expr, int], part: Mapping[Expr, int]) -> int:
+def _multiple(terms: Mapping[expr.Expr, int], part: Mapping[expr.Expr, int]) -> int:
     """k > 0 where a sum contains k times a part, else 0."""
     k = 0
     for t, c in part.items():
@@ -432,17 +437,21 @@ def _joined(a: _Terms, b: _Terms, sign: int) -> _Terms:
     return terms, a[1] + sign * b[1]
 
 
-def _wholes(known: Sequence[Expr]) -> list[Expr]:
+def _wholes(known: Sequence[expr.Expr]) -> list[expr.Expr]:
     """x for each pair x // c, x % c; x // c for x // (c * d) and x // c % d."""
-    out: list[Expr] = []
+    out: list[expr.Expr] = []
     have = set(known)
     for e in known:
-        if not isinstance(e, FloorMod):
+        if not isinstance(e, expr.FloorMod):
             continue
-        if FloorDiv(e.a, e.b) in have:
+        if expr.FloorDiv(e.a, e.b) in have:
             out.append(e.a)
-        if isinstance(e.a, FloorDiv) and isinstance(e.a.b, IntImm) and isinstance(e.b, IntImm):
-            step = const(e.a.b.value * e.b.value, e.b.type)
-            if FloorDiv(e.a.a, step) in have:
+        if (
+            isinstance(e.a, expr.FloorDiv)
+            and isinstance(e.a.b, expr.IntImm)
+            and isinstance(e.b, expr.IntImm)
+        ):
+            step = expr.const(e.a.b.value * e.b.value, e.b.type)
+            if expr.FloorDiv(e.a.a, step) in have:
                 out.append(e.a)
     return out

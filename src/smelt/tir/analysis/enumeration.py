@@ -10,18 +10,7 @@ import numpy as np
 
 from smelt.arith.refute import NUMPY_FUNCTIONS
 from smelt.ir import dtype as dt
-from smelt.ir.expr import (
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Not,
-    Select,
-    Var,
-)
+from smelt.ir import expr
 
 from .parallel_accesses import Access, Loop
 
@@ -31,7 +20,7 @@ _FEW = (None, 8, 4, 3, 2)
 """How many iterations of each loop are looked at: all, or the first ones."""
 
 Column = np.ndarray[Any, Any]
-Columns = dict[Var, Column]
+Columns = dict[expr.Var, Column]
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,7 @@ class Conflict:
 
 
 def find_conflict(
-    loop: Loop, a: Access, b: Access, same: set[Var], sizes: Mapping[Var, int]
+    loop: Loop, a: Access, b: Access, same: set[expr.Var], sizes: Mapping[expr.Var, int]
 ) -> Conflict | None:
     """Two iterations of a loop in which two accesses touch one element, if there are any.
 
@@ -76,7 +65,7 @@ def find_conflict(
 _TOO_MANY: Columns = {}
 
 
-def _columns(a: Access, sizes: Mapping[Var, int], few: int | None) -> Columns | None:
+def _columns(a: Access, sizes: Mapping[expr.Var, int], few: int | None) -> Columns | None:
     """The values of loop variables, one row for each time that an access happens.
 
     None: how often it does depends on data.
@@ -111,7 +100,7 @@ def _columns(a: Access, sizes: Mapping[Var, int], few: int | None) -> Columns | 
     return columns
 
 
-def _picked(a: Access, columns: Columns, common: Sequence[Var]) -> list[Column] | None:
+def _picked(a: Access, columns: Columns, common: Sequence[expr.Var]) -> list[Column] | None:
     """The columns that tell which element is meant, and in which iteration of the common loops.
 
     None: the element depends on data.
@@ -153,29 +142,29 @@ def _different(a: Column, b: Column, mine: Column, other: Column) -> tuple[int, 
 # ----------------------------------------------------------------------------------- expressions
 
 
-def _value(e: Expr, columns: Columns) -> Column | None:
+def _value(e: expr.Expr, columns: Columns) -> Column | None:
     """The values of an integer expression; None where it is not one of the columns' variables."""
     match e:
-        case IntImm(_, value):
+        case expr.IntImm(_, value):
             return np.array([value])
-        case Var():
+        case expr.Var():
             return columns.get(e)
-        case Not(a) | Call(op="likely", args=(a,)):
+        case expr.Not(a) | expr.Call(op="likely", args=(a,)):
             inner = _value(a, columns)
-            return inner if inner is None or isinstance(e, Call) else np.logical_not(inner)
-        case Cast(kind, a) if not dt.is_float(kind) and not dt.is_float(a.dtype):
+            return inner if inner is None or isinstance(e, expr.Call) else np.logical_not(inner)
+        case expr.Cast(kind, a) if not dt.is_float(kind) and not dt.is_float(a.dtype):
             return _value(a, columns)
-        case Select(c, a, b) | Call(op="if_then_else", args=(c, a, b)):
+        case expr.Select(c, a, b) | expr.Call(op="if_then_else", args=(c, a, b)):
             parts = [_value(x, columns) for x in (c, a, b)]
             if parts[0] is None or parts[1] is None or parts[2] is None:
                 return None
             return np.where(parts[0], parts[1], parts[2])
-        case Binary(a, b):
+        case expr.Binary(a, b):
             x, y = _value(a, columns), _value(b, columns)
             if x is None or y is None:
                 return None
             known = type(e) in NUMPY_FUNCTIONS
-            if not known or (isinstance(e, FloorDiv | FloorMod) and not (y > 0).all()):
+            if not known or (isinstance(e, expr.FloorDiv | expr.FloorMod) and not (y > 0).all()):
                 return None
             found: Column = NUMPY_FUNCTIONS[type(e)](x, y)
             return found

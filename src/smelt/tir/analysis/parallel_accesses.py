@@ -12,34 +12,9 @@ from smelt.ir.errors import Unsupported
 from smelt.ir.expr import INDEX, Call, Expr, IntImm, Var, const
 from smelt.ir.walk import substitute
 from smelt.tir.interpret_lanes import lane
-from smelt.tir.nodes import (
-    Allocate,
-    AssertStmt,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    PrimFunc,
-    Seq,
-    Stmt,
-    While,
-    sub_statements,
-    walk,
-)
 from smelt.tir.script_ops import INTRINSICS, expr_nodes
-from smelt.tir.threads import (
-    barrier_scope,
-    collective_blocks,
-    communal_buffers,
-    is_grid_axis,
-    is_shared,
-    thread_axes,
-)
+
+from .. import nodes, threads
 
 CONCURRENT = ("parallel", "vectorized", "thread_binding")
 """The kinds of loops whose iterations may run at once."""
@@ -57,7 +32,7 @@ class Loop:
     low: Expr
     iterations: Expr
     kind: str
-    source: Stmt
+    source: nodes.Stmt
 
 
 @dataclass(eq=False, slots=True)
@@ -73,12 +48,12 @@ class Kernel:
 
     axes: dict[str, Loop]
     strict: bool
-    communal: set[Buffer]
-    collective: set[BlockRealize]
+    communal: set[nodes.Buffer]
+    collective: set[nodes.BlockRealize]
     barriers: list[Path] = field(default_factory=list)
 
 
-Path = tuple[tuple[Stmt, int], ...]
+Path = tuple[tuple[nodes.Stmt, int], ...]
 """The way from a kernel to a statement in it: compound statements, and which part of each."""
 
 
@@ -92,16 +67,16 @@ class Access:
     bound    the axes of its kernel that it is bound to; along the others it is repeated
     """
 
-    buffer: Buffer
+    buffer: nodes.Buffer
     indices: tuple[Expr, ...] | None
     writes: bool
-    stmt: Stmt
+    stmt: nodes.Stmt
     loops: tuple[Loop, ...]
     guards: tuple[Expr, ...]
     kernel: Kernel | None
     bound: frozenset[str]
     path: Path
-    block: BlockRealize | None
+    block: nodes.BlockRealize | None
 
 
 _SOMETHING = Var("condition", "bool")
@@ -115,30 +90,30 @@ class ParallelAccesses:
     private   the loops of which each iteration will have a block's own buffer for itself
     """
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: nodes.PrimFunc) -> None:
         """Walk the program; nothing is looked at outside of concurrent loops."""
         self.func = func
         self.accesses: list[Access] = []
-        self.made: dict[Buffer, int] = {}
-        self.owned: set[Buffer] = set()
-        self.written: set[Buffer] = set()
+        self.made: dict[nodes.Buffer, int] = {}
+        self.owned: set[nodes.Buffer] = set()
+        self.written: set[nodes.Buffer] = set()
         for s in _concurrent_loops(func.body):
-            self.written |= {x.buffer for x in walk(s) if isinstance(x, BufferStore)}
-            self.written |= {b for x in walk(s) for b in _given_away(x)}
+            self.written |= {x.buffer for x in nodes.walk(s) if isinstance(x, nodes.BufferStore)}
+            self.written |= {b for x in nodes.walk(s) for b in _given_away(x)}
         self.values: dict[Var, Expr] = {}
         self.loops: tuple[Loop, ...] = ()
         self.guards: tuple[Expr, ...] = ()
         self.kernel: Kernel | None = None
         self.bound: frozenset[str] = frozenset()
         self.path: Path = ()
-        self.block: BlockRealize | None = None
-        self.at: Stmt = func.body
+        self.block: nodes.BlockRealize | None = None
+        self.at: nodes.Stmt = func.body
         if self.written:
             self.stmt(func.body)
 
-    def levels(self) -> Iterator[tuple[Loop, dict[Buffer, list[Access]]]]:
+    def levels(self) -> Iterator[tuple[Loop, dict[nodes.Buffer, list[Access]]]]:
         """Every concurrent loop with the accesses in it, by buffer; outer loops first."""
-        found: dict[Loop, dict[Buffer, list[Access]]] = {}
+        found: dict[Loop, dict[nodes.Buffer, list[Access]]] = {}
         for a in self.accesses:
             for loop in a.loops:
                 if loop.kind != "serial":
@@ -152,16 +127,16 @@ class ParallelAccesses:
             if shared:
                 yield loop, shared
 
-    def is_inside(self, b: Buffer, loop: Loop, access: Access) -> bool:
+    def is_inside(self, b: nodes.Buffer, loop: Loop, access: Access) -> bool:
         """Whether every iteration of a loop has a buffer of its own, since it is made there."""
         if access.kernel is not None and loop.kind in ("grid", "threads"):
-            if b in access.kernel.communal and (is_shared(b) or b.scope == "local"):
+            if b in access.kernel.communal and (threads.is_shared(b) or b.scope == "local"):
                 return loop.kind == "grid"
-            if is_shared(b) or b.scope == "local":
+            if threads.is_shared(b) or b.scope == "local":
                 return True
         return b in self.made and self.made[b] > access.loops.index(loop)
 
-    def is_private(self, b: Buffer, loop: Loop) -> bool:
+    def is_private(self, b: nodes.Buffer, loop: Loop) -> bool:
         """Whether a buffer of a block is used in one concurrent loop only: lowering moves it in."""
         if b not in self.owned or loop.kind == "vectorized":
             return False
@@ -171,46 +146,46 @@ class ParallelAccesses:
 
     # -------------------------------------------------------------------------- statements
 
-    def stmt(self, s: Stmt) -> None:
+    def stmt(self, s: nodes.Stmt) -> None:
         """One statement and what is in it."""
-        if isinstance(s, Seq):
+        if isinstance(s, nodes.Seq):
             for n, x in enumerate(s.stmts):
                 self.inside(s, n, x)
             return
         self.at = s
         match s:
-            case For():
+            case nodes.For():
                 self.loop(s)
-            case While(condition, body):
+            case nodes.While(condition, body):
                 self.read(condition)
                 iteration = Var("turn", INDEX)
                 many = Var("turns", INDEX)
                 self.nested(Loop(iteration, const(0, INDEX), many, "serial", s), s, body)
-            case IfThenElse(condition, yes, no):
+            case nodes.IfThenElse(condition, yes, no):
                 self.read(condition)
                 known = self.value(condition)
                 self.guarded(known, s, 0, yes)
                 if no is not None:
                     self.guarded(logical_not(known), s, 1, no)
-            case LetStmt(var, value, body):
+            case nodes.LetStmt(var, value, body):
                 self.read(value)
                 self.values[var] = self.value(value)
                 self.stmt(body)
-            case Allocate(buffer, body):
+            case nodes.Allocate(buffer, body):
                 self.made[buffer] = len(self.loops)
                 self.stmt(body)
-            case AssertStmt(condition):
+            case nodes.AssertStmt(condition):
                 self.read(condition)
-            case Evaluate(value):
+            case nodes.Evaluate(value):
                 self.effect(s, value)
-            case BufferStore():
+            case nodes.BufferStore():
                 for e in (*s.indices, s.value):
                     self.read(e)
                 self.access(s.buffer, s.indices, True)
-            case BlockRealize():
+            case nodes.BlockRealize():
                 self.realize(s)
 
-    def inside(self, s: Stmt, part: int, body: Stmt) -> None:
+    def inside(self, s: nodes.Stmt, part: int, body: nodes.Stmt) -> None:
         """A part of a compound statement."""
         path = self.path
         if self.kernel is not None:
@@ -218,14 +193,14 @@ class ParallelAccesses:
         self.stmt(body)
         self.path = path
 
-    def guarded(self, condition: Expr, s: Stmt, part: int, body: Stmt) -> None:
+    def guarded(self, condition: Expr, s: nodes.Stmt, part: int, body: nodes.Stmt) -> None:
         """A part that is executed under a condition."""
         guards = self.guards
         self.guards = (*guards, condition)
         self.inside(s, part, body)
         self.guards = guards
 
-    def loop(self, s: For) -> None:
+    def loop(self, s: nodes.For) -> None:
         """A loop; one that is bound to an axis takes the axis' place."""
         self.read(s.min)
         self.read(s.extent)
@@ -247,30 +222,32 @@ class ParallelAccesses:
             self.loops = self.loops[: -len(self.kernel.axes)]
             self.kernel, self.path = None, ()
 
-    def nested(self, loop: Loop, s: Stmt, body: Stmt) -> None:
+    def nested(self, loop: Loop, s: nodes.Stmt, body: nodes.Stmt) -> None:
         """The body of a loop."""
         loops = self.loops
         self.loops = (*loops, loop)
         self.inside(s, 0, body)
         self.loops = loops
 
-    def enter(self, s: For) -> None:
+    def enter(self, s: nodes.For) -> None:
         """A kernel begins: all its axes are around all of it."""
         axes: dict[str, Loop] = {}
-        found = thread_axes(s)
-        for axis in sorted(found, key=lambda a: not is_grid_axis(a)):
+        found = threads.thread_axes(s)
+        for axis in sorted(found, key=lambda a: not threads.is_grid_axis(a)):
             first = found[axis][0]
-            kind = "grid" if is_grid_axis(axis) else "threads"
+            kind = "grid" if threads.is_grid_axis(axis) else "threads"
             var = Var(axis, first.var.type)
             axes[axis] = Loop(var, const(0, var.type), self.value(first.extent), kind, first)
-        strict = any(barrier_scope(x) is not None for x in walk(s))
-        self.kernel = Kernel(axes, strict, communal_buffers(s), set(collective_blocks(s)))
+        strict = any(threads.barrier_scope(x) is not None for x in nodes.walk(s))
+        self.kernel = Kernel(
+            axes, strict, threads.communal_buffers(s), set(threads.collective_blocks(s))
+        )
         self.loops = (*self.loops, *axes.values())
         self.bound = frozenset()
 
-    def effect(self, s: Evaluate, value: Expr) -> None:
+    def effect(self, s: nodes.Evaluate, value: Expr) -> None:
         """A barrier, or a call that may do anything with the buffers that it is given."""
-        if barrier_scope(s) is not None:
+        if threads.barrier_scope(s) is not None:
             if self.kernel is not None:
                 self.kernel.barriers.append(self.path)
             return
@@ -278,7 +255,7 @@ class ParallelAccesses:
         for b in _given_away(s):
             self.access(b, None, True)
 
-    def realize(self, s: BlockRealize) -> None:
+    def realize(self, s: nodes.BlockRealize) -> None:
         """A block, its variables replaced by what they stand for."""
         for e in (*s.values, s.predicate):
             self.read(e)
@@ -317,7 +294,7 @@ class ParallelAccesses:
         while stack:
             e, self.guards = stack.pop()
             match e:
-                case BufferLoad(buffer, indices):
+                case nodes.BufferLoad(buffer, indices):
                     self.access(buffer, indices, False)
                     stack += [(i, self.guards) for i in indices]
                 case Call(op="if_then_else", args=(condition, yes, no)):
@@ -331,7 +308,7 @@ class ParallelAccesses:
                     stack += [(c, self.guards) for c in e.children() if isinstance(c, Expr)]
         self.guards = outside
 
-    def access(self, b: Buffer, indices: tuple[Expr, ...] | None, writes: bool) -> None:
+    def access(self, b: nodes.Buffer, indices: tuple[Expr, ...] | None, writes: bool) -> None:
         """Remember an access, if it may meet another one."""
         if b not in self.written or all(x.kind == "serial" for x in self.loops):
             return
@@ -361,44 +338,48 @@ def _lane(values: tuple[Expr, ...], var: Var) -> tuple[Expr, ...] | None:
         return None
 
 
-def _concurrent_loops(body: Stmt) -> Iterator[For]:
+def _concurrent_loops(body: nodes.Stmt) -> Iterator[nodes.For]:
     """The outermost loops whose iterations may run at once."""
     stack = [body]
     while stack:
         s = stack.pop()
-        if isinstance(s, For) and s.kind in CONCURRENT:
+        if isinstance(s, nodes.For) and s.kind in CONCURRENT:
             yield s
         else:
-            stack.extend(sub_statements(s))
+            stack.extend(nodes.sub_statements(s))
 
 
-def _given_away(s: Stmt) -> set[Buffer]:
+def _given_away(s: nodes.Stmt) -> set[nodes.Buffer]:
     """The buffers that a statement hands to a call which may do anything with them."""
-    if not isinstance(s, Evaluate) or not isinstance(s.value, Call) or s.value.op in INTRINSICS:
+    if (
+        not isinstance(s, nodes.Evaluate)
+        or not isinstance(s.value, Call)
+        or s.value.op in INTRINSICS
+    ):
         return set()
-    return {n.buffer for n in expr_nodes(s.value) if isinstance(n, BufferLoad)}
+    return {n.buffer for n in expr_nodes(s.value) if isinstance(n, nodes.BufferLoad)}
 
 
-def _used(s: Stmt) -> set[Buffer]:
+def _used(s: nodes.Stmt) -> set[nodes.Buffer]:
     """The buffers that a statement itself uses."""
-    found = {s.buffer} if isinstance(s, BufferStore) else set()
-    for e in () if isinstance(s, Block) else s.children():
+    found = {s.buffer} if isinstance(s, nodes.BufferStore) else set()
+    for e in () if isinstance(s, nodes.Block) else s.children():
         if isinstance(e, Expr):
-            found |= {n.buffer for n in expr_nodes(e) if isinstance(n, BufferLoad)}
+            found |= {n.buffer for n in expr_nodes(e) if isinstance(n, nodes.BufferLoad)}
     return found
 
 
-def _outside(body: Stmt, loop: Stmt) -> Iterator[Stmt]:
+def _outside(body: nodes.Stmt, loop: nodes.Stmt) -> Iterator[nodes.Stmt]:
     """The statements of a program that are not in a loop."""
     stack = [body]
     while stack:
         s = stack.pop()
         if s is not loop:
             yield s
-            stack.extend(sub_statements(s))
+            stack.extend(nodes.sub_statements(s))
 
 
-def _distinct(b: Buffer) -> bool:
+def _distinct(b: nodes.Buffer) -> bool:
     """Whether strides certainly give different elements different places."""
     if not b.strides:
         return True

@@ -15,19 +15,7 @@ from smelt.ir.build import call
 from smelt.ir.expr import Call, Expr, IntImm, Shuffle, const
 from smelt.tir.named_calls import call_llvm
 
-from .programs import (
-    declared,
-    dot,
-    dot_lane_tile,
-    dot_meaning,
-    dot_row,
-    fma_lane_tile,
-    fma_meaning,
-    fma_row,
-    matrix,
-    matrix_meaning,
-    program,
-)
+from . import programs
 from .registry import Instruction, TensorIntrin
 
 _A64 = "DDI 0487, "
@@ -51,7 +39,7 @@ def _fmla_lane(c: Expr, a: Expr, b: Expr, lane: Expr) -> Expr:
 
 Instruction.register(
     "arm.neon.fmla",
-    fma_meaning(4),
+    programs.fma_meaning(4),
     arch="aarch64",
     features=("neon",),
     llvm=_fmla,
@@ -61,8 +49,12 @@ Instruction.register(
 )
 Instruction.register(
     "arm.neon.fmla_lane",
-    program(
-        [*[declared(n, "float32", 4) for n in "cab"], "lane: T.int32", declared("r", "float32", 4)],
+    programs.program(
+        [
+            *[programs.declared(n, "float32", 4) for n in "cab"],
+            "lane: T.int32",
+            programs.declared("r", "float32", 4),
+        ],
         "for i in range(4):",
         "    r[i] = T.fma(a[i], b[lane], c[i])",
     ),
@@ -73,9 +65,13 @@ Instruction.register(
     header="arm_neon.h",
     source=f"{_A64}FMLA (by element)",
 )
-TensorIntrin.register("arm.neon.fma_4x", *fma_row(4, "arm.neon.fmla"))
-TensorIntrin.register("arm.neon.fma_tile_4x4", *fma_lane_tile(4, 1, 4, "arm.neon.fmla_lane"))
-TensorIntrin.register("arm.neon.fma_tile_8x8", *fma_lane_tile(8, 2, 4, "arm.neon.fmla_lane"))
+TensorIntrin.register("arm.neon.fma_4x", *programs.fma_row(4, "arm.neon.fmla"))
+TensorIntrin.register(
+    "arm.neon.fma_tile_4x4", *programs.fma_lane_tile(4, 1, 4, "arm.neon.fmla_lane")
+)
+TensorIntrin.register(
+    "arm.neon.fma_tile_8x8", *programs.fma_lane_tile(8, 2, 4, "arm.neon.fmla_lane")
+)
 
 
 # ---------------------------------------------------------------------------- dot products of bytes
@@ -91,13 +87,13 @@ def _words(function: str, unsigned: bool, a: str, b: str, lane: str = "") -> str
 
 
 def _dot_lane_meaning(a: str, b: str) -> str:
-    return program(
+    return programs.program(
         [
-            declared("c", "int32", 4),
-            declared("a", a, 16),
-            declared("b", b, 16),
+            programs.declared("c", "int32", 4),
+            programs.declared("a", a, 16),
+            programs.declared("b", b, 16),
             "lane: T.int32",
-            declared("r", "int32", 4),
+            programs.declared("r", "int32", 4),
         ],
         "for i in range(4):",
         "    r[i] = c[i]",
@@ -123,7 +119,7 @@ for _name, _a, _b, _feature, _c in (
 ):
     Instruction.register(
         f"arm.neon.{_name}",
-        dot_meaning(4, 4, _a, _b),
+        programs.dot_meaning(4, 4, _a, _b),
         arch="aarch64",
         features=(_feature,),
         llvm=f"llvm.aarch64.neon.{_name}.v4i32.v16i8",
@@ -131,7 +127,9 @@ for _name, _a, _b, _feature, _c in (
         header="arm_neon.h",
         source=f"{_A64}{_name.upper()} (vector)",
     )
-    TensorIntrin.register(f"arm.neon.{_name}_4x4", *dot_row(4, 4, f"arm.neon.{_name}", _a, _b))
+    TensorIntrin.register(
+        f"arm.neon.{_name}_4x4", *programs.dot_row(4, 4, f"arm.neon.{_name}", _a, _b)
+    )
 
 for _name, _a, _b, _feature, _c in (
     ("sdot", "int8", "int8", "dotprod", "vdotq_laneq"),
@@ -152,7 +150,7 @@ for _name, _a, _b, _feature, _c in (
     # The tile's B stands where the instruction takes whole vectors, its A where it takes a lane.
     TensorIntrin.register(
         f"arm.neon.{'usdot' if _swapped else _name}_tile_8x8",
-        *dot_lane_tile(8, 2, 4, 4, f"arm.neon.{_name}_lane", _b, _a),
+        *programs.dot_lane_tile(8, 2, 4, 4, f"arm.neon.{_name}_lane", _b, _a),
     )
 
 for _name, _a, _b, _c in (
@@ -162,7 +160,7 @@ for _name, _a, _b, _c in (
 ):
     Instruction.register(
         f"arm.neon.{_name}",
-        matrix_meaning(2, 2, 8, _a, _b),
+        programs.matrix_meaning(2, 2, 8, _a, _b),
         arch="aarch64",
         features=("i8mm",),
         llvm=f"llvm.aarch64.neon.{_name}.v4i32.v16i8",
@@ -170,7 +168,9 @@ for _name, _a, _b, _c in (
         header="arm_neon.h",
         source=f"{_A64}{_name.upper()} (vector)",
     )
-    TensorIntrin.register(f"arm.neon.{_name}_2x2x8", *matrix(2, 2, 8, f"arm.neon.{_name}", _a, _b))
+    TensorIntrin.register(
+        f"arm.neon.{_name}_2x2x8", *programs.matrix(2, 2, 8, f"arm.neon.{_name}", _a, _b)
+    )
 
 # ------------------------------------------------------------------ DSP instructions, 32-bit cores
 
@@ -224,7 +224,7 @@ for _name, _a, _length, _result, _llvm, _text, _source in (
 ):
     Instruction.register(
         f"arm.dsp.{_name}",
-        dot_meaning(1, _length, _a, _a, _result),
+        programs.dot_meaning(1, _length, _a, _a, _result),
         arch="arm",
         features=("dsp",),
         llvm=_llvm,
@@ -233,5 +233,5 @@ for _name, _a, _length, _result, _llvm, _text, _source in (
         source=f"DDI 0403, {_source}",
     )
     TensorIntrin.register(
-        f"arm.dsp.{_name}_{_length}", *dot(_length, f"arm.dsp.{_name}", _a, _a, _result)
+        f"arm.dsp.{_name}_{_length}", *programs.dot(_length, f"arm.dsp.{_name}", _a, _a, _result)
     )

@@ -19,16 +19,9 @@ from smelt.ir.errors import ScheduleError, VerifyError
 from smelt.ir.expr import Call, Expr, ExprLike, IntImm, StringImm, Var, convert
 from smelt.runtime.errors import closest
 from smelt.tir.named_calls import name_of, named_calls
-from smelt.tir.nodes import (
-    Allocate,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    PrimFunc,
-    walk,
-)
 from smelt.tir.parser import parse
+
+from .. import nodes
 
 ARCHITECTURES = ("aarch64", "arm", "riscv", "x86")
 """The families of processors that instructions belong to."""
@@ -62,7 +55,7 @@ class Instruction:
     def __init__(
         self,
         name: str,
-        meaning: PrimFunc | str,
+        meaning: nodes.PrimFunc | str,
         *,
         arch: str,
         features: Sequence[str] = (),
@@ -84,7 +77,7 @@ class Instruction:
     @staticmethod
     def register(
         name: str,
-        meaning: PrimFunc | str,
+        meaning: nodes.PrimFunc | str,
         *,
         arch: str,
         features: Sequence[str] = (),
@@ -135,19 +128,19 @@ class Instruction:
         return tuple(INSTRUCTIONS)
 
     @property
-    def meaning(self) -> PrimFunc:
+    def meaning(self) -> nodes.PrimFunc:
         """What it computes, as a program: operands, then the result."""
         if isinstance(self._meaning, str):
             self._meaning = _checked_meaning(self.name, parse(self._meaning, f"<{self.name}>"))
         return self._meaning
 
     @property
-    def operands(self) -> tuple[Buffer | Var, ...]:
+    def operands(self) -> tuple[nodes.Buffer | Var, ...]:
         """What it reads; a scalar parameter is an immediate."""
         return self.meaning.params[:-1]
 
     @property
-    def result(self) -> Buffer:
+    def result(self) -> nodes.Buffer:
         """What it writes."""
         return self.meaning.buffers[-1]
 
@@ -197,16 +190,16 @@ class TensorIntrin:
 
     __slots__ = ("_desc", "_impl", "name")
 
-    def __init__(self, name: str, desc: PrimFunc | str, impl: PrimFunc | str) -> None:
+    def __init__(self, name: str, desc: nodes.PrimFunc | str, impl: nodes.PrimFunc | str) -> None:
         """Keep the pair; texts are parsed when they are first asked for."""
         self.name = name
         self._desc, self._impl = desc, impl
-        if isinstance(desc, PrimFunc) and isinstance(impl, PrimFunc):
+        if isinstance(desc, nodes.PrimFunc) and isinstance(impl, nodes.PrimFunc):
             _check_pair(name, desc, impl)
 
     @staticmethod
     def register(
-        name: str, desc: PrimFunc | str, impl: PrimFunc | str, override: bool = False
+        name: str, desc: nodes.PrimFunc | str, impl: nodes.PrimFunc | str, override: bool = False
     ) -> TensorIntrin:
         """Make a pair known under a name, for `Schedule.tensorize`.
 
@@ -237,7 +230,7 @@ class TensorIntrin:
         return INTRINSICS.get(name)
 
     @staticmethod
-    def of_pair(desc: PrimFunc, impl: PrimFunc) -> TensorIntrin:
+    def of_pair(desc: nodes.PrimFunc, impl: nodes.PrimFunc) -> TensorIntrin:
         """The pair, if it is registered; else registered now, under the implementation's name (or
         that name and a number, if it belongs to another pair)."""
         for known in INTRINSICS.values():
@@ -260,17 +253,17 @@ class TensorIntrin:
         return ", ".join(closest(name, INTRINSICS) or INTRINSICS) or "none registered"
 
     @property
-    def desc(self) -> PrimFunc:
+    def desc(self) -> nodes.PrimFunc:
         """What it computes."""
         self._parse()
-        assert isinstance(self._desc, PrimFunc)
+        assert isinstance(self._desc, nodes.PrimFunc)
         return self._desc
 
     @property
-    def impl(self) -> PrimFunc:
+    def impl(self) -> nodes.PrimFunc:
         """The program that takes the tile's place."""
         self._parse()
-        assert isinstance(self._impl, PrimFunc)
+        assert isinstance(self._impl, nodes.PrimFunc)
         return self._impl
 
     @property
@@ -293,7 +286,7 @@ class TensorIntrin:
             _check_pair(self.name, desc, impl)
             self._desc, self._impl = desc, impl
 
-    def __iter__(self) -> Iterator[PrimFunc]:
+    def __iter__(self) -> Iterator[nodes.PrimFunc]:
         """Description and implementation, so that it unpacks as a pair."""
         return iter((self.desc, self.impl))
 
@@ -304,41 +297,41 @@ class TensorIntrin:
 # --------------------------------------------------------------------------------------- checks
 
 
-def _value_type(b: Buffer) -> str:
+def _value_type(b: nodes.Buffer) -> str:
     shape = b.fixed_shape()
     assert shape is not None
     return dt.vector(b.type, shape[0])
 
 
-def _checked_meaning(name: str, meaning: PrimFunc) -> PrimFunc:
+def _checked_meaning(name: str, meaning: nodes.PrimFunc) -> nodes.PrimFunc:
     """A meaning whose parameters are vectors of lanes, immediates, and last the result."""
     wrong = ""
     for p in meaning.params:
-        if isinstance(p, Buffer):
+        if isinstance(p, nodes.Buffer):
             shape = p.fixed_shape()
             if shape is None or len(shape) != 1 or p.strides:
                 wrong = f"{p.name} is no vector: a dense buffer of one dimension of known extent"
         elif not dt.is_int(p.type):
             wrong = f"{p.name} is no immediate: an integer"
-    if not meaning.params or not isinstance(meaning.params[-1], Buffer):
+    if not meaning.params or not isinstance(meaning.params[-1], nodes.Buffer):
         wrong = "the last parameter is not a buffer, the result"
-    written = {s.buffer: s for s in walk(meaning.body) if isinstance(s, BufferStore)}
-    own = {s.buffer for s in walk(meaning.body) if isinstance(s, Allocate)}
+    written = {s.buffer: s for s in nodes.walk(meaning.body) if isinstance(s, nodes.BufferStore)}
+    own = {s.buffer for s in nodes.walk(meaning.body) if isinstance(s, nodes.Allocate)}
     for b in [b for b in written if b is not meaning.params[-1] and b not in own]:
         wrong = wrong or f"it writes {b.name}, which is no result"
-    if any(isinstance(s, Block | BlockRealize) for s in walk(meaning.body)):
+    if any(isinstance(s, nodes.Block | nodes.BlockRealize) for s in nodes.walk(meaning.body)):
         wrong = "it has blocks; a meaning is plain loops"
     if wrong:
         raise VerifyError(f"the meaning of the instruction {name}: {wrong}")
     return meaning
 
 
-def _check_pair(name: str, desc: PrimFunc, impl: PrimFunc) -> None:
+def _check_pair(name: str, desc: nodes.PrimFunc, impl: nodes.PrimFunc) -> None:
     """Description and implementation work on the same buffers."""
     a, b = desc.params, impl.params
     wrong = "" if len(a) == len(b) else f"{len(a)} parameters described, {len(b)} implemented"
     for p, q in zip(a, b, strict=False):
-        if not isinstance(p, Buffer) or not isinstance(q, Buffer):
+        if not isinstance(p, nodes.Buffer) or not isinstance(q, nodes.Buffer):
             wrong = wrong or f"{p.name} is a scalar; a tile has buffers"
         elif p.type != q.type or p.fixed_shape() != q.fixed_shape() or p.fixed_shape() is None:
             shown = [f"{x.type}{list(x.fixed_shape() or '?')}" for x in (p, q)]

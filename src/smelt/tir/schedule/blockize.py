@@ -8,20 +8,10 @@ from smelt.ir.build import all_of, ceildiv, is_const
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    For,
-    IterVar,
-    Range,
-    Seq,
-    Stmt,
-    seq,
-    walk,
-)
 from smelt.tir.regions import refresh_regions
 from smelt.tir.rewrite import substitute_stmt
 
+from .. import nodes
 from .handles import BlockRV
 from .injective import require_once
 from .loops import find, sequence
@@ -74,7 +64,7 @@ class BlockizePrimitives(Base):
                 legal="a loop around one block",
             )
         b = blocks[0]
-        inner = [node, *s.loops_between(b, node)] if isinstance(node, For) else []
+        inner = [node, *s.loops_between(b, node)] if isinstance(node, nodes.For) else []
         for x, below in zip(inner, [*inner[1:], b], strict=False):
             if x.body is not below:
                 s.fail(
@@ -87,12 +77,14 @@ class BlockizePrimitives(Base):
         return BlockRV(outer.name)
 
 
-def _together(s: State, blocks: Sequence[BlockRealize], keep_unit: bool) -> str:
+def _together(s: State, blocks: Sequence[nodes.BlockRealize], keep_unit: bool) -> str:
     """One block around neighbouring ones; it has a variable for every loop that they depend on."""
     parent = next(
         (x for x in s.above(blocks[0]) if all(s.is_under(b, x) for b in blocks)), blocks[0]
     )
-    if not isinstance(parent, Seq) or any(s.scope(b) is not s.scope(blocks[0]) for b in blocks):
+    if not isinstance(parent, nodes.Seq) or any(
+        s.scope(b) is not s.scope(blocks[0]) for b in blocks
+    ):
         s.fail(
             f"{' and '.join(b.block.name for b in blocks)} do not stand side by side",
             mark=dict.fromkeys(blocks, "block"),
@@ -101,7 +93,7 @@ def _together(s: State, blocks: Sequence[BlockRealize], keep_unit: bool) -> str:
     holding = [next(x for x in parent.stmts if s.is_under(b, x)) for b in blocks]
     places = sorted({k for k, x in enumerate(parent.stmts) if any(x is h for h in holding)})
     chosen = parent.stmts[places[0] : places[-1] + 1]
-    for x in s.blocks_in(Seq(chosen)):
+    for x in s.blocks_in(nodes.Seq(chosen)):
         if x not in blocks:
             s.fail(
                 f"{x.block.name} stands between the given blocks",
@@ -109,7 +101,7 @@ def _together(s: State, blocks: Sequence[BlockRealize], keep_unit: bool) -> str:
                 legal="neighbouring blocks",
             )
     name = s.fresh_block(f"{blocks[0].block.name}_o")
-    iters: list[IterVar] = []
+    iters: list[nodes.IterVar] = []
     values: list[Expr] = []
     own: dict[Var, Expr] = {}
     mentioned = set().union(*[_mentioned(x) for x in chosen])
@@ -121,26 +113,28 @@ def _together(s: State, blocks: Sequence[BlockRealize], keep_unit: bool) -> str:
             continue
         v = s.new_var(f"v{loop.var.name}", loop.min, loop.extent)
         own[loop.var] = v
-        iters.append(IterVar(v, Range(loop.min, loop.extent), _kind_of(blocks, loop.var)))
+        iters.append(
+            nodes.IterVar(v, nodes.Range(loop.min, loop.extent), _kind_of(blocks, loop.var))
+        )
         values.append(loop.var)
-    body = seq(*[substitute_stmt(x, own) for x in chosen])
-    whole = refresh_regions(s.facts, Block(name, tuple(iters), (), (), body))
-    new = BlockRealize(tuple(values), const(True), whole)
+    body = nodes.seq(*[substitute_stmt(x, own) for x in chosen])
+    whole = refresh_regions(s.facts, nodes.Block(name, tuple(iters), (), (), body))
+    new = nodes.BlockRealize(tuple(values), const(True), whole)
     s.replace({chosen[0]: new, **dict.fromkeys(chosen[1:])})
     return name
 
 
-def _mentioned(s: Stmt) -> set[Var]:
+def _mentioned(s: nodes.Stmt) -> set[Var]:
     """The variables that the expressions of a statement mention."""
     found: set[Var] = set()
-    for x in walk(s):
+    for x in nodes.walk(s):
         for c in x.children():
             if isinstance(c, Expr):
                 found |= free_vars(c)
     return found
 
 
-def _kind_of(blocks: Sequence[BlockRealize], v: Var) -> str:
+def _kind_of(blocks: Sequence[nodes.BlockRealize], v: Var) -> str:
     """The kind of a variable bound to a loop: what the blocks inside bind to it, if they agree."""
     kinds = {i.kind for b in blocks for i, value in b.bindings if v in free_vars(value)}
     return kinds.pop() if len(kinds) == 1 else "opaque"
@@ -149,11 +143,13 @@ def _kind_of(blocks: Sequence[BlockRealize], v: Var) -> str:
 class _Outer:
     """The block around a tile."""
 
-    def __init__(self, s: State, b: BlockRealize, inner: Sequence[For], keep_unit: bool) -> None:
+    def __init__(
+        self, s: State, b: nodes.BlockRealize, inner: Sequence[nodes.For], keep_unit: bool
+    ) -> None:
         """Divide each variable into an outer one and an offset inside the tile."""
         self.state, self.b, self.inner, self.keep_unit = s, b, inner, keep_unit
         self.name = s.fresh_block(f"{b.block.name}_o")
-        self.iters: list[IterVar] = []
+        self.iters: list[nodes.IterVar] = []
         self.values: list[Expr] = []
         self.outside: list[Expr] = []
         inside: list[Expr] = []
@@ -164,18 +160,18 @@ class _Outer:
         if reduces and b.block.init is not None:
             require_once(s, b, inner, "it would add up twice to one initial value")
         block = b.block.replace(init=None) if reduces else b.block
-        stmt: Stmt = BlockRealize(tuple(inside), inner_guard, block)
+        stmt: nodes.Stmt = nodes.BlockRealize(tuple(inside), inner_guard, block)
         for x in reversed(inner):
             stmt = x.replace(body=stmt)
         init = self._init(inside, inner_guard) if reduces and b.block.init is not None else None
-        whole = Block(self.name, tuple(self.iters), (), (), stmt, init)
+        whole = nodes.Block(self.name, tuple(self.iters), (), (), stmt, init)
         whole = refresh_regions(s.facts, whole)
         if init is None and b.block.init is not None:
             own = {w.buffer for w in b.block.writes}
             whole = whole.replace(reads=tuple([r for r in whole.reads if r.buffer not in own]))
-        self.realize = BlockRealize(tuple(self.values), outer_guard, whole)
+        self.realize = nodes.BlockRealize(tuple(self.values), outer_guard, whole)
 
-    def _divide(self, i: IterVar, value: Expr) -> Expr:
+    def _divide(self, i: nodes.IterVar, value: Expr) -> Expr:
         s, facts = self.state, self.state.facts
         at_start = substitute(value, {x.var: x.min for x in self.inner})
         base = facts.simplify(at_start)
@@ -203,15 +199,15 @@ class _Outer:
                 legal="loops as split makes them",
             )
         outer = self._add(
-            i, count, Range(const(0, INDEX), facts.simplify(ceildiv(i.dom.extent, width)))
+            i, count, nodes.Range(const(0, INDEX), facts.simplify(ceildiv(i.dom.extent, width)))
         )
         return facts.simplify(outer * width + offset)
 
-    def _add(self, i: IterVar, value: Expr, dom: Range) -> Expr:
+    def _add(self, i: nodes.IterVar, value: Expr, dom: nodes.Range) -> Expr:
         if is_const(dom.extent, 1) and not self.keep_unit:
             return dom.min
         v = self.state.new_var(f"{i.var.name}_o", dom.min, dom.extent)
-        self.iters.append(IterVar(v, dom, i.kind))
+        self.iters.append(nodes.IterVar(v, dom, i.kind))
         self.values.append(value)
         for c in (value >= dom.min, value < dom.min + dom.extent):
             if not self.state.facts.prove(c):
@@ -233,7 +229,7 @@ class _Outer:
                 outer.append(c)
         return all_of(list(dict.fromkeys(outer + self.outside))), facts.conjunction(*inner)
 
-    def _init(self, inside: Sequence[Expr], guard: Expr) -> Stmt:
+    def _init(self, inside: Sequence[Expr], guard: Expr) -> nodes.Stmt:
         """The initial values of a whole tile."""
         b, s = self.b, self.state
         pairs = [
@@ -247,19 +243,19 @@ class _Outer:
         # initial values are set where the reduce variables begin, as far as the guard holds there
         first: dict[Var, Expr] = {x.var: x.min for x in self.inner if x.var not in fresh}
         kept = [substitute(c, {**fresh, **first}) for c in conjuncts(guard)]
-        block = Block(
+        block = nodes.Block(
             s.fresh_block(f"{b.block.name}_init"),
             tuple(iters),
             (),
             (),
             substitute_stmt(b.block.init, own),
         )
-        stmt: Stmt = BlockRealize(
+        stmt: nodes.Stmt = nodes.BlockRealize(
             tuple([substitute(v, fresh) for _, v in pairs]),
             s.facts.conjunction(*kept),
             refresh_regions(s.facts, block),
         )
         for x in reversed(self.inner):
             if x.var in fresh:
-                stmt = For(fresh[x.var], x.min, x.extent, stmt)
+                stmt = nodes.For(fresh[x.var], x.min, x.extent, stmt)
         return stmt

@@ -6,18 +6,9 @@ from collections.abc import Callable, Sequence
 
 from smelt.ir import dtype as dt
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferRegion,
-    BufferStore,
-    Range,
-    Stmt,
-)
 from smelt.tir.rewrite import Rewriter
 
+from .. import nodes
 from .cache import buffer_at
 from .layout import transform_accesses
 from .loops import sequence
@@ -32,7 +23,12 @@ class BufferPrimitives(Base):
 
     @primitive
     def storage_align(
-        self, block: str, buffer_index: int | str | Buffer, axis: int, factor: int, offset: int
+        self,
+        block: str,
+        buffer_index: int | str | nodes.Buffer,
+        axis: int,
+        factor: int,
+        offset: int,
     ) -> None:
         """Ask for a stride of `factor * n + offset` elements along a dimension of a written buffer.
 
@@ -73,7 +69,9 @@ class BufferPrimitives(Base):
         s.replace({b.block: b.block.replace(annotations=notes)})
 
     @primitive
-    def unsafe_set_dtype(self, block: str, buffer_index: int | str | Buffer, dtype: str) -> None:
+    def unsafe_set_dtype(
+        self, block: str, buffer_index: int | str | nodes.Buffer, dtype: str
+    ) -> None:
         """Hold an intermediate buffer in another element type: results may change by rounding.
 
         Before
@@ -115,7 +113,7 @@ class BufferPrimitives(Base):
     def annotate_buffer_access(
         self,
         block: str,
-        buffer_index: int | str | Buffer,
+        buffer_index: int | str | nodes.Buffer,
         buf_type: str,
         gen_new_ranges: Sequence[Bounds] | Callable[..., Sequence[Bounds]],
     ) -> None:
@@ -151,7 +149,7 @@ class BufferPrimitives(Base):
                 mark={b: "this block"},
                 legal="one range per dimension",
             )
-        new = BufferRegion(buffer, tuple(ranges))
+        new = nodes.BufferRegion(buffer, tuple(ranges))
         old = b.block.reads if kind == "read" else b.block.writes
         first = next(k for k, r in enumerate(old) if r.buffer is buffer)
         regions = [
@@ -217,7 +215,7 @@ Bounds = tuple[ExprLike, ExprLike] | ExprLike
 """(low, high), high exclusive; or one index."""
 
 
-def _access(s: State, b: BlockRealize, buf_type: str) -> str:
+def _access(s: State, b: nodes.BlockRealize, buf_type: str) -> str:
     if buf_type not in ("read", "write"):
         s.fail(
             f"{buf_type!r} is no kind of access",
@@ -228,8 +226,8 @@ def _access(s: State, b: BlockRealize, buf_type: str) -> str:
 
 
 def _ranges(
-    s: State, b: BlockRealize, given: Sequence[Bounds] | Callable[..., Sequence[Bounds]]
-) -> list[Range]:
+    s: State, b: nodes.BlockRealize, given: Sequence[Bounds] | Callable[..., Sequence[Bounds]]
+) -> list[nodes.Range]:
     """Ranges in terms of a block's variables."""
     if callable(given):
         variables = [i.var for i in b.block.iter_vars]
@@ -250,9 +248,9 @@ def _ranges(
     for item in items:
         if isinstance(item, tuple | list):
             low, high = (convert(e, INDEX) for e in item)
-            out.append(Range(low, s.facts.simplify(high - low)))
+            out.append(nodes.Range(low, s.facts.simplify(high - low)))
         else:
-            out.append(Range(convert(item, INDEX), const(1, INDEX)))
+            out.append(nodes.Range(convert(item, INDEX), const(1, INDEX)))
     return out
 
 
@@ -264,11 +262,11 @@ def _text(item: Bounds) -> str:
 
 def _say(
     s: State,
-    block: Block,
+    block: nodes.Block,
     kind: str,
     key: str,
     names: Sequence[str],
-    regions: Sequence[BufferRegion],
+    regions: Sequence[nodes.BufferRegion],
 ) -> None:
     """Give a block other regions, and note of which buffers that has been said."""
     note = key.format(kind)
@@ -280,26 +278,26 @@ def _say(
 
 
 class _Retyped(Rewriter):
-    def __init__(self, old: Buffer, new: Buffer) -> None:
+    def __init__(self, old: nodes.Buffer, new: nodes.Buffer) -> None:
         super().__init__()
         self.old, self.new = old, new
 
     def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, BufferLoad) and e.buffer is self.old:
-            return cast(self.old.type, BufferLoad(self.new, self.exprs(e.indices)))
+        if isinstance(e, nodes.BufferLoad) and e.buffer is self.old:
+            return cast(self.old.type, nodes.BufferLoad(self.new, self.exprs(e.indices)))
         return super().visit_expr(e)
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: nodes.Block) -> nodes.Block:
         return self.block_parts(s)
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+    def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         value, indices = self.expr(s.value), self.exprs(s.indices)
         if s.buffer is self.old:
-            return BufferStore(self.new, cast(self.new.type, value), indices)
-        return BufferStore(s.buffer, value, indices)
+            return nodes.BufferStore(self.new, cast(self.new.type, value), indices)
+        return nodes.BufferStore(s.buffer, value, indices)
 
 
-def _intermediate(s: State, b: BlockRealize, index: int | str | Buffer) -> Buffer:
+def _intermediate(s: State, b: nodes.BlockRealize, index: int | str | nodes.Buffer) -> nodes.Buffer:
     buffer = buffer_at(s, b, "write", index)
     if buffer in s.func.params:
         s.fail(

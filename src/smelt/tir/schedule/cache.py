@@ -8,20 +8,10 @@ from smelt.ir.build import all_of, is_const, product
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import Box
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    BufferStore,
-    For,
-    Stmt,
-    seq,
-    walk,
-)
 from smelt.tir.regions import element, full
 from smelt.tir.rewrite import Indices, Rewriter, replace_buffers
 
+from .. import nodes
 from .check import recheck
 from .handles import BlockRV
 from .injective import is_injective
@@ -39,7 +29,7 @@ class CachePrimitives(Base):
     def cache_read(
         self,
         block: str,
-        read_buffer_index: int | str | Buffer,
+        read_buffer_index: int | str | nodes.Buffer,
         storage_scope: str,
         consumer_blocks: Sequence[str] | None = None,
     ) -> BlockRV:
@@ -71,10 +61,10 @@ class CachePrimitives(Base):
         writers = s.writers(scope, buffer)
         cached = copy_of(s, buffer, storage_scope)
         name = s.fresh_block(cached.name)
-        changes: dict[Stmt, Change] = {c.block: swapped(buffer, cached) for c in chosen}
+        changes: dict[nodes.Stmt, Change] = {c.block: swapped(buffer, cached) for c in chosen}
         inside, place, behind = _between(s, scope, writers, chosen)
         nest = copy_nest(s, name, buffer, cached, _needed(s, buffer, chosen, inside))
-        changes[place] = lambda x: seq(x, nest) if behind else seq(nest, x)
+        changes[place] = lambda x: nodes.seq(x, nest) if behind else nodes.seq(nest, x)
         changes[scope.block] = allocating(cached)
         s.replace(changes)
         recheck(s, s.realize(name))
@@ -84,7 +74,7 @@ class CachePrimitives(Base):
     def cache_write(
         self,
         block: str,
-        write_buffer_index: int | str | Buffer,
+        write_buffer_index: int | str | nodes.Buffer,
         storage_scope: str,
         consumer_blocks: Sequence[str] | None = None,
     ) -> BlockRV:
@@ -120,14 +110,18 @@ class CachePrimitives(Base):
         cached = copy_of(s, buffer, storage_scope, buffer.strides)
         name = s.fresh_block(cached.name)
         nest = copy_nest(s, name, cached, buffer, *written_box(s, b, buffer))
-        changes: dict[Stmt, Change] = {x.block: swapped(buffer, cached) for x in (b, *consumers)}
-        changes[s.top(b, scope.block)] = lambda x: seq(x, nest)
+        changes: dict[nodes.Stmt, Change] = {
+            x.block: swapped(buffer, cached) for x in (b, *consumers)
+        }
+        changes[s.top(b, scope.block)] = lambda x: nodes.seq(x, nest)
         changes[scope.block] = allocating(cached)
         s.replace(changes)
         return BlockRV(name)
 
     @primitive
-    def set_scope(self, block: str, buffer_index: int | str | Buffer, storage_scope: str) -> None:
+    def set_scope(
+        self, block: str, buffer_index: int | str | nodes.Buffer, storage_scope: str
+    ) -> None:
         """Keep a buffer that a block writes in another kind of memory.
 
         Before
@@ -167,7 +161,7 @@ class CachePrimitives(Base):
         replace_buffer(s, buffer, buffer.replace(scope=storage_scope))
 
 
-def _require_finished(s: State, b: BlockRealize, scope: BlockRealize) -> None:
+def _require_finished(s: State, b: nodes.BlockRealize, scope: nodes.BlockRealize) -> None:
     """A reduction over instances of the block around it would lose what the new buffer holds."""
     outer = {i.var for i in scope.block.iter_vars if not is_const(i.dom.extent, 1)}
     for i, value in b.bindings:
@@ -180,9 +174,11 @@ def _require_finished(s: State, b: BlockRealize, scope: BlockRealize) -> None:
             )
 
 
-def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str | Buffer) -> Buffer:
+def buffer_at(
+    s: State, b: nodes.BlockRealize, kind: str, index: int | str | nodes.Buffer
+) -> nodes.Buffer:
     """A buffer that a block reads or writes: by its position among them, by name, or as itself."""
-    if isinstance(index, Buffer):
+    if isinstance(index, nodes.Buffer):
         index = index.name
     regions = b.block.reads if kind == "read" else b.block.writes
     buffers = list(dict.fromkeys(r.buffer for r in regions))
@@ -198,8 +194,8 @@ def buffer_at(s: State, b: BlockRealize, kind: str, index: int | str | Buffer) -
 
 
 def _chosen(
-    s: State, buffer: Buffer, scope: BlockRealize, names: Sequence[str] | None
-) -> list[BlockRealize]:
+    s: State, buffer: nodes.Buffer, scope: nodes.BlockRealize, names: Sequence[str] | None
+) -> list[nodes.BlockRealize]:
     """The readers that get a copy: they only read, behind all writers."""
     chosen = [s.realize(c) for c in names] if names else s.readers(scope, buffer)
     order = s.index.order
@@ -226,7 +222,7 @@ def _chosen(
     return chosen
 
 
-def written_box(s: State, b: BlockRealize, buffer: Buffer) -> tuple[Box, Box]:
+def written_box(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> tuple[Box, Box]:
     """What a block writes of a buffer in its scope: a box, and the limits that it is clipped to.
 
     Refuses where what outlives the scope would be overwritten with elements not written.
@@ -246,7 +242,9 @@ def written_box(s: State, b: BlockRealize, buffer: Buffer) -> tuple[Box, Box]:
     return box, limits
 
 
-def _fills(s: State, b: BlockRealize, region: BufferRegion, box: Box, limits: Box) -> bool:
+def _fills(
+    s: State, b: nodes.BlockRealize, region: nodes.BufferRegion, box: Box, limits: Box
+) -> bool:
     """Whether a block's iterations write every element of a box inside the limits."""
     guard = conditions(s, b)
     if guard is None or guard:
@@ -268,12 +266,12 @@ def _fills(s: State, b: BlockRealize, region: BufferRegion, box: Box, limits: Bo
 def copy_nest(
     s: State,
     name: str,
-    source: Buffer,
-    target: Buffer,
+    source: nodes.Buffer,
+    target: nodes.Buffer,
     box: Box | None = None,
     limits: Box | None = None,
     under: Expr | None = None,
-) -> Stmt:
+) -> nodes.Stmt:
     """Loops that copy one buffer to another: all of it, or a box as far as it is inside limits.
 
     under  a condition on the copying
@@ -282,7 +280,9 @@ def copy_nest(
     iters = s.iter_vars(full(source).region)
     point: Indices = tuple([i.var for i in iters])
     here, there = (element(b, point) for b in (source, target))
-    block = Block(name, iters, (here,), (there,), BufferStore(target, source[point], point))
+    block = nodes.Block(
+        name, iters, (here,), (there,), nodes.BufferStore(target, source[point], point)
+    )
     lows: list[Expr] = [zero] * len(iters)
     extents = list(source.shape)
     for k, (low, high) in enumerate(box or ()):
@@ -291,7 +291,7 @@ def copy_nest(
             lows[k], extents[k] = low, extent
     ends = limits or [(zero, e - 1) for e in source.shape]
 
-    def make(loops: list[Expr]) -> Stmt:
+    def make(loops: list[Expr]) -> nodes.Stmt:
         values = [s.facts.simplify(low + x) for low, x in zip(lows, loops, strict=True)]
         guard = s.facts.conjunction(
             *[
@@ -300,19 +300,24 @@ def copy_nest(
                 for c in (v >= first, v < s.facts.simplify(last + 1))
             ]
         )
-        return BlockRealize(tuple(values), guard if under is None else all_of(guard, under), block)
+        return nodes.BlockRealize(
+            tuple(values), guard if under is None else all_of(guard, under), block
+        )
 
     return s.nest([f"ax{k}" for k in range(len(iters))], extents, make)
 
 
-def copy_of(s: State, b: Buffer, scope: str, strides: tuple[Expr, ...] = ()) -> Buffer:
+def copy_of(s: State, b: nodes.Buffer, scope: str, strides: tuple[Expr, ...] = ()) -> nodes.Buffer:
     """A buffer of the same shape in another kind of memory."""
-    return Buffer(s.fresh(f"{b.name}_{scope}"), b.shape, b.type, scope, strides)
+    return nodes.Buffer(s.fresh(f"{b.name}_{scope}"), b.shape, b.type, scope, strides)
 
 
 def _between(
-    s: State, scope: BlockRealize, writers: Sequence[BlockRealize], readers: Sequence[BlockRealize]
-) -> tuple[Stmt, Stmt, bool]:
+    s: State,
+    scope: nodes.BlockRealize,
+    writers: Sequence[nodes.BlockRealize],
+    readers: Sequence[nodes.BlockRealize],
+) -> tuple[nodes.Stmt, nodes.Stmt, bool]:
     """A place behind the last writer and before the first reader, as far out as possible.
 
     Returns the statement that holds the place, the neighbour, and whether the place is behind it.
@@ -322,10 +327,10 @@ def _between(
     if not writers:
         return scope.block, s.top(first, scope.block), False
     last = max(writers, key=lambda w: order[w])
-    inside: Stmt = scope.block
+    inside: nodes.Stmt = scope.block
     while s.top(last, inside) is s.top(first, inside):
         inside = s.top(last, inside)
-        if not isinstance(inside, For):
+        if not isinstance(inside, nodes.For):
             s.fail(
                 "the writer and the reader stand in one statement that is no loop",
                 mark={last: "writes"},
@@ -340,9 +345,11 @@ def _between(
     return inside, s.top(last, inside), True
 
 
-def _needed(s: State, buffer: Buffer, readers: Sequence[BlockRealize], inside: Stmt) -> Box | None:
+def _needed(
+    s: State, buffer: nodes.Buffer, readers: Sequence[nodes.BlockRealize], inside: nodes.Stmt
+) -> Box | None:
     """What the readers use of a buffer while the loops inside a statement run; None for all."""
-    if isinstance(inside, Block) and inside.name == "root":
+    if isinstance(inside, nodes.Block) and inside.name == "root":
         return None
     return s.facts.hull(
         touched(s, c, r, s.loops_between(c, inside))
@@ -352,34 +359,36 @@ def _needed(s: State, buffer: Buffer, readers: Sequence[BlockRealize], inside: S
     )
 
 
-def swapped(old: Buffer, new: Buffer) -> Callable[[Stmt], Stmt]:
+def swapped(old: nodes.Buffer, new: nodes.Buffer) -> Callable[[nodes.Stmt], nodes.Stmt]:
     """The change that lets a block use another buffer of the same shape."""
 
-    def change(block: Stmt) -> Stmt:
-        assert isinstance(block, Block)
+    def change(block: nodes.Stmt) -> nodes.Stmt:
+        assert isinstance(block, nodes.Block)
         return replace_buffers(block, {old: new})
 
     return change
 
 
-def replace_buffer(s: State, old: Buffer, new: Buffer) -> None:
+def replace_buffer(s: State, old: nodes.Buffer, new: nodes.Buffer) -> None:
     """Another buffer of the same shape in the whole function; only its users are rebuilt."""
-    changes: dict[Stmt, Change] = {}
+    changes: dict[nodes.Stmt, Change] = {}
     swap = Rewriter(buffers={old: new})
-    for b in walk(s.func.body):
-        if isinstance(b, Block) and not any(isinstance(x, BlockRealize) for x in walk(b.body)):
+    for b in nodes.walk(s.func.body):
+        if isinstance(b, nodes.Block) and not any(
+            isinstance(x, nodes.BlockRealize) for x in nodes.walk(b.body)
+        ):
             if any(r.buffer is old for r in (*b.reads, *b.writes)):
                 changes[b] = swap.stmt(b)
-        elif isinstance(b, Block):
+        elif isinstance(b, nodes.Block):
             changes[b] = _outer(swap)
     s.replace(changes)
     if old in s.func.params:
         s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
 
 
-def _outer(swap: Rewriter) -> Callable[[Stmt], Stmt]:
-    def change(b: Stmt) -> Stmt:
-        assert isinstance(b, Block)
+def _outer(swap: Rewriter) -> Callable[[nodes.Stmt], nodes.Stmt]:
+    def change(b: nodes.Stmt) -> nodes.Stmt:
+        assert isinstance(b, nodes.Block)
         allocs = tuple([swap.buffer(x) for x in b.alloc_buffers])
         init = None if b.init is None else swap.stmt(b.init)
         return b.replace(

@@ -6,17 +6,9 @@ from collections.abc import Mapping
 
 from smelt.ir.expr import INDEX, Binary, Expr, Var
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Stmt,
-    seq,
-)
 from smelt.tir.rewrite import Rewriter, loads
 
+from .. import nodes
 from .handles import BlockRV
 from .layout import is_outer
 from .primitive import Base, primitive
@@ -77,16 +69,16 @@ class CacheIndexPrimitives(Base):
         if not names:
             return []
         place = s.top(b, s.scope(b).block)
-        changes: dict[Stmt, Change] = {
+        changes: dict[nodes.Stmt, Change] = {
             b.block: refreshed(s, _LookUp(tables).stmt(b.block)),
-            place: lambda x: seq(*nests, x),
+            place: lambda x: nodes.seq(*nests, x),
             s.scope(b).block: allocating(*[load.buffer for load in tables.values()]),
         }
         s.replace(changes)
         return names
 
 
-def _indices(b: BlockRealize, least: int) -> list[Expr]:
+def _indices(b: nodes.BlockRealize, least: int) -> list[Expr]:
     """The index expressions worth a table, in the order of the text: with that many uses."""
     own = {i.var for i in b.block.iter_vars}
     count: dict[Expr, int] = {}
@@ -105,42 +97,42 @@ class _Loads(Rewriter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[BufferLoad] = []
+        self.found: list[nodes.BufferLoad] = []
 
     def visit_expr(self, e: Expr) -> Expr:
-        if isinstance(e, BufferLoad):
+        if isinstance(e, nodes.BufferLoad):
             self.found.append(e)
         return super().visit_expr(e)
 
 
 def _table(
-    s: State, b: BlockRealize, e: Expr, number: int, scope: str
-) -> tuple[str, Stmt, BufferLoad]:
+    s: State, b: nodes.BlockRealize, e: Expr, number: int, scope: str
+) -> tuple[str, nodes.Stmt, nodes.BufferLoad]:
     """A buffer of an index expression's values, and the block that fills it."""
     used = [i for i in b.block.iter_vars if i.var in free_vars(e)]
     shape = tuple([i.dom.extent for i in used])
-    buffer = Buffer(s.fresh(f"index_var_{number}"), shape, INDEX, scope)
+    buffer = nodes.Buffer(s.fresh(f"index_var_{number}"), shape, INDEX, scope)
     iters = s.iter_vars(i.dom for i in used)
     own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
     here = tuple([n.var - n.dom.min for n in iters])
     name = s.fresh_block(f"index_{number}")
-    store = BufferStore(buffer, substitute(e, own), here)
-    nest = s.block_nest(refreshed(s, Block(name, iters, (), (), store)))
-    return name, nest, BufferLoad(buffer, tuple([i.var - i.dom.min for i in used]))
+    store = nodes.BufferStore(buffer, substitute(e, own), here)
+    nest = s.block_nest(refreshed(s, nodes.Block(name, iters, (), (), store)))
+    return name, nest, nodes.BufferLoad(buffer, tuple([i.var - i.dom.min for i in used]))
 
 
 class _LookUp(Rewriter):
     """Replaces indices of loads."""
 
-    def __init__(self, tables: Mapping[Expr, BufferLoad]) -> None:
+    def __init__(self, tables: Mapping[Expr, nodes.BufferLoad]) -> None:
         super().__init__()
         self.tables = tables
 
     def visit_expr(self, e: Expr) -> Expr:
         new = super().visit_expr(e)
-        if isinstance(new, BufferLoad):
-            return BufferLoad(new.buffer, tuple([self.tables.get(i, i) for i in new.indices]))
+        if isinstance(new, nodes.BufferLoad):
+            return nodes.BufferLoad(new.buffer, tuple([self.tables.get(i, i) for i in new.indices]))
         return new
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: nodes.Block) -> nodes.Block:
         return s.replace(body=self.stmt(s.body))

@@ -9,17 +9,8 @@ from smelt.ir.expr import Expr, Var
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import (
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    BufferStore,
-    Evaluate,
-    For,
-    Stmt,
-    sub_statements,
-)
 
+from .. import nodes
 from .injective import is_injective
 from .predicate import conditions
 from .region import touched
@@ -28,19 +19,19 @@ from .state import State
 _ANY_ORDER = "a statement outside any block may run in another order"
 
 
-def opaque_statement(s: Stmt) -> Stmt | None:
+def opaque_statement(s: nodes.Stmt) -> nodes.Stmt | None:
     """A statement with an effect that stands in no block."""
-    stack: list[Stmt] = [s]
+    stack: list[nodes.Stmt] = [s]
     while stack:
         node = stack.pop()
-        if isinstance(node, BufferStore | Evaluate):
+        if isinstance(node, nodes.BufferStore | nodes.Evaluate):
             return node
-        if not isinstance(node, BlockRealize):
-            stack.extend(sub_statements(node))
+        if not isinstance(node, nodes.BlockRealize):
+            stack.extend(nodes.sub_statements(node))
     return None
 
 
-def _require_blocks(state: State, body: Stmt, claim: str, loops: str) -> None:
+def _require_blocks(state: State, body: nodes.Stmt, claim: str, loops: str) -> None:
     """Refuse statements outside blocks, of which nothing is known."""
     bare = opaque_statement(body)
     if bare is not None:
@@ -51,7 +42,7 @@ def _require_blocks(state: State, body: Stmt, claim: str, loops: str) -> None:
         )
 
 
-def check_reorder(state: State, loops: Sequence[For]) -> None:
+def check_reorder(state: State, loops: Sequence[nodes.For]) -> None:
     """Refuse to let the iterations of a perfect nest (outermost first) run in another order."""
     body = loops[-1].body
     _require_blocks(state, body, _ANY_ORDER, "loops")
@@ -70,7 +61,7 @@ def check_reorder(state: State, loops: Sequence[For]) -> None:
         _check_covered(state, blocks, loops, "run in another order")
 
 
-def _check_accumulation(state: State, b: BlockRealize, loops: Sequence[For]) -> None:
+def _check_accumulation(state: State, b: nodes.BlockRealize, loops: Sequence[nodes.For]) -> None:
     """Each element is added to once a value of the reduce variables, its initial value first."""
     if not is_injective(state, b, [*loops, *state.loops_between(b, loops[-1])]):
         names = ", ".join(x.var.name for x in loops)
@@ -93,7 +84,7 @@ def _check_accumulation(state: State, b: BlockRealize, loops: Sequence[For]) -> 
             )
 
 
-def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = False) -> None:
+def check_concurrent(state: State, loop: nodes.For, how: str, cross_thread: bool = False) -> None:
     """Refuse to run the iterations of a loop at once.
 
     cross_thread  the loop may bind reduce variables (threads that reduce together)
@@ -126,27 +117,27 @@ def check_concurrent(state: State, loop: For, how: str, cross_thread: bool = Fal
         _check_covered(state, blocks, [loop], f"be {how}")
 
 
-def recheck(state: State, s: Stmt) -> None:
+def recheck(state: State, s: nodes.Stmt) -> None:
     """Refuse what a statement that is new here does to the concurrent loops around it."""
     for up in [s, *state.above(s)]:
-        if isinstance(up, For) and up.kind in ("parallel", "vectorized", "thread_binding"):
+        if isinstance(up, nodes.For) and up.kind in ("parallel", "vectorized", "thread_binding"):
             check_concurrent(state, up, up.kind, (up.thread or "").startswith("threadIdx"))
 
 
-def check_merged(state: State, loop: For) -> None:
+def check_merged(state: State, loop: nodes.For) -> None:
     """Refuse a merged loop whose blocks use what other iterations make."""
     _require_blocks(state, loop.body, _ANY_ORDER, "loops")
     _check_covered(state, state.blocks_in(loop.body), [loop], "run together")
 
 
-def _splits_writes(state: State, b: BlockRealize, loop: For) -> bool:
+def _splits_writes(state: State, b: nodes.BlockRealize, loop: nodes.For) -> bool:
     """Whether different iterations of `loop` certainly write different elements."""
     return is_injective(state, b, [loop, *state.loops_between(b, loop)]) or _boxes_disjoint(
         state, b, loop
     )
 
 
-def _boxes_disjoint(state: State, b: BlockRealize, loop: For) -> bool:
+def _boxes_disjoint(state: State, b: nodes.BlockRealize, loop: nodes.For) -> bool:
     """Whether a spatial variable's range moves on by its own width or more each iteration."""
     inner = state.loops_between(b, loop)
     for i, value in b.bindings:
@@ -162,7 +153,9 @@ def _boxes_disjoint(state: State, b: BlockRealize, loop: For) -> bool:
     return False
 
 
-def _check_private(state: State, b: BlockRealize, loop: For, how: str, uses: bool) -> None:
+def _check_private(
+    state: State, b: nodes.BlockRealize, loop: nodes.For, how: str, uses: bool
+) -> None:
     """Where several iterations write the same elements, each must have them for itself."""
     params = set(state.func.buffers)
     inside = set(state.blocks_in(loop.body))
@@ -194,10 +187,10 @@ def _check_private(state: State, b: BlockRealize, loop: For, how: str, uses: boo
 
 
 def _check_covered(
-    state: State, blocks: Sequence[BlockRealize], loops: Sequence[For], what: str
+    state: State, blocks: Sequence[nodes.BlockRealize], loops: Sequence[nodes.For], what: str
 ) -> None:
     """What a block under `loops` takes from another one there is of the same iteration."""
-    written: dict[Buffer, BlockRealize] = {}
+    written: dict[nodes.Buffer, nodes.BlockRealize] = {}
     for b in blocks:
         for r in (*b.block.reads, *b.block.writes):
             first = written.get(r.buffer)
@@ -217,10 +210,10 @@ def _check_covered(
 
 def _check_written_once(
     state: State,
-    first: BlockRealize,
-    then: BlockRealize,
-    buffer: Buffer,
-    loops: Sequence[For],
+    first: nodes.BlockRealize,
+    then: nodes.BlockRealize,
+    buffer: nodes.Buffer,
+    loops: Sequence[nodes.For],
     what: str,
 ) -> None:
     """No other iteration of the loops writes again what this one has given to another block."""
@@ -234,7 +227,7 @@ def _check_written_once(
         )
 
 
-def _shared(state: State, first: BlockRealize, then: BlockRealize) -> list[Expr]:
+def _shared(state: State, first: nodes.BlockRealize, then: nodes.BlockRealize) -> list[Expr]:
     """The conditions of a block on the loops that stand around another one too."""
     around = {x.var for x in state.loops_above(first)} & {x.var for x in state.loops_above(then)}
     loops = {x.var for x in state.loops_above(then)}
@@ -243,10 +236,10 @@ def _shared(state: State, first: BlockRealize, then: BlockRealize) -> list[Expr]
 
 def _check_pair(
     state: State,
-    first: BlockRealize,
-    then: BlockRealize,
-    region: BufferRegion,
-    loops: Sequence[For],
+    first: nodes.BlockRealize,
+    then: nodes.BlockRealize,
+    region: nodes.BufferRegion,
+    loops: Sequence[nodes.For],
     what: str,
 ) -> None:
     inside = loops[-1]

@@ -12,42 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from smelt.ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    Add,
-    And,
-    Binary,
-    Compare,
-    Expr,
-    Max,
-    Min,
-    Mul,
-    Or,
-    Select,
-    Var,
-    const,
-)
+from smelt.ir import expr
 from smelt.ir.walk import free_vars, rebuild_binary, refold, substitute
-from smelt.tir.nodes import (
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    IfThenElse,
-    LetStmt,
-    Seq,
-    Stmt,
-    seq,
-)
 from smelt.tir.rewrite import loads
 
+from .. import nodes
 from .state import State
 
-_ELEMENTWISE = (Add, Mul, Min, Max, And, Or)
+_ELEMENTWISE = (expr.Add, expr.Mul, expr.Min, expr.Max, expr.And, expr.Or)
 
 
 @dataclass
@@ -62,20 +34,20 @@ class Update:
     ordered    whether the terms must be joined in their order (among equals the first one wins)
     """
 
-    buffers: tuple[Buffer, ...]
-    point: tuple[Expr, ...]
-    values: tuple[Expr, ...]
-    terms: tuple[Expr, ...]
-    starts: tuple[Expr, ...]
-    condition: Expr
+    buffers: tuple[nodes.Buffer, ...]
+    point: tuple[expr.Expr, ...]
+    values: tuple[expr.Expr, ...]
+    terms: tuple[expr.Expr, ...]
+    starts: tuple[expr.Expr, ...]
+    condition: expr.Expr
     ordered: bool
 
-    def identities(self) -> list[Expr]:
+    def identities(self) -> list[expr.Expr]:
         """What partial results start from: the initial values, unless they would count twice."""
-        out: list[Expr] = []
+        out: list[expr.Expr] = []
         for value, start in zip(self.values, self.starts, strict=True):
-            if isinstance(value, Add | Mul):
-                out.append(const(0 if isinstance(value, Add) else 1, value.dtype))
+            if isinstance(value, expr.Add | expr.Mul):
+                out.append(expr.const(0 if isinstance(value, expr.Add) else 1, value.dtype))
             else:
                 out.append(start)
         return out
@@ -83,32 +55,40 @@ class Update:
     def joined(
         self,
         s: State,
-        buffers: Sequence[Buffer],
-        point: tuple[Expr, ...],
-        terms: Sequence[Expr],
-        own: Mapping[Var, Expr],
-    ) -> Stmt:
+        buffers: Sequence[nodes.Buffer],
+        point: tuple[expr.Expr, ...],
+        terms: Sequence[expr.Expr],
+        own: Mapping[expr.Var, expr.Expr],
+    ) -> nodes.Stmt:
         """The step on other results with other terms, `own` put in place of the variables."""
-        values: dict[Expr, Expr] = {}
+        values: dict[expr.Expr, expr.Expr] = {}
         for term, new in zip(self.terms, terms, strict=True):
             values[term] = new
         for old, new_buffer in zip(self.buffers, buffers, strict=True):
-            values[BufferLoad(old, self.point)] = BufferLoad(new_buffer, point)
+            values[nodes.BufferLoad(old, self.point)] = nodes.BufferLoad(new_buffer, point)
         results = []
         for value, old, term in zip(self.values, self.buffers, self.terms, strict=True):
-            results.append(_replaced(value, BufferLoad(old, self.point), term, values, dict(own)))
+            results.append(
+                _replaced(value, nodes.BufferLoad(old, self.point), term, values, dict(own))
+            )
         if len(buffers) == 1:
-            return BufferStore(buffers[0], results[0], point)
-        fresh = [Var(s.fresh(f"{b.name}_new"), b.type) for b in buffers]
-        stmt = seq(*[BufferStore(b, v, point) for b, v in zip(buffers, fresh, strict=True)])
+            return nodes.BufferStore(buffers[0], results[0], point)
+        fresh = [expr.Var(s.fresh(f"{b.name}_new"), b.type) for b in buffers]
+        stmt = nodes.seq(
+            *[nodes.BufferStore(b, v, point) for b, v in zip(buffers, fresh, strict=True)]
+        )
         for v, r in reversed(list(zip(fresh, results, strict=True))):
-            stmt = LetStmt(v, r, stmt)
+            stmt = nodes.LetStmt(v, r, stmt)
         return stmt
 
 
 def _replaced(
-    value: Expr, old: BufferLoad, term: Expr, values: Mapping[Expr, Expr], own: dict[Var, Expr]
-) -> Expr:
+    value: expr.Expr,
+    old: nodes.BufferLoad,
+    term: expr.Expr,
+    values: Mapping[expr.Expr, expr.Expr],
+    own: dict[expr.Var, expr.Expr],
+) -> expr.Expr:
     """A result with the operands exchanged; the two of an elementwise step by their place."""
     if isinstance(value, _ELEMENTWISE):
         a, b = (values[x] if x is old else values[term] for x in (value.a, value.b))
@@ -116,31 +96,33 @@ def _replaced(
     return _exchange(value, values, own)
 
 
-def _exchange(e: Expr, values: Mapping[Expr, Expr], own: dict[Var, Expr]) -> Expr:
+def _exchange(
+    e: expr.Expr, values: Mapping[expr.Expr, expr.Expr], own: dict[expr.Var, expr.Expr]
+) -> expr.Expr:
     """Whole operands replaced from the top down, other variables substituted."""
     if e in values:
         return values[e]
-    if isinstance(e, Var):
+    if isinstance(e, expr.Var):
         return own.get(e, e)
-    if isinstance(e, Binary):
+    if isinstance(e, expr.Binary):
         return rebuild_binary(type(e), _exchange(e.a, values, own), _exchange(e.b, values, own))
-    new = e.with_children(lambda c: _exchange(c, values, own) if isinstance(c, Expr) else c)
+    new = e.with_children(lambda c: _exchange(c, values, own) if isinstance(c, expr.Expr) else c)
     return e if new is e else refold(new)
 
 
 # ---------------------------------------------------------------------------------- recognition
 
 
-def read_update(s: State, b: BlockRealize) -> Update:
+def read_update(s: State, b: nodes.BlockRealize) -> Update:
     """The step that a reduction block takes; refuses what is not known to be a reduction."""
-    condition: Expr = const(True)
+    condition: expr.Expr = expr.const(True)
     body = b.block.body
-    if isinstance(body, IfThenElse) and body.else_body is None:
+    if isinstance(body, nodes.IfThenElse) and body.else_body is None:
         condition, body = body.condition, body.then_body
     stores, values = _stores(s, b, body)
     starts = _starts(s, b, [x.buffer for x in stores])
     point = stores[0].indices
-    olds = [BufferLoad(x.buffer, point) for x in stores]
+    olds = [nodes.BufferLoad(x.buffer, point) for x in stores]
     terms = [_term(s, b, v, old) for v, old in zip(values, olds, strict=True)]
     for e in (*terms, condition):
         if any(x in olds for x in loads(e)):
@@ -157,7 +139,7 @@ def read_update(s: State, b: BlockRealize) -> Update:
     )
 
 
-def _refuse(s: State, b: BlockRealize, why: str) -> NoReturn:
+def _refuse(s: State, b: nodes.BlockRealize, why: str) -> NoReturn:
     s.fail(
         f"{b.block.name} is not known to be a reduction: {why}",
         mark={b: "its body"},
@@ -165,17 +147,19 @@ def _refuse(s: State, b: BlockRealize, why: str) -> NoReturn:
     )
 
 
-def _stores(s: State, b: BlockRealize, body: Stmt) -> tuple[list[BufferStore], list[Expr]]:
+def _stores(
+    s: State, b: nodes.BlockRealize, body: nodes.Stmt
+) -> tuple[list[nodes.BufferStore], list[expr.Expr]]:
     """The stores of a step, and their values without the names in between."""
-    known: dict[Var, Expr] = {}
-    while isinstance(body, LetStmt):
+    known: dict[expr.Var, expr.Expr] = {}
+    while isinstance(body, nodes.LetStmt):
         known[body.var] = substitute(body.value, known)
         body = body.body
-    items = body.stmts if isinstance(body, Seq) else (body,)
-    stores = [x for x in items if isinstance(x, BufferStore)]
+    items = body.stmts if isinstance(body, nodes.Seq) else (body,)
+    stores = [x for x in items if isinstance(x, nodes.BufferStore)]
     if not stores or len(stores) < len(items):
         _refuse(s, b, "its body is more than stores of the results")
-    seen: set[Buffer] = set()
+    seen: set[nodes.Buffer] = set()
     for x in stores:
         if any(e.buffer in seen for e in loads(x.value)):
             _refuse(s, b, "a result is stored before another one is computed from it")
@@ -186,20 +170,20 @@ def _stores(s: State, b: BlockRealize, body: Stmt) -> tuple[list[BufferStore], l
     return stores, [substitute(x.value, known) for x in stores]
 
 
-def _starts(s: State, b: BlockRealize, buffers: Sequence[Buffer]) -> list[Expr]:
+def _starts(s: State, b: nodes.BlockRealize, buffers: Sequence[nodes.Buffer]) -> list[expr.Expr]:
     init = b.block.init
-    items = init.stmts if isinstance(init, Seq) else () if init is None else (init,)
-    found = {x.buffer: x.value for x in items if isinstance(x, BufferStore)}
+    items = init.stmts if isinstance(init, nodes.Seq) else () if init is None else (init,)
+    found = {x.buffer: x.value for x in items if isinstance(x, nodes.BufferStore)}
     if len(found) < len(items) or set(found) != set(buffers):
         _refuse(s, b, "its initial values are more than one store of each result")
     return [found[x] for x in buffers]
 
 
-def _term(s: State, b: BlockRealize, value: Expr, old: BufferLoad) -> Expr:
+def _term(s: State, b: nodes.BlockRealize, value: expr.Expr, old: nodes.BufferLoad) -> expr.Expr:
     """What is joined with a result."""
     if isinstance(value, _ELEMENTWISE):
         sides = (value.a, value.b)
-    elif isinstance(value, Select):
+    elif isinstance(value, expr.Select):
         sides = (value.true_value, value.false_value)
     else:
         _refuse(s, b, f"{old.buffer.name} is not joined with a term")
@@ -210,20 +194,20 @@ def _term(s: State, b: BlockRealize, value: Expr, old: BufferLoad) -> Expr:
 
 def _ordered(
     s: State,
-    b: BlockRealize,
-    values: Sequence[Expr],
-    olds: Sequence[BufferLoad],
-    terms: Sequence[Expr],
+    b: nodes.BlockRealize,
+    values: Sequence[expr.Expr],
+    olds: Sequence[nodes.BufferLoad],
+    terms: Sequence[expr.Expr],
 ) -> bool:
     """Whether equal candidates are told apart by their order; refuses what is no choice."""
-    chosen = [k for k, v in enumerate(values) if isinstance(v, Select)]
+    chosen = [k for k, v in enumerate(values) if isinstance(v, expr.Select)]
     if not chosen:
         return False
     if len(set(terms)) < len(terms):
         _refuse(s, b, "two of its terms are the same")
-    lhs = [Var(f"l{k}", e.dtype) for k, e in enumerate(olds)]
-    rhs = [Var(f"r{k}", e.dtype) for k, e in enumerate(terms)]
-    names: dict[Expr, Expr] = dict(zip((*terms, *olds), (*rhs, *lhs), strict=True))
+    lhs = [expr.Var(f"l{k}", e.dtype) for k, e in enumerate(olds)]
+    rhs = [expr.Var(f"r{k}", e.dtype) for k, e in enumerate(terms)]
+    names: dict[expr.Expr, expr.Expr] = dict(zip((*terms, *olds), (*rhs, *lhs), strict=True))
     choices = {_choice(values[k], olds[k], names) for k in chosen}
     if len(choices) > 1:
         _refuse(s, b, "its results are chosen by different conditions")
@@ -232,46 +216,50 @@ def _ordered(
     if found is None:
         _refuse(s, b, "the condition that chooses is no comparison of the results with the terms")
     key, larger, position = found
-    best = Max if larger == keeps else Min
+    best = expr.Max if larger == keeps else expr.Min
     for k, v in enumerate(values):
         if k not in chosen and not (k == key and isinstance(v, best)):
             _refuse(s, b, f"{olds[k].buffer.name} is not chosen together with the others")
     return position is None or len(values) > 2
 
 
-def _choice(value: Expr, old: BufferLoad, names: Mapping[Expr, Expr]) -> tuple[Expr, bool]:
+def _choice(
+    value: expr.Expr, old: nodes.BufferLoad, names: Mapping[expr.Expr, expr.Expr]
+) -> tuple[expr.Expr, bool]:
     """The condition that chooses, and whether the result so far is kept where it holds."""
-    assert isinstance(value, Select)
+    assert isinstance(value, expr.Select)
     return _exchange(value.condition, names, {}), value.true_value is old
 
 
 def _comparison(
-    e: Expr, lhs: Sequence[Var], rhs: Sequence[Var]
+    e: expr.Expr, lhs: Sequence[expr.Var], rhs: Sequence[expr.Var]
 ) -> tuple[int, bool, int | None] | None:
     """(component compared, whether it holds for a larger result, what decides among equals)."""
     if free_vars(e) - set(lhs) - set(rhs):
         return None
     match e:
-        case Or(a, And(EQ(x, y), c)) | Or(And(EQ(x, y), c), a):
+        case expr.Or(a, expr.And(expr.EQ(x, y), c)) | expr.Or(expr.And(expr.EQ(x, y), c), a):
             first, second = _sides(a, lhs, rhs), _sides(c, lhs, rhs)
             if first is None or second is None:
                 return None
             pair = (lhs[first[0]], rhs[first[0]])
             if not (x is pair[0] and y is pair[1]) and not (x is pair[1] and y is pair[0]):
                 return None
-            told_apart = isinstance(a, LT | GT) and isinstance(c, LT | GT)
+            told_apart = isinstance(a, expr.LT | expr.GT) and isinstance(c, expr.LT | expr.GT)
             return (*first, second[0] if told_apart else None)
     found = _sides(e, lhs, rhs)
     return None if found is None else (*found, None)
 
 
-def _sides(e: Expr, lhs: Sequence[Var], rhs: Sequence[Var]) -> tuple[int, bool] | None:
+def _sides(
+    e: expr.Expr, lhs: Sequence[expr.Var], rhs: Sequence[expr.Var]
+) -> tuple[int, bool] | None:
     """l_k < r_k and its kin: (k, whether it holds for a larger result)."""
-    if not isinstance(e, Compare) or not isinstance(e, LT | LE | GT | GE):
+    if not isinstance(e, expr.Compare) or not isinstance(e, expr.LT | expr.LE | expr.GT | expr.GE):
         return None
     for k, (x, y) in enumerate(zip(lhs, rhs, strict=True)):
         if e.a is x and e.b is y:
-            return k, isinstance(e, GT | GE)
+            return k, isinstance(e, expr.GT | expr.GE)
         if e.a is y and e.b is x:
-            return k, isinstance(e, LT | LE)
+            return k, isinstance(e, expr.LT | expr.LE)
     return None

@@ -8,17 +8,9 @@ from smelt.ir.build import all_of, is_const, product
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import substitute
 from smelt.tir.facts import Facts
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Stmt,
-    walk,
-)
 from smelt.tir.rewrite import Rewriter, loads
 
+from .. import nodes
 from .injective import injective
 from .predicate import own_conditions, require_unguarded
 from .primitive import Base, primitive
@@ -31,19 +23,19 @@ class ReplaceLoads(Rewriter):
     """Replaces loads of a buffer; values that are new are simplified."""
 
     def __init__(
-        self, state: State, buffer: Buffer, value: Callable[[tuple[Expr, ...]], Expr]
+        self, state: State, buffer: nodes.Buffer, value: Callable[[tuple[Expr, ...]], Expr]
     ) -> None:
         super().__init__()
         self.state, self.target, self.value = state, buffer, value
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block, its regions found anew."""
         return refreshed(self.state, self.block_parts(s))
 
     def visit_expr(self, e: Expr) -> Expr:
         """An expression with the value in place of loads of the buffer."""
         new = super().visit_expr(e)
-        if isinstance(new, BufferLoad) and new.buffer is self.target:
+        if isinstance(new, nodes.BufferLoad) and new.buffer is self.target:
             return self.value(new.indices)
         return new
 
@@ -100,7 +92,9 @@ class InlinePrimitives(Base):
             new = substitute(store.value, values)
             return new if not bound & set(values) else simplify_indices(s.facts, new)
 
-        changes: dict[Stmt, Stmt | Callable[[Stmt], Stmt] | None] = {b: None}
+        changes: dict[nodes.Stmt, nodes.Stmt | Callable[[nodes.Stmt], nodes.Stmt] | None] = {
+            b: None
+        }
         for c in s.readers(s.scope(b), store.buffer):
             require_operands_stay(s, b, c)
             changes[c.block] = ReplaceLoads(s, store.buffer, value).stmt
@@ -147,7 +141,7 @@ class InlinePrimitives(Base):
             return made.value
 
         value = ReplaceLoads(s, made.buffer, inline).expr(substitute(store.value, values))
-        new = BufferStore(
+        new = nodes.BufferStore(
             store.buffer,
             simplify_indices(s.facts, value),
             tuple([s.facts.simplify(substitute(e, values)) for e in store.indices]),
@@ -165,7 +159,9 @@ class InlinePrimitives(Base):
         _apply(s, {c: None, p.block: refreshed(s, block_new)}, made.buffer)
 
 
-def _require_only_consumer(s: State, p: BlockRealize, c: BlockRealize, buffer: Buffer) -> None:
+def _require_only_consumer(
+    s: State, p: nodes.BlockRealize, c: nodes.BlockRealize, buffer: nodes.Buffer
+) -> None:
     """Nothing but the consumer may need what the producer has stored so far."""
     if buffer in s.func.params:
         s.fail(
@@ -188,17 +184,19 @@ def _require_only_consumer(s: State, p: BlockRealize, c: BlockRealize, buffer: B
         )
 
 
-def _covers(s: State, b: BlockRealize, buffer: Buffer) -> bool:
+def _covers(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> bool:
     """Whether a block has as many iterations as its buffer elements."""
     return s.facts.equal(product(buffer.shape), _runs(b))
 
 
-def _runs(b: BlockRealize) -> Expr:
+def _runs(b: nodes.BlockRealize) -> Expr:
     """How many iterations a block has."""
     return product([i.dom.extent for i in b.block.iter_vars])
 
 
-def _onto(s: State, p: BlockRealize, c: BlockRealize, values: Mapping[Var, Expr]) -> bool:
+def _onto(
+    s: State, p: nodes.BlockRealize, c: nodes.BlockRealize, values: Mapping[Var, Expr]
+) -> bool:
     """Whether the producer's iterations give each of the consumer's exactly once."""
     here = [values[i.var] for i in c.block.iter_vars]
     return s.facts.equal(_runs(p), _runs(c)) and injective(s, here, domain_loops(p.block))
@@ -224,7 +222,7 @@ class _Indices(Rewriter):
         return super().visit_expr(e)
 
 
-def _require_inlinable(s: State, b: BlockRealize, buffer: Buffer) -> None:
+def _require_inlinable(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> None:
     require_kind(s, b, Kind.COMPLETE)
     if buffer in s.func.params:
         s.fail(
@@ -234,7 +232,7 @@ def _require_inlinable(s: State, b: BlockRealize, buffer: Buffer) -> None:
         )
 
 
-def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
+def _require_consumers_only(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> None:
     readers = s.readers(s.scope(b), buffer)
     if not readers:
         s.fail(
@@ -247,7 +245,7 @@ def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
                 mark={r: "reads it"},
                 legal="readers behind the block",
             )
-    later: set[Buffer] = {r.buffer for r in b.block.reads}
+    later: set[nodes.Buffer] = {r.buffer for r in b.block.reads}
     last = max(s.index.order[r] for r in readers)
     for w in s.blocks_in(s.scope(b).block):
         if s.index.order[b] < s.index.order[w] <= last and w is not b:
@@ -262,7 +260,7 @@ def _require_consumers_only(s: State, b: BlockRealize, buffer: Buffer) -> None:
 
 
 def _inverse(
-    s: State, b: BlockRealize, indices: Sequence[Expr]
+    s: State, b: nodes.BlockRealize, indices: Sequence[Expr]
 ) -> Callable[[tuple[Expr, ...]], dict[Var, Expr]]:
     """From the indices of an element to the block's variables."""
     variables = [i.var for i in b.block.iter_vars]
@@ -292,7 +290,7 @@ def _inverse(
     return values
 
 
-def _only_producer(s: State, c: BlockRealize) -> BlockRealize:
+def _only_producer(s: State, c: nodes.BlockRealize) -> nodes.BlockRealize:
     producers = s.producers(c)
     if len(producers) != 1:
         names = ", ".join(p.block.name for p in producers) or "none"
@@ -304,7 +302,7 @@ def _only_producer(s: State, c: BlockRealize) -> BlockRealize:
     return producers[0]
 
 
-def _read_indices(s: State, c: BlockRealize, buffer: Buffer) -> tuple[Expr, ...]:
+def _read_indices(s: State, c: nodes.BlockRealize, buffer: nodes.Buffer) -> tuple[Expr, ...]:
     found = {e.indices for e in loads(c.block.body) if e.buffer is buffer}
     if len(found) != 1:
         s.fail(
@@ -316,11 +314,18 @@ def _read_indices(s: State, c: BlockRealize, buffer: Buffer) -> tuple[Expr, ...]
 
 
 def _apply(
-    s: State, changes: Mapping[Stmt, Stmt | Callable[[Stmt], Stmt] | None], buffer: Buffer
+    s: State,
+    changes: Mapping[nodes.Stmt, nodes.Stmt | Callable[[nodes.Stmt], nodes.Stmt] | None],
+    buffer: nodes.Buffer,
 ) -> None:
     """Make the changes and drop the buffer in one go."""
     owner = next(
-        (b for b in walk(s.func.body) if isinstance(b, Block) and buffer in b.alloc_buffers), None
+        (
+            b
+            for b in nodes.walk(s.func.body)
+            if isinstance(b, nodes.Block) and buffer in b.alloc_buffers
+        ),
+        None,
     )
     full = dict(changes)
     if owner is not None:

@@ -7,20 +7,10 @@ from collections.abc import Callable, Sequence
 from smelt.ir.build import all_of, equal, is_const, logical_not, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferStore,
-    IterVar,
-    Range,
-    Stmt,
-    seq,
-    walk,
-)
 from smelt.tir.regions import element, full
 from smelt.tir.rewrite import Indices, Rewriter
 
+from .. import nodes
 from .cache import buffer_at, replace_buffer
 from .loops import sequence
 from .maps import IndexFunction, Mapped, read_map
@@ -37,7 +27,7 @@ class LayoutPrimitives(Base):
     def transform_layout(
         self,
         block: str,
-        buffer: tuple[str, int] | str | Buffer,
+        buffer: tuple[str, int] | str | nodes.Buffer,
         index_map: IndexFunction,
         pad_value: ExprLike | str | Callable[..., ExprLike] | None = None,
         assume_injective_transform: bool = False,
@@ -83,7 +73,7 @@ class LayoutPrimitives(Base):
             )
         what, padded = f"buffer {old.name}", pad_value is not None
         shape = layout.image(s, what, None, padded, assume_injective_transform)
-        new = Buffer(old.name, shape, old.type, old.scope, axis_separators=layout.separators)
+        new = nodes.Buffer(old.name, shape, old.type, old.scope, axis_separators=layout.separators)
         filling = _padding_value(s, b, pad_value, new)
         padded = not s.facts.equal(product(shape), product(old.shape))
         writers = s.writers(s.scope(b), old)
@@ -136,7 +126,7 @@ class LayoutPrimitives(Base):
         own = [substitute(r, to_own) for r in layout.results]
         kinds = [_one_kind(s, b, e) for e in own]
         new = [
-            IterVar(s.new_var(f"v{k}", 0, e), Range(const(0, INDEX), e), kind)
+            nodes.IterVar(s.new_var(f"v{k}", 0, e), nodes.Range(const(0, INDEX), e), kind)
             for k, (e, kind) in enumerate(zip(shape, kinds, strict=True))
         ]
         values = _inverted(s, b, own, new)
@@ -147,7 +137,7 @@ class LayoutPrimitives(Base):
     def set_axis_separator(
         self,
         block: str,
-        buffer: tuple[str, int] | str | Buffer,
+        buffer: tuple[str, int] | str | nodes.Buffer,
         axis_separators: Sequence[int] | None = None,
     ) -> None:
         """Say where memory of several dimensions (a texture) cuts a buffer's shape.
@@ -196,9 +186,9 @@ class LayoutPrimitives(Base):
 
 def _padding_value(
     s: State,
-    b: BlockRealize,
+    b: nodes.BlockRealize,
     pad_value: ExprLike | str | Callable[..., ExprLike] | None,
-    new: Buffer,
+    new: nodes.Buffer,
 ) -> Callable[[Sequence[Expr]], Expr] | None:
     """How padding is filled, from the new indices; None where nobody looks at it."""
     if pad_value is None or isinstance(pad_value, str):
@@ -224,7 +214,7 @@ def _padding_value(
 
 
 def _inverted(
-    s: State, b: BlockRealize, own: Sequence[Expr], new: Sequence[IterVar]
+    s: State, b: nodes.BlockRealize, own: Sequence[Expr], new: Sequence[nodes.IterVar]
 ) -> dict[Var, Expr]:
     """A block's variables in terms of the new ones that are functions of them."""
     variables = [i.var for i in b.block.iter_vars]
@@ -241,7 +231,7 @@ def _inverted(
     return {v: domain[v][0] for v in variables}
 
 
-def _one_kind(s: State, b: BlockRealize, e: Expr) -> str:
+def _one_kind(s: State, b: nodes.BlockRealize, e: Expr) -> str:
     kinds = {i.kind for i in b.block.iter_vars if i.var in free_vars(e)}
     if len(kinds) > 1:
         s.fail(
@@ -255,10 +245,12 @@ def _one_kind(s: State, b: BlockRealize, e: Expr) -> str:
 # --------------------------------------------------------------------------------------- buffers
 
 
-def named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str | Buffer) -> Buffer:
+def named_buffer(
+    s: State, b: nodes.BlockRealize, buffer: tuple[str, int] | str | nodes.Buffer
+) -> nodes.Buffer:
     """A buffer given by kind and position, by name, or as itself."""
     found = {r.buffer.name: r.buffer for r in (*b.block.reads, *b.block.writes)}
-    if isinstance(buffer, Buffer):
+    if isinstance(buffer, nodes.Buffer):
         buffer = buffer.name
     if isinstance(buffer, str):
         if buffer not in found:
@@ -282,24 +274,26 @@ def named_buffer(s: State, b: BlockRealize, buffer: tuple[str, int] | str | Buff
 class Relayout(Rewriter):
     """Moves every access of a buffer to new indices of a new one."""
 
-    def __init__(self, old: Buffer, new: Buffer, at: Callable[[Indices], Indices]) -> None:
+    def __init__(
+        self, old: nodes.Buffer, new: nodes.Buffer, at: Callable[[Indices], Indices]
+    ) -> None:
         super().__init__()
         self.old, self.new, self.at = old, new, at
 
-    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+    def access(self, b: nodes.Buffer, indices: Indices) -> tuple[nodes.Buffer, Indices]:
         """Where an element of the old buffer is in the new one."""
         return (self.new, self.at(indices)) if b is self.old else (b, indices)
 
-    def visit_Block(self, s: Block) -> Block:
+    def visit_Block(self, s: nodes.Block) -> nodes.Block:
         """A block, its regions in the new buffer."""
         return self.block_parts(s)
 
 
-def transform_accesses(s: State, old: Buffer, new: Buffer, rewriter: Rewriter) -> None:
+def transform_accesses(s: State, old: nodes.Buffer, new: nodes.Buffer, rewriter: Rewriter) -> None:
     """Let every block use a new buffer in the place of an old one, as a rewriter says."""
-    changes: dict[Stmt, Change] = {}
-    for b in walk(s.func.body):
-        if not isinstance(b, Block):
+    changes: dict[nodes.Stmt, Change] = {}
+    for b in nodes.walk(s.func.body):
+        if not isinstance(b, nodes.Block):
             continue
         if any(r.buffer is old for r in (*b.reads, *b.writes)) and not is_outer(b):
             changes[b] = refreshed(s, rewriter.stmt(b))
@@ -312,21 +306,21 @@ def transform_accesses(s: State, old: Buffer, new: Buffer, rewriter: Rewriter) -
         s.set_func(s.func.replace(params=tuple([new if p is old else p for p in s.func.params])))
 
 
-def is_outer(b: Block) -> bool:
+def is_outer(b: nodes.Block) -> bool:
     """Whether a block has blocks inside."""
-    return any(isinstance(x, BlockRealize) for x in walk(b.body))
+    return any(isinstance(x, nodes.BlockRealize) for x in nodes.walk(b.body))
 
 
-def _realloc(b: Stmt, old: Buffer, new: Buffer) -> Block:
-    assert isinstance(b, Block)
+def _realloc(b: nodes.Stmt, old: nodes.Buffer, new: nodes.Buffer) -> nodes.Block:
+    assert isinstance(b, nodes.Block)
     return b.replace(alloc_buffers=tuple([new if x is old else x for x in b.alloc_buffers]))
 
 
 def _fill_padding(
     s: State,
-    writer: BlockRealize,
-    old: Buffer,
-    new: Buffer,
+    writer: nodes.BlockRealize,
+    old: nodes.Buffer,
+    new: nodes.Buffer,
     layout: Mapped,
     filling: Callable[[Sequence[Expr]], Expr],
 ) -> None:
@@ -344,18 +338,18 @@ def _fill_padding(
         inside.append(domain[v][0] < extent)
     point: Indices = tuple([i.var for i in iters])
     name = s.fresh_block(f"{old.name}_padding")
-    store = BufferStore(new, filling(point), point)
+    store = nodes.BufferStore(new, filling(point), point)
     outside = logical_not(all_of([s.facts.simplify(c) for c in inside if not s.facts.prove(c)]))
-    nest = s.block_nest(Block(name, iters, (), (element(new, point),), store), outside)
+    nest = s.block_nest(nodes.Block(name, iters, (), (element(new, point),), store), outside)
     place = s.top(writer, s.scope(writer).block)
-    s.replace({place: lambda x: seq(x, nest)})
+    s.replace({place: lambda x: nodes.seq(x, nest)})
 
 
-def own_loops(s: State, b: BlockRealize) -> Stmt:
+def own_loops(s: State, b: nodes.BlockRealize) -> nodes.Stmt:
     """The outermost statement of a block's own nest: loops that are its variables, one by one."""
     loops = s.loops_above(b)
     wanted = list(b.values)
-    node: Stmt = b
+    node: nodes.Stmt = b
     for x in reversed(loops):
         if x.body is not node or x.var not in wanted:
             break

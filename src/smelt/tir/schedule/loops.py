@@ -11,20 +11,10 @@ from smelt.ir.build import all_of, ceildiv, product, value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, const, convert
 from smelt.ir.walk import free_vars
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import (
-    AssertStmt,
-    Block,
-    BlockRealize,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    Stmt,
-    While,
-)
 from smelt.tir.rewrite import Rewriter
 from smelt.tir.threads import THREAD_AXES
 
+from .. import nodes
 from .check import check_reorder
 from .handles import BlockRV, LoopRV
 from .primitive import Base, primitive
@@ -51,7 +41,7 @@ class Rebind(Rewriter):
         self.facts = state.facts
         self.guard = conjuncts(guard)
 
-    def visit_BlockRealize(self, s: BlockRealize) -> Stmt:
+    def visit_BlockRealize(self, s: nodes.BlockRealize) -> nodes.Stmt:
         values = tuple(
             [v if (new := self.expr(v)) is v else self.facts.simplify(new) for v in s.values]
         )
@@ -61,29 +51,31 @@ class Rebind(Rewriter):
             if new is c or not self.facts.prove(new):
                 kept.append(new if new is c else self.facts.simplify(new))
         predicate = all_of(kept + [g for g in self.guard if g not in kept])
-        return BlockRealize(values, predicate, s.block)
+        return nodes.BlockRealize(values, predicate, s.block)
 
-    def visit_BufferStore(self, s: BufferStore) -> Stmt:
+    def visit_BufferStore(self, s: nodes.BufferStore) -> nodes.Stmt:
         return self._guarded(super().visit_BufferStore(s))
 
-    def visit_Evaluate(self, s: Evaluate) -> Stmt:
+    def visit_Evaluate(self, s: nodes.Evaluate) -> nodes.Stmt:
         return self._guarded(super().visit_Evaluate(s))
 
-    def visit_AssertStmt(self, s: AssertStmt) -> Stmt:
+    def visit_AssertStmt(self, s: nodes.AssertStmt) -> nodes.Stmt:
         return self._guarded(super().visit_AssertStmt(s))
 
-    def visit_While(self, s: While) -> Stmt:
+    def visit_While(self, s: nodes.While) -> nodes.Stmt:
         """The whole of it under the guard: a loop whose body is skipped would not end."""
         guard, self.guard = self.guard, []
         new = super().visit_While(s)
         self.guard = guard
         return self._guarded(new)
 
-    def _guarded(self, s: Stmt) -> Stmt:
-        return IfThenElse(all_of(self.guard), s) if self.guard else s
+    def _guarded(self, s: nodes.Stmt) -> nodes.Stmt:
+        return nodes.IfThenElse(all_of(self.guard), s) if self.guard else s
 
 
-def rebind(state: State, s: Stmt, values: Mapping[Var, Expr], guard: Expr | None = None) -> Stmt:
+def rebind(
+    state: State, s: nodes.Stmt, values: Mapping[Var, Expr], guard: Expr | None = None
+) -> nodes.Stmt:
     """A statement with loop variables given other values, its blocks guarded."""
     return Rebind(state, values, const(True) if guard is None else guard).stmt(s)
 
@@ -135,7 +127,7 @@ class LoopPrimitives(Base):
         guard = _tail_guard(s, target, index, total, disable_predication)
         body = rebind(s, target.body, {target.var: target.min + index}, guard)
         for v, e in reversed(list(zip(names, extents, strict=True))):
-            body = For(v, const(0, INDEX), e, body)
+            body = nodes.For(v, const(0, INDEX), e, body)
         s.replace({target: body})
         return [LoopRV(v.name) for v in names]
 
@@ -173,7 +165,7 @@ class LoopPrimitives(Base):
         for x in nest:
             values.setdefault(x.var, x.min)
         body = rebind(s, nest[-1].body, values)
-        s.replace({nest[0]: For(fused, const(0, INDEX), s.facts.simplify(total), body)})
+        s.replace({nest[0]: nodes.For(fused, const(0, INDEX), s.facts.simplify(total), body)})
         return LoopRV(fused.name)
 
     @primitive
@@ -242,7 +234,7 @@ class LoopPrimitives(Base):
                 legal=f"a permutation of {list(range(len(b.values)))}",
             )
         inner = b.block.replace(iter_vars=tuple([b.block.iter_vars[k] for k in order]))
-        s.replace({b: BlockRealize(tuple([b.values[k] for k in order]), b.predicate, inner)})
+        s.replace({b: nodes.BlockRealize(tuple([b.values[k] for k in order]), b.predicate, inner)})
 
     @primitive
     def add_unit_loop(self, block_or_loop: str) -> LoopRV:
@@ -265,11 +257,11 @@ class LoopPrimitives(Base):
         s = self.state
         target = find(s, block_or_loop)
         v = s.new_var("u", 0, 1)
-        s.replace({target: For(v, const(0, INDEX), const(1, INDEX), target)})
+        s.replace({target: nodes.For(v, const(0, INDEX), const(1, INDEX), target)})
         return LoopRV(v.name)
 
 
-def find(s: State, name: str) -> For | BlockRealize:
+def find(s: State, name: str) -> nodes.For | nodes.BlockRealize:
     """The loop or block of a name; a plain string that names both is refused."""
     loop, block = s.index.loops.get(name), s.index.blocks.get(name)
     handle = isinstance(name, LoopRV | BlockRV)
@@ -282,7 +274,7 @@ def find(s: State, name: str) -> For | BlockRealize:
     return s.loop(name) if is_loop else s.realize(name)
 
 
-def require_serial(s: State, target: For) -> None:
+def require_serial(s: State, target: nodes.For) -> None:
     """Refuse a loop that runs in a way of its own."""
     if target.kind != "serial":
         s.fail(
@@ -292,7 +284,7 @@ def require_serial(s: State, target: For) -> None:
         )
 
 
-def require_plain(s: State, target: For) -> None:
+def require_plain(s: State, target: nodes.For) -> None:
     """Refuse a loop of which something would be lost with it: its kind or an annotation."""
     require_serial(s, target)
     if target.annotations:
@@ -310,7 +302,7 @@ def sequence(s: State, name: str, items: object, what: str) -> list[Any]:
     return list(items)
 
 
-def _factors(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[Expr]:
+def _factors(s: State, target: nodes.For, factors: Sequence[ExprLike | None]) -> list[Expr]:
     """The extents of the new loops; None is inferred."""
     factors = sequence(s, "factors", factors, "a list, e.g. [None, 8]")
     if not factors or sum(f is None for f in factors) > 1:
@@ -346,7 +338,7 @@ def _factors(s: State, target: For, factors: Sequence[ExprLike | None]) -> list[
     return extents
 
 
-def _tail_guard(s: State, target: For, index: Expr, total: Expr, disabled: bool) -> Expr:
+def _tail_guard(s: State, target: nodes.For, index: Expr, total: Expr, disabled: bool) -> Expr:
     """What keeps the iterations inside the extent of a loop that has been split."""
     if s.facts.equal(total, target.extent) or s.facts.prove(total <= target.extent):
         return const(True)
@@ -362,7 +354,7 @@ def _tail_guard(s: State, target: For, index: Expr, total: Expr, disabled: bool)
     return const(True)
 
 
-def _perfect_nest(s: State, names: Sequence[str]) -> list[For]:
+def _perfect_nest(s: State, names: Sequence[str]) -> list[nodes.For]:
     """Loops that are nested with nothing between them, outermost first."""
     nest = [s.loop(n) for n in names]
     if not nest:
@@ -380,7 +372,7 @@ def _perfect_nest(s: State, names: Sequence[str]) -> list[For]:
     return nest
 
 
-def _check_bounds(s: State, nest: Sequence[For]) -> None:
+def _check_bounds(s: State, nest: Sequence[nodes.For]) -> None:
     seen: set[Var] = set()
     for x in reversed(nest):
         seen.add(x.var)
@@ -397,18 +389,22 @@ def _check_bounds(s: State, nest: Sequence[For]) -> None:
         before.add(x.var)
 
 
-def _chain(s: State, wanted: Sequence[For]) -> list[For]:
+def _chain(s: State, wanted: Sequence[nodes.For]) -> list[nodes.For]:
     """The nest from the outermost to the innermost of some loops; a perfect one."""
     depth = {x: len(s.above(x)) for x in wanted}
     last = max(wanted, key=lambda x: depth[x])
-    chain: list[For] = [last]
+    chain: list[nodes.For] = [last]
     missing = set(wanted) - {last}
-    node: Stmt = last
+    node: nodes.Stmt = last
     while missing:
         up = s.parent(node)
-        if not isinstance(up, For):
+        if not isinstance(up, nodes.For):
             other = next(x for x in wanted if x in missing)
-            between = "a block" if isinstance(up, Block | BlockRealize) else "other statements"
+            between = (
+                "a block"
+                if isinstance(up, nodes.Block | nodes.BlockRealize)
+                else "other statements"
+            )
             s.fail(
                 f"{other.var.name} and {last.var.name} are not loops of one nest: {between} "
                 f"stand between or beside them",

@@ -17,20 +17,9 @@ from smelt.ir.build import is_const, value_of
 from smelt.ir.expr import INDEX, Add, And, Binary, Cast, Expr, Max, Min, Mul, Or, Ramp, Var
 from smelt.ir.node import Node
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import (
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    For,
-    IfThenElse,
-    LetStmt,
-    Seq,
-    Stmt,
-)
 from smelt.tir.rewrite import loads
 
+from .. import nodes
 from .show import show_first
 from .state import State
 
@@ -44,7 +33,7 @@ class Place:
     steps  per dimension of the tile's buffer, a factor for each dimension of the description's
     """
 
-    buffer: Buffer
+    buffer: nodes.Buffer
     base: tuple[Expr, ...]
     steps: tuple[tuple[int, ...], ...]
 
@@ -73,7 +62,9 @@ def _moved(index: Expr, step: int, by: Expr) -> Expr:
 class Difference(Exception):
     """The first parts of description and tile that are not the same."""
 
-    def __init__(self, why: str, description: Node | None, tile: Node | None, at: Stmt) -> None:
+    def __init__(
+        self, why: str, description: Node | None, tile: Node | None, at: nodes.Stmt
+    ) -> None:
         """Keep both sides, and the statement of the tile that they stand in."""
         super().__init__(why)
         self.why, self.description, self.tile, self.at = why, description, tile, at
@@ -85,14 +76,14 @@ class Matching:
     def __init__(self, state: State, name: str) -> None:
         """Nothing is known yet."""
         self.state, self.name = state, name
-        self.places: dict[Buffer, Place] = {}
-        self.written: set[Buffer] = set()
+        self.places: dict[nodes.Buffer, Place] = {}
+        self.written: set[nodes.Buffer] = set()
         self.inner: set[Var] = set()
         self.meaning: dict[Var, Expr] = {}
         self.values: dict[Var, Expr] = {}
-        self.at: Stmt | None = None
+        self.at: nodes.Stmt | None = None
 
-    def compare(self, description: Stmt, tile: Stmt) -> None:
+    def compare(self, description: nodes.Stmt, tile: nodes.Stmt) -> None:
         """Fill `places`; refuses a tile that is something else."""
         first: Difference | None = None
         for order in _orders(description, tile):
@@ -131,12 +122,12 @@ class Matching:
         assert self.at is not None
         return Difference(why, d, t, self.at)
 
-    def _statement(self, d: Stmt, t: Stmt) -> None:
+    def _statement(self, d: nodes.Stmt, t: nodes.Stmt) -> None:
         """Compare two statements."""
         d, t = self._without_unit(d, self.meaning), self._without_unit(t, self.values)
         self.at = t
         match d, t:
-            case For(), For():
+            case nodes.For(), nodes.For():
                 low, extent = (substitute(e, self.meaning) for e in (d.min, d.extent))
                 mine, count = (substitute(e, self.values) for e in (t.min, t.extent))
                 if not self._same(extent, count):
@@ -144,40 +135,42 @@ class Matching:
                 self.meaning[d.var] = t.var - mine + low
                 self.inner.add(t.var)
                 self._statement(d.body, t.body)
-            case BlockRealize(), BlockRealize():
+            case nodes.BlockRealize(), nodes.BlockRealize():
                 self._block(d, t)
-            case BufferStore(), BufferStore():
+            case nodes.BufferStore(), nodes.BufferStore():
                 self.written.add(d.buffer)
                 self._access(d.buffer, d.indices, t.buffer, t.indices, d, t)
                 self._expr(d.value, t.value)
-            case Seq(a), Seq(b) if len(a) == len(b):
+            case nodes.Seq(a), nodes.Seq(b) if len(a) == len(b):
                 for x, y in zip(a, b, strict=True):
                     self._statement(x, y)
-            case IfThenElse(), IfThenElse() if (d.else_body is None) == (t.else_body is None):
+            case nodes.IfThenElse(), nodes.IfThenElse() if (d.else_body is None) == (
+                t.else_body is None
+            ):
                 self._expr(d.condition, t.condition)
                 self._statement(d.then_body, t.then_body)
                 if d.else_body is not None and t.else_body is not None:
                     self._statement(d.else_body, t.else_body)
-            case LetStmt(), LetStmt():
+            case nodes.LetStmt(), nodes.LetStmt():
                 self._expr(d.value, t.value)
                 self.meaning[d.var] = t.var
                 self._statement(d.body, t.body)
-            case Evaluate(), Evaluate():
+            case nodes.Evaluate(), nodes.Evaluate():
                 self._expr(d.value, t.value)
-            case (Seq(), _) | (_, Seq()):
-                counts = [len(x.stmts) if isinstance(x, Seq) else 1 for x in (t, d)]
+            case (nodes.Seq(), _) | (_, nodes.Seq()):
+                counts = [len(x.stmts) if isinstance(x, nodes.Seq) else 1 for x in (t, d)]
                 raise self._differ(f"{counts[0]} of {counts[1]} statements stand there", d, t)
             case _:
                 raise self._differ("another statement stands there", d, t)
 
-    def _without_unit(self, s: Stmt, values: dict[Var, Expr]) -> Stmt:
+    def _without_unit(self, s: nodes.Stmt, values: dict[Var, Expr]) -> nodes.Stmt:
         """A statement without loops of one iteration around it."""
-        while isinstance(s, For) and is_const(s.extent, 1):
+        while isinstance(s, nodes.For) and is_const(s.extent, 1):
             values[s.var] = substitute(s.min, values)
             s = s.body
         return s
 
-    def _block(self, d: BlockRealize, t: BlockRealize) -> None:
+    def _block(self, d: nodes.BlockRealize, t: nodes.BlockRealize) -> None:
         for i, v in d.bindings:
             self.meaning[i.var] = substitute(v, self.meaning)
         for i, v in t.bindings:
@@ -206,7 +199,7 @@ class Matching:
     def _expr(self, d: Expr, t: Expr) -> None:
         """Compare two expressions."""
         d, t = _narrowed(d), _narrowed(t)
-        if isinstance(d, BufferLoad) and isinstance(t, BufferLoad):
+        if isinstance(d, nodes.BufferLoad) and isinstance(t, nodes.BufferLoad):
             self._access(d.buffer, d.indices, t.buffer, t.indices, d, t)
             return
         if d.dtype == t.dtype == INDEX and not loads(d) and not loads(t):
@@ -278,9 +271,9 @@ class Matching:
 
     def _access(
         self,
-        d: Buffer,
+        d: nodes.Buffer,
         at: Sequence[Expr],
-        t: Buffer,
+        t: nodes.Buffer,
         indices: Sequence[Expr],
         description: Node,
         tile: Node,
@@ -308,7 +301,7 @@ class Matching:
             )
 
     def _aligned(
-        self, d: Buffer, mine: Sequence[Expr], t: Buffer, theirs: Sequence[Expr]
+        self, d: nodes.Buffer, mine: Sequence[Expr], t: nodes.Buffer, theirs: Sequence[Expr]
     ) -> Place | None:
         """A box: the description's dimensions are the tile's last ones."""
         skip = t.rank - d.rank
@@ -324,7 +317,7 @@ class Matching:
         return Place(t, tuple(base), tuple(steps))
 
     def _spread(
-        self, d: Buffer, mine: Sequence[Expr], t: Buffer, theirs: Sequence[Expr]
+        self, d: nodes.Buffer, mine: Sequence[Expr], t: nodes.Buffer, theirs: Sequence[Expr]
     ) -> Place | None:
         """Dimensions in another order or with gaps: each index moves with one loop of its own."""
         loops = sorted(self.inner, key=lambda v: v.name)
@@ -379,7 +372,7 @@ class Matching:
                     None,
                 )
 
-    def _disjoint(self, a: Buffer, x: Place, b: Buffer, y: Place) -> bool:
+    def _disjoint(self, a: nodes.Buffer, x: Place, b: nodes.Buffer, y: Place) -> bool:
         for k in range(x.buffer.rank):
             low, high = _ends(x, a, k)
             first, last = _ends(y, b, k)
@@ -389,7 +382,7 @@ class Matching:
         return False
 
 
-def _ends(p: Place, b: Buffer, dim: int) -> tuple[Expr, Expr]:
+def _ends(p: Place, b: nodes.Buffer, dim: int) -> tuple[Expr, Expr]:
     low = high = p.base[dim]
     for step, extent in zip(p.steps[dim], b.shape, strict=True):
         reach = (extent - 1) * step
@@ -430,17 +423,17 @@ def _keeps(narrow: str, wide: str) -> bool:
     return not signs[0] and dt.width(narrow) < dt.width(wide)
 
 
-def _orders(description: Stmt, tile: Stmt) -> Iterator[Stmt]:
+def _orders(description: nodes.Stmt, tile: nodes.Stmt) -> Iterator[nodes.Stmt]:
     """The description with the loops of its nest in the orders that fit the tile's extents."""
     yield description
     loops, units, body = _nest(description)
     others, _, _ = _nest(tile)
-    if len(loops) != len(others) or not isinstance(body, BlockRealize):
+    if len(loops) != len(others) or not isinstance(body, nodes.BlockRealize):
         return
     wanted = [value_of(x.extent) for x in others]
     for order in itertools.islice(itertools.permutations(loops), 1, _MOST_ORDERS):
         if [value_of(x.extent) for x in order] == wanted:
-            stmt: Stmt = body
+            stmt: nodes.Stmt = body
             for x in reversed([*units, *order]):
                 stmt = x.replace(body=stmt)
             yield stmt
@@ -450,11 +443,11 @@ _MOST_ORDERS = 120
 """How many orders of a description's loops are looked at: all of five."""
 
 
-def _nest(s: Stmt) -> tuple[list[For], list[For], Stmt]:
+def _nest(s: nodes.Stmt) -> tuple[list[nodes.For], list[nodes.For], nodes.Stmt]:
     """The loops around a statement, those of one iteration apart, and the statement."""
-    loops: list[For] = []
-    units: list[For] = []
-    while isinstance(s, For):
+    loops: list[nodes.For] = []
+    units: list[nodes.For] = []
+    while isinstance(s, nodes.For):
         (units if is_const(s.extent, 1) else loops).append(s)
         s = s.body
     return loops, units, s

@@ -7,31 +7,14 @@ from collections.abc import Sequence
 from smelt.ir.build import all_of, ceildiv, equal, if_then_else
 from smelt.ir.expr import Add, Expr, Mul, Var, cast, const
 from smelt.ir.walk import free_vars
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    Range,
-    Stmt,
-    seq,
-)
 from smelt.tir.regions import full
 from smelt.tir.rewrite import Indices, Rewriter
 
+from .. import nodes
+from . import require
 from .layout import own_loops
 from .primitive import Base, primitive
 from .region import refreshed
-from .require import (
-    Kind,
-    require_consumers_apart,
-    require_kind,
-    require_producers_apart,
-    require_store,
-    require_top,
-)
 from .state import Change, State, allocating
 
 
@@ -80,8 +63,8 @@ class EinsumPrimitives(Base):
         """
         s = self.state
         b = s.realize(block)
-        require_kind(s, b, Kind.REDUCTION, Kind.COMPLETE)
-        require_top(s, b)
+        require.require_kind(s, b, require.Kind.REDUCTION, require.Kind.COMPLETE)
+        require.require_top(s, b)
         if len(padding) != len(b.block.iter_vars) or any(p < 1 for p in padding):
             s.fail(
                 f"{list(padding)} are not {len(b.block.iter_vars)} positive numbers",
@@ -94,7 +77,7 @@ class EinsumPrimitives(Base):
 class _Padding:
     """One call of pad_einsum."""
 
-    def __init__(self, s: State, b: BlockRealize, padding: Sequence[int]) -> None:
+    def __init__(self, s: State, b: nodes.BlockRealize, padding: Sequence[int]) -> None:
         """Find the new extents and check that zeros change nothing."""
         self.s, self.b = s, b
         self.nest = own_loops(s, b)
@@ -105,17 +88,17 @@ class _Padding:
         self.grown = {
             i.var for i in b.block.iter_vars if not s.facts.equal(self.extents[i.var], i.dom.extent)
         }
-        self.swap: dict[Buffer, Buffer] = {}
-        self.before: list[Stmt] = []
-        self.after: list[Stmt] = []
+        self.swap: dict[nodes.Buffer, nodes.Buffer] = {}
+        self.before: list[nodes.Stmt] = []
+        self.after: list[nodes.Stmt] = []
         self._check()
 
     def _check(self) -> None:
         s, b = self.s, self.b
         for r in b.block.reads:
-            require_producers_apart(s, b, r.buffer)
+            require.require_producers_apart(s, b, r.buffer)
         for r in b.block.writes:
-            require_consumers_apart(s, b, r.buffer)
+            require.require_consumers_apart(s, b, r.buffer)
         for i in b.block.iter_vars:
             s.demand(
                 equal(i.dom.min, 0),
@@ -144,14 +127,14 @@ class _Padding:
                     legal="a result indexed by all padded spatial variables",
                 )
         reduced = {i.var for i in b.block.iter_vars if i.kind == "reduce"} & self.grown
-        body = require_store(s, b)
+        body = require.require_store(s, b)
         if reduced:
             self._check_sum(body, reduced)
 
-    def _check_sum(self, body: BufferStore, reduced: set[Var]) -> None:
+    def _check_sum(self, body: nodes.BufferStore, reduced: set[Var]) -> None:
         """Zeros in the padding of reduce variables must add nothing."""
         s, b = self.s, self.b
-        old = BufferLoad(body.buffer, body.indices)
+        old = nodes.BufferLoad(body.buffer, body.indices)
         if not isinstance(body.value, Add) or old not in (body.value.a, body.value.b):
             s.fail(
                 f"{b.block.name} does not add up a product: zeros would change its result",
@@ -178,30 +161,30 @@ class _Padding:
             if r.buffer not in self.swap and {d.min for d in r.region} & self.grown:
                 self._pad(r.buffer, [d.min for d in r.region], r.buffer in written)
         iters = tuple(
-            [i.replace(dom=Range(i.dom.min, self.extents[i.var])) for i in b.block.iter_vars]
+            [i.replace(dom=nodes.Range(i.dom.min, self.extents[i.var])) for i in b.block.iter_vars]
         )
         for i in iters:
             s.facts.bind(i.var, i.dom.min, i.dom.extent)
         swap = Rewriter(buffers=self.swap)
         block = swap.block_parts(b.block.replace(iter_vars=iters))
-        stmt: Stmt = BlockRealize(b.values, b.predicate, refreshed(s, block))
+        stmt: nodes.Stmt = nodes.BlockRealize(b.values, b.predicate, refreshed(s, block))
         by_loop = {v: self.extents[i.var] for i, v in b.bindings}
-        loops: list[For] = []
+        loops: list[nodes.For] = []
         node = self.nest
-        while isinstance(node, For):
+        while isinstance(node, nodes.For):
             loops.append(node)
             node = node.body
         for x in reversed(loops):
             s.facts.bind(x.var, x.min, by_loop[x.var])
             stmt = x.replace(extent=by_loop[x.var], body=stmt)
         scope = s.scope(b).block
-        changes: dict[Stmt, Change] = {
-            self.nest: seq(*self.before, stmt, *self.after),
+        changes: dict[nodes.Stmt, Change] = {
+            self.nest: nodes.seq(*self.before, stmt, *self.after),
             scope: allocating(*self.swap.values()),
         }
         s.replace(changes)
 
-    def _pad(self, buffer: Buffer, indices: Sequence[Expr], written: bool) -> None:
+    def _pad(self, buffer: nodes.Buffer, indices: Sequence[Expr], written: bool) -> None:
         """A larger copy of an operand, made before, or of the result, copied back behind."""
         s = self.s
         shape = tuple(
@@ -210,37 +193,37 @@ class _Padding:
                 for e, size in zip(indices, buffer.shape, strict=True)
             ]
         )
-        new = Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global")
+        new = nodes.Buffer(s.fresh(f"{buffer.name}_pad"), shape, buffer.type, "global")
         self.swap[buffer] = new
         name = s.fresh_block(new.name)
         iters = s.iter_vars(full(buffer if written else new).region)
         point: Indices = tuple([i.var for i in iters])
         if written:
-            store = BufferStore(buffer, BufferLoad(new, point), point)
+            store = nodes.BufferStore(buffer, nodes.BufferLoad(new, point), point)
         else:
             inside = [
                 p < e
                 for p, e, f in zip(point, buffer.shape, shape, strict=True)
                 if not s.facts.equal(e, f)
             ]
-            store = BufferStore(
+            store = nodes.BufferStore(
                 new,
                 if_then_else(
                     all_of(inside),
-                    BufferLoad(buffer, point),
+                    nodes.BufferLoad(buffer, point),
                     cast(buffer.type, const(0, buffer.type)),
                 ),
                 point,
             )
-        nest = s.block_nest(refreshed(s, Block(name, iters, (), (), store)))
+        nest = s.block_nest(refreshed(s, nodes.Block(name, iters, (), (), store)))
         (self.after if written else self.before).append(nest)
 
 
-def _factors(e: Expr) -> list[BufferLoad]:
+def _factors(e: Expr) -> list[nodes.BufferLoad]:
     """The loads that are factors of a product, casts looked through."""
     if isinstance(e, Mul):
         return _factors(e.a) + _factors(e.b)
     inner = getattr(e, "value", None)
     if isinstance(inner, Expr):
         return _factors(inner)
-    return [e] if isinstance(e, BufferLoad) else []
+    return [e] if isinstance(e, nodes.BufferLoad) else []

@@ -9,16 +9,8 @@ from smelt.ir.errors import ScheduleError
 from smelt.ir.expr import Call, Expr, FloatImm, IntImm
 from smelt.ir.walk import substitute
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    BufferStore,
-    For,
-    IterVar,
-    Stmt,
-    seq,
-)
 
+from .. import nodes
 from .handles import BlockRV
 from .primitive import Base, primitive
 from .region import refreshed
@@ -57,7 +49,7 @@ class PaddingPrimitives(Base):
         require_kind(s, b, Kind.COMPLETE)
         store = b.block.body
         if not (
-            isinstance(store, BufferStore)
+            isinstance(store, nodes.BufferStore)
             and isinstance(store.value, Call)
             and store.value.op == "if_then_else"
             and isinstance(store.value.args[2], FloatImm | IntImm)
@@ -71,7 +63,7 @@ class PaddingPrimitives(Base):
         condition, value, constant = store.value.args
         values = b.var_values
         name, nest = _constant_nest(s, b, [target, *s.loops_between(b, target)], store, constant)
-        inner = b.block.replace(body=BufferStore(store.buffer, value, store.indices))
+        inner = b.block.replace(body=nodes.BufferStore(store.buffer, value, store.indices))
         guard = all_of(
             [
                 *conjuncts(b.predicate),
@@ -80,8 +72,8 @@ class PaddingPrimitives(Base):
         )
         s.replace(
             {
-                b: BlockRealize(b.values, guard, refreshed(s, inner)),
-                target: lambda old: seq(nest, old),
+                b: nodes.BlockRealize(b.values, guard, refreshed(s, inner)),
+                target: lambda old: nodes.seq(nest, old),
             }
         )
         return BlockRV(name)
@@ -97,24 +89,30 @@ class PaddingPrimitives(Base):
 
 
 def _constant_nest(
-    s: State, b: BlockRealize, loops: Sequence[For], store: BufferStore, constant: Expr
-) -> tuple[str, Stmt]:
+    s: State,
+    b: nodes.BlockRealize,
+    loops: Sequence[nodes.For],
+    store: nodes.BufferStore,
+    constant: Expr,
+) -> tuple[str, nodes.Stmt]:
     """A copy of a block's loops that stores a constant."""
     to, own = s.copies(loops, "pad"), s.copies(b.block.iter_vars, "pad")
-    iters = [IterVar(own[i.var], i.dom) for i in b.block.iter_vars]
+    iters = [nodes.IterVar(own[i.var], i.dom) for i in b.block.iter_vars]
     name = s.fresh_block(f"{b.block.name}_pad_const")
-    block = Block(
+    block = nodes.Block(
         name,
         tuple(iters),
         (),
         (),
-        BufferStore(store.buffer, constant, tuple([substitute(e, own) for e in store.indices])),
+        nodes.BufferStore(
+            store.buffer, constant, tuple([substitute(e, own) for e in store.indices])
+        ),
     )
-    stmt: Stmt = BlockRealize(
+    stmt: nodes.Stmt = nodes.BlockRealize(
         tuple([substitute(v, to) for v in b.values]),
         substitute(b.predicate, to),
         refreshed(s, block),
     )
     for x in reversed(loops):
-        stmt = For(to[x.var], x.min, substitute(x.extent, to), stmt)
+        stmt = nodes.For(to[x.var], x.min, substitute(x.extent, to), stmt)
     return name, stmt

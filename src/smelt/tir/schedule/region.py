@@ -9,20 +9,10 @@ from smelt.ir.build import is_const, value_of
 from smelt.ir.expr import INDEX, Expr, FloorDiv, FloorMod, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import Box, Facts
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    Evaluate,
-    For,
-    Stmt,
-    is_no_op,
-    no_op,
-    sub_statements,
-)
 from smelt.tir.regions import refresh_regions
 from smelt.tir.rewrite import Rewriter
+
+from .. import nodes
 
 if TYPE_CHECKING:
     from .state import State
@@ -30,15 +20,17 @@ if TYPE_CHECKING:
 Domain = dict[Var, tuple[Expr, Expr]]
 
 
-def touched(state: State, b: BlockRealize, region: BufferRegion, loops: Sequence[For]) -> Box:
+def touched(
+    state: State, b: nodes.BlockRealize, region: nodes.BufferRegion, loops: Sequence[nodes.For]
+) -> Box:
     """The box of a buffer that a block touches while `loops` (outermost first) run."""
     own = Rewriter(b.var_values).region(region)
     return state.facts.box(own.region, region.buffer.shape, loops)
 
 
-def domain_loops(block: Block) -> list[For]:
+def domain_loops(block: nodes.Block) -> list[nodes.For]:
     """A block's variables as loops over their domains, for questions about ranges."""
-    return [For(i.var, i.dom.min, i.dom.extent, no_op()) for i in block.iter_vars]
+    return [nodes.For(i.var, i.dom.min, i.dom.extent, nodes.no_op()) for i in block.iter_vars]
 
 
 # ------------------------------------------------------------------------------------ inverting
@@ -175,9 +167,9 @@ def _solve_digits(
             _solve_one(facts, rest, below, below, False, known, domain, set())
 
 
-def refreshed(state: State, block: Stmt) -> Block:
+def refreshed(state: State, block: nodes.Stmt) -> nodes.Block:
     """A block with its regions read off its body again; what the user said of them stays."""
-    assert isinstance(block, Block)
+    assert isinstance(block, nodes.Block)
     new = refresh_regions(state.facts, block)
     if new.init is None and {r.buffer for r in new.reads} & {w.buffer for w in new.writes}:
         inner = _made_inside(state, new)
@@ -190,33 +182,33 @@ def refreshed(state: State, block: Stmt) -> Block:
     )
 
 
-def told_by_body(block: Block) -> bool:
+def told_by_body(block: nodes.Block) -> bool:
     """Whether a block has blocks inside, and nothing else whose accesses are not known."""
     found = False
     for s in _direct(block.body):
-        if isinstance(s, BlockRealize):
+        if isinstance(s, nodes.BlockRealize):
             found = True
-        elif isinstance(s, Evaluate) and not is_no_op(s):
+        elif isinstance(s, nodes.Evaluate) and not nodes.is_no_op(s):
             return False
     return found
 
 
-def _direct(s: Stmt) -> Iterator[Stmt]:
+def _direct(s: nodes.Stmt) -> Iterator[nodes.Stmt]:
     """The statements of a block, in order; those of blocks inside are left out."""
     stack = [s]
     while stack:
         x = stack.pop()
         yield x
-        if not isinstance(x, BlockRealize):
-            stack.extend(reversed(sub_statements(x)))
+        if not isinstance(x, nodes.BlockRealize):
+            stack.extend(reversed(nodes.sub_statements(x)))
 
 
-def _made_inside(state: State, outer: Block) -> set[Buffer]:
+def _made_inside(state: State, outer: nodes.Block) -> set[nodes.Buffer]:
     """The buffers of which a block reads only what a block inside it has made before."""
     written = {w.buffer for w in outer.writes}
     loops = dict(_with_loops(outer.body, ()))
-    made: dict[Buffer, BlockRealize] = {}
-    external: set[Buffer] = set()
+    made: dict[nodes.Buffer, nodes.BlockRealize] = {}
+    external: set[nodes.Buffer] = set()
     for b in loops:
         for r in b.block.reads:
             if r.buffer in written and not _covered(state, made.get(r.buffer), b, r, loops):
@@ -227,22 +219,24 @@ def _made_inside(state: State, outer: Block) -> set[Buffer]:
     return written - external
 
 
-def _with_loops(s: Stmt, around: tuple[For, ...]) -> Iterator[tuple[BlockRealize, tuple[For, ...]]]:
+def _with_loops(
+    s: nodes.Stmt, around: tuple[nodes.For, ...]
+) -> Iterator[tuple[nodes.BlockRealize, tuple[nodes.For, ...]]]:
     """The blocks directly in a statement, in order, with the loops around them."""
-    if isinstance(s, BlockRealize):
+    if isinstance(s, nodes.BlockRealize):
         yield s, around
         return
-    inner = (*around, s) if isinstance(s, For) else around
-    for x in sub_statements(s):
+    inner = (*around, s) if isinstance(s, nodes.For) else around
+    for x in nodes.sub_statements(s):
         yield from _with_loops(x, inner)
 
 
 def _covered(
     state: State,
-    first: BlockRealize | None,
-    then: BlockRealize,
-    region: BufferRegion,
-    loops: Mapping[BlockRealize, tuple[For, ...]],
+    first: nodes.BlockRealize | None,
+    then: nodes.BlockRealize,
+    region: nodes.BufferRegion,
+    loops: Mapping[nodes.BlockRealize, tuple[nodes.For, ...]],
 ) -> bool:
     """Whether a block reads only what another one has written in the same iteration."""
     if first is None or first is then:
@@ -265,12 +259,15 @@ _SAID = {key.format(kind) for key in (EXPLICIT, HIDDEN) for kind in ("read", "wr
 
 
 def _as_said(
-    block: Block, found: Sequence[BufferRegion], before: Sequence[BufferRegion], kind: str
-) -> tuple[BufferRegion, ...]:
+    block: nodes.Block,
+    found: Sequence[nodes.BufferRegion],
+    before: Sequence[nodes.BufferRegion],
+    kind: str,
+) -> tuple[nodes.BufferRegion, ...]:
     hidden = block.annotations.get(HIDDEN.format(kind), ())
     stated = block.annotations.get(EXPLICIT.format(kind), ())
     old = {r.buffer.name: r for r in before}
-    out: dict[str | BufferRegion, BufferRegion] = {}
+    out: dict[str | nodes.BufferRegion, nodes.BufferRegion] = {}
     for r in found:
         name = r.buffer.name
         if name in hidden:

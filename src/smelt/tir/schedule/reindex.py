@@ -7,17 +7,8 @@ from collections.abc import Sequence
 from smelt.ir.build import is_const
 from smelt.ir.expr import Expr, Var
 from smelt.ir.walk import free_vars, substitute
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    IterVar,
-    Stmt,
-    seq,
-)
 
+from .. import nodes
 from .cache import buffer_at
 from .handles import BlockRV
 from .layout import Relayout, is_outer, named_buffer
@@ -39,7 +30,7 @@ class ReindexPrimitives(Base):
     """reindex, reindex_cache_read, reindex_cache_write."""
 
     @primitive
-    def reindex(self, block: str, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
+    def reindex(self, block: str, buffer: tuple[str, int] | str | nodes.Buffer) -> BlockRV:
         """Stage a buffer in a copy that is indexed by the block's own variables.
 
         Before
@@ -72,7 +63,7 @@ class ReindexPrimitives(Base):
     def reindex_cache_read(
         self,
         block: str,
-        read_buffer_index: int | str | Buffer,
+        read_buffer_index: int | str | nodes.Buffer,
         storage_scope: str,
         index_map: IndexFunction,
     ) -> BlockRV:
@@ -106,7 +97,7 @@ class ReindexPrimitives(Base):
     def reindex_cache_write(
         self,
         block: str,
-        write_buffer_index: int | str | Buffer,
+        write_buffer_index: int | str | nodes.Buffer,
         storage_scope: str,
         index_map: IndexFunction,
     ) -> BlockRV:
@@ -140,7 +131,7 @@ class ReindexPrimitives(Base):
 class _Staging:
     """One buffer of one block, exchanged for a copy."""
 
-    def __init__(self, s: State, b: BlockRealize, old: Buffer, writes: bool) -> None:
+    def __init__(self, s: State, b: nodes.BlockRealize, old: nodes.Buffer, writes: bool) -> None:
         """Check that the block's accesses of the buffer can be moved to a copy of it."""
         self.s, self.b, self.old, self.writes = s, b, old, writes
         reads_it, writes_it = (
@@ -177,7 +168,7 @@ class _Staging:
         s, old = self.s, self.old
         point: tuple[Expr, ...] = tuple([i.var - i.dom.min for i in self.used])
         shape = tuple([i.dom.extent for i in self.used])
-        new = Buffer(s.fresh(f"{old.name}_reindex"), shape, old.type)
+        new = nodes.Buffer(s.fresh(f"{old.name}_reindex"), shape, old.type)
         return self._stage(new, point)
 
     def mapped(self, index_map: IndexFunction, scope: str) -> str:
@@ -205,18 +196,18 @@ class _Staging:
                     legal=f"a map that leaves out {', '.join(other)}",
                 )
         shape = layout.image(s, f"what {b.block.name} uses of {old.name}", chosen)
-        new = Buffer(s.fresh(f"{old.name}_{scope}"), shape, old.type, scope)
+        new = nodes.Buffer(s.fresh(f"{old.name}_{scope}"), shape, old.type, scope)
         return self._stage(new, point)
 
-    def _stage(self, new: Buffer, point: tuple[Expr, ...]) -> str:
+    def _stage(self, new: nodes.Buffer, point: tuple[Expr, ...]) -> str:
         """Change the program; returns the name of the copying block."""
         s, b, old, writes = self.s, self.b, self.old, self.writes
         name, nest = _copy(s, self.used, old, new, self.indices, point, writes)
         inner = refreshed(s, Relayout(old, new, lambda _: point).stmt(b.block))
         place = s.top(b, s.scope(b).block)
-        changes: dict[Stmt, Change] = {
+        changes: dict[nodes.Stmt, Change] = {
             b.block: inner,
-            place: lambda x: seq(x, nest) if writes else seq(nest, x),
+            place: lambda x: nodes.seq(x, nest) if writes else nodes.seq(nest, x),
             s.scope(b).block: allocating(new),
         }
         s.replace(changes)
@@ -225,26 +216,28 @@ class _Staging:
 
 def _copy(
     s: State,
-    used: Sequence[IterVar],
-    old: Buffer,
-    new: Buffer,
+    used: Sequence[nodes.IterVar],
+    old: nodes.Buffer,
+    new: nodes.Buffer,
     indices: Sequence[Expr],
     point: Sequence[Expr],
     writes: bool,
-) -> tuple[str, Stmt]:
+) -> tuple[str, nodes.Stmt]:
     """The block that copies between the two, in loops over the used variables."""
     iters = s.iter_vars(i.dom for i in used)
     own: dict[Var, Expr] = {i.var: n.var for i, n in zip(used, iters, strict=True)}
     there = tuple([substitute(e, own) for e in indices])
     here = tuple([substitute(e, own) for e in point])
-    store = BufferStore(new, BufferLoad(old, there), here)
+    store = nodes.BufferStore(new, nodes.BufferLoad(old, there), here)
     if writes:
-        store = BufferStore(old, BufferLoad(new, here), there)
+        store = nodes.BufferStore(old, nodes.BufferLoad(new, here), there)
     name = s.fresh_block(new.name)
-    return name, s.block_nest(refreshed(s, Block(name, iters, (), (), store)))
+    return name, s.block_nest(refreshed(s, nodes.Block(name, iters, (), (), store)))
 
 
-def _require_inside(s: State, b: BlockRealize, buffer: Buffer, indices: Sequence[Expr]) -> None:
+def _require_inside(
+    s: State, b: nodes.BlockRealize, buffer: nodes.Buffer, indices: Sequence[Expr]
+) -> None:
     """Refuse a copy over a block's whole domain where only a condition keeps it in the buffer."""
     loops = domain_loops(b.block)
     for e, extent in zip(indices, buffer.shape, strict=True):
@@ -257,7 +250,7 @@ def _require_inside(s: State, b: BlockRealize, buffer: Buffer, indices: Sequence
             )
 
 
-def _places(s: State, b: BlockRealize, buffer: Buffer) -> set[tuple[Expr, ...]]:
+def _places(s: State, b: nodes.BlockRealize, buffer: nodes.Buffer) -> set[tuple[Expr, ...]]:
     """The indices at which a block uses a buffer, an element at a time."""
     regions = [r for r in (*b.block.reads, *b.block.writes) if r.buffer is buffer]
     if is_outer(b.block) or not all(is_const(d.extent, 1) for r in regions for d in r.region):

@@ -9,21 +9,9 @@ from smelt.ir.build import all_of, is_const, value_of
 from smelt.ir.expr import INDEX, Expr, Var, const
 from smelt.ir.walk import free_vars, substitute
 from smelt.tir.facts import conjuncts
-from smelt.tir.nodes import (
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
-    IfThenElse,
-    IterVar,
-    Range,
-    Stmt,
-    seq,
-)
 from smelt.tir.regions import refresh_regions
 
+from .. import nodes
 from .combiner import read_update
 from .predicate import over_variables, own_conditions
 from .require import Kind, binds, require_kind, require_top
@@ -33,7 +21,7 @@ from .state import State, allocating
 class Factoring:
     """One call of rfactor."""
 
-    def __init__(self, s: State, b: BlockRealize, target: For, axis: int) -> None:
+    def __init__(self, s: State, b: nodes.BlockRealize, target: nodes.For, axis: int) -> None:
         """Check that the loop can be factored out."""
         self.s, self.b, self.target = s, b, target
         require_kind(s, b, Kind.REDUCTION)
@@ -94,23 +82,27 @@ class Factoring:
         for old in self.update.buffers:
             shape = list(old.shape)
             shape.insert(self.axis, self.target.extent)
-            partial.append(Buffer(s.fresh(f"{old.name}_rf"), tuple(shape), old.type, "global"))
+            partial.append(
+                nodes.Buffer(s.fresh(f"{old.name}_rf"), tuple(shape), old.type, "global")
+            )
         first = self._first(name, partial)
         second = self._second(partial)
         scope = s.scope(self.b).block
         s.replace(
             {
                 self.b: first,
-                self.loops[0]: lambda x: seq(x, second),
+                self.loops[0]: lambda x: nodes.seq(x, second),
                 scope: allocating(*partial),
             }
         )
         return name
 
-    def _first(self, name: str, partial: Sequence[Buffer]) -> Stmt:
+    def _first(self, name: str, partial: Sequence[nodes.Buffer]) -> nodes.Stmt:
         """The reduction of each iteration of the loop apart."""
         s, b, x, update = self.s, self.b, self.target, self.update
-        factor = IterVar(s.new_var(f"v{x.var.name}", x.min, x.extent), Range(x.min, x.extent))
+        factor = nodes.IterVar(
+            s.new_var(f"v{x.var.name}", x.min, x.extent), nodes.Range(x.min, x.extent)
+        )
         iters = [factor]
         values: list[Expr] = [x.var]
         to_own: dict[Var, Expr] = {x.var: factor.var}
@@ -119,13 +111,13 @@ class Factoring:
             if i.kind == "spatial":
                 n = s.new_var(i.var.name, i.dom.min, i.dom.extent)
                 own[i.var] = n
-                iters.append(IterVar(n, i.dom))
+                iters.append(nodes.IterVar(n, i.dom))
                 values.append(v)
         for loop in self.reduce_loops:
             if loop is not x:
                 n = s.new_var(f"v{loop.var.name}", loop.min, loop.extent)
                 to_own[loop.var] = n
-                iters.append(IterVar(n, Range(loop.min, loop.extent), "reduce"))
+                iters.append(nodes.IterVar(n, nodes.Range(loop.min, loop.extent), "reduce"))
                 values.append(loop.var)
         for i, v in b.bindings:
             if i.kind == "reduce":
@@ -139,15 +131,15 @@ class Factoring:
         if not is_const(update.condition):
             inside.append(substitute(update.condition, own))
         if inside:
-            body = IfThenElse(all_of(inside), body)
-        init = seq(
+            body = nodes.IfThenElse(all_of(inside), body)
+        init = nodes.seq(
             *[
-                BufferStore(p, substitute(e, own), point)
+                nodes.BufferStore(p, substitute(e, own), point)
                 for p, e in zip(partial, update.identities(), strict=True)
             ]
         )
-        block = refresh_regions(s.facts, Block(name, tuple(iters), (), (), body, init))
-        return BlockRealize(tuple(values), guard, block)
+        block = refresh_regions(s.facts, nodes.Block(name, tuple(iters), (), (), body, init))
+        return nodes.BlockRealize(tuple(values), guard, block)
 
     def _divided(
         self, to_own: Mapping[Var, Expr], own: Mapping[Var, Expr]
@@ -172,26 +164,28 @@ class Factoring:
                 terms.append(substitute(mixed, own))
         return all_of(results), terms
 
-    def _second(self, partial: Sequence[Buffer]) -> Stmt:
+    def _second(self, partial: Sequence[nodes.Buffer]) -> nodes.Stmt:
         """The reduction of the partial results; it keeps the block's name and spatial variables."""
         s, b, x, update = self.s, self.b, self.target, self.update
         spatial = [i for i in b.block.iter_vars if i.kind == "spatial"]
         zero = const(0, INDEX)
-        k = IterVar(s.new_var(f"v{x.var.name}", 0, x.extent), Range(zero, x.extent), "reduce")
+        k = nodes.IterVar(
+            s.new_var(f"v{x.var.name}", 0, x.extent), nodes.Range(zero, x.extent), "reduce"
+        )
         at = list(update.point)
         at.insert(self.axis, k.var)
-        terms = [BufferLoad(p, tuple(at)) for p in partial]
+        terms = [nodes.BufferLoad(p, tuple(at)) for p in partial]
         body = update.joined(s, update.buffers, update.point, terms, {})
-        block = Block(b.block.name, (*spatial, k), (), (), body, b.block.init)
+        block = nodes.Block(b.block.name, (*spatial, k), (), (), body, b.block.init)
         block = refresh_regions(s.facts, block)
         begin = {i.var: i.dom.min for i in b.block.iter_vars if i.kind == "reduce"}
         written = [substitute(c, begin) for c in own_conditions(s, b)]
         domains = [*[i.dom for i in spatial], k.dom]
 
-        def make(loops: list[Expr]) -> Stmt:
+        def make(loops: list[Expr]) -> nodes.Stmt:
             values = [s.facts.simplify(d.min + v) for d, v in zip(domains, loops, strict=True)]
             here = dict(zip([i.var for i in spatial], values, strict=False))
             guard = s.facts.conjunction(*[substitute(c, here) for c in written])
-            return BlockRealize(tuple(values), guard, block)
+            return nodes.BlockRealize(tuple(values), guard, block)
 
         return s.nest([f"ax{n}" for n in range(len(domains))], [d.extent for d in domains], make)

@@ -17,33 +17,14 @@ from smelt.ir.node import Node
 from smelt.ir.walk import substitute
 from smelt.tir.facts import Facts
 from smelt.tir.names import unique_name
-from smelt.tir.nodes import (
-    Allocate,
-    Block,
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    IfThenElse,
-    IterVar,
-    LetStmt,
-    PrimFunc,
-    Range,
-    Seq,
-    Stmt,
-    While,
-    no_op,
-    seq,
-    sub_statements,
-    walk,
-)
 
+from .. import nodes
 from .canonical import canonicalize
 from .region import refreshed, told_by_body
 from .show import show
 from .trace_text import expr_text
 
-Change = Stmt | None | Callable[[Stmt], Stmt]
+Change = nodes.Stmt | None | Callable[[nodes.Stmt], nodes.Stmt]
 """What becomes of a statement: another, none, or a function of it when its parts are done."""
 
 
@@ -79,21 +60,21 @@ def _argument(v: object) -> str:
 class Index:
     """Where everything is in one version of a function."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: nodes.PrimFunc) -> None:
         """Walk the statements once."""
-        self.loops: dict[str, For] = {}
-        self.blocks: dict[str, BlockRealize] = {}
-        self.parent: dict[Stmt, Stmt] = {}
-        self.order: dict[Stmt, int] = {}
-        stack: list[Stmt] = [func.body]
+        self.loops: dict[str, nodes.For] = {}
+        self.blocks: dict[str, nodes.BlockRealize] = {}
+        self.parent: dict[nodes.Stmt, nodes.Stmt] = {}
+        self.order: dict[nodes.Stmt, int] = {}
+        stack: list[nodes.Stmt] = [func.body]
         while stack:
             s = stack.pop()
             self.order[s] = len(self.order)
-            if isinstance(s, For):
+            if isinstance(s, nodes.For):
                 self.loops[s.var.name] = s
-            elif isinstance(s, BlockRealize):
+            elif isinstance(s, nodes.BlockRealize):
                 self.blocks[s.block.name] = s
-            below = sub_statements(s)
+            below = nodes.sub_statements(s)
             for b in below:
                 self.parent[b] = s
             stack.extend(reversed(below))
@@ -102,18 +83,20 @@ class Index:
 class State:
     """A function, its index, its facts and its names."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: nodes.PrimFunc) -> None:
         """Give loops, blocks and variables names of their own and bind their ranges."""
         func = canonicalize(func)
         self.func = func
         self.facts = Facts(func)
         self.names = _variable_names(func)
-        self.block_names = {s.block.name for s in walk(func.body) if isinstance(s, BlockRealize)}
+        self.block_names = {
+            s.block.name for s in nodes.walk(func.body) if isinstance(s, nodes.BlockRealize)
+        }
         self.call = Call("Schedule", {})
         self.render = "detail"
-        self.history: list[tuple[Call, PrimFunc]] = []
+        self.history: list[tuple[Call, nodes.PrimFunc]] = []
         self._index: Index | None = None
-        self._checked: dict[Stmt, object] = {}
+        self._checked: dict[nodes.Stmt, object] = {}
 
     def copy(self) -> State:
         """An independent state of the same (immutable) function."""
@@ -133,25 +116,25 @@ class State:
             self._index = Index(self.func)
         return self._index
 
-    def loop(self, name: str) -> For:
+    def loop(self, name: str) -> nodes.For:
         """The loop of a name."""
         found = self.index.loops.get(name)
         if found is None:
             self._gone("loop", name)
         return found
 
-    def realize(self, name: str) -> BlockRealize:
+    def realize(self, name: str) -> nodes.BlockRealize:
         """The block of a name, where it is executed."""
         found = self.index.blocks.get(name)
         if found is None:
             self._gone("block", name)
         return found
 
-    def parent(self, s: Stmt) -> Stmt | None:
+    def parent(self, s: nodes.Stmt) -> nodes.Stmt | None:
         """The statement around one."""
         return self.index.parent.get(s)
 
-    def above(self, s: Stmt) -> list[Stmt]:
+    def above(self, s: nodes.Stmt) -> list[nodes.Stmt]:
         """The statements around one, innermost first."""
         out, parent = [], self.index.parent
         while (up := parent.get(s)) is not None:
@@ -159,73 +142,73 @@ class State:
             s = up
         return out
 
-    def is_under(self, s: Stmt, ancestor: Stmt) -> bool:
+    def is_under(self, s: nodes.Stmt, ancestor: nodes.Stmt) -> bool:
         """Whether a statement stands inside another (or is it)."""
         parent = self.index.parent
-        node: Stmt | None = s
+        node: nodes.Stmt | None = s
         while node is not None:
             if node is ancestor:
                 return True
             node = parent.get(node)
         return False
 
-    def scope(self, s: Stmt) -> BlockRealize:
+    def scope(self, s: nodes.Stmt) -> nodes.BlockRealize:
         """The block that a statement stands in directly, other than itself."""
         node = s
         for up in self.above(s):
-            if isinstance(up, BlockRealize) and not (node is up.block and s is node):
+            if isinstance(up, nodes.BlockRealize) and not (node is up.block and s is node):
                 return up
             node = up
         raise ScheduleError(f"{self.call}: the block 'root' stands in no other block")
 
-    def loops_above(self, s: Stmt) -> list[For]:
+    def loops_above(self, s: nodes.Stmt) -> list[nodes.For]:
         """The loops around a statement inside its scope block, outermost first."""
-        return self._loops_until(s, lambda up: isinstance(up, Block))
+        return self._loops_until(s, lambda up: isinstance(up, nodes.Block))
 
-    def loops_between(self, s: Stmt, outer: Stmt) -> list[For]:
+    def loops_between(self, s: nodes.Stmt, outer: nodes.Stmt) -> list[nodes.For]:
         """The loops around a statement that stand inside `outer`, outermost first."""
         return self._loops_until(s, lambda up: up is outer)
 
-    def _loops_until(self, s: Stmt, is_end: Callable[[Stmt], bool]) -> list[For]:
+    def _loops_until(self, s: nodes.Stmt, is_end: Callable[[nodes.Stmt], bool]) -> list[nodes.For]:
         inside = itertools.takewhile(lambda up: not is_end(up), self.above(s))
-        return [up for up in inside if isinstance(up, For)][::-1]
+        return [up for up in inside if isinstance(up, nodes.For)][::-1]
 
-    def top(self, s: Stmt, inside: Stmt) -> Stmt:
+    def top(self, s: nodes.Stmt, inside: nodes.Stmt) -> nodes.Stmt:
         """The statement directly in the body of `inside` (a Seq opened) that holds `s`."""
         node = s
         for up in self.above(s):
-            if up is inside or (isinstance(up, Seq) and self.parent(up) is inside):
+            if up is inside or (isinstance(up, nodes.Seq) and self.parent(up) is inside):
                 return node
             node = up
         raise ScheduleError(f"{self.call}: a statement is not where it should be")
 
-    def blocks_in(self, s: Stmt) -> list[BlockRealize]:
+    def blocks_in(self, s: nodes.Stmt) -> list[nodes.BlockRealize]:
         """The blocks directly in a statement, in order: not those inside other blocks."""
-        out: list[BlockRealize] = []
-        stack: list[Stmt] = [s.body if isinstance(s, Block) else s]
+        out: list[nodes.BlockRealize] = []
+        stack: list[nodes.Stmt] = [s.body if isinstance(s, nodes.Block) else s]
         while stack:
             node = stack.pop()
-            if isinstance(node, BlockRealize):
+            if isinstance(node, nodes.BlockRealize):
                 out.append(node)
             else:
-                stack.extend(reversed(sub_statements(node)))
+                stack.extend(reversed(nodes.sub_statements(node)))
         return out
 
-    def readers(self, scope: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
+    def readers(self, scope: nodes.BlockRealize, buffer: nodes.Buffer) -> list[nodes.BlockRealize]:
         """The blocks of a scope that read a buffer, in order."""
         return [b for b in self.blocks_in(scope.block) if _among(b.block.reads, {buffer})]
 
-    def writers(self, scope: BlockRealize, buffer: Buffer) -> list[BlockRealize]:
+    def writers(self, scope: nodes.BlockRealize, buffer: nodes.Buffer) -> list[nodes.BlockRealize]:
         """The blocks of a scope that write a buffer, in order."""
         return [b for b in self.blocks_in(scope.block) if _among(b.block.writes, {buffer})]
 
-    def producers(self, b: BlockRealize) -> list[BlockRealize]:
+    def producers(self, b: nodes.BlockRealize) -> list[nodes.BlockRealize]:
         """The blocks that write what a block reads."""
         read = {r.buffer for r in b.block.reads}
         around = self.blocks_in(self.scope(b).block)
         return [p for p in around if p is not b and _among(p.block.writes, read)]
 
-    def consumers(self, b: BlockRealize) -> list[BlockRealize]:
+    def consumers(self, b: nodes.BlockRealize) -> list[nodes.BlockRealize]:
         """The blocks that read what a block writes."""
         written = {w.buffer for w in b.block.writes}
         around = self.blocks_in(self.scope(b).block)
@@ -233,63 +216,69 @@ class State:
 
     # ------------------------------------------------------------------------------ changing
 
-    def replace(self, changes: Mapping[Stmt, Change]) -> None:
+    def replace(self, changes: Mapping[nodes.Stmt, Change]) -> None:
         """Put new statements in the place of old ones; None takes the emptied loops away too."""
-        dirty: set[Stmt] = set()
+        dirty: set[nodes.Stmt] = set()
         for s in changes:
             for up in self.above(s):
                 if up in dirty:
                     break
                 dirty.add(up)
         body = self._rebuild(self.func.body, changes, dirty)
-        assert isinstance(body, BlockRealize)
+        assert isinstance(body, nodes.BlockRealize)
         self.func = self.func.replace(body=body)
         self._index = None
 
     def _rebuild(
-        self, s: Stmt, changes: Mapping[Stmt, Change], dirty: Iterable[Stmt]
-    ) -> Stmt | None:
+        self, s: nodes.Stmt, changes: Mapping[nodes.Stmt, Change], dirty: Iterable[nodes.Stmt]
+    ) -> nodes.Stmt | None:
         change: Change = changes.get(s, s)
         if s not in dirty:
-            return change(s) if change is not None and not isinstance(change, Stmt) else change
+            return (
+                change(s) if change is not None and not isinstance(change, nodes.Stmt) else change
+            )
         new = self._rebuild_parts(s, changes, dirty)
         if change is not s:
-            if new is None or change is None or isinstance(change, Stmt):
-                return change if change is None or isinstance(change, Stmt) else None
+            if new is None or change is None or isinstance(change, nodes.Stmt):
+                return change if change is None or isinstance(change, nodes.Stmt) else None
             new = change(new)
-        if isinstance(new, Block) and new.name != "root" and told_by_body(new):
+        if isinstance(new, nodes.Block) and new.name != "root" and told_by_body(new):
             new = refreshed(self, new)
         return new
 
     def _rebuild_parts(
-        self, s: Stmt, changes: Mapping[Stmt, Change], dirty: Iterable[Stmt]
-    ) -> Stmt | None:
+        self, s: nodes.Stmt, changes: Mapping[nodes.Stmt, Change], dirty: Iterable[nodes.Stmt]
+    ) -> nodes.Stmt | None:
         """A statement with its changed parts; None where nothing is left of it."""
 
-        def rebuilt(x: Stmt) -> Stmt | None:
+        def rebuilt(x: nodes.Stmt) -> nodes.Stmt | None:
             return self._rebuild(x, changes, dirty)
 
         match s:
-            case Seq(stmts):
+            case nodes.Seq(stmts):
                 parts = [p for p in map(rebuilt, stmts) if p is not None]
-                return seq(*parts) if parts else None
-            case For() | While() | LetStmt() | Allocate():
+                return nodes.seq(*parts) if parts else None
+            case nodes.For() | nodes.While() | nodes.LetStmt() | nodes.Allocate():
                 body = rebuilt(s.body)
                 return None if body is None else s.replace(body=body)
-            case IfThenElse(c, a, b):
+            case nodes.IfThenElse(c, a, b):
                 then, other = rebuilt(a), None if b is None else rebuilt(b)
                 if then is None and other is None:
                     return None
-                return IfThenElse(c, then or no_op(), other)
-            case BlockRealize(values, predicate, block):
+                return nodes.IfThenElse(c, then or nodes.no_op(), other)
+            case nodes.BlockRealize(values, predicate, block):
                 inner = rebuilt(block)
-                return BlockRealize(values, predicate, inner) if isinstance(inner, Block) else None
-            case Block():
+                return (
+                    nodes.BlockRealize(values, predicate, inner)
+                    if isinstance(inner, nodes.Block)
+                    else None
+                )
+            case nodes.Block():
                 init = None if s.init is None else rebuilt(s.init)
-                return s.replace(init=init, body=rebuilt(s.body) or no_op())
+                return s.replace(init=init, body=rebuilt(s.body) or nodes.no_op())
         return s
 
-    def set_func(self, func: PrimFunc) -> None:
+    def set_func(self, func: nodes.PrimFunc) -> None:
         """Another version of the whole function."""
         self.func = func
         self._index = None
@@ -314,9 +303,9 @@ class State:
         self,
         names: Sequence[str],
         extents: Sequence[Expr],
-        make: Callable[[list[Expr]], Stmt],
+        make: Callable[[list[Expr]], nodes.Stmt],
         keep_unit: bool = True,
-    ) -> Stmt:
+    ) -> nodes.Stmt:
         """Loops from zero around a statement; without `keep_unit` none of extent 1."""
         loops, values = [], []
         for name, extent in zip(names, extents, strict=True):
@@ -328,31 +317,37 @@ class State:
             values.append(v)
         stmt = make(values)
         for v, extent in reversed(loops):
-            stmt = For(v, const(0, INDEX), extent, stmt)
+            stmt = nodes.For(v, const(0, INDEX), extent, stmt)
         return stmt
 
-    def copies(self, of: Iterable[For | IterVar], suffix: str) -> dict[Var, Var]:
+    def copies(self, of: Iterable[nodes.For | nodes.IterVar], suffix: str) -> dict[Var, Var]:
         """New variables, by those of loops or of a block, with the same ranges."""
-        doms = [(x.var, x.dom if isinstance(x, IterVar) else Range(x.min, x.extent)) for x in of]
+        doms = [
+            (x.var, x.dom if isinstance(x, nodes.IterVar) else nodes.Range(x.min, x.extent))
+            for x in of
+        ]
         return {v: self.new_var(f"{v.name}_{suffix}", d.min, d.extent) for v, d in doms}
 
-    def iter_vars(self, domains: Iterable[Range]) -> tuple[IterVar, ...]:
+    def iter_vars(self, domains: Iterable[nodes.Range]) -> tuple[nodes.IterVar, ...]:
         """New spatial variables v0, v1, ... of a block over some domains."""
         return tuple(
-            [IterVar(self.new_var(f"v{k}", d.min, d.extent), d) for k, d in enumerate(domains)]
+            [
+                nodes.IterVar(self.new_var(f"v{k}", d.min, d.extent), d)
+                for k, d in enumerate(domains)
+            ]
         )
 
-    def block_nest(self, block: Block, predicate: Expr | None = None) -> Stmt:
+    def block_nest(self, block: nodes.Block, predicate: Expr | None = None) -> nodes.Stmt:
         """A block in loops ax0, ax1, ... over the domains of its variables.
 
         predicate  in terms of these variables
         """
 
-        def make(loops: list[Expr]) -> Stmt:
+        def make(loops: list[Expr]) -> nodes.Stmt:
             values = [i.dom.min + x for i, x in zip(block.iter_vars, loops, strict=True)]
             at = {i.var: v for i, v in zip(block.iter_vars, values, strict=True)}
             guard = const(True) if predicate is None else substitute(predicate, at)
-            return BlockRealize(tuple(values), guard, block)
+            return nodes.BlockRealize(tuple(values), guard, block)
 
         extents = [i.dom.extent for i in block.iter_vars]
         return self.nest([f"ax{k}" for k in range(len(extents))], extents, make)
@@ -412,32 +407,32 @@ class State:
         raise ScheduleError("\n".join(lines))
 
 
-def _among(regions: Iterable[BufferRegion], buffers: set[Buffer]) -> bool:
+def _among(regions: Iterable[nodes.BufferRegion], buffers: set[nodes.Buffer]) -> bool:
     """Whether one of the regions belongs to one of the buffers."""
     return any(r.buffer in buffers for r in regions)
 
 
-def allocating(*buffers: Buffer) -> Callable[[Stmt], Stmt]:
+def allocating(*buffers: nodes.Buffer) -> Callable[[nodes.Stmt], nodes.Stmt]:
     """The change that lets a block allocate more buffers."""
 
-    def change(old: Stmt) -> Stmt:
-        assert isinstance(old, Block)
+    def change(old: nodes.Stmt) -> nodes.Stmt:
+        assert isinstance(old, nodes.Block)
         return old.replace(alloc_buffers=(*old.alloc_buffers, *buffers))
 
     return change
 
 
-def loop_names(func: PrimFunc) -> dict[str, str]:
+def loop_names(func: nodes.PrimFunc) -> dict[str, str]:
     """The loops of a function with their extents as text."""
-    return {s.var.name: _short(s.extent) for s in walk(func.body) if isinstance(s, For)}
+    return {s.var.name: _short(s.extent) for s in nodes.walk(func.body) if isinstance(s, nodes.For)}
 
 
-def block_names(func: PrimFunc) -> dict[str, str]:
+def block_names(func: nodes.PrimFunc) -> dict[str, str]:
     """The blocks of a function."""
     return {
         s.block.name: ""
-        for s in walk(func.body)
-        if isinstance(s, BlockRealize) and s.block.name != "root"
+        for s in nodes.walk(func.body)
+        if isinstance(s, nodes.BlockRealize) and s.block.name != "root"
     }
 
 
@@ -449,12 +444,12 @@ def _and(items: Sequence[str]) -> str:
     return " and ".join(([", ".join(items[:-1])] if len(items) > 1 else []) + list(items[-1:]))
 
 
-def _variable_names(func: PrimFunc) -> set[str]:
+def _variable_names(func: nodes.PrimFunc) -> set[str]:
     names = {p.name for p in func.params}
-    for s in walk(func.body):
-        if isinstance(s, For | LetStmt):
+    for s in nodes.walk(func.body):
+        if isinstance(s, nodes.For | nodes.LetStmt):
             names.add(s.var.name)
-        elif isinstance(s, Block):
+        elif isinstance(s, nodes.Block):
             names.update(i.var.name for i in s.iter_vars)
             names.update(b.name for b in s.alloc_buffers)
     return names

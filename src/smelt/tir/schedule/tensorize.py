@@ -6,17 +6,9 @@ from collections.abc import Mapping
 
 from smelt.ir.expr import INDEX, Expr, const
 from smelt.tir.intrin.registry import TensorIntrin
-from smelt.tir.nodes import (
-    BlockRealize,
-    Buffer,
-    BufferRegion,
-    For,
-    PrimFunc,
-    Range,
-    Stmt,
-)
 from smelt.tir.rewrite import Indices, Rewriter
 
+from .. import nodes
 from .blockize import BlockizePrimitives
 from .layout import is_outer
 from .loops import find
@@ -25,7 +17,7 @@ from .primitive import primitive
 from .renamed import renamed_copy
 from .state import State
 
-Intrinsic = TensorIntrin | tuple[PrimFunc, PrimFunc]
+Intrinsic = TensorIntrin | tuple[nodes.PrimFunc, nodes.PrimFunc]
 """What an instruction means, and the program that calls it; parameters correspond by place."""
 
 
@@ -67,7 +59,7 @@ class TensorizePrimitives(BlockizePrimitives):
         intrin = self._intrinsic(tensor_intrin)
         s.call.args["tensor_intrin"] = intrin.name
         node = find(s, block_or_loop)
-        if isinstance(node, For) or not is_outer(node.block):
+        if isinstance(node, nodes.For) or not is_outer(node.block):
             node = s.realize(self.blockize(block_or_loop, preserve_unit_iters))
         match = Matching(s, intrin.name)
         match.compare(_inner(intrin.desc.body), node.block.body)
@@ -75,7 +67,7 @@ class TensorizePrimitives(BlockizePrimitives):
         places = {b: match.places[m] for b, m in names.items() if m in match.places}
         body, allocated = _placed(s, intrin.impl.body, places)
         root = intrin.impl.body
-        notes = root.block.annotations if isinstance(root, BlockRealize) else {}
+        notes = root.block.annotations if isinstance(root, nodes.BlockRealize) else {}
         s.replace(
             {
                 node.block: node.block.replace(
@@ -95,20 +87,20 @@ class TensorizePrimitives(BlockizePrimitives):
         return found
 
 
-def _inner(s: Stmt) -> Stmt:
+def _inner(s: nodes.Stmt) -> nodes.Stmt:
     """What a function's root block does."""
-    return s.block.body if isinstance(s, BlockRealize) and not s.values else s
+    return s.block.body if isinstance(s, nodes.BlockRealize) and not s.values else s
 
 
 def _placed(
-    s: State, implementation: Stmt, places: Mapping[Buffer, Place]
-) -> tuple[Stmt, tuple[Buffer, ...]]:
+    s: State, implementation: nodes.Stmt, places: Mapping[nodes.Buffer, Place]
+) -> tuple[nodes.Stmt, tuple[nodes.Buffer, ...]]:
     """An implementation where the tile's buffers lie, with names of its own; what it allocates."""
     rewriter = _Placing(places)
-    if not (isinstance(implementation, BlockRealize) and not implementation.values):
+    if not (isinstance(implementation, nodes.BlockRealize) and not implementation.values):
         return rewriter.stmt(renamed_copy(s, implementation)), ()
     fresh = renamed_copy(s, implementation)
-    assert isinstance(fresh, BlockRealize)
+    assert isinstance(fresh, nodes.BlockRealize)
     s.block_names.discard(fresh.block.name)
     return rewriter.stmt(fresh.block.body), fresh.block.alloc_buffers
 
@@ -116,15 +108,15 @@ def _placed(
 class _Placing(Rewriter):
     """Puts an implementation's accesses where the tile's buffers lie."""
 
-    def __init__(self, places: Mapping[Buffer, Place]) -> None:
+    def __init__(self, places: Mapping[nodes.Buffer, Place]) -> None:
         super().__init__()
         self.places = places
 
-    def access(self, b: Buffer, indices: Indices) -> tuple[Buffer, Indices]:
+    def access(self, b: nodes.Buffer, indices: Indices) -> tuple[nodes.Buffer, Indices]:
         place = self.places.get(b)
         return (b, indices) if place is None else (place.buffer, place.at(indices))
 
-    def region(self, r: BufferRegion) -> BufferRegion:
+    def region(self, r: nodes.BufferRegion) -> nodes.BufferRegion:
         """A region as the box that holds it."""
         place = self.places.get(r.buffer)
         if place is None:
@@ -135,5 +127,5 @@ class _Placing(Rewriter):
             extent: Expr = const(1, INDEX)
             for step, d in zip(row, r.region, strict=True):
                 extent = extent + (d.extent - 1) * abs(step)
-            ranges.append(Range(first, extent))
-        return BufferRegion(place.buffer, tuple(ranges))
+            ranges.append(nodes.Range(first, extent))
+        return nodes.BufferRegion(place.buffer, tuple(ranges))

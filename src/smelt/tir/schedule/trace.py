@@ -14,19 +14,8 @@ from smelt.ir.expr import Expr, FloatImm, IntImm, StringImm
 from smelt.runtime.errors import closest
 from smelt.tir.nodes import Buffer
 
+from . import trace_text
 from .handles import BlockRV, ExprRV, LoopRV
-from .trace_text import (
-    Formula,
-    Ref,
-    expr_text,
-    formula,
-    parse_call,
-    plain,
-    refs_in,
-    resolve,
-    rich,
-    text_of,
-)
 
 DecisionProvider = Callable[["Instruction", list[Any], list[Any], Any], Any]
 """(instruction, inputs, attributes, recorded decision) -> the decision to replay with."""
@@ -105,8 +94,10 @@ class Instruction:
         return Instruction(self.name, {**self.args, "decision": decision}, self.outputs, self.many)
 
     def __str__(self) -> str:
-        items = [text_of(v) for v in self.args.get("*", ())]
-        args = ", ".join(items + [f"{k}={text_of(v)}" for k, v in self.args.items() if k != "*"])
+        items = [trace_text.text_of(v) for v in self.args.get("*", ())]
+        args = ", ".join(
+            items + [f"{k}={trace_text.text_of(v)}" for k, v in self.args.items() if k != "*"]
+        )
         left = ", ".join(self.outputs) + ("," if self.many and len(self.outputs) == 1 else "")
         return f"{left} = sch.{self.name}({args})" if self.outputs else f"sch.{self.name}({args})"
 
@@ -153,13 +144,13 @@ class Trace:
     def _store(self, v: Any, func: str) -> Any:
         if isinstance(v, LoopRV | BlockRV):
             ref = self._names.get((type(v), v.func or func, str(v)))
-            return str(v) if ref is None else Ref(ref)
+            return str(v) if ref is None else trace_text.Ref(ref)
         if isinstance(v, ExprRV):
             return self._stored_number(v)
         if isinstance(v, IntImm | FloatImm | StringImm):
             return v.value
         if isinstance(v, Expr):
-            return formula(expr_text(v))
+            return trace_text.formula(trace_text.expr_text(v))
         if isinstance(v, Buffer):
             return v.name
         if isinstance(v, np.generic):
@@ -173,9 +164,9 @@ class Trace:
     def _stored_number(self, v: ExprRV) -> Any:
         """A sampled number by its name, one computed from such as a formula, else as a number."""
         if self._values.get(v.ref) is v:
-            return Ref(v.ref)
+            return trace_text.Ref(v.ref)
         known = v.made_of and all(self._values.get(x.ref) is x for x in v.made_of)
-        return formula(v.ref) if known else int(v)
+        return trace_text.formula(v.ref) if known else int(v)
 
     def forget(self, rv: object, func: str = "") -> None:
         """Let a result no longer stand for what it named."""
@@ -249,7 +240,7 @@ class Trace:
         for inst in reversed(insts):
             if inst.kind.is_pure and not used.intersection(inst.outputs):
                 continue
-            used.update(refs_in(inst.args))
+            used.update(trace_text.refs_in(inst.args))
             kept.append(inst)
         return Trace(kept[::-1])
 
@@ -281,18 +272,20 @@ class Trace:
                 f"trace, line {e.lineno}: {e.msg}: {(e.text or '').strip()}"
             ) from None
         known: set[str] = set()
-        return Trace([Instruction(*parse_call(s, known)) for s in tree.body])
+        return Trace([Instruction(*trace_text.parse_call(s, known)) for s in tree.body])
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """Plain data: one [name, arguments, outputs, many] a step."""
         insts = _before_postproc(self.insts) if remove_postproc else self.insts
-        return [[i.name, plain(i.args), list(i.outputs), i.many] for i in insts]
+        return [[i.name, trace_text.plain(i.args), list(i.outputs), i.many] for i in insts]
 
     @staticmethod
     def from_json(data: list[Any] | str) -> Trace:
         """The trace that `as_json` gave, also as JSON text."""
         items = json.loads(data) if isinstance(data, str) else data
-        return Trace([Instruction(n, rich(a), tuple(o), bool(m)) for n, a, o, m in items])
+        return Trace(
+            [Instruction(n, trace_text.rich(a), tuple(o), bool(m)) for n, a, o, m in items]
+        )
 
     @staticmethod
     def apply_json_to_schedule(json_obj: list[Any] | str, sch: Any) -> None:
@@ -332,7 +325,7 @@ class Trace:
             if decision_provider is not None and inst.kind.is_sampling:
                 inputs, attrs = list(inst.inputs.values()), list(inst.attrs.values())
                 inst = inst.with_decision(decision_provider(inst, inputs, attrs, inst.decision))
-            args = {k: resolve(v, values, sch.func) for k, v in inst.args.items()}
+            args = {k: trace_text.resolve(v, values, sch.func) for k, v in inst.args.items()}
             result = getattr(sch, inst.name)(*args.pop("*", ()), **args)
             results = result if inst.many else [] if result is None else [result]
             if len(inst.outputs) != len(results) and inst.outputs:
@@ -350,7 +343,11 @@ def _nearest(name: str, sch: Any) -> str:
 
 
 def _has_ref(v: Any) -> bool:
-    return next(refs_in(v), None) is not None if not isinstance(v, Formula) else False
+    return (
+        next(trace_text.refs_in(v), None) is not None
+        if not isinstance(v, trace_text.Formula)
+        else False
+    )
 
 
 def _before_postproc(insts: Sequence[Instruction]) -> list[Instruction]:

@@ -18,20 +18,9 @@ from smelt.ir.types import TensorType, TupleType, Type
 from smelt.ir.walk import free_vars as sizes_of
 from smelt.ir.walk import substitute
 from smelt.relax.graph import bind, operands, rebuilding, transform, uses_of
-from smelt.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    RelaxExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    call,
-    constant,
-)
 from smelt.runtime.errors import nearest
 
+from ... import nodes
 from .make import checked_name, graph_function, named
 
 
@@ -55,9 +44,9 @@ def BindParams(func_name: str, params: Mapping[Any, Any]) -> Pass:
     return named("BindParams", run)
 
 
-def _constant_for(p: Var, value: Any) -> Constant:
+def _constant_for(p: nodes.Var, value: Any) -> nodes.Constant:
     """A parameter's value, of its type."""
-    made = constant(np.asarray(value, order="C"), p.name)
+    made = nodes.constant(np.asarray(value, order="C"), p.name)
     t = p.type
     fits = isinstance(t, TensorType) and t.dtype == made.type.dtype and t.rank == made.type.rank
     fixed = t.fixed_shape() if isinstance(t, TensorType) else None
@@ -73,13 +62,13 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
     """Symbolic sizes become numbers (or other sizes) in one function, or in all of them."""
 
     def run(mod: IRModule) -> IRModule:
-        names = [n for n, f in mod.functions.items() if isinstance(f, Function)]
+        names = [n for n, f in mod.functions.items() if isinstance(f, nodes.Function)]
         names = names if func_name is None else [checked_name(mod, func_name, "BindSymbolicVars")]
         made: dict[str, Any] = {}
         met: set[str] = set()
         for n in names:
             f = mod[n]
-            assert isinstance(f, Function)
+            assert isinstance(f, nodes.Function)
             sizes = {}
             for v in _sizes(f):
                 value = binding_map.get(v, binding_map.get(v.name))
@@ -97,7 +86,7 @@ def BindSymbolicVars(binding_map: Mapping[Any, Any], func_name: str | None = Non
     return named("BindSymbolicVars", run)
 
 
-def _sizes(f: Function) -> list[SizeVar]:
+def _sizes(f: nodes.Function) -> list[SizeVar]:
     found: dict[SizeVar, None] = {}
     for p in f.params:
         for t in p.type.items if isinstance(p.type, TupleType) else (p.type,):
@@ -106,7 +95,7 @@ def _sizes(f: Function) -> list[SizeVar]:
     return list(found)
 
 
-def with_sizes(f: Function, sizes: Mapping[SizeVar, Expr]) -> Function:
+def with_sizes(f: nodes.Function, sizes: Mapping[SizeVar, Expr]) -> nodes.Function:
     """A function for certain sizes; types are found anew."""
 
     def plain(v: Any) -> Any:
@@ -119,14 +108,14 @@ def with_sizes(f: Function, sizes: Mapping[SizeVar, Expr]) -> Function:
             return t.replace(shape=tuple([substitute(e, sizes) for e in t.shape]))
         return TupleType(tuple([typed(i) for i in t.items])) if isinstance(t, TupleType) else t
 
-    def renew(old: Any, new: Any) -> RelaxExpr | None:
-        if isinstance(new, Var):
+    def renew(old: Any, new: Any) -> nodes.RelaxExpr | None:
+        if isinstance(new, nodes.Var):
             return new.replace(type=typed(new.type))
-        if isinstance(new, Call) and isinstance(new.op, GlobalVar):
+        if isinstance(new, nodes.Call) and isinstance(new.op, nodes.GlobalVar):
             return new.replace(type=typed(new.type))
-        if isinstance(new, Call) and not isinstance(new.op, RelaxExpr):
+        if isinstance(new, nodes.Call) and not isinstance(new.op, nodes.RelaxExpr):
             attrs = {k: plain(v) for k, v in new.attrs.items()}
-            return call(new.op, *new.args, name=new.name, **attrs)
+            return nodes.call(new.op, *new.args, name=new.name, **attrs)
         return None
 
     return transform(f, renew)  # type: ignore[no-any-return]
@@ -138,33 +127,37 @@ def with_sizes(f: Function, sizes: Mapping[SizeVar, Expr]) -> Function:
 def _called(mod: IRModule, name: str) -> bool:
     """Whether a function is a value, and not only called."""
     for f in mod.functions.values():
-        if isinstance(f, Function):
-            calls = {id(n.op) for n in postorder(f) if isinstance(n, Call)}
+        if isinstance(f, nodes.Function):
+            calls = {id(n.op) for n in postorder(f) if isinstance(n, nodes.Call)}
             for n in postorder(f):
-                if isinstance(n, GlobalVar) and n.name == name and id(n) not in calls:
+                if isinstance(n, nodes.GlobalVar) and n.name == name and id(n) not in calls:
                     return True
     return False
 
 
 def _changed(
-    mod: IRModule, name: str, new: Function, at_call: Callable[[Call], RelaxExpr]
+    mod: IRModule, name: str, new: nodes.Function, at_call: Callable[[nodes.Call], nodes.RelaxExpr]
 ) -> IRModule:
     """A module with one function replaced, and its calls."""
 
-    def replace(old: Any, node: Any) -> RelaxExpr | None:
-        if isinstance(node, Call) and isinstance(node.op, GlobalVar) and node.op.name == name:
+    def replace(old: Any, node: Any) -> nodes.RelaxExpr | None:
+        if (
+            isinstance(node, nodes.Call)
+            and isinstance(node.op, nodes.GlobalVar)
+            and node.op.name == name
+        ):
             return at_call(node)
         return None
 
     made = {**mod.functions, name: new}
     return mod.with_functions(
-        {n: transform(f, replace) for n, f in made.items() if isinstance(f, Function)}
+        {n: transform(f, replace) for n, f in made.items() if isinstance(f, nodes.Function)}
     )
 
 
 def _private(mod: IRModule) -> list[str]:
     """Functions that only others of the module call, and that are called by name alone."""
-    return [n for n, f in mod.functions.items() if isinstance(f, Function)
+    return [n for n, f in mod.functions.items() if isinstance(f, nodes.Function)
             and f.attrs.get("private") and not _called(mod, n)]  # fmt: skip
 
 
@@ -190,7 +183,7 @@ def RemoveUnusedOutputs() -> Pass:
     def run(mod: IRModule) -> IRModule:
         for name in _private(mod):
             f = mod[name]
-            if not isinstance(f.body, Tuple):
+            if not isinstance(f.body, nodes.Tuple):
                 continue
             taken = _taken(mod, name)
             count = len(f.body.items)
@@ -198,7 +191,7 @@ def RemoveUnusedOutputs() -> Pass:
                 continue
             kept = sorted(taken)
             items = [f.body.items[n] for n in kept]
-            new = f.replace(body=items[0] if len(items) == 1 else Tuple(tuple(items)))
+            new = f.replace(body=items[0] if len(items) == 1 else nodes.Tuple(tuple(items)))
             mod = _changed(mod, name, new, partial(_spread, kept, count, new.body.type))
         return mod
 
@@ -209,29 +202,33 @@ def _taken(mod: IRModule, name: str) -> set[int] | None:
     """Which items of a function's result are taken; None: it is used as a whole somewhere."""
     taken: set[int] = set()
     for f in mod.functions.values():
-        if not isinstance(f, Function):
+        if not isinstance(f, nodes.Function):
             continue
         for n in postorder(f):
             for c in n.children():
-                if isinstance(c, Call) and isinstance(c.op, GlobalVar) and c.op.name == name:
-                    if not isinstance(n, TupleGetItem):
+                if (
+                    isinstance(c, nodes.Call)
+                    and isinstance(c.op, nodes.GlobalVar)
+                    and c.op.name == name
+                ):
+                    if not isinstance(n, nodes.TupleGetItem):
                         return None
                     taken.add(n.index)
     return taken
 
 
-def _selected(kept: list[int], c: Call) -> Call:
+def _selected(kept: list[int], c: nodes.Call) -> nodes.Call:
     """A call with some of its operands."""
     return c.replace(args=tuple([c.args[n] for n in kept]))
 
 
-def _spread(kept: list[int], count: int, results: Type, c: Call) -> RelaxExpr:
+def _spread(kept: list[int], count: int, results: Type, c: nodes.Call) -> nodes.RelaxExpr:
     """A call of fewer results, as a tuple in which they have their old places."""
     fewer = c.replace(type=results)
-    items: list[RelaxExpr] = [fewer] * count
+    items: list[nodes.RelaxExpr] = [fewer] * count
     for n, at in enumerate(kept):
-        items[at] = fewer if len(kept) == 1 else TupleGetItem(fewer, n)
-    return Tuple(tuple(items))
+        items[at] = fewer if len(kept) == 1 else nodes.TupleGetItem(fewer, n)
+    return nodes.Tuple(tuple(items))
 
 
 def ExpandTupleArguments() -> Pass:
@@ -247,24 +244,24 @@ def ExpandTupleArguments() -> Pass:
     return named("ExpandTupleArguments", run)
 
 
-def _expanded(mod: IRModule, name: str, f: Function) -> IRModule:
-    params: list[Var] = []
-    bound: dict[Var, RelaxExpr] = {}
+def _expanded(mod: IRModule, name: str, f: nodes.Function) -> IRModule:
+    params: list[nodes.Var] = []
+    bound: dict[nodes.Var, nodes.RelaxExpr] = {}
     for p in f.params:
         if isinstance(p.type, TupleType):
-            own = [Var(f"{p.name}_{n}", t) for n, t in enumerate(p.type.items)]
-            bound[p] = Tuple(tuple(own))
+            own = [nodes.Var(f"{p.name}_{n}", t) for n, t in enumerate(p.type.items)]
+            bound[p] = nodes.Tuple(tuple(own))
             params += own
         else:
             params.append(p)
     body = transform(bind(f.body, bound), lambda old, new: None)
 
-    def spread(c: Call) -> RelaxExpr:
-        args: list[RelaxExpr | None] = []
+    def spread(c: nodes.Call) -> nodes.RelaxExpr:
+        args: list[nodes.RelaxExpr | None] = []
         for a, p in zip(c.args, f.params, strict=True):
             if isinstance(p.type, TupleType) and a is not None:
-                items = a.items if isinstance(a, Tuple) else None
-                args += items or [TupleGetItem(a, n) for n in range(len(p.type.items))]
+                items = a.items if isinstance(a, nodes.Tuple) else None
+                args += items or [nodes.TupleGetItem(a, n) for n in range(len(p.type.items))]
             else:
                 args.append(a)
         return c.replace(args=tuple(args))
@@ -272,7 +269,7 @@ def _expanded(mod: IRModule, name: str, f: Function) -> IRModule:
     return _changed(mod, name, f.replace(params=tuple(params), body=body), spread)
 
 
-def UpdateParamType(ftype_mapping: Callable[[Var], Type | None]) -> Pass:
+def UpdateParamType(ftype_mapping: Callable[[nodes.Var], Type | None]) -> Pass:
     """Parameters of other element types; the body sees them converted to what they were.
 
     ftype_mapping  gets a parameter; its new type, or None where it stays
@@ -281,14 +278,14 @@ def UpdateParamType(ftype_mapping: Callable[[Var], Type | None]) -> Pass:
     def run(mod: IRModule) -> IRModule:
         made: dict[str, Any] = {}
         for name, f in mod.functions.items():
-            if isinstance(f, Function) and not f.attrs.get("primitive"):
+            if isinstance(f, nodes.Function) and not f.attrs.get("primitive"):
                 made[name] = _retyped(f, ftype_mapping)
         return mod.with_functions(made)
 
     return named("UpdateParamType", run)
 
 
-def _retyped(f: Function, mapping: Callable[[Var], Type | None]) -> Function:
+def _retyped(f: nodes.Function, mapping: Callable[[nodes.Var], Type | None]) -> nodes.Function:
     bound: dict[Node, Any] = {}
     params = []
     for p in f.params:
@@ -304,7 +301,7 @@ def _retyped(f: Function, mapping: Callable[[Var], Type | None]) -> Function:
             )
         new = p.replace(type=t)
         params.append(new)
-        bound[p] = call("cast", new, dtype=p.type.dtype)  # type: ignore[attr-defined]
+        bound[p] = nodes.call("cast", new, dtype=p.type.dtype)  # type: ignore[attr-defined]
     body = bind(f.body, bound)  # type: ignore[arg-type]
     return f.replace(params=tuple(params), body=body) if bound else f
 
@@ -312,7 +309,7 @@ def _retyped(f: Function, mapping: Callable[[Var], Type | None]) -> Function:
 # ------------------------------------------------------------------------------- weights
 
 
-def _weights(f: Function, who: str) -> int:
+def _weights(f: nodes.Function, who: str) -> int:
     """Where the weights begin among the parameters."""
     count = f.attrs.get("num_input")
     if not isinstance(count, int) or not 0 <= count <= len(f.params):
@@ -329,12 +326,12 @@ def BundleModelParams(param_tuple_name: str | None = None) -> Pass:
     def run(mod: IRModule) -> IRModule:
         made: dict[str, Any] = {}
         for name, f in mod.functions.items():
-            if isinstance(f, Function) and "num_input" in f.attrs:
+            if isinstance(f, nodes.Function) and "num_input" in f.attrs:
                 at = _weights(f, "BundleModelParams")
                 weights = f.params[at:]
-                whole = Var(param_tuple_name or "model_params",
+                whole = nodes.Var(param_tuple_name or "model_params",
                             TupleType(tuple([w.type for w in weights])))  # fmt: skip
-                bound: dict[Var, RelaxExpr] = {w: TupleGetItem(whole, n)
+                bound: dict[nodes.Var, nodes.RelaxExpr] = {w: nodes.TupleGetItem(whole, n)
                                                for n, w in enumerate(weights)}  # fmt: skip
                 made[name] = f.replace(params=(*f.params[:at], whole), body=bind(f.body, bound))
         return mod.with_functions(made) if made else mod
@@ -354,44 +351,44 @@ def LiftTransformParams(shared_transform: bool = False) -> Pass:
     def run(mod: IRModule) -> IRModule:
         made: dict[str, Any] = {}
         for name, f in mod.functions.items():
-            if isinstance(f, Function) and "num_input" in f.attrs:
+            if isinstance(f, nodes.Function) and "num_input" in f.attrs:
                 made[str(name)], made[f"{name}_transform_params"] = _lifted(f)
         return mod.with_functions(made) if made else mod
 
     return named("LiftTransformParams", run)
 
 
-def _lifted(f: Function) -> tuple[Function, Function]:
+def _lifted(f: nodes.Function) -> tuple[nodes.Function, nodes.Function]:
     """A function of prepared weights, and what prepares them."""
     at = _weights(f, "LiftTransformParams")
     weights = f.params[at:]
     fixed = _from_weights(f, weights)
-    prepared: list[RelaxExpr] = []
-    params: dict[RelaxExpr, Var] = {}
+    prepared: list[nodes.RelaxExpr] = []
+    params: dict[nodes.RelaxExpr, nodes.Var] = {}
 
-    def take(e: RelaxExpr) -> Var:
+    def take(e: nodes.RelaxExpr) -> nodes.Var:
         if e not in params:
-            params[e] = Var(f"param{len(params)}", e.type)
+            params[e] = nodes.Var(f"param{len(params)}", e.type)
             prepared.append(e)
         return params[e]
 
     done: dict[Node, Any] = {}
     for n, new in rebuilding(f.body, done):
-        done[n] = take(n) if n in fixed and not isinstance(n, Tuple) else new
+        done[n] = take(n) if n in fixed and not isinstance(n, nodes.Tuple) else new
     used = uses_of(done[f.body])
     kept = [e for e in prepared if used[params[e]]]
     new = f.replace(params=(*f.params[:at], *[params[e] for e in kept]), body=done[f.body])
-    return new, Function(weights, Tuple(tuple(kept)))
+    return new, nodes.Function(weights, nodes.Tuple(tuple(kept)))
 
 
-def _from_weights(f: Function, weights: tuple[Var, ...]) -> set[Node]:
+def _from_weights(f: nodes.Function, weights: tuple[nodes.Var, ...]) -> set[Node]:
     """Values that follow from weights and constants, with a weight among them."""
     fixed: set[Node] = set(weights)
     free: set[Node] = set(weights)
     for n in postorder(f.body):
-        if isinstance(n, Constant):
+        if isinstance(n, nodes.Constant):
             free.add(n)
-        elif isinstance(n, Call | Tuple | TupleGetItem):
+        elif isinstance(n, nodes.Call | nodes.Tuple | nodes.TupleGetItem):
             own = operands(n)
             if own and free.issuperset(own):
                 free.add(n)
