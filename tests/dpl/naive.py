@@ -33,7 +33,6 @@ from smelt.relax.dpl import (
     is_var,
     wildcard,
 )
-from smelt.relax.dpl.base import COMMUTATIVE
 from smelt.relax.nodes import (
     Call,
     Constant,
@@ -121,7 +120,7 @@ def calls(p: CallPattern, e: Any, env: Env, root: RelaxExpr) -> Iterator[Env]:
         yield from ways(p.op, e.op, env, root)
         return
     orders = [e.args]
-    if isinstance(e.op, Op) and e.op.name in COMMUTATIVE:
+    if isinstance(e.op, Op) and e.op.commutative:
         orders.append(e.args[::-1])
     for args in orders:
         if len(args) == len(p.args):

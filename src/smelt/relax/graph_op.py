@@ -14,6 +14,7 @@ operator of the core.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from smelt.ir.build import value_of
@@ -97,6 +98,19 @@ class GraphOpInstance:
         self.params, self.body = params, body
         self.type = body.type
         self.kind = kind or _kind(body)
+
+    @cached_property
+    def by_element(self) -> bool:
+        """What OpInstance says by this name, of the whole expansion."""
+        return all(_by_element(v) for v in values(self.body))
+
+    @cached_property
+    def by_row(self) -> bool:
+        """The same of one operator in it, on the first operand."""
+        return any(
+            isinstance(v, Call) and v.args[:1] == self.params[:1] and _instance(v).by_row
+            for v in values(self.body)
+        )
 
 
 class GraphOp(Op):
@@ -216,6 +230,19 @@ def _kind(body: RelaxExpr) -> str:
         expensive += kind in ("reduce", "contraction")
         worst = max(worst, kind, key=_ORDER.index)
     return "opaque" if expensive > 1 else worst
+
+
+def _by_element(v: RelaxExpr) -> bool:
+    """Whether one value of an expansion is: a number, an operand, or such an operator's call."""
+    if not isinstance(v, Call):
+        return isinstance(v, Var) or (isinstance(v, Constant) and v.data.size == 1)
+    return bool(_instance(v).by_element)
+
+
+def _instance(v: Call) -> Any:
+    assert isinstance(v.op, Op)
+    types = [None if a is None else tensor_type_of(a) for a in v.args]
+    return v.op.instance(types, v.attrs)
 
 
 def _only_ones(view: Call) -> bool:

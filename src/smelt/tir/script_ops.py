@@ -74,6 +74,7 @@ class Intrinsic(NamedTuple):
     operands  what they are: "float", "int" (or bool) or "any"
     result    the result's type: "same" as the operands', "bool", or "given" in the text
     others    more names, which the field uses
+    cost      beside an addition, about: what takes longer than a load, or many times as long
     """
 
     name: str
@@ -81,17 +82,23 @@ class Intrinsic(NamedTuple):
     operands: str = "any"
     result: str = "same"
     others: tuple[str, ...] = ()
+    cost: int = 1
 
 
-_FLOAT_UNARY = """exp exp2 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin
-acos atan sinh cosh asinh acosh atanh"""
-_FLOAT_BINARY = "atan2 copysign nextafter hypot"
+ROOT, TRANSCENDENTAL = 4, 16
+"""Costs of functions."""
+
+_TRANSCENDENTAL = """exp exp2 log log2 log10 log1p expm1 tanh sigmoid erf sin cos tan asin acos atan
+sinh cosh asinh acosh atanh"""
+_FLOAT_BINARY = "copysign nextafter hypot"
 _INTEGER_BINARY = "bitwise_and bitwise_or bitwise_xor shift_left shift_right"
 
 INTRINSICS: dict[str, Intrinsic] = {
     i.name: i
     for i in (
-        *[Intrinsic(n, 1, "float") for n in _FLOAT_UNARY.split()],
+        *[Intrinsic(n, 1, "float", cost=TRANSCENDENTAL) for n in _TRANSCENDENTAL.split()],
+        *[Intrinsic(n, 1, "float", cost=ROOT) for n in ("sqrt", "rsqrt")],
+        Intrinsic("atan2", 2, "float", cost=TRANSCENDENTAL),
         *[Intrinsic(n, 2, "float") for n in _FLOAT_BINARY.split()],
         *[Intrinsic(n, 2, "int") for n in _INTEGER_BINARY.split()],
         *[Intrinsic(n, 1) for n in ("floor", "ceil", "trunc", "sign", "likely")],
@@ -99,8 +106,8 @@ INTRINSICS: dict[str, Intrinsic] = {
         *[Intrinsic(n, 1, "int") for n in ("popcount", "clz", "bitwise_not")],
         Intrinsic("round", 1, others=("nearbyint",)),
         Intrinsic("abs", 1, others=("fabs",)),
-        Intrinsic("pow", 2, others=("power",)),
-        Intrinsic("fmod", 2),
+        Intrinsic("pow", 2, others=("power",), cost=TRANSCENDENTAL),
+        Intrinsic("fmod", 2, cost=TRANSCENDENTAL),
         Intrinsic("ldexp", 2),
         Intrinsic("fma", 3),
         Intrinsic("if_then_else", 3),

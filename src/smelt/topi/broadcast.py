@@ -54,7 +54,7 @@ def _integers(name: str, a: Tensor, b: Tensor, intrinsic: str) -> Tensor:
 # ----------------------------------------------------------------------------------- arithmetic
 
 
-@op
+@op(commutative=True)
 def add(a: Tensor, b: Tensor) -> Tensor:
     """a + b."""
     return _numbers("add", a, b, lambda x, y: x + y)
@@ -66,7 +66,7 @@ def subtract(a: Tensor, b: Tensor) -> Tensor:
     return _numbers("subtract", a, b, lambda x, y: x - y)
 
 
-@op
+@op(commutative=True)
 def multiply(a: Tensor, b: Tensor) -> Tensor:
     """a * b."""
     return _numbers("multiply", a, b, lambda x, y: x * y)
@@ -147,13 +147,13 @@ def power(a: Tensor, b: Tensor) -> Tensor:
     return _numbers("power", a, b, body)
 
 
-@op
+@op(commutative=True)
 def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller of both; a NaN wins."""
     return _ordered("minimum", a, b, build.minimum, And)
 
 
-@op
+@op(commutative=True)
 def maximum(a: Tensor, b: Tensor) -> Tensor:
     """The larger of both; a NaN wins."""
     return _ordered("maximum", a, b, build.maximum, Or)
@@ -162,13 +162,13 @@ def maximum(a: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------- comparisons
 
 
-@op
+@op(commutative=True)
 def equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a == b."""
     return _zip("equal", a, b, build.equal)
 
 
-@op
+@op(commutative=True)
 def not_equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether a != b."""
     return _zip("not_equal", a, b, build.not_equal)
@@ -201,37 +201,37 @@ def greater_equal(a: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------------------- logic
 
 
-@op
+@op(commutative=True)
 def logical_and(a: Tensor, b: Tensor) -> Tensor:
     """Whether both are true."""
     return _bools("logical_and", a, b, And)
 
 
-@op
+@op(commutative=True)
 def logical_or(a: Tensor, b: Tensor) -> Tensor:
     """Whether one is true."""
     return _bools("logical_or", a, b, Or)
 
 
-@op
+@op(commutative=True)
 def logical_xor(a: Tensor, b: Tensor) -> Tensor:
     """Whether exactly one is true."""
     return _bools("logical_xor", a, b, NE)
 
 
-@op
+@op(commutative=True)
 def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in both."""
     return _bits("bitwise_and", a, b, And)
 
 
-@op
+@op(commutative=True)
 def bitwise_or(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in one or both."""
     return _bits("bitwise_or", a, b, Or)
 
 
-@op
+@op(commutative=True)
 def bitwise_xor(a: Tensor, b: Tensor) -> Tensor:
     """The bits set in exactly one."""
     return _bits("bitwise_xor", a, b, NE)

@@ -14,6 +14,9 @@ from .registry import op
 
 Ints = tuple[int, ...]
 
+CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
+"""The operators that are one but for the number of spatial dimensions."""
+
 
 class Window:
     """The sliding of a kernel over the spatial dimensions (those after n and c).
@@ -173,7 +176,7 @@ def _conv(
     return _convolve(window.pad(x, common.number(0, x.dtype)), w, window, groups, size, types)
 
 
-@op
+@op(channels_last=True)
 def conv1d(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1,), pads: tuple[int, ...] = (0, 0),
     dilations: tuple[int, ...] = (1,), groups: int = 1, out_dtype: str = "",
@@ -188,7 +191,7 @@ def conv1d(
     return _conv(1, x, w, strides, pads, dilations, groups, out_dtype)
 
 
-@op
+@op(channels_last=True)
 def conv2d(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1),
     pads: tuple[int, ...] = (0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1), groups: int = 1,
@@ -207,7 +210,7 @@ def conv2d(
     return _conv(2, x, w, strides, pads, dilations, groups, out_dtype)
 
 
-@op
+@op(channels_last=True)
 def conv3d(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (1, 1, 1),
     pads: tuple[int, ...] = (0, 0, 0, 0, 0, 0), dilations: tuple[int, ...] = (1, 1, 1),
@@ -274,7 +277,7 @@ def conv_backward_weight(
     return common.stored(common.sum_over(shape, body, [b, *point], "conv_grad"), dtype)
 
 
-@op
+@op(channels_last=True)
 def conv_transpose(
     x: Tensor, w: Tensor, *, strides: tuple[int, ...] = (), pads: tuple[int, ...] = (),
     dilations: tuple[int, ...] = (), output_padding: tuple[int, ...] = (), groups: int = 1,

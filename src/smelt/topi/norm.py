@@ -28,7 +28,7 @@ def _channels(x: Tensor, **vectors: Tensor) -> None:
         )  # fmt: skip
 
 
-@op
+@op(channels_last=True)
 def batch_norm(
     x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, *, epsilon: float = 1e-5
 ) -> Tensor:
@@ -147,7 +147,7 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5)
     return common.tensor(x.shape, body, "rms_norm")
 
 
-@op
+@op(channels_last=True)
 def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each channel of each image brought to mean 0 and variance 1, then scale * x + bias.
 
@@ -202,7 +202,7 @@ def group_norm(
     return common.tensor(x.shape, body, "group_norm")
 
 
-@op
+@op(channels_last=True)
 def lrn(
     x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Tensor:

@@ -38,7 +38,7 @@ def _sum_type(dtype: str) -> str:
     return "int32" if not dt.is_float(dtype) and dt.bits(dtype) < 32 else common.wide(dtype)
 
 
-@op
+@op(channels_last=True)
 def max_pool(
     x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
     pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (),
@@ -60,7 +60,7 @@ def max_pool(
     return common.tensor((*x.shape[:2], *size), body, "max_pool")
 
 
-@op
+@op(channels_last=True)
 def avg_pool(
     x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...] = (),
     pads: tuple[int, ...] = (), dilations: tuple[int, ...] = (), count_include_pad: bool = False,

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, overload
 
+from smelt.ir.build import is_const
 from smelt.ir.errors import CompileError, SmeltError, TypeMismatch
 from smelt.ir.expr import Expr, IntImm
 from smelt.ir.types import TensorType, TupleType, Type
 from smelt.runtime.errors import nearest
 from smelt.te.broadcast import Pair, describe, noting
-from smelt.te.tensor import ComputeOp, ExternOp, Tensor, placeholder, topological
+from smelt.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor, placeholder, topological
 from smelt.tir.nodes import BufferLoad, Reduce
 
 from .common import operand
@@ -52,13 +54,48 @@ class OpInstance:
         self.inputs, self.outputs, self.kind = inputs, outputs, kind
         self.types = tuple([TensorType(t.shape, t.type) for t in outputs])
 
+    @cached_property
+    def by_element(self) -> bool:
+        """Whether an element of the result follows from the operands' elements at its place, which
+        is all that counts of the place; operands broadcast as numpy's do."""
+        stages = [s for s in topological(self.outputs) if not isinstance(s, PlaceholderOp)]
+        return len(self.outputs) == 1 and all(
+            isinstance(s, ComputeOp) and not s.reduce_axis and _at_its_place(s) for s in stages
+        )
+
+    @cached_property
+    def by_row(self) -> bool:
+        """Whether several reductions run along one dimension of the first operand, each over the
+        elements in line with the result's, and all other operands are vectors and numbers."""
+        x = self.inputs[0] if self.inputs else None
+        if self.kind != "opaque" or x is None or [t.shape for t in self.outputs] != [x.shape]:
+            return False
+        stages = [s for s in topological(self.outputs) if not isinstance(s, PlaceholderOp)]
+        if any(len(t.shape) > 1 for t in self.inputs[1:] if t is not None):
+            return False
+        lines: set[int] = set()
+        for s in stages:
+            if not isinstance(s, ComputeOp):
+                return False
+            point, along = ([a.var for a in axes] for axes in (s.axis, s.reduce_axis))
+            for load in [n for e in s.body for n in _loads(e)]:
+                if load.buffer is x:
+                    lines |= {d for d, i in enumerate(load.indices) if i in along}
+                    if any(i not in point and i not in along for i in load.indices):
+                        return False
+        return len(lines) == 1
+
 
 class Op:
     """An operator: a named function from tensors and attributes to tensors."""
 
-    def __init__(self, fn: Callable[..., Any], name: str, kind: str | None) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], name: str, kind: str | None = None, *,
+        commutative: bool = False, channels_last: bool = False,
+    ) -> None:  # fmt: skip
         """Read the operands and attributes off the function's signature."""
         self.fn, self.name, self.fixed_kind = fn, name, kind
+        self.commutative, self.channels_last = commutative, channels_last
         self.rule: Rule | None = None
         self.__doc__ = fn.__doc__
         self.operands: list[str] = []
@@ -263,6 +300,24 @@ def _kind(outputs: Sequence[Tensor]) -> str:
     return worst
 
 
+def _at_its_place(stage: ComputeOp) -> bool:
+    """Whether an element is made of loads at its own place, the last dimensions of it or 0 where
+    a dimension is repeated, and the place stands nowhere else."""
+    point = [a.var for a in stage.axis]
+    stack: list[Expr] = list(stage.body)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, BufferLoad):
+            own = point[len(point) - len(e.indices) :]
+            if not all(i is v or is_const(i, 0) for i, v in zip(e.indices, own, strict=True)):
+                return False
+        elif e in point:
+            return False
+        else:
+            stack.extend(c for c in e.children() if isinstance(c, Expr))
+    return True
+
+
 def _loads(e: Expr) -> list[BufferLoad]:
     out, stack, seen = [], [e], set()
     while stack:
@@ -287,25 +342,34 @@ def op(fn: Callable[..., Any]) -> Op:
 
 
 @overload
-def op(*, name: str | None = None, kind: str | None = None) -> Callable[[Callable[..., Any]], Op]:
-    """`@op(...)`: with a name or a kind of its own."""
+def op(
+    *, name: str | None = None, kind: str | None = None, commutative: bool = False,
+    channels_last: bool = False,
+) -> Callable[[Callable[..., Any]], Op]:  # fmt: skip
+    """`@op(...)`: with a name of its own, or with what the body does not say."""
 
 
 def op(
-    fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None
-) -> Any:
+    fn: Callable[..., Any] | None = None, *, name: str | None = None, kind: str | None = None,
+    commutative: bool = False, channels_last: bool = False,
+) -> Any:  # fmt: skip
     """Make a function an operator.
 
-    name  the function's where it is not given; a name is given once, but a function that is
-          defined again (a notebook's cell) takes its old place
-    kind  overrides the derived fusion kind, see KINDS
+    name           the function's where it is not given; a name is given once, but a function that
+                   is defined again (a notebook's cell) takes its old place
+    kind           overrides the derived fusion kind, see KINDS
+    commutative    its two operands may change places
+    channels_last  its kernels walk over the channels of images x[n, c, ...], which lie innermost in
+                   memory then
     """
 
     if kind is not None and kind not in KINDS:
         raise CompileError(f"op: no kind {kind!r}{nearest(kind, KINDS)}; kinds: {', '.join(KINDS)}")
 
     def make(f: Callable[..., Any]) -> Op:
-        return enter(Op(f, name or f.__name__.rstrip("_"), kind))
+        made = Op(f, name or f.__name__.rstrip("_"), kind, commutative=commutative,
+                  channels_last=channels_last)  # fmt: skip
+        return enter(made)
 
     return make if fn is None else make(fn)
 

@@ -248,7 +248,7 @@ def _check(x: Tensor, modes: tuple[str, str, str], counts: tuple[int, int, int])
         )
 
 
-@op
+@op(channels_last=True)
 def resize(
     x: Tensor, *, sizes: tuple[int, ...], scales: tuple[float, ...] = (), mode: str = "nearest",
     coordinate_mode: str = "half_pixel", nearest_mode: str = "round_prefer_floor",

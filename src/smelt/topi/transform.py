@@ -438,7 +438,7 @@ def _divisible(e: Expr, by: int, what: str) -> Expr:
     return e // by
 
 
-@op
+@op(channels_last=True)
 def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     """Channels laid out as blocks of pixels.
 
@@ -458,7 +458,7 @@ def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     return common.tensor((n, c, h * block, w * block), body, "depth_to_space")
 
 
-@op
+@op(channels_last=True)
 def space_to_depth(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     """Blocks of pixels laid out as channels.
 

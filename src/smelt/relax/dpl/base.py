@@ -10,6 +10,7 @@ from smelt.ir.node import ordered
 from smelt.ir.types import TensorType, Type
 from smelt.relax.equal import structural_equal
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, Var
+from smelt.topi.registry import Op
 
 from .context import PatternSeq, enter, forget, only_used_by, used_by
 from .dominate import dominated, way
@@ -17,12 +18,6 @@ from .facts import OpRegistry, attribute, looked_up, same_value, type_of
 from .graph import Graph, op_name
 from .match import FAIL, FITS, Alternatives, Goal, Matcher, PatternBase, Step
 from .partition import partition
-
-COMMUTATIVE = frozenset({
-    "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or",
-    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
-})  # fmt: skip
-"""Operators whose two operands may stand in either order; Relay's names are the same."""
 
 Check = Callable[[Any], bool]
 
@@ -281,7 +276,8 @@ class CallPattern(NodePattern):
         if len(args) != len(wanted):
             return FAIL
         orders = [args]
-        if len(args) == 2 and name in COMMUTATIVE and args[0] is not args[1]:
+        either = isinstance(node.op, Op) and node.op.commutative and len(args) == 2
+        if either and args[0] is not args[1]:
             orders.append((args[1], args[0]))
         found = []
         for given in orders:

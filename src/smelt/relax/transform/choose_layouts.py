@@ -55,23 +55,6 @@ LAYOUT = "layout"
 
 Order = tuple[int, ...]
 
-_SPATIAL = frozenset(
-    {
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose",
-        "max_pool",
-        "avg_pool",
-        "batch_norm",
-        "instance_norm",
-        "lrn",
-        "resize",
-        "depth_to_space",
-        "space_to_depth",
-    }
-)
-
 _WIDE = 24
 """Pixels of a row that fill vectors well enough."""
 
@@ -93,7 +76,7 @@ def price(group: Function, natural: Order, order: Order) -> float:
         return 0.0
     if not keeps_channels_last(group):
         return 0.5
-    windows = [v for v in _calls(group) if v.callee in _SPATIAL and v.callee != "batch_norm"]
+    windows = [v for v in _calls(group) if _over_channels(v) and v.callee != "batch_norm"]
     return max([_window_price(v) for v in windows], default=6.0)
 
 
@@ -120,7 +103,11 @@ def _moves_by_one(v: Call) -> bool:
 
 def keeps_channels_last(group: Function) -> bool:
     """Whether a kernel is one that runs over channels: convolution, pooling and their like."""
-    return any(v.callee in _SPATIAL and not _repeats(v) for v in _calls(group))
+    return any(_over_channels(v) and not _repeats(v) for v in _calls(group))
+
+
+def _over_channels(v: Call) -> bool:
+    return isinstance(v.op, Op) and v.op.channels_last
 
 
 def _repeats(v: Call) -> bool:

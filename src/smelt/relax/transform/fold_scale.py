@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.topi.conv import CONVOLUTIONS
 
 from .engine import Graph, RuleSet
 from .match import Array, constant_operand, dims, dtype_of, is_float, is_op, op_name, tensor_type_of
@@ -16,8 +17,7 @@ from .match import Array, constant_operand, dims, dtype_of, is_float, is_op, op_
 FOLD_SCALE_RULES = RuleSet()
 rule = FOLD_SCALE_RULES.rule
 
-CONVS = ("conv1d", "conv2d", "conv3d")
-PRODUCTS = (*CONVS, "conv_transpose", "matmul")
+PRODUCTS = (*CONVOLUTIONS, "conv_transpose", "matmul")
 
 
 def vector_along(c: Array, rank: int, axis: int) -> Array | None:
@@ -131,7 +131,7 @@ def _along_inputs(n: Call, w: Array, c: Array, rank: int) -> Array | None:
     )
 
 
-@rule(*CONVS)
+@rule(*CONVOLUTIONS)
 def shift_before_conv(g: Graph, n: Call) -> RelaxExpr | None:
     """conv(x + t, w)  =  conv(x, w) + sum of w * t   for t per input channel, without padding"""
     y, w = n.args

@@ -18,12 +18,11 @@ from smelt.relax.views import VIEW_NAMES
 from smelt.topi.registry import Op
 
 from .. import nodes
-from .rewriting import kind_of
+from .rewriting import instance_of, kind_of
 
 _LIMIT = 48
 """Operators in one kernel."""
 _EXPENSIVE = frozenset({"contraction", "reduce", "opaque"})
-_ROW_KERNELS = ("softmax", "log_softmax", "layer_norm", "rms_norm")
 _INLINE_BYTES = 8
 """Constants up to this size are written into the kernel."""
 
@@ -99,11 +98,8 @@ class Groups:
 
 def _reads_whole(consumer: nodes.Call, arg: nodes.Call) -> bool:
     """Row kernels (softmax, norms) take elementwise work on their first operand."""
-    return (
-        isinstance(consumer.op, Op)
-        and consumer.op.name.removeprefix("nn.") in _ROW_KERNELS
-        and consumer.args[0] is arg
-    )
+    found = instance_of(consumer)
+    return found is not None and consumer.args[0] is arg and found.by_row
 
 
 def _same_shape(a: nodes.Call, b: nodes.Call) -> bool:

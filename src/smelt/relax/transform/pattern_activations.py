@@ -8,7 +8,7 @@ not matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 
@@ -48,32 +48,29 @@ def polynomial(
         return {(0, 0): k}
     if depth == 0 or not isinstance(n, Call):
         return None
-    parts = [polynomial(a, x, t, depth - 1) for a in n.args] if op_name(n) in _POLYNOMIAL else []
+    form = _FORMS.get(op_name(n))
+    parts = [polynomial(a, x, t, depth - 1) for a in n.args] if form else []
     known = [p for p in parts if p is not None]
-    if not parts or len(known) != len(parts):
+    if form is None or not parts or len(known) != len(parts):
         return None
-    match op_name(n):
-        case "add":
-            return _plus(known[0], known[1])
-        case "subtract":
-            return _plus(known[0], known[1], -1.0)
-        case "multiply":
-            return _times(known[0], known[1])
-        case "negative":
-            return _times(known[0], {(0, 0): -1.0})
-        case "square":
-            return _times(known[0], known[0])
-        case "divide":
-            k = scalar_of(n.args[1])
-            return _times(known[0], {(0, 0): 1.0 / k}) if k else None
-    k = scalar_of(n.args[1])
-    if k is None or k not in (2.0, 3.0):
-        return None
-    square = _times(known[0], known[0])
-    return square if k == 2.0 else _times(square, known[0])
+    return form(known, scalar_of(n.args[-1]))
 
 
-_POLYNOMIAL = ("add", "subtract", "multiply", "negative", "square", "divide", "power")
+def _power(p: Poly, k: float | None) -> Poly | None:
+    square = _times(p, p)
+    return square if k == 2.0 else _times(square, p) if k == 3.0 else None
+
+
+_FORMS: dict[str, Callable[[list[Poly], float | None], Poly | None]] = {
+    "add": lambda p, k: _plus(p[0], p[1]),
+    "subtract": lambda p, k: _plus(p[0], p[1], -1.0),
+    "multiply": lambda p, k: _times(p[0], p[1]),
+    "negative": lambda p, k: _times(p[0], {(0, 0): -1.0}),
+    "square": lambda p, k: _times(p[0], p[0]),
+    "divide": lambda p, k: _times(p[0], {(0, 0): 1.0 / k}) if k else None,
+    "power": lambda p, k: _power(p[0], k),
+}
+"""Operator: (its operands as polynomials, the last one if it is a number) -> the result as one."""
 
 
 def is_poly(p: Poly | None, want: Poly, dtype: str) -> bool:
@@ -89,7 +86,7 @@ def _below(n: RelaxExpr | None, depth: int) -> Iterator[RelaxExpr]:
     if n is None or isinstance(n, Constant):
         return
     yield n
-    if depth and isinstance(n, Call) and op_name(n) in _POLYNOMIAL:
+    if depth and isinstance(n, Call) and op_name(n) in _FORMS:
         for a in n.args:
             yield from _below(a, depth - 1)
 

@@ -8,17 +8,8 @@ from smelt.ir.expr import Expr
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 
 from .engine import Graph
-from .match import is_op, op_name, shape_of, tensor_type_of, type_is
-
-ELEMENTWISE = frozenset((
-    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "abs", "negative",
-    "reciprocal", "floor", "ceil", "round", "relu", "clip", "leaky_relu", "elu", "selu", "gelu",
-    "hard_sigmoid", "hard_swish", "softplus", "softsign", "mish", "silu", "cast", "isnan",
-    "logical_not", "identity",
-))  # fmt: skip
-"""Operators on one operand that any shape suits."""
-
-_TWO = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum"))
+from .match import is_op, op_name, shape_of, tensor_type_of
+from .rewriting import by_element
 
 
 def reshaped(g: Graph, x: RelaxExpr, shape: Sequence[Expr], depth: int) -> RelaxExpr | None:
@@ -35,11 +26,11 @@ def _same_rows(x: RelaxExpr, shape: tuple[Expr, ...]) -> bool:
     return bool(old and shape) and old[-1] is shape[-1]
 
 
-def _row_constant(c: RelaxExpr | None, x: RelaxExpr, n: Call, shape: tuple[Expr, ...]) -> bool:
-    """Whether a constant operand broadcasts alike under both shapes: a number, or a row."""
-    if not isinstance(c, Constant) or not type_is(x, n):
-        return False
-    return c.data.ndim == 0 or (c.data.ndim == 1 and _same_rows(x, shape))
+def _row_constant(c: RelaxExpr | None, n: Call, shape: tuple[Expr, ...]) -> bool:
+    """Whether an operand broadcasts alike under both shapes: a number, or a constant row."""
+    if c is None or not shape_of(c):
+        return True
+    return isinstance(c, Constant) and c.data.ndim == 1 and _same_rows(n, shape)
 
 
 def _possible(g: Graph, x: RelaxExpr, shape: tuple[Expr, ...], depth: int, root: bool) -> bool:
@@ -48,20 +39,15 @@ def _possible(g: Graph, x: RelaxExpr, shape: tuple[Expr, ...], depth: int, root:
         return not root
     if is_op(x, "reshape"):
         return shape_of(x.args[0]) == shape
-    if depth == 0 or not isinstance(x, Call) or not g.single(x):
+    if depth == 0 or not isinstance(x, Call) or not x.args or not g.single(x):
         return False
-    name, first = op_name(x), x.args[0] if x.args else None
-    if first is None:
-        return False
-    if name in ELEMENTWISE:
-        return _possible(g, first, shape, depth - 1, False)
-    if name in _TWO:
-        if _row_constant(x.args[1], first, x, shape):
-            return _possible(g, first, shape, depth - 1, False)
-        return all(a is not None and type_is(a, x) and _possible(g, a, shape, depth - 1, False)
-            for a in x.args)  # fmt: skip
-    inner = _operand_shape(x, shape)
-    return inner is not None and _possible(g, first, inner, depth - 1, False)
+    if by_element(x):
+        tall = [a for a in x.args if a is not None and not _row_constant(a, x, shape)]
+        return bool(tall) and all(
+            shape_of(a) == shape_of(x) and _possible(g, a, shape, depth - 1, False) for a in tall
+        )
+    inner, first = _operand_shape(x, shape), x.args[0]
+    return inner is not None and first is not None and _possible(g, first, inner, depth - 1, False)
 
 
 def _operand_shape(x: Call, shape: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
@@ -92,20 +78,19 @@ def _build(
         return x.args[0]
     if x in done:
         return done[x]
-    name = op_name(x)
-    if name in _TWO:
-        args = [
-            a if isinstance(a, Constant) else _build(g, a, shape, done)
-            for a in x.args
-            if a is not None
-        ]
-        new = g.again(x, *args)
+    if by_element(x):
+        new = g.again(
+            x,
+            *[
+                a if a is None or _row_constant(a, x, shape) else _build(g, a, shape, done)
+                for a in x.args
+            ],
+        )
     else:
-        inner = shape if name in ELEMENTWISE else _operand_shape(x, shape)
+        inner, attrs = _operand_shape(x, shape), dict(x.attrs)
         assert inner is not None
-        attrs = dict(x.attrs)
-        if name not in ELEMENTWISE and "axis" in attrs:
+        if "axis" in attrs:
             attrs["axis"] = len(shape) - 1
-        new = g.call(name, _build(g, x.args[0], inner, done), *x.args[1:], **attrs)
+        new = g.call(op_name(x), _build(g, x.args[0], inner, done), *x.args[1:], **attrs)
     done[x] = new
     return new

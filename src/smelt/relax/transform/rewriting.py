@@ -24,10 +24,12 @@ from smelt.relax.nodes import (
     incomplete,
     renewed_call,
 )
-from smelt.topi.registry import Op
+from smelt.topi.registry import Op, OpInstance
 
 __all__ = [
+    "by_element",
     "inlined",
+    "instance_of",
     "instantiated",
     "kind_of",
     "map_functions",
@@ -55,12 +57,24 @@ def transform_functions(mod: IRModule, fn: Callable[[Any, Any], RelaxExpr | None
     return map_functions(mod, lambda f: transform(f, fn))
 
 
-def kind_of(node: Call) -> str:
-    """The fusion kind of a call; opaque where types or values have to be known first."""
+def instance_of(node: Call) -> OpInstance | None:
+    """The traced body of a call; None where types or values have to be known first."""
     types = [None if a is None else a.type for a in node.args]
     if not isinstance(node.op, Op) or needs_values(node) or any(incomplete(t) for t in types):
-        return "opaque"
-    return node.op.instance(types, node.attrs).kind  # type: ignore[arg-type]
+        return None
+    return node.op.instance(types, node.attrs)  # type: ignore[arg-type]
+
+
+def kind_of(node: Call) -> str:
+    """The fusion kind of a call; opaque where types or values have to be known first."""
+    found = instance_of(node)
+    return "opaque" if found is None else found.kind
+
+
+def by_element(node: RelaxExpr | None) -> bool:
+    """Whether a value is a call of which each element follows from those at its place alone."""
+    found = instance_of(node) if isinstance(node, Call) else None
+    return found is not None and found.by_element
 
 
 def names_in(root: Any) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.module import IRModule
 from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.topi.registry import Op
 
 from .engine import Graph, RuleSet, apply_rules
 from .fold_constants import FOLD_RULES
@@ -51,9 +52,11 @@ def identity(g: Graph, n: Call) -> RelaxExpr | None:
     return n.args[0]
 
 
-@rule("add", "multiply", "minimum", "maximum", "equal", "not_equal", "logical_and", "logical_or")
+@rule("*")
 def constant_second(g: Graph, n: Call) -> RelaxExpr | None:
     """op(c, x)  =  op(x, c)"""
+    if not isinstance(n.op, Op) or not n.op.commutative:
+        return None
     a, b = n.args
     return g.again(n, b, a) if isinstance(a, Constant) and not isinstance(b, Constant) else None
 

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from smelt.ir.build import value_of
+from smelt.ir.errors import SmeltError
 from smelt.ir.expr import Expr, convert
 from smelt.relax.nodes import Call, Constant, RelaxExpr
 from smelt.relax.views import transpose_axes
+from smelt.topi.conv import CONVOLUTIONS
 
 from .engine import Graph, RuleSet
-from .fold_scale import CONVS
-from .match import dims, is_op, op_name, scalar_of, shape_of, tensor_type_of, type_is
+from .match import dims, is_op, op_name, shape_of, tensor_type_of, type_is
 from .reshape_through import reshaped
+from .rewriting import by_element, renewed_call
 
 MOVE_RULES = RuleSet()
 rule = MOVE_RULES.rule
@@ -157,25 +159,35 @@ def broadcast_broadcast(g: Graph, n: Call) -> RelaxExpr | None:
     )
 
 
-BROADCASTING = (
-    "add", "subtract", "multiply", "divide", "power", "mod", "fmod", "floor_divide", "minimum",
-    "maximum", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
-    "logical_and", "logical_or", "logical_xor", "where", "matmul", "broadcast_to",
-)  # fmt: skip
-
-
-@rule(*BROADCASTING)
+@rule("*")
 def broadcast_dropped(g: Graph, n: Call) -> RelaxExpr | None:
-    """op(broadcast_to(x), y)  =  op(x, y)   where y has the extents already"""
+    """op(broadcast_to(x), y)  =  op(x, y)    op([[k]], y)  =  op(k, y)
+    where y has the extents already"""
     for i, x in enumerate(n.args):
-        if is_op(x, "broadcast_to"):
-            small = x.args[0]
-            if op_name(n) == "matmul" and shape_of(small)[-2:] != shape_of(x)[-2:]:
+        small = _repeated(g, x)
+        if small is not None and _broadcasts(n, x, small):
+            try:
+                new = renewed_call(n, *n.args[:i], small, *n.args[i + 1 :])
+            except SmeltError:
                 continue
-            new = g.again(n, *n.args[:i], small, *n.args[i + 1 :])
-            if type_is(new, n):
-                return new
+            if type_is(new, n) and _broadcasts(new, x, small):
+                return g.rewritten(new)
     return None
+
+
+def _repeated(g: Graph, x: RelaxExpr | None) -> RelaxExpr | None:
+    """What a value repeats; None where it repeats nothing."""
+    if is_op(x, "broadcast_to"):
+        return x.args[0]
+    one = isinstance(x, Constant) and x.data.size == 1 and x.data.ndim > 0
+    return g.reshaped(x, ()) if one else None  # type: ignore[arg-type]
+
+
+def _broadcasts(n: Call, x: RelaxExpr | None, small: RelaxExpr) -> bool:
+    """Whether an operator may have the smaller operand: products repeat all but two dimensions."""
+    if is_op(n, "matmul"):
+        return shape_of(small)[-2:] == shape_of(x)[-2:]
+    return by_element(n)
 
 
 # ------------------------------------------------------------------------------ slice, concat
@@ -294,7 +306,7 @@ def _pads(n: Call) -> list[tuple[int, int]] | None:
     return list(zip(known[:half], known[half:], strict=True)) if len(known) == len(pads) else None
 
 
-@rule(*CONVS)
+@rule(*CONVOLUTIONS)
 def pad_into_conv(g: Graph, n: Call) -> RelaxExpr | None:
     """conv(pad(x, 0), w, pads=p)  =  conv(x, w, pads=p + the pad)   where the pad is spatial"""
     y, w = n.args
@@ -345,13 +357,3 @@ def reduce_nothing(g: Graph, n: Call) -> RelaxExpr | None:
     if not all(sizes[a] == 1 for a in axes):
         return None
     return g.call("reshape", x, shape=shape_of(n))
-
-
-@rule("add", "multiply", "subtract", "divide")
-def flat_scalar(g: Graph, n: Call) -> RelaxExpr | None:
-    """op(x, [[k]])  =  op(x, k)"""
-    x, c = n.args
-    k = scalar_of(c)
-    if k is None or not isinstance(c, Constant) or c.data.ndim == 0 or not type_is(x, n):
-        return None
-    return g.call(op_name(n), x, g.reshaped(c, ()))

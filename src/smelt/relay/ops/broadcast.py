@@ -31,7 +31,7 @@ def _enter(name: str, core: str) -> None:
         return call(core, lhs, rhs)
 
     body.__doc__ = get_op(core).__doc__
-    RELAY.op(name)(body)
+    RELAY.op(name)(body).commutative = get_op(core).commutative
 
 
 for _name, _core in SAME.items():

@@ -20,6 +20,7 @@ from smelt.target import Hardware
 from smelt.tir.nodes import Block, BufferLoad, BufferStore, walk
 from smelt.tir.rewrite import loads
 from smelt.tir.schedule import Schedule
+from smelt.tir.script_ops import INTRINSICS, TRANSCENDENTAL
 
 from .analysis import BlockInfo, analyzer_for, block_info, flat_offset
 
@@ -33,12 +34,6 @@ _TILE = 16
 """Elements to a side of a transposed tile: a cache line of the smallest common type."""
 _PIECES = 16
 """More pieces of a joined dimension than this are left to guards."""
-_HEAVY = {
-    "exp", "exp2", "expm1", "log", "log2", "log1p", "log10", "erf", "erfc", "tanh", "sigmoid",
-    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh",
-    "atanh", "pow", "power", "fmod", "lgamma",
-}  # fmt: skip
-_SLOW = {"sqrt", "rsqrt"}
 _HEAVY_BYTES = 8
 """A transcendental costs as much time as moving its element so many times."""
 
@@ -122,9 +117,14 @@ def heavy(e: Expr) -> int:
         if n in seen:
             continue
         seen.add(n)
-        found += isinstance(n, Call) and n.op in _HEAVY
+        found += _cost(n) >= TRANSCENDENTAL
         stack.extend(c for c in n.children() if isinstance(c, Expr))
     return found
+
+
+def _cost(e: Expr) -> int:
+    known = INTRINSICS.get(e.op) if isinstance(e, Call) else None
+    return 1 if known is None else known.cost
 
 
 def costly(e: Expr) -> bool:
@@ -137,7 +137,7 @@ def costly(e: Expr) -> bool:
         seen.add(n)
         if isinstance(n, Div) and loads(n):
             return True
-        if isinstance(n, Call) and n.op in _HEAVY | _SLOW:
+        if _cost(n) > 1:
             return True
         stack.extend(c for c in n.children() if isinstance(c, Expr))
     return False

@@ -17,7 +17,7 @@ from smelt.topi.registry import Op
 
 from ..combine_parallel_matmul import combine_parallel_matmul
 from ..engine import Graph
-from ..fold_scale import scale_after_product
+from ..fold_scale import PRODUCTS, scale_after_product
 from ..match import dims, dtype_of, is_op
 from ..rewriting import map_functions, renewed_call
 from ..simplify import batch_norm as batch_norm_of_constants
@@ -28,8 +28,6 @@ from ..simplify_moves import (
     transpose_transpose,
 )
 from .make import graph_function, named, ruled
-
-CONVS = ("conv1d", "conv2d", "conv3d", "conv_transpose")
 
 
 def FuseTransposeMatmul() -> Pass:
@@ -289,7 +287,7 @@ def ToMixedPrecision(
         return call("cast", x, dtype="float16")
 
     def replace(old: Any, new: Any) -> RelaxExpr | None:
-        if not is_op(new, "matmul", *CONVS) or dtype_of(new) != "float32":
+        if not is_op(new, *PRODUCTS) or dtype_of(new) != "float32":
             return None
         if any(dtype_of(a) != "float32" for a in new.args) or new.attrs["out_dtype"]:
             return None
