@@ -4,28 +4,78 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.types import TensorType, TupleType
-from smelt.relax import nodes as core
+from smelt.relax import nodes as relax
 from smelt.relax.compose.operands import const, value
 from smelt.relax.compose.shapes import known_sizes
 from smelt.relax.graph_op import Dialect, GraphOp
 from smelt.relax.nodes import RelaxExpr
 from smelt.runtime.errors import nearest
+from smelt.topi import get_op
 from smelt.topi.registry import Op
 
-__all__ = ["FUNCTIONS", "RELAY", "SIZED", "alias", "attributes", "builder", "const",
-           "find_builder", "known_attribute", "make", "names", "registering", "relay_function",
-           "relay_op", "sized", "value", "wrapped"]  # fmt: skip
+__all__ = ["FUNCTIONS", "RELAY", "REQUIRED", "SAME", "SIZED", "alias", "attributes", "builder",
+           "const", "find_builder", "known_attribute", "make", "names", "registering",
+           "relay_function", "relay_op", "same", "sized", "value", "wrapped"]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 RELAY = Dialect("relay")
 relay_op = RELAY.op
+
+SAME: dict[str, Row] = {}
+"""Of the core's operators: the operator of Relay that is the same. The way back is by it."""
+
+REQUIRED = inspect.Parameter.empty
+"""The default of an attribute that has to be given."""
+
+
+class Row(NamedTuple):
+    """An operator of Relay that is one of the core's.
+
+    name   Relay's name
+    fixed  attributes of the core's that Relay's does not have, and their values
+    """
+
+    name: str
+    fixed: Mapping[str, Any]
+
+
+def same(
+    name: str, operands: str, *, core: str = "", fixed: Mapping[str, Any] | None = None,
+    **attributes: Any,
+) -> None:  # fmt: skip
+    """Enter an operator that is one of the core's, with the core's attributes.
+
+    name        Relay's; several in one text share the row, the first is the one to go back to
+    operands    their names
+    core        the core's name, where it is another one
+    fixed       attributes that Relay's operator does not have; others have their usual values
+    attributes  those that it has, with their defaults
+    """
+    op = get_op(core or name)
+    usual = {k: p.default for k, p in op.attributes.items() if k not in attributes}
+    row = Row(name.split()[0], {**usual, **(fixed or {})})
+
+    def body(*given: RelaxExpr, **attrs: Any) -> RelaxExpr:
+        return relax.call(op, *given, **(fixed or {}), **attrs)
+
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    vars(body)["__signature__"] = inspect.Signature(
+        [
+            *[inspect.Parameter(o, kinds[0]) for o in operands.split()],
+            *[inspect.Parameter(a, kinds[1], default=d) for a, d in attributes.items()],
+        ]
+    )
+    body.__doc__ = op.__doc__
+    RELAY.op(*name.split())(body).commutative = op.commutative
+    SAME.setdefault(op.name, row)
+
 
 SIZED: dict[str, Mapping[int, str]] = {}
 """Of operators whose sizes may be expressions: which operand of dyn.<name> is which attribute."""
@@ -109,7 +159,7 @@ def names() -> set[str]:
     return {*RELAY.ops, *FUNCTIONS}
 
 
-def make(op: Op | str, *given: Any, **attrs: Any) -> core.Call:
+def make(op: Op | str, *given: Any, **attrs: Any) -> relax.Call:
     """A call of an operator on expressions, and numbers beside them; its type is inferred."""
     found = RELAY.get(op) if isinstance(op, str) else op
     dtype = next(
@@ -125,13 +175,13 @@ def make(op: Op | str, *given: Any, **attrs: Any) -> core.Call:
         None if g is None else value(g, f"{found.name}: the operand {n}", dtype)
         for g, n in zip(given, names, strict=False)
     ]
-    return core.call(found, *operands, **attrs)
+    return relax.call(found, *operands, **attrs)
 
 
 RELAY.make = make
 
 
-def sized(op: Op | str, *operands: Any, **attrs: Any) -> core.Call:
+def sized(op: Op | str, *operands: Any, **attrs: Any) -> relax.Call:
     """A call of an operator; of its dyn form, where attributes that are sizes are expressions."""
     name = op if isinstance(op, str) else op.name
     taken = {place: a for place, a in SIZED.get(name, {}).items() if attrs.get(a) is not None}
@@ -152,7 +202,7 @@ _NUMBERS = ("depth", "k", "scale_d", "scale_h", "scale_w")
 
 def _number_or_expression(name: str, attribute: str, given: Any) -> Any:
     """A size in the form that an attribute has, unless an expression computes it."""
-    if isinstance(given, core.Constant):
+    if isinstance(given, relax.Constant):
         return known_attribute(name, attribute, given)
     if attribute in _NUMBERS or attribute in ("pad_width", "roi", "size"):
         return given
@@ -198,7 +248,7 @@ def _described(
     return build
 
 
-def wrapped(made: core.Call) -> Any:
+def wrapped(made: relax.Call) -> Any:
     """A call as builders return it: one with several results as a TupleWrapper."""
     if isinstance(made.type, TupleType):
         return TupleWrapper(made, len(made.type.items))
@@ -252,10 +302,10 @@ class TupleWrapper:
         """Its type."""
         return self.tuple_value.checked_type
 
-    def __getitem__(self, index: int) -> core.TupleGetItem:
+    def __getitem__(self, index: int) -> relax.TupleGetItem:
         if not -self.size <= index < self.size:
             raise IndexError(f"item {index} of a tuple with {self.size} items")
-        return core.TupleGetItem(self.tuple_value, index % self.size)
+        return relax.TupleGetItem(self.tuple_value, index % self.size)
 
     def __len__(self) -> int:
         return self.size

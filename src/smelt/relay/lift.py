@@ -20,32 +20,24 @@ from smelt.relax.graph_op import of_dialect
 from smelt.relax.nodes import Call, Constant, Function, RelaxExpr, constant
 from smelt.topi.registry import Op
 
-from .dialect import RELAY, const
+from .dialect import RELAY, SAME, const
 from .expr import RelayVar
-from .ops.broadcast import SAME as BROADCAST
-from .ops.unary import SAME as UNARY
 
 Described = tuple[str, dict[str, Any]]
 
-_SAME = (
-    "where", "invert_permutation", "round", "cast", "reinterpret", "cumsum", "cumprod",
-    "scatter_elements", "transpose", "broadcast_to", "sequence_mask", "reverse_sequence",
-    "matrix_set_diag", "searchsorted", "fixed_point_multiply", "fixed_point_multiply_per_axis",
-    "dft",
-)  # fmt: skip
-"""Operators that have one name in both, beside those that are one operator element by element."""
+_SAME = ("cumsum", "cumprod", "scatter_elements", "transpose", "broadcast_to", "sequence_mask",
+         "matrix_set_diag", "fixed_point_multiply_per_axis", "dft")  # fmt: skip
+"""Operators with one name and attributes of one name in both, beside the rows of the dialect."""
 
-_NN = ("leaky_relu", "softmax", "log_softmax", "layer_norm", "instance_norm", "lrn",
-       "sparse_dense", "sparse_add")  # fmt: skip
+_NN = ("softmax", "log_softmax", "layer_norm", "instance_norm", "lrn",
+       "sparse_dense")  # fmt: skip
 """Operators that Relay has under nn."""
 
 _RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     # smelt's operator: (Relay's name, {smelt's attribute: Relay's})
-    **{core_name: (name, {}) for name, core_name in {**BROADCAST, **UNARY}.items()},
     **{name: (name, {}) for name in _SAME},
     **{name: (f"nn.{name}", {}) for name in _NN},
     **{name: (name, {"axes": "axis"}) for name in ("sum", "prod", "min", "all", "any")},
-    "fmod": ("mod", {}),
     **{name: (f"qnn.{name}", {}) for name in ("quantize", "dequantize", "requantize")},
     "group_norm": ("nn.group_norm", {"groups": "num_groups"}),
     "gather_elements": ("gather", {}),
@@ -76,11 +68,8 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
     # attributes that Relay does not have, with the values that Relay's operators mean
     "cumsum": {"reverse": False},
     "cumprod": {"reverse": False},
-    "round": {"mode": "away"},
     "quantize": {"rounding": "even", "compute_dtype": ""},
-    "isinf": {"detect_negative": True, "detect_positive": True},
     "dft": {"axis": -1},
-    "fixed_point_multiply": {"rounding": "upward"},
     "fixed_point_multiply_per_axis": {"rounding": "upward"},
 }
 
@@ -132,8 +121,9 @@ def _describe(call: Call) -> Described:
     special = _SPECIAL.get(core_name)
     if special is not None:
         return special(call)
-    name, renamed = _RENAMED.get(core_name, ("", {}))
-    usual, attrs = _USUAL.get(core_name, {}), {}
+    row, attrs = SAME.get(core_name), {}
+    name, renamed = (row.name, {}) if row else _RENAMED.get(core_name, ("", {}))
+    usual = row.fixed if row else _USUAL.get(core_name, {})
     for k, v in call.attrs.items():
         if k in usual and v == usual[k]:
             continue

@@ -28,7 +28,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.index import largest, rows_of
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import alias, make, relay_function, relay_op
+from ..dialect import alias, make, relay_function, relay_op, same
 from .transform import flat
 
 MODES = {"clip": "clip", "wrap": "wrap", "fast": "clip"}
@@ -234,12 +234,8 @@ def topk(
     return largest(data, k, axis, ret_type, not is_ascend, dtype)
 
 
-@relay_op("searchsorted")
-def searchsorted(
-    sorted_sequence: RelaxExpr, values: RelaxExpr, *, right: bool = False, dtype: str = "int32"
-) -> RelaxExpr:
-    """Where each value has to be put into a sorted sequence."""
-    return call("searchsorted", sorted_sequence, values, right=right, dtype=dtype)
+same("searchsorted", "sorted_sequence values", right=False, dtype="int32")
+same("invert_permutation", "data")
 
 
 @relay_op("unique", results=lambda made: 5 if made.attrs["return_counts"] else 4)
@@ -266,12 +262,6 @@ def argwhere(condition: RelaxExpr) -> RelaxExpr:
 
 
 # -------------------------------------------------------------------------------- permutations
-
-
-@relay_op("invert_permutation")
-def invert_permutation(data: RelaxExpr) -> RelaxExpr:
-    """The vector y with y[data[i]] = i."""
-    return call("invert_permutation", data)
 
 
 @relay_op("unravel_index")

@@ -23,7 +23,7 @@ from smelt.relax.compose.common import (
 from smelt.relax.compose.layout import gathered, spread
 from smelt.relax.nodes import RelaxExpr, call, constant
 
-from ..dialect import const, make, relay_function, relay_op, sized, wrapped
+from ..dialect import const, make, relay_function, relay_op, same, sized, wrapped
 
 
 @relay_op("nn.sparse_dense")
@@ -55,15 +55,7 @@ def _parts(sparse_mat: Any) -> tuple[Any, ...]:
     return tuple(sparse_mat)
 
 
-@relay_op("nn.sparse_add")
-def sparse_add(
-    dense_data: RelaxExpr,
-    sparse_data: RelaxExpr,
-    sparse_indices: RelaxExpr,
-    sparse_indptr: RelaxExpr,
-) -> RelaxExpr:
-    """The sum of a dense and a sparse matrix."""
-    return call("sparse_add", dense_data, sparse_data, sparse_indices, sparse_indptr)
+same("nn.sparse_add", "dense_data sparse_data sparse_indices sparse_indptr", core="sparse_add")
 
 
 @relay_function("nn.sparse_add")

@@ -37,7 +37,7 @@ from smelt.relax.compose.shapes import (
 )
 from smelt.relax.nodes import Call, RelaxExpr, call
 
-from ..dialect import alias, make, relay_function, relay_op, sized
+from ..dialect import alias, make, relay_function, relay_op, same, sized
 
 # -------------------------------------------------------------------------------------- shapes
 
@@ -112,12 +112,7 @@ def reverse(data: RelaxExpr, *, axis: Any) -> RelaxExpr:
     return call("flip", data, axes=axes_of(axis, rank_of(data)))
 
 
-@relay_op("reverse_sequence")
-def reverse_sequence(
-    data: RelaxExpr, seq_lengths: RelaxExpr, *, seq_axis: int = 1, batch_axis: int = 0
-) -> RelaxExpr:
-    """The first elements of each sequence backwards."""
-    return call("reverse_sequence", data, seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis)
+same("reverse_sequence", "data seq_lengths", seq_axis=1, batch_axis=0)
 
 
 @relay_op("sequence_mask")
