@@ -18,7 +18,8 @@ from smelt.codegen.llvm import resolve
 from smelt.ir.errors import CompileError, TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.transform import Pass
-from smelt.pipeline import as_target, checked_context, compile_program
+from smelt.pipeline import as_target, checked_context
+from smelt.pipeline import compile_program as compile_program
 from smelt.relax.graph import is_closed
 from smelt.relax.nodes import Function
 from smelt.relax.transform.classic import BindParams
@@ -31,8 +32,6 @@ from smelt.runtime.report import ProfileReport, TimeEvaluation
 from smelt.runtime.vm import VirtualMachine as Machine
 from smelt.runtime.vm import VMExecutable
 from smelt.target import Target
-
-__all__ = ["RunCodegen", "VirtualMachine", "build", "compile_program"]
 
 MODES = ("bytecode", "compiled")
 

@@ -45,9 +45,8 @@ from .kernel import CompiledKernel, KernelSpec, build_kernel, hardware_for
 from .memory import ALIGNMENT, MemoryPlan, plan_memory
 from .packing import Pack, pack_array
 from .user_ops import Prepared, prepare, prepared_program, user_ops
-from .variants import Declared, shapes_of, size_text, workspace_of
-
-__all__ = ["Model", "compile_fused", "kernel_specs", "size_text"]
+from .variants import Declared, shapes_of, workspace_of
+from .variants import size_text as size_text
 
 log = logging.getLogger("smelt.compile")
 

@@ -14,10 +14,7 @@ from typing import Any
 from smelt.runtime import Device, InputError, NDArray, TensorInfo, array
 from smelt.runtime.executor import AotModule
 from smelt.runtime.params import digest, load_param_dict
-from smelt.runtime.report import TimeEvaluation as BenchmarkResult
 from smelt.runtime.report import node_names
-
-__all__ = ["BenchmarkResult", "GraphModule", "create"]
 
 
 def create(graph_json_str: str, libmod: Any, device: Device) -> GraphModule:

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from smelt.runtime.errors import SmeltError
-
-__all__ = [
-    "Absent",
-    "CompileError",
-    "ImportFailure",
-    "InternalError",
-    "ParseError",
-    "ScheduleError",
-    "SmeltError",
-    "TVMError",
-    "TargetError",
-    "TypeMismatch",
-    "Unsupported",
-    "VerifyError",
-]
-
+from smelt.runtime.errors import SmeltError as SmeltError
 
 TVMError = SmeltError
 """The classic name of the base."""

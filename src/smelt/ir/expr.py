@@ -15,51 +15,8 @@ import numpy as np
 
 from . import dtype as dt
 from .node import Node
-from .operators import Equality, Operators, unknown
-
-__all__ = [
-    "EQ",
-    "GE",
-    "GT",
-    "INDEX",
-    "LE",
-    "LT",
-    "NE",
-    "Add",
-    "And",
-    "Binary",
-    "Broadcast",
-    "Call",
-    "Cast",
-    "Compare",
-    "Div",
-    "Equality",
-    "Expr",
-    "ExprLike",
-    "FloatImm",
-    "FloorDiv",
-    "FloorMod",
-    "IntImm",
-    "Max",
-    "Min",
-    "Mul",
-    "Not",
-    "Or",
-    "Ramp",
-    "Select",
-    "Shuffle",
-    "StringImm",
-    "Sub",
-    "TruncDiv",
-    "TruncMod",
-    "Var",
-    "binary",
-    "cast",
-    "const",
-    "convert",
-    "matched",
-    "numbers_of",
-]
+from .operators import Equality as Equality
+from .operators import Operators, unknown
 
 INDEX = "int64"
 """The type of loop variables and indices."""

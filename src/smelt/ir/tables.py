@@ -1,8 +1,10 @@
-"""Tables of functions that decorators fill."""
+"""Tables of functions that decorators fill: by hand, and by importing all modules of a package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -20,3 +22,9 @@ def entering(table: dict[K, F]) -> Callable[..., Callable[[F], F]]:
         return enter
 
     return rule
+
+
+def import_modules(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package (its `__name__` and `__path__`) for what it enters."""
+    for module in iter_modules(path):
+        import_module(f"{package}.{module.name}")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smelt.ir.expr import Expr
-from smelt.tir.facts import analyzer_of, sizes_of
+from smelt.tir.facts import analyzer_of as analyzer_of
+from smelt.tir.facts import sizes_of as sizes_of
 from smelt.tir.nodes import Block, For, Range, Stmt
 from smelt.tir.rewrite import Rewriter
-
-__all__ = ["RangeRewriter", "analyzer_of", "sizes_of"]
 
 
 class RangeRewriter(Rewriter):

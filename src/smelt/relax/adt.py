@@ -17,26 +17,12 @@ from typing import Any
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.ir.node import Node
-from smelt.ir.types import FuncType, GlobalTypeVar, IncompleteType, Type, TypeCall, TypeVar
+from smelt.ir.types import FuncType, IncompleteType, Type
+from smelt.ir.types import GlobalTypeVar as GlobalTypeVar
+from smelt.ir.types import TypeCall as TypeCall
+from smelt.ir.types import TypeVar as TypeVar
 
 from .nodes import Call, CallAttrs, RelaxExpr, Var
-
-__all__ = [
-    "Clause",
-    "Constructor",
-    "GlobalTypeVar",
-    "Match",
-    "Pattern",
-    "PatternConstructor",
-    "PatternTuple",
-    "PatternVar",
-    "PatternWildcard",
-    "TypeCall",
-    "TypeData",
-    "TypeVar",
-    "constructor_tag",
-    "unmatched_cases",
-]
 
 
 class Constructor(RelaxExpr):

@@ -14,17 +14,12 @@ from smelt.ir.types import FuncType, IncompleteType, TensorType, TupleType, Type
 
 from . import nodes
 from .adt import Match
-from .graph import binders, free_vars, parts_of, users_of
+from .graph import binders as binders
+from .graph import free_vars as free_vars
+from .graph import parts_of, users_of
 from .shapes import apart, sizes_in
 from .transform.eliminate_dead_code import without_dead_lets
 from .verify import verify
-
-__all__ = ["BaseCheckResult", "all_global_vars", "all_vars", "binders", "bound_vars",
-           "computable_at_compile_time", "contains_impure_call",
-           "definable_tir_vars_in_struct_info", "direct_parts", "free_symbolic_vars",
-           "free_vars", "get_var2val", "name_to_binding", "parts", "post_order_visit",
-           "remove_all_unused", "struct_info_base_check", "tir_vars_in_struct_info", "udchain",
-           "well_formed"]  # fmt: skip
 
 
 def post_order_visit(expr: Any, fvisit: Callable[[Any], object]) -> None:

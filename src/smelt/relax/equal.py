@@ -7,23 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from smelt.ir.equal import (
-    Part,
-    assert_structural_equal,
-    bind,
-    definition,
-    field,
-    once,
-    opened,
-    structural_equal,
-    structure,
-)
+from smelt.ir.equal import Part, bind, definition, field, once, opened, structure
+from smelt.ir.equal import assert_structural_equal as assert_structural_equal
+from smelt.ir.equal import structural_equal as structural_equal
 from smelt.ir.types import FuncType, TypeVar
 
 from .adt import Constructor, Match, PatternVar, TypeData
 from .nodes import Call, Constant, Function, If, Let, MatchCast, Tuple, TupleGetItem, Var
-
-__all__ = ["assert_structural_equal", "structural_equal"]
 
 
 @definition.register

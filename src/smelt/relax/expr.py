@@ -15,13 +15,10 @@ from smelt.ir.expr import Expr as SizeExpr
 from smelt.topi.registry import Op
 
 from . import nodes as core
-from .compose.operands import const, value
-from .shapes import ShapeExpr
+from .compose.operands import const as const
+from .compose.operands import value
+from .shapes import ShapeExpr as ShapeExpr
 from .struct_info import struct_info_of
-
-__all__ = ["Call", "Constant", "DataflowVar", "Expr", "Function", "GlobalVar", "If", "MatchCast",
-           "PrimValue", "ShapeExpr", "Tuple", "TupleGetItem", "Var", "const",
-           "get_shape_of"]  # fmt: skip
 
 
 @classic_class(core.RelaxExpr)

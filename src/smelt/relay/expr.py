@@ -18,11 +18,9 @@ from smelt.relax import nodes as core
 from smelt.relax.nodes import CallAttrs, RelaxExpr
 from smelt.topi.registry import Op
 
-from .dialect import RELAY, const, make, value
+from .dialect import RELAY, make, value
+from .dialect import const as const
 from .ty import checked_type
-
-__all__ = ["Any", "Call", "Constant", "Expr", "Function", "GlobalVar", "If", "Let", "RelayVar",
-           "Tuple", "TupleGetItem", "Var", "bind", "const", "var"]  # fmt: skip
 
 
 class RelayVar(core.Var):

@@ -15,8 +15,6 @@ from smelt.runtime import NDArray, array
 
 from .lift import lift
 
-__all__ = ["from_onnx", "from_pytorch"]
-
 _OTHERS = {
     "from_tflite": "tf2onnx converts .tflite files (python -m tf2onnx.convert --tflite)",
     "from_tensorflow": "tf2onnx converts saved models",

@@ -30,10 +30,9 @@ from smelt.relax.nodes import Function, RelaxExpr
 
 from .metadata import KIND, arrays_of, read_metadata
 from .parser_expr import ExprReader, Head
-from .parser_lexer import DEPTH, Text, Token, tokens_of
+from .parser_lexer import DEPTH as DEPTH
+from .parser_lexer import Text, Token, tokens_of
 from .printer import astext
-
-__all__ = ["DEPTH", "fromtext", "parse", "parse_expr"]
 
 Meta = Mapping[str, Any]
 

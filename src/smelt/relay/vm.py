@@ -10,12 +10,11 @@ from smelt.ir.errors import TypeMismatch
 from smelt.ir.module import IRModule
 from smelt.pipeline import checked_context, compile_program
 from smelt.relax.nodes import Function
-from smelt.runtime.vm import VirtualMachine, VMExecutable
+from smelt.runtime.vm import VirtualMachine as VirtualMachine
+from smelt.runtime.vm import VMExecutable
 
 from .build_module import bind_params, target_of, with_required
 from .transform.passes import LEVELS
-
-__all__ = ["Executable", "VMCompiler", "VirtualMachine", "compile"]
 
 Executable = VMExecutable
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.tir import script as language
-from smelt.tir.script import Buffer, prim_func
-
-__all__ = ["Buffer", "prim_func"]
+from smelt.tir.script import Buffer as Buffer
+from smelt.tir.script import prim_func as prim_func
 
 
 def __getattr__(name: str) -> Any:

@@ -12,11 +12,9 @@ from typing import Any
 from smelt.ir.errors import TargetError
 from smelt.runtime.errors import nearest
 
-from .kinds import FLAGS, KINDS, TargetKind, option_value, option_words
+from .kinds import FLAGS, KINDS, option_value, option_words
+from .kinds import TargetKind as TargetKind
 from .tags import TAGS
-
-__all__ = ["Target", "TargetKind"]
-
 
 _CPU = '"llvm -mcpu=native", this machine\'s CPU'
 _COMMON_NAMES = {

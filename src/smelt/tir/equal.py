@@ -5,24 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from smelt.ir.equal import (
-    Part,
-    assert_structural_equal,
-    bind,
-    definition,
-    field,
-    normal,
-    structural_equal,
-    structure,
-)
+from smelt.ir.equal import Part, bind, definition, field, normal, structure
+from smelt.ir.equal import assert_structural_equal as assert_structural_equal
+from smelt.ir.equal import structural_equal as structural_equal
 from smelt.ir.expr import Expr, Var
 from smelt.ir.node import Node
 
 from .nodes import Allocate, Block, Buffer, For, LetStmt, PrimFunc, Seq, Stmt
 from .printer import script
 from .script_ops import shape_vars
-
-__all__ = ["assert_structural_equal", "structural_equal", "structural_hash"]
 
 
 @definition.register

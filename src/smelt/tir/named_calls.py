@@ -10,9 +10,8 @@ from __future__ import annotations
 from smelt.ir.expr import Call, Expr, ExprLike, StringImm, convert
 
 from .nodes import PrimFunc, walk
-from .script_ops import NAMED_CALLS, expr_nodes
-
-__all__ = ["NAMED_CALLS", "call_llvm", "name_of", "named_calls"]
+from .script_ops import NAMED_CALLS as NAMED_CALLS
+from .script_ops import expr_nodes
 
 
 def call_llvm(dtype: str, name: str, *args: ExprLike) -> Call:

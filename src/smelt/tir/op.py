@@ -12,94 +12,17 @@ from typing import Any
 import ml_dtypes
 
 from smelt.ir import dtype as dt
-from smelt.ir.build import (
-    all_of,
-    any_of,
-    call,
-    ceildiv,
-    if_then_else,
-    maximum,
-    minimum,
-    select,
-    truncdiv,
-    truncmod,
-)
+from smelt.ir.build import all_of, any_of, call, maximum, minimum, select
+from smelt.ir.build import ceildiv as ceildiv
+from smelt.ir.build import if_then_else as if_then_else
+from smelt.ir.build import truncdiv as truncdiv
+from smelt.ir.build import truncmod as truncmod
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import Call, Expr, ExprLike, FloatImm, StringImm, const, convert, matched
 from smelt.runtime.errors import closest
 
 from .named_calls import call_llvm
 from .script_ops import INTRINSICS
-
-__all__ = [
-    "abs",
-    "acos",
-    "acosh",
-    "all",
-    "any",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "call_intrin",
-    "call_llvm_intrin",
-    "call_llvm_pure_intrin",
-    "ceil",
-    "ceildiv",
-    "clz",
-    "copysign",
-    "cos",
-    "cosh",
-    "div",
-    "erf",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "floordiv",
-    "floormod",
-    "fma",
-    "fmod",
-    "hypot",
-    "if_then_else",
-    "indexdiv",
-    "indexmod",
-    "infinity",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "likely",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "max",
-    "max_value",
-    "min",
-    "min_value",
-    "nextafter",
-    "popcount",
-    "power",
-    "reinterpret",
-    "round",
-    "rsqrt",
-    "shift_left",
-    "shift_right",
-    "sigmoid",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-    "truncdiv",
-    "truncmod",
-]  # fmt: skip
 
 # -------------------------------------------------------------------------------- floats to floats
 

@@ -39,12 +39,11 @@ from smelt.runtime.errors import closest
 
 from .nodes import Buffer, BufferLoad, Range
 from .parser_call import VALUES, typed
-from .parser_source import Source, describe
+from .parser_source import Source as Source
+from .parser_source import describe
 from .parser_values import BUILTINS, COMPUTED, View, is_number, is_python, plain
 from .script_names import VALUE, complaint
 from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, OPERATORS, dtype_of, is_dtype
-
-__all__ = ["ExprParser", "Source"]
 
 _CLASSES = {o.python: o.node for o in OPERATORS if o.python is not None}
 _BITWISE: dict[type[ast.AST], tuple[str, type[Binary] | None]] = {

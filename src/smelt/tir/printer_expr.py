@@ -11,12 +11,11 @@ import numpy as np
 
 from smelt.ir import expr
 from smelt.ir.node import float_key
-from smelt.ir.text import data_text, quoted
+from smelt.ir.text import data_text
+from smelt.ir.text import quoted as quoted
 
 from . import script_ops
 from .nodes import BufferLoad, Reduce
-
-__all__ = ["ExprPrinter", "constant", "quoted"]
 
 _INFIX = {o.node: (o.symbol, o.level) for o in script_ops.OPERATORS if o.python is not None}
 _PREFIX = {o.node: f"T.{o.name}" for o in script_ops.OPERATORS if o.python is None}

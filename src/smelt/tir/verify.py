@@ -50,11 +50,10 @@ from .nodes import (
     While,
 )
 from .printer import script
-from .script_ops import DEVICE_INTRINSICS, HOST_INTRINSICS, INTRINSICS, operands, shape_vars
+from .script_ops import DEVICE_INTRINSICS, INTRINSICS, operands, shape_vars
+from .script_ops import HOST_INTRINSICS as HOST_INTRINSICS
 from .threads import THREAD_AXES
 from .verify_blocks import verify_blocks
-
-__all__ = ["HOST_INTRINSICS", "verify"]
 
 _SCOPES = ("global", "local", "shared", "constant")
 _COMMUTING_TYPES = ("shift_left", "shift_right", "ldexp")

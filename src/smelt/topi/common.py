@@ -9,16 +9,16 @@ from smelt.ir import dtype as dt
 from smelt.ir.build import maximum, value_of
 from smelt.ir.errors import TypeMismatch
 from smelt.ir.expr import INDEX, Expr, ExprLike, cast, const, convert
-from smelt.te.broadcast import at, broadcast_shapes, describe, place, show, simple, take_equal
+from smelt.te.broadcast import at as at
+from smelt.te.broadcast import broadcast_shapes as broadcast_shapes
+from smelt.te.broadcast import describe as describe
+from smelt.te.broadcast import place as place
+from smelt.te.broadcast import show as show
+from smelt.te.broadcast import simple
+from smelt.te.broadcast import take_equal as take_equal
 from smelt.te.tensor import Tensor, compute, reduce_axis
 from smelt.te.tensor import sum as te_sum
 from smelt.tir.nodes import IterVar
-
-__all__ = [
-    "agree", "at", "at_most", "axes_of", "axis_of", "broadcast_shapes", "describe", "extents",
-    "lies_over", "number", "place", "product_types", "reduce_axes", "require", "same_dtype", "show",
-    "stored", "sum_over", "take_equal", "tensor", "wide",
-]  # fmt: skip
 
 
 def tensor(shape: Sequence[ExprLike], body: Callable[..., Any], name: str) -> Tensor:

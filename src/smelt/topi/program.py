@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smelt.ir.build import product, value_of
+from smelt.ir.build import product as product
+from smelt.ir.build import value_of
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.te.tensor import Tensor, extern
 from smelt.tir.nodes import (
@@ -26,32 +27,10 @@ from smelt.tir.nodes import (
     LetStmt,
     Range,
     Stmt,
-    seq,
     walk,
 )
+from smelt.tir.nodes import seq as seq
 from smelt.tir.rewrite import loads
-
-__all__ = [
-    "Cell",
-    "Lanes",
-    "block",
-    "copied",
-    "filled_with",
-    "let",
-    "lets",
-    "loop",
-    "loop_nest",
-    "loops",
-    "product",
-    "program",
-    "scratch",
-    "seq",
-    "sharing",
-    "steps",
-    "store",
-    "summed",
-    "when",
-]  # fmt: skip
 
 VECTOR = 8
 """Elements that are copied at once."""

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from smelt.ir.build import select
 from smelt.ir.expr import INDEX, Expr, ExprLike, Var, cast, const, convert
 from smelt.te.tensor import Tensor
-from smelt.tir.nodes import BufferStore, For, IfThenElse, Stmt, seq
-
-__all__ = ["add", "at", "loop", "put", "seq", "when"]
+from smelt.tir.nodes import BufferStore, For, IfThenElse, Stmt
+from smelt.tir.nodes import seq as seq
 
 
 def loop(name: str, extent: ExprLike, body: Callable[[Var], Stmt], begin: ExprLike = 0) -> Stmt:

@@ -14,11 +14,10 @@ from smelt.relax import nodes as relax
 from smelt.runtime.errors import nearest
 
 from .build import NeedsValues
-from .extents import Extents, Shapes
+from .extents import Extents
+from .extents import Shapes as Shapes
 from .read import Input
 from .values import Operand, SequenceValue, Value
-
-__all__ = ["Given", "Inputs", "Shapes"]
 
 Given = Any
 """What stands for an input: an array, its value; a TensorType, that of one that stays an input; a

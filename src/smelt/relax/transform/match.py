@@ -10,25 +10,9 @@ import numpy as np
 from smelt.ir import dtype as dt
 from smelt.ir.build import value_of
 from smelt.ir.expr import Expr
-from smelt.relax.nodes import Call, Constant, RelaxExpr, tensor_type_of
+from smelt.relax.nodes import Call, Constant, RelaxExpr
+from smelt.relax.nodes import tensor_type_of as tensor_type_of
 from smelt.topi.registry import Op
-
-__all__ = [
-    "Array",
-    "close",
-    "constant_operand",
-    "dims",
-    "dtype_of",
-    "is_float",
-    "is_op",
-    "op_name",
-    "other_scalar",
-    "scalar_of",
-    "shape_of",
-    "strip_scale",
-    "tensor_type_of",
-    "type_is",
-]
 
 Array = np.ndarray[Any, Any]
 

@@ -14,30 +14,9 @@ from smelt.ir.types import IncompleteType, Type
 from smelt.relax.adt import Match
 from smelt.relax.graph import binders, is_foreign, transform
 from smelt.relax.host_ops import needs_values
-from smelt.relax.nodes import (
-    Call,
-    Function,
-    GlobalVar,
-    If,
-    RelaxExpr,
-    Var,
-    incomplete,
-    renewed_call,
-)
+from smelt.relax.nodes import Call, Function, GlobalVar, If, RelaxExpr, Var, incomplete
+from smelt.relax.nodes import renewed_call as renewed_call
 from smelt.topi.registry import Op, OpInstance
-
-__all__ = [
-    "by_element",
-    "inlined",
-    "instance_of",
-    "instantiated",
-    "kind_of",
-    "map_functions",
-    "names_in",
-    "reached",
-    "renewed_call",
-    "transform_functions",
-]
 
 
 def map_functions(mod: IRModule, fn: Callable[[Function], Function]) -> IRModule:
